@@ -1,0 +1,1 @@
+"""asyncfl: simulate federated learning that is private, attacked and late."""

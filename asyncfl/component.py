@@ -1,0 +1,98 @@
+"""Components: a part of a scenario that is at once its configuration and its code.
+
+A component is a frozen pydantic model with a `kind` literal. Where a scenario offers a choice of components, the field
+is annotated with `choice(A, B, ...)`; the YAML then names one by its `kind`. A user's own class is named by its import
+path, `kind: my_module:MyDetector`, and must derive from the same base class as the built-in ones.
+"""
+
+from __future__ import annotations
+
+import importlib
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict, Discriminator, GetCoreSchemaHandler, GetJsonSchemaHandler, Tag
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+CUSTOM_KIND = r"^[\w.]+:\w+$"
+
+
+class Described(BaseModel):
+    """A frozen description: unknown fields are faults, infinities and numbers survive YAML and JSON."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=True,
+        ser_json_inf_nan="constants",
+        use_attribute_docstrings=True,
+        validate_default=True,
+    )
+
+
+class Component(Described):
+    """Base of everything that a scenario names by `kind`."""
+
+
+C = TypeVar("C", bound=Component)
+
+
+def load_custom(path: str, base: type[C]) -> type[C]:
+    """Class that the import path `package.module:Class` names.
+
+    Raises PydanticCustomError, which the reader of a scenario reports beside the field.
+    """
+    module_name, _, class_name = path.partition(":")
+    try:
+        found = getattr(importlib.import_module(module_name), class_name)
+    except ImportError as error:
+        raise PydanticCustomError("own_component", f"cannot import {module_name!r}: {error}") from None
+    except AttributeError:
+        raise PydanticCustomError("own_component", f"module {module_name!r} has no {class_name!r}") from None
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise PydanticCustomError("own_component", f"{path} must be a class derived from {base.__name__}")
+    return found
+
+
+class _Custom:
+    """The branch of a choice that imports the user's class and validates with it."""
+
+    def __init__(self, base: type[Component]) -> None:
+        self.base = base
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def validate(value: Any) -> Component:
+            if isinstance(value, self.base):
+                return value
+            cls = load_custom(value["kind"], self.base)
+            return cls.model_validate(value)
+
+        def serialise(value: Component) -> dict[str, Any]:
+            return value.model_dump(mode="json")
+
+        return core_schema.no_info_plain_validator_function(
+            validate, serialization=core_schema.plain_serializer_function_ser_schema(serialise)
+        )
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        kind = {"type": "string", "pattern": CUSTOM_KIND}
+        return {"type": "object", "properties": {"kind": kind}, "required": ["kind"], "title": "Own component"}
+
+
+def _kind_of(value: Any) -> str | None:
+    kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
+    if isinstance(kind, str) and ":" in kind:
+        return "own"
+    return kind if isinstance(kind, str) else None
+
+
+def choice(base: type[Component], *members: type[Component]) -> Any:
+    """Annotation of a field that holds one of `members`, chosen by `kind`, or a user's own subclass of `base`.
+
+    A user's class declares `kind: str` (its value is the import path it was named by).
+    """
+    branches = [Annotated[m, Tag(cast(str, m.model_fields["kind"].default))] for m in members]
+    own = Annotated[base, _Custom(base), Tag("own")]
+    return Annotated[reduce(or_, [*branches, own]), Discriminator(_kind_of)]  # type: ignore[arg-type]

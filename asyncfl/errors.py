@@ -1,0 +1,66 @@
+"""What can go wrong, as one tree.
+
+    AsyncflError
+    ├── FaultyInput         a description the user wrote: all its faults at once
+    │   ├── ScenarioError       a scenario or experiment file
+    │   └── DataError           a data folder or data file
+    ├── OutputError         a results folder that cannot be written
+    └── RunError            a run on disk that is missing, unfinished or of another version
+
+The command line prints any of them as a message without a traceback and exits with status 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class AsyncflError(Exception):
+    """The root of every error that this package raises on purpose."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong: the field's dotted name, and what was required, what came, the way out."""
+
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}" if self.field else self.message
+
+
+class FaultyInput(AsyncflError):
+    """Input with one or more faults, all of them listed.
+
+    `source` is the file (or command) the input came from, where there is one.
+    """
+
+    def __init__(self, faults: Iterable[Fault] | str, source: str | Path | None = None) -> None:
+        self.faults = (Fault("", faults),) if isinstance(faults, str) else tuple(faults)
+        self.source = None if source is None else str(source)
+        super().__init__(self.faults, self.source)
+
+    def __str__(self) -> str:
+        head = f"{self.source}: " if self.source else ""
+        if len(self.faults) == 1:
+            return f"{head}{self.faults[0]}"
+        return "\n  ".join([f"{head}{len(self.faults)} faults", *map(str, self.faults)])
+
+
+class ScenarioError(FaultyInput):
+    """A scenario or an experiment file that cannot be simulated."""
+
+
+class DataError(FaultyInput):
+    """A data set that is missing, damaged or too small for what is asked of it."""
+
+
+class OutputError(AsyncflError):
+    """A folder or file that cannot be written."""
+
+
+class RunError(AsyncflError):
+    """A run on disk that is missing or cannot be read."""
