@@ -1,0 +1,21 @@
+"""The weighted sum: FedAvg's rule, without any defence."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.defences.rule import Rule
+from asyncfl.messages import Vector
+
+
+class Mean(Rule):
+    """Weighted sum of the updates (McMahan et al. 2017, algorithm 1): no defence against poison."""
+
+    kind: Literal["mean"] = "mean"
+
+    def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
+        """`weights @ updates`, see `Rule.aggregate`."""
+        return weights.astype(np.float32) @ updates

@@ -1,0 +1,199 @@
+"""What the server is told and what it answers: the whole vocabulary between a server and the world around it.
+
+The server (`asyncfl.server`) is a state machine without clock or sockets. A driver, simulated or real, feeds it the
+messages of the first half of this file, each with the time at which it happened, and carries out those of the second
+half. Whatever is needed to reproduce a server's decisions is in these messages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector: TypeAlias = NDArray[np.float32]
+
+
+class Fate(StrEnum):
+    """How a task ended. Every task ends in exactly one of these."""
+
+    AGGREGATED = "aggregated"
+    """Its update was weighed into a published model (with weight 0 where a rule did not choose it)."""
+    FLAGGED = "flagged"
+    """A detector took it for poison."""
+    REJECTED = "rejected"
+    """It was malformed: not finite, of the wrong length, or not asked for."""
+    STALE = "stale"
+    """It was more versions old than `max_staleness` allows."""
+    BANNED = "banned"
+    """Its client was banned before it could be used."""
+    LATE = "late"
+    """It came after the buffer it was meant for had opened, and late updates are dropped."""
+    SURPLUS = "surplus"
+    """It was asked for as a reserve and not needed."""
+    LOST_DOWN = "lost_down"
+    """The model never reached the client."""
+    LOST_UP = "lost_up"
+    """The update never reached the server."""
+    DROPPED_OUT = "dropped_out"
+    """The client gave up in the middle of the task."""
+    TIMED_OUT = "timed_out"
+    """The server stopped waiting for it."""
+    UNFINISHED = "unfinished"
+    """The run ended first."""
+
+
+# --- to the server -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ClientIdle:
+    """A client is reachable and has nothing to do."""
+
+    time_s: float
+    client: int
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateArrived:
+    """A complete update has reached the server. Its parameters are asked for by `Collect`."""
+
+    time_s: float
+    task: int
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """The parameters of the updates that `Collect` asked for, in its order.
+
+    `models`: (n_updates, n_parameters) float32, the models as they were uploaded. On loan and read-only until the next
+    `Collect`; who wants to keep them copies. `sound`: (n_updates,) bool, False where an update had the wrong length
+    (its row is then without meaning). `clip_norm` is the clipping norm that the clients used, None where none.
+    """
+
+    time_s: float
+    tasks: tuple[int, ...]
+    models: Vector
+    losses: NDArray[np.float64]
+    sound: NDArray[np.bool_] | None = None
+    clip_norm: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoresArrived:
+    """A client's answer to `RequestScores`: one score per model it was sent, in that order."""
+
+    time_s: float
+    request: int
+    scores: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFired:
+    """A timer that `SetTimer` asked for has run out."""
+
+    time_s: float
+    timer: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientGone:
+    """The server has learnt that a client will not finish `task`.
+
+    `fate` says how it ended; None means that the client could not even be reached, so that the task never began.
+    """
+
+    time_s: float
+    client: int
+    task: int
+    fate: Fate | None
+
+
+Input: TypeAlias = ClientIdle | UpdateArrived | Collected | ScoresArrived | TimerFired | ClientGone
+
+
+# --- from the server -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """`model` is the global model from now on, as version `version`. `model`: (n_parameters,) float32, read-only."""
+
+    version: int
+    model: Vector = field(repr=False)
+    participants: int = 0
+    staleness: tuple[int, ...] = ()
+    noise_std: float = 0.0
+    clip_norm: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """Send version `version` to `client` and have it trained: this is task `task`."""
+
+    task: int
+    client: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Collect:
+    """Hand over the parameters of these tasks."""
+
+    tasks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestScores:
+    """Send `models` ((n_models, n_parameters) float32) to `client` and have it score each on its own data."""
+
+    request: int
+    client: int
+    models: Vector = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SetTimer:
+    """Fire `timer` `delay_s` seconds from now."""
+
+    timer: str
+    delay_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ban:
+    """Never again deal with `client`."""
+
+    client: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """The record of how `task` ended. `weight` is the factor of its update in the aggregate, `staleness` in versions."""
+
+    task: int
+    fate: Fate
+    staleness: int = -1
+    weight: float = 0.0
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShortBuffer:
+    """The record that the buffer opens with `held` updates because the `wanted` number can no longer come."""
+
+    held: int
+    wanted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The run is over, and why."""
+
+    reason: str
+
+
+Action: TypeAlias = Publish | Dispatch | Collect | RequestScores | SetTimer | Ban | Settle | ShortBuffer | Stop

@@ -1,0 +1,366 @@
+"""The server: a state machine that turns messages into actions, without clock, sockets or training.
+
+    FILLING ──enough has come──> COLLECTING ──Collected──> AGGREGATING ──(takes time)──> publish ──> FILLING ...
+
+While it collects or aggregates, arrivals queue in their order; at the publication they enter the next buffer. Staleness
+is counted against the version that a buffer makes its updates part of, and is therefore known when an update enters it.
+
+Use: `actions = server.start(time_s)`, then `actions = server.handle(message)` for each message, in order of time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.defences.mean import Mean
+from asyncfl.defences.rule import Rule
+from asyncfl.messages import (
+    Action,
+    ClientGone,
+    ClientIdle,
+    Collect,
+    Collected,
+    Dispatch,
+    Fate,
+    Input,
+    Publish,
+    SetTimer,
+    Settle,
+    ShortBuffer,
+    Stop,
+    TimerFired,
+    UpdateArrived,
+    Vector,
+)
+from asyncfl.server.application import apply_updates, weights
+from asyncfl.server.opening import Filling, OpenCount
+from asyncfl.server.population import Population
+from asyncfl.server.protocol import Knobs
+from asyncfl.server.tasks import Task, TaskBook
+from asyncfl.streams import Streams
+
+ServerNoise: TypeAlias = Callable[[Vector, int, int, float | None], tuple[Vector, float]]
+"""(model, version, participants, clip_norm) -> (the model with the server's noise, its standard deviation)."""
+
+
+class Phase(Enum):
+    """What the server is doing."""
+
+    FILLING = auto()
+    COLLECTING = auto()
+    AGGREGATING = auto()
+    STOPPED = auto()
+
+
+@dataclass(frozen=True)
+class ServerPlan:
+    """Everything the server knows before it starts."""
+
+    knobs: Knobs
+    samples: NDArray[np.int64]
+    """(clients,) number of training samples of each client."""
+    initial: Vector
+    """(n_parameters,) version 0; of length 0 where only the clock is simulated."""
+    streams: Streams
+    rule: Rule = Mean()
+    noise: ServerNoise | None = None
+    """Added to the aggregate before it is published; None for none."""
+    aggregate_s: float = 0.0
+    """Virtual seconds that an aggregation takes."""
+
+
+class Server:
+    """The protocol of one run. All state is here; the plan is never changed."""
+
+    def __init__(self, plan: ServerPlan) -> None:
+        self.plan = plan
+        self.knobs = plan.knobs
+        self.clients = len(plan.samples)
+        self.population = Population(self.clients)
+        self.tasks = TaskBook()
+        self.version = 0
+        self.phase = Phase.FILLING
+        self.stopped: str | None = None
+        self._buffer: list[Task] = []
+        self._opened: list[Task] = []
+        self._queue: list[Task] = []
+        self._flying: dict[int, Task] = {}
+        self._given_up: dict[int, int] = {}
+        self._cohort = 0
+        self._cohort_flying = 0
+        self._deadline_passed = False
+        self._publication: Publish | None = None
+        self._selection = plan.streams.generator("selection")
+
+    # --- what happens to it ----------------------------------------------------------------------------------------
+
+    def start(self, time_s: float = 0.0) -> list[Action]:
+        """First actions: version 0 is published, everybody is idle, the first tasks begin."""
+        self.population.add_all()
+        actions: list[Action] = [Publish(0, self.plan.initial)]
+        self.tasks.publish(0, self.plan.initial)
+        self._begin_cohort(time_s, actions)
+        self._refill(time_s, actions)
+        return actions
+
+    def handle(self, message: Input) -> list[Action]:
+        """Actions that follow from `message`. A stopped server answers nothing."""
+        actions: list[Action] = []
+        if self.phase is Phase.STOPPED:
+            return actions
+        match message:
+            case UpdateArrived():
+                self._arrived(message, actions)
+            case Collected():
+                self._collected(message, actions)
+            case ClientIdle():
+                self.population.add(message.client)
+            case ClientGone():
+                self._gone(message, actions)
+            case TimerFired():
+                self._timer(message, actions)
+            case _:
+                raise TypeError(f"the server takes no {type(message).__name__}")
+        self._open_if_ready(actions)
+        if self.phase is not Phase.COLLECTING:
+            # A replacement for the update that filled the buffer gets the version this buffer makes, if that is now.
+            self._refill(message.time_s, actions)
+            self._open_if_ready(actions)
+        return actions
+
+    def _arrived(self, message: UpdateArrived, actions: list[Action]) -> None:
+        task = self._flying.pop(message.task, None)
+        if task is None:
+            # Given up before, or never asked for: the update is not kept, but its client is there again.
+            if (client := self._given_up.pop(message.task, None)) is not None:
+                self.population.add(client)
+            return
+        self.population.add(task.client)
+        task.arrived_s = message.time_s
+        in_time = self._leave_cohort(task)
+        if self.phase is Phase.FILLING and (in_time or self.knobs.late == "carry"):
+            self._enter(task, actions)
+        elif self.knobs.late == "carry":
+            self._queue.append(task)
+        else:
+            self._settle(task, Fate.SURPLUS if self._cohort > self._wanted else Fate.LATE, actions)
+
+    def _gone(self, message: ClientGone, actions: list[Action]) -> None:
+        self.population.remove(message.client)
+        self._given_up.pop(message.task, None)
+        task = self._flying.pop(message.task, None)
+        if task is None:
+            return
+        self._leave_cohort(task)
+        if message.fate is None:
+            self.tasks.withdraw(task.number)
+            self.population.served[task.client] -= 1
+        else:
+            self._settle(task, message.fate, actions)
+
+    def _timer(self, message: TimerFired, actions: list[Action]) -> None:
+        name, _, number = message.timer.partition(":")
+        if name == "aggregated":
+            self._publish(message.time_s, actions)
+        elif name == "deadline" and int(number) == self.version:
+            self._deadline_passed = True
+        elif name == "task" and (task := self._flying.pop(int(number), None)) is not None:
+            self._leave_cohort(task)
+            self._given_up[task.number] = task.client
+            self._settle(task, Fate.TIMED_OUT, actions)
+
+    # --- filling the buffer ----------------------------------------------------------------------------------------
+
+    @property
+    def _wanted(self) -> int:
+        return self.knobs.dispatch.wanted(self.clients)
+
+    def _leave_cohort(self, task: Task) -> bool:
+        """Count `task` as ended; whether it was of the cohort that the open buffer waits for."""
+        if task.cohort != self.version or self.phase is not Phase.FILLING:
+            return False
+        self._cohort_flying -= 1
+        return True
+
+    def _staleness(self, task: Task) -> int:
+        return self.version - task.base_version
+
+    def _enter(self, task: Task, actions: list[Action]) -> None:
+        limit = self.knobs.max_staleness
+        if limit is not None and self._staleness(task) > limit:
+            self._settle(task, Fate.STALE, actions)
+        else:
+            self._buffer.append(task)
+
+    def _filling(self) -> Filling:
+        coming = self._cohort_flying if self.knobs.late == "drop" else len(self._flying)
+        return Filling(len(self._buffer), coming, self._cohort, self._wanted, self._deadline_passed)
+
+    def _open_if_ready(self, actions: list[Action]) -> None:
+        if self.phase is not Phase.FILLING or not self._buffer:
+            return
+        filling = self._filling()
+        startable = len(self.population) if self.knobs.dispatch.level(self.clients) else 0
+        if not self.knobs.opening.is_open(filling):
+            if filling.coming or startable:
+                return
+            actions.append(ShortBuffer(filling.held, self.knobs.opening.target(filling)))
+        held = self.knobs.opening.target(filling) if isinstance(self.knobs.opening, OpenCount) else None
+        self._opened, rest = self._buffer[:held], self._buffer[held:]
+        self._buffer, self._queue = [], rest + self._queue
+        self.phase = Phase.COLLECTING
+        actions.append(Collect(tuple(task.number for task in self._opened)))
+
+    # --- making the next version -----------------------------------------------------------------------------------
+
+    def _collected(self, message: Collected, actions: list[Action]) -> None:
+        expected = tuple(task.number for task in self._opened)
+        if self.phase is not Phase.COLLECTING or message.tasks != expected:
+            raise ValueError(f"the server asked for tasks {expected}, got {message.tasks}")
+        sound = np.isfinite(message.models).all(axis=1)
+        if message.sound is not None:
+            sound &= message.sound
+        for row in np.flatnonzero(~sound):
+            self._settle(self._opened[row], Fate.REJECTED, actions, detail="not finite or of the wrong length")
+        kept = np.flatnonzero(sound)
+        if not len(kept):
+            self._opened = []
+            self._stop("diverged: every update of the buffer was rejected", actions)
+            return
+        opened = [self._opened[row] for row in kept]
+        models = message.models if len(kept) == len(sound) else message.models[kept]
+        self._publication = self._aggregate(opened, models, message.clip_norm, actions)
+        self._opened = []
+        self.phase = Phase.AGGREGATING
+        if self.plan.aggregate_s:
+            actions.append(SetTimer("aggregated", self.plan.aggregate_s))
+        else:
+            self._publish(message.time_s, actions)
+
+    def _aggregate(
+        self, opened: list[Task], models: Vector, clip_norm: float | None, actions: list[Action]
+    ) -> Publish:
+        staleness = np.array([self._staleness(task) for task in opened], dtype=np.int64)
+        versions = sorted({task.base_version for task in opened})
+        base_of = np.searchsorted(versions, [task.base_version for task in opened])
+        samples = self.plan.samples[[task.client for task in opened]]
+        if self.knobs.weighting == "uniform":
+            samples = np.ones_like(samples)
+        factors = weights(samples, self.knobs.staleness.weight(staleness), self.knobs.divisor)
+        model = apply_updates(
+            self.tasks.model(self.version),
+            models,
+            [self.tasks.model(version) for version in versions],
+            base_of,
+            factors,
+            self.plan.rule,
+            reading=self.knobs.reading,
+            rate=self.knobs.rate,
+        )
+        std = 0.0
+        if self.plan.noise is not None:
+            model, std = self.plan.noise(model, self.version + 1, len(opened), clip_norm)
+        model.flags.writeable = False
+        for task, old, factor in zip(opened, staleness, factors, strict=True):
+            self._settle(task, Fate.AGGREGATED, actions, weight=float(factor), staleness=int(old))
+        return Publish(self.version + 1, model, len(opened), tuple(int(s) for s in staleness), std, clip_norm)
+
+    def _publish(self, time_s: float, actions: list[Action]) -> None:
+        if self._publication is None:
+            raise ValueError("nothing to publish")
+        publication, self._publication = self._publication, None
+        self.version = publication.version
+        self.tasks.publish(publication.version, publication.model)
+        actions.append(publication)
+        self.phase = Phase.FILLING
+        if self.version >= self.knobs.rounds:
+            self._stop("all versions published", actions)
+            return
+        queued, self._queue = self._queue, []
+        for task in queued:
+            self._enter(task, actions)
+        self._begin_cohort(time_s, actions)
+
+    # --- beginning tasks -------------------------------------------------------------------------------------------
+
+    def _begin_cohort(self, time_s: float, actions: list[Action]) -> None:
+        number = self.knobs.dispatch.at_publish(self.clients)
+        if not number:
+            return
+        self._cohort = self._cohort_flying = self._begin(number, self.version, time_s, actions)
+        self._deadline_passed = False
+        seconds = getattr(self.knobs.opening, "seconds", None)
+        if seconds is not None:
+            actions.append(SetTimer(f"deadline:{self.version}", seconds))
+
+    def _refill(self, time_s: float, actions: list[Action]) -> None:
+        if self.phase is Phase.STOPPED:
+            return
+        missing = self.knobs.dispatch.level(self.clients) - len(self._flying)
+        if missing > 0:
+            self._begin(missing, -1, time_s, actions)
+        elif self._is_starved():
+            # Cohorts only: nobody could be drawn when the last version came out, somebody can now.
+            self._begin_cohort(time_s, actions)
+
+    def _is_starved(self) -> bool:
+        in_cohorts = self.knobs.dispatch.at_publish(self.clients) > 0
+        return (
+            in_cohorts
+            and self.phase is Phase.FILLING
+            and not self._buffer
+            and not self._filling().coming
+            and len(self.population) > 0
+        )
+
+    def _begin(self, number: int, cohort: int, time_s: float, actions: list[Action]) -> int:
+        fair = self.knobs.selection == "fair"
+        draw = self.population.draw_least_served if fair else self.population.draw
+        drawn = draw(number, self._selection)
+        for client in drawn:
+            task = self.tasks.begin(client, self.version, cohort, time_s)
+            self._flying[task.number] = task
+            self.population.served[client] += 1
+            actions.append(Dispatch(task.number, client, self.version))
+            if self.knobs.task_timeout_s is not None:
+                actions.append(SetTimer(f"task:{task.number}", self.knobs.task_timeout_s))
+        return len(drawn)
+
+    # --- ends ------------------------------------------------------------------------------------------------------
+
+    def _settle(
+        self,
+        task: Task,
+        fate: Fate,
+        actions: list[Action],
+        *,
+        weight: float = 0.0,
+        staleness: int = -1,
+        detail: str = "",
+    ) -> None:
+        self.tasks.settle(task.number, fate)
+        actions.append(Settle(task.number, fate, staleness, weight, detail))
+
+    def _stop(self, reason: str, actions: list[Action]) -> None:
+        for task in [*self._buffer, *self._queue]:
+            self._settle(task, Fate.SURPLUS, actions)
+        for task in [*self._opened, *self._flying.values()]:
+            self._settle(task, Fate.UNFINISHED, actions)
+        self._buffer, self._queue, self._opened, self._flying = [], [], [], {}
+        self.phase = Phase.STOPPED
+        self.stopped = reason
+        self.tasks.check()
+        actions.append(Stop(reason))
+
+    def stop(self, reason: str) -> list[Action]:
+        """Last actions of a run that is ended from outside, because nothing can happen any more or it diverged."""
+        actions: list[Action] = []
+        if self.phase is not Phase.STOPPED:
+            self._stop(reason, actions)
+        return actions

@@ -1,0 +1,91 @@
+"""When the buffer opens: what the server waits for before it aggregates."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from asyncfl.component import Component, choice
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """What an opening rule may look at."""
+
+    held: int
+    """Updates in the buffer."""
+    coming: int
+    """Tasks in flight whose update could still enter this buffer."""
+    cohort: int
+    """Clients drawn for this version; 0 where clients are not drawn in cohorts."""
+    wanted: int
+    """Updates the protocol asks for; with over-selection less than the cohort."""
+    deadline_passed: bool = False
+
+
+class Opening(Component):
+    """Decides when the buffer opens."""
+
+    def target(self, filling: Filling) -> int:
+        """Number of updates at which the buffer opens, if that many can come."""
+        raise NotImplementedError
+
+    def is_open(self, filling: Filling) -> bool:
+        """Whether enough has come. A buffer that nothing more can enter opens anyway, if it holds anything."""
+        return filling.held >= max(1, self.target(filling))
+
+
+class OpenAll(Opening):
+    """When all of the cohort (less its reserves) have come: the synchronous rule."""
+
+    kind: Literal["all"] = "all"
+
+    def target(self, filling: Filling) -> int:
+        """The cohort without its reserves."""
+        return min(filling.wanted, filling.cohort)
+
+
+class OpenCount(Opening):
+    """When a fixed number has come: the buffered rule."""
+
+    kind: Literal["count"] = "count"
+    updates: Annotated[int, Field(ge=1)]
+    """K, the size of the buffer."""
+
+    def target(self, filling: Filling) -> int:
+        """K."""
+        return self.updates
+
+
+class OpenQuorum(Opening):
+    """When a share of the cohort has come; the rest is late."""
+
+    kind: Literal["quorum"] = "quorum"
+    share: Annotated[float, Field(gt=0, le=1)]
+    """Share of the clients wanted for a version, 0..1."""
+
+    def target(self, filling: Filling) -> int:
+        """The share of the cohort without its reserves, rounded up."""
+        # 1e-9: a share such as 0.07 of 100 clients is 7, not 8 for the sake of a rounding error.
+        return math.ceil(self.share * min(filling.wanted, filling.cohort) - 1e-9)
+
+
+class OpenDeadline(Opening):
+    """When all have come or the time is up, whichever is first; with too few, at the next arrivals."""
+
+    kind: Literal["deadline"] = "deadline"
+    seconds: Annotated[float, Field(gt=0)]
+    """Virtual seconds from the publication of a version."""
+    at_least: Annotated[int, Field(ge=1)] = 1
+    """Updates without which the buffer stays shut even after the deadline."""
+
+    def target(self, filling: Filling) -> int:
+        """All of the cohort before the deadline, `at_least` after it."""
+        everyone = min(filling.wanted, filling.cohort)
+        return min(self.at_least, everyone) if filling.deadline_passed else everyone
+
+
+AnyOpening: Any = choice(Opening, OpenAll, OpenQuorum, OpenDeadline)

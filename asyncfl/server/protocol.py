@@ -1,0 +1,223 @@
+"""The protocols, each a preset of one server's four knobs: dispatch, opening, late updates, staleness.
+
+    kind       dispatch             the buffer opens with    late    staleness
+    sync       cohort               all | quorum | deadline  drop    constant
+    buffered   constant M           K                        carry   polynomial 0.5
+    fedbuff    constant M           K                        carry   polynomial 0.5, server rate
+    fedasync   constant M           1                        carry   polynomial 0.5, mixing rate
+
+A synchronous federation is a buffered one whose buffer holds the whole cohort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field
+
+from asyncfl.component import Component, choice
+from asyncfl.errors import Fault
+from asyncfl.server.application import Divisor, Reading
+from asyncfl.server.dispatch import (
+    AnyDispatch,
+    CohortDispatch,
+    ConstantDispatch,
+    Count,
+    Dispatch,
+    Share,
+    number_of,
+)
+from asyncfl.server.opening import AnyOpening, OpenAll, OpenCount, Opening
+from asyncfl.server.staleness import AnyStaleness, ConstantStaleness, PolynomialStaleness, Staleness
+
+Late: TypeAlias = Literal["drop", "carry"]
+Selection: TypeAlias = Literal["uniform", "fair"]
+Weighting: TypeAlias = Literal["samples", "uniform"]
+Rate = Annotated[float, Field(gt=0)]
+
+
+@dataclass(frozen=True)
+class Knobs:
+    """What the server does, whatever protocol set it."""
+
+    rounds: int
+    dispatch: Dispatch
+    opening: Opening
+    late: Late = "drop"
+    staleness: Staleness = ConstantStaleness()
+    divisor: Divisor = "buffer"
+    max_staleness: int | None = None
+    reading: Reading = "delta"
+    rate: float = 1.0
+    weighting: Weighting = "samples"
+    selection: Selection = "uniform"
+    task_timeout_s: float | None = None
+
+
+class Protocol(Component):
+    """Fields that all protocols share."""
+
+    rounds: Annotated[int, Field(ge=1)]
+    """T: versions to publish, that is, aggregations."""
+    weighting: Weighting = "samples"
+    """What an update counts by: its client's number of samples, or all alike."""
+    selection: Selection = "uniform"
+    """Who is drawn among the idle: anybody, or the least served first."""
+    task_timeout_s: Annotated[float, Field(gt=0)] | None = None
+    """Virtual seconds after which the server gives a task up; null waits for ever."""
+
+    def knobs(self) -> Knobs:
+        """The four knobs, set."""
+        raise NotImplementedError
+
+    def faults(self, clients: int) -> Iterator[Fault]:
+        """What cannot work with `clients` clients, fields named relative to the protocol."""
+        dispatch = self.knobs().dispatch
+        if isinstance(dispatch, CohortDispatch):
+            yield from _too_many("participants", dispatch.participants, clients)
+        if isinstance(dispatch, ConstantDispatch):
+            yield from _too_many("in_flight", dispatch.in_flight, clients)
+
+
+def _too_many(field: str, amount: int | float | None, clients: int) -> Iterator[Fault]:
+    if isinstance(amount, int) and amount > clients:
+        yield Fault(
+            field, f"must be 1..clients ({clients}), got {amount}; lower protocol.{field} or raise data.clients"
+        )
+
+
+class Sync(Protocol):
+    """Rounds: draw a cohort, wait for it, average. What comes after its round is dropped."""
+
+    kind: Literal["sync"] = "sync"
+    participants: Count | Share | None = None
+    """K, clients per round: a count, a share of all clients below 1, or null for all."""
+    over_selection: Annotated[float, Field(ge=1)] = 1.0
+    """Factor by which more clients are drawn than are waited for."""
+    open: AnyOpening = OpenAll()
+    """When a round ends: with all of the cohort, with a quorum of it, or at a deadline."""
+    late: Late = "drop"
+    """What becomes of an update after its round: dropped, or carried into the next."""
+    server_rate: Rate = 1.0
+    """Factor of the averaged update."""
+
+    def knobs(self) -> Knobs:
+        """Cohort, `open`, `late`, no discount for staleness (a carried update counts in full)."""
+        return Knobs(
+            rounds=self.rounds,
+            dispatch=CohortDispatch(participants=self.participants, over_selection=self.over_selection),
+            opening=self.open,
+            late=self.late,
+            rate=self.server_rate,
+            weighting=self.weighting,
+            selection=self.selection,
+            task_timeout_s=self.task_timeout_s,
+        )
+
+    def faults(self, clients: int) -> Iterator[Fault]:
+        """As `Protocol.faults`, and a deadline that waits for more updates than are asked for."""
+        yield from super().faults(clients)
+        wanted, required = number_of(self.participants, clients), getattr(self.open, "at_least", 1)
+        if required > wanted:
+            yield Fault(
+                "open.at_least", f"must be 1..participants ({wanted}), got {required}; lower protocol.open.at_least"
+            )
+
+
+class BufferedProtocol(Protocol):
+    """Asynchronous: clients train from whatever version they were sent; K updates make the next one."""
+
+    buffer: Annotated[int, Field(ge=1)] = 10
+    """K: updates per aggregation."""
+    dispatch: AnyDispatch = ConstantDispatch(in_flight=20)
+    """Who gets a model, when."""
+    late: Late = "carry"
+    """What becomes of an update whose buffer has opened: carried into the next (or dropped, with cohorts)."""
+    staleness: AnyStaleness = PolynomialStaleness()
+    """Weight of an update by its age in versions."""
+    divisor: Divisor = "buffer"
+    """What the weights are divided by: all data in the buffer, or their own sum."""
+    max_staleness: Annotated[int, Field(ge=0)] | None = None
+    """Updates older than this are discarded; null keeps all."""
+    aggregation: Reading = "delta"
+    """How the aggregate enters the model, see `asyncfl.server.application`."""
+    server_rate: Rate = 1.0
+    """Factor of the averaged update (FedBuff's eta_g)."""
+
+    def knobs(self) -> Knobs:
+        """The fields as they stand."""
+        return Knobs(
+            rounds=self.rounds,
+            dispatch=self.dispatch,
+            opening=OpenCount(updates=self.buffer),
+            late=self.late,
+            staleness=self.staleness,
+            divisor=self.divisor,
+            max_staleness=self.max_staleness,
+            reading=self.aggregation,
+            rate=self.server_rate,
+            weighting=self.weighting,
+            selection=self.selection,
+            task_timeout_s=self.task_timeout_s,
+        )
+
+    def faults(self, clients: int) -> Iterator[Fault]:
+        """As `Protocol.faults`, and a buffer larger than all that could fill it."""
+        yield from super().faults(clients)
+        if self.buffer > clients:
+            yield Fault(
+                "buffer", f"must be 1..clients ({clients}), got {self.buffer}; lower protocol.buffer"
+            )
+        if self.late == "drop" and not self.dispatch.at_publish(clients):
+            yield Fault(
+                "late", "must be carry where clients are not drawn in cohorts, got drop; set protocol.dispatch.kind: cohort"
+            )
+
+
+class Buffered(BufferedProtocol):
+    """The buffered protocol with updates weighed by their clients' samples (SAFL's algorithm 1)."""
+
+    kind: Literal["buffered"] = "buffered"
+
+
+class FedBuff(BufferedProtocol):
+    """The buffered protocol of Nguyen et al. 2022, algorithm 1: all updates of a buffer count alike but for age."""
+
+    kind: Literal["fedbuff"] = "fedbuff"
+    weighting: Weighting = "uniform"
+    """What an update counts by: its client's number of samples, or all alike."""
+
+
+class FedAsync(Protocol):
+    """Xie, Koyejo, Gupta 2019: every update at once, w <- (1 - a s) w + a s w_i."""
+
+    kind: Literal["fedasync"] = "fedasync"
+    in_flight: Count | Share
+    """Tasks under way at any time."""
+    mixing: Annotated[float, Field(gt=0, le=1)] = 0.6
+    """a."""
+    staleness: AnyStaleness = PolynomialStaleness()
+    """s, weight of an update by its age in versions."""
+    max_staleness: Annotated[int, Field(ge=0)] | None = None
+    """Updates older than this are discarded; null keeps all."""
+
+    def knobs(self) -> Knobs:
+        """A buffer of one, mixed into the model."""
+        return Knobs(
+            rounds=self.rounds,
+            dispatch=ConstantDispatch(in_flight=self.in_flight),
+            opening=OpenCount(updates=1),
+            late="carry",
+            staleness=self.staleness,
+            max_staleness=self.max_staleness,
+            reading="mix",
+            rate=self.mixing,
+            weighting=self.weighting,
+            selection=self.selection,
+            task_timeout_s=self.task_timeout_s,
+        )
+
+
+AnyProtocol: Any = choice(Protocol, Sync, Buffered, FedBuff, FedAsync)

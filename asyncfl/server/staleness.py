@@ -1,0 +1,79 @@
+"""How much an update counts that was trained from an old version.
+
+Staleness tau is the number of versions published between the one a client was sent and the one its update is applied
+to; 0 is fresh. Sources: Xie, Koyejo, Gupta 2019 (FedAsync, section 5), Nguyen et al. 2022 (FedBuff).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from asyncfl.component import Component, choice
+
+
+class Staleness(Component):
+    """Turns staleness into a weight."""
+
+    def weight(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Weight of updates that are `staleness` versions old.
+
+        `staleness`: (n_updates,) integers >= 0. Returns (n_updates,) float64 in 0..1, 1 at staleness 0.
+        """
+        raise NotImplementedError
+
+
+class ConstantStaleness(Staleness):
+    """1: an old update counts as much as a fresh one."""
+
+    kind: Literal["constant"] = "constant"
+
+    def weight(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
+        """1, see `Staleness.weight`."""
+        return np.ones(len(staleness))
+
+
+class PolynomialStaleness(Staleness):
+    """(1 + tau)^-a."""
+
+    kind: Literal["polynomial"] = "polynomial"
+    exponent: Annotated[float, Field(ge=0)] = 0.5
+    """a; 0.5 is the value of FedBuff and of SAFL."""
+
+    def weight(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
+        """(1 + tau)^-a, see `Staleness.weight`."""
+        return np.power(1.0 + staleness, -self.exponent)
+
+
+class HingeStaleness(Staleness):
+    """1 up to tau = b, then 1 / (a (tau - b) + 1)."""
+
+    kind: Literal["hinge"] = "hinge"
+    slope: Annotated[float, Field(gt=0)] = 10.0
+    """a."""
+    grace: Annotated[int, Field(ge=0)] = 4
+    """b: versions an update may be old without losing weight."""
+
+    def weight(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
+        """1 / (a max(0, tau - b) + 1), see `Staleness.weight`."""
+        return 1.0 / (self.slope * np.maximum(0, staleness - self.grace) + 1.0)
+
+
+class ExponentialStaleness(Staleness):
+    """e^(-a tau)."""
+
+    kind: Literal["exponential"] = "exponential"
+    rate: Annotated[float, Field(gt=0)] = 0.2
+    """a, per version."""
+
+    def weight(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
+        """e^(-a tau), see `Staleness.weight`."""
+        return np.exp(-self.rate * staleness)
+
+
+AnyStaleness: Any = choice(
+    Staleness, ConstantStaleness, PolynomialStaleness, HingeStaleness, ExponentialStaleness
+)

@@ -1,0 +1,89 @@
+"""The server's record of what it asked of whom, and how it ended."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from asyncfl.messages import Fate, Vector
+
+
+@dataclass(slots=True)
+class Task:
+    """A model sent to a client for training."""
+
+    number: int
+    client: int
+    base_version: int
+    cohort: int
+    """Version at whose publication the client was drawn; -1 where clients are not drawn in cohorts."""
+    sent_s: float
+    arrived_s: float | None = None
+
+
+class TaskBook:
+    """Open tasks by number, fates counted, and the versions that open tasks were trained from.
+
+    The model of a version is kept as long as an open task needs it, then forgotten.
+    """
+
+    def __init__(self) -> None:
+        self.open: dict[int, Task] = {}
+        self.fates: Counter[Fate] = Counter()
+        self.begun = 0
+        self.withdrawn = 0
+        self._models: dict[int, Vector] = {}
+        self._needed: Counter[int] = Counter()
+        self._current = -1
+
+    def publish(self, version: int, model: Vector) -> None:
+        """Remember the model of the newest version; forget the one before if nobody was sent it."""
+        previous, self._current = self._current, version
+        self._models[version] = model
+        self._forget(previous)
+
+    def model(self, version: int) -> Vector:
+        """(d,) the model of `version`. KeyError where no open task needs it any more."""
+        return self._models[version]
+
+    @property
+    def kept_versions(self) -> tuple[int, ...]:
+        """Versions whose models are still held in memory."""
+        return tuple(self._models)
+
+    def begin(self, client: int, base_version: int, cohort: int, time_s: float) -> Task:
+        """A new open task. Tasks are numbered 0, 1, 2, ... in the order in which they are begun."""
+        task = Task(self.begun, client, base_version, cohort, time_s)
+        self.begun += 1
+        self.open[task.number] = task
+        self._needed[base_version] += 1
+        return task
+
+    def settle(self, number: int, fate: Fate) -> Task:
+        """Close a task with its fate."""
+        task = self._close(number)
+        self.fates[fate] += 1
+        return task
+
+    def withdraw(self, number: int) -> Task:
+        """Close a task that never began because its client could not be reached: it has no fate."""
+        task = self._close(number)
+        self.withdrawn += 1
+        return task
+
+    def _close(self, number: int) -> Task:
+        task = self.open.pop(number)
+        self._needed[task.base_version] -= 1
+        self._forget(task.base_version)
+        return task
+
+    def _forget(self, version: int) -> None:
+        if version != self._current and not self._needed[version]:
+            self._models.pop(version, None)
+            self._needed.pop(version, None)
+
+    def check(self) -> None:
+        """Raise AssertionError unless each task begun is open, withdrawn or has exactly one fate."""
+        accounted = len(self.open) + self.withdrawn + sum(self.fates.values())
+        if accounted != self.begun:
+            raise AssertionError(f"{self.begun} tasks were begun, {accounted} are accounted for")

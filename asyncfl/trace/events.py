@@ -1,0 +1,99 @@
+"""Everything that can happen in a run, as one table of events.
+
+A column that means nothing for a kind of event holds -1 (whole numbers), NaN (weight) or an empty text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any
+
+import pyarrow as pa
+
+
+class Kind(StrEnum):
+    """Kinds of events."""
+
+    DISPATCHED = "dispatched"
+    DOWNLOAD_STARTED = "download_started"
+    DOWNLOADED = "downloaded"
+    TRAINING_STARTED = "training_started"
+    TRAINED = "trained"
+    UPLOAD_STARTED = "upload_started"
+    RETRANSMITTED = "retransmitted"
+    LOST = "lost"
+    UPLOADED = "uploaded"
+    OVERHEARD = "overheard"
+    REJECTED = "rejected"
+    SCORED = "scored"
+    FLAGGED = "flagged"
+    BANNED = "banned"
+    AGGREGATED = "aggregated"
+    DISCARDED = "discarded"
+    PUBLISHED = "published"
+    TIMER_FIRED = "timer_fired"
+    WENT_OFFLINE = "went_offline"
+    CAME_ONLINE = "came_online"
+    DROPPED_OUT = "dropped_out"
+    SHORT_BUFFER = "short_buffer"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened."""
+
+    time_s: float
+    """Virtual seconds since the start of the run."""
+    seq: int
+    """Place among all events of the run; events of the same time happened in this order."""
+    seed: int
+    """Seed of the run."""
+    kind: str
+    """One of `Kind`."""
+    task: int = -1
+    """Number of the task."""
+    client: int = -1
+    """Number of the client."""
+    version: int = -1
+    """Version of the global model at the server when it happened."""
+    base_version: int = -1
+    """Version that the task was sent."""
+    staleness: int = -1
+    """Versions between the two when an update was judged."""
+    bytes: int = -1
+    """Bytes that went over the link, retransmissions included."""
+    attempt: int = -1
+    """Number of the transmission, 1 for the first."""
+    weight: float = float("nan")
+    """Factor of the update in the aggregate."""
+    detail: str = ""
+    """What else there is to say."""
+
+
+SCHEMA = pa.schema(
+    [
+        ("time_s", pa.float64()),
+        ("seq", pa.int64()),
+        ("seed", pa.int64()),
+        ("kind", pa.dictionary(pa.int8(), pa.string())),
+        ("task", pa.int64()),
+        ("client", pa.int64()),
+        ("version", pa.int32()),
+        ("base_version", pa.int32()),
+        ("staleness", pa.int32()),
+        ("bytes", pa.int64()),
+        ("attempt", pa.int16()),
+        ("weight", pa.float64()),
+        ("detail", pa.dictionary(pa.int32(), pa.string())),
+    ]
+)
+"""Arrow types of the columns of the event table, in order."""
+
+COLUMNS: tuple[str, ...] = tuple(f.name for f in fields(Event))
+
+
+def event_of(row: dict[str, Any]) -> Event:
+    """The event in a row of the table."""
+    return Event(**{name: row[name] for name in COLUMNS})
