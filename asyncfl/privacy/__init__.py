@@ -1,0 +1,33 @@
+"""Privacy schemes, the noise they calibrate, and what it is worth.
+
+`server_noise` is where NbAFL's client and server noise is computed, `gaussian` where noise becomes epsilon
+and back, `composition` how several releases share a budget, `ledger` what a run really gave away, `bounds`
+the convergence bounds. A scheme of one's own derives from `Scheme`.
+"""
+
+from typing import Any
+
+from asyncfl.component import choice
+from asyncfl.privacy.exposures import MeasuredExposures, ShareExposures
+from asyncfl.privacy.local_gaussian import GaussianUpload
+from asyncfl.privacy.nbafl import Nbafl
+from asyncfl.privacy.none import NoPrivacy
+from asyncfl.privacy.scheme import Guarantee, PrivacyContext, Scheme
+from asyncfl.privacy.server_noise import NbaflNoise, nbafl_noise
+
+AnyScheme: Any = choice(Scheme, NoPrivacy, Nbafl, GaussianUpload)
+"""Annotation of a field that holds a privacy scheme, chosen by `kind`."""
+
+__all__ = [
+    "AnyScheme",
+    "GaussianUpload",
+    "Guarantee",
+    "MeasuredExposures",
+    "Nbafl",
+    "NbaflNoise",
+    "NoPrivacy",
+    "PrivacyContext",
+    "Scheme",
+    "ShareExposures",
+    "nbafl_noise",
+]

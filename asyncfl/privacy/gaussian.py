@@ -1,0 +1,161 @@
+"""The Gaussian mechanism: what a noise multiplier is worth, and which multiplier an epsilon needs.
+
+A noise multiplier z is the noise's standard deviation over the L2 sensitivity. Releases with multipliers z_1,
+z_2, ... of the same data are together exactly as private as one release with mu^2 = sum 1/z_i^2 (Dong, Roth,
+Su 2019), so one number, the squared mu, describes any list of releases, and
+
+    delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)        (Balle, Wang 2018,
+    theorem 8)
+
+is exact. The classical calibration z = sqrt(2 ln(1.25/delta))/epsilon is proven for epsilon < 1 only; it
+happens to hold some way beyond (`classical_limit`) and then fails.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+_HALVINGS = 100  # more than the bits of a float64, so a bisection always ends at its last digit or two
+
+
+def classical_constant(delta: float) -> float:
+    """c1 = sqrt(2 ln(1.25/delta)), the factor of the classical calibration sigma = c1 sensitivity/epsilon.
+
+    `delta` in 0..1, exclusive. Source: Dwork, Roth 2014, theorem A.1.
+    """
+    return math.sqrt(2 * math.log(1.25 / delta))
+
+
+def squared_mu(noise_multipliers: ArrayLike) -> float:
+    """sum z^-2 of releases of the same data: all that matters about them together.
+
+    `noise_multipliers`: (n_releases,) >= 0; an infinite one is a release that says nothing, 0 is one without
+    noise.
+    """
+    z = np.asarray(noise_multipliers, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        return float(np.sum(1 / np.square(z)))
+
+
+def log_delta(mu: Floats, epsilon: Floats) -> Floats:
+    """ln delta of a Gaussian release at `epsilon`, exact, element by element.
+
+    `mu` > 0 is 1/z, `epsilon` >= 0. Source: Balle, Wang 2018, equation 6.
+    """
+    from scipy.special import log_ndtr
+
+    shift = epsilon / mu
+    first: Floats = log_ndtr(mu / 2 - shift)
+    second: Floats = epsilon + log_ndtr(-mu / 2 - shift)
+    with np.errstate(divide="ignore"):
+        # Rounding may lift the smaller term above the larger where both are nearly 0.
+        result: Floats = first + np.log(-np.expm1(np.minimum(second - first, 0.0)))
+    return result
+
+
+def _bisect(low: Floats, high: Floats, above: Callable[[Floats], NDArray[np.bool_]]) -> tuple[Floats, Floats]:
+    """Brackets of the points up to which `above` is true, halved until nothing is left to halve."""
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        keep = above(middle)
+        low, high = np.where(keep, middle, low), np.where(keep, high, middle)
+    return low, high
+
+
+def exact_epsilon(squared_mus: ArrayLike, delta: float) -> Any:
+    """Smallest epsilon for which releases with these sums of z^-2 are (epsilon, delta)-private; exact.
+
+    `squared_mus`: float or array of any shape, >= 0, one entry per holder of releases (`squared_mu`); `delta`
+    0..1, exclusive. Returns a float for a float, otherwise a float64 array of the same shape. Equal entries
+    are computed once.
+    """
+    entries = np.asarray(squared_mus, dtype=np.float64)
+    unique, where = np.unique(entries, return_inverse=True)
+    result = np.zeros(unique.shape)
+    result[np.isinf(unique)] = np.inf
+    todo = np.isfinite(unique) & (unique > 0)
+    if todo.any():
+        mu = np.sqrt(unique[todo])
+        target = math.log(delta)
+        # Zero-concentrated privacy gives an upper bound (Bun, Steinke 2016, proposition 1.3).
+        bound = mu**2 / 2 + mu * math.sqrt(-2 * target)
+        low, high = _bisect(np.zeros_like(mu), bound, lambda epsilon: log_delta(mu, epsilon) > target)
+        result[todo] = np.where(low == 0, 0.0, high)
+    shaped = result[where].reshape(entries.shape)
+    return float(shaped) if shaped.ndim == 0 else shaped
+
+
+@lru_cache(maxsize=1024)
+def analytic_multiplier(epsilon: float, delta: float) -> float:
+    """Smallest noise multiplier for which one release is (epsilon, delta)-private; 0 at infinite epsilon.
+
+    `epsilon` > 0, `delta` 0..1, exclusive. Source: Balle, Wang 2018, the analytic Gaussian mechanism.
+    """
+    if math.isinf(epsilon):
+        return 0.0
+    target, budget = math.log(delta), np.array([epsilon])
+    # The inverse of the bound in `exact_epsilon` is private enough; doubling it soon is not.
+    low = np.array([math.sqrt(2) * epsilon / (math.sqrt(epsilon - target) + math.sqrt(-target))])
+    high = low
+    while log_delta(high, budget)[0] <= target:
+        high = high * 2
+    low, _ = _bisect(low, high, lambda mu: log_delta(mu, budget) <= target)
+    return 1 / float(low[0])
+
+
+@lru_cache(maxsize=1024)
+def rdp_epsilon(squared_mu: float, delta: float) -> float:
+    """Epsilon by Renyi accounting of releases with this sum of z^-2: an upper bound of `exact_epsilon`.
+
+    Orders and conversion are those of dp-accounting. `delta` 0..1, exclusive.
+    """
+    if squared_mu == 0:
+        return 0.0
+    if math.isinf(squared_mu):
+        return math.inf
+    import dp_accounting
+
+    accountant = dp_accounting.rdp.RdpAccountant()
+    accountant.compose(dp_accounting.GaussianDpEvent(1 / math.sqrt(squared_mu)))
+    return float(accountant.get_epsilon(delta))
+
+
+@lru_cache(maxsize=1024)
+def rdp_multiplier(epsilon: float, delta: float) -> float:
+    """Smallest noise multiplier whose `rdp_epsilon` for one release is at most `epsilon`; 0 at infinite
+    epsilon."""
+    if math.isinf(epsilon):
+        return 0.0
+    low = analytic_multiplier(epsilon, delta)  # Renyi accounting never needs less
+    high = low
+    while rdp_epsilon(high**-2, delta) > epsilon:
+        low, high = high, high * 1.5
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if rdp_epsilon(middle**-2, delta) > epsilon else (low, middle)
+    return high
+
+
+@lru_cache(maxsize=256)
+def classical_limit(delta: float, constant: float = 1.0) -> float:
+    """Largest epsilon up to which sigma = constant c1 sensitivity/epsilon still is (epsilon, delta)-private.
+
+    One release; `delta` 0..1, exclusive; `constant` > 0.
+    """
+    factor, target = constant * classical_constant(delta), math.log(delta)
+
+    def holds(epsilon: Floats) -> NDArray[np.bool_]:
+        return log_delta(epsilon / factor, epsilon) <= target
+
+    low, high = np.array([0.0]), np.array([1.0])
+    while holds(high)[0]:
+        low, high = high, high * 2
+    return float(_bisect(low, high, holds)[0][0])
