@@ -26,6 +26,7 @@ PURPOSES = {
     "domains": "data",
     "attackers": "data",
     "root_set": "data",
+    "stand_ins": "data",
     "device": "clock",
     "link": "clock",
     "task_clock": "clock",

@@ -1,0 +1,104 @@
+"""Download of data sets through torchvision into the npz files that everything else reads."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import types
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.data.catalog import CATALOG
+from asyncfl.data.folder import DATA_DIR, fetched_folder, find
+from asyncfl.errors import DataError, Fault, OutputError
+
+FETCHABLE = tuple(name for name, dataset in CATALOG.items() if dataset.torchvision)
+"""Names that can be downloaded."""
+
+
+def fetch(names: Iterable[str] = FETCHABLE) -> list[Path]:
+    """Paths of the npz files of the data sets `names`; those that are on disk already are left as they are.
+
+    Raises DataError for names that cannot be downloaded (all of them at once) and for downloads that fail,
+    OutputError where the folder cannot be written.
+    """
+    names = list(names)
+    faults = [Fault(name, _why_not(name)) for name in names if name not in FETCHABLE and not _on_disk(name)]
+    if faults:
+        raise DataError(faults)
+    return [find(CATALOG[name].filename) or _download(name) for name in names]
+
+
+def _on_disk(name: str) -> bool:
+    return name in CATALOG and find(CATALOG[name].filename) is not None
+
+
+def _why_not(name: str) -> str:
+    if name not in CATALOG:
+        return f"is no data set; known are {', '.join(CATALOG)}"
+    return (
+        f"cannot be downloaded through torchvision (those that can: {', '.join(FETCHABLE)}); "
+        f"put {name}.npz into the folder that {DATA_DIR} names, or take source: embedded"
+    )
+
+
+def _download(name: str) -> Path:
+    dataset = CATALOG[name]
+    folder = fetched_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=f".{name}.") as scratch:
+            arrays: dict[str, Any] = {}
+            for split in ("train", "test"):
+                arrays[f"x_{split}"], arrays[f"y_{split}"] = _one_split(dataset.torchvision, split, scratch)
+            whole = Path(scratch) / dataset.filename
+            np.savez_compressed(whole, **arrays)
+            os.replace(whole, folder / dataset.filename)
+    except PermissionError as error:
+        raise OutputError(
+            f"{folder} cannot be written ({error.strerror}); set XDG_CACHE_HOME to a folder that can"
+        ) from None
+    return folder / dataset.filename
+
+
+def _one_split(class_name: str, split: str, scratch: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    maker = getattr(torchvision_datasets(), class_name)
+    which = {"split": split} if class_name == "SVHN" else {"train": split == "train"}
+    try:
+        loaded = maker(scratch, download=True, **which)
+    except PermissionError:
+        raise
+    except Exception as error:  # torchvision's downloads fail in many ways, most of them the network's
+        raise DataError(
+            f"{class_name} could not be downloaded ({type(error).__name__}: {error}); check the "
+            f"network, or put the npz file into the folder that {DATA_DIR} names, or take source: embedded"
+        ) from None
+    images = np.asarray(loaded.data, dtype=np.uint8)
+    labels = np.asarray(loaded.labels if class_name == "SVHN" else loaded.targets, dtype=np.uint8)
+    if class_name == "SVHN":
+        images = images.transpose(0, 2, 3, 1)
+    return images, labels
+
+
+def torchvision_datasets() -> Any:
+    """Module `torchvision.datasets`, also where torchvision's own kernels do not fit the installed torch.
+
+    A CUDA build of torchvision beside a CPU build of torch fails on registering `torchvision::nms`. Data sets
+    need none of these kernels, so the import is tried again with the module that registers them replaced by
+    an empty one.
+    """
+    try:
+        import torchvision.datasets as datasets
+    except RuntimeError as error:
+        if "torchvision::" not in str(error):
+            raise
+        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+            del sys.modules[name]
+        sys.modules["torchvision._meta_registrations"] = types.ModuleType("torchvision._meta_registrations")
+        import torchvision.datasets as datasets
+    return datasets

@@ -1,0 +1,1 @@
+"""Stand-ins for data sets that are not on disk."""

@@ -1,0 +1,84 @@
+"""Stand-ins for data sets that are not on disk: drawn, unlimited in number, the same on every call.
+
+Sample i of a split is drawn from random numbers of block i // BLOCK, so it is the same whatever else is asked
+for. Each block holds all classes equally often.
+"""
+
+from __future__ import annotations
+
+import zlib
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.data.catalog import Dataset
+from asyncfl.data.embedded.styles import STYLES
+from asyncfl.data.npz import Split
+from asyncfl.streams import Streams
+
+BLOCK = 500
+BLOCKS = 2**30
+"""Blocks per split, enough for every seed to have samples of its own."""
+TEST_SAMPLES = 2000
+"""Size of the test set unless another is asked for."""
+
+
+class EmbeddedSource:
+    """The drawn images that stand in for one data set."""
+
+    is_original = False
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.dataset = dataset
+        self._style = STYLES[dataset.name]
+
+    @property
+    def provenance(self) -> str:
+        """One line for captions."""
+        return f"stand-in for {self.dataset.title}: {self.dataset.embedded}"
+
+    def labels(self, split: Split, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(n,) labels of the samples `indices`, 0 to BLOCK * BLOCKS - 1."""
+        labels = np.empty(len(indices), np.int64)
+        for block, rows, inside in _by_block(indices):
+            labels[rows] = _generator(self.dataset.name, split, block)[1][inside]
+        return labels
+
+    def images(self, split: Split, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """(n, height, width[, 3]) images of the samples `indices`, 0..255."""
+        images = np.empty((len(indices), *self.dataset.image_shape), np.uint8)
+        for block, rows, inside in _by_block(indices):
+            rng, labels = _generator(self.dataset.name, split, block)
+            draws = rng.random((BLOCK, self._style.draws), np.float32)
+            images[rows] = self._style.render(labels[inside], draws[inside])
+        return images
+
+    def first_test_samples(self, count: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Images and labels of the first `count` test samples, kept for the next seed."""
+        return _first_test_samples(self.dataset, count)
+
+
+def _by_block(indices: NDArray[np.int64]) -> list[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
+    """For each block that is touched: its number, the places in `indices`, the places inside the block."""
+    blocks = indices // BLOCK
+    order = np.argsort(blocks, kind="stable")
+    numbers, starts = np.unique(blocks[order], return_index=True)
+    parts = np.split(order, starts[1:])
+    return [(int(b), rows, indices[rows] % BLOCK) for b, rows in zip(numbers, parts, strict=True)]
+
+
+def _generator(name: str, split: Split, block: int) -> tuple[np.random.Generator, NDArray[np.int64]]:
+    """Random numbers of one block, and the labels that were drawn from them first."""
+    purpose = zlib.crc32(f"{name}/{split}".encode()) >> 1
+    rng = _STREAMS.generator("stand_ins", purpose, block)
+    return rng, rng.permutation(np.arange(BLOCK) % STYLES[name].classes)
+
+
+_STREAMS = Streams(0)
+
+
+@lru_cache(maxsize=8)
+def _first_test_samples(dataset: Dataset, samples: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    source, indices = EmbeddedSource(dataset), np.arange(samples)
+    return source.images("test", indices), source.labels("test", indices)

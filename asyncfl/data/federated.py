@@ -1,0 +1,72 @@
+"""What a simulation gets from a data set: each client's samples in one array, and the test set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Source = Literal["real", "embedded"]
+
+
+@dataclass(frozen=True)
+class FederatedData:
+    """Samples of all clients, one client after another, and the test set.
+
+    Arrays may be shared between simulations of one process: whoever changes samples (an attack) copies them
+    first.
+    """
+
+    images: NDArray[np.float32]
+    """(n_samples, channels, height, width), scaled, C-contiguous."""
+    labels: NDArray[np.int64]
+    """(n_samples,), 0..classes-1."""
+    offsets: NDArray[np.int64]
+    """(clients + 1,): client i holds samples offsets[i] to offsets[i + 1] - 1."""
+    test_images: NDArray[np.float32]
+    """(n_test, channels, height, width), scaled the same way."""
+    test_labels: NDArray[np.int64]
+    """(n_test,)."""
+    classes: int
+    source: Source
+    provenance: str
+    """One line for captions: which images these are."""
+    original: bool
+    """Whether they come from the complete data set that the papers measured on."""
+    domains: tuple[str, ...]
+    """Names of the domains; a single data set is one domain."""
+    client_domains: NDArray[np.int64]
+    """(clients,): index of each client's domain."""
+    test_offsets: NDArray[np.int64]
+    """(domains + 1,): domain k is tested on samples test_offsets[k] to test_offsets[k + 1] - 1."""
+
+    @property
+    def clients(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of an image."""
+        _, channels, height, width = self.images.shape
+        return channels, height, width
+
+    def samples(self, client: int) -> int:
+        """How many samples the client holds."""
+        return int(self.offsets[client + 1] - self.offsets[client])
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """(clients,): how many samples each client holds."""
+        return np.diff(self.offsets)
+
+    def client(self, client: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Images (m, channels, height, width) and labels (m,) of the client, as views."""
+        part = slice(int(self.offsets[client]), int(self.offsets[client + 1]))
+        return self.images[part], self.labels[part]
+
+    def test_of(self, domain: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Test images and labels of one domain, as views."""
+        part = slice(int(self.test_offsets[domain]), int(self.test_offsets[domain + 1]))
+        return self.test_images[part], self.test_labels[part]

@@ -1,0 +1,139 @@
+"""Data sets in npz files: `x_train, y_train, x_test, y_test`, images uint8, labels integers.
+
+A file is first judged by the headers of its arrays, which costs no decompression; all that is wrong with it
+is reported at once. Arrays are decoded when they are first asked for and kept for the next seed.
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from functools import lru_cache
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.data.catalog import Dataset
+from asyncfl.errors import DataError, Fault
+
+Split = Literal["train", "test"]
+_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyError, NotImplementedError)
+
+
+class NpzSource:
+    """The images of one npz file.
+
+    Raises DataError, naming the file, for a file that cannot be read, lacks a key, or holds arrays of another
+    type or shape than the data set has.
+    """
+
+    def __init__(self, dataset: Dataset, path: Path) -> None:
+        self.dataset = dataset
+        self.path = path
+        self._sizes = _checked_sizes(dataset, path, _stamp(path))
+
+    def size(self, split: Split) -> int:
+        """Number of images."""
+        return self._sizes[split]
+
+    @property
+    def is_original(self) -> bool:
+        """Whether the file has the size of the complete original."""
+        return (self._sizes["train"], self._sizes["test"]) == self.dataset.official
+
+    @property
+    def provenance(self) -> str:
+        """One line for captions."""
+        count = f"{self._sizes['train']} + {self._sizes['test']} images"
+        if self.is_original:
+            return f"{self.dataset.title}, complete ({count})"
+        return f"{self.dataset.title}, {self.dataset.remade or 'not the complete original'} ({count})"
+
+    def labels(self, split: Split, indices: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+        """(n,) labels of the images `indices`, of all if None."""
+        key = f"y_{split}"
+        labels = _array(self.path, key, _stamp(self.path))
+        if labels.size and not 0 <= labels.min() <= labels.max() < self.dataset.classes:
+            allowed = f"must be labels 0..{self.dataset.classes - 1}"
+            raise DataError([Fault(key, f"{allowed}, got {labels.min()}..{labels.max()}")], self.path)
+        return (labels if indices is None else labels[indices]).astype(np.int64)
+
+    def images(self, split: Split, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """(n, height, width[, 3]) images `indices`, 0..255."""
+        taken: NDArray[np.uint8] = _array(self.path, f"x_{split}", _stamp(self.path))[indices]
+        return taken
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """What changes when the file is written anew."""
+    stat = path.stat()
+    return stat.st_mtime_ns, stat.st_size
+
+
+@lru_cache(maxsize=16)
+def _array(path: Path, key: str, stamp: tuple[int, int]) -> NDArray[Any]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            array: NDArray[Any] = archive[key]
+    except _BROKEN as error:
+        raise DataError([Fault(key, _damaged(error))], path) from None
+    array.setflags(write=False)
+    return array
+
+
+@lru_cache(maxsize=64)
+def _checked_sizes(dataset: Dataset, path: Path, stamp: tuple[int, int]) -> dict[Split, int]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = {name.removesuffix(".npy") for name in archive.namelist()}
+            faults: list[Fault] = []
+            sizes: dict[Split, int] = {}
+            splits: tuple[Split, ...] = ("train", "test")
+            for split in splits:
+                images, labels = f"x_{split}", f"y_{split}"
+                shapes: dict[str, tuple[int, ...]] = {}
+                for key in (images, labels):
+                    if key not in names:
+                        faults.append(Fault(key, f"is missing; the file has {', '.join(sorted(names)) or 'no arrays'}"))
+                        continue
+                    fault, shapes[key] = _judge(archive, key, dataset)
+                    faults += fault
+                if len(shapes) == 2 and not faults and shapes[images][0] != shapes[labels][0]:
+                    count = shapes[images][0]
+                    faults.append(Fault(labels, f"must have one label per image ({count}), got {shapes[labels][0]}"))
+                sizes[split] = shapes.get(images, (0,))[0]
+    except _BROKEN as error:
+        raise DataError([Fault("", _damaged(error))], path) from None
+    if faults:
+        raise DataError(faults, path)
+    return sizes
+
+
+def _judge(archive: zipfile.ZipFile, key: str, dataset: Dataset) -> tuple[list[Fault], tuple[int, ...]]:
+    """What is wrong with one array, by its header alone, and its shape."""
+    try:
+        with archive.open(f"{key}.npy") as member:
+            shape, dtype = _header(member)
+    except _BROKEN as error:
+        return [Fault(key, _damaged(error))], (0,)
+    got = f"got {dtype} {shape}"
+    if key.startswith("x_"):
+        if dtype != np.uint8 or shape[1:] != dataset.image_shape or shape[0] == 0:
+            wanted = ", ".join(["n", *map(str, dataset.image_shape)])
+            return [Fault(key, f"must be uint8 images of shape ({wanted}), n at least 1, {got}")], (0,)
+    elif not np.issubdtype(dtype, np.integer) or len(shape) != 1:
+        return [Fault(key, f"must be integer labels of shape (n,), {got}")], (0,)
+    return [], shape
+
+
+def _header(member: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    version = np.lib.format.read_magic(member)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(member)
+    return shape or (0,), dtype
+
+
+def _damaged(error: Exception) -> str:
+    return f"cannot be read ({error or type(error).__name__}); the file is damaged, fetch or copy it again"

@@ -1,0 +1,9 @@
+"""Partitions: how samples are shared out over clients."""
+
+from asyncfl.data.partition.base import Partition
+from asyncfl.data.partition.dirichlet import Dirichlet
+from asyncfl.data.partition.iid import Iid
+from asyncfl.data.partition.quantity import Quantity
+from asyncfl.data.partition.shards import Shards
+
+__all__ = ["Dirichlet", "Iid", "Partition", "Quantity", "Shards"]

@@ -1,0 +1,47 @@
+"""How samples are shared out over clients."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.component import Component
+from asyncfl.errors import Fault
+
+Shares = list[NDArray[np.int64]]
+"""Indices of each client's samples: disjoint, at least one each."""
+
+
+class Partition(Component):
+    """Base of all partitions.
+
+    `spare` says how many labels per sample the partition wants to choose from, where the supply is unlimited.
+    """
+
+    spare: ClassVar[int] = 1
+
+    def faults(self, clients: int, samples_per_client: int) -> list[Fault]:
+        """What makes this request impossible; fields are named from `data.` on."""
+        return []
+
+    @abstractmethod
+    def assign(
+        self, labels: NDArray[np.int64], clients: int, samples_per_client: int, rng: np.random.Generator
+    ) -> Shares:
+        """Indices into `labels` for each client: clients * samples_per_client in all, none twice.
+
+        labels: (n,) of the samples to choose from, n at least clients * samples_per_client.
+        samples_per_client: how many each client gets, or gets on average where the partition makes sizes
+        unequal.
+        """
+
+
+def smallest_share_faults(min_samples: int, samples_per_client: int) -> list[Fault]:
+    """The fault of a smallest size above the average one, if it is."""
+    if min_samples <= samples_per_client:
+        return []
+    allowed = f"must be 1..samples_per_client ({samples_per_client})"
+    return [Fault("data.partition.min_samples", f"{allowed}, got {min_samples}")]

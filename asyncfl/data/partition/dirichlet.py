@@ -1,0 +1,96 @@
+"""Label skew: each client sees its own mixture of classes."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from asyncfl.data.partition.base import Partition, Shares, smallest_share_faults
+from asyncfl.errors import DataError, Fault
+
+_TRIES = 1000
+
+
+class Dirichlet(Partition):
+    """Classes are spread by Dirichlet(alpha): the smaller alpha, the fewer classes a client sees.
+
+    With `equal` sizes each client draws its mixture of classes and then its samples from it (Hsu et al. 2019,
+    arXiv:1909.06335); a class that is used up is replaced by the rest of the mixture. With `free` sizes each
+    class draws how it falls to the clients (Li et al., ICDE 2022, arXiv:2102.02079), so that sizes are skewed
+    as well.
+    """
+
+    spare: ClassVar[int] = 3  # so that the mixtures, not the supply, decide which classes a client gets
+
+    kind: Literal["dirichlet"] = "dirichlet"
+    alpha: float = Field(default=0.5, gt=0, le=1e6)
+    """Concentration: .1 leaves a client one to three classes, 100 is almost IID."""
+    sizes: Literal["equal", "free"] = "equal"
+    """Whether all clients hold equally many samples."""
+    min_samples: int = Field(default=10, ge=1)
+    """Samples that every client has at least when sizes are free; drawn again until this holds."""
+
+    def faults(self, clients: int, samples_per_client: int) -> list[Fault]:
+        return smallest_share_faults(self.min_samples, samples_per_client) if self.sizes == "free" else []
+
+    def assign(
+        self, labels: NDArray[np.int64], clients: int, samples_per_client: int, rng: np.random.Generator
+    ) -> Shares:
+        shuffled = rng.permutation(len(labels))
+        if self.sizes == "free":
+            return self._free(shuffled[: clients * samples_per_client], labels, clients, rng)
+        return self._equal(shuffled, labels, clients, samples_per_client, rng)
+
+    def _equal(
+        self,
+        shuffled: NDArray[np.int64],
+        labels: NDArray[np.int64],
+        clients: int,
+        size: int,
+        rng: np.random.Generator,
+    ) -> Shares:
+        supply = _by_class(shuffled, labels)
+        used = np.zeros(len(supply), np.int64)
+        stock = np.array([len(samples) for samples in supply])
+        shares: Shares = []
+        for _ in range(clients):
+            mixture = rng.dirichlet(np.full(len(supply), self.alpha))
+            counts = np.zeros(len(supply), np.int64)
+            while (missing := size - int(counts.sum())) > 0:
+                left = stock - used - counts
+                wanted = np.where(left > 0, mixture, 0.0)
+                if wanted.sum() < 1e-9:  # the classes of the mixture are used up: take what there is
+                    wanted = left.astype(np.float64)
+                counts += np.minimum(rng.multinomial(missing, wanted / wanted.sum()), left)
+            shares.append(np.concatenate([s[u : u + c] for s, u, c in zip(supply, used, counts, strict=True)]))
+            used += counts
+        return shares
+
+    def _free(
+        self, chosen: NDArray[np.int64], labels: NDArray[np.int64], clients: int, rng: np.random.Generator
+    ) -> Shares:
+        supply = _by_class(chosen, labels)
+        for _ in range(_TRIES):
+            fractions = rng.dirichlet(np.full(clients, self.alpha), len(supply))
+            counts = np.array([rng.multinomial(len(s), p) for s, p in zip(supply, fractions, strict=True)])
+            if counts.sum(0).min() >= self.min_samples:
+                parts = [np.split(s, np.cumsum(c)[:-1]) for s, c in zip(supply, counts, strict=True)]
+                return [np.concatenate([part[client] for part in parts]) for client in range(clients)]
+        raise DataError(
+            [
+                Fault(
+                    "data.partition.min_samples",
+                    f"no split in {_TRIES} draws left every client {self.min_samples} samples at "
+                    f"alpha {self.alpha:g}; lower min_samples or clients, raise alpha, or take sizes: equal",
+                )
+            ]
+        )
+
+
+def _by_class(samples: NDArray[np.int64], labels: NDArray[np.int64]) -> Shares:
+    """The samples of each class that occurs, in the order given."""
+    theirs = labels[samples]
+    return [samples[theirs == label] for label in np.unique(theirs)]

@@ -1,0 +1,22 @@
+"""Equal shares, drawn at random."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.data.partition.base import Partition, Shares
+
+
+class Iid(Partition):
+    """Each client holds equally many samples, drawn at random from all."""
+
+    kind: Literal["iid"] = "iid"
+
+    def assign(
+        self, labels: NDArray[np.int64], clients: int, samples_per_client: int, rng: np.random.Generator
+    ) -> Shares:
+        drawn = rng.permutation(len(labels))[: clients * samples_per_client]
+        return list(drawn.reshape(clients, samples_per_client))

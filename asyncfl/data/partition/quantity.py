@@ -1,0 +1,48 @@
+"""Unequal shares of the same mixture."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from asyncfl.data.partition.base import Partition, Shares, smallest_share_faults
+from asyncfl.errors import Fault
+
+
+class Quantity(Partition):
+    """Clients hold unequally many samples, drawn at random from all."""
+
+    kind: Literal["quantity"] = "quantity"
+    distribution: Literal["lognormal", "power"] = "lognormal"
+    """How sizes spread: lognormal, or a power law over the clients' ranks (which client has which rank is
+    drawn)."""
+    spread: float = Field(default=1.0, ge=0, le=10, allow_inf_nan=False)
+    """Deviation of the logarithm of the sizes, or the exponent of the power law; 0: equal sizes."""
+    min_samples: int = Field(default=10, ge=1)
+    """Samples that every client has at least."""
+
+    def faults(self, clients: int, samples_per_client: int) -> list[Fault]:
+        return smallest_share_faults(self.min_samples, samples_per_client)
+
+    def assign(
+        self, labels: NDArray[np.int64], clients: int, samples_per_client: int, rng: np.random.Generator
+    ) -> Shares:
+        if self.distribution == "lognormal":
+            weights = np.exp(self.spread * rng.standard_normal(clients))
+        else:
+            weights = rng.permutation(np.arange(1, clients + 1) ** -self.spread)
+        total = clients * samples_per_client
+        sizes = self.min_samples + apportioned(total - clients * self.min_samples, weights)
+        return np.split(rng.permutation(len(labels))[:total], np.cumsum(sizes)[:-1])
+
+
+def apportioned(total: int, weights: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Whole numbers in proportion to `weights`, adding up to `total`: largest remainder, ties to first."""
+    exact = total * (weights / weights.sum())
+    whole: NDArray[np.int64] = np.floor(exact).astype(np.int64)
+    missing = total - int(whole.sum())
+    whole[np.argsort(whole - exact, kind="stable")[:missing]] += 1
+    return whole

@@ -1,0 +1,34 @@
+"""Label skew by dealing out runs of the sorted data."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from asyncfl.data.partition.base import Partition, Shares
+from asyncfl.errors import Fault
+
+
+class Shards(Partition):
+    """Samples sorted by label, cut into shards and dealt out (McMahan et al. 2017, arXiv:1602.05629)."""
+
+    kind: Literal["shards"] = "shards"
+    shards_per_client: int = Field(default=2, ge=1)
+    """Shards that each client gets; it sees about as many classes."""
+
+    def faults(self, clients: int, samples_per_client: int) -> list[Fault]:
+        if samples_per_client % self.shards_per_client == 0:
+            return []
+        allowed = f"must divide samples_per_client ({samples_per_client})"
+        return [Fault("data.partition.shards_per_client", f"{allowed}, got {self.shards_per_client}")]
+
+    def assign(
+        self, labels: NDArray[np.int64], clients: int, samples_per_client: int, rng: np.random.Generator
+    ) -> Shares:
+        chosen = rng.permutation(len(labels))[: clients * samples_per_client]
+        in_order = chosen[np.argsort(labels[chosen], kind="stable")]
+        shards = in_order.reshape(clients * self.shards_per_client, -1)
+        return list(rng.permutation(shards).reshape(clients, samples_per_client))

@@ -1,0 +1,60 @@
+"""From stored images to what a model sees."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.data.catalog import Dataset
+
+
+def to_float(images: NDArray[np.uint8], standardise: Dataset | None) -> NDArray[np.float32]:
+    """(n, channels, height, width) float32, C-contiguous: 0..1, or standardised by the data set's mean and
+    deviation.
+
+    images: (n, height, width) or (n, height, width, 3).
+    """
+    if images.ndim == 3:
+        images = images[..., None]
+    channels = images.shape[3]
+    planes = np.empty((len(images), channels, *images.shape[1:3]), np.float32)
+    for channel in range(channels):
+        # Grey sets may be shown in colour and coloured ones have a mean per channel; one number serves all
+        # planes.
+        mean, std = (0.0, 1.0)
+        if standardise is not None:
+            mean, std = (values[channel % len(values)] for values in (standardise.mean, standardise.std))
+        table = ((np.arange(256) / 255 - mean) / std).astype(np.float32)
+        np.take(table, images[..., channel], out=planes[:, channel])
+    return planes
+
+
+COMMON_SIDE = 28
+"""Height and width of the images of a federation of domains."""
+
+
+def to_common_shape(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """(n, 28, 28, 3) uint8: grey images in three equal channels, other sizes resampled with a triangle
+    filter.
+
+    images: (n, height, width) or (n, height, width, 3).
+    """
+    grey = images.ndim == 3
+    if grey:
+        images = images[..., None]
+    if images.shape[1:3] != (COMMON_SIDE, COMMON_SIDE):
+        down, across = _resampling(images.shape[1]), _resampling(images.shape[2])
+        rows = np.tensordot(images.astype(np.float32), across, axes=(2, 1))
+        resampled = np.tensordot(rows, down, axes=(1, 1))  # (n, channels, width, height)
+        images = np.rint(resampled).clip(0, 255).astype(np.uint8).transpose(0, 3, 2, 1)
+    return np.repeat(images, 3, axis=3) if grey else images
+
+
+def _resampling(side: int) -> NDArray[np.float32]:
+    """(28, side): weights of the old pixels in each new one."""
+    step = side / COMMON_SIDE
+    centres = (np.arange(COMMON_SIDE) + 0.5) * step - 0.5
+    distance = np.abs(np.arange(side) - centres[:, None]) / max(step, 1.0)
+    weights = np.maximum(0.0, 1.0 - distance)
+    shares: NDArray[np.float32] = (weights / weights.sum(1, keepdims=True)).astype(np.float32)
+    return shares
