@@ -1,0 +1,153 @@
+"""Speed of the clients' devices: seconds to train on one sample for one epoch.
+
+A task takes `samples x epochs x seconds per sample of this client x jitter of this task`. The seconds per sample are
+drawn once per client, the jitter once per task, so some clients are always slow and every client is sometimes slow.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from asyncfl.component import Component, choice
+from asyncfl.world.distributions import (
+    Exponential,
+    Fixed,
+    Lognormal,
+    Pareto,
+    PositiveAmount,
+    Uniform,
+)
+from asyncfl.world.profiles import Column, RowOrder, read_profile, rows_of
+
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Device(Component):
+    """Base of the devices."""
+
+    jitter: PositiveAmount = Fixed(value=1.0)
+    """Factor on the computing time of each task: a number or a distribution, dimensionless; choose a mean of 1."""
+
+    @abstractmethod
+    def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Seconds per sample and epoch of each client, (clients,) float64, >= 0.
+
+        Raises DataError where they come from a file and the file is damaged.
+        """
+        raise NotImplementedError
+
+
+class FixedDevice(Device):
+    """All devices are equally fast."""
+
+    kind: Literal["fixed"] = "fixed"
+    s_per_sample: Seconds = 0.001
+    """Seconds per sample and epoch, > 0."""
+
+    def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """The same for all."""
+        return Fixed(value=self.s_per_sample).draw(rng, clients)
+
+
+class UniformDevice(Device):
+    """Speeds spread evenly between two."""
+
+    kind: Literal["uniform"] = "uniform"
+    low_s_per_sample: Seconds
+    """Seconds per sample of the fastest device, > 0."""
+    high_s_per_sample: Seconds
+    """Seconds per sample of the slowest device."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        _check(self.low_s_per_sample <= self.high_s_per_sample, "low_s_per_sample must be <= high_s_per_sample")
+        return self
+
+    def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Uniform between the fastest and the slowest."""
+        return Uniform(low=self.low_s_per_sample, high=self.high_s_per_sample).draw(rng, clients)
+
+
+class ExponentialDevice(Device):
+    """A common fastest device, and exponentially rarer slower ones."""
+
+    kind: Literal["exponential"] = "exponential"
+    mean_s_per_sample: Seconds
+    """Mean seconds per sample, the minimum included, > 0."""
+    minimum_s_per_sample: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """Seconds per sample of the fastest device."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        ordered = self.minimum_s_per_sample <= self.mean_s_per_sample
+        _check(ordered, "minimum_s_per_sample must be <= mean_s_per_sample")
+        return self
+
+    def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Exponential above the minimum."""
+        spread = Exponential(mean=self.mean_s_per_sample, minimum=self.minimum_s_per_sample)
+        return spread.draw(rng, clients)
+
+
+class LognormalDevice(Device):
+    """Lognormal speeds: the usual shape of measured device populations."""
+
+    kind: Literal["lognormal"] = "lognormal"
+    median_s_per_sample: Seconds
+    """Seconds per sample of the median device, > 0."""
+    sigma: Annotated[float, Field(ge=0, le=10)]
+    """Standard deviation of the natural logarithm, 0..10; 0 makes all devices equal."""
+
+    def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Lognormal about the median."""
+        return Lognormal(median=self.median_s_per_sample, sigma=self.sigma).draw(rng, clients)
+
+
+class ParetoDevice(Device):
+    """A heavy tail of very slow devices."""
+
+    kind: Literal["pareto"] = "pareto"
+    minimum_s_per_sample: Seconds
+    """Seconds per sample of the fastest device, > 0."""
+    alpha: Annotated[float, Field(ge=0.1, allow_inf_nan=False)]
+    """Tail index, >= 0.1: smaller means a heavier tail of stragglers."""
+
+    def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Pareto above the fastest."""
+        return Pareto(minimum=self.minimum_s_per_sample, alpha=self.alpha).draw(rng, clients)
+
+
+class CsvDevice(Device):
+    """Measured devices from a CSV file."""
+
+    kind: Literal["csv"] = "csv"
+    path: str
+    """The file: a header line, one row per device."""
+    column: str = "s_per_sample"
+    """Column with the seconds per sample, each > 0."""
+    rows: RowOrder = "drawn"
+    """Which row a client has: `drawn` at random with replacement, or `in_order`."""
+
+    def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """The measured values of the clients' rows."""
+        measured = read_profile(self.path, (Column(self.column, positive=True),))[self.column]
+        return measured[rows_of(clients, len(measured), self.rows, rng)]
+
+
+def _check(ordered: bool, rule: str) -> None:
+    if not ordered:
+        raise PydanticCustomError("device", "{rule}", {"rule": rule})
+
+
+if TYPE_CHECKING:
+    AnyDevice = Device
+else:
+    AnyDevice: Any = choice(
+        Device, FixedDevice, UniformDevice, ExponentialDevice, LognormalDevice, ParetoDevice, CsvDevice
+    )

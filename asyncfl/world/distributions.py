@@ -1,0 +1,238 @@
+"""Distributions of non-negative quantities; the field that holds one carries the unit.
+
+Where a scenario takes an `Amount`, a plain number stands for the distribution that always gives it. Each distribution
+scales standard draws (E ~ Exp(1), Z ~ N(0, 1)), so that two scenarios that differ in a parameter, and not in the kind,
+are compared on the same luck.
+
+A *residual* is what is left of a period when it is looked at from outside, at an arbitrary moment: a uniform share of
+a period whose density is proportional to x f(x), because long periods are met more often (Cox, Renewal Theory, 1962,
+section 5). Starting from it, alternating periods are stationary from the first second on.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
+from pydantic_core import PydanticCustomError
+
+from asyncfl.component import Component, choice
+
+Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Distribution(Component):
+    """Base of the distributions of a non-negative quantity."""
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+        """Independent values, (size,) float64, each >= 0."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def expected(self) -> float:
+        """Expected value; may be infinite."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def length_biased(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+        """Values with density proportional to x f(x), (size,) float64; the mean must be finite and positive."""
+        raise NotImplementedError
+
+    def one(self, rng: np.random.Generator) -> float:
+        """A single value."""
+        return float(self.draw(rng, 1)[0])
+
+    def residual(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+        """What is left of a period that is under way at an arbitrary moment, (size,) float64."""
+        return rng.random(size) * self.length_biased(rng, size)
+
+
+class Fixed(Distribution):
+    """Always the same value; in a scenario, a plain number."""
+
+    kind: Literal["fixed"] = "fixed"
+    value: Annotated[float, Field(ge=0)]
+    """The value; infinite only where the field allows it."""
+
+    def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+        """The value, repeated; draws nothing."""
+        return np.full(size, self.value)
+
+    def one(self, rng: np.random.Generator) -> float:
+        """The value; draws nothing."""
+        return self.value
+
+    def expected(self) -> float:
+        """The value."""
+        return self.value
+
+    def length_biased(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+        """The value, repeated."""
+        return np.full(size, self.value)
+
+
+class Uniform(Distribution):
+    """Equally likely between two values."""
+
+    kind: Literal["uniform"] = "uniform"
+    low: Finite
+    """Smallest value."""
+    high: Finite
+    """Largest value."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.low > self.high:
+            raise PydanticCustomError(
+                "uniform", "low must be <= high ({high}), got {low}", {"low": self.low, "high": self.high}
+            )
+        return self
+
+    def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+        """`low + (high - low) U`."""
+        return self.low + (self.high - self.low) * rng.random(size)
+
+    def expected(self) -> float:
+        """The middle."""
+        return (self.low + self.high) / 2
+
+    def length_biased(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+        """Inverse of the distribution function (x^2 - low^2) / (high^2 - low^2)."""
+        squares = self.low**2 + (self.high**2 - self.low**2) * rng.random(size)
+        biased: NDArray[np.float64] = np.sqrt(squares)
+        return biased
+
+
+class Exponential(Distribution):
+    """Exponential above a minimum."""
+
+    kind: Literal["exponential"] = "exponential"
+    mean: Finite
+    """Mean, the minimum included."""
+    minimum: Finite = 0.0
+    """Smallest value."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.minimum > self.mean:
+            raise PydanticCustomError(
+                "exponential",
+                "minimum must be <= mean ({mean}), got {minimum}",
+                {"mean": self.mean, "minimum": self.minimum},
+            )
+        return self
+
+    def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+        """`minimum + (mean - minimum) E`."""
+        return self.minimum + (self.mean - self.minimum) * rng.standard_exponential(size)
+
+    def expected(self) -> float:
+        """The mean, the minimum included."""
+        return self.mean
+
+    def length_biased(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+        """(minimum + e) f(e): the plain exponential with weight minimum / mean, else Gamma(2)."""
+        scale = self.mean - self.minimum
+        twice = rng.random(size) * self.mean >= self.minimum
+        first, second = rng.standard_exponential((2, size))
+        return self.minimum + scale * (first + twice * second)
+
+
+class Lognormal(Distribution):
+    """Lognormal: the logarithm is normal."""
+
+    kind: Literal["lognormal"] = "lognormal"
+    median: Finite
+    """Median."""
+    sigma: Annotated[float, Field(ge=0, le=10)]
+    """Standard deviation of the natural logarithm, 0..10."""
+
+    def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+        """`median exp(sigma Z)`."""
+        return self.median * np.exp(self.sigma * rng.standard_normal(size))
+
+    def expected(self) -> float:
+        """`median exp(sigma^2 / 2)`."""
+        return self.median * math.exp(self.sigma**2 / 2)
+
+    def length_biased(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+        """Lognormal again, its median larger by exp(sigma^2)."""
+        return self.median * np.exp(self.sigma * rng.standard_normal(size) + self.sigma**2)
+
+
+class Pareto(Distribution):
+    """Pareto: a heavy tail, P(X > x) = (minimum / x)^alpha."""
+
+    kind: Literal["pareto"] = "pareto"
+    minimum: Finite
+    """Smallest value."""
+    alpha: Annotated[float, Field(ge=0.1, allow_inf_nan=False)]
+    """Tail index, >= 0.1; the mean is finite above 1, the variance above 2."""
+
+    def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+        """`minimum exp(E / alpha)`."""
+        return self.minimum * np.exp(rng.standard_exponential(size) / self.alpha)
+
+    def expected(self) -> float:
+        """`minimum alpha / (alpha - 1)`, infinite for alpha <= 1."""
+        return self.minimum * self.alpha / (self.alpha - 1) if self.alpha > 1 else math.inf
+
+    def length_biased(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+        """Pareto again, with index alpha - 1."""
+        return self.minimum * np.exp(rng.standard_exponential(size) / (self.alpha - 1))
+
+
+def _from_number(value: Any) -> Any:
+    # YAML 1.1 reads 10e6 as text, so text that is a number counts as one.
+    if isinstance(value, int | float | str) and not isinstance(value, bool):
+        try:
+            return {"kind": "fixed", "value": float(value)}
+        except ValueError:
+            return value
+    return value
+
+
+def _to_number(value: Distribution) -> Any:
+    return value.value if isinstance(value, Fixed) else value.model_dump(mode="json")
+
+
+def _finite(value: Distribution) -> Distribution:
+    if isinstance(value, Fixed) and math.isinf(value.value):
+        raise PydanticCustomError("amount", "must be finite, got inf")
+    return value
+
+
+def _positive(value: Distribution) -> Distribution:
+    if not value.expected() > 0:
+        raise PydanticCustomError(
+            "amount", "must be > 0, got a distribution with mean {mean}", {"mean": value.expected()}
+        )
+    return value
+
+
+def _recurrent(value: Distribution) -> Distribution:
+    if math.isinf(value.expected()):
+        raise PydanticCustomError(
+            "amount", "must have a finite mean: no long-run share exists otherwise; give pareto an alpha > 1"
+        )
+    return value
+
+
+if TYPE_CHECKING:
+    AnyDistribution = Distribution
+    Amount = Distribution
+    PositiveAmount = Distribution
+    Rate = Distribution
+    Period = Distribution
+else:
+    AnyDistribution: Any = choice(Distribution, Fixed, Uniform, Exponential, Lognormal, Pareto)
+    _NumberOr: Any = Annotated[AnyDistribution, BeforeValidator(_from_number), PlainSerializer(_to_number)]
+    Amount: Any = Annotated[_NumberOr, AfterValidator(_finite)]
+    PositiveAmount: Any = Annotated[Amount, AfterValidator(_positive)]
+    Rate: Any = Annotated[_NumberOr, AfterValidator(_positive)]
+    Period: Any = Annotated[PositiveAmount, AfterValidator(_recurrent)]

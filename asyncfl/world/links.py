@@ -1,0 +1,131 @@
+"""Links between the clients and the server, one description for each direction.
+
+Latency and bandwidth are drawn once per client, jitter once per message. A profile gives each client the latency and
+bandwidth, and where it has that column the packet loss, of one measured link, so that what belongs together stays
+together.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from asyncfl.component import Described
+from asyncfl.errors import DataError
+from asyncfl.streams import Streams
+from asyncfl.world.distributions import Amount, Fixed, Rate
+from asyncfl.world.loss import AnyLoss, IndependentLoss, Loss, NoLoss
+from asyncfl.world.profiles import Column, RowOrder, read_profile, rows_of
+from asyncfl.world.transfer import Transfer, send
+
+NO_LATENCY = Fixed(value=0.0)
+UNLIMITED = Fixed(value=math.inf)
+
+
+class Link(Described):
+    """One direction between each client and the server; by default instant and lossless."""
+
+    latency_s: Amount = NO_LATENCY
+    """One-way delay of a client's link, seconds: a number, or a distribution drawn once per client."""
+    bandwidth_bps: Rate = UNLIMITED
+    """Bits per second of a client's link, > 0, inf for no limit: a number, or a distribution drawn once per client."""
+    jitter_s: Amount = NO_LATENCY
+    """Extra delay of each message, seconds: a number, or a distribution drawn per message."""
+    loss: AnyLoss = NoLoss()
+    """How packets are lost."""
+    mtu_bytes: Annotated[int, Field(ge=1)] = 1500
+    """Largest packet, bytes."""
+    retransmissions: Annotated[int, Field(ge=0, le=1000)] = 3
+    """How many times the sender sends again what was lost, 0..1000; a message still incomplete then is lost."""
+    retransmission_timeout_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+    """Seconds from the last packet sent until the missing ones are sent again, and until the sender gives up."""
+    profile: str | None = None
+    """CSV file of measured links with columns latency_s, bandwidth_bps and, if loss is measured, packet_loss (0..1)."""
+    profile_rows: RowOrder = "drawn"
+    """Which row a client has: `drawn` at random with replacement (the same draw for both directions), or `in_order`."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if self.profile is not None and (self.latency_s, self.bandwidth_bps) != (NO_LATENCY, UNLIMITED):
+            raise PydanticCustomError(
+                "link", "profile gives latency_s and bandwidth_bps: leave those out, or the profile"
+            )
+        return self
+
+    def start(self, clients: int, streams: Streams, direction: int) -> LinkState:
+        """The links of a population.
+
+        `direction`: 0 for downlinks, 1 for uplinks; each direction draws from streams of its own. Raises DataError for
+        a damaged profile, and for one that gives a packet_loss beside a `loss` that is not none.
+        """
+        if self.profile is None:
+            latency_s = self.latency_s.draw(streams.generator("link", task=1 + 2 * direction), clients)
+            bandwidth_bps = self.bandwidth_bps.draw(streams.generator("link", task=2 + 2 * direction), clients)
+            return LinkState(self, latency_s, bandwidth_bps, None)
+        table = read_profile(
+            self.profile,
+            (
+                Column("latency_s"),
+                Column("bandwidth_bps", positive=True),
+                Column("packet_loss", at_most=1.0, required=False),
+            ),
+        )
+        if "packet_loss" in table and not isinstance(self.loss, NoLoss):
+            raise DataError(
+                f"has a column packet_loss, but the link has a loss of its own; set loss to none", self.profile
+            )
+        rows = rows_of(clients, len(table["latency_s"]), self.profile_rows, streams.generator("link", task=0))
+        packet_loss = table["packet_loss"][rows] if "packet_loss" in table else None
+        return LinkState(self, table["latency_s"][rows], table["bandwidth_bps"][rows], packet_loss)
+
+
+@dataclass(frozen=True)
+class LinkState:
+    """The links of one direction, one row per client."""
+
+    link: Link
+    latency_s: NDArray[np.float64]
+    """(clients,) seconds."""
+    bandwidth_bps: NDArray[np.float64]
+    """(clients,) bits per second."""
+    packet_loss: NDArray[np.float64] | None
+    """(clients,) probability from a profile; None where the link's own loss holds."""
+
+    def loss_of(self, client: int) -> Loss:
+        """How the client's link loses packets."""
+        if self.packet_loss is None:
+            return self.link.loss
+        return IndependentLoss(probability=float(self.packet_loss[client]))
+
+    @property
+    def needs_draws(self) -> bool:
+        """Whether a message has anything random about it besides the tap."""
+        return self.packet_loss is not None or not (self.link.loss.lossless and isinstance(self.link.jitter_s, Fixed))
+
+    def send(
+        self, client: int, payload_bytes: int, tap_packet_loss: float | None, rng: np.random.Generator | None
+    ) -> Transfer:
+        """Fate of a message of the client. The tap's coin is drawn first, then the jitter, the losses last."""
+        link = self.link
+        tap_coin = 0.0 if rng is None else rng.random()
+        jitter_s = link.jitter_s.value if isinstance(link.jitter_s, Fixed) else 0.0
+        if rng is not None:
+            jitter_s = link.jitter_s.one(rng)
+        return send(
+            payload_bytes,
+            latency_s=float(self.latency_s[client]) + jitter_s,
+            bandwidth_bps=float(self.bandwidth_bps[client]),
+            mtu_bytes=link.mtu_bytes,
+            loss=self.loss_of(client),
+            retransmissions=link.retransmissions,
+            retransmission_timeout_s=link.retransmission_timeout_s,
+            tap_packet_loss=tap_packet_loss,
+            tap_coin=tap_coin,
+            rng=rng,
+        )

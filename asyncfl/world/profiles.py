@@ -1,0 +1,90 @@
+"""Measured devices and links from CSV files: one row per measured device, a header, further columns ignored."""
+
+from __future__ import annotations
+
+import csv
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.errors import DataError, Fault
+
+RowOrder = Literal["drawn", "in_order"]
+"""`drawn`: each client draws a row, with replacement. `in_order`: client i has row i, starting over after the last."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column of a profile must hold."""
+
+    name: str
+    positive: bool = False
+    """Whether 0 is a fault."""
+    at_most: float = math.inf
+    required: bool = True
+
+
+def read_profile(path: str | Path, columns: tuple[Column, ...]) -> dict[str, NDArray[np.float64]]:
+    """Columns of the CSV file by name, (rows,) float64 each; an absent column that is not required is left out.
+
+    Raises DataError with line and column of every missing, unreadable, negative or too large value.
+    """
+    source = Path(path).expanduser()
+    try:
+        with source.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file, skipinitialspace=True)
+            lines = [(reader.line_num, row) for row in reader if row]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"cannot be read: {error}", source) from None
+    if not lines:
+        raise DataError("must begin with a header line, but is empty", source)
+    header = [name.strip() for name in lines[0][1]]
+    missing = [c.name for c in columns if c.required and c.name not in header]
+    twice = [c.name for c in columns if header.count(c.name) > 1]
+    faults = [Fault("header", f"must have a column {name}, got {', '.join(header)}") for name in missing]
+    faults += [Fault("header", f"must have one column {name}, got {header.count(name)}") for name in twice]
+    if len(lines) == 1:
+        faults.append(Fault("", "must have at least one row of values below its header"))
+    if faults:
+        raise DataError(faults, source)
+
+    table: dict[str, NDArray[np.float64]] = {}
+    for column in columns:
+        if column.name in header:
+            at = header.index(column.name)
+            values = [
+                _value(row[at] if at < len(row) else "", column, line_number, faults) for line_number, row in lines[1:]
+            ]
+            table[column.name] = np.array(values)
+    if faults:
+        raise DataError(faults, source)
+    return table
+
+
+def _value(text: str, column: Column, line_number: int, faults: list[Fault]) -> float:
+    """The number in a cell; a fault is added for one that is not allowed."""
+    required = f"a number {'>' if column.positive else '>='} 0"
+    if column.at_most < math.inf:
+        required += f" and <= {column.at_most:g}"
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    in_range = (value > 0 if column.positive else value >= 0) and value <= column.at_most
+    if in_range and not math.isinf(value):
+        return value
+    came = repr(text.strip()) if text.strip() else "nothing"
+    faults.append(Fault(f"line {line_number}, column {column.name}", f"must be {required}, got {came}"))
+    return math.nan
+
+
+def rows_of(clients: int, rows: int, order: RowOrder, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Row of the profile that each client has, (clients,) int64."""
+    if order == "in_order":
+        return np.arange(clients, dtype=np.int64) % rows
+    # Uniforms and not rng.integers: two profiles with as many rows, read with the same stream, stay matched row by row.
+    return np.floor(rng.random(clients) * rows).astype(np.int64)

@@ -1,0 +1,78 @@
+"""The world of a federation, as a scenario describes it."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from asyncfl.component import Described
+from asyncfl.errors import DataError
+from asyncfl.streams import Streams
+from asyncfl.world.availability import AlwaysOnline, AnyAvailability
+from asyncfl.world.devices import AnyDevice, CsvDevice, FixedDevice
+from asyncfl.world.links import Link
+from asyncfl.world.loss import Probability
+from asyncfl.world.state import DOWNLINK, UPLINK, WorldState
+from asyncfl.world.tap import Tap
+
+
+class World(Described):
+    """Devices, links, availability and the eavesdropper of a federation."""
+
+    device: AnyDevice = FixedDevice()
+    """How fast the clients compute."""
+    downlink: Link = Link()
+    """Links from the server to the clients."""
+    uplink: Link = Link()
+    """Links from the clients to the server."""
+    availability: AnyAvailability = AlwaysOnline()
+    """When clients are online."""
+    dropout: Probability = 0.0
+    """Probability that a client drops out in the midst of a task, 0..1."""
+    tap: Tap = Tap()
+    """What an eavesdropper on the links hears."""
+    aggregate_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """Seconds that the server takes to aggregate a buffer."""
+    score_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """Seconds that the server takes to judge a buffer, where a defence does."""
+    evaluation_cost: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1 / 3
+    """Time of evaluating a sample relative to training on it; a third is a forward pass without the backward one."""
+
+    def start(self, clients: int, streams: Streams) -> WorldState:
+        """A population of `clients` >= 1 in this world, at time 0.
+
+        Client i is the same in a larger population, except for the period it is found in at time 0. Raises DataError
+        for a damaged profile.
+        """
+        if clients < 1:
+            raise ValueError(f"clients must be >= 1, got {clients}")
+        return WorldState(
+            streams=streams,
+            s_per_sample=self.device.draw(clients, streams.generator("device")),
+            jitter=self.device.jitter,
+            downlink=self.downlink.start(clients, streams, DOWNLINK),
+            uplink=self.uplink.start(clients, streams, UPLINK),
+            presence=self.availability.start(clients, streams),
+            dropout_probability=self.dropout,
+            evaluation_cost=self.evaluation_cost,
+            tap=self.tap,
+        )
+
+    def profile_digests(self) -> dict[str, str]:
+        """SHA-256 of every CSV file that the world is read from, by path; a run's hash has to cover them.
+
+        Raises DataError for a file that cannot be read.
+        """
+        named = [self.device.path if isinstance(self.device, CsvDevice) else None]
+        named += [self.downlink.profile, self.uplink.profile]
+        return {path: _digest(path) for path in sorted({p for p in named if p is not None})}
+
+
+def _digest(path: str) -> str:
+    try:
+        return hashlib.sha256(Path(path).expanduser().read_bytes()).hexdigest()
+    except OSError as error:
+        raise DataError(f"cannot be read: {error}", path) from None
