@@ -19,13 +19,12 @@ def to_float(images: NDArray[np.uint8], standardise: Dataset | None) -> NDArray[
     channels = images.shape[3]
     planes = np.empty((len(images), channels, *images.shape[1:3]), np.float32)
     for channel in range(channels):
-        # Grey sets may be shown in colour and coloured ones have a mean per channel; one number serves all
-        # planes.
         mean, std = (0.0, 1.0)
-        if standardise is not None:
+        if standardise is not None:  # a grey set that is shown in colour has one number for all channels
             mean, std = (values[channel % len(values)] for values in (standardise.mean, standardise.std))
-        table = ((np.arange(256) / 255 - mean) / std).astype(np.float32)
-        np.take(table, images[..., channel], out=planes[:, channel])
+        plane = planes[:, channel]
+        np.multiply(images[..., channel], np.float32(1 / (255 * std)), out=plane, dtype=np.float32)
+        plane -= np.float32(mean / std)
     return planes
 
 

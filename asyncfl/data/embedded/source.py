@@ -51,7 +51,7 @@ class EmbeddedSource:
         for block, rows, inside in _by_block(indices):
             rng, labels = _generator(self.dataset.name, split, block)
             draws = rng.random((BLOCK, self._style.draws), np.float32)
-            images[rows] = self._style.render(labels[inside], draws[inside])
+            images[rows] = self._style.render(labels[inside], draws[inside], split)
         return images
 
     def first_test_samples(self, count: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.data.embedded.glyphs import RESOLUTION, WINDOW
+from asyncfl.data.embedded.glyphs import WINDOW
 
 Floats = NDArray[np.float32]
 WAVES = ((0, 1), (1, 0), (1, 1), (0, 2), (2, 0), (1, 2), (2, 1), (2, 2))
@@ -52,10 +52,17 @@ def _basis(side: int) -> Floats:
     return np.stack([np.ones_like(x), x, y, *waves]).astype(np.float32)
 
 
-def distances(maps: Floats, chosen: NDArray[np.int64], side: int, distortion: Distortion, draws: Floats) -> Floats:
+def distances(
+    maps: Floats,
+    chosen: NDArray[np.int64],
+    side: int,
+    distortion: Distortion,
+    draws: Floats,
+    offset_x: Floats | float = 0.0,
+) -> Floats:
     """(n, side * side) signed distances to the outline, stroke width added, positive inside, in pixels.
 
-    maps: (glyphs, RESOLUTION, RESOLUTION). chosen: (n,) glyph of each sample. draws: (n, distortion.draws)
+    maps: (glyphs, cells, cells), see `glyphs.Atlas`. chosen: (n,) glyph of each sample. draws: (n, distortion.draws)
     uniform 0..1.
     """
     d = distortion
@@ -65,7 +72,7 @@ def distances(maps: Floats, chosen: NDArray[np.int64], side: int, distortion: Di
     stretch = np.exp(d.stretch * either[:, 2])
     scale = d.scale[0] + (d.scale[1] - d.scale[0]) * draws[:, 3]
     cos, sin = np.cos(turn) / scale, np.sin(turn) / scale
-    shift_x, shift_y = d.shift * either[:, 4], d.shift * either[:, 5]
+    shift_x, shift_y = d.shift * either[:, 4] + offset_x, d.shift * either[:, 5]
     # The inverse map, image to glyph: undo the shift, then the turn and the scale, then the shear and the
     # stretch.
     to_x = np.stack([cos * stretch - shear * sin, sin * stretch + shear * cos], 1)
@@ -76,16 +83,16 @@ def distances(maps: Floats, chosen: NDArray[np.int64], side: int, distortion: Di
         place[axis, :, 0] = -to[:, 0] * shift_x - to[:, 1] * shift_y
         place[axis, :, 1:3] = to
         place[axis, :, 3:] = d.bend * either[:, 7 + axis * waves : 7 + (axis + 1) * waves]
-    cell = RESOLUTION / WINDOW
-    place *= cell
-    place[:, :, 0] += RESOLUTION / 2
+    cells = maps.shape[1]
+    place *= cells / WINDOW
+    place[:, :, 0] += cells / 2
     x, y = place @ _basis(side)
-    np.clip(x, 0, RESOLUTION - 1, out=x)
-    np.clip(y, 0, RESOLUTION - 1, out=y)
+    np.clip(x, 0, cells - 1, out=x)
+    np.clip(y, 0, cells - 1, out=y)
     index = y.astype(np.int32)
-    index *= RESOLUTION
+    index *= cells
     index += x.astype(np.int32)
-    index += (chosen * RESOLUTION**2).astype(np.int32)[:, None]
+    index += (chosen * cells**2).astype(np.int32)[:, None]
     found: Floats = maps.ravel().take(index)
     width = d.width[0] + (d.width[1] - d.width[0]) * draws[:, 6]
     found += (width / 2).astype(np.float32)[:, None]

@@ -1,0 +1,116 @@
+"""Coloured digits: over textures, inverted over textures, and as house numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.data.embedded import textures
+from asyncfl.data.embedded.glyphs import SANS, SLANTED, UPRIGHT, Atlas, atlas
+from asyncfl.data.embedded.style import Style, between, coverage
+from asyncfl.data.embedded.warp import Distortion, Floats, distances
+from asyncfl.data.npz import Split
+
+_DIGITS = "0123456789"
+
+
+@dataclass(frozen=True)
+class Inverted(Style):
+    """Digits that invert the texture they lie on: |texture - digit|, the recipe of MNIST-M (Ganin et al. 2016)."""
+
+    distortion: Distortion
+    side: int = 28
+
+    @property
+    def draws(self) -> int:
+        return 1 + textures.DRAWS + self.distortion.draws
+
+    def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
+        glyphs = atlas(_DIGITS, UPRIGHT + SLANTED)
+        ground, bend = draws[:, 1 : 1 + textures.DRAWS], draws[:, 1 + textures.DRAWS :]
+        covered = coverage(
+            distances(glyphs.maps, _variant(glyphs, labels, draws), self.side, self.distortion, bend), 1.2
+        )
+        return _bytes(np.abs(textures.pieces(self.side, ground) - covered[..., None]), self.side)
+
+
+@dataclass(frozen=True)
+class Coloured(Style):
+    """Digits of one colour, outlined in another, over textures, as SynthDigits."""
+
+    distortion: Distortion
+    side: int = 32
+
+    @property
+    def draws(self) -> int:
+        return 8 + textures.DRAWS + self.distortion.draws
+
+    def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
+        glyphs = atlas(_DIGITS, SANS + UPRIGHT)
+        ground, bend = draws[:, 8 : 8 + textures.DRAWS], draws[:, 8 + textures.DRAWS :]
+        found = distances(glyphs.maps, _variant(glyphs, labels, draws), self.side, self.distortion, bend)
+        image = textures.pieces(self.side, ground)
+        brightness = image.mean((1, 2))[:, None]
+        bright = brightness < between(0.35, 0.65, draws[:, 1, None])
+        ink = np.where(bright, between(0.75, 1.0, draws[:, 2:5]), between(0.0, 0.25, draws[:, 2:5]))
+        ink[np.arange(len(ink)), (draws[:, 5] * 3).astype(np.int64)] = draws[:, 6]  # one channel is free: a hue
+        edge = np.where(draws[:, 7, None] < 0.5, 1.0 - ink, ink)
+        image += coverage(found + 0.8, 1.2)[..., None] * (edge[:, None] - image)
+        image += coverage(found, 1.2)[..., None] * (ink[:, None] - image)
+        return _bytes(image, self.side)
+
+
+@dataclass(frozen=True)
+class HouseNumbers(Style):
+    """Digits on a plain, unevenly lit wall, out of focus, often with neighbours that are cut off, as SVHN."""
+
+    distortion: Distortion
+    side: int = 32
+
+    @property
+    def draws(self) -> int:
+        return 16 + textures.DRAWS + self.distortion.draws
+
+    def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
+        glyphs = atlas(_DIGITS, SANS + UPRIGHT)
+        variant = (draws[:, 0] * glyphs.variants).astype(np.int64)
+        ground, bend = draws[:, 16 : 16 + textures.DRAWS], draws[:, 16 + textures.DRAWS :]
+        found = distances(glyphs.maps, labels * glyphs.variants + variant, self.side, self.distortion, bend)
+        for side, present, digit in ((-1, 1, 2), (1, 3, 4)):
+            with_neighbour = np.flatnonzero(draws[:, present] < 0.5)
+            other = (draws[with_neighbour, digit] * 10).astype(np.int64) * glyphs.variants + variant[with_neighbour]
+            offset = side * between(15.0, 18.0, draws[with_neighbour, 5])
+            beside = distances(glyphs.maps, other, self.side, self.distortion, bend[with_neighbour], offset)
+            found[with_neighbour] = np.maximum(found[with_neighbour], beside)
+        covered = coverage(found, between(1.5, 4.0, draws[:, 6, None]))
+        wall = between(0.2, 0.8, draws[:, 7, None])
+        contrast = between(0.25, 0.55, draws[:, 8, None]) * np.where(wall + 0.4 * draws[:, 9, None] < 0.75, 1.0, -1.0)
+        tint = between(-0.1, 0.1, draws[:, 10:13])
+        light = _slope(self.side, draws[:, 13:15])
+        image = wall[:, None] + tint[:, None] + light[..., None] + 0.35 * (textures.pieces(self.side, ground) - 0.5)
+        hue = between(-0.15, 0.15, draws[:, 15, None]) * np.array([1.0, 0.0, -1.0], np.float32)
+        image += covered[..., None] * (contrast + hue)[:, None]
+        return _bytes(image, self.side)
+
+
+def _variant(glyphs: Atlas, labels: NDArray[np.int64], draws: Floats) -> NDArray[np.int64]:
+    """Glyph of each label in the font that the first draw chooses."""
+    chosen: NDArray[np.int64] = labels * glyphs.variants + (draws[:, 0] * glyphs.variants).astype(np.int64)
+    return chosen
+
+
+def _slope(side: int, draws: Floats) -> Floats:
+    """(n, side * side) light that falls off evenly in some direction, within about -.15 and .15."""
+    axis = np.linspace(-1, 1, side, dtype=np.float32)
+    y, x = (grid.ravel() for grid in np.meshgrid(axis, axis, indexing="ij"))
+    slope: Floats = between(-0.1, 0.1, draws) @ np.stack([x, y])
+    return slope
+
+
+def _bytes(image: Floats, side: int) -> NDArray[np.uint8]:
+    """(n, side, side, 3) bytes of (n, side * side, 3) numbers 0..1; what lies outside is cut off."""
+    clipped = np.clip(image, 0.0, 1.0)
+    clipped *= 255
+    return clipped.astype(np.uint8).reshape(-1, side, side, 3)

@@ -1,0 +1,72 @@
+"""Contact sheets: what the images of a data set look like."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.data.catalog import CATALOG
+from asyncfl.data.embedded.source import EmbeddedSource
+from asyncfl.data.folder import find
+from asyncfl.data.npz import NpzSource
+from asyncfl.data.pixels import to_common_shape
+from asyncfl.errors import DataError, Fault, OutputError
+
+PER_CLASS = 12
+_SEARCHED = 2000
+
+
+def contact_sheet(names: Sequence[str], path: Path, embedded: bool = False) -> Path:
+    """Path of a PNG with one panel per data set: a row per class, the first training images of it.
+
+    Real files where they are, stand-ins otherwise or if `embedded`; each panel says which. Raises DataError for unknown
+    names and damaged files, OutputError where the file cannot be written.
+    """
+    unknown = [name for name in names if name not in CATALOG]
+    if unknown or not names:
+        allowed = f"must be of {', '.join(CATALOG)}"
+        raise DataError([Fault("names", f"{allowed}, got {', '.join(unknown) or 'none'}")])
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    columns = min(len(names), 3)
+    rows = -(-len(names) // columns)
+    figure = Figure(figsize=(4.2 * columns, 3.9 * rows), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axis in axes:
+        axis.set_axis_off()
+    for axis, name in zip(axes, names, strict=False):
+        panel, provenance = _panel(name, embedded)
+        axis.imshow(panel, interpolation="nearest")
+        axis.set_title(f"{name}\n{provenance}", fontsize=7, loc="left", wrap=True)
+    path = Path(path)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(unfinished, format="png", metadata={"Software": None})
+        os.replace(unfinished, path)
+    except OSError as error:
+        raise OutputError(f"{path} cannot be written ({error.strerror})") from None
+    return path
+
+
+def _panel(name: str, embedded: bool) -> tuple[NDArray[np.uint8], str]:
+    """Images in rows of classes, in colour, and the line that says where they come from."""
+    dataset = CATALOG[name]
+    file = None if embedded else find(dataset.filename)
+    source = EmbeddedSource(dataset) if file is None else NpzSource(dataset, file)
+    searched = _SEARCHED if isinstance(source, EmbeddedSource) else min(_SEARCHED, source.size("train"))
+    labels = source.labels("train", np.arange(searched))
+    rows = []
+    for label in range(dataset.classes):
+        found = np.flatnonzero(labels == label)[:PER_CLASS]
+        images = to_common_shape(source.images("train", found))
+        row = np.zeros((PER_CLASS, 28, 28, 3), np.uint8)
+        row[: len(found)] = images
+        rows.append(np.concatenate(list(row), axis=1))
+    return np.concatenate(rows), source.provenance
