@@ -1,1 +1,48 @@
-"""asyncfl: simulate federated learning that is private, attacked and late."""
+"""asyncfl: simulate federated learning that is private, attacked and late.
+
+>>> from asyncfl import Scenario, simulate
+>>> run = simulate(Scenario.load("scenario.yaml"))
+>>> run.rounds
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from asyncfl.errors import AsyncflError, DataError, Fault, OutputError, RunError, ScenarioError
+
+if TYPE_CHECKING:
+    from asyncfl.api import execute, simulate, timeline
+    from asyncfl.scenario import Scenario
+    from asyncfl.storage import Run
+
+_ELSEWHERE = {
+    "Run": "asyncfl.storage",
+    "Scenario": "asyncfl.scenario",
+    "execute": "asyncfl.api",
+    "simulate": "asyncfl.api",
+    "timeline": "asyncfl.api",
+}
+
+__all__ = [
+    "AsyncflError",
+    "DataError",
+    "Fault",
+    "OutputError",
+    "Run",
+    "RunError",
+    "Scenario",
+    "ScenarioError",
+    "execute",
+    "simulate",
+    "timeline",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Names that need more than the errors are imported when they are first used."""
+    if name not in _ELSEWHERE:
+        raise AttributeError(f"module 'asyncfl' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_ELSEWHERE[name]), name)

@@ -78,7 +78,12 @@ class _Custom:
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         kind = {"type": "string", "pattern": CUSTOM_KIND}
-        return {"type": "object", "properties": {"kind": kind}, "required": ["kind"], "title": "Own component"}
+        return {
+            "type": "object",
+            "properties": {"kind": kind},
+            "required": ["kind"],
+            "title": "Own component",
+        }
 
 
 def _kind_of(value: Any) -> str | None:

@@ -62,9 +62,7 @@ class Streams:
     @cached_property
     def _prefixes(self) -> dict[str, int]:
         return {
-            purpose: int.from_bytes(
-                hashlib.sha256(f"{self._seeds[group]}/{purpose}".encode()).digest()[:8], "little"
-            )
+            purpose: int.from_bytes(hashlib.sha256(f"{self._seeds[group]}/{purpose}".encode()).digest()[:8], "little")
             for purpose, group in PURPOSES.items()
         }
 

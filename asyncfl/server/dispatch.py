@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -76,4 +76,7 @@ class ContinuousDispatch(Dispatch):
         return clients
 
 
-AnyDispatch: Any = choice(Dispatch, CohortDispatch, ConstantDispatch, ContinuousDispatch)
+if TYPE_CHECKING:
+    AnyDispatch = Dispatch
+else:
+    AnyDispatch: Any = choice(Dispatch, CohortDispatch, ConstantDispatch, ContinuousDispatch)

@@ -211,7 +211,7 @@ class Server:
             if filling.coming or startable:
                 return
             actions.append(ShortBuffer(filling.held, self.knobs.opening.target(filling)))
-        held = self.knobs.opening.target(filling) if isinstance(self.knobs.opening, OpenCount) else None
+        held = self.knobs.opening.target(filling) if isinstance(self.knobs.opening, OpenCount) else filling.held
         self._opened, rest = self._buffer[:held], self._buffer[held:]
         self._buffer, self._queue = [], rest + self._queue
         self.phase = Phase.COLLECTING
@@ -243,9 +243,7 @@ class Server:
         else:
             self._publish(message.time_s, actions)
 
-    def _aggregate(
-        self, opened: list[Task], models: Vector, clip_norm: float | None, actions: list[Action]
-    ) -> Publish:
+    def _aggregate(self, opened: list[Task], models: Vector, clip_norm: float | None, actions: list[Action]) -> Publish:
         staleness = np.array([self._staleness(task) for task in opened], dtype=np.int64)
         versions = sorted({task.base_version for task in opened})
         base_of = np.searchsorted(versions, [task.base_version for task in opened])

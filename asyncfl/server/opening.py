@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -88,4 +88,7 @@ class OpenDeadline(Opening):
         return min(self.at_least, everyone) if filling.deadline_passed else everyone
 
 
-AnyOpening: Any = choice(Opening, OpenAll, OpenQuorum, OpenDeadline)
+if TYPE_CHECKING:
+    AnyOpening = Opening
+else:
+    AnyOpening: Any = choice(Opening, OpenAll, OpenQuorum, OpenDeadline)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -55,6 +55,12 @@ class Knobs:
     selection: Selection = "uniform"
     task_timeout_s: float | None = None
 
+    def updates_per_version(self, clients: int) -> int:
+        """K: updates that enter one aggregation, where all goes as asked."""
+        if isinstance(self.opening, OpenCount):
+            return self.opening.updates
+        return self.dispatch.wanted(clients)
+
 
 class Protocol(Component):
     """Fields that all protocols share."""
@@ -84,7 +90,8 @@ class Protocol(Component):
 def _too_many(field: str, amount: int | float | None, clients: int) -> Iterator[Fault]:
     if isinstance(amount, int) and amount > clients:
         yield Fault(
-            field, f"must be 1..clients ({clients}), got {amount}; lower protocol.{field} or raise data.clients"
+            field,
+            f"must be 1..clients ({clients}), got {amount}; lower protocol.{field} or raise data.clients",
         )
 
 
@@ -122,7 +129,8 @@ class Sync(Protocol):
         wanted, required = number_of(self.participants, clients), getattr(self.open, "at_least", 1)
         if required > wanted:
             yield Fault(
-                "open.at_least", f"must be 1..participants ({wanted}), got {required}; lower protocol.open.at_least"
+                "open.at_least",
+                f"must be 1..participants ({wanted}), got {required}; lower protocol.open.at_least",
             )
 
 
@@ -167,12 +175,11 @@ class BufferedProtocol(Protocol):
         """As `Protocol.faults`, and a buffer larger than all that could fill it."""
         yield from super().faults(clients)
         if self.buffer > clients:
-            yield Fault(
-                "buffer", f"must be 1..clients ({clients}), got {self.buffer}; lower protocol.buffer"
-            )
+            yield Fault("buffer", f"must be 1..clients ({clients}), got {self.buffer}; lower protocol.buffer")
         if self.late == "drop" and not self.dispatch.at_publish(clients):
             yield Fault(
-                "late", "must be carry where clients are not drawn in cohorts, got drop; set protocol.dispatch.kind: cohort"
+                "late",
+                "must be carry where clients are not drawn in cohorts, got drop; set protocol.dispatch.kind: cohort",
             )
 
 
@@ -220,4 +227,7 @@ class FedAsync(Protocol):
         )
 
 
-AnyProtocol: Any = choice(Protocol, Sync, Buffered, FedBuff, FedAsync)
+if TYPE_CHECKING:
+    AnyProtocol = Protocol
+else:
+    AnyProtocol: Any = choice(Protocol, Sync, Buffered, FedBuff, FedAsync)

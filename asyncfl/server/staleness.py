@@ -6,7 +6,7 @@ to; 0 is fresh. Sources: Xie, Koyejo, Gupta 2019 (FedAsync, section 5), Nguyen e
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +74,7 @@ class ExponentialStaleness(Staleness):
         return np.exp(-self.rate * staleness)
 
 
-AnyStaleness: Any = choice(
-    Staleness, ConstantStaleness, PolynomialStaleness, HingeStaleness, ExponentialStaleness
-)
+if TYPE_CHECKING:
+    AnyStaleness = Staleness
+else:
+    AnyStaleness: Any = choice(Staleness, ConstantStaleness, PolynomialStaleness, HingeStaleness, ExponentialStaleness)

@@ -1,0 +1,45 @@
+# make results   everything: environment, simulations, figures, tables, verdicts
+# make test      the tests
+# make check     formatting, lint, types, architecture
+
+PYTHON ?= python3
+CORES ?= 8
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+SNAKEMAKE_FLAGS ?=
+
+.PHONY: results test check format install clean
+
+install: $(READY)
+
+# Python writes here without asking where else it may; a new environment is only called ready when it is whole.
+$(READY): pyproject.toml constraints.txt
+	@rm -f $(READY)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $(READY)
+
+results: $(READY)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python workflow/unlock.py
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakemake --cores $(CORES) $(SNAKEMAKE_FLAGS)
+
+test: $(READY)
+	PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
+	  $(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=90
+
+check: $(READY)
+	$(BIN)/ruff format --check asyncfl tests benchmarks workflow
+	$(BIN)/ruff check asyncfl tests benchmarks workflow
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/snakefmt --check Snakefile workflow
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakemake --lint
+
+format: $(READY)
+	$(BIN)/ruff format asyncfl tests benchmarks workflow
+	$(BIN)/ruff check --fix asyncfl tests benchmarks workflow
+	$(BIN)/snakefmt Snakefile workflow
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*

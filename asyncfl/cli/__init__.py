@@ -1,0 +1,43 @@
+"""The command line: `asyncfl run | timeline | trace | bounds | privacy | data | schema`."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from asyncfl.cli import bounds, data, privacy, run, schema, trace
+from asyncfl.errors import AsyncflError
+
+app = typer.Typer(
+    help="Simulate federated learning that is private, attacked and late.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("run")(run.run)
+app.command("trace")(trace.trace)
+app.command("bounds")(bounds.bounds)
+app.add_typer(privacy.app, name="privacy")
+app.add_typer(data.app, name="data")
+app.command("schema")(schema.schema)
+
+
+def main() -> None:
+    """Run the command line. An error that was raised on purpose is one message and exit status 2."""
+    try:
+        app()
+    except AsyncflError as error:
+        print(f"asyncfl: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of our output (head, less) has seen enough.
+        sys.stderr.close()
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""`asyncfl run`: one scenario, with a bar of its progress."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from asyncfl.cli.output import console, print_table
+from asyncfl.errors import Fault, ScenarioError
+from asyncfl.scenario import Scenario
+
+
+def run(
+    scenario: Annotated[Path, typer.Argument(help="YAML file of a scenario")],
+    out: Annotated[Path | None, typer.Option(help="folder to write; default: results/runs/<hash>")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="field=value, e.g. privacy.epsilon=60")] = None,
+    threads: Annotated[int, typer.Option(help="threads of the training", min=1)] = 1,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
+) -> None:
+    """Simulate a scenario, all its seeds, and write the run."""
+    description = read_scenario(scenario, set_ or [])
+    folder = out or Path("results/runs") / description.digest()
+    # Before torch is imported: the thread pools of BLAS and OpenMP are sized once.
+    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(variable, str(threads))
+    from asyncfl.api import execute
+    from asyncfl.storage import COMPLETE, Run
+
+    source = description.data.resolve_source()
+    console.print(f"data: {', '.join(description.data.names)} ({source})")
+    existed = (folder / COMPLETE).exists()
+    began = time.monotonic()
+    with _bar(description, quiet) as bar:
+        execute(description, folder, cache=folder.parent.parent / ".cache", progress=bar)
+    result = Run.load(folder)
+    _report(result)
+    note = "was there already" if existed else f"written in {time.monotonic() - began:.1f} s"
+    console.print(f"{folder} {note}")
+
+
+def read_scenario(path: Path, assignments: list[str]) -> Scenario:
+    """The scenario in a file, with `field=value` assignments made. Raises ScenarioError."""
+    scenario = Scenario.load(path)
+    changes: dict[str, Any] = {}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals:
+            raise ScenarioError([Fault("--set", f"must be field=value, got {assignment!r}")])
+        changes[name] = yaml.safe_load(value)
+    return scenario.override(changes) if changes else scenario
+
+
+class _bar:  # noqa: N801
+    """Progress of a run: round, loss, virtual time, and the real time that is left."""
+
+    def __init__(self, scenario: Scenario, quiet: bool) -> None:
+        self._rounds = scenario.protocol.rounds
+        self._seeds = {seed: place for place, seed in enumerate(scenario.seeds)}
+        self._progress = Progress(
+            TextColumn("seed {task.fields[seed]}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("loss {task.fields[loss]}  virtual {task.fields[virtual]}  left"),
+            TimeRemainingColumn(),
+            console=console,
+            disable=quiet or not console.is_terminal,
+        )
+        total = self._rounds * len(self._seeds)
+        self._task = self._progress.add_task("run", total=total, seed="-", loss="-", virtual="0 s")
+
+    def __enter__(self) -> _bar:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._progress.stop()
+
+    def __call__(self, row: dict[str, Any]) -> None:
+        loss = row["test_loss"] if math.isnan(row["train_loss"]) else row["train_loss"]
+        self._progress.update(
+            self._task,
+            completed=self._seeds[row["seed"]] * self._rounds + row["version"],
+            seed=row["seed"],
+            loss="-" if math.isnan(loss) else f"{loss:.4f}",
+            virtual=f"{row['time_s']:.1f} s",
+        )
+
+
+def _report(result: Any) -> None:
+    """What a run came to: one line per seed, then what its reader must know."""
+    rounds = result.rounds
+    rows = []
+    for seed, summary in result.summary["seeds"].items():
+        last = rounds[rounds["seed"] == int(seed)].iloc[-1]
+        rows.append(
+            [
+                int(seed),
+                summary["versions"],
+                float(summary["virtual_s"]),
+                float(last["train_loss"]),
+                float(last["test_accuracy"]),
+                summary["stopped"],
+            ]
+        )
+    print_table(["seed", "version", "virtual s", "train loss", "test accuracy", "ended because"], rows)
+    for note in result.summary["notes"]:
+        console.print(f"note: {note}")

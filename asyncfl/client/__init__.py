@@ -1,0 +1,5 @@
+"""What happens to a task at its client, from the model received to the update sent."""
+
+from asyncfl.client.path import Payloads, TaskPath, Ticket
+
+__all__ = ["Payloads", "TaskPath", "Ticket"]

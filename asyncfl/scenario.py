@@ -1,0 +1,180 @@
+"""What is simulated: the one typed description of a run, and how it is read, changed, named and written.
+
+A scenario is read once and validated once; all that is wrong with it is reported together. What a reader left out is in
+it with its default, so that the YAML written beside a run says everything that the run depended on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from asyncfl.component import Described
+from asyncfl.data import DataSpec
+from asyncfl.description import faults_of, override, read_yaml, sound_parts
+from asyncfl.errors import Fault, FaultyInput, ScenarioError
+from asyncfl.learning import AnyArchitecture, Mlp, Training
+from asyncfl.privacy import AnyScheme, NoPrivacy
+from asyncfl.server import AnyProtocol
+from asyncfl.world import World
+
+FORMAT = 1
+"""Version of what a run leaves on disk; part of every digest, so that old results are never taken for new ones."""
+
+
+class Evaluation(Described):
+    """How often the published model is judged."""
+
+    train_every: Annotated[int, Field(ge=0)] = 1
+    """Versions between two evaluations on all clients' own data; 0: only the last version."""
+    test_every: Annotated[int, Field(ge=0)] = 1
+    """Versions between two evaluations on the test set; 0: only the last version."""
+
+
+class Seeding(Described):
+    """Groups of random draws that get the same seed in each run; null: they follow the run's own seed."""
+
+    data: Annotated[int, Field(ge=0)] | None = None
+    """Which samples are used, and who holds them."""
+    clock: Annotated[int, Field(ge=0)] | None = None
+    """Speeds, links, availability and selection."""
+    training: Annotated[int, Field(ge=0)] | None = None
+    """Initial model, batches, noise and attacks."""
+
+
+class Scenario(Described):
+    """A federation, what it learns, how it is protected, and the world it lives in."""
+
+    data: DataSpec = DataSpec()
+    """Which samples the clients hold."""
+    model: AnyArchitecture = Mlp()
+    """What is trained."""
+    training: Training = Training()
+    """How a client trains."""
+    protocol: AnyProtocol
+    """How server and clients work together."""
+    world: World = World()
+    """Speeds, links, availability, eavesdropper."""
+    privacy: AnyScheme = NoPrivacy()
+    """What is clipped and noised."""
+    evaluation: Evaluation = Evaluation()
+    """How often the published model is judged."""
+    seeds: tuple[Annotated[int, Field(ge=0)], ...] = (0,)
+    """Seeds of the runs; a whole number N stands for 0..N-1."""
+    seeding: Seeding = Seeding()
+    """Draws that do not follow the run's seed."""
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _count_seeds(cls, value: Any) -> Any:
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+            return tuple(range(value))
+        return value
+
+    @field_validator("seeds")
+    @classmethod
+    def _check_seeds(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if not value or len(set(value)) != len(value):
+            raise ValueError("must be a number of seeds >= 1, or a list of different seeds")
+        return value
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Scenario:
+        faults = list(_faults_between({name: getattr(self, name) for name in type(self).model_fields}))
+        if faults:
+            raise ScenarioError(faults)
+        return self
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def read(cls, description: Any, source: str | Path | None = None) -> Scenario:
+        """The scenario that `description` (nested mappings) describes.
+
+        Raises ScenarioError with every fault; `source` is the file named in its message.
+        """
+        if not isinstance(description, Mapping):
+            raise ScenarioError("a scenario must be a mapping of fields (data, model, training, ...)", source)
+        try:
+            return cls.model_validate(description)
+        except ValidationError as error:
+            sound = sound_parts(cls, description)
+            raise ScenarioError([*faults_of(error, cls, description), *_faults_between(sound)], source) from None
+        except FaultyInput as error:
+            raise ScenarioError(error.faults, source or error.source) from None
+
+    @classmethod
+    def load(cls, path: str | Path) -> Scenario:
+        """The scenario in a YAML file. Raises ScenarioError."""
+        return cls.read(read_yaml(path), path)
+
+    def override(self, changes: Mapping[str, Any]) -> Scenario:
+        """This scenario with other values in the fields named by `changes` (dotted names).
+
+        Changing a `kind` starts that component afresh; its other fields must be given too where they have no default.
+        Raises ScenarioError for names that are no field, and for whatever the new values make wrong.
+        """
+        description = self.model_dump(mode="json")
+        override(description, changes)
+        return Scenario.read(description)
+
+    # --- writing ---------------------------------------------------------------------------------------------------
+
+    def resolved(self) -> dict[str, Any]:
+        """Everything a run depends on, as plain values: this scenario with the source of its data settled."""
+        data = self.data.model_copy(update={"source": self.data.resolve_source()})
+        # Privacy that is switched off is no privacy, however it was switched off: equal runs have one name.
+        privacy = NoPrivacy() if self.privacy.off else self.privacy
+        same = self.model_copy(update={"data": data, "privacy": privacy})
+        return same.model_dump(mode="json")
+
+    def to_yaml(self) -> str:
+        """`resolved()` as YAML that `load` reads back."""
+        return yaml.safe_dump(self.resolved(), sort_keys=False, allow_unicode=True)
+
+    def digest(self) -> str:
+        """Name of the run: 16 hexadecimal digits that any change of the resolved scenario changes."""
+        # A profile is named by its path, but what counts is what the file says.
+        named = {"format": FORMAT, "scenario": self.resolved(), "profiles": self.world.profile_digests()}
+        text = json.dumps(named, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    # --- derived ---------------------------------------------------------------------------------------------------
+
+    @property
+    def participants(self) -> int:
+        """K: updates that enter one aggregation, where all goes as asked."""
+        return self.protocol.knobs().updates_per_version(self.data.clients)
+
+    def estimated_cost(self) -> float:
+        """Rough number of seconds that one core needs for the run, from the scenario alone."""
+        from asyncfl.learning import training_seconds
+
+        per_task = training_seconds(
+            self.model, self.training, self.data.shape, self.data.classes, self.data.samples_per_client or 1000
+        )
+        tasks = self.protocol.rounds * self.participants
+        return len(self.seeds) * (1.0 + tasks * per_task * 1.2)
+
+
+def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
+    """What is wrong between the parts of a scenario. Checks whose parts are missing are left out."""
+    data, protocol, privacy = (parts.get(name) for name in ("data", "protocol", "privacy"))
+    if data is not None:
+        yield from data.faults()
+    if data is None or protocol is None:
+        return
+    faults = list(protocol.faults(data.clients))
+    yield from (Fault(f"protocol.{fault.field}", fault.message) for fault in faults)
+    if privacy is not None and not faults:
+        participants = protocol.knobs().updates_per_version(data.clients)
+        try:
+            privacy.resolve_exposures(protocol.rounds, participants, data.clients)
+        except ScenarioError as error:
+            yield from error.faults

@@ -1,0 +1,291 @@
+"""The clock: SimPy carries out what the server asks for and tells it what happened.
+
+One process per task in flight; a client at rest costs nothing. What two events of the same time do is settled by the
+order in which they were scheduled.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from asyncfl.messages import (
+    Action,
+    Ban,
+    ClientGone,
+    ClientIdle,
+    Collect,
+    Collected,
+    Dispatch,
+    Fate,
+    Input,
+    Publish,
+    SetTimer,
+    Settle,
+    ShortBuffer,
+    Stop,
+    TimerFired,
+    UpdateArrived,
+    Vector,
+)
+from asyncfl.server import Phase, Server
+from asyncfl.trace import Kind, Recorder
+from asyncfl.world import Transfer, WorldState
+
+JUDGED = {
+    Fate.AGGREGATED: Kind.AGGREGATED,
+    Fate.FLAGGED: Kind.FLAGGED,
+    Fate.REJECTED: Kind.REJECTED,
+}
+"""Fates that have an event of their own; the server's other verdicts are `discarded` with the fate as detail."""
+
+
+Steps: TypeAlias = Generator[simpy.Event, None, None]
+
+
+class Worker(Protocol):
+    """Carries out tasks when they are collected."""
+
+    def carry_out(self, tasks: Iterable[TaskInFlight]) -> tuple[Vector, NDArray[np.float64], float | None]:
+        """Models as uploaded (n, n_parameters), training losses (n,), clipping norm."""
+        ...
+
+
+class Watcher(Protocol):
+    """Looks at every published model."""
+
+    def published(self, time_s: float, publish: Publish, traffic: Traffic) -> str | None:
+        """Take note of a version; a text is the reason to stop the run."""
+        ...
+
+
+@dataclass(slots=True)
+class TaskInFlight:
+    """What the driver knows about a task until its fate is settled."""
+
+    number: int
+    client: int
+    base_version: int
+
+
+@dataclass
+class Traffic:
+    """What went over the links, and what the tap holds of it."""
+
+    bytes_up: int = 0
+    bytes_down: int = 0
+    overheard_up: dict[int, int] = field(default_factory=dict)
+    """Client -> its updates that the tap holds."""
+    overheard_down: dict[int, int] = field(default_factory=dict)
+    """Client -> models sent to it that the tap holds."""
+    overheard_versions: set[int] = field(default_factory=set)
+    """Versions that the tap holds from any downlink."""
+
+
+class Driver:
+    """One seed of a run on the clock."""
+
+    def __init__(
+        self,
+        server: Server,
+        world: WorldState,
+        recorder: Recorder,
+        *,
+        samples: NDArray[np.int64],
+        epochs: int,
+        payload_bytes: int,
+        worker: Worker | None = None,
+        watcher: Watcher | None = None,
+    ) -> None:
+        """`worker` None runs the clock alone, without training. `samples`: (clients,); `epochs` per task."""
+        self.server = server
+        self.world = world
+        self.recorder = recorder
+        self.samples = samples
+        self.epochs = epochs
+        self.payload_bytes = payload_bytes
+        self.worker = worker
+        self.watcher = watcher
+        self.traffic = Traffic()
+        self.tasks: dict[int, TaskInFlight] = {}
+        self.fates: Counter[Fate] = Counter()
+        self.trained = 0
+        self.used = 0
+        self._unreached: deque[ClientGone] = deque()
+        self.env = simpy.Environment()
+
+    def run(self) -> str:
+        """Run to the end. Returns the reason why it ended."""
+        self._carry_out(self.server.start(self.env.now))
+        while self.server.phase is not Phase.STOPPED:
+            if self.env.peek() == float("inf"):
+                self._carry_out(self.server.stop("nothing can happen any more: no client can come"))
+                break
+            self.env.step()
+        return str(self.server.stopped)
+
+    def tell(self, message: Input) -> None:
+        """Hand a message to the server and carry out its answer."""
+        self._carry_out(self.server.handle(message))
+
+    # --- carrying out actions --------------------------------------------------------------------------------------
+
+    def _carry_out(self, actions: Iterable[Action]) -> None:
+        waiting = deque(actions)
+        while waiting or self._unreached:
+            if not waiting:
+                waiting.extend(self.server.handle(self._unreached.popleft()))
+                continue
+            action = waiting.popleft()
+            match action:
+                case Dispatch():
+                    self._dispatch(action)
+                case Settle():
+                    self._settled(action)
+                case Publish():
+                    waiting.extend(self._published(action))
+                case Collect():
+                    # Answered before anything else: at the same virtual time, whatever it costs here.
+                    waiting.extendleft(reversed(self.server.handle(self._collect(action))))
+                case SetTimer():
+                    self.env.process(self._timer(action))
+                case Ban():
+                    self._record(Kind.BANNED, client=action.client)
+                case ShortBuffer():
+                    self._record(Kind.SHORT_BUFFER, detail=f"{action.held} of {action.wanted} updates")
+                case Stop():
+                    self._record(Kind.STOPPED, detail=action.reason)
+                case _:
+                    raise TypeError(f"the driver cannot carry out {type(action).__name__}")
+
+    def _record(self, kind: Kind, task: TaskInFlight | None = None, **columns: object) -> None:
+        if task is not None:
+            columns |= {"task": task.number, "client": task.client, "base_version": task.base_version}
+        self.recorder.add(self.env.now, kind, version=self.server.version, **columns)  # type: ignore[arg-type]
+
+    def _published(self, action: Publish) -> list[Action]:
+        self._record(Kind.PUBLISHED, detail="" if action.version else "initial model")
+        if self.watcher is None:
+            return []
+        reason = self.watcher.published(self.env.now, action, self.traffic)
+        return [] if reason is None else self.server.stop(reason)
+
+    def _settled(self, action: Settle) -> None:
+        task = self.tasks.pop(action.task)
+        self.fates[action.fate] += 1
+        self.used += action.weight > 0
+        if action.fate in (Fate.LOST_DOWN, Fate.LOST_UP, Fate.DROPPED_OUT, Fate.UNFINISHED):
+            return
+        kind = JUDGED.get(action.fate, Kind.DISCARDED)
+        detail = action.fate.value if kind is Kind.DISCARDED else action.detail
+        self._record(kind, task, staleness=action.staleness, weight=action.weight, detail=detail)
+
+    def _collect(self, action: Collect) -> Collected:
+        tasks = [self.tasks[number] for number in action.tasks]
+        if self.worker is None:
+            nothing = np.empty((len(tasks), 0), dtype=np.float32)
+            return Collected(self.env.now, action.tasks, nothing, np.zeros(len(tasks)))
+        models, losses, clip_norm = self.worker.carry_out(tasks)
+        self.trained += len(tasks)
+        return Collected(self.env.now, action.tasks, models, losses, clip_norm=clip_norm)
+
+    def _timer(self, action: SetTimer) -> Steps:
+        yield self.env.timeout(action.delay_s)
+        if self.server.phase is not Phase.STOPPED:
+            self._record(Kind.TIMER_FIRED, detail=action.timer)
+            self.tell(TimerFired(self.env.now, action.timer))
+
+    # --- a task on its way -----------------------------------------------------------------------------------------
+
+    def _dispatch(self, action: Dispatch) -> None:
+        if not self.world.online(action.client, self.env.now):
+            # Availability is looked up when it matters: the server drew a client that it took for idle.
+            self._record(Kind.WENT_OFFLINE, client=action.client)
+            self.env.process(self._return(action.client))
+            self._unreached.append(ClientGone(self.env.now, action.client, action.task, None))
+            return
+        task = TaskInFlight(action.task, action.client, action.version)
+        self.tasks[task.number] = task
+        self._record(Kind.DISPATCHED, task)
+        self.env.process(self._task(task))
+
+    def _task(self, task: TaskInFlight) -> Steps:
+        draws = self.world.task(task.client, task.number)
+
+        self._record(Kind.DOWNLOAD_STARTED, task, size=self.payload_bytes)
+        down = draws.download(self.payload_bytes)
+        if not (yield from self._stays(task, down.duration_s)):
+            return
+        self.traffic.bytes_down += down.sent_bytes
+        self._transferred(task, down, Kind.DOWNLOADED, "down")
+        if not down.delivered:
+            self._ended(task, Fate.LOST_DOWN)
+            return
+
+        self._record(Kind.TRAINING_STARTED, task)
+        compute_s = draws.compute_s(int(self.samples[task.client]), self.epochs)
+        gives_up_at = draws.dropout()
+        if not (yield from self._stays(task, compute_s * (1.0 if gives_up_at is None else gives_up_at))):
+            return
+        if gives_up_at is not None:
+            self._record(Kind.DROPPED_OUT, task)
+            self._ended(task, Fate.DROPPED_OUT)
+            return
+        self._record(Kind.TRAINED, task)
+
+        self._record(Kind.UPLOAD_STARTED, task, size=self.payload_bytes)
+        up = draws.upload(self.payload_bytes)
+        if not (yield from self._stays(task, up.duration_s)):
+            return
+        self.traffic.bytes_up += up.sent_bytes
+        self._transferred(task, up, Kind.UPLOADED, "up")
+        if up.delivered:
+            self.tell(UpdateArrived(self.env.now, task.number))
+        else:
+            self._ended(task, Fate.LOST_UP)
+
+    def _stays(self, task: TaskInFlight, duration_s: float) -> Generator[simpy.Event, None, bool]:
+        """Wait for a phase of the task. False: the client went offline before its end, and the task with it."""
+        until = self.world.next_change(task.client, self.env.now)
+        if self.env.now + duration_s <= until:
+            yield self.env.timeout(duration_s)
+            return True
+        yield self.env.timeout(until - self.env.now)
+        self._record(Kind.WENT_OFFLINE, task)
+        self._record(Kind.DROPPED_OUT, task, detail="offline")
+        self.env.process(self._return(task.client))
+        self._ended(task, Fate.DROPPED_OUT, idle=False)
+        return False
+
+    def _return(self, client: int) -> Steps:
+        back_s = self.world.next_change(client, self.env.now)
+        if back_s == float("inf"):
+            return
+        yield self.env.timeout(back_s - self.env.now)
+        if self.server.phase is not Phase.STOPPED:
+            self._record(Kind.CAME_ONLINE, client=client)
+            self.tell(ClientIdle(self.env.now, client))
+
+    def _ended(self, task: TaskInFlight, fate: Fate, *, idle: bool = True) -> None:
+        """The task came to nothing. Its client says so when it asks for work again: asking is taken as reliable."""
+        self.tell(ClientGone(self.env.now, task.client, task.number, fate))
+        if idle:
+            self.tell(ClientIdle(self.env.now, task.client))
+
+    def _transferred(self, task: TaskInFlight, transfer: Transfer, arrived: Kind, way: str) -> None:
+        if transfer.attempts > 1:
+            self._record(Kind.RETRANSMITTED, task, attempt=transfer.attempts, detail=way)
+        if transfer.overheard:
+            held = self.traffic.overheard_up if way == "up" else self.traffic.overheard_down
+            held[task.client] = held.get(task.client, 0) + 1
+            if way == "down":
+                self.traffic.overheard_versions.add(task.base_version)
+            self._record(Kind.OVERHEARD, task, detail=way)
+        kind = arrived if transfer.delivered else Kind.LOST
+        self._record(kind, task, size=transfer.sent_bytes, attempt=transfer.attempts, detail=way)

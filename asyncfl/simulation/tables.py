@@ -1,0 +1,96 @@
+"""The tables of a seed: rounds and clients, and what is said of it in the summary."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from asyncfl.simulation.seed import SeedRun
+
+ROUNDS = pa.schema(
+    [
+        ("seed", pa.int64()),
+        ("version", pa.int32()),
+        ("time_s", pa.float64()),
+        ("train_loss", pa.float64()),
+        ("test_loss", pa.float64()),
+        ("test_accuracy", pa.float64()),
+        ("participants", pa.int32()),
+        ("clip_norm", pa.float64()),
+        ("sigma_u", pa.float64()),
+        ("sigma_d", pa.float64()),
+        ("staleness_mean", pa.float64()),
+        ("staleness_max", pa.int32()),
+        ("bytes_up", pa.int64()),
+        ("bytes_down", pa.int64()),
+        ("diverged", pa.bool_()),
+    ]
+)
+"""One row per published version; version 0 is the initial model. NaN: not measured."""
+
+
+def rounds_table(run: SeedRun) -> pa.Table:
+    """The table of rounds."""
+    return pa.Table.from_pylist(run.rounds, schema=ROUNDS)
+
+
+def clients_table(run: SeedRun) -> pa.Table:
+    """One row per client: its samples, its tasks and what became of them, and how often the tap holds it."""
+    clients = len(run.sizes)
+
+    def count(kind: str) -> np.ndarray[Any, np.dtype[np.int64]]:
+        chosen = run.events.filter(pc.equal(run.events["kind"].cast(pa.string()), kind))["client"]
+        return np.bincount(chosen.to_numpy(), minlength=clients).astype(np.int64)
+
+    def overheard(held: dict[int, int]) -> np.ndarray[Any, np.dtype[np.int64]]:
+        column = np.zeros(clients, dtype=np.int64)
+        column[list(held)] = list(held.values())
+        return column
+
+    return pa.table(
+        {
+            "seed": np.full(clients, run.seed, dtype=np.int64),
+            "client": np.arange(clients, dtype=np.int64),
+            "samples": run.sizes.astype(np.int64),
+            "tasks": count("dispatched"),
+            "uploads": count("uploaded"),
+            "aggregated": count("aggregated"),
+            "discarded": count("discarded"),
+            "exposures_up": overheard(run.traffic.overheard_up),
+            "exposures_down": overheard(run.traffic.overheard_down),
+        }
+    )
+
+
+def seed_summary(run: SeedRun) -> dict[str, Any]:
+    """What the summary says of a seed: plain values, the same each time."""
+    begun = sum(run.fates.values())
+    up = run.traffic.overheard_up
+    return {
+        "stopped": run.stopped,
+        "diverged": run.diverged,
+        "versions": run.rounds[-1]["version"] if run.rounds else 0,
+        "virtual_s": run.rounds[-1]["time_s"] if run.rounds else 0.0,
+        "fates": run.fates,
+        "tasks": {
+            "begun": begun,
+            "trained": run.trained,
+            "used": run.used,
+            "trained_not_used": run.trained - run.used,
+            "never_needed": begun - run.trained,
+        },
+        "exposures": {
+            "assumed": None if run.context is None else run.context.exposures,
+            "calibration": run.calibration,
+            "uplink_most_overheard_client": max(up.values(), default=0),
+            "downlink_versions": len(run.traffic.overheard_versions),
+        },
+        "context": None if run.context is None else dataclasses.asdict(run.context),
+        "data": run.data,
+        "learner": run.learner,
+        "notes": run.notes,
+    }

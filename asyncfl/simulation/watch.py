@@ -1,0 +1,125 @@
+"""Looking at every published model: losses, accuracy, and the table of rounds."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from asyncfl.data import FederatedData
+from asyncfl.learning import Learner
+from asyncfl.messages import Publish, Vector
+from asyncfl.scenario import Evaluation
+from asyncfl.simulation.driver import Traffic
+
+COLUMNS = (
+    "seed",
+    "version",
+    "time_s",
+    "train_loss",
+    "test_loss",
+    "test_accuracy",
+    "participants",
+    "clip_norm",
+    "sigma_u",
+    "sigma_d",
+    "staleness_mean",
+    "staleness_max",
+    "bytes_up",
+    "bytes_down",
+    "diverged",
+)
+"""Columns of the table of rounds: one row per published version, version 0 being the initial model."""
+
+
+class Judge:
+    """The numbers of one model on the data of a federation."""
+
+    def __init__(self, learner: Learner, data: FederatedData) -> None:
+        self.learner = learner
+        self.data = data
+        self._equal = len(set(data.sizes.tolist())) == 1
+
+    def train_loss(self, model: Vector) -> float:
+        """Mean over the clients of the model's mean loss on the client's own data (NbAFL's metric)."""
+        if self._equal:
+            # Clients of one size: the mean of the means is the mean over all samples, in one pass.
+            return self.learner.evaluate(model, self.data.images, self.data.labels)[0]
+        clients = range(self.data.clients)
+        return float(np.mean([self.learner.evaluate(model, *self.data.client(client))[0] for client in clients]))
+
+    def test(self, model: Vector) -> tuple[float, float]:
+        """Mean loss and accuracy (0..1) on the test set."""
+        return self.learner.evaluate(model, self.data.test_images, self.data.test_labels)
+
+
+class Rounds:
+    """The table of rounds as it grows, and the end of a run that diverges."""
+
+    def __init__(
+        self,
+        seed: int,
+        rounds: int,
+        evaluation: Evaluation,
+        judge: Judge | None,
+        noise_of: Callable[[], float],
+        progress: Callable[[dict[str, Any]], None] | None = None,
+    ) -> None:
+        """`judge` None: only the clock is simulated. `noise_of` tells the clients' noise of the last collection."""
+        self.seed = seed
+        self.rounds = rounds
+        self.evaluation = evaluation
+        self.judge = judge
+        self.noise_of = noise_of
+        self.progress = progress
+        self.seconds = 0.0
+        self.rows: list[dict[str, Any]] = []
+
+    def published(self, time_s: float, publish: Publish, traffic: Traffic) -> str | None:
+        """Judge a version and write its row. A text: the run has diverged and must stop."""
+        train_loss = test_loss = accuracy = None
+        if self.judge is not None:
+            began = time.perf_counter()
+            last = publish.version == self.rounds
+            if _due(publish.version, self.evaluation.train_every, last):
+                train_loss = self.judge.train_loss(publish.model)
+            if _due(publish.version, self.evaluation.test_every, last):
+                test_loss, accuracy = self.judge.test(publish.model)
+            self.seconds += time.perf_counter() - began
+        losses = [loss for loss in (train_loss, test_loss) if loss is not None]
+        # A model that is not finite gives losses that are not either, but it may not have been judged.
+        diverged = not all(math.isfinite(value) for value in [*losses, float(publish.model.sum())])
+        row = {
+            "seed": self.seed,
+            "version": publish.version,
+            "time_s": time_s,
+            "train_loss": _or_nan(train_loss),
+            "test_loss": _or_nan(test_loss),
+            "test_accuracy": _or_nan(accuracy),
+            "participants": publish.participants,
+            "clip_norm": _or_nan(publish.clip_norm),
+            "sigma_u": self.noise_of() if publish.version else 0.0,
+            "sigma_d": publish.noise_std,
+            "staleness_mean": float(np.mean(publish.staleness)) if publish.staleness else math.nan,
+            "staleness_max": max(publish.staleness, default=-1),
+            "bytes_up": traffic.bytes_up,
+            "bytes_down": traffic.bytes_down,
+            "diverged": diverged,
+        }
+        self.rows.append(row)
+        if self.progress is not None:
+            self.progress(row)
+        if diverged:
+            return f"diverged: the model of version {publish.version} or its loss is not finite"
+        return None
+
+
+def _due(version: int, every: int, last: bool) -> bool:
+    return last or (every > 0 and version % every == 0)
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value

@@ -1,0 +1,43 @@
+"""Choosing events from a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def select(
+    events: pa.Table,
+    *,
+    clients: Sequence[int] | None = None,
+    kinds: Sequence[str] | None = None,
+    task: int | None = None,
+    version: int | None = None,
+    seed: int | None = None,
+    since_s: float | None = None,
+    until_s: float | None = None,
+) -> pa.Table:
+    """The events that meet every condition given, in their order. Times are virtual seconds, ends included."""
+    conditions = []
+    if clients:
+        conditions.append(pc.field("client").isin(list(clients)))
+    if kinds:
+        conditions.append(pc.field("kind").cast(pa.string()).isin(list(kinds)))
+    for name, value in (("task", task), ("version", version), ("seed", seed)):
+        if value is not None:
+            conditions.append(pc.field(name) == value)
+    if since_s is not None:
+        conditions.append(pc.field("time_s") >= since_s)
+    if until_s is not None:
+        conditions.append(pc.field("time_s") <= until_s)
+    for condition in conditions:
+        events = events.filter(condition)
+    return events
+
+
+def counts(events: pa.Table) -> dict[str, int]:
+    """How many events of each kind there are, the most frequent first."""
+    found = events["kind"].cast(pa.string()).value_counts().to_pylist()
+    return {row["values"]: row["counts"] for row in sorted(found, key=lambda row: (-row["counts"], row["values"]))}

@@ -1,0 +1,379 @@
+"""The server, fed by hand: no clock, no network, no training."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from asyncfl.messages import (
+    ClientGone,
+    ClientIdle,
+    Collect,
+    Collected,
+    Dispatch,
+    Fate,
+    Publish,
+    SetTimer,
+    Settle,
+    ShortBuffer,
+    Stop,
+    TimerFired,
+    UpdateArrived,
+)
+from asyncfl.server import Buffered, FedAsync, Phase, Protocol, Server, ServerPlan, Sync
+from asyncfl.server.dispatch import CohortDispatch, ConstantDispatch, ContinuousDispatch
+from asyncfl.server.opening import OpenDeadline, OpenQuorum
+from asyncfl.server.staleness import ConstantStaleness, PolynomialStaleness
+from asyncfl.streams import Streams
+
+
+def server(protocol: Protocol, clients: int = 4, initial: float = 0.0, **plan: object) -> Server:
+    samples = np.full(clients, 10)
+    return Server(ServerPlan(protocol.knobs(), samples, np.array([initial], np.float32), Streams(1), **plan))
+
+
+def kinds(actions: list[object], kind: type) -> list[object]:
+    return [action for action in actions if isinstance(action, kind)]
+
+
+def collected(server_: Server, actions: list[object], values: list[float] | None = None, time_s: float = 1.0) -> list:
+    """The answer to the `Collect` among `actions`: models with these values (default: 1, 2, ...)."""
+    (collect,) = kinds(actions, Collect)
+    values = [float(n + 1) for n in range(len(collect.tasks))] if values is None else values
+    models = np.array(values, np.float32).reshape(len(collect.tasks), -1)
+    return server_.handle(Collected(time_s, collect.tasks, models, np.zeros(len(values))))
+
+
+def test_a_synchronous_round_waits_for_all_then_publishes_their_mean() -> None:
+    machine = server(Sync(rounds=1), clients=3)
+    actions = machine.start()
+    assert [a.client for a in kinds(actions, Dispatch)] != []
+    assert sorted(a.client for a in kinds(actions, Dispatch)) == [0, 1, 2]
+    assert machine.handle(UpdateArrived(1.0, 0)) == []
+    assert machine.handle(UpdateArrived(2.0, 1)) == []
+    actions = machine.handle(UpdateArrived(3.0, 2))
+    assert kinds(actions, Collect) == [Collect((0, 1, 2))]
+    assert machine.phase is Phase.COLLECTING
+    actions = collected(machine, actions, [1.0, 2.0, 6.0])
+    (publish,) = kinds(actions, Publish)
+    assert publish.version == 1
+    assert publish.model == pytest.approx([3.0])
+    assert kinds(actions, Stop) == [Stop("all versions published")]
+    assert machine.tasks.fates == {Fate.AGGREGATED: 3}
+
+
+def test_the_mean_weighs_clients_by_their_samples_unless_told_otherwise() -> None:
+    for weighting, mean in (("samples", 2.5), ("uniform", 2.0)):
+        knobs = Sync(rounds=1, weighting=weighting).knobs()
+        machine = Server(ServerPlan(knobs, np.array([10, 30]), np.zeros(1, np.float32), Streams(1)))
+        clients = [a.client for a in kinds(machine.start(), Dispatch)]
+        machine.handle(UpdateArrived(1.0, 0))
+        actions = machine.handle(UpdateArrived(1.0, 1))
+        by_client = {0: 1.0, 1: 3.0}
+        (publish,) = kinds(collected(machine, actions, [by_client[c] for c in clients]), Publish)
+        assert publish.model == pytest.approx([mean])
+
+
+def test_the_next_cohort_is_drawn_from_clients_that_are_idle() -> None:
+    machine = server(Sync(rounds=2, participants=2, open=OpenQuorum(share=0.5)), clients=3)
+    first = kinds(machine.start(), Dispatch)
+    actions = collected(machine, machine.handle(UpdateArrived(1.0, first[0].task)))
+    second = kinds(actions, Dispatch)
+    assert {a.client for a in second} == {0, 1, 2} - {first[1].client}
+    assert {a.version for a in second} == {1}
+
+
+def test_an_update_after_its_quorum_is_late_and_its_client_idle_again() -> None:
+    machine = server(Sync(rounds=3, participants=2, open=OpenQuorum(share=0.5)), clients=2)
+    machine.start()
+    collected(machine, machine.handle(UpdateArrived(1.0, 0)))
+    actions = machine.handle(UpdateArrived(2.0, 1))
+    assert kinds(actions, Settle) == [Settle(1, Fate.LATE)]
+    assert machine.population.is_idle(1) or 1 in {t.client for t in machine.tasks.open.values()}
+
+
+def test_over_selection_draws_reserves_and_calls_what_they_send_surplus() -> None:
+    machine = server(Sync(rounds=2, participants=2, over_selection=1.5), clients=4)
+    assert len(kinds(machine.start(), Dispatch)) == 3
+    machine.handle(UpdateArrived(1.0, 2))
+    actions = machine.handle(UpdateArrived(1.0, 0))
+    assert kinds(actions, Collect) == [Collect((2, 0))]
+    collected(machine, actions)
+    assert kinds(machine.handle(UpdateArrived(2.0, 1)), Settle) == [Settle(1, Fate.SURPLUS)]
+
+
+def test_a_deadline_opens_with_what_came_and_an_empty_buffer_at_the_next_arrival() -> None:
+    machine = server(Sync(rounds=2, open=OpenDeadline(seconds=5.0)), clients=3)
+    assert SetTimer("deadline:0", 5.0) in machine.start()
+    machine.handle(UpdateArrived(1.0, 0))
+    actions = machine.handle(TimerFired(5.0, "deadline:0"))
+    assert kinds(actions, Collect) == [Collect((0,))]
+    actions = collected(machine, actions, time_s=5.0)
+    assert SetTimer("deadline:1", 5.0) in actions
+    assert kinds(machine.handle(TimerFired(5.0, "deadline:0")), Collect) == [], "an old timer means nothing"
+    machine.handle(TimerFired(10.0, "deadline:1"))
+    assert machine.phase is Phase.FILLING
+    actions = machine.handle(UpdateArrived(11.0, 3))
+    assert kinds(actions, Collect) == [Collect((3,))]
+
+
+def test_a_lost_task_is_not_waited_for() -> None:
+    machine = server(Sync(rounds=1), clients=2)
+    machine.start()
+    machine.handle(UpdateArrived(1.0, 0))
+    actions = machine.handle(ClientGone(2.0, 1, 1, Fate.LOST_UP))
+    assert kinds(actions, Settle) == [Settle(1, Fate.LOST_UP)]
+    assert kinds(actions, ShortBuffer) == [ShortBuffer(1, 2)]
+    assert kinds(actions, Collect) == [Collect((0,))]
+
+
+def test_when_a_whole_cohort_is_lost_another_is_drawn() -> None:
+    machine = server(Sync(rounds=1, participants=1), clients=2)
+    (first,) = kinds(machine.start(), Dispatch)
+    (second,) = kinds(machine.handle(ClientGone(1.0, first.client, 0, Fate.LOST_DOWN)), Dispatch)
+    assert (second.task, second.version) == (1, 0)
+    assert second.client != first.client
+
+
+def test_a_task_that_takes_too_long_is_given_up_and_its_update_ignored() -> None:
+    machine = server(Sync(rounds=2, task_timeout_s=3.0), clients=2)
+    assert SetTimer("task:1", 3.0) in machine.start()
+    machine.handle(UpdateArrived(1.0, 0))
+    actions = machine.handle(TimerFired(3.0, "task:1"))
+    assert kinds(actions, Settle)[0] == Settle(1, Fate.TIMED_OUT)
+    collected(machine, actions, time_s=3.0)
+    assert not machine.population.is_idle(1)
+    assert kinds(machine.handle(UpdateArrived(4.0, 1)), Settle) == []
+
+
+def test_a_client_that_cannot_be_reached_leaves_no_fate() -> None:
+    machine = server(Sync(rounds=1), clients=2)
+    machine.start()
+    machine.handle(ClientGone(0.0, 1, 1, None))
+    assert machine.tasks.withdrawn == 1
+    assert not machine.tasks.fates
+    machine.tasks.check()
+
+
+def test_a_buffer_is_replaced_one_by_one_and_its_last_update_gets_the_new_version() -> None:
+    machine = server(Buffered(rounds=2, buffer=2, dispatch=ConstantDispatch(in_flight=2)), clients=4)
+    machine.start()
+    (replacement,) = kinds(machine.handle(UpdateArrived(1.0, 0)), Dispatch)
+    assert (replacement.task, replacement.version) == (2, 0)
+    actions = machine.handle(UpdateArrived(2.0, 1))
+    assert kinds(actions, Dispatch) == []
+    (fresh,) = kinds(collected(machine, actions, time_s=2.0), Dispatch)
+    assert (fresh.task, fresh.version) == (3, 1)
+
+
+def test_staleness_counts_versions_up_to_the_one_an_update_is_applied_to() -> None:
+    protocol = Buffered(rounds=9, buffer=1, dispatch=ConstantDispatch(in_flight=2))
+    machine = server(protocol, clients=3)
+    machine.start()
+    fates = []
+    for task in (0, 2, 1):  # task 1 is sent version 0 and arrives when version 2 is out
+        actions = collected(machine, machine.handle(UpdateArrived(1.0, task)), [1.0])
+        fates += kinds(actions, Settle)
+    assert [(s.task, s.staleness) for s in fates] == [(0, 0), (2, 0), (1, 2)]
+    assert [s.weight for s in fates] == pytest.approx([1.0, 1.0, 3**-0.5])
+
+
+def test_updates_that_are_too_old_are_stale() -> None:
+    protocol = Buffered(rounds=9, buffer=1, dispatch=ConstantDispatch(in_flight=2), max_staleness=0)
+    machine = server(protocol, clients=3)
+    machine.start()
+    collected(machine, machine.handle(UpdateArrived(1.0, 0)), [1.0])
+    actions = machine.handle(UpdateArrived(1.0, 1))
+    assert kinds(actions, Settle) == [Settle(1, Fate.STALE)]
+    assert kinds(actions, Collect) == []
+
+
+def test_arrivals_while_the_server_aggregates_wait_for_the_next_buffer() -> None:
+    protocol = Buffered(rounds=2, buffer=1, dispatch=ConstantDispatch(in_flight=3))
+    machine = server(protocol, clients=5, aggregate_s=2.0)
+    machine.start()
+    actions = collected(machine, machine.handle(UpdateArrived(1.0, 0)), [1.0])
+    assert SetTimer("aggregated", 2.0) in actions
+    assert kinds(actions, Publish) == []
+    assert kinds(machine.handle(UpdateArrived(2.0, 1)), Collect) == []
+    actions = machine.handle(TimerFired(3.0, "aggregated"))
+    assert [p.version for p in kinds(actions, Publish)] == [1]
+    assert kinds(actions, Collect) == [Collect((1,))]
+    assert kinds(collected(machine, actions, [1.0], time_s=3.0), Settle)[0].staleness == 1
+
+
+def test_a_cohort_that_is_too_small_for_the_buffer_opens_it_short() -> None:
+    protocol = Buffered(rounds=3, buffer=3, dispatch=CohortDispatch(participants=2))
+    machine = server(protocol, clients=4)
+    machine.start()
+    machine.handle(UpdateArrived(1.0, 0))
+    actions = machine.handle(UpdateArrived(2.0, 1))
+    assert kinds(actions, ShortBuffer) == [ShortBuffer(2, 3)]
+    assert kinds(actions, Collect) == [Collect((0, 1))]
+
+
+def test_every_idle_client_is_served_when_dispatch_is_continuous() -> None:
+    machine = server(Buffered(rounds=2, buffer=2, dispatch=ContinuousDispatch()), clients=3)
+    assert len(kinds(machine.start(), Dispatch)) == 3
+    (again,) = kinds(machine.handle(UpdateArrived(1.0, 1)), Dispatch)
+    assert again.client == machine.tasks.open[3].client
+
+
+def test_fedasync_mixes_each_update_at_once() -> None:
+    protocol = FedAsync(rounds=2, in_flight=2, mixing=0.5, staleness=PolynomialStaleness(exponent=1.0))
+    machine = server(protocol, clients=3)
+    machine.start()
+    (first,) = kinds(collected(machine, machine.handle(UpdateArrived(1.0, 0)), [8.0]), Publish)
+    assert first.model == pytest.approx([4.0])
+    (second,) = kinds(collected(machine, machine.handle(UpdateArrived(1.0, 1)), [8.0]), Publish)
+    assert second.model == pytest.approx([4.0 + 0.5 * 0.5 * 4.0])
+
+
+def test_an_update_that_is_not_finite_is_rejected_alone() -> None:
+    machine = server(Sync(rounds=1), clients=2)
+    machine.start()
+    machine.handle(UpdateArrived(1.0, 0))
+    actions = collected(machine, machine.handle(UpdateArrived(1.0, 1)), [np.nan, 4.0])
+    assert [(s.task, s.fate) for s in kinds(actions, Settle)] == [(0, Fate.REJECTED), (1, Fate.AGGREGATED)]
+    assert kinds(actions, Publish)[0].model == pytest.approx([4.0])
+
+
+def test_a_buffer_without_one_sound_update_ends_the_run_as_diverged() -> None:
+    machine = server(Sync(rounds=1), clients=2)
+    machine.start()
+    machine.handle(UpdateArrived(1.0, 0))
+    actions = collected(machine, machine.handle(UpdateArrived(1.0, 1)), [np.inf, np.nan])
+    assert kinds(actions, Stop)[0].reason.startswith("diverged")
+    assert machine.tasks.fates == {Fate.REJECTED: 2}
+
+
+def test_server_noise_is_added_before_publication() -> None:
+    def noise(model: np.ndarray, version: int, participants: int, clip_norm: float | None) -> tuple:
+        assert (version, participants, clip_norm) == (1, 2, None)
+        return model + np.float32(0.5), 0.25
+
+    machine = server(Sync(rounds=1), clients=2, noise=noise)
+    machine.start()
+    machine.handle(UpdateArrived(1.0, 0))
+    (publish,) = kinds(collected(machine, machine.handle(UpdateArrived(1.0, 1)), [1.0, 3.0]), Publish)
+    assert publish.model == pytest.approx([2.5])
+    assert publish.noise_std == 0.25
+
+
+def test_what_was_not_asked_for_raises_and_changes_nothing() -> None:
+    machine = server(Sync(rounds=1), clients=2)
+    machine.start()
+    before = (machine.version, machine.phase, dict(machine.tasks.open))
+    with pytest.raises(ValueError, match="asked for tasks"):
+        machine.handle(Collected(1.0, (0,), np.zeros((1, 1), np.float32), np.zeros(1)))
+    assert machine.handle(UpdateArrived(1.0, 77)) == []
+    assert (machine.version, machine.phase, dict(machine.tasks.open)) == before
+
+
+def test_a_stopped_server_answers_nothing() -> None:
+    machine = server(Sync(rounds=1), clients=1)
+    machine.start()
+    assert kinds(machine.stop("enough"), Stop) == [Stop("enough")]
+    assert machine.handle(ClientIdle(1.0, 0)) == []
+    assert machine.stop("again") == []
+    assert machine.tasks.fates == {Fate.UNFINISHED: 1}
+
+
+def test_models_that_no_open_task_was_sent_are_forgotten() -> None:
+    machine = server(Buffered(rounds=9, buffer=1, dispatch=ConstantDispatch(in_flight=2)), clients=3)
+    machine.start()
+    for task in (0, 2, 3):
+        collected(machine, machine.handle(UpdateArrived(1.0, task)), [1.0])
+    assert machine.tasks.kept_versions == (0, 3), "task 1 was sent version 0 and is still open"
+    collected(machine, machine.handle(UpdateArrived(1.0, 1)), [1.0])
+    assert 0 not in machine.tasks.kept_versions
+
+
+def drive(machine: Server, seed: int, steps: int) -> list[Publish]:
+    """Random but legal messages until the server stops or `steps` are over."""
+    random = np.random.default_rng(seed)
+    actions = list(machine.start())
+    flying: list[Dispatch] = []
+    published: list[Publish] = []
+    for step in range(steps):
+        while actions:
+            action = actions.pop(0)
+            if isinstance(action, Dispatch):
+                flying.append(action)
+            elif isinstance(action, Collect):
+                models = random.normal(size=(len(action.tasks), 1)).astype(np.float32)
+                actions += machine.handle(Collected(step, action.tasks, models, np.zeros(len(action.tasks))))
+            elif isinstance(action, Publish):
+                published.append(action)
+        if machine.phase is Phase.STOPPED or not flying:
+            break
+        task = flying.pop(int(random.integers(len(flying))))
+        if random.random() < 0.2:
+            actions += machine.handle(ClientGone(step, task.client, task.task, Fate.LOST_UP))
+            actions += machine.handle(ClientIdle(step, task.client))
+        else:
+            actions += machine.handle(UpdateArrived(step, task.task))
+    return published
+
+
+PROTOCOLS = st.one_of(
+    st.builds(
+        Sync,
+        rounds=st.integers(1, 6),
+        participants=st.integers(1, 6),
+        over_selection=st.sampled_from([1.0, 1.5]),
+        late=st.sampled_from(["drop", "carry"]),
+    ),
+    st.builds(
+        Buffered,
+        rounds=st.integers(1, 6),
+        buffer=st.integers(1, 6),
+        dispatch=st.one_of(
+            st.builds(ConstantDispatch, in_flight=st.integers(1, 6)),
+            st.builds(CohortDispatch, participants=st.integers(1, 6)),
+            st.builds(ContinuousDispatch),
+        ),
+        max_staleness=st.sampled_from([None, 1]),
+    ),
+)
+
+
+@given(PROTOCOLS, st.integers(0, 2**20))
+@settings(deadline=None)
+def test_every_task_has_exactly_one_fate(protocol: Protocol, seed: int) -> None:
+    machine = server(protocol, clients=6)
+    drive(machine, seed, 400)
+    machine.stop("the test is over")
+    machine.tasks.check()
+    assert not machine.tasks.open
+    assert sum(machine.tasks.fates.values()) == machine.tasks.begun
+
+
+@given(PROTOCOLS, st.integers(0, 2**20))
+@settings(deadline=None)
+def test_versions_are_published_one_by_one_up_to_the_last(protocol: Protocol, seed: int) -> None:
+    machine = server(protocol, clients=6)
+    published = drive(machine, seed, 4000)
+    assert [p.version for p in published] == list(range(len(published)))
+    assert machine.stopped == "all versions published"
+    assert published[-1].version == protocol.rounds
+
+
+@given(st.integers(0, 2**20), st.integers(1, 5))
+@settings(deadline=None)
+def test_sync_is_the_buffered_protocol_with_a_buffer_for_the_whole_cohort(seed: int, participants: int) -> None:
+    sync = server(Sync(rounds=4, participants=participants), clients=6)
+    buffered = server(
+        Buffered(
+            rounds=4,
+            buffer=participants,
+            dispatch=CohortDispatch(participants=participants),
+            staleness=ConstantStaleness(),
+        ),
+        clients=6,
+    )
+    for left, right in zip(drive(sync, seed, 400), drive(buffered, seed, 400), strict=True):
+        np.testing.assert_array_equal(left.model, right.model)
+        assert left.staleness == right.staleness
