@@ -25,8 +25,7 @@ Composition = Literal["naive", "naive_delta_split", "analytic", "rdp"]
 def noise_multiplier(
     releases: int, epsilon: float, delta: float, constant: float = 1.0, composition: Composition = "naive"
 ) -> float:
-    """Standard deviation over L2 sensitivity of each of `releases` releases; 0 for none and for infinite
-    epsilon.
+    """Standard deviation over L2 sensitivity of each of `releases` releases; 0 for none and for infinite epsilon.
 
     `epsilon` > 0 and `delta` (0..1, exclusive) are the budget of all releases together. `constant` multiplies
     c1 in the two naive rules; the other two have no c1 and take no notice of it. Source: NbAFL, definition 2

@@ -75,8 +75,6 @@ def resolve_exposures(exposures: int | Exposures, rounds: int, participants: int
     """
     number = exposures if isinstance(exposures, int) else exposures.number(rounds, participants, clients)
     if number is not None and not 0 <= number <= rounds:
-        message = (
-            f"must be 0..rounds ({rounds}), got {number}; lower privacy.exposures or raise protocol.rounds"
-        )
+        message = f"must be 0..rounds ({rounds}), got {number}; lower privacy.exposures or raise protocol.rounds"
         raise ScenarioError([Fault("privacy.exposures", message)])
     return number

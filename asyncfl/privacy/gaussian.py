@@ -115,7 +115,8 @@ def analytic_multiplier(epsilon: float, delta: float) -> float:
 def rdp_epsilon(squared_mu: float, delta: float) -> float:
     """Epsilon by Renyi accounting of releases with this sum of z^-2: an upper bound of `exact_epsilon`.
 
-    Orders and conversion are those of dp-accounting. `delta` 0..1, exclusive.
+    Conversion and orders are those of dp-accounting, and finer orders below 3, which a large epsilon needs. `delta`
+    0..1, exclusive.
     """
     if squared_mu == 0:
         return 0.0
@@ -123,15 +124,15 @@ def rdp_epsilon(squared_mu: float, delta: float) -> float:
         return math.inf
     import dp_accounting
 
-    accountant = dp_accounting.rdp.RdpAccountant()
+    coarse = dp_accounting.rdp.rdp_privacy_accountant.DEFAULT_RDP_ORDERS
+    accountant = dp_accounting.rdp.RdpAccountant([*np.linspace(1.001, 3, 2000), *coarse])
     accountant.compose(dp_accounting.GaussianDpEvent(1 / math.sqrt(squared_mu)))
     return float(accountant.get_epsilon(delta))
 
 
 @lru_cache(maxsize=1024)
 def rdp_multiplier(epsilon: float, delta: float) -> float:
-    """Smallest noise multiplier whose `rdp_epsilon` for one release is at most `epsilon`; 0 at infinite
-    epsilon."""
+    """Smallest noise multiplier whose `rdp_epsilon` for one release is at most `epsilon`; 0 at infinite epsilon."""
     if math.isinf(epsilon):
         return 0.0
     low = analytic_multiplier(epsilon, delta)  # Renyi accounting never needs less

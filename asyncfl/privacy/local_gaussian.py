@@ -45,8 +45,7 @@ class GaussianUpload(Scheme):
         return noise_multiplier(releases, self.epsilon, self.delta, self.constant)
 
     def upload_std(self, context: PrivacyContext, clip_norm: float | None, samples: int) -> float:
-        """c 2C/(samples epsilon). The `clip_norm` argument is not used: uploads are not clipped, gradients
-        were."""
+        """c 2C/(samples epsilon). The `clip_norm` argument is not used: uploads are not clipped, gradients were."""
         return self._multiplier(context) * 2 * self.clip_norm / samples
 
     def upload_sensitivity(self, context: PrivacyContext, clip_norm: float | None, samples: int) -> float:
@@ -64,9 +63,7 @@ class GaussianUpload(Scheme):
         """What does not hold."""
         if self.off:
             return []
-        notes = [
-            "sensitivity 2C/|D_i| is heuristic: it is that of one mean gradient, not of a model after many steps"
-        ]
+        notes = ["sensitivity 2C/|D_i| is heuristic: it is that of one mean gradient, not of a model after many steps"]
         if self.budget == "upload":
             notes.append(
                 f"epsilon {self.epsilon:g} is spent on every upload; the ledger says what each client spent in all"
@@ -74,7 +71,8 @@ class GaussianUpload(Scheme):
         limit = classical_limit(self.delta, self.constant)
         if self.epsilon > limit:
             notes.append(
-                f"the classical calibration holds up to epsilon {limit:.4g} for delta {self.delta:g} and constant "
-                f"{self.constant:g}; at {self.epsilon:g} one release is worth more than is claimed, see the ledger"
+                f"the classical calibration holds up to epsilon {limit:.4g} for delta {self.delta:g} and "
+                f"constant {self.constant:g}; one release at {self.epsilon:g} gives away more than claimed, "
+                "see the ledger"
             )
         return notes

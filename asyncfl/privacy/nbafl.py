@@ -1,5 +1,4 @@
-"""NbAFL: clients clip and noise their models before the server averages, and the server adds what is still
-missing.
+"""NbAFL: clients clip and noise their models before the server averages, and the server adds what is still missing.
 
 Source: Wei et al., Federated Learning With Differential Privacy: Algorithms and Performance Analysis,
 algorithm 1. The noise itself is computed in `server_noise`; what it is worth, in `ledger`.
@@ -29,8 +28,7 @@ def _form(value: Any) -> str:
 
 
 ClipNorm = Annotated[
-    Annotated[Literal["median"], Tag("word")]
-    | Annotated[float, Field(gt=0, allow_inf_nan=False), Tag("number")],
+    Annotated[Literal["median"], Tag("word")] | Annotated[float, Field(gt=0, allow_inf_nan=False), Tag("number")],
     Discriminator(_form),
 ]
 
@@ -42,18 +40,15 @@ class Nbafl(Scheme):
 
     kind: Literal["nbafl"] = "nbafl"
     epsilon: Annotated[float, Field(gt=0)]
-    """Privacy budget of the whole run, for uploads and for published models each; .inf: no clipping and no
-    noise."""
+    """Privacy budget of the whole run, for uploads and for published models each; .inf: no clipping and no noise."""
     delta: Annotated[float, Field(gt=0, lt=1)] = 0.01
     """Probability with which the budget may be broken, 0..1, exclusive."""
     exposures: AnyExposures = 1
     """L: uploads of one client that an eavesdropper is assumed to hold; a number, a share or `measured`."""
     clip_norm: ClipNorm = "median"
-    """C: L2 norm that models are clipped to, a number or the median of the unclipped norms of each
-    aggregation."""
+    """C: L2 norm that models are clipped to, a number or the median of the unclipped norms of each aggregation."""
     constant: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.25
-    """Factor on c1 = sqrt(2 ln(1.25/delta)); compositions `analytic` and `rdp` have no c1 and leave it
-    out."""
+    """Factor on c1 = sqrt(2 ln(1.25/delta)); compositions `analytic` and `rdp` have no c1 and leave it out."""
     sensitivity: Sensitivity = "2C/m"
     """What one sample, or one client, can change; readings in `server_noise.upload_sensitivity`."""
     composition: Composition = "naive"
@@ -120,8 +115,7 @@ class Nbafl(Scheme):
         return "proven" if proven and self.clip_norm != "median" else "heuristic"
 
     def upload_guarantee(self, context: PrivacyContext) -> Guarantee | None:
-        """(epsilon, delta) for L uploads of a client, for one replaced sample (`2C`: any change of its
-        data)."""
+        """(epsilon, delta) for L uploads of a client, for one replaced sample (`2C`: any change of its data)."""
         if self.off:
             return None
         whole = self.sensitivity == "2C"
@@ -153,13 +147,13 @@ class Nbafl(Scheme):
         if self.off:
             return []
         notes = [
-            f"exposures: {context.exposures} overheard uploads per client are an assumption about the eavesdropper, "
-            "not a guarantee"
+            f"exposures: {context.exposures} overheard uploads per client are an assumption about the "
+            "eavesdropper, not a guarantee"
         ]
         if self.sensitivity != "2C":
             notes.append(
-                "sensitivity 2C/m is heuristic: it is derived for an average of per-sample minimisers, not for a "
-                "model trained by SGD; sensitivity: 2C always holds for a clipped model"
+                "sensitivity 2C/m is heuristic: it is derived for an average of per-sample minimisers, "
+                "not for a model trained by SGD; sensitivity: 2C always holds for a clipped model"
             )
         notes += self._clip_notes(context, n_parameters)
         if context.participants < context.clients and self.b_rule != "none":
@@ -208,7 +202,8 @@ class Nbafl(Scheme):
         limit = classical_limit(self.delta, self.constant)
         if self.epsilon > limit:
             notes.append(
-                f"the classical calibration holds up to epsilon {limit:.4g} for delta {self.delta:g} and constant "
-                f"{self.constant:g}; at {self.epsilon:g} one release is worth more than is claimed, see the ledger"
+                f"the classical calibration holds up to epsilon {limit:.4g} for delta {self.delta:g} and "
+                f"constant {self.constant:g}; one release at {self.epsilon:g} gives away more than claimed, "
+                "see the ledger"
             )
         return notes

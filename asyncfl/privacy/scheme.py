@@ -56,12 +56,15 @@ class Scheme(Component):
     """Says what is clipped and how much noise is added where."""
 
     payload: ClassVar[Payload] = "model"
-    """What is clipped and noised: the uploaded model, or its difference from the model the client was
-    sent."""
+    """What is clipped and noised: the uploaded model, or its difference from the model the client was sent."""
+
+    @property
+    def off(self) -> bool:
+        """Whether nothing is clipped and nothing noised: such a run is the same as one without privacy."""
+        return False
 
     def resolve_exposures(self, rounds: int, participants: int, clients: int) -> int | None:
-        """L, the uploads of one client an eavesdropper is assumed to hold; None: measure it on the clock
-        first.
+        """L, the uploads of one client an eavesdropper is assumed to hold; None: measure it on the clock first.
 
         Raises ScenarioError where the assumption is impossible for that many rounds.
         """
@@ -82,8 +85,7 @@ class Scheme(Component):
         return 0.0
 
     def server_std(self, context: PrivacyContext, clip_norm: float | None) -> float:
-        """Standard deviation of the noise that the server adds to each parameter before it publishes, >=
-        0."""
+        """Standard deviation of the noise that the server adds to each parameter before it publishes, >= 0."""
         return 0.0
 
     def upload_sensitivity(self, context: PrivacyContext, clip_norm: float | None, samples: int) -> float:

@@ -1,5 +1,4 @@
-"""NbAFL's noise: what each client adds, and what the server adds where that is not enough (equations 5 and
-7).
+"""NbAFL's noise: what each client adds, and what the server adds where that is not enough (equations 5 and 7).
 
 An eavesdropper holds L uploads of a client and all T published models. With z(n) the noise multiplier that
 keeps n releases within the budget (theorem 1: z(n) = c n/epsilon):
@@ -63,9 +62,7 @@ def upload_sensitivity(clip_norm: float, samples: int, sensitivity: Sensitivity 
     return 2 * clip_norm if sensitivity == "2C" else 2 * clip_norm / samples
 
 
-def model_sensitivity(
-    clip_norm: float, samples: int, participants: int, sensitivity: Sensitivity = "2C/m"
-) -> float:
+def model_sensitivity(clip_norm: float, samples: int, participants: int, sensitivity: Sensitivity = "2C/m") -> float:
     """Delta_d, the L2 sensitivity of the mean of K clipped models (equation 4 with p_i = 1/K).
 
     `2C/m` and `2C` divide Delta_u by K. `2C/N` hides a whole client in the published model, as the paper's
@@ -86,8 +83,7 @@ def paper_discount(epsilon: float, rounds: int, share: float) -> float | None:
 
 
 def amplification_discount(epsilon: float, rounds: int, share: float) -> float:
-    """b of amplification by subsampling: the budget epsilon/T of a round is worth b epsilon/T of a drawn
-    client's.
+    """b of amplification by subsampling: the budget epsilon/T of a round is worth b epsilon/T of a drawn client's.
 
     `share`: K/N. Source: Balle, Barthe, Gaboardi 2018, theorem 9, inverted.
     """

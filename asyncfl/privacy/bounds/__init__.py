@@ -1,0 +1,20 @@
+"""Convergence bounds of NbAFL: what its theorems promise, and where they promise the best.
+
+`full` is theorem 2 (all clients take part), `partial` theorem 3 (K of N are drawn), `optimum` finds the best
+number of rounds and of participants. A bound is NaN where it is not defined; `why_undefined` says why.
+"""
+
+from asyncfl.privacy.bounds.constants import BoundSettings, LossConstants
+from asyncfl.privacy.bounds.full import FullParticipation
+from asyncfl.privacy.bounds.optimum import Optimum, best_participants, best_rounds
+from asyncfl.privacy.bounds.partial import PartialParticipation
+
+__all__ = [
+    "BoundSettings",
+    "FullParticipation",
+    "LossConstants",
+    "Optimum",
+    "PartialParticipation",
+    "best_participants",
+    "best_rounds",
+]

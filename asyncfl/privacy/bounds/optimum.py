@@ -1,0 +1,78 @@
+"""Best number of rounds or participants by a bound: the smallest value over whole numbers, and between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.privacy.bounds.full import FullParticipation
+from asyncfl.privacy.bounds.partial import PartialParticipation
+
+
+@dataclass(frozen=True, slots=True)
+class Optimum:
+    """Where a bound is smallest."""
+
+    best: int
+    """The best whole number."""
+    value: float
+    """The bound there."""
+    real: float
+    """The best real number near it."""
+    interior: bool
+    """Whether the best lies strictly inside the range in which the bound is defined."""
+
+
+def _minimise(function: Callable[[float], float], low: float, high: float) -> float:
+    """Argument in low..high at which a function with one valley is smallest, by golden section, to 1e-9."""
+    ratio = (5**0.5 - 1) / 2
+    left, right = high - ratio * (high - low), low + ratio * (high - low)
+    f_left, f_right = function(left), function(right)
+    while high - low > 1e-9 * max(1.0, high):
+        if f_left <= f_right:
+            high, right, f_right = right, left, f_left
+            left = high - ratio * (high - low)
+            f_left = function(left)
+        else:
+            low, left, f_left = left, right, f_right
+            right = low + ratio * (high - low)
+            f_right = function(right)
+    return (low + high) / 2
+
+
+def _optimum(bound: Callable[[NDArray[np.float64]], NDArray[np.float64]], largest: int) -> Optimum | None:
+    values = bound(np.arange(1.0, largest + 1))
+    defined = np.flatnonzero(np.isfinite(values))
+    if not defined.size:
+        return None
+    at = int(np.nanargmin(values))
+    best, first, last = at + 1, int(defined[0]) + 1, int(defined[-1]) + 1
+
+    def between(argument: float) -> float:
+        value = float(bound(np.array(argument)))
+        return value if np.isfinite(value) else np.inf
+
+    real = _minimise(between, max(best - 1, first), min(best + 1, last))
+    return Optimum(best, float(values[at]), real, first < best < last)
+
+
+def best_rounds(
+    bound: FullParticipation | PartialParticipation, largest: int = 500, participants: int | None = None
+) -> Optimum | None:
+    """Best T in 1..largest; None where the bound is defined for none of them.
+
+    `participants` is K, required by theorem 3 and not used by theorem 2.
+    """
+    if isinstance(bound, FullParticipation):
+        return _optimum(bound, largest)
+    if participants is None:
+        raise ValueError("theorem 3 needs a number of participants")
+    return _optimum(lambda rounds: bound(rounds, participants), largest)
+
+
+def best_participants(bound: PartialParticipation, rounds: int) -> Optimum | None:
+    """Best K in 1..N for a number of rounds; None where the bound is defined for none of them."""
+    return _optimum(lambda participants: bound(rounds, participants), bound.noise.clients)

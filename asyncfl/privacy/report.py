@@ -1,0 +1,223 @@
+"""Answers to questions about noise and bounds, without a run: what the command line prints.
+
+A question is a description like any other: its faults are found together and named by field. Its answer is a
+plain dict of numbers and sentences, ready for a table or for JSON; None stands for what does not exist.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
+
+from asyncfl.component import Described
+from asyncfl.privacy.bounds import (
+    BoundSettings,
+    FullParticipation,
+    LossConstants,
+    Optimum,
+    PartialParticipation,
+    best_participants,
+    best_rounds,
+)
+from asyncfl.privacy.composition import Composition
+from asyncfl.privacy.gaussian import classical_limit, exact_epsilon, rdp_epsilon
+from asyncfl.privacy.nbafl import Nbafl
+from asyncfl.privacy.scheme import PrivacyContext
+from asyncfl.privacy.server_noise import BRule, Sensitivity, model_std
+
+Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+def _at_most(value: int | None, info: ValidationInfo, other: str) -> int | None:
+    largest = info.data.get(other)
+    if value is not None and largest is not None and value > largest:
+        message = "must be at most {other} ({largest}), got {value}; lower {field} or raise {other}"
+        context = {"other": other, "largest": largest, "value": value, "field": str(info.field_name)}
+        raise PydanticCustomError("too_many", message, context)
+    return value
+
+
+class NbaflQuestion(Described):
+    """How much noise does NbAFL add, and what is it worth?"""
+
+    clients: Count = 50
+    """N."""
+    participants: Count | None = None
+    """K, clients drawn in each round, 1..clients; null: all."""
+    rounds: Count = 25
+    """T."""
+    exposures: Annotated[int, Field(ge=0)] = 1
+    """L, uploads of one client that are overheard, 0..rounds."""
+    epsilon: Positive = 60.0
+    """Privacy budget."""
+    delta: Annotated[float, Field(gt=0, lt=1)] = 0.01
+    """Probability with which the budget may be broken, 0..1, exclusive."""
+    constant: Positive = 1.25
+    """Factor on c1 = sqrt(2 ln(1.25/delta))."""
+    clip_norm: Positive = 20.0
+    """C."""
+    samples: Count = 100
+    """m, samples of the smallest local data set."""
+    sensitivity: Sensitivity = "2C/m"
+    """As in a scenario."""
+    composition: Composition = "naive"
+    """As in a scenario."""
+    b_rule: BRule = "paper"
+    """As in a scenario."""
+    parameters: Count | None = None
+    """Parameters of the model; if given, the noise's norm is told."""
+
+    @field_validator("participants")
+    @classmethod
+    def _no_more_participants_than_clients(cls, value: int | None, info: ValidationInfo) -> int | None:
+        return _at_most(value, info, "clients")
+
+    @field_validator("exposures")
+    @classmethod
+    def _no_more_exposures_than_rounds(cls, value: int | None, info: ValidationInfo) -> int | None:
+        return _at_most(value, info, "rounds")
+
+    @property
+    def scheme(self) -> Nbafl:
+        """The scheme that is asked about."""
+        return Nbafl(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            exposures=self.exposures,
+            clip_norm=self.clip_norm,
+            constant=self.constant,
+            sensitivity=self.sensitivity,
+            composition=self.composition,
+            b_rule=self.b_rule,
+        )
+
+    @property
+    def context(self) -> PrivacyContext:
+        """The run that is asked about."""
+        K = self.clients if self.participants is None else self.participants
+        return PrivacyContext(self.clients, K, self.rounds, self.samples, self.exposures)
+
+    def answer(self) -> dict[str, Any]:
+        """Noise of clients and server, how it came about, and the exact epsilon of what it protects."""
+        scheme, context = self.scheme, self.context
+        noise = scheme.noise(context, self.clip_norm)
+        sigma_model = model_std(noise, context.participants)
+        upload_z = noise.sigma_u / scheme.upload_sensitivity(context, self.clip_norm, self.samples)
+        model_z = sigma_model / scheme.model_sensitivity(context, self.clip_norm)
+        releases = [("upload", self.exposures, upload_z), ("upload", self.rounds, upload_z)]
+        releases.append(("model", self.rounds, model_z))
+        answer = {
+            "sigma_u": noise.sigma_u,
+            "sigma_a": noise.sigma_a,
+            "sigma_d": noise.sigma_d,
+            "sigma_model": sigma_model,
+            "gamma": noise.gamma,
+            "rounds_without_server_noise": None if noise.gamma is None else self.epsilon / noise.gamma,
+            "b": noise.b,
+            "server_rule": noise.server_rule,
+            "classical_limit": classical_limit(self.delta, self.constant),
+            # Twice the same number of uploads is one row.
+            "worth": [_worth(*release, self.delta) for release in dict.fromkeys(releases)],
+            "notes": scheme.notes(context, self.parameters or 1),
+        }
+        if self.parameters is not None:
+            answer["upload_noise_norm"] = noise.sigma_u * math.sqrt(self.parameters)
+            answer["model_noise_norm"] = sigma_model * math.sqrt(self.parameters)
+        return answer
+
+
+def _worth(release: str, releases: int, multiplier: float, delta: float) -> dict[str, Any]:
+    squared_mu = 0.0 if releases == 0 else math.inf if multiplier == 0 else releases / multiplier**2
+    return {
+        "release": release,
+        "releases": releases,
+        "noise_multiplier": multiplier,
+        "delta": delta,
+        "exact_epsilon": exact_epsilon(squared_mu, delta),
+        "rdp_epsilon": rdp_epsilon(squared_mu, delta),
+    }
+
+
+class BoundsQuestion(Described):
+    """What do NbAFL's convergence bounds promise, and where are they best?"""
+
+    loss: LossConstants = LossConstants()
+    """Constants of the loss."""
+    noise: BoundSettings = BoundSettings()
+    """Settings of the noise."""
+    rounds: Count = 25
+    """T at which the bound is told."""
+    participants: Count | None = None
+    """K; null: all take part, theorem 2. A number, also N itself, asks theorem 3."""
+    lambda1: Literal["paper", "corrected"] = "paper"
+    """Reading of kappa_1 in theorem 2."""
+    largest_rounds: Count = 500
+    """The best T is looked for in 1..largest_rounds."""
+
+    @field_validator("participants")
+    @classmethod
+    def _no_more_participants_than_clients(cls, value: int | None, info: ValidationInfo) -> int | None:
+        noise = info.data.get("noise")
+        if value is not None and noise is not None and value > noise.clients:
+            message = "must be at most noise.clients ({clients}), got {value}"
+            raise PydanticCustomError("too_many", message, {"clients": noise.clients, "value": value})
+        return value
+
+    @property
+    def bound(self) -> FullParticipation | PartialParticipation:
+        """The bound that is asked about."""
+        if self.participants is None:
+            return FullParticipation(self.loss, self.noise, self.lambda1)
+        return PartialParticipation(self.loss, self.noise)
+
+    def answer(self) -> dict[str, Any]:
+        """The bound's constants, its value, why it has none, and where it is best."""
+        bound, K = self.bound, self.participants
+        if isinstance(bound, FullParticipation) or K is None:
+            full = FullParticipation(self.loss, self.noise, self.lambda1)
+            return {
+                "theorem": 2,
+                "P": full.contraction,
+                "kappa1": _number(full.kappa1),
+                "kappa0": _number(full.kappa0),
+                "bound": _number(full(self.rounds)),
+                "undefined": full.why_undefined(),
+                "best_rounds": _found(best_rounds(full, self.largest_rounds)),
+            }
+        return {
+            "theorem": 3,
+            "Q": float(bound.contraction(K)),
+            "alpha0": float(bound.alpha0(K)),
+            "alpha1": float(bound.alpha1(K)),
+            "bound": _number(bound(self.rounds, K)),
+            "undefined": bound.why_undefined(self.rounds, K),
+            "best_rounds": _found(best_rounds(bound, self.largest_rounds, K)),
+            "best_participants": _found(best_participants(bound, self.rounds)),
+        }
+
+    def curve(self) -> dict[str, list[float | None]]:
+        """The bound over 1..rounds, to be drawn beside a measured curve; None where it is undefined."""
+        T = np.arange(1, self.rounds + 1)
+        bound = self.bound
+        values = bound(T) if isinstance(bound, FullParticipation) else bound(T, self.participants or 1)
+        return {"rounds": [int(t) for t in T], "bound": [_number(value) for value in values]}
+
+
+def _number(value: Any) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def _found(optimum: Optimum | None) -> dict[str, Any] | None:
+    if optimum is None:
+        return None
+    return {
+        "best": optimum.best,
+        "bound": optimum.value,
+        "real": optimum.real,
+        "interior": optimum.interior,
+    }

@@ -1,0 +1,59 @@
+"""Noise multipliers of several releases under one budget."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from asyncfl.privacy.composition import noise_multiplier
+from asyncfl.privacy.gaussian import classical_constant, exact_epsilon
+
+RULES = ["naive", "naive_delta_split", "analytic", "rdp"]
+
+
+def test_naive_grows_linearly():
+    assert noise_multiplier(25, 60, 0.01, 1.25) == pytest.approx(25 * 3.8843893 / 60)
+
+
+def test_delta_split_spends_delta_once():
+    assert noise_multiplier(25, 60, 0.01, 1.25, "naive_delta_split") == pytest.approx(
+        1.25 * classical_constant(0.01 / 25) * 25 / 60
+    )
+
+
+@pytest.mark.parametrize("releases", [1, 7, 25])
+def test_analytic_spends_the_budget_exactly(releases):
+    z = noise_multiplier(releases, 6, 0.01, composition="analytic")
+    assert exact_epsilon(releases / z**2, 0.01) == pytest.approx(6, rel=1e-9)
+
+
+@pytest.mark.parametrize("releases", [1, 7, 25])
+def test_renyi_spends_almost_the_budget(releases):
+    z = noise_multiplier(releases, 6, 0.01, composition="rdp")
+    assert 4.5 < exact_epsilon(releases / z**2, 0.01) <= 6
+
+
+def test_one_release_needs_the_same_under_both_naive_rules():
+    assert noise_multiplier(1, 6, 0.01) == noise_multiplier(1, 6, 0.01, 1.0, "naive_delta_split")
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_nothing_released_or_no_budget_means_no_noise(rule):
+    assert noise_multiplier(0, 6, 0.01, composition=rule) == 0
+    assert noise_multiplier(5, math.inf, 0.01, composition=rule) == 0
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.sampled_from(RULES[:3]), st.integers(1, 100), st.floats(0.1, 100), st.floats(1.01, 3))
+def test_less_budget_or_more_releases_need_more_noise(rule, releases, epsilon, factor):
+    z = noise_multiplier(releases, epsilon, 0.01, composition=rule)
+    assert noise_multiplier(releases, epsilon * factor, 0.01, composition=rule) < z
+    assert noise_multiplier(releases + 1, epsilon, 0.01, composition=rule) > z
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(1, 100), st.floats(0.1, 0.99))
+def test_the_strict_naive_rule_keeps_its_promise_below_one(releases, epsilon):
+    z = noise_multiplier(releases, epsilon, 0.01, composition="naive_delta_split")
+    assert exact_epsilon(releases / z**2, 0.01) <= epsilon

@@ -1,0 +1,151 @@
+"""What runs gave away: published numbers for the papers' own settings, and the ledger's laws."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from asyncfl.privacy import GaussianUpload, Nbafl, NoPrivacy, PrivacyContext
+from asyncfl.privacy.gaussian import exact_epsilon
+from asyncfl.privacy.ledger import COLUMNS, ledger
+
+CONTEXT = PrivacyContext(clients=50, participants=50, rounds=25, smallest_samples=100, exposures=1)
+
+
+def of(scheme, context=CONTEXT, *, uploads=(), models=(), samples=100, clip_norm=20.0):
+    return ledger(
+        scheme,
+        context,
+        samples=np.full(len(uploads), samples),
+        uploads={"eavesdropper": np.array(uploads, dtype=np.int64)} if len(uploads) else {},
+        models={"eavesdropper": models} if len(models) else {},
+        clip_norm=clip_norm,
+    )
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "once", "all_rounds", "models"),
+    [(50, 111.9, 2220, 8.60), (60, 154.3, 3161, 11.22), (100, 390.3, 8583, 24.41)],
+)
+def test_figure_2_claimed_and_real(epsilon, once, all_rounds, models):
+    found = of(Nbafl(epsilon=epsilon), uploads=[0, 1, 25], models=[50] * 25)
+    assert found["exact_epsilon"] == pytest.approx([0, once, all_rounds, models], rel=5e-4)
+    assert found["claim_holds"].tolist() == [True, False, False, True]
+    assert found["claimed_epsilon"].tolist() == [epsilon] * 4
+    assert found["naive_epsilon"] == pytest.approx([0, epsilon, 25 * epsilon, epsilon])
+    assert found["releases"].tolist() == [0, 1, 25, 25]
+    assert found["holder"].tolist() == ["client"] * 3 + ["model"]
+    assert found["client"].tolist() == [0, 1, 2, -1]
+    assert set(found["status"]) == {"heuristic"}
+
+
+def test_figure_3_claimed_and_real():
+    context = PrivacyContext(50, 50, 25, 512, 1)
+    found = [of(Nbafl(epsilon=epsilon, constant=1), context, uploads=[1])["exact_epsilon"][0] for epsilon in (6, 8, 10)]
+    assert found == pytest.approx([5.71, 8.60, 11.92], abs=5e-3)
+
+
+def test_safl_claimed_and_real():
+    found = of(GaussianUpload(epsilon=6), uploads=[1, 5, 10, 50], samples=600, clip_norm=None)
+    assert found["exact_epsilon"] == pytest.approx([5.62, 15.04, 23.70, 74.88], abs=5e-3)
+    assert found["naive_epsilon"].tolist() == [6, 30, 60, 300]
+    assert found["claim_holds"].tolist() == [True, False, False, False]
+
+
+def test_the_claim_is_per_client_whatever_its_samples():
+    samples = np.array([100, 600, 900])
+    found = ledger(
+        GaussianUpload(epsilon=6),
+        CONTEXT,
+        samples=samples,
+        uploads={"server": np.array([3, 3, 3])},
+        models={},
+        clip_norm=None,
+    )
+    assert found["sigma"] * samples == pytest.approx(found["sigma"][0] * 100)
+    assert found["exact_epsilon"] == pytest.approx(found["exact_epsilon"][0])
+
+
+def test_a_median_norm_changes_sigma_but_not_epsilon():
+    small, large = (of(Nbafl(epsilon=60), uploads=[3], models=[50], clip_norm=norm) for norm in (1.0, 9.4))
+    assert large["sigma"] == pytest.approx(9.4 * small["sigma"])
+    assert large["exact_epsilon"] == pytest.approx(small["exact_epsilon"])
+
+
+def test_models_of_fewer_updates_are_accounted_for():
+    scheme = Nbafl(epsilon=60)
+    full, short = of(scheme, models=[50] * 25), of(scheme, models=[50] * 24 + [10])
+    noise = scheme.noise(CONTEXT, 20.0)
+    sigma = math.hypot(noise.sigma_u / math.sqrt(10), noise.sigma_d)
+    sensitivity = 2 * 20 / (100 * 10)
+    assert short["noise_multiplier"] == pytest.approx([sigma / sensitivity])
+    expected = full["squared_mu"] * 24 / 25 + (sensitivity / sigma) ** 2
+    assert short["squared_mu"] == pytest.approx(expected)
+
+
+def test_each_adversary_has_its_rows():
+    found = ledger(
+        Nbafl(epsilon=60),
+        CONTEXT,
+        samples=np.full(2, 100),
+        uploads={"eavesdropper": np.array([1, 0]), "server": np.array([2, 2]), "both": np.array([3, 2])},
+        models={"eavesdropper": []},
+        clip_norm=20.0,
+    )
+    assert found["adversary"].tolist() == [
+        *["eavesdropper"] * 2,
+        *["server"] * 2,
+        *["both"] * 2,
+        "eavesdropper",
+    ]
+    assert found["releases"][-1] == 0
+    assert found["exact_epsilon"][-1] == 0
+
+
+def test_without_privacy_a_release_costs_everything():
+    found = of(NoPrivacy(), uploads=[0, 2], models=[3], clip_norm=None)
+    assert found["exact_epsilon"].tolist() == [0, math.inf]
+    assert found["naive_epsilon"].tolist() == [0, math.inf]
+    assert found["status"].tolist() == ["none", "none"]
+    off = of(Nbafl(epsilon=math.inf), uploads=[0, 2], models=[3], clip_norm=None)
+    assert off["exact_epsilon"].tolist() == [0, math.inf]
+
+
+def test_without_client_noise_an_upload_costs_everything():
+    context = PrivacyContext(50, 50, 25, 100, 0)
+    found = of(Nbafl(epsilon=60, exposures=0), context, uploads=[0, 1], models=[50] * 25)
+    assert found["exact_epsilon"].tolist()[:2] == [0, math.inf]
+    assert found["claim_holds"].tolist() == [True, False, True]
+
+
+def test_columns_are_the_documented_ones():
+    for table in (of(Nbafl(epsilon=60), uploads=[1], models=[50]), of(NoPrivacy(), models=[50])):
+        assert list(table) == list(COLUMNS)
+        assert len({len(column) for column in table.values()}) == 1
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.integers(0, 200), min_size=1, max_size=30), st.floats(0.5, 200))
+def test_more_releases_never_cost_less(uploads, epsilon):
+    found = of(Nbafl(epsilon=epsilon), uploads=uploads)["exact_epsilon"]
+    order = np.argsort(uploads)
+    assert (np.diff(found[order]) >= 0).all()
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(1, 50), st.integers(51, 200))
+def test_an_exact_composition_keeps_its_claim_at_the_exposure_assumed(exposures, rounds):
+    context = PrivacyContext(50, 50, rounds, 100, exposures)
+    scheme = Nbafl(epsilon=6, exposures=exposures, composition="analytic")
+    found = of(scheme, context, uploads=[exposures, exposures + 1], models=[50] * rounds)
+    assert found["claim_holds"].tolist() == [True, False, True]
+    assert found["exact_epsilon"][0] == pytest.approx(6)
+
+
+def test_rows_can_be_added_up():
+    found = of(Nbafl(epsilon=60), uploads=[2], models=[50] * 25)
+    together = exact_epsilon(found["squared_mu"].sum(), 0.01)
+    assert together > found["exact_epsilon"].max()
+    assert together < found["exact_epsilon"].sum()

@@ -1,0 +1,50 @@
+"""SAFL's noise on uploads."""
+
+import math
+
+import pytest
+
+from asyncfl.privacy import GaussianUpload, PrivacyContext
+
+CONTEXT = PrivacyContext(clients=100, participants=10, rounds=50, smallest_samples=600, exposures=0)
+
+
+@pytest.mark.parametrize(("delta", "sigma"), [(1e-5, 0.00269156), (0.01, 0.00172640)])
+def test_noise_of_one_upload(delta, sigma):
+    scheme = GaussianUpload(epsilon=6, delta=delta)
+    assert scheme.upload_std(CONTEXT, None, samples=600) == pytest.approx(sigma, abs=5e-9)
+
+
+def test_noise_follows_each_clients_own_samples_and_clip_norm():
+    scheme = GaussianUpload(epsilon=6, clip_norm=3)
+    few, many = scheme.upload_std(CONTEXT, None, 300), scheme.upload_std(CONTEXT, None, 600)
+    assert few == pytest.approx(2 * many)
+    assert many == pytest.approx(3 * GaussianUpload(epsilon=6).upload_std(CONTEXT, None, 600))
+
+
+def test_a_total_budget_is_divided_by_the_versions():
+    each, total = GaussianUpload(epsilon=6), GaussianUpload(epsilon=6, budget="total")
+    assert total.upload_std(CONTEXT, None, 600) == pytest.approx(50 * each.upload_std(CONTEXT, None, 600))
+    assert (each.upload_guarantee(CONTEXT).releases, total.upload_guarantee(CONTEXT).releases) == (1, 50)
+
+
+def test_uploads_are_not_clipped_and_the_server_adds_nothing():
+    scheme = GaussianUpload(epsilon=6)
+    assert scheme.clip_norm_of([1.0]) is None
+    assert scheme.server_std(CONTEXT, None) == 0
+    assert scheme.model_guarantee(CONTEXT) is None
+    assert scheme.resolve_exposures(50, 10, 100) == 0
+
+
+def test_infinite_epsilon_is_off():
+    scheme = GaussianUpload(epsilon=math.inf)
+    assert scheme.upload_std(CONTEXT, None, 600) == 0
+    assert scheme.upload_guarantee(CONTEXT) is None
+    assert scheme.notes(CONTEXT, 1) == []
+
+
+def test_notes():
+    assert any("every upload" in note for note in GaussianUpload(epsilon=6).notes(CONTEXT, 1))
+    assert not any("every upload" in n for n in GaussianUpload(epsilon=6, budget="total").notes(CONTEXT, 1))
+    assert not any("one release at" in note for note in GaussianUpload(epsilon=6).notes(CONTEXT, 1))
+    assert any("one release at 9" in note for note in GaussianUpload(epsilon=9).notes(CONTEXT, 1))

@@ -1,0 +1,155 @@
+"""NbAFL as a component: what it reads, what it clips to, what it adds, what it warns of."""
+
+import math
+
+import numpy as np
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from asyncfl.component import Described
+from asyncfl.errors import ScenarioError
+from asyncfl.privacy import AnyScheme, Nbafl, PrivacyContext
+
+READER = TypeAdapter(AnyScheme)
+EVERYONE = PrivacyContext(clients=50, participants=50, rounds=25, smallest_samples=100, exposures=1)
+FIGURE_4 = PrivacyContext(clients=50, participants=20, rounds=25, smallest_samples=100, exposures=2)
+MLP_PARAMETERS = 203_530
+
+
+def test_defaults_are_those_of_the_paper():
+    scheme = Nbafl(epsilon=60)
+    assert scheme.payload == "model"
+    assert (scheme.delta, scheme.exposures, scheme.clip_norm, scheme.constant) == (0.01, 1, "median", 1.25)
+    assert (scheme.sensitivity, scheme.composition, scheme.b_rule) == ("2C/m", "naive", "paper")
+
+
+def test_noise_of_client_and_server():
+    scheme = Nbafl(epsilon=60, clip_norm=20)
+    assert scheme.upload_std(EVERYONE, 20.0, samples=100) == pytest.approx(0.02589593, abs=5e-9)
+    assert scheme.server_std(EVERYONE, 20.0) == pytest.approx(0.01241925, abs=5e-9)
+
+
+def test_every_client_adds_what_the_smallest_data_set_needs():
+    scheme = Nbafl(epsilon=60)
+    assert scheme.upload_std(EVERYONE, 20.0, samples=900) == scheme.upload_std(EVERYONE, 20.0, samples=100)
+
+
+def test_clip_norm_is_the_median_or_the_number():
+    norms = np.array([9.0, 1.0, 4.0, 3.0], dtype=np.float32)
+    assert Nbafl(epsilon=60).clip_norm_of(norms) == 3.5
+    assert Nbafl(epsilon=60, clip_norm=20).clip_norm_of(norms) == 20
+    assert norms.tolist() == [9, 1, 4, 3]
+
+
+def test_infinite_epsilon_neither_clips_nor_adds():
+    scheme = Nbafl(epsilon=math.inf)
+    assert scheme.clip_norm_of(np.array([1.0])) is None
+    assert scheme.upload_std(EVERYONE, None, 100) == scheme.server_std(EVERYONE, None) == 0
+    assert scheme.resolve_exposures(25, 50, 50) == 0
+    assert scheme.upload_guarantee(EVERYONE) is scheme.model_guarantee(EVERYONE) is None
+    assert scheme.notes(EVERYONE, MLP_PARAMETERS) == []
+    assert scheme.norm_growth(EVERYONE, MLP_PARAMETERS) == 1
+    assert scheme.upload_sensitivity(EVERYONE, None, 100) == scheme.model_sensitivity(EVERYONE, None) == math.inf
+
+
+def test_exposures_are_resolved():
+    assert Nbafl(epsilon=60, exposures=4).resolve_exposures(25, 50, 50) == 4
+    assert Nbafl(epsilon=60, exposures={"kind": "share"}).resolve_exposures(30, 50, 50) == 6
+    assert Nbafl(epsilon=60, exposures={"kind": "measured"}).resolve_exposures(30, 50, 50) is None
+    with pytest.raises(ScenarioError):
+        Nbafl(epsilon=60, exposures=26).resolve_exposures(25, 50, 50)
+
+
+class Holder(Described):
+    privacy: AnyScheme
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"kind": "nbafl", "epsilon": 60},
+        {"kind": "nbafl", "epsilon": math.inf, "clip_norm": 20},
+        {"kind": "nbafl", "epsilon": 60, "exposures": {"kind": "measured"}, "b_rule": "amplification"},
+    ],
+)
+def test_is_read_and_written_back(document):
+    read = Holder.model_validate({"privacy": document})
+    assert isinstance(read.privacy, Nbafl)
+    assert Holder.model_validate_json(read.model_dump_json()) == read
+    assert Holder.model_validate(read.model_dump(mode="json")) == read
+
+
+def test_all_faults_are_named_at_once():
+    with pytest.raises(ValidationError) as caught:
+        READER.validate_python(
+            {
+                "kind": "nbafl",
+                "epsilon": 0,
+                "delta": 1,
+                "exposures": -1,
+                "clip_norm": "mean",
+                "constant": math.nan,
+                "b_rule": "best",
+                "clipnorm": 3,
+            }
+        )
+    fields = {fault["loc"][1] for fault in caught.value.errors()}
+    assert fields == {"epsilon", "delta", "exposures", "clip_norm", "constant", "b_rule", "clipnorm"}
+    assert caught.value.error_count() == 7
+
+
+def test_norm_feeds_back_through_the_median():
+    # k = 2cT/(m N epsilon): 2 * 3.8843893 * 25/(100 * 50 * 50), and (1 + k^2 d)^(T/2)
+    k = 2 * 3.8843893 * 25 / (100 * 50 * 50)
+    expected = (1 + k**2 * MLP_PARAMETERS) ** 12.5
+    assert Nbafl(epsilon=50).norm_growth(EVERYONE, MLP_PARAMETERS) == pytest.approx(expected, rel=1e-6)
+    assert Nbafl(epsilon=50, clip_norm=20).norm_growth(EVERYONE, MLP_PARAMETERS) == 1
+    assert math.isfinite(Nbafl(epsilon=1e-3).norm_growth(EVERYONE, MLP_PARAMETERS))
+
+
+def noted(scheme, context, words):
+    return [note for note in scheme.notes(context, MLP_PARAMETERS) if words in note]
+
+
+def test_notes_name_what_does_not_hold():
+    usual = Nbafl(epsilon=50)
+    assert noted(usual, EVERYONE, "assumption")
+    assert noted(usual, EVERYONE, "heuristic")
+    assert noted(usual, EVERYONE, "no ledger covers")
+    assert noted(usual, EVERYONE, "4.26-fold")
+    assert noted(usual, EVERYONE, "releases x delta")
+    assert noted(usual, EVERYONE, "up to epsilon 13.77")
+    assert not noted(usual, EVERYONE, "b_rule")
+
+
+def test_notes_are_silent_where_all_is_well():
+    sound = Nbafl(epsilon=6, clip_norm=20, sensitivity="2C", composition="analytic", b_rule="none", constant=1)
+    assert len(sound.notes(EVERYONE, MLP_PARAMETERS)) == 1  # the assumption about the eavesdropper stays
+    assert not noted(Nbafl(epsilon=6), EVERYONE, "one release at")
+    assert not noted(Nbafl(epsilon=100), EVERYONE, "-fold")
+
+
+def test_notes_on_drawing_some_of_the_clients():
+    assert noted(Nbafl(epsilon=50), FIGURE_4, "does not exist here, so the server adds nothing")
+    assert noted(Nbafl(epsilon=6), FIGURE_4, "b_rule: paper, whose b is ")
+    assert noted(Nbafl(epsilon=6, b_rule="amplification"), FIGURE_4, "cannot tell which clients were drawn")
+    assert noted(Nbafl(epsilon=6, composition="analytic"), FIGURE_4, "even split")
+    assert noted(Nbafl(epsilon=6, composition="analytic"), FIGURE_4, "no effect")
+    assert not noted(Nbafl(epsilon=6, b_rule="none"), FIGURE_4, "drawn")
+
+
+@pytest.mark.parametrize(
+    ("sensitivity", "clip_norm", "upload", "model"),
+    [
+        ("2C/m", 20, "heuristic", "heuristic"),
+        ("2C", 20, "proven", "proven"),
+        ("2C/N", 20, "heuristic", "proven"),
+        ("2C", "median", "heuristic", "heuristic"),
+    ],
+)
+def test_guarantees_say_how_well_they_are_founded(sensitivity, clip_norm, upload, model):
+    scheme = Nbafl(epsilon=60, sensitivity=sensitivity, clip_norm=clip_norm)
+    of_upload, of_model = scheme.upload_guarantee(FIGURE_4), scheme.model_guarantee(FIGURE_4)
+    assert (of_upload.status, of_model.status) == (upload, model)
+    assert (of_upload.releases, of_model.releases) == (2, 25)
+    assert of_model.neighbours == ("one sample replaced" if sensitivity == "2C/m" else "one client's data replaced")

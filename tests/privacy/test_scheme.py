@@ -1,0 +1,66 @@
+"""The base of privacy schemes, the choice among them, and what importing them costs."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from asyncfl.privacy import AnyScheme, GaussianUpload, Nbafl, NoPrivacy, PrivacyContext, Scheme
+
+READER = TypeAdapter(AnyScheme)
+CONTEXT = PrivacyContext(clients=5, participants=5, rounds=3, smallest_samples=10, exposures=0)
+
+
+class Rounding(Scheme):
+    kind: str = "own"
+    step: float = 0.5
+
+    def server_std(self, context, clip_norm):
+        return self.step
+
+
+def test_no_privacy_touches_nothing():
+    scheme = NoPrivacy()
+    assert scheme.off
+    assert scheme.clip_norm_of(np.ones(3)) is None
+    assert scheme.upload_std(CONTEXT, None, 10) == scheme.server_std(CONTEXT, None) == 0
+    assert scheme.upload_guarantee(CONTEXT) is scheme.model_guarantee(CONTEXT) is None
+    assert scheme.resolve_exposures(3, 5, 5) == 0
+    assert scheme.notes(CONTEXT, 100) == []
+
+
+@pytest.mark.parametrize(
+    ("document", "cls"),
+    [
+        ({"kind": "none"}, NoPrivacy),
+        ({"kind": "nbafl", "epsilon": 60}, Nbafl),
+        ({"kind": "local_gaussian", "epsilon": 6}, GaussianUpload),
+    ],
+)
+def test_kind_chooses_the_scheme(document, cls):
+    assert type(READER.validate_python(document)) is cls
+
+
+def test_unknown_kind_is_a_fault_that_lists_the_known():
+    with pytest.raises(ValidationError, match="'none', 'nbafl', 'local_gaussian'"):
+        READER.validate_python({"kind": "nbalf", "epsilon": 60})
+
+
+def test_a_scheme_of_ones_own_is_named_by_its_path(monkeypatch):
+    monkeypatch.setitem(sys.modules, "schemes_of_a_user", sys.modules[__name__])
+    scheme = READER.validate_python({"kind": "schemes_of_a_user:Rounding", "step": 0.25})
+    assert scheme.server_std(CONTEXT, None) == 0.25
+    assert not scheme.off
+    assert scheme.upload_sensitivity(CONTEXT, None, 10) == scheme.model_sensitivity(CONTEXT, None) == np.inf
+
+
+def test_importing_needs_no_heavy_package():
+    code = (
+        "import sys, asyncfl.privacy, asyncfl.privacy.ledger, asyncfl.privacy.report;"
+        "heavy = {'torch', 'torchvision', 'sklearn', 'scipy', 'matplotlib', 'dp_accounting', 'pandas'};"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert printed.stdout.strip() == "[]"
