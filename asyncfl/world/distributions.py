@@ -103,9 +103,8 @@ class Uniform(Distribution):
 
     def length_biased(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         """Inverse of the distribution function (x^2 - low^2) / (high^2 - low^2)."""
-        squares = self.low**2 + (self.high**2 - self.low**2) * rng.random(size)
-        biased: NDArray[np.float64] = np.sqrt(squares)
-        return biased
+        squares: NDArray[np.float64] = self.low**2 + (self.high**2 - self.low**2) * rng.random(size)
+        return np.sqrt(squares)
 
 
 class Exponential(Distribution):
@@ -131,6 +130,10 @@ class Exponential(Distribution):
         """`minimum + (mean - minimum) E`."""
         return self.minimum + (self.mean - self.minimum) * rng.standard_exponential(size)
 
+    def one(self, rng: np.random.Generator) -> float:
+        """A single value, without the cost of an array."""
+        return self.minimum + (self.mean - self.minimum) * rng.standard_exponential()
+
     def expected(self) -> float:
         """The mean, the minimum included."""
         return self.mean
@@ -139,7 +142,7 @@ class Exponential(Distribution):
         """(minimum + e) f(e): the plain exponential with weight minimum / mean, else Gamma(2)."""
         scale = self.mean - self.minimum
         twice = rng.random(size) * self.mean >= self.minimum
-        first, second = rng.standard_exponential((2, size))
+        first, second = rng.standard_exponential(size), rng.standard_exponential(size)
         return self.minimum + scale * (first + twice * second)
 
 
@@ -155,6 +158,10 @@ class Lognormal(Distribution):
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         """`median exp(sigma Z)`."""
         return self.median * np.exp(self.sigma * rng.standard_normal(size))
+
+    def one(self, rng: np.random.Generator) -> float:
+        """A single value, without the cost of an array."""
+        return self.median * math.exp(self.sigma * rng.standard_normal())
 
     def expected(self) -> float:
         """`median exp(sigma^2 / 2)`."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Self
 
 import numpy as np
@@ -78,7 +79,7 @@ class Link(Described):
         )
         if "packet_loss" in table and not isinstance(self.loss, NoLoss):
             raise DataError(
-                f"has a column packet_loss, but the link has a loss of its own; set loss to none", self.profile
+                "has a column packet_loss, but the link has a loss of its own; set loss to none", self.profile
             )
         rows = rows_of(clients, len(table["latency_s"]), self.profile_rows, streams.generator("link", task=0))
         packet_loss = table["packet_loss"][rows] if "packet_loss" in table else None
@@ -103,20 +104,22 @@ class LinkState:
             return self.link.loss
         return IndependentLoss(probability=float(self.packet_loss[client]))
 
-    @property
+    @cached_property
     def needs_draws(self) -> bool:
-        """Whether a message has anything random about it besides the tap."""
-        return self.packet_loss is not None or not (self.link.loss.lossless and isinstance(self.link.jitter_s, Fixed))
+        """Whether a message has anything to draw besides the tap."""
+        link = self.link
+        return self.packet_loss is not None or not link.loss.lossless or link.jitter_s != NO_LATENCY
 
     def send(
         self, client: int, payload_bytes: int, tap_packet_loss: float | None, rng: np.random.Generator | None
     ) -> Transfer:
-        """Fate of a message of the client. The tap's coin is drawn first, then the jitter, the losses last."""
+        """Fate of a message of the client. The tap's coin is drawn first, then the jitter, the losses last.
+
+        `rng` is None where `needs_draws` says no and the tap is off or misses nothing.
+        """
         link = self.link
         tap_coin = 0.0 if rng is None else rng.random()
-        jitter_s = link.jitter_s.value if isinstance(link.jitter_s, Fixed) else 0.0
-        if rng is not None:
-            jitter_s = link.jitter_s.one(rng)
+        jitter_s = link.jitter_s.one(rng) if rng is not None else 0.0
         return send(
             payload_bytes,
             latency_s=float(self.latency_s[client]) + jitter_s,

@@ -21,6 +21,9 @@ from pydantic import Field
 
 from asyncfl.component import Component, choice
 
+MANY_CYCLES = 16
+"""Expected bursts in a run above which they are drawn as an array; below, single draws are faster."""
+
 Probability = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -142,28 +145,45 @@ class GilbertElliottLoss(Loss):
 
     def _packets_in_bad(self, bad: bool, packets: int, rng: np.random.Generator) -> tuple[int, bool]:
         """Packets of the run that meet the bad state, and the state that the next packet would meet."""
-        leave = (self.bad_to_good, self.good_to_bad) if bad else (self.good_to_bad, self.bad_to_good)
-        cycles = packets / (1 / leave[0] + 1 / leave[1])
+        cycles = packets / (1 / self.good_to_bad + 1 / self.bad_to_good)
+        count = self._by_cycle if cycles > MANY_CYCLES else self._by_sojourn
+        return count(bad, packets, rng)
+
+    def _by_sojourn(self, bad: bool, packets: int, rng: np.random.Generator) -> tuple[int, bool]:
+        """One draw per sojourn, for the few of a short run; how long the last one goes on is forgotten, rightly so."""
+        leave = (self.good_to_bad, self.bad_to_good)
+        geometric = rng.geometric
         in_bad, left = 0, packets
-        while True:
-            # Four deviations more than expected: a second batch is rare, and a whole number of cycles keeps the state.
-            batch = int(cycles + 4 * math.sqrt(cycles)) + 1
-            sojourns = rng.geometric(leave, (batch, 2)).ravel()
-            # Cut off just past the run, so that the longest sojourn cannot overflow the sum.
-            ends = np.cumsum(np.minimum(sojourns, left + 1))
-            if ends[-1] <= left:
-                in_bad += int(sojourns[0 if bad else 1 :: 2].sum())
-                left -= int(ends[-1])
-                if left == 0:
-                    return in_bad, bad
-                continue
-            last = int(np.searchsorted(ends, left, side="right"))  # the sojourn that outlasts the run
-            whole = sojourns[:last]
-            in_bad += int(whole[0 if bad else 1 :: 2].sum())
-            ends_bad = bad if last % 2 == 0 else not bad
-            if ends_bad:
-                in_bad += left - (int(ends[last - 1]) if last else 0)
-            return in_bad, ends_bad
+        while (sojourn := geometric(leave[bad])) <= left:
+            left -= sojourn
+            if bad:
+                in_bad += sojourn
+            bad = not bad
+        return in_bad + (left if bad else 0), bad
+
+    def _by_cycle(self, bad: bool, packets: int, rng: np.random.Generator) -> tuple[int, bool]:
+        """All cycles of two sojourns at once, up to about where the run ends; the rest by sojourn."""
+        leave_now, leave_other = self.good_to_bad, self.bad_to_good
+        if bad:
+            leave_now, leave_other = leave_other, leave_now
+        expected = packets / (1 / leave_now + 1 / leave_other)
+        # Four deviations short, so that hardly a draw is left over, and a few hundred single ones remain at most.
+        batch = max(1, int(expected - 4 * math.sqrt(expected)))
+        # Cut off just past the run, so that no long sojourn can overflow the sum.
+        this = np.minimum(rng.geometric(leave_now, batch), packets + 1)
+        other = np.minimum(rng.geometric(leave_other, batch), packets + 1)
+        ends = np.cumsum(this + other)
+        whole = int(np.searchsorted(ends, packets, side="right"))  # cycles that end within the run
+        in_bad = int((this if bad else other)[:whole].sum())
+        left = packets - (int(ends[whole - 1]) if whole else 0)
+        if whole == batch:
+            more, bad = self._packets_in_bad(bad, left, rng)
+            return in_bad + more, bad
+        # The run ends within cycle `whole`, either in its first sojourn or in its second.
+        first = int(this[whole])
+        if left < first:
+            return in_bad + (left if bad else 0), bad
+        return in_bad + (first if bad else left - first), not bad
 
 
 def _thinned(packets: int, probability: float, rng: np.random.Generator) -> int:

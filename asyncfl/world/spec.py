@@ -17,6 +17,7 @@ from asyncfl.world.links import Link
 from asyncfl.world.loss import Probability
 from asyncfl.world.state import DOWNLINK, UPLINK, WorldState
 from asyncfl.world.tap import Tap
+from asyncfl.world.task_stream import TaskStream
 
 
 class World(Described):
@@ -50,7 +51,7 @@ class World(Described):
         if clients < 1:
             raise ValueError(f"clients must be >= 1, got {clients}")
         return WorldState(
-            streams=streams,
+            task_stream=TaskStream(streams),
             s_per_sample=self.device.draw(clients, streams.generator("device")),
             jitter=self.device.jitter,
             downlink=self.downlink.start(clients, streams, DOWNLINK),

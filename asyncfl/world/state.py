@@ -1,24 +1,22 @@
 """A population in its world, and what a task draws from it.
 
-Each task reads one stream, named by client and task, and each phase of the task (download, computation, upload, ...)
-a stretch of its own of that stream, 2^192 draws from the next: the counter's highest word is the phase. So phases can
-be asked about in any order, repeatedly or not at all, always with the same answer, and a longer download or a lossier
-downlink leaves the luck of the upload as it was.
+Each task has a stream of its own, and each phase of the task (download, computation, upload, ...) a stretch of it for
+itself. So phases can be asked about in any order, repeatedly or not at all, always with the same answer, and a longer
+download or a lossier downlink leaves the luck of the upload as it was.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.streams import Streams
 from asyncfl.world.availability import Presence
 from asyncfl.world.distributions import Distribution, Fixed
 from asyncfl.world.links import LinkState
 from asyncfl.world.tap import Tap
+from asyncfl.world.task_stream import TaskStream
 from asyncfl.world.transfer import Transfer
 
 DOWNLINK, UPLINK = 0, 1
@@ -31,7 +29,7 @@ _SCORING = 4  # added to the phase of a scoring request, whose numbers are count
 class WorldState:
     """Devices and links of all clients as arrays, and who is online; tasks draw from it and change nothing."""
 
-    streams: Streams
+    task_stream: TaskStream
     s_per_sample: NDArray[np.float64]
     """(clients,) seconds of computation per sample and epoch, before the jitter of a task."""
     jitter: Distribution
@@ -72,7 +70,7 @@ class WorldState:
 class TaskDraws:
     """What happens to one task in the world, drawn when asked for and always the same."""
 
-    __slots__ = ("_philox", "_rng", "_scoring", "_world", "client", "number")
+    __slots__ = ("_scoring", "_world", "client", "number")
 
     def __init__(self, world: WorldState, client: int, number: int, *, scoring: bool) -> None:
         if not 0 <= client < world.clients:
@@ -83,8 +81,6 @@ class TaskDraws:
         self.client = client
         self.number = number
         self._scoring = scoring
-        self._rng: np.random.Generator | None = None
-        self._philox: dict[str, Any] = {}
 
     def download(self, payload_bytes: int) -> Transfer:
         """Fate of the message from the server, of `payload_bytes` >= 1."""
@@ -129,10 +125,5 @@ class TaskDraws:
 
     def _generator(self, phase: int) -> np.random.Generator:
         """The task's stream, at the beginning of the phase's stretch."""
-        if self._rng is None:
-            self._rng = self._world.streams.generator("task_clock", self.client, self.number)
-            self._philox = dict(self._rng.bit_generator.state)
-        # Putting the counter is ten times as fast as making a generator per phase.
-        self._philox["state"]["counter"][3] = phase + (_SCORING if self._scoring else 0)
-        self._rng.bit_generator.state = self._philox
-        return self._rng
+        phase += _SCORING if self._scoring else 0
+        return self._world.task_stream.at(self.client, self.number, phase)
