@@ -1,0 +1,98 @@
+"""The shape of every detector: it judges the updates of a buffer, and may remember what it saw.
+
+A detector is a frozen description; what it remembers is a state, a dataclass of arrays and scalars that is handed back
+and forth, so that it can be saved and replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.component import Component
+from asyncfl.defences.buffer import Buffer
+from asyncfl.messages import Vector
+
+
+@dataclass(frozen=True)
+class DefenceContext:
+    """What a defence knows about the federation before it starts."""
+
+    clients: int
+    """Number of clients."""
+    samples: NDArray[np.int64]
+    """(clients,) training samples of each."""
+    n_parameters: int
+    lr: float
+    """Clients' learning rate."""
+    gradient_clip: float | None
+    """L2 norm that clients clip each step's gradient to; None: no clipping."""
+    steps: NDArray[np.int64]
+    """(clients,) local SGD steps of one task."""
+    upload_std: NDArray[np.float64]
+    """(clients,) standard deviation of the noise that an honest client adds to each parameter of an upload."""
+    root_gradient: Callable[[Vector], Vector] | None = None
+    """Gradient of the loss on the server's own small root set at a model (n_parameters,); None: it has none."""
+
+
+@dataclass(frozen=True)
+class ScoreRequest:
+    """Models that one client is asked to score by their accuracy on its data."""
+
+    client: int
+    models: Vector
+    """(n_models, n_parameters), buffered models and decoys in the order in which they are sent."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a detector says of a buffer. Rows follow the buffer."""
+
+    flagged: NDArray[np.bool_]
+    """(n_updates,) taken for poison and left out of the aggregate."""
+    strikes: NDArray[np.bool_]
+    """(n_updates,) counted against the sender; a flag without a strike is a doubt in its favour."""
+    weights: NDArray[np.float64] | None = None
+    """(n_updates,) factor >= 0 on each update's weight (dampening); None: 1."""
+    correction: Vector | None = None
+    """(n_parameters,) to be added to the next model, where a late verdict amends earlier ones; None: nothing."""
+    details: tuple[str, ...] = ()
+    """One text per update on why it was flagged, or empty."""
+    notes: dict[str, float] = field(default_factory=dict)
+    """Numbers about the whole buffer that belong into the run's tables."""
+
+
+class Detector(Component):
+    """Judges the updates of a buffer."""
+
+    def start(self, context: DefenceContext, random: np.random.Generator) -> Any:
+        """State before the first buffer. `random` is the detector's own stream for the whole run."""
+        return None
+
+    def request(self, state: Any, buffer: Buffer, tried: tuple[int, ...]) -> tuple[ScoreRequest | None, Any]:
+        """What has to be scored by a client before the buffer can be judged (None: nothing), and the next state.
+
+        `tried`: clients that were asked for this buffer and did not answer.
+        """
+        return None, state
+
+    def judge(self, state: Any, buffer: Buffer, scores: NDArray[np.float64] | None) -> tuple[Verdict, Any]:
+        """The verdict on `buffer` and the next state.
+
+        `scores`: (n_models,) answer to the last `request`, None where nothing was asked or nobody answered.
+        """
+        raise NotImplementedError
+
+    def banned(self, state: Any, client: int) -> Any:
+        """The next state after `client` was banned: forget what it sent."""
+        return state
+
+
+def accept_all(buffer: Buffer) -> Verdict:
+    """The verdict that everything is sound."""
+    nobody = np.zeros(len(buffer), dtype=bool)
+    return Verdict(nobody, nobody)

@@ -1,0 +1,81 @@
+"""The shape of every attack.
+
+An attacker follows the schedule like everybody else. An attack may change what it trains on (`poison`), what it uploads
+(`craft`), what it answers when it is asked to score models (`lie`), and how often it takes part (`rate`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.component import Component
+from asyncfl.messages import Vector
+
+Knowledge = Literal["own", "colluders", "buffer"]
+
+
+@dataclass(frozen=True)
+class AttackView:
+    """What the attackers know when they craft what they upload. All arrays are read-only."""
+
+    honest: Vector
+    """(n_attackers, n_parameters) what each attacker would upload if it were honest, before noise, as a difference from
+    the model it was sent (after training on what `poison` made of its data, and after clipping)."""
+    known: Vector
+    """(n_known, n_parameters) differences that the attackers can see. `own`: nothing beyond their own row;
+    `colluders`: the rows of `honest`; `buffer`: everything collected, as sent, with noise, even what arrived later
+    (the worst case)."""
+    bases: Vector
+    """(n_attackers, n_parameters) the model that each attacker was sent."""
+    current: Vector
+    """(n_parameters,) the newest global model."""
+    collected: int
+    """Updates in the buffer, n."""
+    version: int
+    """Version that the buffer is applied to."""
+    random: np.random.Generator
+    """The attack's own stream for this buffer."""
+
+    @property
+    def attackers(self) -> int:
+        """Attackers in the buffer, f."""
+        return len(self.honest)
+
+
+class Attack(Component):
+    """What an attacker does."""
+
+    knowledge: Knowledge = "own"
+    """What `craft` sees: its own update, those of all attackers in the buffer, or the whole buffer."""
+
+    def poison(
+        self, images: NDArray[np.float32], labels: NDArray[np.int64], classes: int, random: np.random.Generator
+    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Training data of an attacker: `images` (n, C, H, W), `labels` (n,); arguments are not changed."""
+        return images, labels
+
+    def craft(self, view: AttackView) -> Vector:
+        """(n_attackers, n_parameters) float32: what the attackers upload instead, as differences, before noise."""
+        return view.honest
+
+    def lie(self, scores: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
+        """(n_models,) what an attacker answers in place of the true `scores` (accuracies, 0..1)."""
+        return scores
+
+    @property
+    def rate(self) -> float:
+        """How many times as often an attacker finishes a task (flooding); 1: like everybody."""
+        return 1.0
+
+    def triggered(self, images: NDArray[np.float32]) -> NDArray[np.float32] | None:
+        """Test images (n, C, H, W) with the backdoor's trigger, to measure its success; None: no backdoor."""
+        return None
+
+    @property
+    def target(self) -> int | None:
+        """Class that a backdoor wants; None: no backdoor."""
+        return None
