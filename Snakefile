@@ -1,0 +1,25 @@
+# From the experiment files to every table, figure and verdict.
+#
+#   snakemake --cores 8                                  all experiments, quick scale
+#   snakemake --cores 8 --config scale=full              the papers' size
+#   snakemake --cores 8 --config only=nbafl/fig2         one experiment; or a folder, or several with commas
+#   snakemake --cores 8 nbafl_fig2                       the same as a target
+#   snakemake --cores 8 --config results=/somewhere/else
+#   snakemake --report report.html
+
+
+include: "workflow/rules/common.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        f"{RESULTS}/claims.csv",
+        f"{RESULTS}/claims.md",
+        f"{RESULTS}/index.md",
+        f"{RESULTS}/runs/index.csv",
+
+
+include: "workflow/rules/runs.smk"
+include: "workflow/rules/experiments.smk"
+include: "workflow/rules/report.smk"

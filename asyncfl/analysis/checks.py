@@ -1,0 +1,221 @@
+"""How a claim is judged: each check as a list of comparisons, each comparison an interval over seeds.
+
+A comparison is oriented so that the claim says "above 0". The claim holds if every interval that it rests on lies above
+0, does not hold if one lies below 0 (or, of several ways to be true, all do), and is not decided otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+
+from asyncfl.analysis.grid import Floats, Grid, MissingError, describe
+from asyncfl.analysis.labels import axis_label, number, value_label
+from asyncfl.analysis.statistics import Interval, paired, t_interval
+from asyncfl.experiment import AtLeast, BestAt, Claim, Crossover, InteriorBest, NoWorse, Order
+
+LISTED = 8
+"""Points of an axis up to which all measured values are written out."""
+
+Answer = Literal["holds", "does not hold", "not decided"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check found at one combination of the other axes."""
+
+    at: dict[str, Any]
+    answer: Answer
+    measured: str
+    """The numbers, in a few words."""
+    reason: str
+    """What decided, in one line."""
+    seeds: int
+
+
+def findings(claim: Claim, grid: Grid) -> list[Finding]:
+    """One finding per combination of the axes that the claim leaves open.
+
+    Raises MissingError where the grid lacks what the claim needs.
+    """
+    # an axis that the value itself runs over ("best T of ...") is not left open
+    taken = [axis for place, axis in claim.axes_named if place != "where"]
+    if isinstance(claim, AtLeast):
+        return [_at_least(claim, grid, at) for at in grid.points(claim.where, taken)]
+    judge = {
+        "order": _order,
+        "best_at": _best_at,
+        "interior_best": _interior_best,
+        "crossover": _crossover,
+        "no_worse": _no_worse,
+    }[claim.check]
+    return [judge(claim, grid, at) for at in grid.points(claim.where, taken)]  # type: ignore[operator]
+
+
+def _along(claim: Claim, grid: Grid, axis: str) -> tuple[Any, ...]:
+    """The axis's values that the claim speaks about, in order."""
+    if axis not in claim.where:
+        return grid.axes[axis]
+    return tuple(point[axis] for point in grid.points({axis: claim.where[axis]}, [a for a in grid.axes if a != axis]))
+
+
+def _values(claim: Claim, grid: Grid, at: dict[str, Any], axis: str) -> dict[Any, Floats]:
+    values = {
+        value: grid.seeds_of(claim.value, {**at, axis: value}, claim.low_is_good) for value in _along(claim, grid, axis)
+    }
+    # a formula says nothing where it is not defined
+    values = {value: x for value, x in values.items() if not np.isnan(x).all()}
+    if len(values) < 2:
+        raise MissingError(f"{axis} has fewer than two values with results at this scale")
+    return values
+
+
+def _listing(values: dict[Any, Floats], axis: str) -> str:
+    means = {v: _mean(x) for v, x in values.items()}
+    shown = list(means)
+    if len(shown) > LISTED:
+        ranked = sorted(shown, key=lambda v: means[v])
+        shown = [v for v in shown if v in (shown[0], ranked[0], ranked[-1], shown[-1])]
+    listed = ", ".join(f"{value_label(v, axis)}: {number(means[v])}" for v in shown)
+    left_out = "" if len(shown) == len(means) else f" (ends, lowest and highest of {len(means)})"
+    return f"{axis_label(axis, plain_text=True)} {listed}{left_out}"
+
+
+def _mean(x: Floats) -> float:
+    with np.errstate(invalid="ignore"):
+        return t_interval(x).mean
+
+
+def _span(interval: Interval) -> str:
+    def side(value: float) -> str:
+        return ("−∞" if value < 0 else "∞") if np.isinf(value) else f"{value:.3g}"
+
+    if interval.low == interval.high:
+        return side(interval.low)
+    return f"[{side(interval.low)}, {side(interval.high)}]"
+
+
+def _answer(for_it: list[Interval]) -> Answer:
+    if all(interval.above_zero for interval in for_it):
+        return "holds"
+    return "does not hold" if any(interval.below_zero for interval in for_it) else "not decided"
+
+
+def _seeds(values: dict[Any, Floats]) -> int:
+    return min(len(x) for x in values.values())
+
+
+def _order(claim: Order, grid: Grid, at: dict[str, Any]) -> Finding:
+    values = _values(claim, grid, at, claim.along)
+    sign = 1.0 if claim.direction == "falls" else -1.0
+
+    def steps(pairs: Iterator[tuple[Any, Any]]) -> dict[tuple[Any, Any], Interval]:
+        return {(a, b): paired(values[a], values[b], grid.exact).scaled(sign) for a, b in pairs}
+
+    near = steps(pairwise(values))
+    if claim.strict:
+        answer = _answer(list(near.values()))
+    else:
+        ends = list(values)
+        far = next(iter(steps(iter([(ends[0], ends[-1])])).values()))
+        wrong = far.below_zero or any(step.below_zero for step in near.values())
+        answer = "does not hold" if wrong else "holds" if far.above_zero else "not decided"
+    (a, b), weakest = min(near.items(), key=lambda item: item[1].low if answer != "does not hold" else item[1].high)
+    word = "falls" if claim.direction == "falls" else "rises"
+    step = f"from {value_label(a, claim.along)} to {value_label(b, claim.along)} it {word} by {_span(weakest)}"
+    return Finding(at, answer, _listing(values, claim.along), f"least clear step: {step}", _seeds(values))
+
+
+def _better(claim: Claim, grid: Grid, a: Floats, b: Floats) -> Interval:
+    """By how much `a` is better than `b`."""
+    return paired(b, a, grid.exact) if claim.low_is_good else paired(a, b, grid.exact)
+
+
+def _best_at(claim: BestAt, grid: Grid, at: dict[str, Any]) -> Finding:
+    values = _values(claim, grid, at, claim.along)
+    if claim.at not in values:
+        raise MissingError(f"{claim.along} = {claim.at} is not run at this scale")
+    gains = {v: _better(claim, grid, values[claim.at], x) for v, x in values.items() if v != claim.at}
+    answer = _answer(list(gains.values()))
+    rival, weakest = min(gains.items(), key=lambda item: item[1].low if answer != "does not hold" else item[1].high)
+    here, there = value_label(claim.at, claim.along), value_label(rival, claim.along)
+    reason = f"{here} is better than {there} by {_span(weakest)}"
+    return Finding(at, answer, _listing(values, claim.along), reason, _seeds(values))
+
+
+def _interior_best(claim: InteriorBest, grid: Grid, at: dict[str, Any]) -> Finding:
+    values = _values(claim, grid, at, claim.along)
+    points = list(values)
+    if len(points) < 3:
+        raise MissingError(f"{claim.along} has no interior point at this scale")
+    means = {v: _mean(values[v]) for v in points[1:-1]}
+    best = (min if claim.low_is_good else max)(means, key=lambda v: means[v])
+    gains = {end: _better(claim, grid, values[best], values[end]) for end in (points[0], points[-1])}
+    answer = _answer(list(gains.values()))
+    end, weakest = min(gains.items(), key=lambda item: item[1].low if answer != "does not hold" else item[1].high)
+    inside, outside = value_label(best, claim.along), value_label(end, claim.along)
+    reason = f"best inside is {inside}; better than the end {outside} by {_span(weakest)}"
+    return Finding(at, answer, _listing(values, claim.along), reason, _seeds(values))
+
+
+def _crossover(claim: Crossover, grid: Grid, at: dict[str, Any]) -> Finding:
+    first, then = {**at, claim.along: claim.early}, {**at, claim.along: claim.late}
+    ends = {v: grid.seeds_of(claim.value, {**at, claim.along: v}, claim.low_is_good) for v in (claim.early, claim.late)}
+    before, after = claim.rounds
+    last = int(grid.curve(claim.column, first).index.max())
+    if last <= after:
+        raise MissingError(f"the runs end at round {last}, the crossing is expected at {before}..{after}")
+    early, late = value_label(claim.early, claim.along), value_label(claim.late, claim.along)
+    ahead = _better(
+        claim, grid, grid.window(claim.column, first, 1, before), grid.window(claim.column, then, 1, before)
+    )
+    behind = _better(
+        claim, grid, grid.window(claim.column, then, after, last), grid.window(claim.column, first, after, last)
+    )
+    answer = _answer([ahead, behind])
+    crossings = _crossings(claim, grid, first, then)
+    measured = (
+        f"mean curves cross at round {', '.join(map(str, crossings))}" if crossings else "mean curves never cross"
+    )
+    reason = (
+        f"until round {before} {early} is ahead by {_span(ahead)}; from round {after} {late} is, by {_span(behind)}"
+    )
+    return Finding(at, answer, f"{_listing(ends, claim.along)}; {measured}", reason, _seeds(ends))
+
+
+def _crossings(claim: Crossover, grid: Grid, first: dict[str, Any], then: dict[str, Any]) -> list[int]:
+    """Rounds at which the mean curve that is ahead changes."""
+    gap = (grid.curve(claim.column, first) - grid.curve(claim.column, then)).dropna()
+    signs = np.sign(gap.to_numpy())
+    return [int(gap.index[int(i) + 1]) for i in np.flatnonzero(signs[1:] * signs[:-1] < 0)]
+
+
+def _at_least(claim: AtLeast, grid: Grid, at: dict[str, Any]) -> Finding:
+    x = grid.seeds_of(claim.value, at, claim.low_is_good)
+    span = t_interval(x, grid.exact)
+    if claim.low_is_good:
+        kept, broken, sign = span.high <= claim.threshold, span.low > claim.threshold, "at most"
+    else:
+        kept, broken, sign = span.low >= claim.threshold, span.high < claim.threshold, "at least"
+    answer: Answer = "holds" if kept else "does not hold" if broken else "not decided"
+    reason = f"wanted {sign} {number(claim.threshold)}, got {_span(span)}"
+    return Finding(at, answer, f"{claim.value} {number(span.mean)}", reason, len(x))
+
+
+def _no_worse(claim: NoWorse, grid: Grid, at: dict[str, Any]) -> Finding:
+    values = {v: grid.seeds_of(claim.value, {**at, claim.along: v}, claim.low_is_good) for v in (claim.at, claim.than)}
+    gain = _better(claim, grid, values[claim.at], values[claim.than])
+    worse = "does not hold" if gain.high < -claim.margin else "not decided"
+    answer: Answer = "holds" if gain.low >= -claim.margin else worse  # type: ignore[assignment]
+    here, there = value_label(claim.at, claim.along), value_label(claim.than, claim.along)
+    reason = f"{here} is better than {there} by {_span(gain)}, margin {claim.margin:g}"
+    return Finding(at, answer, _listing(values, claim.along), reason, _seeds(values))
+
+
+def place_of(finding: Finding) -> str:
+    """Where a finding was made, in words; empty where the claim leaves no axis open."""
+    return describe(finding.at)

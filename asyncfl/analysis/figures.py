@@ -1,0 +1,205 @@
+"""Figures of an experiment, drawn from its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from asyncfl.analysis.grid import select
+from asyncfl.analysis.labels import axis_label, column_label, legend_label, value_label
+from asyncfl.analysis.style import canvas, looks, save, styled
+from asyncfl.experiment.figure import Bars, BoundCurves, Curves, Figure, FigureBase, Final
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Axes_ = dict[str, tuple[Any, ...]]
+
+
+def draw(
+    figure: Figure,
+    grid: Axes_,
+    tables: Mapping[str, pd.DataFrame],
+    caption: str,
+    title: str,
+    stem: str | Path,
+) -> list[Path]:
+    """Writes `stem`.svg and .png of one figure and returns their paths.
+
+    grid: axis -> its values at this scale. tables: `curves` and `final`; for a figure with a bound also its values
+    under `bound` (columns: the axes and `bound`).
+    """
+    with styled():
+        panels: list[Any] = list(grid[figure.panels]) if figure.panels else [None]
+        # without a legend entry per line a single hue value still needs its look
+        hues: list[Any] = list(grid[figure.hue]) if figure.hue else [None]
+        if figure.panels and figure.panels in figure.where:
+            panels = [figure.where[figure.panels]]
+        beside = isinstance(figure, Final) and figure.bound is not None
+        page, axes = canvas(len(panels) + beside, caption, figure.title or title)
+        for place, (axis, panel) in enumerate(zip(axes, panels, strict=False)):
+            at = dict(figure.where) if figure.panels is None else {**figure.where, figure.panels: panel}
+            _draw_panel(figure, axis, at, hues, grid, tables)
+            if figure.panels:
+                axis.set_title(legend_label(figure.panels, panel))
+            if place == 0 and hues != [None]:
+                axis.legend()
+        if beside and isinstance(figure, Final) and figure.bound is not None:
+            axes[0].set_title("measured")
+            axes[-1].set_title(f"theorem {figure.bound.theorem}")
+            _draw_bound(axes[-1], figure.x, figure, hues, tables["bound"], {})
+            axes[-1].set_xticks(axes[0].get_xticks())
+        if len(panels) > 1:
+            _share_y(axes[: len(panels)])
+        return save(page, stem)
+
+
+def _draw_panel(
+    figure: Figure, axis: Axes, at: dict[str, Any], hues: list[Any], grid: Axes_, tables: Mapping[str, pd.DataFrame]
+) -> None:
+    if isinstance(figure, Curves):
+        _draw_curves(axis, figure, hues, tables["curves"], at)
+    elif isinstance(figure, Final):
+        _draw_final(axis, figure, hues, tables["final"], at, grid)
+    elif isinstance(figure, Bars):
+        _draw_bars(axis, figure, hues, tables["final"], at, grid)
+    else:
+        _draw_bound(axis, figure.x, figure, hues, tables["bound"], at)
+    if figure.log:
+        axis.set_yscale("log")
+    if not isinstance(figure, Bars):
+        _look_at_means(axis, figure.log)
+
+
+def _rows(frame: pd.DataFrame, metric: str, at: dict[str, Any], hue_axis: str | None, hue: Any) -> pd.DataFrame:
+    at = at if hue_axis is None else {**at, hue_axis: hue}
+    return frame[select(frame, at) & (frame["metric"] == metric)]
+
+
+def _draw_curves(axis: Axes, figure: Curves, hues: list[Any], curves: pd.DataFrame, at: dict[str, Any]) -> None:
+    for hue, look in looks(hues).items():
+        rows = _rows(curves, figure.y, at, figure.hue, hue)
+        rows = rows[rows["round"] >= figure.start].sort_values("round")
+        x = rows["round"].to_numpy(float)
+        if figure.x != "round":
+            times = _rows(curves, figure.x, at, figure.hue, hue).set_index("round")["mean"]
+            x = times.reindex(rows["round"]).to_numpy(float)
+        label = None if figure.hue is None else legend_label(figure.hue, hue) + _diverged(rows)
+        _band(axis, x, rows, {**look, "markevery": max(1, len(x) // 8)}, label)
+    axis.set_xlabel(column_label(figure.x))
+    axis.set_ylabel(column_label(figure.y))
+    if figure.x == "round":
+        _whole_numbers(axis)
+
+
+def _draw_final(
+    axis: Axes, figure: Final, hues: list[Any], final: pd.DataFrame, at: dict[str, Any], grid: Axes_
+) -> None:
+    places, names = _places(figure.x, grid)
+    for hue, look in looks(hues).items():
+        rows = _rows(final, figure.y, at, figure.hue, hue)
+        rows = rows.set_index(rows[figure.x].map(_key)).reindex([_key(v) for v in grid[figure.x]])
+        label = None if figure.hue is None else legend_label(figure.hue, hue) + _diverged(rows)
+        _band(axis, places, rows, look, label)
+    axis.set_xlabel(axis_label(figure.x))
+    axis.set_ylabel(f"final {column_label(figure.y)}")
+    axis.set_xticks(places, names)
+
+
+def _draw_bars(axis: Axes, figure: Bars, hues: list[Any], final: pd.DataFrame, at: dict[str, Any], grid: Axes_) -> None:
+    points = grid[figure.x]
+    width = 0.8 / len(hues)
+    for number, (hue, look) in enumerate(looks(hues).items()):
+        rows = _rows(final, figure.y, at, figure.hue, hue)
+        rows = rows.set_index(rows[figure.x].map(_key)).reindex([_key(v) for v in points])
+        x = np.arange(len(points)) + (number - (len(hues) - 1) / 2) * width
+        mean = rows["mean"].to_numpy(float)
+        error = np.nan_to_num(np.abs(np.stack([mean - rows["low"], rows["high"] - mean]).astype(float)))
+        label = None if figure.hue is None else legend_label(figure.hue, hue) + _diverged(rows)
+        axis.bar(x, mean, 0.92 * width, color=look["color"], label=label)
+        axis.errorbar(x, mean, error, fmt="none", ecolor="#333333", elinewidth=0.9, capsize=2)
+    axis.set_xticks(range(len(points)), [value_label(v, figure.x) for v in points])
+    axis.set_xlabel(axis_label(figure.x))
+    axis.set_ylabel(f"final {column_label(figure.y)}")
+    axis.grid(False, axis="x")
+
+
+def _draw_bound(
+    axis: Axes, x: str, figure: FigureBase, hues: list[Any], bound: pd.DataFrame, at: dict[str, Any]
+) -> None:
+    """The bound where it is defined, its best point marked by a ring."""
+    for hue, look in looks(hues).items():
+        if isinstance(hue, float) and np.isinf(hue):
+            continue
+        rows = bound[select(bound, at if figure.hue is None else {**at, figure.hue: hue})]
+        rows = rows[rows["bound"].notna()].sort_values(x)
+        label = None if figure.hue is None else legend_label(figure.hue, hue)
+        many = len(rows) > 12
+        axis.plot(rows[x], rows["bound"], **{**look, "marker": "" if many else look["marker"]}, label=label)
+        if len(rows):
+            best = rows.iloc[int(rows["bound"].argmin())]
+            axis.plot([best[x]], [best["bound"]], "o", mfc="white", mec=look["color"], ms=7, mew=1.6, zorder=5)
+    axis.set_xlabel(axis_label(x))
+    axis.set_ylabel(column_label("bound"))
+
+
+def _band(axis: Axes, x: Any, rows: pd.DataFrame, look: dict[str, Any], label: str | None) -> None:
+    """A line of means with the interval as a band."""
+    low, high = rows["low"].to_numpy(float), rows["high"].to_numpy(float)
+    axis.plot(x, rows["mean"].to_numpy(float), label=label, **look)
+    axis.fill_between(x, low, high, color=look["color"], alpha=0.16, linewidth=0)
+
+
+def _diverged(rows: pd.DataFrame) -> str:
+    """`, 2 diverged`, for a legend; empty where none did."""
+    worst = int(rows["diverged"].fillna(0).max()) if len(rows) else 0
+    return f" ({worst} diverged)" if worst else ""
+
+
+def _places(axis: str, grid: Axes_) -> tuple[Any, list[str]]:
+    """Positions and names of an axis's values: numbers where they are, names one after another."""
+    values = grid[axis]
+    names = [value_label(v, axis) for v in values]
+    numeric = all(isinstance(v, int | float) and np.isfinite(v) for v in values)
+    return (np.asarray(values, float) if numeric else np.arange(len(values), dtype=float)), names
+
+
+def _key(value: Any) -> str:
+    """A value of an axis and its CSV form as the same text."""
+    if isinstance(value, int | float | np.number):
+        return f"{float(value):.10g}"
+    return str(value)
+
+
+def _look_at_means(axis: Axes, log: bool) -> None:
+    """Sets the y range by the lines: with two seeds a 95 % band may be many times as wide as all that is to be seen."""
+    drawn = np.concatenate([np.asarray(line.get_ydata(), float) for line in axis.lines] or [np.empty(0)])
+    drawn = drawn[np.isfinite(drawn) & ((drawn > 0) | (not log))]
+    if len(drawn) == 0:
+        return
+    low, high = (np.log(drawn.min()), np.log(drawn.max())) if log else (drawn.min(), drawn.max())
+    room = 0.12 * (high - low) or 0.05 * max(abs(high), 1e-9)
+    limits = np.array([low - room, high + room])
+    axis.set_ylim(*(np.exp(limits) if log else limits))
+
+
+def _whole_numbers(axis: Axes) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _share_y(axes: list[Axes]) -> None:
+    low = min(axis.get_ylim()[0] for axis in axes)
+    high = max(axis.get_ylim()[1] for axis in axes)
+    for place, axis in enumerate(axes):
+        axis.set_ylim(low, high)
+        if place:
+            axis.set_ylabel("")
+
+
+__all__ = ["BoundCurves", "draw"]

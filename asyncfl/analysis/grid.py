@@ -1,0 +1,143 @@
+"""A grid of values over axes: what claims are judged on and tables are filled from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from asyncfl.analysis.tables import plain
+from asyncfl.experiment import VALUE, Bounds
+
+Floats = NDArray[np.float64]
+
+
+class MissingError(Exception):
+    """A value that a claim needs and this scale does not have; the message says which."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Values of an experiment at one scale, by axis values, round and seed."""
+
+    axes: dict[str, tuple[Any, ...]]
+    """Axis -> its values at this scale, in order."""
+    rounds: pd.DataFrame
+    ends: pd.DataFrame
+    exact: bool = False
+    """The values are those of a formula: one seed, no error."""
+    sources: frozenset[str] = field(default_factory=frozenset)
+    """Where the training data came from: real, embedded."""
+
+    def points(self, where: dict[str, Any], free: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+        """Every combination of axis values that satisfies `where`, the `free` axes left out.
+
+        Raises MissingError where `where` names a value that the axis does not have at this scale.
+        """
+        choices: dict[str, tuple[Any, ...]] = {}
+        for axis, values in self.axes.items():
+            if axis in free:
+                continue
+            wanted = where.get(axis, values)
+            wanted = tuple(wanted) if isinstance(wanted, list | tuple) else (wanted,)
+            for value in wanted:
+                if value not in values:
+                    raise MissingError(f"{axis} = {value} is not run at this scale")
+            choices[axis] = wanted
+        for combination in product(*choices.values()):
+            yield dict(zip(choices, combination, strict=True))
+
+    def seeds_of(self, value: str, at: dict[str, Any], low_is_good: bool) -> Floats:
+        """(n_seeds,) of a value at a point, sorted by seed; a diverged seed has the worst there is: +-inf."""
+        match = VALUE.match(value)
+        assert match is not None
+        if match["axis"]:
+            return self._best(match["axis"], value.partition(" of ")[2], at, low_is_good)
+        column, worst = match["column"], np.inf if low_is_good else -np.inf
+        ends = self._at(self.ends, at).sort_values("seed", kind="stable")
+        if len(ends) == 0:
+            raise MissingError(f"no run at {describe(at)}")
+        if match["when"] == "final":
+            values = self._column(ends, column)
+        else:
+            values = self._over_rounds(match, at, list(ends["seed"]))
+        return np.where(ends["diverged"].to_numpy(bool), worst, values)
+
+    def _over_rounds(self, match: Any, at: dict[str, Any], seeds: list[int]) -> Floats:
+        column = match["column"]
+        curves = self._at(self.rounds, at)
+        curves = curves[curves["round"] == int(match["round"])] if match["round"] else curves[curves["round"] > 0]
+        self._column(curves, column)
+        by_seed = curves.groupby("seed")[column]
+        reduced = {"mean": by_seed.mean, "lowest": by_seed.min, "highest": by_seed.max, None: by_seed.mean}
+        values: Floats = reduced[match["when"]]().reindex(seeds).to_numpy(dtype=np.float64)
+        return values
+
+    def _best(self, axis: str, value: str, at: dict[str, Any], low_is_good: bool) -> Floats:
+        options = np.stack([self.seeds_of(value, {**at, axis: v}, low_is_good) for v in self.axes[axis]])
+        options = np.where(np.isnan(options), np.inf if low_is_good else -np.inf, options)
+        best = options.argmin(axis=0) if low_is_good else options.argmax(axis=0)
+        points: Floats = np.asarray(self.axes[axis], dtype=np.float64)
+        return np.asarray(points[best])
+
+    def window(self, column: str, at: dict[str, Any], first: int, last: int) -> Floats:
+        """(n_seeds,) means of a column over rounds first..last."""
+        curves = self._at(self.rounds, at)
+        curves = curves[curves["round"].between(first, last)]
+        if len(curves) == 0:
+            raise MissingError(f"no rounds {first}..{last} at {describe(at)}")
+        self._column(curves, column)
+        return curves.groupby("seed", sort=True)[column].mean().to_numpy(dtype=np.float64)
+
+    def curve(self, column: str, at: dict[str, Any]) -> pd.Series:
+        """Mean over seeds by round (index: round, from 1)."""
+        curves = self._at(self.rounds, at)
+        return curves[curves["round"] > 0].groupby("round", sort=True)[column].mean()
+
+    def _column(self, frame: pd.DataFrame, column: str) -> Floats:
+        if column not in frame:
+            raise MissingError(f"the runs have no column {column}")
+        return frame[column].to_numpy(dtype=np.float64)
+
+    def _at(self, frame: pd.DataFrame, at: dict[str, Any]) -> pd.DataFrame:
+        return frame[select(frame, at)]
+
+
+def select(frame: pd.DataFrame, at: dict[str, Any]) -> pd.Series:
+    """Which rows of a table lie at the given axis values (a list: at any of them)."""
+    keep = pd.Series(True, index=frame.index)
+    for axis, value in at.items():
+        wanted = value if isinstance(value, list | tuple) else [value]
+        hit = pd.Series(False, index=frame.index)
+        for one in wanted:
+            hit |= same(frame[axis], plain(one))
+        keep &= hit
+    return keep
+
+
+def same(column: pd.Series, value: Any) -> pd.Series:
+    """Which entries of a table column are this axis value, whatever CSV made of the type."""
+    if isinstance(value, int | float) and not pd.api.types.is_numeric_dtype(column):
+        return pd.to_numeric(column, errors="coerce") == value
+    if isinstance(value, str) and pd.api.types.is_bool_dtype(column):
+        return column == (value == "true")
+    hits: pd.Series = column == value
+    return hits
+
+
+def describe(at: dict[str, Any]) -> str:
+    """`epsilon = 50, K = 20`: a point in words."""
+    from asyncfl.analysis.labels import axis_label, value_label
+
+    return ", ".join(f"{axis_label(axis, plain_text=True)} = {value_label(value)}" for axis, value in at.items())
+
+
+def bound_grid(bounds: Bounds, values: pd.DataFrame) -> Grid:
+    """The grid of a bound: its value as column `bound`, one seed, without error."""
+    ends = values.assign(seed=0, round=0, diverged=False)
+    return Grid(bounds.grid(), ends, ends, exact=True)

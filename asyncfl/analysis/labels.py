@@ -1,0 +1,81 @@
+"""How columns, axes and values are written on figures and in tables."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+COLUMNS = {
+    "round": "communication round",
+    "time_s": "virtual time (s)",
+    "train_loss": "training loss",
+    "test_loss": "test loss",
+    "test_accuracy": "test accuracy",
+    "clip_norm": "clipping norm",
+    "sigma_u": "client noise",
+    "sigma_d": "server noise",
+    "bytes_up": "uploaded (bytes)",
+    "bytes_down": "downloaded (bytes)",
+    "staleness_mean": "mean staleness",
+    "overheard_down_share": "share of versions overheard",
+    "exposures_up_max": "largest exposure of a client",
+    "bound": "bound on the loss gap",
+}
+
+AXES = {
+    "privacy.epsilon": (r"$\epsilon$", "epsilon"),
+    "epsilon": (r"$\epsilon$", "epsilon"),
+    "privacy.clip_norm": ("clipping norm $C$", "C"),
+    "clip_norm": ("clipping norm $C$", "C"),
+    "privacy.exposures": ("exposures $L$", "L"),
+    "exposures": ("exposures $L$", "L"),
+    "protocol.rounds": ("rounds $T$", "T"),
+    "rounds": ("rounds $T$", "T"),
+    "protocol.participants": ("participants $K$", "K"),
+    "participants": ("participants $K$", "K"),
+    "data.clients": ("clients $N$", "N"),
+    "clients": ("clients $N$", "N"),
+}
+
+
+def column_label(column: str) -> str:
+    """A measured column on an axis of a figure."""
+    return COLUMNS.get(column, column.replace("_", " "))
+
+
+def axis_label(axis: str, plain_text: bool = False) -> str:
+    """An axis of the grid: as mathematics on figures, in words in tables."""
+    drawn, said = AXES.get(axis, (axis.rpartition(".")[2].replace("_", " "),) * 2)
+    return said if plain_text else drawn
+
+
+def value_label(value: Any, axis: str = "") -> str:
+    """A value of an axis in words."""
+    if isinstance(value, dict):
+        return str(value.get("kind", ", ".join(f"{k}: {v}" for k, v in value.items())))
+    if value is None:
+        return "none"
+    if isinstance(value, float) and math.isinf(value):
+        return "no noise" if axis.endswith("epsilon") else "∞"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def legend_label(axis: str, value: Any) -> str:
+    """An entry of a legend: the bare name where the axis is one of names."""
+    text = value_label(value, axis)
+    if isinstance(value, str) or text == "no noise":
+        return text
+    drawn = axis_label(axis)
+    symbol = drawn.rpartition(" ")[2] if "$" in drawn else drawn
+    return f"{symbol} = {text}"
+
+
+def number(value: float) -> str:
+    """Three or four significant digits, `diverged` for infinities."""
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "diverged"
+    if value != 0 and (abs(value) < 1e-3 or abs(value) >= 1e5):
+        return f"{value:.3g}"
+    return f"{value:.4f}".rstrip("0").rstrip(".") if abs(value) < 10 else f"{value:.4g}"

@@ -1,0 +1,119 @@
+"""The report over all experiments: claims.csv, claims.md and index.md, at the best scale that is on disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from asyncfl.analysis.tables import read_csv, write_csv, write_text
+from asyncfl.experiment import SCALES, Experiment, Scale
+
+MARKS = {"holds": "holds", "does not hold": "**does not hold**", "not decided": "not decided"}
+
+
+@dataclass(frozen=True)
+class Finished:
+    """An experiment's outputs at the best scale there is."""
+
+    experiment: Experiment
+    scale: Scale
+    folder: Path
+
+
+def best_scale(results: str | Path, name: str) -> Scale | None:
+    """The highest scale at which an experiment's verdicts are on disk; None: it has not been run."""
+    done = [scale for scale in SCALES if (Path(results) / scale / name / "claims.csv").is_file()]
+    return done[-1] if done else None
+
+
+def finished(results: str | Path, experiments: Mapping[str, Experiment]) -> list[Finished]:
+    """What is there to report, in the order of the experiments."""
+    found = []
+    for name, experiment in experiments.items():
+        scale = best_scale(results, name)
+        if scale is not None:
+            found.append(Finished(experiment, scale, Path(results) / scale / name))
+    return found
+
+
+def all_claims(done: list[Finished]) -> pd.DataFrame:
+    """The verdicts of all experiments, one row each."""
+    frames = [frame for item in done if len(frame := read_csv(item.folder / "claims.csv"))]
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=["experiment", "verdict"])
+
+
+def claims_page(claims: pd.DataFrame) -> str:
+    """claims.md: a summary, then one section per claim that says what was measured."""
+    lines = ["# Claims", ""]
+    if len(claims) == 0:
+        return "\n".join([*lines, "No experiment has been run.", ""])
+    counts = claims["verdict"].value_counts()
+    said = ", ".join(f"{counts.get(name, 0)} {name}" for name in MARKS)
+    lines += [
+        f"{len(claims)} claims: {said}. A verdict rests on 95 % intervals over seeds, paired by seed; it is "
+        "provisional with fewer than five seeds. A claim that does not hold stays here.",
+        "",
+        "| experiment | claim | verdict | scale, seeds | measured | why |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in claims.fillna("").to_dict("records"):
+        verdict = MARKS[row["verdict"]] + (" (provisional)" if str(row["provisional"]) == "True" else "")
+        seeds = row["scale"] if row["scale"] == "formula" else f"{row['scale']}, {row['seeds']}"
+        measured = _cut(str(row["measured"]))
+        why = row["reason"]
+        if row["expected"] == "fails":
+            why += ". Expected to fail: " + row["why"] if row["why"] else ". Expected to fail"
+        elif row["why"]:
+            why += f". {row['why']}"
+        cells = [f"`{row['experiment']}` ({row['source']})", row["claim"], verdict, seeds, measured, why]
+        lines.append("| " + " | ".join(_cell(text) for text in cells) + " |")
+    return "\n".join([*lines, ""])
+
+
+def index_page(results: str | Path, done: list[Finished], experiments: Mapping[str, Experiment]) -> str:
+    """index.md: every figure with its caption, tables and verdicts."""
+    root = Path(results)
+    lines = ["# Results", "", "All verdicts in one table: [claims](claims.md). Runs: [index](runs/index.csv).", ""]
+    missing = [name for name in experiments if name not in {item.experiment.name for item in done}]
+    if missing:
+        lines += [f"Not run yet: {', '.join(missing)}.", ""]
+    for item in done:
+        here = os.path.relpath(item.folder, root)
+        lines += [f"## {item.experiment.name}: {item.experiment.title}", ""]
+        captions = item.folder / "caption.txt"
+        text = captions.read_text(encoding="utf-8").strip() if captions.is_file() else ""
+        for figure in item.experiment.all_figures:
+            lines += [f"![{figure.title or item.experiment.title}]({here}/{figure.name}.svg)", ""]
+        lines += [f"*{text}*", ""] if text else []
+        for table in item.experiment.tables:
+            page = item.folder / f"{table.name}.md"
+            lines += [page.read_text(encoding="utf-8")] if page.is_file() else []
+        claims = read_csv(item.folder / "claims.csv")
+        for row in claims.fillna("").to_dict("records"):
+            verdict = MARKS[row["verdict"]] + (" (provisional)" if str(row["provisional"]) == "True" else "")
+            lines.append(f"- {row['claim']}: {verdict}. {row['reason']}.")
+        lines += ["", f"Values: [final]({here}/final.csv), [curves]({here}/curves.csv), [cells]({here}/cells.csv)", ""]
+    return "\n".join(lines)
+
+
+def _cell(text: object) -> str:
+    return " ".join(str(text).split()).replace("|", "/")
+
+
+def _cut(text: str, most: int = 400) -> str:
+    """At most `most` characters; the whole stands in claims.csv."""
+    return text if len(text) <= most else text[: most - 1].rsplit(" ", 1)[0] + " …"
+
+
+def write_report(results: str | Path, experiments: Mapping[str, Experiment]) -> None:
+    """Writes claims.csv, claims.md and index.md into the results folder."""
+    root = Path(results)
+    done = finished(root, experiments)
+    claims = all_claims(done)
+    write_csv(claims, root / "claims.csv")
+    write_text(claims_page(claims), root / "claims.md")
+    write_text(index_page(root, done, experiments), root / "index.md")

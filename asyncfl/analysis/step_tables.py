@@ -1,0 +1,39 @@
+"""The workflow's step from runs to an experiment's tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from asyncfl.analysis.bounds import all_bounds
+from asyncfl.analysis.pivot import markdown
+from asyncfl.analysis.tables import collect, over_seeds, write_csv, write_text
+from asyncfl.experiment import Experiment, Scale
+
+FRAMES = ("rounds", "curves", "ends", "final", "cells", "bounds")
+"""Tables of an experiment, one CSV file each; see `tables`."""
+
+
+def table_files(experiment: Experiment) -> list[str]:
+    """Names of the files that `make_tables` writes."""
+    return [*(f"{name}.csv" for name in FRAMES), *(f"{table.name}.md" for table in experiment.tables)]
+
+
+def make_tables(experiment: Experiment, scale: Scale, runs: list[tuple[dict[str, Any], Path]], folder: Path) -> None:
+    """Writes the experiment's CSV tables (see `tables`) and its Markdown tables into `folder`.
+
+    runs: axis values and run folder of each cell. Raises RunError where a run cannot be read.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    grid = experiment.grid(scale)
+    frames = collect(runs)
+    empty = len(runs) == 0
+    frames["curves"] = pd.DataFrame() if empty else over_seeds(frames["rounds"], list(grid), by_round=True)
+    frames["final"] = pd.DataFrame() if empty else over_seeds(frames["ends"], list(grid), by_round=False)
+    frames["bounds"] = all_bounds(experiment, scale)
+    for name in FRAMES:
+        write_csv(frames[name], folder / f"{name}.csv")
+    for table in experiment.tables:
+        write_text(markdown(table, grid, frames["final"]), folder / f"{table.name}.md")

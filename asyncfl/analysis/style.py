@@ -1,0 +1,118 @@
+"""The look of all figures: colours, lines, fonts, and files that are the same byte for byte.
+
+Ordered axes (numbers) take colours from a sequential map that stays ordered in grey and for colour-blind readers; axes
+of names take the palette of Okabe and Ito (2008). Lines differ in marker too. `no noise` is the black dashed line.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#F0E442")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
+WIDTH, HEIGHT = 4.6, 3.3
+"""Inches of one panel."""
+
+RC: dict[str, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelsize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.linewidth": 0.8,
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 4.5,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "figure.dpi": 100,
+    "savefig.dpi": 200,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "asyncfl",
+    "mathtext.fontset": "dejavusans",
+}
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Matplotlib without a display, with the look of this module."""
+    import matplotlib
+
+    matplotlib.use("Agg", force=True)
+    look: Any = {**matplotlib.rcParamsDefault, **RC, "backend": "Agg"}
+    with matplotlib.rc_context(look):
+        yield
+
+
+def looks(values: Sequence[Any]) -> dict[Any, dict[str, Any]]:
+    """Value of the hue axis -> keyword arguments of its line (colour, marker, dashes)."""
+    import matplotlib
+
+    plain = [v for v in values if not _is_infinite(v)]
+    numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in plain)
+    if numeric and len(plain) > 2:
+        sequential = matplotlib.colormaps["viridis"]
+        colours: list[Any] = [sequential(0.82 - 0.76 * i / (len(plain) - 1)) for i in range(len(plain))]
+    else:
+        colours = [OKABE_ITO[i % len(OKABE_ITO)] for i in range(len(plain))]
+    made = {
+        v: {"color": c, "marker": MARKERS[i % len(MARKERS)]}
+        for i, (v, c) in enumerate(zip(plain, colours, strict=True))
+    }
+    for value in values:
+        if _is_infinite(value):
+            made[value] = {"color": "#000000", "marker": "", "linestyle": (0, (4, 2))}
+    return {v: made[v] for v in values}
+
+
+def _is_infinite(value: Any) -> bool:
+    return isinstance(value, float) and math.isinf(value)
+
+
+def canvas(panels: int, caption: str, title: str) -> tuple[Canvas, list[Axes]]:
+    """A figure with `panels` axes side by side, the title above and the caption below in small print."""
+    import matplotlib.pyplot as plt
+
+    width = WIDTH * panels if panels < 3 else 3.6 * panels
+    lines = textwrap.wrap(caption, int(width * 19))
+    heading = textwrap.wrap(title, int(width * 11.5))
+    foot, head = 0.155 * len(lines) + 0.1, 0.2 * len(heading) + 0.12
+    height = HEIGHT + foot + head
+    figure, axes = plt.subplots(1, panels, figsize=(width, height), layout="constrained", squeeze=False)
+    engine: Any = figure.get_layout_engine()
+    engine.set(rect=(0.005, foot / height, 0.99, 1 - (foot + head) / height), wspace=0.04)
+    figure.text(0.012, 1 - 0.1 / height, "\n".join(heading), fontsize=10.5, weight="bold", va="top")
+    figure.text(0.012, 0.06 / height, "\n".join(lines), fontsize=6.5, color="#555555", va="bottom", linespacing=1.35)
+    return figure, list(axes[0])
+
+
+def save(figure: Canvas, stem: str | Path) -> list[Path]:
+    """Writes `stem`.svg and `stem`.png, whole or not at all, without dates and versions in them."""
+    import matplotlib.pyplot as plt
+
+    written = []
+    for ending, metadata in (("svg", {"Date": None, "Creator": "asyncfl"}), ("png", {"Software": None})):
+        target = Path(f"{stem}.{ending}")
+        part = target.with_name(f".{target.name}.part")
+        figure.savefig(part, format=ending, metadata=metadata)
+        part.replace(target)
+        written.append(target)
+    plt.close(figure)
+    return written

@@ -1,0 +1,152 @@
+"""The tables of an experiment, as pandas frames, from the run folders of its cells.
+
+`rounds`  per seed and version: axis columns, seed, round, time_s and all measured columns
+`curves`  long: axis columns, round, metric, mean, low, high (95 % interval over seeds), seeds, diverged
+`ends`    per seed: the last version's values and the counts of the whole run
+`final`   long: axis columns, metric, mean, low, high, seeds, diverged
+`cells`   per cell: axis columns, run (hash), data source and provenance, notes
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from asyncfl.analysis.statistics import t_interval
+from asyncfl.errors import RunError
+
+NOT_MEASURED = {"seed", "round", "diverged"}
+
+
+def read_run(folder: str | Path) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Any]]:
+    """(rounds, clients, summary) of a run folder.
+
+    Raises RunError where the folder is missing, unfinished or unreadable.
+    """
+    path = Path(folder)
+    try:
+        rounds = pd.read_parquet(path / "rounds.parquet")
+        clients = pd.read_parquet(path / "clients.parquet")
+        summary = json.loads((path / "summary.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path}: cannot be read as a run ({error}); delete it and run again") from None
+    return rounds.rename(columns={"version": "round"}), clients, summary
+
+
+def collect(runs: Iterable[tuple[dict[str, Any], str | Path]]) -> dict[str, pd.DataFrame]:
+    """Frames `rounds`, `ends` and `cells` of the given (axis values, run folder) pairs."""
+    rounds, ends, cells = [], [], []
+    for values, folder in runs:
+        keys = {name: plain(value) for name, value in values.items()}
+        measured, clients, summary = read_run(folder)
+        measured = measured.sort_values(["seed", "round"], kind="stable")
+        last = measured.groupby("seed", sort=True).tail(1).reset_index(drop=True)
+        last = last.merge(_whole_run(clients, summary), on="seed", how="left", validate="one_to_one")
+        lost = set(summary.get("diverged", []))
+        last["diverged"] = last["diverged"].astype(bool) | last["seed"].isin(lost)
+        data = summary.get("data", {})
+        notes = " | ".join(dict.fromkeys(str(note) for note in summary.get("notes", [])))
+        about = {"run": Path(folder).name, "source": data.get("source", ""), "provenance": data.get("provenance", "")}
+        cells.append(pd.DataFrame([{**keys, **about, "notes": notes}]))
+        rounds.append(_keyed(measured, keys))
+        ends.append(_keyed(last, keys))
+    return {"rounds": _joined(rounds), "ends": _joined(ends), "cells": _joined(cells)}
+
+
+def _whole_run(clients: pd.DataFrame, summary: dict[str, Any]) -> pd.DataFrame:
+    """What is counted over a whole run, one row per seed: what the tap holds, and what was assumed that it would."""
+    by_seed = clients.groupby("seed", sort=True)
+    counted = pd.DataFrame(index=by_seed.size().index)
+    for column in ("exposures_up", "exposures_down"):
+        counted[f"{column}_max"] = by_seed[column].max()
+        counted[f"{column}_mean"] = by_seed[column].mean()
+    for seed in counted.index:
+        said = summary.get("seeds", {}).get(str(seed), {})
+        exposures = said.get("exposures", {})
+        assumed = exposures.get("assumed")
+        counted.loc[seed, "exposures_assumed"] = np.nan if assumed is None else assumed
+        counted.loc[seed, "overheard_down_share"] = exposures.get("downlink_versions", 0) / max(
+            1, said.get("versions", 0)
+        )
+    counted.index.name = "seed"
+    return counted.reset_index()
+
+
+def _keyed(frame: pd.DataFrame, keys: dict[str, Any]) -> pd.DataFrame:
+    keyed = frame.drop(columns=[name for name in keys if name in frame])
+    for place, (name, value) in enumerate(keys.items()):
+        keyed.insert(place, name, [value] * len(keyed))
+    return keyed
+
+
+def _joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+
+def plain(value: Any) -> Any:
+    """An axis value as a table cell: numbers and names as they are, all else as JSON text."""
+    if isinstance(value, bool) or value is None or isinstance(value, list | tuple | dict):
+        return json.dumps(value, sort_keys=True)
+    return value
+
+
+def metrics(frame: pd.DataFrame, axes: Sequence[str]) -> list[str]:
+    """Measured numeric columns of a frame of rounds or ends."""
+    return [
+        name
+        for name in frame.columns
+        if name not in axes and name not in NOT_MEASURED and pd.api.types.is_numeric_dtype(frame[name])
+    ]
+
+
+def over_seeds(frame: pd.DataFrame, axes: Sequence[str], by_round: bool) -> pd.DataFrame:
+    """Long frame with mean and 95 % interval over the seeds that did not diverge, and how many did.
+
+    Values that no seed evaluated are left out.
+    """
+    columns = [*axes, "round"] if by_round else list(axes)
+    groups: Iterable[tuple[Any, pd.DataFrame]]
+    groups = frame.groupby(columns, sort=False, dropna=False) if columns else [((), frame)]
+    rows = []
+    for key, group in groups:
+        for metric in metrics(frame, axes):
+            if metric == "round":
+                continue
+            sound = group[metric][~group["diverged"].astype(bool)]
+            sound = sound[np.isfinite(sound.astype(float))]
+            diverged = int(group["diverged"].astype(bool).sum())
+            if len(sound) == 0 and diverged == 0:
+                continue
+            span = t_interval(sound.to_numpy())
+            low, high = (span.low, span.high) if span.seeds > 1 else (np.nan, np.nan)
+            rows.append((*key, metric, span.mean, low, high, span.seeds, diverged))
+    return pd.DataFrame(rows, columns=[*columns, "metric", "mean", "low", "high", "seeds", "diverged"])
+
+
+def write_csv(frame: pd.DataFrame, path: str | Path) -> None:
+    """Writes a frame as CSV, byte-stable, whole or not at all."""
+    target = Path(path)
+    part = target.with_name(f".{target.name}.part")
+    frame.to_csv(part, index=False, float_format="%.10g", lineterminator="\n")
+    part.replace(target)
+
+
+def read_csv(path: str | Path) -> pd.DataFrame:
+    """A frame that `write_csv` wrote; an empty one where it had no columns."""
+    try:
+        return pd.read_csv(path, keep_default_na=False, na_values=[""])
+    except pd.errors.EmptyDataError:
+        return pd.DataFrame()
+
+
+def write_text(text: str, path: str | Path) -> None:
+    """Writes a text file whole or not at all."""
+    target = Path(path)
+    part = target.with_name(f".{target.name}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(target)

@@ -1,0 +1,68 @@
+"""From an experiment to the scenarios of its grid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from asyncfl.errors import Fault, ScenarioError
+from asyncfl.experiment.spec import Experiment, Scale
+from asyncfl.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the grid: axis (or variant) -> value (or label), and the scenario there."""
+
+    values: dict[str, Any]
+    scenario: Scenario
+
+
+def cells(experiment: Experiment, scale: Scale) -> list[Cell]:
+    """Every cell of the grid at a scale, the last axis running fastest; none for an experiment of bounds alone.
+
+    Raises ScenarioError with the faults of all cells; a fault that all cells share is listed once.
+    """
+    if experiment.scenario is None:
+        return []
+    base = Scenario.read(experiment.scenario)
+    lowered = experiment.overrides(scale)
+    made: list[Cell] = []
+    faults: dict[Fault, None] = {}
+    for values, changes in points(experiment, scale):
+        try:
+            scenario = base.override({**lowered, **changes, "seeds": experiment.seeds.at(scale)})
+            made.append(Cell(values, scenario))
+        except ScenarioError as error:
+            faults.update(dict.fromkeys(_placed(error.faults, experiment, scale)))
+    if faults:
+        raise ScenarioError(faults)
+    return made
+
+
+def points(experiment: Experiment, scale: Scale) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """(axis -> value or label, dotted field -> value) of each point of the grid."""
+    grid = experiment.grid(scale)
+    for combination in product(*grid.values()):
+        values = dict(zip(grid, combination, strict=True))
+        changes: dict[str, Any] = {}
+        for name, value in values.items():
+            changes.update(experiment.variants[name][value] if name in experiment.variants else {name: value})
+        yield values, changes
+
+
+def _placed(faults: tuple[Fault, ...], experiment: Experiment, scale: Scale) -> Iterator[Fault]:
+    """The faults with the place in the file that the faulty field came from."""
+    from_axes = {field: f"axes.{field}" for field in experiment.axes}
+    for name, labels in experiment.variants.items():
+        for label, changes in labels.items():
+            from_axes.update({field: f"variants.{name}.{label}.{field}" for field in changes})
+    from_quick = {field: f"quick.{field}" for field in experiment.overrides(scale)}
+    places = {**from_quick, **from_axes}
+    for fault in faults:
+        found = [field for field in places if fault.field == field or fault.field.startswith(f"{field}.")]
+        place = max(found, key=len, default=None)
+        field = f"scenario.{fault.field}" if place is None else places[place] + fault.field[len(place) :]
+        yield Fault(field, fault.message)

@@ -1,0 +1,179 @@
+"""Digest of the source that a result depends on, so that only what can change it makes a rerun.
+
+A run depends on every module that can be reached from `asyncfl.api` by imports, except the components it does not name:
+an attack that a scenario does not use may be edited or added without a rerun. Docstrings and comments do not count, nor
+do the lists of components that a scenario may choose from (calls of `choice`, imports and re-exports of components).
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pydantic import BaseModel
+
+from asyncfl.component import Component
+
+ROOT = "asyncfl.api"
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A module as the digest sees it."""
+
+    components: frozenset[str]
+    """Classes of it that a scenario names by kind."""
+    text: str
+    """`ast.dump` without docstrings and lists of components."""
+    imports: tuple[tuple[str, str], ...]
+    """(module, name imported from it, or '')."""
+
+
+def code_digest(scenario: BaseModel, root: str = ROOT) -> str:
+    """16 hex digits over the code that can change a run of this scenario."""
+    used = {type(part) for part in _parts(scenario) if isinstance(part, Component)}
+    own = sorted({cls.__module__ for cls in used if not cls.__module__.startswith("asyncfl.")})
+    used_modules = frozenset(cls.__module__ for cls in used if cls.__module__.startswith("asyncfl."))
+    # a tree of the user's own modules is not followed: the module that defines the component counts
+    return _digest(_reached(frozenset([root]) | used_modules, used_modules), [_own_source(name) for name in own])
+
+
+def modules_digest(*roots: str) -> str:
+    """16 hex digits over these modules and all they import within the package's `analysis`."""
+    return _digest(_reached(frozenset(roots), None, inside="asyncfl.analysis"))
+
+
+def _digest(modules: Iterable[str], more: Iterable[str] = ()) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(modules):
+        digest.update(f"{name}\n{_source(name).text}\n".encode())
+    for text in more:
+        digest.update(text.encode())
+    return digest.hexdigest()[:16]
+
+
+def _parts(value: Any) -> Iterator[BaseModel]:
+    """The description and all descriptions within it."""
+    if isinstance(value, BaseModel):
+        yield value
+        for name in type(value).model_fields:
+            yield from _parts(getattr(value, name))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _parts(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _parts(item)
+
+
+@cache
+def _reached(roots: frozenset[str], used: frozenset[str] | None, inside: str = "asyncfl") -> frozenset[str]:
+    """Modules reached from the roots by imports; from a module that is no component only `used` components count."""
+    seen: set[str] = set()
+    todo = [name for name in roots if _path(name) is not None]
+    while todo:
+        name = todo.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        source = _source(name)
+        for module, imported in source.imports:
+            target = f"{module}.{imported}" if imported and _path(f"{module}.{imported}") else module
+            if not target.startswith(inside) or _path(target) is None:
+                continue
+            is_component = imported in _source(target).components if target == module else False
+            skip = used is not None and is_component and not source.components and target not in used
+            if not skip:
+                todo.append(target)
+    return frozenset(seen)
+
+
+@cache
+def _path(module: str) -> Path | None:
+    """File of a module of the package; None where there is no such module."""
+    root = Path(__file__).resolve().parents[1]
+    if module != "asyncfl" and not module.startswith("asyncfl."):
+        return None
+    place = root.joinpath(*module.split(".")[1:])
+    for path in (place.with_suffix(".py") if place != root else place, place / "__init__.py"):
+        if path.is_file():
+            return path
+    return None
+
+
+def _own_source(module: str) -> str:
+    loaded: ModuleType | None = sys.modules.get(module)
+    if loaded is not None:
+        return inspect.getsource(loaded)
+    spec = importlib.util.find_spec(module)
+    return Path(spec.origin).read_text(encoding="utf-8") if spec is not None and spec.origin else module
+
+
+@cache
+def _source(module: str) -> _Source:
+    path = _path(module)
+    assert path is not None
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    components = frozenset(node.name for node in tree.body if isinstance(node, ast.ClassDef) and _is_component(node))
+    stripped = ast.dump(_Strip(not components).visit(tree))
+    return _Source(components, stripped, tuple(_imports(tree, package)))
+
+
+def _is_component(node: ast.ClassDef) -> bool:
+    """Whether this defines a class with `kind: Literal[...]`."""
+    return any(
+        isinstance(item, ast.AnnAssign)
+        and isinstance(item.target, ast.Name)
+        and item.target.id == "kind"
+        and item.value is not None
+        for item in node.body
+    )
+
+
+def _imports(tree: ast.AST, package: str) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*parts, base]) if base else ".".join(parts)
+            yield from ((base, alias.name) for alias in node.names)
+
+
+class _Strip(ast.NodeTransformer):
+    """Removes what cannot change a result: docstrings; in modules that are no component also imports, `__all__` and the
+    arguments of `choice`."""
+
+    def __init__(self, lists_components: bool) -> None:
+        self.lists_components = lists_components
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            return None
+        return self.generic_visit(node)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
+        inside = bool(node.level) or (node.module or "").startswith("asyncfl")
+        return None if self.lists_components and inside else node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST | None:
+        if any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
+            return None
+        return self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if isinstance(node.func, ast.Name) and node.func.id == "choice":
+            return ast.Constant("choice")
+        return self.generic_visit(node)

@@ -1,0 +1,204 @@
+"""What a call of the workflow has to do: the runs of the selected experiments, and which of them share a job.
+
+Runs are known by the digest of their scenario, so equal cells of different experiments are one run. Runs that are cheap
+share a job, as a process costs more than a second before it trains; how cheap is estimated from the scenario alone, and
+a job holds runs of one experiment and one code digest, so that an edit of another experiment changes no job.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from asyncfl.errors import Fault, OutputError, ScenarioError
+from asyncfl.experiment.cells import Cell, cells
+from asyncfl.experiment.code import code_digest
+from asyncfl.experiment.loading import find, load
+from asyncfl.experiment.spec import SCALES, Experiment, Scale
+from asyncfl.scenario import Scenario
+
+JOB_SECONDS = 30.0
+"""Estimated length up to which runs are put together in one job."""
+RUN_FILES = (
+    "scenario.yaml",
+    "rounds.parquet",
+    "events.parquet",
+    "clients.parquet",
+    "ledger.parquet",
+    "summary.json",
+    "timing.json",
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    """Runs that one process computes, one after another."""
+
+    experiment: str
+    """The first experiment that asks for them."""
+    digests: tuple[str, ...]
+    code: str
+    """Digest of the code that the runs depend on."""
+
+    @property
+    def name(self) -> str:
+        """Name of its rule: experiment and first run."""
+        return f"run_{self.experiment.replace('/', '_')}_{self.digests[0][:8]}"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """An experiment at the chosen scale."""
+
+    experiment: Experiment
+    path: Path
+    cells: list[tuple[Cell, str]]
+    """Each cell with the digest of its run."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything the workflow's rules are made from."""
+
+    scale: Scale
+    experiments: dict[str, Experiment]
+    """All experiments of the folder."""
+    paths: dict[str, Path]
+    selected: dict[str, Planned]
+    jobs: list[Job]
+
+
+def make_plan(folder: str | Path, scale: str, only: Iterable[str] = (), results: str | Path = "results") -> Plan:
+    """The plan for the experiments below `folder` at a scale.
+
+    only: names of experiments (`nbafl/fig2`) or of folders (`nbafl`); none: all. Raises ScenarioError with the faults
+    of every faulty file, or where `only` names nothing that is there; OutputError where results cannot be written.
+    """
+    chosen: Scale | None = next((known for known in SCALES if known == scale), None)
+    if chosen is None:
+        raise ScenarioError([Fault("scale", f"must be one of {', '.join(SCALES)}, got {scale!r}")])
+    check_writable(results)
+    paths = find(folder)
+    experiments = load_all(paths)
+    names = select(list(paths), only)
+    selected = {}
+    for name in names:
+        with_digest = [(cell, cell.scenario.digest()) for cell in cells(experiments[name], chosen)]
+        selected[name] = Planned(experiments[name], paths[name], with_digest)
+    return Plan(chosen, experiments, paths, selected, _jobs(selected, Path(results) / "runs"))
+
+
+def load_all(paths: Mapping[str, Path]) -> dict[str, Experiment]:
+    """Name -> experiment. Raises ScenarioError with the faults of all files."""
+    loaded, faults, sources = {}, [], []
+    for name, path in paths.items():
+        try:
+            loaded[name] = load(path, name)
+        except ScenarioError as error:
+            sources.append(path)
+            faults += [(path, fault) for fault in error.faults]
+    if len(sources) == 1:
+        raise ScenarioError([fault for _, fault in faults], sources[0])
+    if faults:
+        raise ScenarioError([Fault(f"{path}: {fault.field}".rstrip(": "), fault.message) for path, fault in faults])
+    return loaded
+
+
+def select(names: list[str], only: Iterable[str]) -> list[str]:
+    """The names that `only` asks for, all of them for nothing asked. Raises ScenarioError for what is not there."""
+    wanted = [item.strip().strip("/") for item in only if item.strip()]
+    faults = [
+        Fault("only", f"there is no experiment {item!r} (experiments: {', '.join(names)})")
+        for item in wanted
+        if not any(_asked(name, item) for name in names)
+    ]
+    if faults:
+        raise ScenarioError(faults)
+    return [name for name in names if not wanted or any(_asked(name, item) for item in wanted)]
+
+
+def _asked(name: str, item: str) -> bool:
+    return name == item or name.startswith(f"{item}/")
+
+
+def check_writable(folder: str | Path) -> None:
+    """Raises OutputError where results could not be written below `folder`, made or not."""
+    place = Path(folder).absolute()
+    above = next(parent for parent in (place, *place.parents) if parent.exists())
+    try:
+        # permissions alone do not tell: file systems may be read-only, and root passes every check of them
+        with tempfile.TemporaryFile(dir=above):
+            return
+    except OSError as error:
+        why = error.strerror or str(error)
+    raise OutputError(f"results folder {folder}: {above}: {why}; choose another with --config results=DIR")
+
+
+def _jobs(selected: Mapping[str, Planned], runs: Path) -> list[Job]:
+    """Jobs in the order of the experiments. A run that is on disk is a job of its own, so that it is not computed again
+    for the sake of another one."""
+    seen: set[str] = set()
+    jobs: list[Job] = []
+    for name, planned in selected.items():
+        groups: dict[str, list[tuple[str, float]]] = {}
+        for cell, digest in planned.cells:
+            if digest in seen:
+                continue
+            seen.add(digest)
+            code = code_digest(cell.scenario)
+            if (runs / digest / "summary.json").is_file():
+                jobs.append(Job(name, (digest,), code))
+            else:
+                groups.setdefault(code, []).append((digest, cell.scenario.estimated_cost()))
+        for code, missing in groups.items():
+            jobs += [Job(name, tuple(digests), code) for digests in _filled(missing)]
+    return jobs
+
+
+def _filled(runs: list[tuple[str, float]]) -> list[list[str]]:
+    """Runs in order, put together until a job is full."""
+    made: list[list[str]] = []
+    load_s = float("inf")
+    for digest, cost in runs:
+        if load_s + cost > JOB_SECONDS:
+            made.append([])
+            load_s = 0.0
+        made[-1].append(digest)
+        load_s += cost
+    return made
+
+
+def scenarios(folder: str | Path, scale: str, digests: Iterable[str]) -> dict[str, Scenario]:
+    """Digest -> scenario, looked up in the experiment files. Raises ScenarioError where a file changed meanwhile."""
+    wanted = set(digests)
+    chosen: Scale = next(known for known in SCALES if known == scale)
+    found: dict[str, Scenario] = {}
+    for name, path in find(folder).items():
+        if wanted <= set(found):
+            break
+        for cell in cells(load(path, name), chosen):
+            digest = cell.scenario.digest()
+            if digest in wanted:
+                found[digest] = cell.scenario
+    if wanted - set(found):
+        raise ScenarioError("changed while the workflow ran; start it again", folder)
+    return found
+
+
+def index_rows(experiments: Mapping[str, Experiment]) -> list[dict[str, Any]]:
+    """Rows of runs/index.csv: which experiment, scale and axis values each run belongs to."""
+    return [
+        {
+            "run": cell.scenario.digest(),
+            "experiment": name,
+            "scale": scale,
+            "cell": json.dumps(cell.values, sort_keys=True, default=str),
+        }
+        for name, experiment in experiments.items()
+        for scale in SCALES
+        for cell in cells(experiment, scale)
+    ]

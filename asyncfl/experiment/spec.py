@@ -1,0 +1,105 @@
+"""The typed content of an experiment file."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+from pydantic import Field
+
+from asyncfl.component import Described
+from asyncfl.experiment.claim import Claim
+from asyncfl.experiment.figure import Bounds, Figure, Table
+
+Scale = Literal["quick", "full"]
+SCALES: tuple[Scale, ...] = get_args(Scale)
+
+
+class Source(Described):
+    """Where the experiment comes from."""
+
+    paper: str
+    """Short name of the paper: nbafl, safl, adaptive."""
+    figure: int | str | None = None
+    """Number of the figure or name of the table there."""
+
+    def __str__(self) -> str:
+        papers = {"nbafl": "NbAFL", "safl": "SAFL", "adaptive": "adaptive DP"}
+        where = f", fig. {self.figure}" if isinstance(self.figure, int) else f", {self.figure}"
+        return papers.get(self.paper, self.paper) + ("" if self.figure is None else where)
+
+
+class SeedPlan(Described):
+    """Seeds of each cell, by scale: a number N means 0..N-1."""
+
+    quick: int | tuple[int, ...] = 2
+    full: int | tuple[int, ...] = 6
+
+    def at(self, scale: Scale) -> tuple[int, ...]:
+        """The seeds at a scale."""
+        seeds = self.quick if scale == "quick" else self.full
+        return tuple(range(seeds)) if isinstance(seeds, int) else seeds
+
+
+class Experiment(Described):
+    """A grid of scenarios with its figures and claims."""
+
+    title: str
+    """What is shown, in one line."""
+    source: Source
+    scenario: dict[str, Any] | None = None
+    """The scenario that all cells start from; None: only `bounds` are drawn."""
+    axes: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
+    """Dotted field of the scenario -> its values; the cells are all combinations."""
+    variants: dict[str, dict[str, dict[str, Any]]] = Field(default_factory=dict)
+    """Name of an axis -> label -> dotted fields that change together."""
+    bounds: dict[str, Bounds] = Field(default_factory=dict)
+    """Name -> a grid of bound values."""
+    seeds: SeedPlan = SeedPlan()
+    quick: dict[str, Any] = Field(default_factory=dict)
+    """What quick scale lowers: dotted fields, `axes.<name>` and `variants.<name>` (a part of the values)."""
+    figure: Figure | None = None
+    """The figure, where there is one."""
+    figures: tuple[Figure, ...] = ()
+    """The figures, where there are several."""
+    tables: tuple[Table, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    name: str = ""
+    """`<folder>/<file>` below the folder of experiments; set by the reader."""
+
+    @property
+    def all_figures(self) -> tuple[Figure, ...]:
+        """Every figure, in the order of the file."""
+        return self.figures if self.figure is None else (self.figure, *self.figures)
+
+    def grid(self, scale: Scale) -> dict[str, tuple[Any, ...]]:
+        """Axis or variant -> its values (labels of variants), thinned at quick scale."""
+        whole = {**self.axes, **{name: tuple(labels) for name, labels in self.variants.items()}}
+        if scale == "full":
+            return whole
+        thinned = {}
+        for name, values in whole.items():
+            group = "axes" if name in self.axes else "variants"
+            thinned[name] = tuple(self.quick.get(f"{group}.{name}", values))
+        return thinned
+
+    def overrides(self, scale: Scale) -> dict[str, Any]:
+        """Dotted fields that the scale changes in every cell."""
+        if scale == "full":
+            return {}
+        return {name: v for name, v in self.quick.items() if not name.startswith(("axes.", "variants."))}
+
+    def lowered(self, scale: Scale) -> list[str]:
+        """What the scale lowers against the full one, in words, for captions."""
+        if scale == "full":
+            return []
+        said = [f"{name} = {_short(value)}" for name, value in self.overrides(scale).items()]
+        for name, values in self.grid(scale).items():
+            full = self.grid("full")[name]
+            if len(values) < len(full):
+                said.append(f"{name} at {len(values)} of {len(full)} values")
+        few, many = len(self.seeds.at("quick")), len(self.seeds.at("full"))
+        return [*said, f"{few} of {many} seeds"] if few < many else said
+
+
+def _short(value: Any) -> str:
+    return "{" + ", ".join(f"{k}: {v}" for k, v in value.items()) + "}" if isinstance(value, dict) else str(value)

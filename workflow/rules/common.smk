@@ -1,0 +1,71 @@
+# Reads configuration and experiment files, once, before any rule is made.
+
+import os
+import sys
+from pathlib import Path
+
+from snakemake.utils import min_version, validate
+
+from asyncfl.analysis.report import best_scale
+from asyncfl.errors import AsyncflError
+from asyncfl.experiment import modules_digest
+from asyncfl.experiment.plan import RUN_FILES, make_plan
+
+min_version("9.0")
+
+
+ROOT = Path(workflow.basedir)
+
+
+configfile: ROOT.joinpath("workflow", "config", "config.yaml").as_posix()
+
+
+validate(config, ROOT.joinpath("workflow", "schemas", "config.schema.yaml").as_posix())
+
+
+def stop(message):
+    """Ends with the message alone; a fault of the user's input needs no traceback."""
+    print(message, file=sys.stderr)
+    sys.exit(1)
+
+
+def setting(name):
+    """A setting of the configuration; an environment variable ASYNCFL_<NAME> stands in where it is empty."""
+    return config.get(name) or os.environ.get(f"ASYNCFL_{name.upper()}", "")
+
+
+RESULTS = setting("results") or "results"
+EXPERIMENTS = (
+    setting("experiments") or ROOT.joinpath("workflow", "experiments").as_posix()
+)
+ONLY = config["only"].split(",")
+
+try:
+    PLAN = make_plan(EXPERIMENTS, setting("scale") or "quick", ONLY, RESULTS)
+except AsyncflError as error:
+    stop(error)
+
+
+def folder_of(name):
+    """Where an experiment's tables, figures and verdicts lie."""
+    return f"{RESULTS}/{PLAN.scale}/{name}"
+
+
+def rule_name(prefix, name):
+    return "_".join([prefix, *Path(name).parts]).strip("_")
+
+
+def finished_before():
+    """Verdicts of experiments that this call does not compute, or that are there at a better scale."""
+    return [
+        f"{RESULTS}/{scale}/{name}/claims.csv"
+        for name in PLAN.experiments
+        if (scale := best_scale(RESULTS, name)) is not None
+        and not (name in PLAN.selected and scale == PLAN.scale)
+    ]
+
+
+# Paths are passed to jobs here and not as parameters, so that a moved folder is no reason to compute again.
+config.update(
+    experiments=EXPERIMENTS, scale=PLAN.scale, results=RESULTS, only=",".join(ONLY)
+)

@@ -1,0 +1,101 @@
+# Per experiment: tables from its runs, figures and verdicts from its tables, and a target that asks for all of them.
+
+TABLES_CODE = modules_digest("asyncfl.analysis.step_tables")
+FIGURES_CODE = modules_digest("asyncfl.analysis.step_figures")
+VERDICTS_CODE = modules_digest("asyncfl.analysis.step_verdicts")
+
+for name, planned in PLAN.selected.items():
+    folder = folder_of(name)
+    tables = [
+        f"{folder}/{file}"
+        for file in [
+            "rounds.csv",
+            "curves.csv",
+            "ends.csv",
+            "final.csv",
+            "cells.csv",
+            "bounds.csv",
+        ]
+    ]
+    labels = {"experiment": name, "scale": PLAN.scale}
+    paper = planned.experiment.source.paper
+
+    rule:
+        name:
+            rule_name("tables", name)
+        input:
+            experiment=str(planned.path),
+            runs=[
+                f"{RESULTS}/runs/{digest}/{file}"
+                for _, digest in planned.cells
+                for file in ["rounds.parquet", "clients.parquet", "summary.json"]
+            ],
+        output:
+            tables,
+            [f"{folder}/{table.name}.md" for table in planned.experiment.tables],
+        log:
+            f"{RESULTS}/logs/{PLAN.scale}/{name}/tables.log",
+        conda:
+            "../envs/asyncfl.yaml"
+        threads: 1
+        params:
+            code=TABLES_CODE,
+            name=name,
+        script:
+            "../scripts/tables.py"
+
+    rule:
+        name:
+            rule_name("figures", name)
+        input:
+            experiment=str(planned.path),
+            tables=tables,
+        output:
+            f"{folder}/caption.txt",
+            [
+                report(
+                    f"{folder}/{figure.name}.{ending}",
+                    caption="../report/figure.rst",
+                    category=paper,
+                    labels={**labels, "figure": figure.name, "format": ending},
+                )
+                for figure in planned.experiment.all_figures
+                for ending in ["svg", "png"]
+            ],
+        log:
+            f"{RESULTS}/logs/{PLAN.scale}/{name}/figures.log",
+        conda:
+            "../envs/asyncfl.yaml"
+        threads: 1
+        params:
+            code=FIGURES_CODE,
+            name=name,
+            title=planned.experiment.title,
+        script:
+            "../scripts/figures.py"
+
+    rule:
+        name:
+            rule_name("verdicts", name)
+        input:
+            experiment=str(planned.path),
+            tables=tables,
+        output:
+            f"{folder}/claims.csv",
+        log:
+            f"{RESULTS}/logs/{PLAN.scale}/{name}/verdicts.log",
+        conda:
+            "../envs/asyncfl.yaml"
+        threads: 1
+        params:
+            code=VERDICTS_CODE,
+            name=name,
+        script:
+            "../scripts/verdicts.py"
+
+    rule:
+        name:
+            rule_name("", name)
+        input:
+            f"{folder}/claims.csv",
+            f"{folder}/caption.txt",

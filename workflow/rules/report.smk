@@ -1,0 +1,30 @@
+# The report over all experiments, at the best scale that is on disk.
+
+
+rule report_on_claims:
+    input:
+        experiments=[str(path) for path in PLAN.paths.values()],
+        claims=[f"{folder_of(name)}/claims.csv" for name in PLAN.selected],
+        figures=[f"{folder_of(name)}/caption.txt" for name in PLAN.selected],
+        before=finished_before(),
+    output:
+        f"{RESULTS}/index.md",
+        report(
+            f"{RESULTS}/claims.md",
+            caption="../report/claims.rst",
+            category="claims",
+        ),
+        report(
+            f"{RESULTS}/claims.csv",
+            caption="../report/claims.rst",
+            category="claims",
+        ),
+    log:
+        f"{RESULTS}/logs/report_on_claims.log",
+    conda:
+        "../envs/asyncfl.yaml"
+    threads: 1
+    params:
+        code=modules_digest("asyncfl.analysis.report"),
+    script:
+        "../scripts/report.py"

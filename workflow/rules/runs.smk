@@ -1,0 +1,38 @@
+# Simulates and trains: one rule per job, a job computes one or several cheap runs.
+
+for job in PLAN.jobs:
+
+    rule:
+        name:
+            job.name
+        output:
+            [
+                f"{RESULTS}/runs/{digest}/{file}"
+                for digest in job.digests
+                for file in RUN_FILES
+            ],
+        log:
+            f"{RESULTS}/logs/{job.name}.log",
+        conda:
+            "../envs/asyncfl.yaml"
+        threads: 1
+        params:
+            code=job.code,
+        script:
+            "../scripts/simulate.py"
+
+
+rule index_of_runs:
+    input:
+        [str(path) for path in PLAN.paths.values()],
+    output:
+        f"{RESULTS}/runs/index.csv",
+    log:
+        f"{RESULTS}/logs/index_of_runs.log",
+    conda:
+        "../envs/asyncfl.yaml"
+    threads: 1
+    params:
+        code=modules_digest("asyncfl.experiment.plan"),
+    script:
+        "../scripts/index_of_runs.py"

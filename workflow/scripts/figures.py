@@ -1,0 +1,11 @@
+"""Job: draws an experiment's figures from its tables."""
+
+from pathlib import Path
+
+from asyncfl.analysis.step_figures import make_figures
+from asyncfl.experiment import load
+from asyncfl.experiment.job import logged
+
+with logged(snakemake.log[0]):
+    experiment = load(snakemake.input.experiment, snakemake.params.name)
+    make_figures(experiment, snakemake.config["scale"], Path(snakemake.output[0]).parent)

@@ -1,0 +1,12 @@
+"""Job: writes which experiment and axis values each run belongs to."""
+
+import pandas as pd
+
+from asyncfl.analysis.tables import write_csv
+from asyncfl.experiment.job import logged
+from asyncfl.experiment.loading import find
+from asyncfl.experiment.plan import index_rows, load_all
+
+with logged(snakemake.log[0]):
+    rows = index_rows(load_all(find(snakemake.config["experiments"])))
+    write_csv(pd.DataFrame(rows, columns=["run", "experiment", "scale", "cell"]), snakemake.output[0])
