@@ -13,6 +13,7 @@ the uploads, so what the server's rows say of them bounds it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -40,7 +41,7 @@ COLUMNS = {
     "status": "proven, heuristic, invalid or none: how well the sensitivity is founded",
     "claimed_epsilon": "epsilon stated for the assumed releases",
     "delta": "delta stated for them, and used for `exact_epsilon`",
-    "naive_epsilon": "claimed_epsilon releases/assumed_releases: what the scheme's own composition would say",
+    "naive_epsilon": "claimed_epsilon releases/assumed_releases: basic composition, which spends delta as often",
     "exact_epsilon": "smallest epsilon that holds for the releases that happened",
     "claim_holds": "exact_epsilon <= claimed_epsilon",
 }
@@ -136,15 +137,17 @@ def model_row(
 ) -> dict[str, NDArray[Any]] | None:
     """One row about the published models that one adversary holds, as columns; None where the scheme states nothing.
 
-    `aggregated`: (n_models,) for each published model it holds, how many updates entered it, >= 1. A model of
-    fewer updates than were planned for carries more of the clients' noise and depends more on each client.
+    `aggregated`: (n_models,) for each published model it holds, how many updates entered it; one that none entered
+    releases nothing. A model of fewer updates than were planned carries more of the clients' noise and depends more on
+    each client.
     """
     guarantee = scheme.model_guarantee(context)
     if guarantee is None:
         return None
     added = scheme.server_std(context, clip_norm)
     of_client = scheme.upload_std(context, clip_norm, context.smallest_samples)
-    counts, times = np.unique(np.asarray(aggregated, dtype=np.int64), return_counts=True)
+    entered = np.asarray(aggregated, dtype=np.int64)
+    counts, times = np.unique(entered[entered > 0], return_counts=True)
     shown = counts if len(counts) else np.array([context.participants])
     sigma = np.hypot(of_client / np.sqrt(shown), added)
     sensitivity = np.array([scheme.model_sensitivity(replace(context, participants=int(k)), clip_norm) for k in shown])
@@ -165,6 +168,13 @@ def model_row(
     )
 
 
+def _judged_at(scheme: Scheme, clip_norm: float | None) -> float | None:
+    # A run that collected nothing, or diverged, leaves no usable norm. Multipliers do not depend on it: take any.
+    if clip_norm is not None and math.isfinite(clip_norm) and clip_norm > 0:
+        return clip_norm
+    return scheme.clip_norm_of(np.ones(1))
+
+
 def ledger(
     scheme: Scheme,
     context: PrivacyContext,
@@ -176,11 +186,12 @@ def ledger(
 ) -> dict[str, NDArray[Any]]:
     """The ledger of one seed as columns of equal length (see `COLUMNS`): clients first, then the global model.
 
-    `samples`: (clients,) local samples. `uploads`: adversary -> (clients,) uploads it holds of each client;
-    the usual adversaries are `eavesdropper`, `server`, and `both` together. `models`: adversary -> for each
-    published model that it holds, the number of updates in it. `clip_norm`: the last one used, None without
-    clipping.
+    `samples`: (clients,) local samples. `uploads`: adversary -> (clients,) uploads it holds of each client; the usual
+    adversaries are `eavesdropper`, `server`, and `both` together. `models`: adversary -> for each published model that
+    it holds, the number of updates in it. `clip_norm`: the last one used; where there is none (nothing was collected),
+    or it is not finite, `sigma` and `sensitivity` are told for payloads of norm 1.
     """
+    clip_norm = _judged_at(scheme, clip_norm)
     parts = [client_rows(scheme, context, who, held, samples, clip_norm) for who, held in uploads.items()]
     for who, aggregated in models.items():
         row = model_row(scheme, context, who, aggregated, clip_norm)

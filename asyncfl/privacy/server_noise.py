@@ -65,9 +65,10 @@ def upload_sensitivity(clip_norm: float, samples: int, sensitivity: Sensitivity 
 def model_sensitivity(clip_norm: float, samples: int, participants: int, sensitivity: Sensitivity = "2C/m") -> float:
     """Delta_d, the L2 sensitivity of the mean of K clipped models (equation 4 with p_i = 1/K).
 
-    `2C/m` and `2C` divide Delta_u by K. `2C/N` hides a whole client in the published model, as the paper's
-    introduction promises of it: 2C over the number of clients averaged, while uploads keep 2C/m. Proven for
-    equal weights; not the default: the paper's equation 4 hides one sample.
+    `2C/m` and `2C` divide Delta_u by K. `2C/N` hides a whole client in the published model, as the paper's introduction
+    promises of it: 2C over the number of clients averaged, while uploads keep 2C/m. Proven for equal weights; not the
+    default: the paper's equation 4 hides one sample. A server that weighs some clients more than 1/K, by their data
+    say, publishes more of them than any of the three allows for.
     """
     if sensitivity == "2C/N":
         return 2 * clip_norm / participants

@@ -85,6 +85,12 @@ def test_models_of_fewer_updates_are_accounted_for():
     assert short["squared_mu"] == pytest.approx(expected)
 
 
+def test_a_model_that_no_update_entered_releases_nothing():
+    with_empty, without = (of(Nbafl(epsilon=60), models=models) for models in ([50, 0, 50], [50, 50]))
+    assert with_empty["exact_epsilon"] == without["exact_epsilon"]
+    assert with_empty["releases"].tolist() == [2]
+
+
 def test_each_adversary_has_its_rows():
     found = ledger(
         Nbafl(epsilon=60),
@@ -118,6 +124,14 @@ def test_without_client_noise_an_upload_costs_everything():
     found = of(Nbafl(epsilon=60, exposures=0), context, uploads=[0, 1], models=[50] * 25)
     assert found["exact_epsilon"].tolist()[:2] == [0, math.inf]
     assert found["claim_holds"].tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize("clip_norm", [None, 0.0, math.inf, math.nan])
+@pytest.mark.parametrize("scheme", [Nbafl(epsilon=60), Nbafl(epsilon=60, clip_norm=20), GaussianUpload(epsilon=6)])
+def test_a_run_without_a_usable_clip_norm_is_judged_all_the_same(scheme, clip_norm):
+    usual, odd = (of(scheme, uploads=[0, 3], models=[50] * 3, clip_norm=norm) for norm in (9.4, clip_norm))
+    assert odd["exact_epsilon"] == pytest.approx(usual["exact_epsilon"])
+    assert np.isfinite(odd["sigma"]).all()
 
 
 def test_columns_are_the_documented_ones():

@@ -3,8 +3,9 @@
     bound(T, K) = Q^T Theta + (1 - Q^T)/(1 - Q) (c C alpha_1 beta/(m K g) sqrt(2/pi) + c^2 C^2 alpha_0/(m^2
     K^2 g^2)) g = -ln(1 - N/K + (N/K) e^(-epsilon/T))
 
-g = b epsilon/T, with b as printed in equation 7. Its logarithm exists only where epsilon/T < -ln(1 - K/N):
-with few participants, many rounds or small budgets; elsewhere the theorem says nothing.
+g = b epsilon/T, with b as printed in equation 7. Its logarithm exists only where epsilon/T < -ln(1 - K/N): with many
+participants, many rounds or a small budget; elsewhere the theorem says nothing. Towards that edge g grows without limit
+and the noise terms vanish, so the best K and T by this bound tend to lie there: an artefact of b, not a finding.
 """
 
 from __future__ import annotations
