@@ -59,7 +59,7 @@ def _download(name: str) -> Path:
             whole = Path(scratch) / dataset.filename
             np.savez_compressed(whole, **arrays)
             os.replace(whole, folder / dataset.filename)
-    except PermissionError as error:
+    except (PermissionError, FileExistsError, NotADirectoryError) as error:
         raise OutputError(
             f"{folder} cannot be written ({error.strerror}); set XDG_CACHE_HOME to a folder that can"
         ) from None
@@ -75,7 +75,7 @@ def _one_split(class_name: str, split: str, scratch: str) -> tuple[NDArray[np.ui
         raise
     except Exception as error:  # torchvision's downloads fail in many ways, most of them the network's
         raise DataError(
-            f"{class_name} could not be downloaded ({type(error).__name__}: {error}); check the "
+            f"{class_name} could not be downloaded ({_first_line(error)}); check the "
             f"network, or put the npz file into the folder that {DATA_DIR} names, or take source: embedded"
         ) from None
     images = np.asarray(loaded.data, dtype=np.uint8)
@@ -83,6 +83,11 @@ def _one_split(class_name: str, split: str, scratch: str) -> tuple[NDArray[np.ui
     if class_name == "SVHN":
         images = images.transpose(0, 2, 3, 1)
     return images, labels
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip()
+    return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
 
 
 def torchvision_datasets() -> Any:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
+from typing import TypedDict
 
 from asyncfl.data.catalog import CATALOG
 from asyncfl.data.download import FETCHABLE
@@ -13,26 +12,24 @@ from asyncfl.data.npz import NpzSource
 from asyncfl.errors import DataError
 
 
-@dataclass(frozen=True)
-class Available:
-    """One row of the list of data sets.
-
-    `train` and `test` are numbers of images: of the file, or where there is none None (no end of them) and the
-    stand-in's usual test set. `fault` says what is wrong with a file that is there and damaged.
-    """
+class Available(TypedDict):
+    """One row of the list of data sets."""
 
     name: str
     source: str
     """What `source: auto` takes: `real` or `embedded`."""
-    path: Path | None
     train: int | None
+    """Number of training images; None: stand-ins, no end of them."""
     test: int
+    """Number of test images; of stand-ins the usual one."""
     image: str
     """Height x width, and x 3 where in colour."""
     provenance: str
+    """What the images are; for a damaged file what is wrong with it."""
     fetchable: bool
     """Whether `asyncfl data fetch` can download it."""
-    fault: str = ""
+    path: str
+    """File, empty where there is none."""
 
 
 def available() -> list[Available]:
@@ -46,12 +43,22 @@ def available() -> list[Available]:
 def _row(name: str) -> Available:
     dataset = CATALOG[name]
     path = find(dataset.filename)
-    image, fetchable = "x".join(map(str, dataset.image_shape)), name in FETCHABLE
-    if path is None:
-        drawn = f"stand-in: {dataset.embedded}"
-        return Available(name, "embedded", None, None, TEST_SAMPLES, image, drawn, fetchable)
-    try:
-        source = NpzSource(dataset, path)
-    except DataError as error:
-        return Available(name, "real", path, 0, 0, image, "damaged file", fetchable, str(error))
-    return Available(name, "real", path, source.size("train"), source.size("test"), image, source.provenance, fetchable)
+    train: int | None = None
+    test = TEST_SAMPLES
+    provenance = f"stand-in: {dataset.embedded}"
+    if path is not None:
+        try:
+            source = NpzSource(dataset, path)
+            train, test, provenance = source.size("train"), source.size("test"), source.provenance
+        except DataError as error:
+            train, test, provenance = 0, 0, str(error)
+    return Available(
+        name=name,
+        source="embedded" if path is None else "real",
+        train=train,
+        test=test,
+        image="x".join(map(str, dataset.image_shape)),
+        provenance=provenance,
+        fetchable=name in FETCHABLE,
+        path="" if path is None else str(path),
+    )

@@ -39,6 +39,11 @@ class NpzSource:
         return self._sizes[split]
 
     @property
+    def nominal(self) -> int:
+        """Training samples that are shared out where no number is asked for: all."""
+        return self._sizes["train"]
+
+    @property
     def is_original(self) -> bool:
         """Whether the file has the size of the complete original."""
         return (self._sizes["train"], self._sizes["test"]) == self.dataset.official
@@ -64,6 +69,17 @@ class NpzSource:
         """(n, height, width[, 3]) images `indices`, 0..255."""
         taken: NDArray[np.uint8] = _array(self.path, f"x_{split}", _stamp(self.path))[indices]
         return taken
+
+    def pool(self, samples: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Training samples to choose from: all, shuffled, however many are asked for."""
+        return rng.permutation(self._sizes["train"])
+
+    def test_set(self, count: int | None, rng: np.random.Generator) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Images and labels of `count` test samples, drawn without replacement; None: all."""
+        chosen = np.arange(self._sizes["test"])
+        if count is not None:
+            chosen = np.sort(rng.permutation(chosen)[:count])
+        return self.images("test", chosen), self.labels("test", chosen)
 
 
 def _stamp(path: Path) -> tuple[int, int]:

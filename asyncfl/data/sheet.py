@@ -23,13 +23,14 @@ _SEARCHED = 2000
 def contact_sheet(names: Sequence[str], path: Path, embedded: bool = False) -> Path:
     """Path of a PNG with one panel per data set: a row per class, the first training images of it.
 
-    Real files where they are, stand-ins otherwise or if `embedded`; each panel says which. Raises DataError for unknown
-    names and damaged files, OutputError where the file cannot be written.
+    No names: all data sets. Real files where they are, stand-ins otherwise or if `embedded`; each panel says which.
+    Raises DataError for unknown names and damaged files, OutputError where the file cannot be written.
     """
+    names = names or list(CATALOG)
     unknown = [name for name in names if name not in CATALOG]
-    if unknown or not names:
+    if unknown:
         allowed = f"must be of {', '.join(CATALOG)}"
-        raise DataError([Fault("names", f"{allowed}, got {', '.join(unknown) or 'none'}")])
+        raise DataError([Fault("names", f"{allowed}, got {', '.join(unknown)}")])
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -11,14 +11,16 @@ from pydantic import Field
 from asyncfl.component import Described, choice
 from asyncfl.data.catalog import CATALOG, DatasetName
 from asyncfl.data.download import fetch
-from asyncfl.data.embedded.source import BLOCK, BLOCKS, TEST_SAMPLES, EmbeddedSource
+from asyncfl.data.embedded.source import EmbeddedSource
 from asyncfl.data.federated import FederatedData, Source
 from asyncfl.data.folder import find
 from asyncfl.data.npz import NpzSource
 from asyncfl.data.partition import Dirichlet, Iid, Partition, Quantity, Shards
-from asyncfl.data.pixels import to_common_shape, to_float
+from asyncfl.data.pixels import COMMON_SIDE, to_common_shape, to_float
 from asyncfl.errors import DataError, Fault
 from asyncfl.streams import Streams
+
+ImageSource = NpzSource | EmbeddedSource
 
 if TYPE_CHECKING:
     AnyPartition = Partition
@@ -55,6 +57,19 @@ class DataSpec(Described):
         """Data sets in use: the domains, or the one data set."""
         return self.domains or (self.dataset,)
 
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of the images."""
+        if self.domains:
+            return 3, COMMON_SIDE, COMMON_SIDE
+        dataset = CATALOG[self.dataset]
+        return dataset.channels, dataset.image_shape[0], dataset.image_shape[1]
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        return max(CATALOG[name].classes for name in self.names)
+
     def resolve_source(self) -> Source:
         """Where the images will come from, found without loading any: `real` or `embedded`.
 
@@ -74,113 +89,115 @@ class DataSpec(Described):
         if len(set(self.names)) < len(self.names):
             faults.append(Fault("data.domains", f"must name each data set once, got {', '.join(self.domains)}"))
         if self.clients % len(self.names):
-            faults.append(
-                Fault("data.clients", f"must be a multiple of the {len(self.names)} domains, got {self.clients}")
-            )
+            allowed = f"must be a multiple of the number of domains ({len(self.names)})"
+            faults.append(Fault("data.clients", f"{allowed}, got {self.clients}"))
         if faults:
             return faults
         sources = self._sources()
-        per_client = self._samples_per_client(sources)
-        clients = self.clients // len(sources)
+        clients, samples = self._clients_per_domain, self._samples(sources)
         for source in sources:
-            available = _training_samples(source)
-            if per_client < 1:
-                allowed = f"must be 1..{available} (training samples of {source.dataset.title})"
+            title, train, test = source.dataset.title, source.size("train"), source.size("test")
+            if samples < 1:
+                allowed = f"must be 1..{source.nominal} (training samples of {title}) where samples_per_client is null"
                 faults.append(Fault("data.clients", f"{allowed}, got {clients}"))
-            elif clients * per_client > available:
-                of = f"training samples of {source.dataset.title}"
-                faults.append(
-                    Fault(
-                        "data.samples_per_client",
-                        f"must be 1..{available // clients} ({available} {of}, {clients} clients), "
-                        f"got {per_client}; lower data.samples_per_client or data.clients",
-                    )
-                )
-            if isinstance(source, NpzSource) and (self.test_samples or 1) > source.size("test"):
-                allowed = f"must be 1..{source.size('test')} (test samples of {source.dataset.title})"
+            elif clients * samples > train:
+                allowed = f"must be at most {train // clients} ({train} training samples of {title}, {clients} clients)"
+                way_out = "lower data.samples_per_client or data.clients"
+                faults.append(Fault("data.samples_per_client", f"{allowed}, got {samples}; {way_out}"))
+            if self.test_samples is not None and self.test_samples > test:
+                allowed = f"must be 1..{test} (test samples of {title})"
                 faults.append(Fault("data.test_samples", f"{allowed}, got {self.test_samples}"))
-        return faults or self.partition.faults(clients, per_client)
+        return faults or self.partition.faults(clients, samples)
+
+    def client_sizes(self, streams: Streams) -> NDArray[np.int64]:
+        """(clients,) how many samples each client will hold, without loading images.
+
+        Where the partition decides it without labels no data are looked for, so populations larger than the data set
+        can be put on the clock.
+        """
+        sources = [] if self.samples_per_client else self._sources()
+        clients, samples = self._clients_per_domain, self._samples(sources)
+        sizes = []
+        for domain in range(len(self.names)):
+            own = self.partition.sizes(clients, samples, streams.generator("partition", task=domain))
+            if own is None:
+                shares, _ = self._shares(domain, self._sources()[domain], samples, streams)
+                own = np.array([len(share) for share in shares])
+            sizes.append(own)
+        return _joined(sizes)
 
     def build(self, streams: Streams) -> FederatedData:
         """Samples of all clients and the test set.
 
-        Which samples are used is drawn from the stream `samples` of each domain, who gets them from
-        `partition`. Raises DataError if there are too few samples, or a file is missing or damaged.
+        Which samples are used is drawn from the stream `samples` of each domain, who gets them from `partition`.
+        Raises DataError if there are too few samples, or a file is missing or damaged.
         """
-        faults = self.faults()
-        if faults:
+        if faults := self.faults():
             raise DataError(faults)
         sources = self._sources()
-        per_client = self._samples_per_client(sources)
-        clients = self.clients // len(sources)
-        train, test, sizes = [], [], []
+        samples = self._samples(sources)
+        images, labels, test_images, test_labels, sizes = [], [], [], [], []
         for domain, source in enumerate(sources):
-            pool = self._pool(source, clients * per_client, streams.generator("samples", task=domain))
-            pool_labels = source.labels("train", pool)
-            rng = streams.generator("partition", task=domain)
-            shares = self.partition.assign(pool_labels, clients, per_client, rng)
-            chosen = np.concatenate(shares)
+            shares, label_of = self._shares(domain, source, samples, streams)
             sizes += [len(share) for share in shares]
-            train.append((self._scaled(source, source.images("train", pool[chosen])), pool_labels[chosen]))
-            images, labels = self._test(source, streams.generator("samples", client=0, task=domain))
-            test.append((self._scaled(source, images), labels))
+            chosen = np.concatenate(shares)
+            images.append(self._scaled(source, source.images("train", chosen)))
+            labels.append(label_of)
+            tested = source.test_set(self.test_samples, streams.generator("samples", client=0, task=domain))
+            test_images.append(self._scaled(source, tested[0]))
+            test_labels.append(tested[1])
         return FederatedData(
-            images=_joined([images for images, _ in train]),
-            labels=_joined([labels for _, labels in train]),
-            offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-            test_images=_joined([images for images, _ in test]),
-            test_labels=_joined([labels for _, labels in test]),
-            classes=max(source.dataset.classes for source in sources),
+            images=_joined(images),
+            labels=_joined(labels),
+            offsets=_offsets(sizes),
+            test_images=_joined(test_images),
+            test_labels=_joined(test_labels),
+            classes=self.classes,
             source=self.resolve_source(),
             provenance="; ".join(source.provenance for source in sources),
             original=all(source.is_original for source in sources),
             domains=self.names,
-            client_domains=np.repeat(np.arange(len(sources)), clients),
-            test_offsets=np.concatenate([[0], np.cumsum([len(y) for _, y in test])]).astype(np.int64),
+            client_domains=np.repeat(np.arange(len(sources)), self._clients_per_domain),
+            test_offsets=_offsets([len(part) for part in test_labels]),
         )
 
-    def _sources(self) -> list[NpzSource | EmbeddedSource]:
+    @property
+    def _clients_per_domain(self) -> int:
+        return self.clients // len(self.names)
+
+    def _samples(self, sources: list[ImageSource]) -> int:
+        """Samples per client, on average."""
+        if self.samples_per_client is not None:
+            return self.samples_per_client
+        return min(source.nominal for source in sources) // self._clients_per_domain
+
+    def _sources(self) -> list[ImageSource]:
         datasets = [CATALOG[name] for name in self.names]
         if self.resolve_source() == "embedded":
             return [EmbeddedSource(dataset) for dataset in datasets]
-        return [NpzSource(d, find(d.filename) or fetch([d.name])[0]) for d in datasets]
+        missing = [d.name for d in datasets if find(d.filename) is None]
+        fetched = dict(zip(missing, fetch(missing), strict=True))
+        return [NpzSource(d, find(d.filename) or fetched[d.name]) for d in datasets]
 
-    def _samples_per_client(self, sources: list[NpzSource | EmbeddedSource]) -> int:
-        if self.samples_per_client is not None:
-            return self.samples_per_client
-        clients = self.clients // len(sources)
-        return min(_training_samples(source, nominal=True) for source in sources) // clients
+    def _shares(
+        self, domain: int, source: ImageSource, samples: int, streams: Streams
+    ) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
+        """Training samples of each client of a domain, and the labels of all of them."""
+        clients = self._clients_per_domain
+        pool = source.pool(clients * samples * self.partition.spare, streams.generator("samples", task=domain))
+        labels = source.labels("train", pool)
+        shares = self.partition.assign(labels, clients, samples, streams.generator("partition", task=domain))
+        return [pool[share] for share in shares], labels[np.concatenate(shares)]
 
-    def _pool(self, source: NpzSource | EmbeddedSource, total: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Samples to choose from: all of a file, shuffled; of stand-ins a stretch that is this seed's own."""
-        if isinstance(source, NpzSource):
-            return rng.permutation(source.size("train"))
-        blocks = -(-total * self.partition.spare // BLOCK)
-        return int(rng.integers(BLOCKS - blocks)) * BLOCK + np.arange(blocks * BLOCK)
-
-    def _test(
-        self, source: NpzSource | EmbeddedSource, rng: np.random.Generator
-    ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        if isinstance(source, EmbeddedSource):
-            return source.first_test_samples(self.test_samples or TEST_SAMPLES)
-        count = source.size("test")
-        chosen = np.arange(count)
-        if self.test_samples is not None and self.test_samples < count:
-            chosen = np.sort(rng.permutation(count)[: self.test_samples])
-        return source.images("test", chosen), source.labels("test", chosen)
-
-    def _scaled(self, source: NpzSource | EmbeddedSource, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+    def _scaled(self, source: ImageSource, images: NDArray[np.uint8]) -> NDArray[np.float32]:
         if self.domains:
             images = to_common_shape(images)
         return to_float(images, source.dataset if self.scaling == "standardised" else None)
 
 
-def _training_samples(source: NpzSource | EmbeddedSource, nominal: bool = False) -> int:
-    """Training samples there are; of stand-ins as many as of the original if `nominal`, else no end."""
-    if isinstance(source, NpzSource):
-        return source.size("train")
-    return (source.dataset.official or (2000, 0))[0] if nominal else BLOCK * BLOCKS
-
-
 def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _offsets(sizes: list[int]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

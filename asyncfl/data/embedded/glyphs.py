@@ -33,7 +33,7 @@ SANS = (
 WINDOW = 32.0
 """Side of the square that a map covers, in pixels of a glyph that is HEIGHT high."""
 HEIGHT = 20.0
-RESOLUTION = 96
+RESOLUTION = 64
 """Cells along the side of a map."""
 _OVERSAMPLING = 2
 _REACH = 4.0

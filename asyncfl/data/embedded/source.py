@@ -28,6 +28,7 @@ class EmbeddedSource:
     """The drawn images that stand in for one data set."""
 
     is_original = False
+    """Stand-ins never are."""
 
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
@@ -37,6 +38,15 @@ class EmbeddedSource:
     def provenance(self) -> str:
         """One line for captions."""
         return f"stand-in for {self.dataset.title}: {self.dataset.embedded}"
+
+    def size(self, split: Split) -> int:
+        """Number of images: more than anybody will draw."""
+        return BLOCK * BLOCKS
+
+    @property
+    def nominal(self) -> int:
+        """Training samples that are shared out where no number is asked for: as many as the original has."""
+        return self.dataset.official[0] if self.dataset.official else TEST_SAMPLES
 
     def labels(self, split: Split, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """(n,) labels of the samples `indices`, 0 to BLOCK * BLOCKS - 1."""
@@ -54,9 +64,15 @@ class EmbeddedSource:
             images[rows] = self._style.render(labels[inside], draws[inside], split)
         return images
 
-    def first_test_samples(self, count: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Images and labels of the first `count` test samples, kept for the next seed."""
-        return _first_test_samples(self.dataset, count)
+    def pool(self, samples: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Training samples to choose from: at least `samples`, a stretch of whole blocks that is this seed's own."""
+        blocks = -(-samples // BLOCK)
+        first = int(rng.integers(BLOCKS - blocks))
+        return np.arange(first * BLOCK, (first + blocks) * BLOCK)
+
+    def test_set(self, count: int | None, rng: np.random.Generator) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Images and labels of the first `count` test samples (None: 2000), the same for every seed."""
+        return _first_test_samples(self.dataset, TEST_SAMPLES if count is None else count)
 
 
 def _by_block(indices: NDArray[np.int64]) -> list[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:

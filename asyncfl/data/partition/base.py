@@ -27,6 +27,13 @@ class Partition(Component):
         """What makes this request impossible; fields are named from `data.` on."""
         return []
 
+    def sizes(self, clients: int, samples_per_client: int, rng: np.random.Generator) -> NDArray[np.int64] | None:
+        """(clients,) sizes of the shares that `assign` would give with an equal generator, found without labels.
+
+        None where they depend on the labels.
+        """
+        return None
+
     @abstractmethod
     def assign(
         self, labels: NDArray[np.int64], clients: int, samples_per_client: int, rng: np.random.Generator

@@ -28,19 +28,22 @@ class Dirichlet(Partition):
     kind: Literal["dirichlet"] = "dirichlet"
     alpha: float = Field(default=0.5, gt=0, le=1e6)
     """Concentration: .1 leaves a client one to three classes, 100 is almost IID."""
-    sizes: Literal["equal", "free"] = "equal"
+    share_sizes: Literal["equal", "free"] = "equal"
     """Whether all clients hold equally many samples."""
     min_samples: int = Field(default=10, ge=1)
     """Samples that every client has at least when sizes are free; drawn again until this holds."""
 
     def faults(self, clients: int, samples_per_client: int) -> list[Fault]:
-        return smallest_share_faults(self.min_samples, samples_per_client) if self.sizes == "free" else []
+        return smallest_share_faults(self.min_samples, samples_per_client) if self.share_sizes == "free" else []
+
+    def sizes(self, clients: int, samples_per_client: int, rng: np.random.Generator) -> NDArray[np.int64] | None:
+        return None if self.share_sizes == "free" else np.full(clients, samples_per_client)
 
     def assign(
         self, labels: NDArray[np.int64], clients: int, samples_per_client: int, rng: np.random.Generator
     ) -> Shares:
         shuffled = rng.permutation(len(labels))
-        if self.sizes == "free":
+        if self.share_sizes == "free":
             return self._free(shuffled[: clients * samples_per_client], labels, clients, rng)
         return self._equal(shuffled, labels, clients, samples_per_client, rng)
 
@@ -84,7 +87,7 @@ class Dirichlet(Partition):
                 Fault(
                     "data.partition.min_samples",
                     f"no split in {_TRIES} draws left every client {self.min_samples} samples at "
-                    f"alpha {self.alpha:g}; lower min_samples or clients, raise alpha, or take sizes: equal",
+                    f"alpha {self.alpha:g}; lower min_samples or clients, raise alpha, or take share_sizes: equal",
                 )
             ]
         )

@@ -15,6 +15,9 @@ class Iid(Partition):
 
     kind: Literal["iid"] = "iid"
 
+    def sizes(self, clients: int, samples_per_client: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        return np.full(clients, samples_per_client)
+
     def assign(
         self, labels: NDArray[np.int64], clients: int, samples_per_client: int, rng: np.random.Generator
     ) -> Shares:

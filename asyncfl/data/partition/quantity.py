@@ -27,15 +27,19 @@ class Quantity(Partition):
     def faults(self, clients: int, samples_per_client: int) -> list[Fault]:
         return smallest_share_faults(self.min_samples, samples_per_client)
 
-    def assign(
-        self, labels: NDArray[np.int64], clients: int, samples_per_client: int, rng: np.random.Generator
-    ) -> Shares:
+    def sizes(self, clients: int, samples_per_client: int, rng: np.random.Generator) -> NDArray[np.int64]:
         if self.distribution == "lognormal":
             weights = np.exp(self.spread * rng.standard_normal(clients))
         else:
             weights = rng.permutation(np.arange(1, clients + 1) ** -self.spread)
+        spread = clients * (samples_per_client - self.min_samples)
+        return self.min_samples + apportioned(spread, weights)
+
+    def assign(
+        self, labels: NDArray[np.int64], clients: int, samples_per_client: int, rng: np.random.Generator
+    ) -> Shares:
+        sizes = self.sizes(clients, samples_per_client, rng)
         total = clients * samples_per_client
-        sizes = self.min_samples + apportioned(total - clients * self.min_samples, weights)
         return np.split(rng.permutation(len(labels))[:total], np.cumsum(sizes)[:-1])
 
 

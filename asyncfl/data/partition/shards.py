@@ -25,6 +25,9 @@ class Shards(Partition):
         allowed = f"must divide samples_per_client ({samples_per_client})"
         return [Fault("data.partition.shards_per_client", f"{allowed}, got {self.shards_per_client}")]
 
+    def sizes(self, clients: int, samples_per_client: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        return np.full(clients, samples_per_client)
+
     def assign(
         self, labels: NDArray[np.int64], clients: int, samples_per_client: int, rng: np.random.Generator
     ) -> Shares:

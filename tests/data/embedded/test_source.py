@@ -1,0 +1,124 @@
+import numpy as np
+import pytest
+
+from asyncfl.data.catalog import CATALOG
+from asyncfl.data.embedded.source import BLOCK, BLOCKS, EmbeddedSource
+from asyncfl.data.embedded.styles import STYLES
+
+MNIST = EmbeddedSource(CATALOG["mnist"])
+
+
+@pytest.mark.parametrize("name", list(CATALOG))
+def test_every_data_set_has_a_stand_in_of_its_shape(name):
+    source = EmbeddedSource(CATALOG[name])
+    images = source.images("train", np.arange(20))
+    assert images.shape == (20, *CATALOG[name].image_shape)
+    assert images.dtype == np.uint8
+    assert len(np.unique(images.reshape(20, -1), axis=0)) == 20
+    assert not source.is_original
+    assert source.provenance.startswith(f"stand-in for {CATALOG[name].title}: ")
+
+
+def test_no_style_without_data_set():
+    assert set(STYLES) == set(CATALOG)
+
+
+@pytest.mark.parametrize("name", ["mnist", "usps", "street_digits"])
+def test_a_sample_is_the_same_whatever_else_is_asked_for(name):
+    source = EmbeddedSource(CATALOG[name])
+    wanted = np.array([3, 3 * BLOCK + 7, 499, 0])
+    together = source.images("train", wanted)
+    many = source.images("train", np.arange(BLOCK))
+    np.testing.assert_array_equal(together[[0, 2, 3]], many[[3, 499, 0]])
+    np.testing.assert_array_equal(together[1], source.images("train", wanted[1:2])[0])
+    assert source.labels("train", wanted)[2] == source.labels("train", np.arange(BLOCK))[499]
+
+
+def test_blocks_are_balanced_and_differ():
+    labels = MNIST.labels("train", np.arange(2 * BLOCK)).reshape(2, BLOCK)
+    for block in labels:
+        np.testing.assert_array_equal(np.bincount(block), np.full(10, BLOCK // 10))
+    assert (labels[0] != labels[1]).any()
+
+
+def test_train_and_test_are_different_samples():
+    indices = np.arange(5)
+    assert (MNIST.images("train", indices) != MNIST.images("test", indices)).any()
+
+
+def test_every_seed_has_samples_of_its_own():
+    pools = [MNIST.pool(1200, np.random.default_rng(seed)) for seed in range(50)]
+    assert all(len(pool) == 1500 for pool in pools)
+    assert len(np.unique(np.concatenate(pools))) == 50 * 1500
+    assert max(pool.max() for pool in pools) < BLOCK * BLOCKS
+
+
+def test_test_set_does_not_depend_on_the_seed():
+    first, labels = MNIST.test_set(30, np.random.default_rng(0))
+    np.testing.assert_array_equal(first, MNIST.test_set(30, np.random.default_rng(1))[0])
+    assert len(labels) == 30
+    assert len(MNIST.test_set(None, np.random.default_rng(0))[1]) == 2000
+
+
+def test_brightness_is_that_of_the_originals():
+    mnist = MNIST.images("train", np.arange(1000)) / 255
+    assert mnist.mean() == pytest.approx(0.1307, abs=0.03)
+    assert mnist.std() == pytest.approx(0.3081, abs=0.05)
+
+
+@pytest.mark.parametrize("name", ["mnist", "fashion_mnist"])
+def test_a_linear_model_is_right_as_often_as_on_the_originals(name):
+    from sklearn.linear_model import LogisticRegression
+
+    source = EmbeddedSource(CATALOG[name])
+    train, test = np.arange(2000), np.arange(1000)
+    x, x_test = (source.images("train", train) / 255).reshape(2000, -1), source.images("test", test).reshape(1000, -1)
+    model = LogisticRegression(C=0.05, max_iter=300).fit(x, source.labels("train", train))
+    accuracy = model.score(x_test / 255, source.labels("test", test))
+    assert 0.78 < accuracy < 0.95
+
+
+def test_digits_are_right_side_up_and_white_on_black():
+    """The mean image of the ones is a vertical bar; the sevens have their mass at the top."""
+    indices = np.arange(BLOCK)
+    labels, images = MNIST.labels("train", indices), MNIST.images("train", indices)
+    ones, sevens = (images[labels == digit].mean(0) for digit in (1, 7))
+    assert ones.sum(0).argmax() in range(11, 18)
+    assert sevens[4:10].sum() > 1.3 * sevens[18:24].sum()
+    assert images[:, [0, -1]].mean() < 5 < images[:, 13:15].mean()
+
+
+def test_styles_of_the_domains_differ_visibly():
+    domains = ("mnist", "street_digits", "usps", "synth_digits", "mnist_m")
+    features = []
+    for name in domains:
+        images = EmbeddedSource(CATALOG[name]).images("train", np.arange(300)) / 255.0
+        grey = images.mean(3) if images.ndim == 4 else images
+        roughness = np.abs(np.diff(grey, axis=2)).mean()
+        colour = images.std(3).mean() if images.ndim == 4 else 0.0
+        features.append((grey.mean(), roughness, colour, grey.shape[1] / 100))
+    distances = [np.abs(np.subtract(a, b)).max() for i, a in enumerate(features) for b in features[:i]]
+    assert min(distances) > 0.02
+
+
+def test_originals_of_the_test_split_are_not_trained_on():
+    from asyncfl.data.embedded.handwriting import Handwriting
+    from asyncfl.data.embedded.warp import Distortion
+
+    still = Handwriting(Distortion(0, 0, 0, (1, 1), 0, 0, (0, 0)))
+    draws = np.full((400, still.draws), 0.5, np.float32)
+    draws[:, 0] = np.linspace(0, 0.999, 400)
+    labels = np.full(400, 4)
+    seen = {image.tobytes() for image in still.render(labels, draws, "train")}
+    tested = {image.tobytes() for image in still.render(labels, draws, "test")}
+    assert len(seen) > 100
+    assert len(tested) > 20
+    assert not seen & tested
+
+
+def test_stand_ins_stay_the_same_over_versions():
+    """Results on stand-ins can be compared only while a sample's number names the same image."""
+    labels = MNIST.labels("train", np.arange(BLOCK))
+    assert labels[:12].tolist() == [8, 2, 8, 7, 8, 5, 6, 4, 4, 2, 6, 0]
+    means = MNIST.images("train", np.arange(3)).mean((1, 2))  # other FreeTypes may differ a little
+    np.testing.assert_allclose(means, [54.96, 23.9, 32.68], atol=0.5)

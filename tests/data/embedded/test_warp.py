@@ -1,0 +1,60 @@
+import numpy as np
+
+from asyncfl.data.embedded.warp import Distortion, distances
+
+STILL = Distortion(turn=0, shear=0, stretch=0, scale=(1, 1), shift=0, bend=0, width=(0, 0))
+
+
+def disc(cells=64, radius=0.5):
+    """Distance map of a disc right of the middle, in pixels of a window 32 wide."""
+    axis = (np.arange(cells) + 0.5) * 32 / cells - 16
+    return (4.0 - np.hypot(axis[None, :] - 5, axis[:, None])).astype(np.float32)[None]
+
+
+def centre(found, side=28):
+    """Centre of mass (x, y) of what is inside, in pixels from the middle."""
+    inside = (found.reshape(side, side) > 0).astype(float)
+    axis = (np.arange(side) + 0.5) * 28 / side - 14
+    return (inside.sum(0) @ axis) / inside.sum(), (inside.sum(1) @ axis) / inside.sum()
+
+
+def draw(distortion, value=0.5, side=28, **set_at):
+    draws = np.full((1, distortion.draws), value, np.float32)
+    for index, drawn in set_at.items():
+        draws[0, int(index[1:])] = drawn
+    return distances(disc(), np.zeros(1, np.int64), side, distortion, draws)[0]
+
+
+def test_without_distortion_things_stay_where_they_are():
+    np.testing.assert_allclose(centre(draw(STILL)), (5, 0), atol=0.3)
+    np.testing.assert_allclose(centre(draw(STILL, side=16), 16), (5, 0), atol=0.5)
+
+
+def test_shift_moves_by_its_pixels():
+    shifting = Distortion(0, 0, 0, (1, 1), 3, 0, (0, 0))
+    np.testing.assert_allclose(centre(draw(shifting, _4=1.0, _5=0.0)), (8, -3), atol=0.3)
+
+
+def test_turn_is_about_the_middle():
+    turning = Distortion(90, 0, 0, (1, 1), 0, 0, (0, 0))
+    x, y = centre(draw(turning, _0=1.0))
+    np.testing.assert_allclose((abs(x), abs(y)), (0, 5), atol=0.3)
+
+
+def test_scale_and_width():
+    doubled = Distortion(0, 0, 0, (2, 2), 0, 0, (0, 0))
+    np.testing.assert_allclose(centre(draw(doubled)), (9, 0), atol=0.8)  # cut off by the edge
+    wider = Distortion(0, 0, 0, (1, 1), 0, 0, (2, 2))
+    np.testing.assert_allclose(draw(wider), draw(STILL) + 1, atol=1e-6)
+
+
+def test_bending_is_bounded_and_changes_the_outline():
+    bending = Distortion(0, 0, 0, (1, 1), 0, 1, (0, 0))
+    assert not np.array_equal(draw(bending, value=0.9), draw(STILL))
+    np.testing.assert_array_equal(draw(bending, value=0.5), draw(STILL))
+
+
+def test_offset_moves_a_neighbour():
+    draws = np.full((1, STILL.draws), 0.5, np.float32)
+    found = distances(disc(), np.zeros(1, np.int64), 28, STILL, draws, np.array([-8.0], np.float32))[0]
+    np.testing.assert_allclose(centre(found), (-3, 0), atol=0.3)

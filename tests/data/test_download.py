@@ -1,0 +1,111 @@
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from asyncfl.data import CATALOG, DataSpec, download
+from asyncfl.data.folder import fetched_folder
+from asyncfl.errors import DataError, OutputError
+from asyncfl.streams import Streams
+
+
+@pytest.fixture
+def torchvision(monkeypatch, arrays):
+    """Data sets that are 'downloaded' from memory; the list of what was asked for."""
+    asked = []
+
+    def maker(class_name):
+        def make(root, download, train=None, split=None):
+            assert download
+            which = split or ("train" if train else "test")
+            asked.append((class_name, which))
+            name = next(d.name for d in CATALOG.values() if d.torchvision == class_name)
+            content = arrays(name)
+            images, labels = content[f"x_{which}"], content[f"y_{which}"]
+            if class_name == "SVHN":
+                return types.SimpleNamespace(data=images.transpose(0, 3, 1, 2), labels=labels)
+            return types.SimpleNamespace(data=images, targets=list(labels))
+
+        return make
+
+    names = ("MNIST", "FashionMNIST", "USPS", "SVHN")
+    fake = types.SimpleNamespace(**{name: maker(name) for name in names})
+    monkeypatch.setattr(download, "torchvision_datasets", lambda: fake)
+    return asked
+
+
+@pytest.mark.parametrize("name", download.FETCHABLE)
+def test_fetched_files_can_be_used(torchvision, arrays, name):
+    (path,) = download.fetch([name])
+    assert path == fetched_folder() / f"{name}.npz"
+    with np.load(path) as saved:
+        for key, array in arrays(name).items():
+            np.testing.assert_array_equal(saved[key], array)
+    assert [p.name for p in fetched_folder().iterdir()] == [path.name]
+    assert DataSpec(dataset=name, clients=2, samples_per_client=5).build(Streams(0)).source == "real"
+
+
+def test_what_is_there_is_not_fetched_again(torchvision, save):
+    path = save("mnist")
+    assert download.fetch(["mnist"]) == [path]
+    assert torchvision == []
+
+
+def test_real_downloads_what_is_missing(torchvision):
+    data = DataSpec(dataset="usps", clients=2, samples_per_client=5, source="real").build(Streams(0))
+    assert data.source == "real"
+    assert torchvision == [("USPS", "train"), ("USPS", "test")]
+
+
+def test_all_names_that_cannot_be_fetched_are_reported(torchvision):
+    with pytest.raises(DataError) as caught:
+        download.fetch(["mnist", "mnist_m", "cifar"])
+    messages = {fault.field: fault.message for fault in caught.value.faults}
+    assert messages["mnist_m"].startswith("cannot be downloaded through torchvision")
+    assert messages["cifar"].startswith("is no data set; known are mnist,")
+    assert torchvision == []
+
+
+def test_a_failed_download_leaves_nothing(monkeypatch):
+    def fail(*_, **__):
+        raise RuntimeError("Error downloading x:\nlong\ntale")
+
+    monkeypatch.setattr(download, "torchvision_datasets", lambda: types.SimpleNamespace(MNIST=fail))
+    with pytest.raises(DataError, match=r"MNIST could not be downloaded \(RuntimeError: Error downloading x:\); check"):
+        download.fetch(["mnist"])
+    assert list(fetched_folder().iterdir()) == []
+
+
+def test_an_unwritable_cache_is_an_output_error(torchvision, monkeypatch, tmp_path):
+    blocked = tmp_path / "file"
+    blocked.touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
+    with pytest.raises(OutputError, match="cannot be written"):
+        download.fetch(["mnist"])
+
+
+def test_data_sets_work_where_torchvisions_kernels_do_not(tmp_path, monkeypatch):
+    """A torchvision that fails on registering its kernels unless the module that does so is an empty one."""
+    package = tmp_path / "torchvision"
+    package.mkdir()
+    (package / "__init__.py").write_text("from torchvision import _meta_registrations, datasets\n")
+    (package / "_meta_registrations.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')\n")
+    (package / "datasets.py").write_text("MNIST = 'here'\n")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    try:
+        assert download.torchvision_datasets().MNIST == "here"
+    finally:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+            del sys.modules[name]
+
+
+def test_other_errors_of_the_import_are_not_hidden(tmp_path, monkeypatch):
+    (tmp_path / "torchvision.py").write_text("raise RuntimeError('out of luck')\n")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(RuntimeError, match="out of luck"):
+        download.torchvision_datasets()

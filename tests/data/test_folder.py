@@ -1,0 +1,31 @@
+import pytest
+
+from asyncfl.data.folder import fetched_folder, find, folders
+from asyncfl.errors import DataError
+
+
+def test_named_folder_comes_before_the_fetched_one(data_folder):
+    assert folders() == [data_folder, fetched_folder()]
+    assert find("mnist.npz") is None
+    fetched_folder().mkdir(parents=True)
+    (fetched_folder() / "mnist.npz").touch()
+    assert find("mnist.npz") == fetched_folder() / "mnist.npz"
+    (data_folder / "mnist.npz").touch()
+    assert find("mnist.npz") == data_folder / "mnist.npz"
+
+
+def test_unset_leaves_the_fetched_folder(monkeypatch, tmp_path):
+    monkeypatch.delenv("ASYNCFL_DATA_DIR")
+    assert folders() == [tmp_path / "cache" / "asyncfl" / "data"]
+
+
+def test_cache_is_in_the_home_by_default(monkeypatch, tmp_path):
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert fetched_folder() == tmp_path / ".cache" / "asyncfl" / "data"
+
+
+def test_a_missing_folder_is_an_error(monkeypatch, tmp_path):
+    monkeypatch.setenv("ASYNCFL_DATA_DIR", str(tmp_path / "nowhere"))
+    with pytest.raises(DataError, match=r"ASYNCFL_DATA_DIR must name a folder.*nowhere"):
+        find("mnist.npz")

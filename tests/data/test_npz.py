@@ -1,0 +1,109 @@
+import numpy as np
+import pytest
+
+from asyncfl.data.catalog import CATALOG
+from asyncfl.data.npz import NpzSource
+from asyncfl.errors import DataError
+
+MNIST = CATALOG["mnist"]
+
+
+def faults_of(path):
+    with pytest.raises(DataError) as caught:
+        NpzSource(MNIST, path)
+    assert caught.value.source == str(path)
+    return {fault.field: fault.message for fault in caught.value.faults}
+
+
+def test_reads_what_was_saved(save):
+    images = np.arange(60 * 784).astype(np.uint8).reshape(60, 28, 28)
+    source = NpzSource(MNIST, save(x_train=images))
+    wanted = np.array([5, 3, 59])
+    assert source.size("train") == 60
+    assert source.size("test") == 20
+    np.testing.assert_array_equal(source.images("train", wanted), images[wanted])
+    np.testing.assert_array_equal(source.labels("train", wanted), [5, 3, 9])
+    assert source.labels("test").dtype == np.int64
+
+
+@pytest.mark.parametrize("name", list(CATALOG))
+def test_every_data_set_has_its_own_shape(save, name):
+    source = NpzSource(CATALOG[name], save(name))
+    assert source.images("test", np.arange(2)).shape == (2, *CATALOG[name].image_shape)
+
+
+def test_a_file_of_another_size_is_not_the_original(save):
+    source = NpzSource(MNIST, save())
+    assert not source.is_original
+    assert source.provenance == "MNIST, not the complete original (60 + 20 images)"
+
+
+def test_official_size_is_the_original(save):
+    usps = CATALOG["usps"]
+    source = NpzSource(usps, save("usps", train=7291, test=2007))
+    assert source.is_original
+    assert source.provenance == "USPS, complete (7291 + 2007 images)"
+
+
+def test_all_faults_are_reported_at_once(save):
+    found = faults_of(save(x_train=np.zeros((60, 784), np.float32), y_train=None, y_test=np.zeros(20, np.float64)))
+    assert found["x_train"] == "must be uint8 images of shape (n, 28, 28), n at least 1, got float32 (60, 784)"
+    assert found["y_train"] == "is missing; the file has x_test, x_train, y_test"
+    assert found["y_test"] == "must be integer labels of shape (n,), got float64 (20,)"
+
+
+def test_labels_must_match_images(save):
+    found = faults_of(save(y_test=np.zeros(19, np.uint8)))
+    assert found == {"y_test": "must have one label per image (20), got 19"}
+
+
+def test_scalar_and_empty_arrays_are_faults(save):
+    found = faults_of(save(y_train=np.uint8(3), x_test=np.zeros((0, 28, 28), np.uint8), y_test=np.zeros(0, np.uint8)))
+    assert set(found) == {"y_train", "x_test"}
+
+
+def test_labels_out_of_range(save):
+    source = NpzSource(MNIST, save(y_train=np.full(60, 10, np.uint8)))
+    with pytest.raises(DataError, match=r"y_train: must be labels 0\.\.9, got 10\.\.10"):
+        source.labels("train")
+
+
+def test_no_zip_at_all(save):
+    path = save()
+    path.write_text("<html>not found</html>")
+    assert "damaged" in faults_of(path)[""]
+
+
+def test_cut_off_file(save):
+    path = save()
+    path.write_bytes(path.read_bytes()[:-200])
+    assert "damaged" in faults_of(path)[""]
+
+
+def test_flipped_bytes_are_found_when_read(save):
+    path = save()
+    content = bytearray(path.read_bytes())
+    content[5000:5100] = bytes(100)
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="x_train: cannot be read"):
+        NpzSource(MNIST, path).images("train", np.arange(3))
+
+
+def test_pickled_objects_are_refused(save):
+    found = faults_of(save(x_train=np.array([{}] * 60, dtype=object)))
+    assert "got object (60,)" in found["x_train"]
+
+
+def test_a_file_written_anew_is_read_anew(save):
+    first = NpzSource(MNIST, save()).size("train")
+    assert (first, NpzSource(MNIST, save(train=70)).size("train")) == (60, 70)
+
+
+def test_pool_is_a_permutation_and_test_set_a_subset(save):
+    source = NpzSource(MNIST, save())
+    pool = source.pool(5, np.random.default_rng(0))
+    np.testing.assert_array_equal(np.sort(pool), np.arange(60))
+    images, labels = source.test_set(7, np.random.default_rng(0))
+    assert images.shape == (7, 28, 28)
+    assert len(labels) == 7
+    np.testing.assert_array_equal(source.test_set(None, np.random.default_rng(0))[1], np.arange(20) % 10)

@@ -1,0 +1,32 @@
+import pytest
+
+from asyncfl.data import contact_sheet
+from asyncfl.data.sheet import _panel
+from asyncfl.errors import DataError, OutputError
+
+
+def test_sheet_is_a_png_the_same_every_time(tmp_path, save):
+    save("usps")
+    path = contact_sheet(["mnist", "usps"], tmp_path / "deep" / "sheet.png")
+    content = path.read_bytes()
+    assert content.startswith(b"\x89PNG")
+    assert contact_sheet(["mnist", "usps"], path).read_bytes() == content
+    assert [p.name for p in path.parent.iterdir()] == ["sheet.png"]
+
+
+def test_panels_show_a_row_per_class_and_the_source(save):
+    save("usps", train=15)
+    panel, provenance = _panel("usps", embedded=False)
+    assert panel.shape == (280, 12 * 28, 3)
+    assert provenance == "USPS, not the complete original (15 + 20 images)"
+    assert panel[:28, :56].any()
+    assert not panel[:28, 56:].any()  # two zeros among fifteen images
+    assert _panel("usps", embedded=True)[1].startswith("stand-in")
+
+
+def test_unknown_names_and_unwritable_files(tmp_path):
+    with pytest.raises(DataError, match=r"names: must be of mnist.*got cifar, imagenet"):
+        contact_sheet(["cifar", "mnist", "imagenet"], tmp_path / "sheet.png")
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match="cannot be written"):
+        contact_sheet(["mnist"], tmp_path / "file" / "sheet.png")
