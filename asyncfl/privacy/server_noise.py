@@ -86,7 +86,7 @@ def paper_discount(epsilon: float, rounds: int, share: float) -> float | None:
 def amplification_discount(epsilon: float, rounds: int, share: float) -> float:
     """b of amplification by subsampling: the budget epsilon/T of a round is worth b epsilon/T of a drawn client's.
 
-    `share`: K/N. Source: Balle, Barthe, Gaboardi 2018, theorem 9, inverted.
+    `share`: K/N. Source: Balle, Barthe, Gaboardi 2018 (Privacy amplification by subsampling), inverted.
     """
     if share == 1:
         return 1.0
