@@ -1,0 +1,33 @@
+"""Models as flat vectors, and the local training of clients.
+
+`models/` holds the networks, `training` what a client's SGD does, `learner` who carries it out and by which path. A
+network of one's own derives from `Architecture`.
+"""
+
+from typing import Any
+
+from asyncfl.component import choice
+from asyncfl.learning.architecture import Architecture, Shape
+from asyncfl.learning.job import Job
+from asyncfl.learning.layout import Layer, Layout
+from asyncfl.learning.learner import Learner, make_learner
+from asyncfl.learning.models import LeNet, McMahanCnn, Mlp
+from asyncfl.learning.training import Training
+
+AnyArchitecture: Any = choice(Architecture, Mlp, LeNet, McMahanCnn)
+"""Annotation of a field that holds a network, chosen by `kind`."""
+
+__all__ = [
+    "AnyArchitecture",
+    "Architecture",
+    "Job",
+    "Layer",
+    "Layout",
+    "LeNet",
+    "Learner",
+    "McMahanCnn",
+    "Mlp",
+    "Shape",
+    "Training",
+    "make_learner",
+]

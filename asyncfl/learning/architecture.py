@@ -1,0 +1,64 @@
+"""Architecture: which network is trained.
+
+A network is described by the `nn.Module` it builds; its layout and its initial parameters follow from that module, so
+an architecture of one's own needs one method.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.component import Component
+from asyncfl.learning.layout import Layout
+
+if TYPE_CHECKING:
+    import torch
+
+Shape = tuple[int, int, int]
+"""Channels, height and width of an image."""
+
+
+class Architecture(Component):
+    """Base of all networks."""
+
+    kind: str
+
+    def module(self, shape: Shape, classes: int) -> torch.nn.Module:
+        """Untrained network from images (n, *shape) to logits (n, classes).
+
+        It must be a function of its parameters and its input alone: no dropout, no running statistics.
+        """
+        raise NotImplementedError
+
+    def layout(self, shape: Shape, classes: int) -> Layout:
+        """Names and places of the network's layers in its flat vector."""
+        import torch
+
+        with torch.device("meta"):  # shapes only: nothing is allocated, nothing is drawn
+            module = self.module(shape, classes)
+        found = []
+        for name, part in module.named_modules():
+            own = dict(part.named_parameters(recurse=False))
+            if not own:
+                continue
+            if not set(own) <= {"weight", "bias"} or "weight" not in own:
+                raise TypeError(f"{name} of {self.kind} owns {sorted(own)}; a layer owns a weight and at most a bias")
+            bias = own.get("bias")
+            found.append((name, tuple(own["weight"].shape), () if bias is None else tuple(bias.shape)))
+        return Layout.of(found)
+
+    def initial_parameters(self, shape: Shape, classes: int, generator: torch.Generator) -> NDArray[np.float32]:
+        """Fresh parameters (n_parameters,), distributed as PyTorch initialises the network's modules.
+
+        `generator` gives one seed for all of them; the global generator of torch is left as it was.
+        """
+        import torch
+
+        seed = int(torch.randint(2**62, (), generator=generator))
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.manual_seed(seed)
+            module = self.module(shape, classes)
+            return torch.cat([p.reshape(-1) for p in module.parameters()]).float().numpy()

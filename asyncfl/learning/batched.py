@@ -1,0 +1,131 @@
+"""Training of many clients at a time, for a GPU: one network, its parameters stacked over clients.
+
+`torch.func.vmap` runs forward and backward of all clients of a group in the same kernels. Clients may hold different
+numbers of samples: their batches are filled up with samples of weight 0, and who has finished stands still.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.learning.architecture import Architecture, Shape
+from asyncfl.learning.job import Job
+from asyncfl.learning.learner import Learner, split
+from asyncfl.learning.tensors import tensor_of
+from asyncfl.learning.training import Training
+
+if TYPE_CHECKING:
+    import torch
+
+
+def schedule(jobs: Sequence[Job], training: Training) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Which samples each step takes, and with which weight: two arrays (steps, jobs, batch).
+
+    The weights of a step sum to 1 over a client's batch, or to 0 where the client has finished.
+    """
+    steps = max(training.steps(job.samples) for job in jobs)
+    batch = max(training.batch_of(job.samples) for job in jobs)
+    indices = np.zeros((steps, len(jobs), batch), np.int64)
+    weights = np.zeros((steps, len(jobs), batch), np.float32)
+    for number, job in enumerate(jobs):
+        n = training.batch_of(job.samples)
+        cuts = [epoch[start : start + n] for epoch in job.order for start in range(0, job.samples, n)]
+        for step, cut in enumerate(cuts):
+            indices[step, number, : len(cut)] = cut
+            weights[step, number, : len(cut)] = 1 / len(cut)
+    return indices, weights
+
+
+class BatchedLearner(Learner):
+    """Training of `group` clients at a time with `torch.func`."""
+
+    chunk = 2000
+    group = 64
+    """Clients trained at a time: bounds the memory for parameters, gradients and activations."""
+
+    def __init__(self, model: Architecture, training: Training, shape: Shape, classes: int, device: str) -> None:
+        super().__init__(model, training, shape, classes, device)
+        self._module = model.module(shape, classes).to(self.device).requires_grad_(False)
+        self._names = [name for name, _ in self._module.named_parameters()]
+        self._like = list(self._module.parameters())
+        self._loaded: list[torch.Tensor] = []
+
+    def _train(self, rows: NDArray[np.float32], jobs: Sequence[Job], losses: NDArray[np.float64]) -> None:
+        for start in range(0, len(jobs), self.group):
+            cut = slice(start, start + self.group)
+            self._train_group(rows[cut], jobs[cut], losses[cut])
+
+    def _train_group(self, rows: NDArray[np.float32], jobs: Sequence[Job], losses: NDArray[np.float64]) -> None:
+        import torch
+
+        t, device = self.training, self.device
+        base = torch.from_numpy(np.stack([job.base for job in jobs])).to(device)
+        images, labels = self._padded(jobs)
+        indices, weights = (torch.from_numpy(a).to(device) for a in schedule(jobs, t))
+        clients = torch.arange(len(jobs), device=device)[:, None]
+        active = (weights.sum(2) > 0).to(base.dtype)[..., None]  # (steps, jobs, 1)
+        last = self._last_epoch(jobs, len(indices)).to(device)  # (steps, jobs): samples that count for the loss
+        gradient = torch.func.vmap(torch.func.grad_and_value(self._loss), (0, 0, 0, 0))
+        w, velocity = base.clone(), torch.zeros_like(base)
+        total = torch.zeros(len(jobs), dtype=torch.float64, device=device)
+        for step in range(len(indices)):
+            x, y = images[clients, indices[step]], labels[clients, indices[step]]
+            g, loss = gradient(w, x, y, weights[step])
+            total += torch.where(last[step] > 0, loss * last[step], 0).double()  # NaN only where it counts
+            if t.gradient_clip is not None:
+                norm = g.norm(dim=1, keepdim=True)
+                g = torch.where(norm > t.gradient_clip, g * (t.gradient_clip / norm), g)
+            if t.proximal_mu:
+                g = g + t.proximal_mu * (w - base)
+            if t.momentum:
+                g = velocity.mul_(t.momentum).add_(g)
+            w = torch.where(active[step] > 0, w - t.lr * g, w)
+        rows[...] = w.cpu().numpy()
+        losses[...] = (total / torch.tensor([job.samples for job in jobs], device=device)).cpu().numpy()
+
+    def _loss(self, flat: torch.Tensor, x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        import torch
+        from torch.nn.functional import cross_entropy
+
+        logits = torch.func.functional_call(self._module, self._named(flat), (x,))
+        return cross_entropy(logits, y, reduction="none") @ weight
+
+    def _named(self, flat: torch.Tensor) -> dict[str, Any]:
+        return dict(zip(self._names, split(flat, self._like), strict=True))
+
+    def _padded(self, jobs: Sequence[Job]) -> tuple[torch.Tensor, torch.Tensor]:
+        import torch
+
+        most = max(job.samples for job in jobs)
+        images = torch.zeros(len(jobs), most, *self.shape)
+        labels = torch.zeros(len(jobs), most, dtype=torch.int64)
+        for number, job in enumerate(jobs):
+            images[number, : job.samples] = tensor_of(job.images)
+            labels[number, : job.samples] = tensor_of(job.labels)
+        return images.to(self.device), labels.to(self.device)
+
+    def _last_epoch(self, jobs: Sequence[Job], steps: int) -> torch.Tensor:
+        """Samples (steps, jobs) of each step of a client's last epoch, 0 elsewhere."""
+        import torch
+
+        counts = torch.zeros(steps, len(jobs))
+        for number, job in enumerate(jobs):
+            n = self.training.batch_of(job.samples)
+            end = self.training.steps(job.samples)
+            sizes = [min(n, job.samples - start) for start in range(0, job.samples, n)]
+            counts[end - len(sizes) : end, number] = torch.tensor(sizes, dtype=torch.float32)
+        return counts
+
+    def _load(self, parameters: torch.Tensor) -> None:
+        self._loaded = [p.to(self.device) for p in split(parameters, self._like)]
+
+    def _logits(self, images: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        named = dict(zip(self._names, self._loaded, strict=True))
+        logits: torch.Tensor = torch.func.functional_call(self._module, named, (images,))
+        return logits

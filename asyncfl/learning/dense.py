@@ -1,0 +1,168 @@
+"""A stack of linear layers with ReLU between them: forward, backward and step by hand.
+
+Weight and bias of a layer lie in one matrix `(outputs, inputs + 1, padded)`, the inputs carry a column of ones, so that
+a step of a layer is a single product accumulated into it. Momentum is kept in its two-term form,
+
+    w' = (1 + momentum - lr mu) w - momentum w_before + lr mu base - lr g,
+
+which is the usual v <- momentum v + g + mu (w - base), w <- w - lr v, with v eliminated: `w_before` is overwritten by
+w' (the product scales it on the way) and the two change places, which saves a pass over memory.
+
+For clipping, |g|^2 = sum_ij (D D^T)_ij (X X^T)_ij with X the inputs (batch, inputs) and D the output gradients (batch,
+outputs): neither the gradient nor, on the diagonal, any sample's gradient needs to be formed (Goodfellow 2015).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from asyncfl.learning.training import Training
+
+if TYPE_CHECKING:
+    import torch
+
+
+def padded(inputs: int) -> int:
+    """Columns of a matrix for so many inputs and a one, rounded up to whole vector registers."""
+    return -(-(inputs + 1) // 8) * 8
+
+
+class Batch:
+    """Activations and gradients of a batch of one size.
+
+    inputs[l]: (n, padded inputs) what enters layer l, with its column of ones; inner[l]: without it.
+    errors[l]: (n, outputs) gradient of the summed loss at what leaves layer l; error_in: at what enters the first.
+    """
+
+    def __init__(self, n: int, widths: Sequence[int]) -> None:
+        import torch
+
+        self.n = n
+        self.inputs = [torch.zeros(n, padded(w)) for w in widths[:-1]]
+        for x, w in zip(self.inputs, widths[:-1], strict=True):
+            x[:, w] = 1
+        self.inner = [x[:, :w] for x, w in zip(self.inputs, widths[:-1], strict=True)]
+        self.errors = [torch.empty(n, w) for w in widths[1:]]
+        self.errors_t = [e.T for e in self.errors]
+        self.error_in = torch.empty(n, widths[0])
+
+
+class Weights:
+    """All layers of a stack in one flat tensor, and the views of it that the products take."""
+
+    def __init__(self, widths: Sequence[int]) -> None:
+        import torch
+
+        sizes = [outputs * padded(inputs) for inputs, outputs in pairwise(widths)]
+        self.flat = torch.zeros(sum(sizes))
+        parts = torch.split(self.flat, sizes)
+        self.full = [p.view(o, padded(i)) for p, (i, o) in zip(parts, pairwise(widths), strict=True)]
+        self.transposed = [w.T for w in self.full]
+        self.inner = [w[:, :i] for w, i in zip(self.full, widths, strict=False)]
+        self.bias = [w[:, i] for w, i in zip(self.full, widths, strict=False)]
+
+    def load(self, flat: torch.Tensor) -> None:
+        """Take the layers from a model's flat vector."""
+        start = 0
+        for inner, bias in zip(self.inner, self.bias, strict=True):
+            outputs, inputs = inner.shape
+            middle, stop = start + outputs * inputs, start + outputs * (inputs + 1)
+            inner.copy_(flat[start:middle].view(outputs, inputs))
+            bias.copy_(flat[middle:stop])
+            start = stop
+
+    def store(self, flat: torch.Tensor) -> None:
+        """Write the layers into a model's flat vector."""
+        start = 0
+        for inner, bias in zip(self.inner, self.bias, strict=True):
+            outputs, inputs = inner.shape
+            middle, stop = start + outputs * inputs, start + outputs * (inputs + 1)
+            flat[start:middle].view(outputs, inputs).copy_(inner)
+            flat[middle:stop].copy_(bias)
+            start = stop
+
+
+class Stack:
+    """Layers of the given widths (inputs, hidden..., outputs) in training."""
+
+    def __init__(self, widths: Sequence[int], training: Training) -> None:
+        import torch
+
+        self.widths = tuple(widths)
+        self.layers = len(widths) - 1
+        self.n_parameters = sum(o * (i + 1) for i, o in pairwise(widths))
+        self.lr = training.lr
+        self.momentum = training.momentum
+        self.pull = training.lr * training.proximal_mu
+        self.weights = Weights(widths)
+        self._before = Weights(widths)
+        self._anchor = torch.zeros_like(self.weights.flat)
+        self._batches: dict[int, Batch] = {}
+        # Looked up once: a step is a dozen calls of a few microseconds.
+        self._mm, self._softmax = torch.mm, torch.softmax
+        self._relu_backward = torch.ops.aten.threshold_backward.grad_input
+
+    def batch(self, n: int) -> Batch:
+        """The buffers for batches of `n` samples."""
+        if n not in self._batches:
+            self._batches[n] = Batch(n, self.widths)
+        return self._batches[n]
+
+    def start(self, flat: torch.Tensor) -> None:
+        """Begin at these parameters (n_parameters,), at rest."""
+        import torch
+
+        self.weights.load(flat)
+        if self.momentum:
+            self._before.flat.copy_(self.weights.flat)
+        if self.pull:
+            torch.mul(self.weights.flat, self.pull, out=self._anchor)
+
+    def forward(self, batch: Batch, x: torch.Tensor, logits: torch.Tensor) -> None:
+        """Write the logits (n, outputs) of inputs x (n, padded), which end in ones."""
+        transposed = self.weights.transposed
+        for layer in range(1, self.layers):
+            self._mm(x, transposed[layer - 1], out=batch.inner[layer]).clamp_min_(0)
+            x = batch.inputs[layer]
+        self._mm(x, transposed[-1], out=logits)
+
+    def backward(self, batch: Batch, logits: torch.Tensor, targets: torch.Tensor) -> None:
+        """Fill the batch's errors from its logits and its one-hot labels, both (n, outputs)."""
+        inner, errors = self.weights.inner, batch.errors
+        self._softmax(logits, 1, out=errors[-1]).sub_(targets)
+        for layer in range(self.layers - 1, 0, -1):
+            error = errors[layer - 1]
+            self._mm(errors[layer], inner[layer], out=error)
+            self._relu_backward(error, batch.inner[layer], 0, grad_input=error)
+
+    def backward_in(self, batch: Batch, activation: torch.Tensor) -> torch.Tensor:
+        """Gradient (n, inputs) before the ReLU that made `activation` (n, inputs), the input of the stack."""
+        error = batch.error_in
+        self._mm(batch.errors[0], self.weights.inner[0], out=error)
+        self._relu_backward(error, activation, 0, grad_input=error)
+        return error
+
+    def squared_norm(self, batch: Batch, x: torch.Tensor) -> float:
+        """Squared L2 norm of the gradient of the batch's summed loss over all layers of the stack."""
+        total = 0.0
+        for layer, error in enumerate(batch.errors):
+            inputs = batch.inputs[layer] if layer else x
+            total += float((error @ batch.errors_t[layer]).mul_(inputs @ inputs.T).sum())
+        return total
+
+    def step(self, batch: Batch, x: torch.Tensor, share: float) -> None:
+        """Move all layers by one step; `share` times the errors gives the mean (clipped) gradient."""
+        alpha = -self.lr * share
+        new = self._before if self.momentum else self.weights
+        keep = -self.momentum if self.momentum else 1 - self.pull
+        for layer in range(self.layers):
+            new.full[layer].addmm_(batch.errors_t[layer], x, beta=keep, alpha=alpha)
+            if layer + 1 < self.layers:
+                x = batch.inputs[layer + 1]
+        if self.momentum:
+            new.flat.add_(self.weights.flat, alpha=1 + self.momentum - self.pull)
+            self._before, self.weights = self.weights, new
+        if self.pull:
+            new.flat.add_(self._anchor)

@@ -1,0 +1,90 @@
+"""Training of an MLP on its weights: for clients with many samples and few epochs.
+
+An epoch's images are gathered once, in their order and with a column of ones, so that every batch is a slice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from asyncfl.learning.dense import Batch, Stack, padded
+from asyncfl.learning.training import Training
+
+if TYPE_CHECKING:
+    import torch
+
+
+class _Plan:
+    """Buffers and their slices for clients with `samples` samples."""
+
+    def __init__(self, stack: Stack, samples: int, training: Training) -> None:
+        import torch
+
+        inputs, classes = stack.widths[0], stack.widths[-1]
+        self.images = torch.zeros(samples, padded(inputs))
+        self.images[:, inputs] = 1
+        self.targets = torch.empty(samples, classes)
+        self.logits = torch.empty(samples, classes)
+        n = training.batch_of(samples)
+        self.steps: list[tuple[Batch, torch.Tensor, torch.Tensor, torch.Tensor]] = []
+        for start in range(0, samples, n):
+            cut = slice(start, min(start + n, samples))
+            batch = stack.batch(cut.stop - cut.start)
+            self.steps.append((batch, self.images[cut], self.logits[cut], self.targets[cut]))
+
+
+class DirectTrainer:
+    """Trains an MLP of the given widths, step by step on all its weights."""
+
+    def __init__(self, widths: tuple[int, ...], training: Training) -> None:
+        self._training = training
+        self._stack = Stack(widths, training)
+        self._plans: dict[int, _Plan] = {}
+
+    def train(
+        self,
+        row: torch.Tensor,
+        base: torch.Tensor,
+        images: torch.Tensor,
+        onehot: torch.Tensor,
+        order: torch.Tensor,
+    ) -> float:
+        """Mean loss of the last epoch; the trained model is written into `row`.
+
+        row, base: (n_parameters,); images (m, inputs); onehot (m, classes); order (epochs, m) int64.
+        """
+        import torch
+
+        stack, clip = self._stack, self._training.gradient_clip
+        plan = self._plan(len(images))
+        inner = plan.images[:, : stack.widths[0]]
+        stack.start(base)
+        for indices in order:
+            inner.copy_(images.index_select(0, indices))
+            torch.index_select(onehot, 0, indices, out=plan.targets)
+            for batch, x, logits, targets in plan.steps:
+                stack.forward(batch, x, logits)
+                stack.backward(batch, logits, targets)
+                share = 1 / batch.n
+                if clip is not None:
+                    share = clipped(share, clip, stack.squared_norm(batch, x))
+                stack.step(batch, x, share)
+        stack.weights.store(row)
+        return mean_loss(plan.logits, plan.targets)
+
+    def _plan(self, samples: int) -> _Plan:
+        if samples not in self._plans:
+            self._plans.clear()  # clients of one size are the rule; keep memory to one plan
+            self._plans[samples] = _Plan(self._stack, samples, self._training)
+        return self._plans[samples]
+
+
+def clipped(share: float, clip: float, squared_norm: float) -> float:
+    """Factor on the errors after clipping, where the mean gradient is `share` times their sum."""
+    norm = share * squared_norm**0.5 if squared_norm > 0 else 0.0
+    return share * clip / norm if norm > clip else share
+
+
+def mean_loss(logits: torch.Tensor, onehot: torch.Tensor) -> float:
+    """Mean cross-entropy of logits (m, classes) against one-hot labels (m, classes)."""
+    return float((logits.logsumexp(1) - (logits * onehot).sum(1)).double().mean())

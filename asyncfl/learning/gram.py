@@ -1,0 +1,172 @@
+"""Training of an MLP whose first layer is held as coefficients of the client's samples.
+
+Each gradient of the first layer is a combination of the inputs X (m, inputs), and so, with any number of steps,
+momentum and proximal pull, is the whole way it has gone: W = W_base + C^T X with C (m, units). Writing G = X X^T + 1
+(the 1 stands for the bias), a batch b needs
+
+    Z_b = (X W_base^T + b_base)_b + G_b C        in place of   Z_b = X_b W^T + b,
+    C_b <- C_b - lr/n errors_b                   in place of   W <- W - lr/n errors_b^T X_b,
+
+and momentum and the proximal pull act on C, linearly, as they do on W - W_base. For 100 samples of 784 pixels over 5
+epochs that is a third of the products, and the passes over memory shrink from 784 x 256 numbers to 100 x 256. It loses
+where m is large or the epochs are few; `cost` tells. The layers above are trained as they are.
+
+Clipping needs |g|^2 of the first layer: sum over the batch of (errors errors^T) * G.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from asyncfl.learning.dense import Batch, Stack
+from asyncfl.learning.direct import clipped, mean_loss
+from asyncfl.learning.training import Training
+
+if TYPE_CHECKING:
+    import torch
+
+PASS = 11
+"""Floating-point operations of a product that take as long as touching one number in a pass over memory (measured)."""
+
+
+def cost(widths: tuple[int, ...], training: Training, samples: int) -> tuple[float, float]:
+    """Estimated operations of one client's training of the first layer (in samples, on its weights)."""
+    inputs, units = widths[0], widths[1]
+    m, epochs, steps = samples, training.epochs, training.steps(samples)
+    passes = (training.momentum > 0) + (training.proximal_mu > 0)
+    direct = 4 * epochs * m * inputs * units + steps * (PASS * passes) * inputs * units + 3 * PASS * inputs * units
+    gram = 4 * m * inputs * units + (2 * m * m * (inputs + epochs * units) if steps > 1 else 0)
+    gram += steps * (PASS * (1 + passes)) * m * units
+    return gram, direct
+
+
+class _Bank:
+    """Coefficients now and before, and their slices by batch."""
+
+    def __init__(self, samples: int, units: int, cuts: list[slice]) -> None:
+        import torch
+
+        self.full = [torch.zeros(samples, units) for _ in range(2)]
+        self.parts = [[full[cut] for cut in cuts] for full in self.full]
+
+
+class _Plan:
+    """Buffers and their slices for clients with `samples` samples."""
+
+    def __init__(self, stack: Stack, samples: int, training: Training) -> None:
+        import torch
+
+        units, classes = stack.widths[0], stack.widths[-1]
+        n = training.batch_of(samples)
+        cuts = [slice(start, min(start + n, samples)) for start in range(0, samples, n)]
+        self.pre = torch.empty(samples, units)
+        self.pre_ordered = torch.empty(samples, units)
+        self.gram = torch.empty(samples, samples)
+        self.gram_rows = torch.empty(samples, samples)
+        self.gram_ordered = torch.empty(samples, samples)
+        self.targets = torch.empty(samples, classes)
+        self.logits = torch.empty(samples, classes)
+        self.banks = [_Bank(samples, units, cuts) for _ in range(2)]
+        self.steps: list[tuple[int, Batch, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]] = [
+            (
+                number,
+                stack.batch(cut.stop - cut.start),
+                self.pre_ordered[cut],
+                self.gram_ordered[cut],
+                self.gram_ordered[cut, cut],
+                self.logits[cut],
+                self.targets[cut],
+            )
+            for number, cut in enumerate(cuts)
+        ]
+
+
+class GramTrainer:
+    """Trains an MLP of the given widths (at least one hidden layer), its first layer in the span of the samples."""
+
+    def __init__(self, widths: tuple[int, ...], training: Training) -> None:
+        self._training = training
+        self._widths = widths
+        self._first = widths[0] * widths[1]
+        self._stack = Stack(widths[1:], training)
+        self._plans: dict[int, _Plan] = {}
+
+    def train(
+        self,
+        row: torch.Tensor,
+        base: torch.Tensor,
+        images: torch.Tensor,
+        onehot: torch.Tensor,
+        order: torch.Tensor,
+    ) -> float:
+        """Mean loss of the last epoch; the trained model is written into `row`.
+
+        row, base: (n_parameters,); images (m, inputs); onehot (m, classes); order (epochs, m) int64.
+        """
+        import torch
+
+        t, stack = self._training, self._stack
+        inputs, units = self._widths[:2]
+        upper = self._first + units
+        weight, bias = base[: self._first].view(units, inputs), base[self._first : upper]
+        plan = self._plan(len(images))
+        torch.addmm(bias, images, weight.T, out=plan.pre)
+        several = t.epochs * len(plan.steps) > 1
+        if several:
+            torch.mm(images, images.T, out=plan.gram).add_(1)
+        stack.start(base[upper:])
+
+        addmm, clip = torch.addmm, t.gradient_clip
+        keep = 1 + t.momentum - t.lr * t.proximal_mu
+        new, old = 0, 1 if t.momentum else 0  # which of a bank's two holds w, and which w_before, to be overwritten
+        bank = plan.banks[0]
+        for full in bank.full:
+            full.zero_()
+        moved = False
+        place = torch.empty(len(images), dtype=torch.int64)  # where the last epoch had each sample
+        positions = torch.arange(len(images))
+        for epoch, indices in enumerate(order):
+            torch.index_select(plan.pre, 0, indices, out=plan.pre_ordered)
+            torch.index_select(onehot, 0, indices, out=plan.targets)
+            if several:
+                torch.index_select(plan.gram, 0, indices, out=plan.gram_rows)
+                torch.index_select(plan.gram_rows, 1, indices, out=plan.gram_ordered)
+            if epoch:  # coefficients follow their samples into this epoch's order
+                following = plan.banks[epoch % 2]
+                moves = place[indices]
+                for which in {new, old}:
+                    torch.index_select(bank.full[which], 0, moves, out=following.full[which])
+                bank = following
+            for number, batch, pre, gram_rows, gram, logits, targets in plan.steps:
+                x, activation = batch.inputs[0], batch.inner[0]
+                if moved:
+                    addmm(pre, gram_rows, bank.full[new], out=activation).clamp_min_(0)
+                else:
+                    torch.clamp(pre, 0, out=activation)
+                stack.forward(batch, x, logits)
+                stack.backward(batch, logits, targets)
+                error = stack.backward_in(batch, activation)
+                share = 1 / batch.n
+                if clip is not None:
+                    squared = float((error @ error.T).mul_(gram).sum()) + stack.squared_norm(batch, x)
+                    share = clipped(share, clip, squared)
+                stack.step(batch, x, share)
+                if t.momentum:
+                    bank.full[old].mul_(-t.momentum).add_(bank.full[new], alpha=keep)
+                    new, old = old, new
+                elif keep != 1:
+                    bank.full[new].mul_(keep)
+                bank.parts[new][number].add_(error, alpha=-t.lr * share)
+                moved = True
+            place[indices] = positions
+        coefficients = bank.full[new].index_select(0, place)
+        torch.addmm(weight, coefficients.T, images, out=row[: self._first].view(units, inputs))
+        torch.add(bias, coefficients.sum(0), out=row[self._first : upper])
+        stack.weights.store(row[upper:])
+        return mean_loss(plan.logits, plan.targets)
+
+    def _plan(self, samples: int) -> _Plan:
+        if samples not in self._plans:
+            self._plans.clear()  # clients of one size are the rule; keep memory to one plan
+            self._plans[samples] = _Plan(self._stack, samples, self._training)
+        return self._plans[samples]

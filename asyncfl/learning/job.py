@@ -1,0 +1,28 @@
+"""Job: one client's training task, as arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What one client trains from, on what, in which order. Nothing of it is changed."""
+
+    base: NDArray[np.float32]
+    """(n_parameters,): the model that the client was sent."""
+    images: NDArray[np.float32]
+    """(samples, C, H, W): its training images, poisoned or not."""
+    labels: NDArray[np.int64]
+    """(samples,): their labels, 0..classes-1."""
+    order: NDArray[np.integer[Any]]
+    """(epochs, samples): a permutation of the samples for each epoch; batches are cut from it in turn."""
+
+    @property
+    def samples(self) -> int:
+        """Number of training samples."""
+        return len(self.labels)

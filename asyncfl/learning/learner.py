@@ -1,0 +1,198 @@
+"""Learner: trains clients and evaluates models, by the fastest path for the network and the device.
+
+| path | network | device |
+|---|---|---|
+| `mlp.MlpLearner` | Mlp | CPU: backward written by hand, one client after another |
+| `module.ModuleLearner` | any other | CPU: one channels_last module, one client after another |
+| `batched.BatchedLearner` | any | CUDA: many clients at a time under `torch.func.vmap` |
+
+All of them compute what `reference.train` spells out, up to the rounding of float32.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.errors import Fault, ScenarioError
+from asyncfl.learning.architecture import Architecture, Shape
+from asyncfl.learning.gemm import products, resolve
+from asyncfl.learning.job import Job
+from asyncfl.learning.models import Mlp
+from asyncfl.learning.tensors import tensor_of
+from asyncfl.learning.training import Training
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Learner(ABC):
+    """Training and evaluation of one network. It keeps its buffers from call to call and no other state."""
+
+    chunk = 500
+    """Images per forward pass of an evaluation: small enough for the activations to stay in the cache."""
+
+    def __init__(self, model: Architecture, training: Training, shape: Shape, classes: int, device: str) -> None:
+        import torch
+
+        self.model = model
+        self.training = training
+        self.shape = shape
+        self.classes = classes
+        self.device = torch.device(device)
+        self.layout = model.layout(shape, classes)
+        self.gemm, self._gemm_note = resolve(training.gemm if device == "cpu" else "default")
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of the flat vector of a model."""
+        return self.layout.n_parameters
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """How training ran, for the summary of a run."""
+        import torch
+
+        return {
+            "path": type(self).__name__,
+            "device": str(self.device),
+            "gemm": self._gemm_note,
+            "threads": torch.get_num_threads(),
+            "torch": torch.__version__,
+            "n_parameters": self.n_parameters,
+        }
+
+    def train(self, rows: NDArray[np.float32], jobs: Sequence[Job]) -> NDArray[np.float64]:
+        """Mean training loss of each job's last epoch (n,); the trained models are written into `rows`.
+
+        rows: (n, n_parameters) float32, C-contiguous, overwritten. A loss is taken at the parameters of each step,
+        before the step, and averaged over the samples. Losses and parameters that are not finite are passed on.
+
+        Raises ValueError where an array has the wrong shape or type.
+        """
+        self._check(rows, jobs)
+        losses = np.empty(len(jobs))
+        with self._products():
+            self._train(rows, jobs, losses)
+        return losses
+
+    def evaluate(
+        self, parameters: NDArray[np.float32], images: NDArray[np.float32], labels: NDArray[np.int64]
+    ) -> tuple[float, float]:
+        """Mean cross-entropy and accuracy (0..1) of a model (n_parameters,) on images (m, C, H, W).
+
+        An image whose logits are not numbers counts as wrong. Raises ValueError where there are no images.
+        """
+        import torch
+        from torch.nn.functional import cross_entropy
+
+        if not len(labels):
+            raise ValueError("evaluation needs at least one image, got none")
+        loss = correct = 0.0
+        with self._products(), torch.inference_mode():
+            self._load(tensor_of(parameters))
+            for start in range(0, len(labels), self.chunk):
+                truth = tensor_of(labels[start : start + self.chunk]).to(self.device)
+                logits = self._logits(tensor_of(images[start : start + self.chunk]).to(self.device))
+                best, found = logits.max(1)
+                correct += float(((found == truth) & (best == best)).sum())  # NaN is no answer
+                loss += float(cross_entropy(logits, truth, reduction="none").double().sum())
+        return loss / len(labels), correct / len(labels)
+
+    def accuracies(
+        self, models: NDArray[np.float32], images: NDArray[np.float32], labels: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Accuracy (n,), 0..1, of each of the models (n, n_parameters) on the same images (m, C, H, W)."""
+        return np.array([self.evaluate(model, images, labels)[1] for model in models], np.float64)
+
+    def gradient(
+        self, parameters: NDArray[np.float32], images: NDArray[np.float32], labels: NDArray[np.int64]
+    ) -> NDArray[np.float32]:
+        """Gradient (n_parameters,) of the mean cross-entropy of a model on images (m, C, H, W), unclipped."""
+        import torch
+        from torch.nn.functional import cross_entropy
+
+        module = self.model.module(self.shape, self.classes).to(self.device)
+        flat = tensor_of(parameters).to(self.device)
+        weights = list(module.parameters())
+        total = [torch.zeros_like(w) for w in weights]
+        with torch.no_grad():
+            for weight, part in zip(weights, split(flat, weights), strict=True):
+                weight.copy_(part)
+        for start in range(0, len(labels), self.chunk):
+            truth = tensor_of(labels[start : start + self.chunk]).to(self.device)
+            logits = module(tensor_of(images[start : start + self.chunk]).to(self.device))
+            loss = cross_entropy(logits, truth, reduction="sum") / len(labels)
+            torch._foreach_add_(total, torch.autograd.grad(loss, weights))
+        return torch.cat([g.reshape(-1) for g in total]).cpu().numpy()
+
+    def _products(self) -> AbstractContextManager[None]:
+        return products(self.gemm)
+
+    @abstractmethod
+    def _train(self, rows: NDArray[np.float32], jobs: Sequence[Job], losses: NDArray[np.float64]) -> None:
+        """Fill `rows` and `losses`; the arguments have been checked."""
+
+    @abstractmethod
+    def _load(self, parameters: torch.Tensor) -> None:
+        """Make this model (n_parameters,) the one that `_logits` applies."""
+
+    @abstractmethod
+    def _logits(self, images: torch.Tensor) -> torch.Tensor:
+        """Logits (m, classes) of the loaded model for images (m, C, H, W) on the device."""
+
+    def _check(self, rows: NDArray[np.float32], jobs: Sequence[Job]) -> None:
+        d = self.n_parameters
+        if rows.shape != (len(jobs), d) or rows.dtype != np.float32 or not rows.flags.c_contiguous:
+            raise ValueError(
+                f"rows must be C-contiguous float32 of shape ({len(jobs)}, {d}), got {rows.dtype} {rows.shape}"
+            )
+        for number, job in enumerate(jobs):
+            m = job.samples
+            for name, got, wanted in (
+                ("base", job.base.shape, (d,)),
+                ("images", job.images.shape, (m, *self.shape)),
+                ("order", job.order.shape, (self.training.epochs, m)),
+            ):
+                if got != wanted:
+                    raise ValueError(f"{name} of job {number} must have shape {wanted}, got {got}")
+            if not m:
+                raise ValueError(f"job {number} has no samples to train on")
+            for name, kind in (("base", job.base.dtype), ("images", job.images.dtype)):
+                if kind != np.float32:
+                    raise ValueError(f"{name} of job {number} must be float32, got {kind}")
+
+
+def split(flat: torch.Tensor, like: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Views of a flat vector (n_parameters,) in the shapes of a module's parameters."""
+    import torch
+
+    parts = torch.split(flat, [p.numel() for p in like])
+    return [part.view(p.shape) for part, p in zip(parts, like, strict=True)]
+
+
+def make_learner(model: Architecture, training: Training, shape: Shape, classes: int) -> Learner:
+    """The learner for this network on the device that `training` asks for.
+
+    Raises ScenarioError where `device: cuda` is asked for and torch sees none.
+    """
+    import torch
+
+    from asyncfl.learning.batched import BatchedLearner
+    from asyncfl.learning.mlp import MlpLearner
+    from asyncfl.learning.module import ModuleLearner
+
+    cuda = torch.cuda.is_available()
+    if training.device == "cuda" and not cuda:
+        message = "must be auto or cpu on this machine, got cuda, and torch sees no CUDA device"
+        raise ScenarioError([Fault("training.device", message)])
+    if training.device == "cuda" or (training.device == "auto" and cuda):
+        return BatchedLearner(model, training, shape, classes, "cuda")
+    if isinstance(model, Mlp):
+        return MlpLearner(model, training, shape, classes, "cpu")
+    return ModuleLearner(model, training, shape, classes, "cpu")

@@ -1,0 +1,83 @@
+"""Training of MLPs on a CPU: chooses per client between the two ways of `direct` and `gram`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.learning.architecture import Shape
+from asyncfl.learning.direct import DirectTrainer
+from asyncfl.learning.gram import GramTrainer, cost
+from asyncfl.learning.job import Job
+from asyncfl.learning.learner import Learner
+from asyncfl.learning.models import Mlp
+from asyncfl.learning.tensors import tensor_of
+from asyncfl.learning.training import Training
+
+if TYPE_CHECKING:
+    import torch
+
+Way = Literal["auto", "direct", "gram"]
+
+
+class MlpLearner(Learner):
+    """Training with a backward pass written by hand.
+
+    `way` fixes where the first layer is trained ("direct": on its weights, "gram": in the span of the client's
+    samples); "auto" takes the cheaper one for each client.
+    """
+
+    def __init__(
+        self, model: Mlp, training: Training, shape: Shape, classes: int, device: str = "cpu", way: Way = "auto"
+    ) -> None:
+        import torch
+
+        super().__init__(model, training, shape, classes, device)
+        self._widths = model.widths(shape, classes)
+        self._way = "direct" if len(self._widths) < 3 else way
+        self._direct = DirectTrainer(self._widths, training)
+        self._gram = GramTrainer(self._widths, training) if self._way != "direct" else None
+        self._eye = torch.eye(classes)
+        self._loaded: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._activations = [torch.empty(self.chunk, w) for w in self._widths[1:]]
+
+    def trainer(self, samples: int) -> DirectTrainer | GramTrainer:
+        """Who trains a client with so many samples."""
+        if self._gram is None:
+            return self._direct
+        if self._way == "gram":
+            return self._gram
+        gram, direct = cost(self._widths, self.training, samples)
+        return self._gram if gram < direct else self._direct
+
+    def _train(self, rows: NDArray[np.float32], jobs: Sequence[Job], losses: NDArray[np.float64]) -> None:
+        import torch
+
+        with torch.inference_mode():
+            for number, job in enumerate(jobs):
+                losses[number] = self.trainer(job.samples).train(
+                    tensor_of(rows[number]),
+                    tensor_of(job.base),
+                    tensor_of(job.images.reshape(job.samples, -1)),
+                    self._eye[tensor_of(job.labels)],
+                    tensor_of(np.ascontiguousarray(job.order, np.int64)),
+                )
+
+    def _load(self, parameters: torch.Tensor) -> None:
+        self._loaded = []
+        for layer in self.layout.layers:
+            weight = parameters[layer.start : layer.bias_start].view(layer.weight_shape)
+            self._loaded.append((weight.T, parameters[layer.bias_start : layer.stop]))
+
+    def _logits(self, images: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        x = images.reshape(len(images), -1)
+        for number, (weight, bias) in enumerate(self._loaded):
+            if number:
+                x.clamp_min_(0)
+            x = torch.addmm(bias, x, weight, out=self._activations[number][: len(x)])
+        return x

@@ -1,0 +1,27 @@
+"""McMahanCnn: the convolutional network of McMahan et al. (2017), "Communication-Efficient Learning"."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from asyncfl.learning.architecture import Architecture, Shape
+from asyncfl.learning.models.convolutional import convolutional
+
+if TYPE_CHECKING:
+    import torch
+
+
+class McMahanCnn(Architecture):
+    """Two 5x5 convolutions and a layer of 512 units: 1,663,370 parameters on 1x28x28 images and 10 classes."""
+
+    kind: Literal["cnn"] = "cnn"
+    channels: tuple[Annotated[int, Field(ge=1)], ...] = (32, 64)
+    """Channels of each convolution."""
+    hidden: tuple[Annotated[int, Field(ge=1)], ...] = (512,)
+    """Units of each hidden linear layer."""
+
+    def module(self, shape: Shape, classes: int) -> torch.nn.Module:
+        """Convolution, pooling and ReLU in turn, then linear layers."""
+        return convolutional(shape, classes, self.channels, self.hidden)

@@ -1,0 +1,27 @@
+"""LeNet: a small convolutional network in the manner of LeCun et al. (1998), with ReLU and max-pooling."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from asyncfl.learning.architecture import Architecture, Shape
+from asyncfl.learning.models.convolutional import convolutional
+
+if TYPE_CHECKING:
+    import torch
+
+
+class LeNet(Architecture):
+    """Two 5x5 convolutions and one hidden layer: 215,370 parameters on 1x28x28 images and 10 classes."""
+
+    kind: Literal["lenet"] = "lenet"
+    channels: tuple[Annotated[int, Field(ge=1)], ...] = (16, 32)
+    """Channels of each convolution."""
+    hidden: tuple[Annotated[int, Field(ge=1)], ...] = (128,)
+    """Units of each hidden linear layer."""
+
+    def module(self, shape: Shape, classes: int) -> torch.nn.Module:
+        """Convolution, pooling and ReLU in turn, then linear layers."""
+        return convolutional(shape, classes, self.channels, self.hidden)

@@ -1,0 +1,35 @@
+"""Mlp: linear layers with ReLU between them."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from asyncfl.learning.architecture import Architecture, Shape
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Mlp(Architecture):
+    """Multi-layer perceptron on the flattened image."""
+
+    kind: Literal["mlp"] = "mlp"
+    hidden: tuple[Annotated[int, Field(ge=1)], ...] = (256,)
+    """Units of each hidden layer; empty for softmax regression."""
+
+    def widths(self, shape: Shape, classes: int) -> tuple[int, ...]:
+        """Inputs, hidden units and outputs, in order."""
+        return (math.prod(shape), *self.hidden, classes)
+
+    def module(self, shape: Shape, classes: int) -> torch.nn.Module:
+        """Flatten, then Linear and ReLU in turn, the last layer linear."""
+        from torch import nn
+
+        parts: list[nn.Module] = [nn.Flatten()]
+        for inputs, outputs in pairwise(self.widths(shape, classes)):
+            parts += [nn.Linear(inputs, outputs), nn.ReLU()]
+        return nn.Sequential(*parts[:-1])

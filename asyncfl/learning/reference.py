@@ -1,0 +1,44 @@
+"""The plain loop over an nn.Module: what every path of training computes, spelt out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.learning.architecture import Architecture
+from asyncfl.learning.job import Job
+from asyncfl.learning.training import Training
+
+
+def train(
+    model: Architecture, training: Training, classes: int, rows: NDArray[np.float32], jobs: Sequence[Job]
+) -> NDArray[np.float64]:
+    """Mean training loss of each job's last epoch (n,); the trained models are written into `rows` (n, d)."""
+    import torch
+    from torch import nn
+
+    losses = np.zeros(len(jobs))
+    for number, job in enumerate(jobs):
+        module = model.module(job.images.shape[1:], classes)
+        base = torch.tensor(job.base)
+        nn.utils.vector_to_parameters(base, module.parameters())
+        start = [p.detach().clone() for p in module.parameters()]
+        images, labels = torch.tensor(job.images), torch.tensor(job.labels)
+        optimiser = torch.optim.SGD(module.parameters(), lr=training.lr, momentum=training.momentum)
+        for epoch, order in enumerate(torch.tensor(np.asarray(job.order, np.int64))):
+            for batch in torch.split(order, training.batch_of(job.samples)):
+                loss = nn.functional.cross_entropy(module(images[batch]), labels[batch])
+                optimiser.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                if training.gradient_clip is not None:
+                    nn.utils.clip_grad_norm_(module.parameters(), training.gradient_clip)
+                for parameter, sent in zip(module.parameters(), start, strict=True):
+                    assert parameter.grad is not None
+                    parameter.grad.add_(parameter.detach() - sent, alpha=training.proximal_mu)
+                optimiser.step()
+                if epoch == training.epochs - 1:
+                    losses[number] += loss.item() * len(batch) / job.samples
+        rows[number] = nn.utils.parameters_to_vector(module.parameters()).detach().numpy()
+    return losses
