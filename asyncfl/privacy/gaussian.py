@@ -4,11 +4,10 @@ A noise multiplier z is the noise's standard deviation over the L2 sensitivity. 
 z_2, ... of the same data are together exactly as private as one release with mu^2 = sum 1/z_i^2 (Dong, Roth,
 Su 2019), so one number, the squared mu, describes any list of releases, and
 
-    delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)        (Balle, Wang 2018,
-    theorem 8)
+    delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)
 
-is exact. The classical calibration z = sqrt(2 ln(1.25/delta))/epsilon is proven for epsilon < 1 only; it
-happens to hold some way beyond (`classical_limit`) and then fails.
+is exact (Balle, Wang 2018, equation 6). The classical calibration z = sqrt(2 ln(1.25/delta))/epsilon is proven for
+epsilon < 1 only; it happens to hold some way beyond (`classical_limit`) and then fails.
 """
 
 from __future__ import annotations

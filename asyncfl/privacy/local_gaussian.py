@@ -1,8 +1,10 @@
 """Gaussian noise on every upload, calibrated to the clipped gradient: the local privacy of SAFL.
 
 The client trains with gradients clipped to C and adds noise once per upload, sigma = c Delta/epsilon with
-Delta = 2C/|D_i|. Source: SAFL, algorithm 1. The sensitivity is that of one mean gradient over all its data,
-not of a model after many steps on batches, so it is heuristic. The server adds nothing.
+Delta = 2C/|D_i|. Source: SAFL, algorithm 2, equations 4 and 5; an index in the algorithm suggests one draw per epoch,
+but the noise is calibrated for one per upload. The sensitivity is that of one mean gradient over all its data, not of a
+model after many steps on batches, so it is heuristic. The server adds nothing. Over T versions the source claims
+(T epsilon, T delta).
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ class NbaflNoise:
     sigma_d: float
     """Noise that the server adds."""
     gamma: float | None
-    """gamma of equation 7, whose epsilon/gamma is the number of rounds up to which nothing is added; None but
-    for `b_rule: paper`, and without noise."""
+    """gamma of equation 7, nothing is added up to epsilon/gamma rounds; None without noise and for the other
+    readings of b."""
     b: float | None
     """Discount for drawing K of N clients; None where it does not exist."""
     server_rule: str

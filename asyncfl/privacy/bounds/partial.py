@@ -1,7 +1,7 @@
 """Theorem 3: convergence bound of NbAFL with K of N clients drawn in each round.
 
-    bound(T, K) = Q^T Theta + (1 - Q^T)/(1 - Q) (c C alpha_1 beta/(m K g) sqrt(2/pi) + c^2 C^2 alpha_0/(m^2
-    K^2 g^2)) g = -ln(1 - N/K + (N/K) e^(-epsilon/T))
+    bound(T, K) = Q^T Theta + (1 - Q^T)/(1 - Q) (beta alpha_1 s sqrt(2/pi) + alpha_0 s^2)
+    s = c C/(m K g),  g = -ln(1 - N/K + (N/K) e^(-epsilon/T))
 
 g = b epsilon/T, with b as printed in equation 7. Its logarithm exists only where epsilon/T < -ln(1 - K/N): with many
 participants, many rounds or a small budget; elsewhere the theorem says nothing. Towards that edge g grows without limit
