@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from asyncfl.component import Component, choice
 from asyncfl.streams import Streams
 from asyncfl.world.distributions import Period
+from asyncfl.world.keyed_stream import KeyedStream
 
 
 class Presence(ABC):
@@ -103,7 +104,7 @@ class AlternatingPresence(Presence):
 
     def __init__(self, pattern: AlternatingAvailability, clients: int, streams: Streams) -> None:
         self._pattern = pattern
-        self._streams = streams
+        self._periods = KeyedStream(streams, "availability")
         coins = streams.generator("availability", task=0).random(clients)
         on_left_s = pattern.on_s.residual(streams.generator("availability", task=1), clients)
         off_left_s = pattern.off_s.residual(streams.generator("availability", task=2), clients)
@@ -145,7 +146,7 @@ class AlternatingPresence(Presence):
         while until_s <= time_s:
             online, period, since_s = not online, period + 1, until_s
             lengths = self._pattern.on_s if online else self._pattern.off_s
-            length_s = lengths.one(self._streams.generator("availability", client, period))
+            length_s = lengths.one(self._periods.at(client, period))
             # A period too short to be told from none at this time still ends after it begins.
             until_s = max(since_s + length_s, math.nextafter(since_s, math.inf))
         self._online[client], self._period[client] = online, period

@@ -13,11 +13,11 @@ from asyncfl.errors import DataError
 from asyncfl.streams import Streams
 from asyncfl.world.availability import AlwaysOnline, AnyAvailability
 from asyncfl.world.devices import AnyDevice, CsvDevice, FixedDevice
+from asyncfl.world.keyed_stream import KeyedStream
 from asyncfl.world.links import Link
 from asyncfl.world.loss import Probability
 from asyncfl.world.state import DOWNLINK, UPLINK, WorldState
 from asyncfl.world.tap import Tap
-from asyncfl.world.task_stream import TaskStream
 
 
 class World(Described):
@@ -51,7 +51,7 @@ class World(Described):
         if clients < 1:
             raise ValueError(f"clients must be >= 1, got {clients}")
         return WorldState(
-            task_stream=TaskStream(streams),
+            task_stream=KeyedStream(streams, "task_clock"),
             s_per_sample=self.device.draw(clients, streams.generator("device")),
             jitter=self.device.jitter,
             downlink=self.downlink.start(clients, streams, DOWNLINK),

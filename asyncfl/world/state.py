@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from asyncfl.world.availability import Presence
 from asyncfl.world.distributions import Distribution, Fixed
+from asyncfl.world.keyed_stream import KeyedStream
 from asyncfl.world.links import LinkState
 from asyncfl.world.tap import Tap
-from asyncfl.world.task_stream import TaskStream
 from asyncfl.world.transfer import Transfer
 
 DOWNLINK, UPLINK = 0, 1
@@ -29,7 +29,7 @@ _SCORING = 4  # added to the phase of a scoring request, whose numbers are count
 class WorldState:
     """Devices and links of all clients as arrays, and who is online; tasks draw from it and change nothing."""
 
-    task_stream: TaskStream
+    task_stream: KeyedStream
     s_per_sample: NDArray[np.float64]
     """(clients,) seconds of computation per sample and epoch, before the jitter of a task."""
     jitter: Distribution

@@ -1,0 +1,38 @@
+"""The streams of one purpose, read through a single generator.
+
+Making a NumPy generator costs as much as ten draws, and a task needs few. So one generator is moved from stream to
+stream: Philox is counter-based, its whole state is key and counter. Each stream has phases (download, computation,
+upload, ... of a task) with a stretch for each, 2^192 draws from the next: the counter's highest word is the phase.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from asyncfl.streams import Streams
+
+_WORD = (1 << 64) - 1
+
+
+class KeyedStream:
+    """Generator that stands at the beginning of any phase of any stream of a purpose."""
+
+    def __init__(self, streams: Streams, purpose: str) -> None:
+        self._streams = streams
+        self._purpose = purpose
+        self._rng = streams.generator(purpose, 0, 0)
+        self._state: dict[str, Any] = dict(self._rng.bit_generator.state)
+
+    def at(self, client: int, number: int, phase: int = 0) -> np.random.Generator:
+        """Generator at the beginning of the phase's stretch, on loan until the next call.
+
+        Phase 0 begins as `streams.generator(purpose, client, number)` does.
+        """
+        key = self._streams._key(self._purpose, client, number)
+        words = self._state["state"]
+        words["key"][0], words["key"][1] = key & _WORD, key >> 64
+        words["counter"][3] = phase
+        self._rng.bit_generator.state = self._state  # copied: counter and buffer stay those of a fresh stream
+        return self._rng

@@ -1,0 +1,189 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from asyncfl.streams import Streams
+from asyncfl.world import World
+
+BYTES = 200_000
+LOSSY = {
+    "latency_s": 0.05,
+    "bandwidth_bps": 10e6,
+    "jitter_s": {"kind": "exponential", "mean": 0.02},
+    "loss": {"kind": "independent", "probability": 0.1},
+}
+RICH = {
+    "device": {
+        "kind": "lognormal",
+        "median_s_per_sample": 0.002,
+        "sigma": 0.5,
+        "jitter": {"kind": "lognormal", "median": 1, "sigma": 0.2},
+    },
+    "downlink": LOSSY,
+    "uplink": LOSSY,
+    "dropout": 0.3,
+    "tap": {"uplink": True, "downlink": True, "scoring": True, "packet_loss": 0.005},
+}
+
+
+def start(clients=20, seed=1, **changes):
+    return World.model_validate(RICH | changes).start(clients, Streams(seed))
+
+
+def everything(draws) -> tuple:
+    return draws.download(BYTES), draws.compute_s(100, 5), draws.dropout(), draws.upload(BYTES)
+
+
+def test_a_task_in_a_plain_world_worked_out_by_hand() -> None:
+    world = World(
+        device={"kind": "fixed", "s_per_sample": 0.002, "jitter": 1.5},
+        downlink={"latency_s": 0.1, "bandwidth_bps": 1.6e6},
+        uplink={"latency_s": 0.2, "bandwidth_bps": 0.8e6},
+    )
+    task = world.start(3, Streams(0)).task(2, 0)
+    assert task.download(BYTES).duration_s == pytest.approx(1.1)
+    assert task.compute_s(100, 5) == pytest.approx(1.5)
+    assert task.evaluate_s(100, models=6) == pytest.approx(0.6)
+    assert task.dropout() is None
+    assert task.upload(BYTES).duration_s == pytest.approx(2.2)
+    assert not task.upload(BYTES).overheard
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.permutations(["download", "compute_s", "upload", "dropout"] * 2), st.integers(0, 50))
+def test_draws_do_not_depend_on_the_order_or_number_of_questions(order, number) -> None:
+    state = start()
+    arguments = {"download": (BYTES,), "upload": (BYTES,), "compute_s": (100, 5), "dropout": ()}
+    task, answers = state.task(3, number), {}
+    for name in order:
+        everything(state.task(4, number))  # another task asked in between
+        answer = getattr(task, name)(*arguments[name])
+        assert answers.setdefault(name, answer) == answer
+    assert tuple(answers[n] for n in ("download", "compute_s", "dropout", "upload")) == everything(
+        start().task(3, number)
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "may_change"),
+    [
+        ({"downlink": LOSSY | {"loss": {"kind": "none"}}}, {0}),
+        ({"downlink": LOSSY | {"jitter_s": 0}}, {0}),
+        ({"device": {"kind": "fixed", "jitter": {"kind": "uniform", "low": 0, "high": 2}}}, {1}),
+        ({"dropout": 0.0}, {2}),
+        ({"dropout": 1.0}, {2}),
+        ({"uplink": {"loss": {"kind": "gilbert_elliott", "good_to_bad": 0.1, "bad_to_good": 0.1}}}, {3}),
+    ],
+)
+def test_a_setting_of_one_phase_leaves_the_luck_of_the_others(changes, may_change) -> None:
+    before, after = start(), start(**changes)
+    changed = set()
+    for task in range(20):
+        pairs = zip(everything(before.task(1, task)), everything(after.task(1, task)), strict=True)
+        changed |= {phase for phase, (a, b) in enumerate(pairs) if a != b}
+    assert changed == may_change
+
+
+def test_the_tap_changes_nothing_but_what_it_holds() -> None:
+    tapped, alone = start(), start(tap={})
+    for number in range(30):
+        a, b = tapped.task(0, number).upload(BYTES), alone.task(0, number).upload(BYTES)
+        assert not b.overheard
+        assert a._replace(overheard=False) == b
+
+
+@pytest.mark.parametrize("covered", ["uplink", "downlink", "scoring"])
+def test_the_tap_hears_what_it_covers(covered) -> None:
+    state = start(tap={covered: True})
+    task, scoring = state.task(0, 0), state.scoring(0, 0)
+    heard = {
+        "uplink": task.upload(BYTES).overheard,
+        "downlink": task.download(BYTES).overheard,
+        "scoring": scoring.download(BYTES).overheard and scoring.upload(1).overheard,
+    }
+    assert heard == {name: name == covered for name in heard}
+    if covered != "scoring":
+        assert not scoring.upload(BYTES).overheard
+
+
+def test_a_tap_on_a_plain_link_still_misses_packets() -> None:
+    plain = {"latency_s": 0.1, "bandwidth_bps": 1e6}
+    state = start(uplink=plain, tap={"uplink": True, "packet_loss": 0.01})
+    held = np.mean([state.task(0, number).upload(100 * 1500).overheard for number in range(2000)])
+    assert abs(held - 0.99**100) < 4 * math.sqrt(0.25 / 2000)
+
+
+def test_scoring_requests_and_tasks_of_a_number_are_apart() -> None:
+    state = start()
+    task, scoring = everything(state.task(2, 5)), everything(state.scoring(2, 5))
+    assert all(a != b for a, b in zip(task[:2], scoring[:2], strict=True))
+
+
+def test_as_many_drop_out_as_said_evenly_over_the_computation() -> None:
+    state = start()
+    shares = [state.task(n % 20, n).dropout() for n in range(4000)]
+    dropped = np.array([share for share in shares if share is not None])
+    assert abs(dropped.size - 1200) < 4 * math.sqrt(4000 * 0.3 * 0.7)
+    assert 0 <= dropped.min() < dropped.max() < 1
+    assert abs(dropped.mean() - 0.5) < 4 / math.sqrt(12 * dropped.size)
+    assert start(dropout=1.0).task(0, 0).dropout() is not None
+
+
+def test_computation_is_linear_in_samples_and_epochs() -> None:
+    task = start().task(4, 2)
+    assert task.compute_s(200, 5) == pytest.approx(10 * task.compute_s(100))
+    assert task.compute_s(100, 0.5) == pytest.approx(task.compute_s(50))
+    assert task.compute_s(0, 5) == 0
+
+
+def test_a_client_is_persistently_slow_and_each_task_jitters() -> None:
+    state = start(clients=50)
+    seconds = np.log([[state.task(c, n).compute_s(1) for n in range(60)] for c in range(50)])
+    assert seconds.std(axis=1).mean() == pytest.approx(0.2, rel=0.1)  # jitter about the client's own speed
+    own = np.log(state.s_per_sample)
+    np.testing.assert_allclose(seconds.mean(axis=1), own, atol=4.5 * 0.2 / math.sqrt(60))
+
+
+def test_a_larger_population_begins_with_the_same_clients() -> None:
+    few, many = start(clients=5), start(clients=50)
+    np.testing.assert_array_equal(few.s_per_sample, many.s_per_sample[:5])
+    assert everything(few.task(4, 1)) == everything(many.task(4, 1))
+
+
+def test_seeds_and_clock_seeds() -> None:
+    assert everything(start(seed=1).task(0, 0)) == everything(start(seed=1).task(0, 0))
+    assert everything(start(seed=1).task(0, 0)) != everything(start(seed=2).task(0, 0))
+    world = World.model_validate(RICH)
+    by_clock = world.start(20, Streams(7, clock=1))
+    assert everything(by_clock.task(0, 0)) == everything(start(seed=1).task(0, 0))
+
+
+def test_availability_is_asked_through_the_state() -> None:
+    state = start(availability={"kind": "alternating", "on_s": 5, "off_s": 5})
+    change = state.next_change(3, 0.0)
+    online = state.all_online(0.0)[3]
+    assert 0 < change <= 5
+    assert state.online(3, change) != online
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda s: s.task(20, 0),
+        lambda s: s.task(-1, 0),
+        lambda s: s.task(0, -1),
+        lambda s: s.scoring(0, 2**31),
+        lambda s: s.task(0, 0).upload(0),
+        lambda s: s.task(0, 0).compute_s(-1, 1),
+        lambda s: s.task(0, 0).compute_s(1, math.nan),
+    ],
+)
+def test_illegal_questions_raise_and_change_nothing(ask) -> None:
+    state = start()
+    before = everything(state.task(0, 0))
+    with pytest.raises(ValueError, match="must be"):
+        ask(state)
+    assert everything(state.task(0, 0)) == before

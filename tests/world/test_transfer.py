@@ -1,0 +1,250 @@
+"""One message: by hand with a scripted loss, and against a reference that follows every single packet."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from asyncfl.world.loss import GilbertElliottLoss, IndependentLoss, Loss, NoLoss
+from asyncfl.world.transfer import Transfer, send
+
+
+class Scripted(Loss):
+    """Loses given numbers of packets, run after run; its state is the list of the silences."""
+
+    kind: str = "test_transfer:Scripted"
+    losses: tuple[int, ...]
+
+    def mean_loss(self) -> float:
+        return math.nan
+
+    def start(self, rng):
+        return ()
+
+    def step(self, state, packets, idle_slots, rng):
+        return self.losses[len(state)], (*state, idle_slots)
+
+
+def message(payload_bytes=4000, loss=None, rng=None, **changes) -> Transfer:
+    """A message of four packets that take a second each."""
+    link = {
+        "latency_s": 0.5,
+        "bandwidth_bps": 8000,
+        "mtu_bytes": 1000,
+        "retransmissions": 3,
+        "retransmission_timeout_s": 2,
+        "tap_packet_loss": None,
+        "tap_coin": 0.0,
+    }
+    rng = np.random.default_rng(0) if rng is None else rng
+    return send(payload_bytes, **(link | changes), loss=loss or NoLoss(), rng=rng)
+
+
+def test_a_lossless_message() -> None:
+    assert message() == Transfer(4.5, True, 1, 4, 4, 0, 4000, False, ())
+
+
+def test_a_message_of_half_a_million_parameters() -> None:
+    model = message(814_120, mtu_bytes=1500, bandwidth_bps=10e6, latency_s=0.05)
+    assert model.packets == 543
+    assert model.duration_s == pytest.approx(0.651296 + 0.05)
+
+
+@pytest.mark.parametrize(("payload", "packets"), [(1, 1), (1000, 1), (1001, 2), (4000, 4)])
+def test_packets_of_a_message(payload, packets) -> None:
+    assert message(payload).packets == packets
+
+
+def test_retransmission_worked_out_by_hand() -> None:
+    # Sent 0-4 s, three lost; again 6-9 s, one lost; again 11-12 s; half a second on the way.
+    transfer = message(loss=Scripted(losses=(3, 1, 0)))
+    assert transfer == Transfer(12.5, True, 3, 4, 8, 4, 8000, False, (6.0, 11.0))
+
+
+def test_a_message_given_up_worked_out_by_hand() -> None:
+    # As above, but the sender tries twice only, and waits for its timeout in vain.
+    transfer = message(loss=Scripted(losses=(3, 1, 0)), retransmissions=1)
+    assert transfer == Transfer(11.0, False, 2, 4, 7, 4, 7000, False, (6.0,))
+
+
+def test_without_retransmission_one_packet_lost_is_the_message_lost() -> None:
+    assert message(loss=Scripted(losses=(1,)), retransmissions=0) == Transfer(6.0, False, 1, 4, 4, 1, 4000, False, ())
+
+
+@pytest.mark.parametrize(("bandwidth", "slots"), [(8000, 2.0), (80, 0.02), (math.inf, math.inf)])
+def test_the_channel_hears_how_long_the_silence_was(bandwidth, slots) -> None:
+    seen = []
+
+    class Listening(Scripted):
+        def step(self, state, packets, idle_slots, rng):
+            seen.append((packets, idle_slots))
+            return super().step(state, packets, idle_slots, rng)
+
+    message(loss=Listening(losses=(3, 1, 0)), bandwidth_bps=bandwidth)
+    assert seen == [(4, 0.0), (3, pytest.approx(slots)), (1, pytest.approx(slots))]
+
+
+def test_infinite_bandwidth_takes_no_time() -> None:
+    transfer = message(loss=Scripted(losses=(3, 0)), bandwidth_bps=math.inf)
+    assert (transfer.duration_s, transfer.waits_s) == (2.5, (2.0,))
+
+
+@pytest.mark.parametrize(
+    ("losses", "tap_packet_loss", "held"),
+    [((0,), 0.5, 1 / 16), ((3, 1, 0), 0.5, 1 / 2 * 9 / 16 * 7 / 8), ((4, 4, 4, 4), 0.5, (15 / 16) ** 4)],
+)
+def test_the_tap_holds_the_message_with_its_probability(losses, tap_packet_loss, held) -> None:
+    loss = Scripted(losses=losses)
+    for coin, overheard in ((held - 1e-9, True), (held + 1e-9, False)):
+        assert message(loss=loss, tap_packet_loss=tap_packet_loss, tap_coin=coin).overheard is overheard
+
+
+def test_a_perfect_tap_holds_a_message_that_was_lost() -> None:
+    transfer = message(loss=Scripted(losses=(4,)), retransmissions=0, tap_packet_loss=0.0, tap_coin=0.999)
+    assert transfer.overheard
+    assert not transfer.delivered
+
+
+def test_a_deaf_tap_holds_nothing() -> None:
+    assert not message(tap_packet_loss=1.0, tap_coin=0.0).overheard
+
+
+LOSSES = st.one_of(
+    st.just(NoLoss()),
+    st.floats(0, 1).map(lambda p: IndependentLoss(probability=p)),
+    st.builds(
+        GilbertElliottLoss,
+        good_to_bad=st.floats(1e-3, 1),
+        bad_to_good=st.floats(1e-3, 1),
+        loss_in_good=st.floats(0, 1),
+        loss_in_bad=st.floats(0, 1),
+    ),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.integers(1, 3_000_000),
+    LOSSES,
+    st.integers(0, 5),
+    st.sampled_from([1.0, 8000.0, 1e9, math.inf]),
+    st.sampled_from([0.0, 0.3, 5.0]),
+    st.integers(0, 2**32),
+)
+def test_nothing_is_lost_from_the_books(payload, loss, retransmissions, bandwidth, timeout_s, seed) -> None:
+    transfer = message(
+        payload,
+        loss,
+        np.random.default_rng(seed),
+        retransmissions=retransmissions,
+        bandwidth_bps=bandwidth,
+        retransmission_timeout_s=timeout_s,
+    )
+    received = transfer.packets_sent - transfer.packets_lost
+    assert transfer.packets <= transfer.packets_sent <= transfer.packets * transfer.attempts
+    assert 0 <= received <= transfer.packets
+    assert transfer.delivered == (received == transfer.packets)
+    assert 1 <= transfer.attempts <= retransmissions + 1
+    assert transfer.delivered or transfer.attempts == retransmissions + 1
+    assert len(transfer.waits_s) == transfer.attempts - 1
+    assert list(transfer.waits_s) == sorted(transfer.waits_s)
+    assert transfer.sent_bytes == math.ceil(payload * transfer.packets_sent / transfer.packets - 1e-6)
+    sending_s = transfer.packets_sent * 8 * payload / transfer.packets / bandwidth
+    waiting_s = timeout_s * (transfer.attempts - transfer.delivered) + 0.5 * transfer.delivered
+    assert transfer.duration_s == pytest.approx(sending_s + waiting_s)
+
+
+def packet_by_packet(
+    packets: int, loss: GilbertElliottLoss, retransmissions: int, idle_slots: int, tap_packet_loss: float, rng
+) -> tuple[bool, int, bool, int]:
+    """(delivered, attempts, overheard, packets sent) of a message whose every packet is followed."""
+
+    def turn(bad: bool) -> bool:
+        return bad != (rng.random() < (loss.bad_to_good if bad else loss.good_to_bad))
+
+    bad = rng.random() < loss.bad_share
+    pending, caught, sent, attempts = list(range(packets)), set(), 0, 0
+    while pending and attempts <= retransmissions:
+        if attempts:
+            for _ in range(idle_slots):
+                bad = turn(bad)
+        attempts += 1
+        missing = []
+        for packet in pending:
+            sent += 1
+            if rng.random() >= tap_packet_loss:
+                caught.add(packet)
+            if rng.random() < (loss.loss_in_bad if bad else loss.loss_in_good):
+                missing.append(packet)
+            bad = turn(bad)
+        pending = missing
+    return not pending, attempts, len(caught) == packets, sent
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        GilbertElliottLoss(good_to_bad=0.05, bad_to_good=0.25),
+        GilbertElliottLoss(good_to_bad=0.1, bad_to_good=0.1, loss_in_good=0.02, loss_in_bad=0.6),
+        GilbertElliottLoss(good_to_bad=0.5, bad_to_good=0.5, loss_in_good=0.2, loss_in_bad=0.2),
+    ],
+    ids=["bursts", "two states", "independent"],
+)
+def test_aggregate_draws_are_distributed_as_packet_by_packet(loss) -> None:
+    """Two samples, one test of homogeneity on all of (delivered, attempts, overheard) and one on the packets sent."""
+    packets, retransmissions, runs = 20, 2, 3000
+    rng = np.random.default_rng(7)
+    reference = [packet_by_packet(packets, loss, retransmissions, 2, 0.1, rng) for _ in range(runs)]
+    aggregate = [
+        (t.delivered, t.attempts, t.overheard, t.packets_sent)
+        for t in (
+            message(
+                packets * 1000,
+                loss,
+                rng,
+                retransmissions=retransmissions,
+                tap_packet_loss=0.1,
+                tap_coin=rng.random(),
+            )
+            for _ in range(runs)
+        )
+    ]
+    fates = sorted({row[:3] for row in reference + aggregate})
+    table = np.array([[sum(row[:3] == fate for row in sample) for fate in fates] for sample in (reference, aggregate)])
+    table = table[:, table.sum(axis=0) >= 10]
+    assert table.shape[1] >= 5
+    assert stats.chi2_contingency(table).pvalue > 1e-3
+    sent = [[row[3] for row in sample] for sample in (reference, aggregate)]
+    counts = np.array([np.bincount(s, minlength=3 * packets + 1) for s in sent])
+    assert stats.chi2_contingency(counts[:, counts.sum(axis=0) >= 10]).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("retransmissions", [0, 1, 3])
+def test_independent_loss_has_its_closed_forms(retransmissions) -> None:
+    packets, p, q, runs = 30, 0.15, 0.2, 4000
+    rng = np.random.default_rng(retransmissions)
+    transfers = [
+        message(
+            packets * 1000,
+            IndependentLoss(probability=p),
+            rng,
+            retransmissions=retransmissions,
+            tap_packet_loss=q,
+            tap_coin=rng.random(),
+        )
+        for _ in range(runs)
+    ]
+    attempts = retransmissions + 1
+    delivered = (1 - p**attempts) ** packets
+    # A packet escapes the tap in all of its transmissions, of which there is a k-th with probability p^(k-1).
+    escapes = sum((p * q) ** (k - 1) * q * (1 - p) for k in range(1, attempts)) + (p * q) ** retransmissions * q
+    held = (1 - escapes) ** packets
+    for outcome, probability in (("delivered", delivered), ("overheard", held)):
+        share = np.mean([getattr(t, outcome) for t in transfers])
+        assert abs(share - probability) <= 4 * math.sqrt(probability * (1 - probability) / runs)
+    sent = np.array([t.packets_sent for t in transfers])
+    expected = packets * (1 - p**attempts) / (1 - p)
+    assert abs(sent.mean() - expected) <= 4 * sent.std() / math.sqrt(runs)
