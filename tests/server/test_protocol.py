@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from asyncfl.server import Buffered, FedAsync, FedBuff, Protocol, Sync
+from asyncfl.server.dispatch import CohortDispatch, ConstantDispatch, ContinuousDispatch
+from asyncfl.server.opening import OpenCount, OpenDeadline
+
+
+def test_sync_draws_cohorts_and_drops_what_is_late() -> None:
+    knobs = Sync(rounds=3, participants=0.2).knobs()
+    assert (knobs.dispatch.at_publish(50), knobs.dispatch.level(50), knobs.late) == (10, 0, "drop")
+    assert knobs.updates_per_version(50) == 10
+
+
+def test_a_count_and_a_share_of_clients() -> None:
+    assert CohortDispatch(participants=3, over_selection=1.3).at_publish(100) == 4
+    assert CohortDispatch(participants=10, over_selection=1.1).at_publish(100) == 11
+    assert CohortDispatch(participants=0.001).at_publish(100) == 1
+    assert CohortDispatch(over_selection=2).at_publish(100) == 100
+    assert ConstantDispatch(in_flight=0.25).level(8) == 2
+    assert ContinuousDispatch().level(8) == 8
+
+
+def test_fedasync_is_a_buffer_of_one_and_fedbuff_weighs_all_alike() -> None:
+    assert FedAsync(rounds=1, in_flight=2).knobs().opening == OpenCount(updates=1)
+    assert FedBuff(rounds=1, server_rate=2.0).knobs().rate == 2.0
+    assert FedBuff(rounds=1).knobs().weighting == "uniform"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "field", "message"),
+    [
+        (Sync(rounds=1, participants=60), "participants", r"1\.\.clients \(50\), got 60"),
+        (Sync(rounds=1, participants=2, open=OpenDeadline(seconds=1, at_least=3)), "open.at_least", r"got 3"),
+        (Buffered(rounds=1, buffer=250), "buffer", r"1\.\.clients \(50\), got 250; lower protocol\.buffer"),
+        (Buffered(rounds=1, dispatch=ConstantDispatch(in_flight=51)), "in_flight", "got 51"),
+        (Buffered(rounds=1, late="drop"), "late", "got drop"),
+    ],
+)
+def test_what_cannot_work_with_so_many_clients(protocol: Protocol, field: str, message: str) -> None:
+    faults = list(protocol.faults(50))
+    assert [fault.field for fault in faults] == [field]
+    with pytest.raises(AssertionError, match=message):
+        raise AssertionError(faults[0].message)
+
+
+@pytest.mark.parametrize("participants", [0, -1, 1.5, "all"])
+def test_participants_are_a_count_or_a_share(participants: object) -> None:
+    with pytest.raises(ValidationError):
+        Sync(rounds=1, participants=participants)
