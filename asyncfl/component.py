@@ -99,5 +99,5 @@ def choice(base: type[Component], *members: type[Component]) -> Any:
     A user's class declares `kind: str` (its value is the import path it was named by).
     """
     branches = [Annotated[m, Tag(cast(str, m.model_fields["kind"].default))] for m in members]
-    own = Annotated[base, _Custom(base), Tag("own")]
-    return Annotated[reduce(or_, [*branches, own]), Discriminator(_kind_of)]  # type: ignore[arg-type]
+    own = Annotated[Any, _Custom(base), Tag("own")]
+    return Annotated[reduce(or_, [*branches, own]), Discriminator(_kind_of)]

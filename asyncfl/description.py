@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
 
 import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -41,9 +42,9 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-_Loader.add_implicit_resolver(  # type: ignore[no-untyped-call]
+_Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
-    __import__("re").compile(r"^[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$"),
+    re.compile(r"^[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$"),
     list("-+0123456789"),
 )
 
@@ -76,17 +77,13 @@ def sound_parts(model: type[BaseModel], description: Mapping[str, Any]) -> dict[
                 parts[name] = field.get_default(call_default_factory=True)
             continue
         try:
-            annotation = field.annotation if not field.metadata else _annotated(field)
-            parts[name] = TypeAdapter(annotation).validate_python(description[name])
+            adapter: TypeAdapter[Any] = TypeAdapter(
+                Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+            )
+            parts[name] = adapter.validate_python(description[name])
         except (ValidationError, ScenarioError):
             continue
     return parts
-
-
-def _annotated(field: Any) -> Any:
-    from typing import Annotated
-
-    return Annotated[field.annotation, *field.metadata]
 
 
 def faults_of(error: ValidationError, model: type[BaseModel], description: Any) -> list[Fault]:

@@ -1,7 +1,7 @@
 """What can go wrong, as one tree.
 
     AsyncflError
-    ├── FaultyInput         a description the user wrote: all its faults at once
+    ├── InputError         a description the user wrote: all its faults at once
     │   ├── ScenarioError       a scenario or experiment file
     │   └── DataError           a data folder or data file
     ├── OutputError         a results folder that cannot be written
@@ -32,7 +32,7 @@ class Fault:
         return f"{self.field}: {self.message}" if self.field else self.message
 
 
-class FaultyInput(AsyncflError):
+class InputError(AsyncflError):
     """Input with one or more faults, all of them listed.
 
     `source` is the file (or command) the input came from, where there is one.
@@ -50,11 +50,11 @@ class FaultyInput(AsyncflError):
         return "\n  ".join([f"{head}{len(self.faults)} faults", *map(str, self.faults)])
 
 
-class ScenarioError(FaultyInput):
+class ScenarioError(InputError):
     """A scenario or an experiment file that cannot be simulated."""
 
 
-class DataError(FaultyInput):
+class DataError(InputError):
     """A data set that is missing, damaged or too small for what is asked of it."""
 
 

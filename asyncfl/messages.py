@@ -172,7 +172,7 @@ class Ban:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """The record of how `task` ended. `weight` is the factor of its update in the aggregate, `staleness` in versions."""
+    """The record of how `task` ended. `weight`: factor of its update in the aggregate; `staleness`: in versions."""
 
     task: int
     fate: Fate

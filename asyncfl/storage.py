@@ -1,8 +1,8 @@
 """A run on disk: what is written, how it gets there whole, and how it is read back.
 
-A run's folder holds `scenario.yaml`, four tables (`rounds`, `events`, `clients`, `ledger`, as Parquet), `summary.json` and
-`timing.json`. Everything but `timing.json` is the same bytes whenever the same scenario is run on the same machine with
-the same number of threads. A folder appears under its name only when all of it is written.
+A run's folder holds `scenario.yaml`, four tables (`rounds`, `events`, `clients`, `ledger`, as Parquet), `summary.json`
+and `timing.json`. Everything but `timing.json` is the same bytes whenever the same scenario is run on the same machine
+with the same number of threads. A folder appears under its name only when all of it is written.
 """
 
 from __future__ import annotations
@@ -45,22 +45,26 @@ class Run:
     @cached_property
     def rounds(self) -> pd.DataFrame:
         """One row per seed and published version: virtual time, losses, accuracy, noise, staleness, traffic."""
-        return self.tables["rounds"].to_pandas()
+        return self._frame("rounds")
 
     @cached_property
     def events(self) -> pd.DataFrame:
         """One row per event, see `asyncfl.trace.Event`."""
-        return self.tables["events"].to_pandas()
+        return self._frame("events")
 
     @cached_property
     def clients(self) -> pd.DataFrame:
         """One row per seed and client: samples, tasks, updates used, how often it was overheard."""
-        return self.tables["clients"].to_pandas()
+        return self._frame("clients")
 
     @cached_property
     def ledger(self) -> pd.DataFrame:
         """One row per seed and holder of a guarantee: what was released, what was claimed, what it is worth."""
-        return self.tables["ledger"].to_pandas()
+        return self._frame("ledger")
+
+    def _frame(self, name: str) -> pd.DataFrame:
+        frame: pd.DataFrame = self.tables[name].to_pandas()
+        return frame
 
     def save(self, folder: str | Path) -> Path:
         """Write the run to `folder`, which must not exist yet; it appears only when it is whole.

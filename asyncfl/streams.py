@@ -75,7 +75,7 @@ class Streams:
         return np.random.Generator(np.random.Philox(key=self._key(purpose, client, task)))
 
     def torch_generator(self, purpose: str, client: int = -1, task: int = -1) -> torch.Generator:
-        """Torch CPU generator of the stream, for draws of millions of normals (torch draws them three times as fast)."""
+        """Torch CPU generator of the stream, for millions of normals (torch draws them three times as fast)."""
         import torch
 
         digest = hashlib.sha256(self._key(purpose, client, task).to_bytes(16, "little")).digest()

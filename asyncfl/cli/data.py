@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from asyncfl.cli.output import console, print_json, print_table
+from asyncfl.data import Available
 
 app = typer.Typer(help="Data sets: list them, fetch them, look at them.", invoke_without_command=True)
 
@@ -24,11 +26,15 @@ def list_(json: Annotated[bool, typer.Option("--json", help="print JSON")] = Fal
     """What is on disk, and what stands in where nothing is."""
     from asyncfl.data import available
 
-    rows = [dict(row) for row in available()]
+    rows = [_plain(row) for row in available()]
     if json:
         print_json(rows)
     else:
         print_table(list(rows[0]), [list(row.values()) for row in rows])
+
+
+def _plain(row: Available) -> dict[str, str | int | None]:
+    return {name: str(value) if isinstance(value, Path) else value for name, value in asdict(row).items()}
 
 
 @app.command()

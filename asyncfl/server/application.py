@@ -26,8 +26,9 @@ def weights(
 ) -> NDArray[np.float64]:
     """Factor of each update in the aggregate.
 
-    `samples`: (n,) |D_i|; `staleness_weight`: (n,) s_i. `buffer` divides s_i |D_i| by the sum of |D_i|: a buffer of stale
-    updates then moves the model less. `weight_sum` divides by the sum of s_i |D_i|: it moves as far as a fresh one.
+    `samples`: (n,) |D_i|; `staleness_weight`: (n,) s_i. `buffer` divides s_i |D_i| by the sum of |D_i|: a buffer of
+    stale updates then moves the model less. `weight_sum` divides by the sum of s_i |D_i|: it moves as far as fresh
+    ones.
     """
     weighed = staleness_weight * samples
     total = float(samples.sum() if divisor == "buffer" else weighed.sum())
@@ -62,7 +63,7 @@ def apply_updates(
         # Equation 6 forgets w and its weights do not add up to one: stale buffers shrink the model.
         return factors.astype(np.float32) @ models
     if reading == "normalised":
-        return (factors / factors.sum()).astype(np.float32) @ models
+        return np.asarray((factors / factors.sum()).astype(np.float32) @ models)
     if isinstance(rule, Mean):
         # The weighted sum needs no matrix of differences: sum f_i (w_i - b_i) = sum f_i w_i - sum over bases.
         step = factors.astype(np.float32) @ models

@@ -223,7 +223,7 @@ class Server:
         expected = tuple(task.number for task in self._opened)
         if self.phase is not Phase.COLLECTING or message.tasks != expected:
             raise ValueError(f"the server asked for tasks {expected}, got {message.tasks}")
-        sound = np.isfinite(message.models).all(axis=1)
+        sound = np.asarray(np.isfinite(message.models).all(axis=1))
         if message.sound is not None:
             sound &= message.sound
         for row in np.flatnonzero(~sound):

@@ -45,7 +45,7 @@ class PolynomialStaleness(Staleness):
 
     def weight(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
         """(1 + tau)^-a, see `Staleness.weight`."""
-        return np.power(1.0 + staleness, -self.exponent)
+        return np.asarray(np.power(1.0 + staleness, -self.exponent))
 
 
 class HingeStaleness(Staleness):
@@ -71,7 +71,7 @@ class ExponentialStaleness(Staleness):
 
     def weight(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
         """e^(-a tau), see `Staleness.weight`."""
-        return np.exp(-self.rate * staleness)
+        return np.asarray(np.exp(-self.rate * staleness))
 
 
 if TYPE_CHECKING:

@@ -165,7 +165,7 @@ def simulate_clock(scenario: Scenario, seed: int) -> SeedRun:
         Recorder(seed),
         samples=sizes,
         epochs=scenario.training.epochs,
-        payload_bytes=BYTES_PER_PARAMETER * layout.size,
+        payload_bytes=BYTES_PER_PARAMETER * layout.n_parameters,
         watcher=watcher,
     )
     run = _seed_run(driver, watcher, driver.run(), sizes)

@@ -47,7 +47,8 @@ class Judge:
         """Mean over the clients of the model's mean loss on the client's own data (NbAFL's metric)."""
         if self._equal:
             # Clients of one size: the mean of the means is the mean over all samples, in one pass.
-            return self.learner.evaluate(model, self.data.images, self.data.labels)[0]
+            loss, _ = self.learner.evaluate(model, self.data.images, self.data.labels)
+            return loss
         clients = range(self.data.clients)
         return float(np.mean([self.learner.evaluate(model, *self.data.client(client))[0] for client in clients]))
 
