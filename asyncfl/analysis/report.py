@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -60,7 +61,7 @@ def claims_page(claims: pd.DataFrame) -> str:
         "| experiment | claim | verdict | scale, seeds | measured | why |",
         "|---|---|---|---|---|---|",
     ]
-    for row in claims.fillna("").to_dict("records"):
+    for row in _rows(claims):
         verdict = MARKS[row["verdict"]] + (" (provisional)" if str(row["provisional"]) == "True" else "")
         seeds = row["scale"] if row["scale"] == "formula" else f"{row['scale']}, {row['seeds']}"
         measured = _cut(str(row["measured"]))
@@ -93,11 +94,15 @@ def index_page(results: str | Path, done: list[Finished], experiments: Mapping[s
             page = item.folder / f"{table.name}.md"
             lines += [page.read_text(encoding="utf-8")] if page.is_file() else []
         claims = read_csv(item.folder / "claims.csv")
-        for row in claims.fillna("").to_dict("records"):
+        for row in _rows(claims):
             verdict = MARKS[row["verdict"]] + (" (provisional)" if str(row["provisional"]) == "True" else "")
             lines.append(f"- {row['claim']}: {verdict}. {row['reason']}.")
         lines += ["", f"Values: [final]({here}/final.csv), [curves]({here}/curves.csv), [cells]({here}/cells.csv)", ""]
     return "\n".join(lines)
+
+
+def _rows(claims: pd.DataFrame) -> list[dict[Hashable, Any]]:
+    return claims.astype(object).where(claims.notna(), "").to_dict("records")
 
 
 def _cell(text: object) -> str:

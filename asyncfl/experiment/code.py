@@ -125,8 +125,8 @@ def _source(module: str) -> _Source:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     components = frozenset(node.name for node in tree.body if isinstance(node, ast.ClassDef) and _is_component(node))
-    stripped = ast.dump(_Strip(not components).visit(tree))
-    return _Source(components, stripped, tuple(_imports(tree, package)))
+    imports = tuple(_imports(tree, package))
+    return _Source(components, ast.dump(_Strip(not components).visit(tree)), imports)
 
 
 def _is_component(node: ast.ClassDef) -> bool:

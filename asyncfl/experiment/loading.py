@@ -47,7 +47,10 @@ def load(path: str | Path, name: str | None = None) -> Experiment:
                 faults.update(dict.fromkeys(_scenario_faults(raw["scenario"])))
             raise ScenarioError(faults, path) from None
         experiment = sound
-    faults.update(dict.fromkeys(_own_faults(experiment)))
+    own = list(_own_faults(experiment))
+    faults.update(dict.fromkeys(own))
+    if any(fault.field.startswith("quick.") for fault in own):
+        experiment = experiment.model_copy(update={"quick": {}})
     if experiment.scenario is not None:
         scenario = experiment.scenario
         for attempt in range(3):

@@ -1,0 +1,162 @@
+import numpy as np
+import pandas as pd
+import pytest
+from pydantic import TypeAdapter
+
+from asyncfl.analysis.checks import findings
+from asyncfl.analysis.grid import Grid, MissingError
+from asyncfl.experiment import Claim
+
+NOISE = np.array([0.0, 0.01, 0.02, -0.01, 0.015, -0.02])
+
+
+def grid(means, axis="x", shared=True, diverged=(), rounds=4, sources=()):
+    """Final losses `means` by axis value, six seeds; `shared` seed effects, which pairing removes."""
+    generator = np.random.default_rng(1)
+    rows = []
+    for value, mean in means.items():
+        own = 0.0 if shared else generator.normal(0, 0.2, 6)
+        for seed, loss in enumerate(mean + 10 * NOISE + own):
+            for r in range(rounds + 1):
+                rows.append(
+                    {
+                        axis: value,
+                        "seed": seed,
+                        "round": r,
+                        "train_loss": loss + (rounds - r),
+                        "test_accuracy": 1 - loss,
+                        "diverged": (value, seed) in diverged,
+                    }
+                )
+    frame = pd.DataFrame(rows)
+    return Grid({axis: tuple(means)}, frame, frame[frame["round"] == rounds], sources=frozenset(sources))
+
+
+def answer(claim, on):
+    found = findings(TypeAdapter(Claim).validate_python({"says": "so", **claim}), on)
+    assert len(found) == 1
+    return found[0].answer
+
+
+ORDER = {"check": "order", "along": "x"}
+
+
+def test_order():
+    assert answer(ORDER, grid({1: 3.0, 2: 2.0, 3: 1.0})) == "holds"
+    assert answer(ORDER, grid({1: 3.0, 2: 3.5, 3: 1.0})) == "does not hold"
+    assert answer(ORDER, grid({1: 3.0, 2: 3.0, 3: 1.0})) == "not decided"
+    assert answer({**ORDER, "direction": "rises"}, grid({1: 1.0, 2: 2.0})) == "holds"
+
+
+def test_order_that_allows_ties():
+    assert answer({**ORDER, "strict": False}, grid({1: 3.0, 2: 3.0, 3: 1.0})) == "holds"
+    assert answer({**ORDER, "strict": False}, grid({1: 3.0, 2: 3.5, 3: 1.0})) == "does not hold"
+    assert answer({**ORDER, "strict": False}, grid({1: 3.0, 2: 3.0, 3: 3.0})) == "not decided"
+
+
+def test_order_of_noisy_seeds_is_not_decided():
+    assert answer(ORDER, grid({1: 2.02, 2: 2.0}, shared=False)) == "not decided"
+
+
+def test_best_at():
+    claim = {"check": "best_at", "along": "x", "at": 2}
+    assert answer(claim, grid({1: 3.0, 2: 1.0, 3: 2.0})) == "holds"
+    assert answer(claim, grid({1: 3.0, 2: 2.0, 3: 1.0})) == "does not hold"
+    assert answer(claim, grid({1: 3.0, 2: 1.0, 3: 1.0})) == "not decided"
+    accuracy = {**claim, "value": "final test_accuracy"}
+    assert answer(accuracy, grid({1: 0.5, 2: 0.1, 3: 0.4})) == "holds"
+
+
+def test_interior_best_beats_both_ends():
+    claim = {"check": "interior_best", "along": "x"}
+    assert answer(claim, grid({1: 3.0, 2: 1.0, 3: 2.0})) == "holds"
+    assert answer(claim, grid({1: 3.0, 2: 1.0, 3: 0.5})) == "does not hold"
+    assert answer(claim, grid({1: 3.0, 2: 1.0, 3: 1.0})) == "not decided"
+    with pytest.raises(MissingError, match="no interior point"):
+        answer(claim, grid({1: 3.0, 2: 1.0}))
+
+
+def crossing(early_gap, late_gap):
+    """Curve 25 minus curve 20 is `early_gap` in rounds 1..5 and `late_gap` in rounds 6..10."""
+    rows = [
+        {
+            "x": x,
+            "seed": seed,
+            "round": r,
+            "train_loss": 2.0 + 10 * NOISE[seed] + (0 if x == 20 else early_gap if r <= 5 else late_gap),
+            "diverged": False,
+        }
+        for x in (20, 25)
+        for seed in range(6)
+        for r in range(11)
+    ]
+    frame = pd.DataFrame(rows)
+    return Grid({"x": (20, 25)}, frame, frame[frame["round"] == 10])
+
+
+def test_crossover():
+    claim = {"check": "crossover", "along": "x", "early": 25, "late": 20, "rounds": (5, 6)}
+    assert answer(claim, crossing(-0.1, 0.2)) == "holds"
+    assert answer(claim, crossing(0.1, 0.2)) == "does not hold"
+    assert answer(claim, crossing(0.0, 0.2)) == "not decided"
+    found = findings(TypeAdapter(Claim).validate_python({"says": "so", **claim}), crossing(-0.1, 0.2))
+    assert "cross at round 6" in found[0].measured
+    with pytest.raises(MissingError, match="end at round 10"):
+        answer({**claim, "rounds": (13, 14)}, crossing(-0.1, 0.2))
+
+
+def test_at_least():
+    claim = {"check": "at_least", "value": "final test_accuracy", "threshold": 0.5}
+    assert answer(claim, grid({1: 0.1})) == "holds"
+    assert answer(claim, grid({1: 0.8})) == "does not hold"
+    assert answer(claim, grid({1: 0.5})) == "not decided"
+    assert answer({**claim, "value": "final train_loss"}, grid({1: 0.1})) == "holds"
+
+
+def test_no_worse():
+    claim = {"check": "no_worse", "along": "x", "at": 1, "than": 2, "margin": 0.1}
+    assert answer(claim, grid({1: 1.05, 2: 1.0})) == "holds"
+    assert answer(claim, grid({1: 1.5, 2: 1.0})) == "does not hold"
+    assert answer(claim, grid({1: 1.1, 2: 1.0}, shared=False)) == "not decided"
+
+
+def test_a_diverged_seed_is_worse_than_any():
+    lost = grid({1: 3.0, 2: 1.0}, diverged={(1, 0)})
+    assert answer(ORDER, lost) == "holds"
+    assert answer(ORDER, grid({1: 3.0, 2: 1.0}, diverged={(2, 0)})) == "not decided"
+    assert answer(ORDER, grid({1: 3.0, 2: 1.0}, diverged={(2, s) for s in range(6)})) == "does not hold"
+
+
+def test_other_values_than_the_final_one():
+    falling = grid({1: 3.0, 2: 2.0})
+    assert answer({**ORDER, "value": "round 2 train_loss"}, falling) == "holds"
+    assert answer({**ORDER, "value": "mean train_loss"}, falling) == "holds"
+    assert answer({**ORDER, "value": "lowest train_loss"}, falling) == "holds"
+    with pytest.raises(MissingError, match="no column"):
+        answer({**ORDER, "value": "final nonsense"}, falling)
+
+
+def two_axes():
+    """Best T is 1, 2, 3 for epsilon 10, 20, 30."""
+    rows = [
+        {"T": t, "e": e, "seed": seed, "round": 1, "train_loss": abs(t - e / 10) + NOISE[seed], "diverged": False}
+        for t in (1, 2, 3)
+        for e in (10, 20, 30)
+        for seed in range(6)
+    ]
+    frame = pd.DataFrame(rows)
+    return Grid({"T": (1, 2, 3), "e": (10, 20, 30)}, frame, frame)
+
+
+def test_the_axis_value_at_which_another_value_is_best():
+    claim = {**ORDER, "along": "e", "value": "best T of final train_loss", "direction": "rises"}
+    assert answer(claim, two_axes()) == "holds"
+
+
+def test_a_claim_is_judged_at_each_point_of_the_open_axes_unless_where_fixes_them():
+    claim = TypeAdapter(Claim).validate_python({"check": "interior_best", "along": "T", "says": "so"})
+    assert [f.answer for f in findings(claim, two_axes())] == ["does not hold", "holds", "does not hold"]
+    fixed = claim.model_copy(update={"where": {"e": [20]}})
+    assert [f.answer for f in findings(fixed, two_axes())] == ["holds"]
+    with pytest.raises(MissingError, match="e = 99 is not run"):
+        findings(claim.model_copy(update={"where": {"e": 99}}), two_axes())

@@ -1,0 +1,145 @@
+"""From runs to claims.md through the same steps that the workflow's jobs take."""
+
+from pathlib import Path
+
+import pytest
+
+from asyncfl.analysis.report import best_scale, write_report
+from asyncfl.analysis.step_figures import make_figures
+from asyncfl.analysis.step_tables import make_tables, table_files
+from asyncfl.analysis.step_verdicts import make_verdicts
+from asyncfl.analysis.tables import read_csv
+
+
+def analyse(experiment, runs, folder, scale="full"):
+    make_tables(experiment, scale, runs, folder)
+    written = make_figures(experiment, scale, folder)
+    make_verdicts(experiment, scale, folder)
+    return written
+
+
+def test_from_runs_to_report(tmp_path, experiment, runs):
+    folder = tmp_path / "results" / "full" / "nbafl" / "fig2"
+    written = analyse(experiment, runs, folder)
+    assert [path.name for path in written] == ["figure.svg", "figure.png"]
+    assert {*table_files(experiment), "claims.csv", "caption.txt"} <= {path.name for path in folder.iterdir()}
+    claims = read_csv(folder / "claims.csv")
+    assert list(claims["verdict"]) == ["holds"]
+    assert not claims["provisional"][0]
+    assert "| 60 | 0.4525 ± 0.002 |" in (folder / "table.md").read_text()
+
+    write_report(tmp_path / "results", {"nbafl/fig2": experiment, "nbafl/fig9": experiment})
+    page = (tmp_path / "results" / "claims.md").read_text()
+    assert "1 claims: 1 holds" in page
+    index = (tmp_path / "results" / "index.md").read_text()
+    assert "![Loss by budget](full/nbafl/fig2/figure.svg)" in index
+    assert "ten hand-made samples" in index
+
+
+def test_outputs_are_the_same_bytes_each_time(tmp_path, experiment, runs):
+    for place in ("a", "b"):
+        analyse(experiment, runs, tmp_path / place)
+    for path in (tmp_path / "a").iterdir():
+        assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes(), path.name
+
+
+def test_quick_scale_says_what_it_lowers_and_is_provisional(tmp_path, experiment, make_run):
+    runs = [({"privacy.epsilon": e}, make_run(tmp_path / f"{e}", loss, seeds=2)) for e, loss in ((50, 0.7), (60, 0.4))]
+    analyse(experiment, runs, tmp_path / "out", "quick")
+    text = (tmp_path / "out" / "caption.txt").read_text()
+    assert "scale quick" in text
+    assert "protocol.rounds = 3; privacy.epsilon at 2 of 4 values; 2 of 6 seeds" in text
+    assert read_csv(tmp_path / "out" / "claims.csv")["provisional"][0]
+
+
+def test_the_better_scale_is_reported(tmp_path, experiment):
+    assert best_scale(tmp_path, "nbafl/fig2") is None
+    for scale in ("quick", "full"):
+        folder = tmp_path / scale / "nbafl" / "fig2"
+        folder.mkdir(parents=True)
+        (folder / "claims.csv").write_text("")
+        assert best_scale(tmp_path, "nbafl/fig2") == scale
+
+
+def test_a_claim_that_fails_stays_with_its_explanation(tmp_path, new_experiment, runs):
+    claim = {
+        "check": "order",
+        "along": "privacy.epsilon",
+        "direction": "rises",
+        "says": "up",
+        "expected": "fails",
+        "why": "it falls",
+    }
+    experiment = new_experiment(claims=[claim])
+    analyse(experiment, runs, tmp_path / "full" / "nbafl" / "fig2")
+    write_report(tmp_path, {"nbafl/fig2": experiment})
+    page = (tmp_path / "claims.md").read_text()
+    assert "**does not hold**" in page
+    assert "Expected to fail: it falls" in page
+
+
+def test_absolute_claims_are_judged_on_original_data_only(tmp_path, new_experiment, runs):
+    claim = {"check": "at_least", "value": "final test_accuracy", "threshold": 0.1, "says": "high"}
+    for _, folder in runs:
+        summary = Path(folder) / "summary.json"
+        summary.write_text(summary.read_text().replace('"real"', '"embedded"'))
+    experiment = new_experiment(claims=[claim, {**claim, "absolute": True}])
+    make_tables(experiment, "full", runs, tmp_path / "out")
+    make_verdicts(experiment, "full", tmp_path / "out")
+    verdicts = read_csv(tmp_path / "out" / "claims.csv")
+    assert list(verdicts["verdict"]) == ["holds", "not decided"]
+    assert verdicts["reason"][1] == "stand-in data"
+
+
+def test_what_a_scale_lacks_leaves_the_claim_undecided(tmp_path, new_experiment, runs):
+    claim = {"check": "best_at", "along": "privacy.epsilon", "at": 100, "says": "best"}
+    experiment = new_experiment(claims=[claim])
+    make_tables(experiment, "quick", runs[:2], tmp_path / "out")
+    make_verdicts(experiment, "quick", tmp_path / "out")
+    assert "100 is not run at this scale" in read_csv(tmp_path / "out" / "claims.csv")["reason"][0]
+
+
+def test_bounds_need_no_runs_and_are_exact(tmp_path, new_experiment):
+    bounds = {"rounds": {"theorem": 2, "axes": {"rounds": {"from": 1, "to": 40}, "epsilon": [50, 60, 100]}}}
+    best = {"bound": "rounds", "value": "best rounds of final bound", "check": "order", "along": "epsilon"}
+    experiment = new_experiment(
+        scenario=None,
+        axes={},
+        quick={},
+        tables=[],
+        bounds=bounds,
+        figure={"kind": "bound", "bound": "rounds", "x": "rounds", "hue": "epsilon"},
+        claims=[{**best, "direction": "rises", "says": "T grows"}],
+    )
+    analyse(experiment, [], tmp_path)
+    verdict = read_csv(tmp_path / "claims.csv").iloc[0]
+    assert (verdict["verdict"], verdict["provisional"], verdict["scale"]) == ("holds", False, "formula")
+    assert verdict["measured"] == "epsilon 50: 14, 60: 15, 100: 17"  # golden numbers of the theorem
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [
+        {"kind": "curves", "x": "time_s", "y": "test_accuracy", "panels": "privacy.epsilon"},
+        {"kind": "curves", "hue": "privacy.epsilon", "log": True, "start": 0},
+        {"kind": "final", "x": "privacy.epsilon", "bound": {"theorem": 2, "settings": {"rounds": 25}}},
+        {"kind": "bars", "x": "privacy.epsilon", "y": "train_loss"},
+        {"kind": "bars", "x": "privacy.epsilon", "hue": "privacy.epsilon", "y": "train_loss"},
+    ],
+)
+def test_every_kind_of_figure_is_drawn(tmp_path, new_experiment, runs, figure):
+    written = analyse(new_experiment(figure=figure), runs, tmp_path / "out")
+    assert all(path.stat().st_size > 5000 for path in written)
+    assert b"2026" not in written[0].read_bytes()[:2000]
+
+
+def test_a_diverged_cell_is_named_in_figure_and_table(tmp_path, experiment, make_run):
+    losses = {50: 0.7, 60: 0.5, 100: 0.4, float("inf"): 0.3}
+    runs = [
+        ({"privacy.epsilon": e}, make_run(tmp_path / f"{e}", loss, seeds=2, diverged=(0, 1) if e == 50 else (1,)))
+        for e, loss in losses.items()
+    ]
+    analyse(experiment, runs, tmp_path / "out")
+    table = (tmp_path / "out" / "table.md").read_text()
+    assert "| 50 | diverged |" in table
+    assert "(1 diverged)" in table

@@ -1,0 +1,62 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from asyncfl.analysis.tables import collect, over_seeds, plain, read_csv, read_run, write_csv
+from asyncfl.errors import RunError
+
+
+def test_a_run_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(RunError, match=r"nowhere: cannot be read as a run"):
+        read_run(tmp_path / "nowhere")
+
+
+def test_rows_carry_their_axis_values(runs):
+    frames = collect(runs)
+    assert list(frames["rounds"]["privacy.epsilon"].unique()) == [50, 60, 100, np.inf]
+    assert len(frames["rounds"]) == 4 * 6 * 5
+    assert len(frames["ends"]) == 4 * 6
+    assert list(frames["cells"]["source"]) == ["real"] * 4
+
+
+def test_ends_count_the_whole_run(runs):
+    ends = collect(runs)["ends"]
+    assert set(ends["exposures_up_max"]) == {2}
+    assert set(ends["exposures_up_mean"]) == {1}
+    assert set(ends["overheard_down_share"]) == {0.75}
+    assert set(ends["exposures_assumed"]) == {1}
+
+
+def test_curves_hold_mean_and_interval(runs):
+    curves = over_seeds(collect(runs)["rounds"], ["privacy.epsilon"], by_round=True)
+    row = curves.query("`privacy.epsilon` == 60 and round == 4 and metric == 'train_loss'").iloc[0]
+    assert row["mean"] == pytest.approx(0.4525)
+    # six seeds .001 apart: sd = .001870829, t(5, .975) = 2.570582
+    assert row["high"] - row["mean"] == pytest.approx(2.570582 * 0.001870829 / np.sqrt(6), rel=1e-5)
+    assert (row["seeds"], row["diverged"]) == (6, 0)
+
+
+def test_a_diverged_seed_is_counted_and_left_out_of_the_mean(tmp_path, make_run):
+    ends = collect([({"a": 1}, make_run(tmp_path / "x", 0.5, seeds=3, diverged=(2,)))])["ends"]
+    row = over_seeds(ends, ["a"], by_round=False).query("metric == 'train_loss'").iloc[0]
+    assert (row["seeds"], row["diverged"]) == (2, 1)
+    assert row["mean"] == pytest.approx(0.5005)
+
+
+def test_tables_survive_the_disk(tmp_path):
+    frame = pd.DataFrame({"privacy.epsilon": [50.0, np.inf], "name": ["none", "a"], "x": [0.1, np.nan]})
+    write_csv(frame, tmp_path / "t.csv")
+    pd.testing.assert_frame_equal(read_csv(tmp_path / "t.csv"), frame)
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
+def test_an_empty_table_survives_the_disk(tmp_path):
+    write_csv(pd.DataFrame(), tmp_path / "t.csv")
+    assert len(read_csv(tmp_path / "t.csv")) == 0
+
+
+def test_axis_values_as_table_cells():
+    assert plain(1.5) == 1.5
+    assert plain("a") == "a"
+    assert plain(None) == "null"
+    assert plain({"b": 1, "a": 2}) == '{"a": 2, "b": 1}'

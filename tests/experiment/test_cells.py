@@ -1,0 +1,38 @@
+from asyncfl.experiment import cells, load
+
+
+def test_full_scale_is_the_whole_grid_last_axis_fastest(write, described):
+    made = cells(load(write(described)), "full")
+    assert len(made) == 2 * 2 * 2
+    assert [cell.values["L"] for cell in made[:2]] == ["one", "share"]
+    assert made[0].values == {"privacy.epsilon": 50, "protocol.rounds": 2, "L": "one"}
+    assert made[0].scenario.protocol.rounds == 2
+    assert made[0].scenario.privacy.epsilon == 50
+    assert made[0].scenario.seeds == (3, 5)
+    assert made[1].scenario.privacy.exposures.share == 0.5
+
+
+def test_quick_scale_thins_and_lowers(write, described):
+    experiment = load(write(described))
+    made = cells(experiment, "quick")
+    assert [cell.values["protocol.rounds"] for cell in made] == [2, 4]
+    assert {cell.values["L"] for cell in made} == {"share"}
+    assert made[0].scenario.data.samples_per_client == 10
+    assert made[0].scenario.seeds == (0,)
+    assert experiment.lowered("full") == []
+    assert experiment.lowered("quick") == [
+        "data.samples_per_client = 10",
+        "privacy.epsilon at 1 of 2 values",
+        "L at 1 of 2 values",
+        "1 of 2 seeds",
+    ]
+
+
+def test_an_experiment_of_bounds_has_no_cells(write, described):
+    for name in ("scenario", "axes", "variants", "quick", "claims"):
+        del described[name]
+    described["bounds"] = {"b": {"theorem": 2, "axes": {"rounds": {"from": 1, "to": 9, "step": 4}}}}
+    described["figure"] = {"kind": "bound", "bound": "b", "x": "rounds"}
+    experiment = load(write(described))
+    assert cells(experiment, "full") == []
+    assert experiment.bounds["b"].grid() == {"rounds": (1, 5, 9)}

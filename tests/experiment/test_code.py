@@ -1,0 +1,89 @@
+import ast
+
+import pytest
+
+from asyncfl.experiment import code, modules_digest
+from asyncfl.experiment.code import code_digest
+from asyncfl.scenario import Scenario
+
+PLAIN = {"protocol": {"kind": "sync", "rounds": 2}, "data": {"source": "embedded"}}
+PRIVATE = {**PLAIN, "privacy": {"kind": "nbafl", "epsilon": 6}}
+
+
+@pytest.fixture
+def edited(monkeypatch):
+    """edited(module, old, new): the digest of a scenario as if that module's source were changed."""
+    sources = {}
+    parse = ast.parse
+
+    def forget():
+        for cached in (code._source, code._reached):
+            cached.cache_clear()
+
+    def digest_with(description, module="", old="", new=""):
+        def parse_edited(text, *rest, **more):
+            return parse(text.replace(old, new) if sources.get("at") == text and old else text, *rest, **more)
+
+        if module:
+            sources["at"] = code._path(module).read_text(encoding="utf-8")
+            assert old in sources["at"]
+        monkeypatch.setattr(ast, "parse", parse_edited)
+        forget()
+        try:
+            return code_digest(Scenario.read(description))
+        finally:
+            sources.clear()
+            forget()
+
+    return digest_with
+
+
+def test_the_digest_is_stable_and_short(edited):
+    assert edited(PLAIN) == edited(PLAIN)
+    assert len(edited(PLAIN)) == 16
+
+
+def test_core_code_counts(edited):
+    assert edited(PLAIN, "asyncfl.streams", "<< 64", "<< 65") != edited(PLAIN)
+
+
+def test_docstrings_and_comments_do_not(edited):
+    assert edited(PLAIN, "asyncfl.streams", "The only maker of random generators.", "Changed.") == edited(PLAIN)
+
+
+def test_a_component_counts_where_the_scenario_names_it(edited):
+    change = ("asyncfl.privacy.nbafl", "NORM_GROWTH_WORTH_A_NOTE = 2.0", "NORM_GROWTH_WORTH_A_NOTE = 3.0")
+    assert edited(PRIVATE, *change) != edited(PRIVATE)
+    assert edited(PLAIN, *change) == edited(PLAIN)
+
+
+def test_a_new_name_in_a_list_of_components_does_not_count(edited):
+    change = (
+        "asyncfl.privacy",
+        "from asyncfl.privacy.none import NoPrivacy",
+        "from asyncfl.privacy.none import NoPrivacy\nfrom asyncfl.privacy.scheme import Status",
+    )
+    assert edited(PLAIN, *change) == edited(PLAIN)
+
+
+def test_the_analysis_is_no_part_of_a_run():
+    reached = code._reached(frozenset([code.ROOT]), frozenset())
+    assert "asyncfl.simulation.driver" in reached
+    assert not [name for name in reached if name.startswith(("asyncfl.analysis", "asyncfl.experiment", "asyncfl.cli."))]
+
+
+def test_a_step_of_the_analysis_depends_on_what_it_uses():
+    figures = code._reached(frozenset(["asyncfl.analysis.step_figures"]), None, inside="asyncfl.analysis")
+    tables = code._reached(frozenset(["asyncfl.analysis.step_tables"]), None, inside="asyncfl.analysis")
+    assert "asyncfl.analysis.style" in figures
+    assert "asyncfl.analysis.style" not in tables
+    assert modules_digest("asyncfl.analysis.step_figures") != modules_digest("asyncfl.analysis.step_tables")
+
+
+def test_a_users_own_component_counts(tmp_path, monkeypatch):
+    (tmp_path / "own_privacy.py").write_text(
+        "from asyncfl.privacy import NoPrivacy\n\nclass Mine(NoPrivacy):\n    kind: str = 'own_privacy:Mine'\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    own = Scenario.read({**PLAIN, "privacy": {"kind": "own_privacy:Mine"}})
+    assert code_digest(own) != code_digest(Scenario.read(PLAIN))

@@ -1,0 +1,90 @@
+import json
+
+import pytest
+
+from asyncfl.errors import OutputError, ScenarioError
+from asyncfl.experiment import plan as planning
+from asyncfl.experiment.plan import check_writable, index_rows, make_plan, scenarios
+
+
+@pytest.fixture
+def folder(write, described):
+    """Two experiments; the second repeats the first one's cells and adds some."""
+    path = write(described, "nbafl/fig2").parents[1]
+    write({**described, "axes": {"privacy.epsilon": [50, 60], "protocol.rounds": [2, 4, 6]}}, "nbafl/fig3")
+    return path
+
+
+def digests(plan):
+    return [digest for job in plan.jobs for digest in job.digests]
+
+
+def test_equal_cells_are_one_run(folder, tmp_path):
+    plan = make_plan(folder, "full", results=tmp_path / "results")
+    assert len(plan.selected["nbafl/fig2"].cells) == 8
+    assert len(plan.selected["nbafl/fig3"].cells) == 12
+    assert len(digests(plan)) == len(set(digests(plan))) == 12
+
+
+def test_a_part_of_the_experiments(folder, tmp_path):
+    results = tmp_path / "results"
+    plan = make_plan(folder, "quick", ["nbafl/fig3"], results)
+    assert list(plan.selected) == ["nbafl/fig3"]
+    assert list(plan.experiments) == ["nbafl/fig2", "nbafl/fig3"]
+    assert list(make_plan(folder, "quick", ["nbafl"], results).selected) == ["nbafl/fig2", "nbafl/fig3"]
+    with pytest.raises(ScenarioError, match=r"only: there is no experiment 'nbafl/fig4' \(experiments: nbafl/fig2"):
+        make_plan(folder, "quick", ["nbafl/fig4"], results)
+    with pytest.raises(ScenarioError, match="scale: must be one of quick, full, got 'huge'"):
+        make_plan(folder, "huge", results=results)
+
+
+def test_cheap_runs_share_a_job_and_dear_ones_do_not(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(planning, "JOB_SECONDS", 1e9)
+    jobs = make_plan(folder, "full", results=tmp_path / "results").jobs
+    assert [(job.experiment, len(job.digests)) for job in jobs] == [("nbafl/fig2", 8), ("nbafl/fig3", 4)]
+    assert jobs[0].name == f"run_nbafl_fig2_{jobs[0].digests[0][:8]}"
+    monkeypatch.setattr(planning, "JOB_SECONDS", 0.0)
+    assert len(make_plan(folder, "full", results=tmp_path / "results").jobs) == 12
+
+
+def test_a_run_on_disk_is_not_bound_to_one_that_is_missing(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(planning, "JOB_SECONDS", 1e9)
+    results = tmp_path / "results"
+    first = make_plan(folder, "full", results=results).jobs[0].digests[0]
+    (results / "runs" / first).mkdir(parents=True)
+    (results / "runs" / first / "summary.json").write_text("{}")
+    sizes = [len(job.digests) for job in make_plan(folder, "full", results=results).jobs]
+    assert sorted(sizes) == [1, 4, 7]
+
+
+def test_faults_of_several_files_are_told_together(folder, write, described, tmp_path):
+    write({**described, "titel": "x"}, "nbafl/bad")
+    with pytest.raises(ScenarioError, match=r"bad\.yaml: titel: is no field") as one:
+        make_plan(folder, "quick", results=tmp_path)
+    assert one.value.source.endswith("bad.yaml")
+    write({**described, "axis": {}}, "nbafl/worse")
+    with pytest.raises(ScenarioError, match="2 faults") as two:
+        make_plan(folder, "quick", results=tmp_path)
+    assert len(two.value.faults) == 2
+
+
+def test_results_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match=r"results folder .*file/results: .*Not a directory; choose another"):
+        check_writable(tmp_path / "file" / "results")
+    check_writable(tmp_path / "not" / "yet")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_scenarios_are_found_again_by_their_digest(folder, tmp_path):
+    wanted = digests(make_plan(folder, "full", results=tmp_path))[-2:]
+    found = scenarios(folder, "full", wanted)
+    assert [found[digest].digest() for digest in wanted] == wanted
+    with pytest.raises(ScenarioError, match="changed while the workflow ran"):
+        scenarios(folder, "full", ["0" * 16])
+
+
+def test_the_index_names_experiment_scale_and_axis_values(folder, tmp_path):
+    rows = index_rows(make_plan(folder, "quick", results=tmp_path).experiments)
+    assert len(rows) == 2 + 8 + 3 + 12
+    assert json.loads(rows[0]["cell"]) == {"L": "share", "privacy.epsilon": 60, "protocol.rounds": 2}
