@@ -32,3 +32,9 @@ def test_tasks_phases_and_seeds_differ() -> None:
 def test_follows_the_clocks_own_seed() -> None:
     by_clock, plain = (KeyedStream(streams, "task_clock") for streams in (Streams(5, clock=8), Streams(8)))
     assert by_clock.at(1, 2, 3).random() == plain.at(1, 2, 3).random()
+
+
+def test_phases_do_not_overlap() -> None:
+    stream = KeyedStream(Streams(5), "task_clock")
+    draws = np.concatenate([stream.at(1, 1, phase).random(2000) for phase in range(8)])
+    assert np.unique(draws).size == draws.size

@@ -94,3 +94,9 @@ def test_two_losses_at_once_are_refused(tmp_path) -> None:
 def test_illegal_links_are_faults(description) -> None:
     with pytest.raises(ValidationError):
         Link.model_validate(description)
+
+
+def test_latency_and_bandwidth_are_drawn_apart() -> None:
+    evenly = {"kind": "uniform", "low": 1, "high": 2}
+    links = Link(latency_s=evenly, bandwidth_bps=evenly).start(1000, STREAMS, 1)
+    assert abs(np.corrcoef(links.latency_s, links.bandwidth_bps)[0, 1]) < 4 / math.sqrt(1000)
