@@ -16,6 +16,7 @@ Clipping needs |g|^2 of the first layer: sum over the batch of (errors errors^T)
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from asyncfl.learning.dense import Batch, Stack
@@ -29,25 +30,47 @@ PASS = 11
 """Floating-point operations of a product that take as long as touching one number in a pass over memory (measured)."""
 
 
+TINY = 1e-12
+"""Scale of the coefficients below which they are brought back to scale 1."""
+
+
 def cost(widths: tuple[int, ...], training: Training, samples: int) -> tuple[float, float]:
     """Estimated operations of one client's training of the first layer (in samples, on its weights)."""
     inputs, units = widths[0], widths[1]
     m, epochs, steps = samples, training.epochs, training.steps(samples)
-    passes = (training.momentum > 0) + (training.proximal_mu > 0)
+    momentum, pull = training.momentum > 0, training.proximal_mu > 0
+    passes = momentum + pull
     direct = 4 * epochs * m * inputs * units + steps * (PASS * passes) * inputs * units + 3 * PASS * inputs * units
     gram = 4 * m * inputs * units + (2 * m * m * (inputs + epochs * units) if steps > 1 else 0)
-    gram += steps * (PASS * (1 + passes)) * m * units
+    gram += steps * (PASS * momentum) * m * units
     return gram, direct
 
 
 class _Bank:
-    """Coefficients now and before, and their slices by batch."""
+    """Coefficients now and before, and slices of them: each batch, and all samples in front of each batch."""
 
     def __init__(self, samples: int, units: int, cuts: list[slice]) -> None:
         import torch
 
         self.full = [torch.zeros(samples, units) for _ in range(2)]
         self.parts = [[full[cut] for cut in cuts] for full in self.full]
+        self.seen = [[full[: cut.start] for cut in cuts] for full in self.full]
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """The slices that one batch needs."""
+
+    batch: Batch
+    pre: torch.Tensor
+    logits: torch.Tensor
+    targets: torch.Tensor
+    gram: torch.Tensor
+    """(n, n): of the batch itself."""
+    gram_all: torch.Tensor
+    """(n, samples): of the batch with all samples."""
+    gram_seen: torch.Tensor
+    """(n, start): of the batch with the samples in front of it."""
 
 
 class _Plan:
@@ -60,24 +83,26 @@ class _Plan:
         n = training.batch_of(samples)
         cuts = [slice(start, min(start + n, samples)) for start in range(0, samples, n)]
         self.pre = torch.empty(samples, units)
-        self.pre_ordered = torch.empty(samples, units)
         self.gram = torch.empty(samples, samples)
         self.gram_rows = torch.empty(samples, samples)
+        self.pre_ordered = torch.empty(samples, units)
         self.gram_ordered = torch.empty(samples, samples)
         self.targets = torch.empty(samples, classes)
         self.logits = torch.empty(samples, classes)
         self.banks = [_Bank(samples, units, cuts) for _ in range(2)]
-        self.steps: list[tuple[int, Batch, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]] = [
-            (
-                number,
+        self.place = torch.empty(samples, dtype=torch.int64)
+        self.positions = torch.arange(samples)
+        self.steps = [
+            _Step(
                 stack.batch(cut.stop - cut.start),
                 self.pre_ordered[cut],
-                self.gram_ordered[cut],
-                self.gram_ordered[cut, cut],
                 self.logits[cut],
                 self.targets[cut],
+                self.gram_ordered[cut, cut],
+                self.gram_ordered[cut],
+                self.gram_ordered[cut, : cut.start],
             )
-            for number, cut in enumerate(cuts)
+            for cut in cuts
         ]
 
 
@@ -116,52 +141,59 @@ class GramTrainer:
             torch.mm(images, images.T, out=plan.gram).add_(1)
         stack.start(base[upper:])
 
-        addmm, clip = torch.addmm, t.gradient_clip
-        keep = 1 + t.momentum - t.lr * t.proximal_mu
-        new, old = 0, 1 if t.momentum else 0  # which of a bank's two holds w, and which w_before, to be overwritten
+        # The bank's two holds, `new` (w) and `old` (w_before, to be overwritten), are kept divided by `scale` and
+        # `scale_old`, which take up the factors keep and -momentum: a step adds, and never multiplies a whole hold.
+        addmm, clip, momentum = torch.addmm, t.gradient_clip, t.momentum
+        keep = 1 + momentum - t.lr * t.proximal_mu
+        new, old, scale, scale_old = 0, 1, 1.0, 1.0
         bank = plan.banks[0]
         for full in bank.full:
             full.zero_()
-        moved = False
-        place = torch.empty(len(images), dtype=torch.int64)  # where the last epoch had each sample
-        positions = torch.arange(len(images))
         for epoch, indices in enumerate(order):
             torch.index_select(plan.pre, 0, indices, out=plan.pre_ordered)
             torch.index_select(onehot, 0, indices, out=plan.targets)
             if several:
                 torch.index_select(plan.gram, 0, indices, out=plan.gram_rows)
                 torch.index_select(plan.gram_rows, 1, indices, out=plan.gram_ordered)
-            if epoch:  # coefficients follow their samples into this epoch's order
+            if epoch:  # the coefficients follow their samples into this epoch's order
                 following = plan.banks[epoch % 2]
-                moves = place[indices]
-                for which in {new, old}:
-                    torch.index_select(bank.full[which], 0, moves, out=following.full[which])
+                for here, there in zip(bank.full, following.full, strict=True):
+                    torch.index_select(here, 0, plan.place[indices], out=there)
                 bank = following
-            for number, batch, pre, gram_rows, gram, logits, targets in plan.steps:
+            plan.place[indices] = plan.positions
+            holds = bank.full
+            for number, step in enumerate(plan.steps):
+                batch, logits = step.batch, step.logits
                 x, activation = batch.inputs[0], batch.inner[0]
-                if moved:
-                    addmm(pre, gram_rows, bank.full[new], out=activation).clamp_min_(0)
+                if not epoch:  # in the first epoch only the samples seen so far have coefficients
+                    holds = [seen[number] for seen in bank.seen]
+                if epoch or number:
+                    gram = step.gram_all if epoch else step.gram_seen
+                    addmm(step.pre, gram, holds[new], alpha=scale, out=activation).clamp_min_(0)
                 else:
-                    torch.clamp(pre, 0, out=activation)
+                    torch.clamp(step.pre, 0, out=activation)
                 stack.forward(batch, x, logits)
-                stack.backward(batch, logits, targets)
+                stack.backward(batch, logits, step.targets)
                 error = stack.backward_in(batch, activation)
                 share = 1 / batch.n
                 if clip is not None:
-                    squared = float((error @ error.T).mul_(gram).sum()) + stack.squared_norm(batch, x)
+                    squared = float((error @ error.T).mul_(step.gram).sum()) + stack.squared_norm(batch, x)
                     share = clipped(share, clip, squared)
                 stack.step(batch, x, share)
-                if t.momentum:
-                    bank.full[old].mul_(-t.momentum).add_(bank.full[new], alpha=keep)
-                    new, old = old, new
-                elif keep != 1:
-                    bank.full[new].mul_(keep)
-                bank.parts[new][number].add_(error, alpha=-t.lr * share)
-                moved = True
-            place[indices] = positions
-        coefficients = bank.full[new].index_select(0, place)
-        torch.addmm(weight, coefficients.T, images, out=row[: self._first].view(units, inputs))
-        torch.add(bias, coefficients.sum(0), out=row[self._first : upper])
+                if momentum:
+                    target = -momentum * scale_old
+                    holds[old].add_(holds[new], alpha=keep * scale / target)
+                    new, old, scale, scale_old = old, new, target, scale
+                else:
+                    scale *= keep
+                if abs(scale) < TINY:
+                    bank.full[new].mul_(scale)
+                    bank.full[old].mul_(scale_old)
+                    scale = scale_old = 1.0
+                bank.parts[new][number].add_(error, alpha=-t.lr * share / scale)
+        coefficients = bank.full[new].index_select(0, plan.place)
+        torch.addmm(weight, coefficients.T, images, alpha=scale, out=row[: self._first].view(units, inputs))
+        torch.add(bias, coefficients.sum(0), alpha=scale, out=row[self._first : upper])
         stack.weights.store(row[upper:])
         return mean_loss(plan.logits, plan.targets)
 

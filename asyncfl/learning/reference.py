@@ -20,8 +20,8 @@ def train(
     from torch import nn
 
     losses = np.zeros(len(jobs))
+    module = model.module(jobs[0].images.shape[1:], classes)
     for number, job in enumerate(jobs):
-        module = model.module(job.images.shape[1:], classes)
         base = torch.tensor(job.base)
         nn.utils.vector_to_parameters(base, module.parameters())
         start = [p.detach().clone() for p in module.parameters()]
