@@ -1,11 +1,13 @@
 """The shape of every attack.
 
 An attacker follows the schedule like everybody else. An attack may change what it trains on (`poison`), what it uploads
-(`craft`), what it answers when it is asked to score models (`lie`), and how often it takes part (`rate`).
+(`craft`, `length_error`), what it answers when it is asked to score models (`lie`), and how often it takes part
+(`rate`). What depends on the updates of others derives from `informed.Informed`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.component import Component
+from asyncfl.errors import Fault
 from asyncfl.messages import Vector
 
 Knowledge = Literal["own", "colluders", "buffer"]
+"""What an attacker sees: its own update, those of all attackers in the buffer, or the whole buffer."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +53,17 @@ class AttackView:
 class Attack(Component):
     """What an attacker does."""
 
-    knowledge: Knowledge = "own"
-    """What `craft` sees: its own update, those of all attackers in the buffer, or the whole buffer."""
+    @property
+    def sees(self) -> Knowledge:
+        """What `craft` must be shown in `AttackView.known`."""
+        return "own"
+
+    def faults(self, classes: int, shape: tuple[int, int, int]) -> Iterator[Fault]:
+        """What cannot work on images of `shape` (channels, height, width) with `classes` classes.
+
+        Fields are named relative to the attack.
+        """
+        yield from ()
 
     def poison(
         self, images: NDArray[np.float32], labels: NDArray[np.int64], classes: int, random: np.random.Generator
@@ -61,6 +74,16 @@ class Attack(Component):
     def craft(self, view: AttackView) -> Vector:
         """(n_attackers, n_parameters) float32: what the attackers upload instead, as differences, before noise."""
         return view.honest
+
+    @property
+    def length_error(self) -> int:
+        """Parameters by which an upload is too long (> 0) or too short (< 0); 0: of the right length."""
+        return 0
+
+    @property
+    def lies(self) -> bool:
+        """Whether the attack itself says what to answer to a scoring request."""
+        return False
 
     def lie(self, scores: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
         """(n_models,) what an attacker answers in place of the true `scores` (accuracies, 0..1)."""

@@ -1,0 +1,59 @@
+"""Attacks, one per file, and who attacks when.
+
+`Threats` is the scenario's description. An attack of one's own derives from `Attack`, or from `Informed` where it
+depends on the updates of others; `AttackView` is what it is shown. `backdoor_test_set` measures a backdoor's success.
+"""
+
+from asyncfl.threats.adaptive import Adaptive
+from asyncfl.threats.alie import Alie, alie_z
+from asyncfl.threats.attack import Attack, AttackView, Knowledge
+from asyncfl.threats.backdoor import Backdoor
+from asyncfl.threats.combined import Combined
+from asyncfl.threats.evaluator_bait import EvaluatorBait
+from asyncfl.threats.flooding import Flooding
+from asyncfl.threats.free_rider import FreeRider
+from asyncfl.threats.gaussian import Gaussian
+from asyncfl.threats.informed import Informed
+from asyncfl.threats.ipm import Ipm
+from asyncfl.threats.label_flip import LabelFlip
+from asyncfl.threats.lying_evaluator import LyingEvaluator
+from asyncfl.threats.mimic import Mimic
+from asyncfl.threats.min_max import MinMax
+from asyncfl.threats.min_sum import MinSum
+from asyncfl.threats.non_finite import NonFinite
+from asyncfl.threats.rhythm import Rhythm
+from asyncfl.threats.scaling import Scaling
+from asyncfl.threats.sign_flip import SignFlip
+from asyncfl.threats.spec import AnyAttack, Threats
+from asyncfl.threats.success import backdoor_test_set
+from asyncfl.threats.wrong_length import WrongLength
+
+__all__ = [
+    "Adaptive",
+    "Alie",
+    "AnyAttack",
+    "Attack",
+    "AttackView",
+    "Backdoor",
+    "Combined",
+    "EvaluatorBait",
+    "Flooding",
+    "FreeRider",
+    "Gaussian",
+    "Informed",
+    "Ipm",
+    "Knowledge",
+    "LabelFlip",
+    "LyingEvaluator",
+    "Mimic",
+    "MinMax",
+    "MinSum",
+    "NonFinite",
+    "Rhythm",
+    "Scaling",
+    "SignFlip",
+    "Threats",
+    "WrongLength",
+    "alie_z",
+    "backdoor_test_set",
+]

@@ -1,0 +1,84 @@
+"""Adaptive: another attack that knows what detectors measure and stays inside it.
+
+A detector that does not look at the data can measure how long an update is and how much of it points where the others
+point. With m the mean of the known updates and R their median length, the upload of the inner attack is split into its
+part along m and the rest; the part along m is raised to at least `alignment` |m|, the rest is shortened until the whole
+is no longer than `length` R. What is left of the attack is what such measures cannot see.
+
+The inner attack may train on poisoned data, and then the attackers' own updates say nothing about honest ones: for such
+an attack m must come from the buffer.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from asyncfl.component import choice
+from asyncfl.messages import Vector
+from asyncfl.threats.attack import Attack, AttackView, Knowledge
+from asyncfl.threats.composite import Composite, strongest
+from asyncfl.threats.informed import known_to
+from asyncfl.threats.rows import each, finite_rows, moments
+from asyncfl.threats.simple import SIMPLE
+
+AnySimpleAttack: Any = choice(Attack, *SIMPLE)
+
+
+class Adaptive(Composite):
+    """Uploads the nearest that looks honest to what another attack would upload; its own design."""
+
+    kind: Literal["adaptive"] = "adaptive"
+    attack: AnySimpleAttack
+    """The attack to be disguised."""
+    knowledge: Knowledge = "buffer"
+    """Where mean and length of honest updates are taken from."""
+    alignment: Annotated[float, Field(ge=0, le=1)] = 0.35
+    """Least projection on the mean of the known updates, as a share of its length, 0..1."""
+    length: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    """Largest length, in median lengths of the known updates, > 0."""
+
+    @property
+    def parts(self) -> tuple[tuple[str, Attack], ...]:
+        return (("attack", self.attack),)
+
+    @property
+    def sees(self) -> Knowledge:
+        return strongest(self.knowledge, self.attack.sees)
+
+    def craft(self, view: AttackView) -> Vector:
+        """The inner attack's uploads, disguised; undisguised where nothing is known."""
+        crafted = self.attack.craft(view)
+        if self.knowledge == "own":
+            references = [_reference(finite_rows(view.honest[row : row + 1])) for row in range(view.attackers)]
+        else:
+            references = [_reference(known_to(self.knowledge, view))] * view.attackers
+
+        def upload(row: int) -> NDArray[np.floating]:
+            reference = references[row]
+            return crafted[row] if reference is None else self._disguised(crafted[row], *reference)
+
+        return each(view.attackers, view.honest.shape[1], upload)
+
+    def _disguised(self, update: Vector, mean: NDArray[np.float64], length: float) -> NDArray[np.float64]:
+        """`update` (n_parameters,) with enough of `mean` in it, and no longer than `length` allows."""
+        poison, longest, size = update.astype(np.float64), self.length * length, float(np.linalg.norm(mean))
+        along = float(poison @ mean) / size if size > 0 else 0.0
+        rest = poison - along / size * mean if size > 0 else poison
+        along = min(max(along, self.alignment * size), longest)
+        room, across = math.sqrt(longest**2 - along**2), float(np.linalg.norm(rest))
+        if across > room:
+            rest = rest * (room / across)
+        return rest + along / size * mean if size > 0 else rest
+
+
+def _reference(known: Vector) -> tuple[NDArray[np.float64], float] | None:
+    """Mean (n_parameters,) and median length of `known` (n, n_parameters); None where n is 0."""
+    if not len(known):
+        return None
+    lengths = [np.linalg.norm(row.astype(np.float64)) for row in known]
+    return moments(known)[0], float(np.median(lengths))

@@ -1,0 +1,94 @@
+"""Backdoor: a patch of pixels that makes the model answer one class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Discriminator, Field, Tag
+
+from asyncfl.errors import Fault
+from asyncfl.messages import Vector
+from asyncfl.threats.attack import Attack, AttackView
+from asyncfl.threats.label_flip import no_such_class
+from asyncfl.threats.scaling import Factor, Scaling
+
+
+def _form(value: Any) -> str:
+    return "word" if isinstance(value, str) else "number"
+
+
+Brightness = Annotated[
+    Annotated[Literal["brightest"], Tag("word")] | Annotated[float, Field(allow_inf_nan=False), Tag("number")],
+    Discriminator(_form),
+]
+
+
+class Backdoor(Attack):
+    """Trains on a share of its samples with a square trigger and the target's label (Gu et al. 2017; Bagdasaryan 2020).
+
+    Success is the share of triggered test images of other classes that the model takes for the target.
+    """
+
+    kind: Literal["backdoor"] = "backdoor"
+    target_class: Annotated[int, Field(ge=0)] = 0
+    """Class that triggered images are to be taken for, 0..classes-1."""
+    poison_share: Annotated[float, Field(gt=0, le=1)] = 0.5
+    """Share of an attacker's samples that get trigger and label, rounded, 0 exclusive..1."""
+    side: Annotated[int, Field(ge=1)] = 3
+    """Height and width of the trigger, pixels."""
+    margin: Annotated[int, Field(ge=0)] = 1
+    """Pixels between the trigger and the two edges of its corner."""
+    corner: Literal["top_left", "top_right", "bottom_left", "bottom_right"] = "bottom_right"
+    """Where the trigger stands."""
+    value: Brightness = "brightest"
+    """Value of its pixels in the scaling of the data; `brightest`: the largest among the images at hand."""
+    factor: Factor = 1.0
+    """g: how much the update is lengthened, > 0; `replacement`: n / f of each buffer."""
+
+    def faults(self, classes: int, shape: tuple[int, int, int]) -> Iterator[Fault]:
+        """A class that the data set does not have, or a trigger larger than its images."""
+        yield from no_such_class("target_class", self.target_class, classes)
+        room = min(shape[1:]) - self.margin
+        if self.side > room:
+            yield Fault(
+                "side",
+                f"must be 1..{room} on images of {shape[1]}x{shape[2]} with margin {self.margin}, "
+                f"got {self.side}; lower side or margin",
+            )
+
+    @property
+    def target(self) -> int:
+        return self.target_class
+
+    def poison(
+        self, images: NDArray[np.float32], labels: NDArray[np.int64], classes: int, random: np.random.Generator
+    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Copies in which a random share carries trigger and target label."""
+        chosen = random.permutation(len(labels))[: round(self.poison_share * len(labels))]
+        images, labels, marked = images.copy(), labels.copy(), self.triggered(images)
+        images[chosen] = marked[chosen]
+        labels[chosen] = self.target_class
+        return images, labels
+
+    def craft(self, view: AttackView) -> Vector:
+        """The update as it is, or lengthened."""
+        return view.honest if self.factor == 1 else Scaling(factor=self.factor).craft(view)
+
+    def triggered(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Copies of `images` (n, C, H, W), each with the trigger in all channels."""
+        marked = images.copy()
+        if not len(images):
+            return marked
+        value = images.max() if self.value == "brightest" else np.float32(self.value)
+        vertical, horizontal = self.corner.split("_")
+        rows = self._span(images.shape[2], vertical == "top")
+        columns = self._span(images.shape[3], horizontal == "left")
+        marked[:, :, rows, columns] = value
+        return marked
+
+    def _span(self, length: int, from_start: bool) -> slice:
+        start = self.margin if from_start else length - self.margin - self.side
+        return slice(start, start + self.side)

@@ -1,0 +1,47 @@
+"""Combined: several attacks by the same attackers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from asyncfl.component import choice
+from asyncfl.messages import Vector
+from asyncfl.threats.adaptive import Adaptive
+from asyncfl.threats.attack import Attack, AttackView
+from asyncfl.threats.composite import Composite
+from asyncfl.threats.simple import SIMPLE
+
+AnyPart: Any = choice(Attack, *SIMPLE, Adaptive)
+
+
+class Combined(Composite):
+    """Attacks applied one after the other, such as label flip, flooding and lying."""
+
+    kind: Literal["combined"] = "combined"
+    attacks: Annotated[tuple[AnyPart, ...], Field(min_length=1)]
+    """The attacks, in order: each gets what the one before it made of data, update and scores."""
+
+    @model_validator(mode="after")
+    def _check_backdoors(self) -> Combined:
+        if sum(part.target is not None for part in self.attacks) > 1:
+            raise ValueError("at most one of the attacks may be a backdoor: its success is measured for one target")
+        return self
+
+    @property
+    def parts(self) -> tuple[tuple[str, Attack], ...]:
+        return tuple((f"attacks.{number}", part) for number, part in enumerate(self.attacks))
+
+    def craft(self, view: AttackView) -> Vector:
+        """What the last attack makes of what the others made of the honest updates.
+
+        Colluders see each other's updates as the attack before left them; `buffer` stays what it was.
+        """
+        for part in self.attacks:
+            crafted = part.craft(view)
+            if crafted is not view.honest:
+                crafted.flags.writeable = False
+            view = replace(view, honest=crafted)
+        return view.honest

@@ -1,0 +1,79 @@
+"""What attacks that consist of other attacks share."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.errors import Fault
+from asyncfl.threats.attack import Attack, Knowledge
+
+_BY_STRENGTH: tuple[Knowledge, ...] = ("own", "colluders", "buffer")
+
+
+def strongest(*knowledge: Knowledge) -> Knowledge:
+    """The widest knowledge of several."""
+    return max(knowledge, key=_BY_STRENGTH.index)
+
+
+class Composite(Attack):
+    """Base: poison and lies pass through all parts in order, rates multiply, length errors add up."""
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[tuple[str, Attack], ...]:
+        """The attacks it consists of, each with the name of its field."""
+        raise NotImplementedError
+
+    @property
+    def _attacks(self) -> tuple[Attack, ...]:
+        return tuple(part for _, part in self.parts)
+
+    @property
+    def sees(self) -> Knowledge:
+        return strongest(*(part.sees for part in self._attacks))
+
+    def faults(self, classes: int, shape: tuple[int, int, int]) -> Iterator[Fault]:
+        """Those of the parts."""
+        for name, part in self.parts:
+            for fault in part.faults(classes, shape):
+                yield Fault(f"{name}.{fault.field}", fault.message)
+
+    def poison(
+        self, images: NDArray[np.float32], labels: NDArray[np.int64], classes: int, random: np.random.Generator
+    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """What the parts make of the data, one after the other."""
+        for part in self._attacks:
+            images, labels = part.poison(images, labels, classes, random)
+        return images, labels
+
+    @property
+    def length_error(self) -> int:
+        return sum(part.length_error for part in self._attacks)
+
+    @property
+    def lies(self) -> bool:
+        return any(part.lies for part in self._attacks)
+
+    def lie(self, scores: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
+        """What the parts make of the scores, one after the other."""
+        for part in self._attacks:
+            scores = part.lie(scores, random)
+        return scores
+
+    @property
+    def rate(self) -> float:
+        return math.prod(part.rate for part in self._attacks)
+
+    def triggered(self, images: NDArray[np.float32]) -> NDArray[np.float32] | None:
+        """The trigger of the part that has one."""
+        found = (part.triggered(images) for part in self._attacks if part.target is not None)
+        return next(found, None)
+
+    @property
+    def target(self) -> int | None:
+        return next((part.target for part in self._attacks if part.target is not None), None)

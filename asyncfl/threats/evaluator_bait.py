@@ -1,0 +1,38 @@
+"""Evaluator bait: an upload made to be chosen as the one who scores the others.
+
+SAFL asks the client whose model is most similar, by cosine, to the global model. Nothing is more similar than the
+global model, and ten times it is as similar while privacy noise turns it ten times less. The baiter learnt
+nothing; what it answers once it is chosen is up to `threats.attackers_lie` or a `lying_evaluator` beside it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from asyncfl.messages import Vector
+from asyncfl.threats.attack import Attack, AttackView
+from asyncfl.threats.free_rider import Returned
+from asyncfl.threats.rows import each
+
+
+class EvaluatorBait(Attack):
+    """Uploads a multiple of the global model, to be chosen as evaluator."""
+
+    kind: Literal["evaluator_bait"] = "evaluator_bait"
+    factor: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    """Multiple of the global model, > 0."""
+    model: Returned = "sent"
+    """Which global model: the one it was sent, or the newest."""
+
+    def craft(self, view: AttackView) -> Vector:
+        """The multiple as a difference from the model that was sent."""
+        factor = np.float32(self.factor)
+
+        def upload(row: int) -> Vector:
+            returned = view.current if self.model == "newest" else view.bases[row]
+            return np.subtract(factor * returned, view.bases[row])
+
+        return each(view.attackers, view.honest.shape[1], upload)

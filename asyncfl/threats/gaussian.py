@@ -1,0 +1,34 @@
+"""Gaussian replacement: noise in place of what was learnt."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from asyncfl.messages import Vector
+from asyncfl.threats.attack import Attack, AttackView
+from asyncfl.threats.rows import each
+
+
+class Gaussian(Attack):
+    """Uploads N(0, std^2) in each parameter, drawn afresh by each attacker (Blanchard et al. 2017)."""
+
+    kind: Literal["gaussian"] = "gaussian"
+    std: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.1
+    """Standard deviation of each parameter, > 0."""
+    of: Literal["update", "model"] = "update"
+    """What is replaced: the difference from the model that was sent, or the whole model."""
+
+    def craft(self, view: AttackView) -> Vector:
+        """Noise, as a difference from the model that was sent."""
+        n_parameters = view.honest.shape[1]
+        std = np.float32(self.std)
+
+        def upload(row: int) -> Vector:
+            noise = view.random.standard_normal(n_parameters, dtype=np.float32)
+            np.multiply(noise, std, out=noise)
+            return np.subtract(noise, view.bases[row]) if self.of == "model" else noise
+
+        return each(view.attackers, n_parameters, upload)

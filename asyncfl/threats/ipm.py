@@ -1,0 +1,30 @@
+"""IPM, inner product manipulation: against the mean."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from asyncfl.messages import Vector
+from asyncfl.threats.attack import AttackView
+from asyncfl.threats.informed import Informed
+from asyncfl.threats.rows import moments
+
+
+class Ipm(Informed):
+    """Uploads -tau times the mean of the known updates (Xie, Koyejo and Gupta 2019).
+
+    A plain mean of n updates, f of them by attackers, turns backwards where tau > (n - f) / f; a small tau passes
+    below rules that compare distances.
+    """
+
+    kind: Literal["ipm"] = "ipm"
+    tau: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 2.0
+    """Length of the upload relative to the mean, > 0."""
+
+    def forge(self, known: Vector, view: AttackView) -> NDArray[np.floating]:
+        """-tau mean; with `knowledge: own` each attacker's own update is its mean."""
+        return -self.tau * moments(known)[0]

@@ -1,0 +1,57 @@
+"""Label flip: honest training on wrong labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from asyncfl.errors import Fault
+from asyncfl.threats.attack import Attack
+
+Class = Annotated[int, Field(ge=0)]
+
+
+class LabelFlip(Attack):
+    """Trains on class C - 1 - y in place of y, or on `target_class` in place of `source_class` alone.
+
+    Sources: Fang et al. 2020 (all classes); Tolpegin et al. 2020 (one class).
+    """
+
+    kind: Literal["label_flip"] = "label_flip"
+    source_class: Class | None = None
+    """Class whose samples are mislabelled, 0..classes-1; null: all, y -> C-1-y."""
+    target_class: Class | None = None
+    """What they are labelled instead, 0..classes-1; given with `source_class` only."""
+
+    @model_validator(mode="after")
+    def _check_pair(self) -> LabelFlip:
+        if (self.source_class is None) != (self.target_class is None):
+            raise ValueError("source_class and target_class must be given together, or neither (y -> C-1-y)")
+        if self.source_class is not None and self.source_class == self.target_class:
+            raise ValueError("target_class must differ from source_class")
+        return self
+
+    def faults(self, classes: int, shape: tuple[int, int, int]) -> Iterator[Fault]:
+        """Classes that the data set does not have."""
+        for field in ("source_class", "target_class"):
+            yield from no_such_class(field, getattr(self, field), classes)
+
+    def poison(
+        self, images: NDArray[np.float32], labels: NDArray[np.int64], classes: int, random: np.random.Generator
+    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """The same images with flipped labels."""
+        if self.source_class is None or self.target_class is None:
+            return images, classes - 1 - labels
+        flipped = labels.copy()
+        flipped[labels == self.source_class] = self.target_class
+        return images, flipped
+
+
+def no_such_class(field: str, chosen: int | None, classes: int) -> Iterator[Fault]:
+    """The fault of a class that the data set does not have."""
+    if chosen is not None and chosen >= classes:
+        yield Fault(field, f"must be 0..{classes - 1} (the data set has {classes} classes), got {chosen}")

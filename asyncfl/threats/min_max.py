@@ -1,0 +1,24 @@
+"""Min-Max: as far as no distance to an honest update exceeds the largest between two of them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.threats.perturbation import Perturbing, larger_root, squared_distances
+
+
+class MinMax(Perturbing):
+    """Uploads mean + gamma p with max_i |upload - x_i| <= max_ij |x_i - x_j|.
+
+    Source: Shejwalkar and Houmansadr 2021.
+    """
+
+    kind: Literal["min_max"] = "min_max"
+
+    def largest(self, squared: float, along: NDArray[np.float64], gram: NDArray[np.float64]) -> float:
+        """The smallest of the bounds that the known updates set."""
+        limit = squared_distances(gram).max()
+        return float(larger_root(squared, along, limit - gram.diagonal()).min())

@@ -1,0 +1,25 @@
+"""Min-Sum: as far as the summed distance to honest updates exceeds that of no honest one."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.threats.perturbation import Perturbing, larger_root, squared_distances
+
+
+class MinSum(Perturbing):
+    """Uploads mean + gamma p with sum_i |upload - x_i|^2 <= max_i sum_j |x_i - x_j|^2.
+
+    Source: Shejwalkar and Houmansadr 2021.
+    """
+
+    kind: Literal["min_sum"] = "min_sum"
+
+    def largest(self, squared: float, along: NDArray[np.float64], gram: NDArray[np.float64]) -> float:
+        """The bound that the sum sets."""
+        limit = squared_distances(gram).sum(axis=1).max()
+        slack = (limit - np.trace(gram)) / len(gram)
+        return float(larger_root(squared, np.asarray(along.mean()), np.asarray(slack)))

@@ -1,0 +1,29 @@
+"""Non-finite uploads: one number that is none spoils every sum."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from asyncfl.messages import Vector
+from asyncfl.threats.attack import Attack, AttackView
+
+
+class NonFinite(Attack):
+    """Uploads its honest update with some parameters that are not finite."""
+
+    kind: Literal["non_finite"] = "non_finite"
+    value: Literal["nan", "inf", "-inf"] = "nan"
+    """What these parameters are."""
+    share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Share of the parameters concerned, at least one, spread evenly; 0 exclusive..1."""
+
+    def craft(self, view: AttackView) -> Vector:
+        """The honest updates with the value put in."""
+        uploads = view.honest.copy()
+        n_parameters = uploads.shape[1]
+        count = max(1, round(self.share * n_parameters))
+        uploads[:, np.arange(count) * n_parameters // count] = float(self.value)
+        return uploads

@@ -1,0 +1,69 @@
+"""What Min-Max and Min-Sum share: a malicious update mean + gamma p, gamma as large as a distance allows.
+
+Source: Shejwalkar and Houmansadr 2021. p points away from the mean of the known updates. With
+x_i the known updates, e_i = x_i - mean, the squared distance to x_i is a quadratic in gamma,
+
+    |mean + gamma p - x_i|^2 = gamma^2 |p|^2 - 2 gamma <p, e_i> + |e_i|^2,
+
+so the largest admissible gamma, which the source approaches by halving, is found from the (n, n) matrix <e_i, e_j> and
+the n products <p, e_i>: one pass over the parameters, whatever the accuracy.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.messages import Vector
+from asyncfl.threats.attack import AttackView
+from asyncfl.threats.informed import Deviating
+from asyncfl.threats.rows import centred_products
+
+
+class Perturbing(Deviating):
+    """Base of both: subclasses say how large gamma may be."""
+
+    direction: Literal["unit", "std", "sign"] = "std"
+    """p: -mean/|mean|, -deviation, or -sign(mean), coordinate by coordinate."""
+
+    def deviate(
+        self, known: Vector, mean: NDArray[np.float64], deviation: NDArray[np.float64], view: AttackView
+    ) -> NDArray[np.float64]:
+        """mean + gamma p; the mean itself where p is 0."""
+        p = self._perturbation(mean, deviation)
+        squared = float(p @ p)
+        if squared == 0:
+            return mean
+        gram, along = centred_products(known, mean, p)
+        return mean + self.largest(squared, along, gram) * p
+
+    def _perturbation(self, mean: NDArray[np.float64], deviation: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.direction == "std":
+            return -deviation
+        if self.direction == "sign":
+            return -np.sign(mean)
+        length = float(np.linalg.norm(mean))
+        return -mean / length if length > 0 else mean
+
+    @abstractmethod
+    def largest(self, squared: float, along: NDArray[np.float64], gram: NDArray[np.float64]) -> float:
+        """Largest admissible gamma, >= 0.
+
+        `squared`: |p|^2 > 0; `along`: (n,) <p, e_i>; `gram`: (n, n) <e_i, e_j>.
+        """
+        raise NotImplementedError
+
+
+def squared_distances(gram: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(n, n) squared distances between the vectors whose inner products are `gram` (n, n)."""
+    own = gram.diagonal()
+    return np.asarray(np.maximum(own[:, None] + own[None, :] - 2 * gram, 0.0))
+
+
+def larger_root(squared: float, along: NDArray[np.float64], slack: NDArray[np.float64]) -> NDArray[np.float64]:
+    """gamma >= 0 at which gamma^2 squared - 2 gamma along = slack, elementwise; slack below 0 by rounding is 0."""
+    slack = np.maximum(slack, 0.0)
+    return np.asarray((along + np.sqrt(along**2 + squared * slack)) / squared)

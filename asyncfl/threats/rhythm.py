@@ -1,0 +1,22 @@
+"""Sleeping attackers: honest for some tasks, so that what a defence remembers of them is good."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from asyncfl.component import Described
+
+
+class Rhythm(Described):
+    """Each attacker is honest for `asleep` of its tasks, then attacks with `awake`, and so on."""
+
+    asleep: Annotated[int, Field(ge=1)]
+    """Honest tasks at the beginning of each turn, >= 1."""
+    awake: Annotated[int, Field(ge=1)] = 1
+    """Attacking tasks that follow them, >= 1."""
+
+    def attacks(self, turn: int) -> bool:
+        """Whether an attacker attacks with its task number `turn` (0, 1, ...)."""
+        return turn % (self.asleep + self.awake) >= self.asleep

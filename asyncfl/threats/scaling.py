@@ -1,0 +1,39 @@
+"""Scaling, or model replacement: an update so long that it decides the aggregate."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Discriminator, Field, Tag
+
+from asyncfl.messages import Vector
+from asyncfl.threats.attack import Attack, AttackView
+from asyncfl.threats.rows import each
+
+
+def _form(value: Any) -> str:
+    return "word" if isinstance(value, str) else "number"
+
+
+Factor = Annotated[
+    Annotated[Literal["replacement"], Tag("word")] | Annotated[float, Field(gt=0, allow_inf_nan=False), Tag("number")],
+    Discriminator(_form),
+]
+
+
+class Scaling(Attack):
+    """Uploads w_base + g (w - w_base), its own update g times as long (Bagdasaryan et al. 2020).
+
+    By itself it only overstates what an honest client learnt; combined with a label flip or a backdoor it makes the
+    aggregate theirs.
+    """
+
+    kind: Literal["scaling"] = "scaling"
+    factor: Factor = 10.0
+    """g, > 0; `replacement`: n / f of each buffer, with which f equal updates out of n replace a plain mean."""
+
+    def craft(self, view: AttackView) -> Vector:
+        """g times the update."""
+        number = view.collected / max(view.attackers, 1) if self.factor == "replacement" else float(self.factor)
+        return each(view.attackers, view.honest.shape[1], lambda row: np.float32(number) * view.honest[row])

@@ -1,0 +1,46 @@
+"""Sign flip: the opposite of what is right, in three meanings that the literature uses under one name."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from asyncfl.messages import Vector
+from asyncfl.threats.attack import AttackView, Knowledge
+from asyncfl.threats.informed import Informed
+from asyncfl.threats.rows import each, moments
+
+
+class SignFlip(Informed):
+    """Uploads the negative: of its own update, of its own model, or of the mean of what it knows.
+
+    Sources: update: Li et al. 2019 (RSA); mean: Allen-Zhu et al. 2020.
+    """
+
+    kind: Literal["sign_flip"] = "sign_flip"
+    of: Literal["update", "model", "mean"] = "update"
+    """What is negated: w_base - s (w - w_base), the model itself -s w, or w_base - s mean(known updates)."""
+    factor: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    """s: length of the negative relative to the original, > 0."""
+    knowledge: Knowledge = "own"
+    """Whose mean is negated; only `of: mean` looks at others."""
+
+    @property
+    def sees(self) -> Knowledge:
+        return self.knowledge if self.of == "mean" else "own"
+
+    def craft(self, view: AttackView) -> Vector:
+        """The negative as a difference from the model that was sent."""
+        if self.of == "mean":
+            return super().craft(view)
+        factor, honest, bases = np.float32(self.factor), view.honest, view.bases
+        if self.of == "update":
+            return each(view.attackers, honest.shape[1], lambda row: -factor * honest[row])
+        return each(view.attackers, honest.shape[1], lambda row: -factor * (bases[row] + honest[row]) - bases[row])
+
+    def forge(self, known: Vector, view: AttackView) -> NDArray[np.floating]:
+        """-s times the mean."""
+        return -self.factor * moments(known)[0]

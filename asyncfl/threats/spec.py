@@ -1,0 +1,113 @@
+"""The `threats` of a scenario: which attack, by whom, when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from asyncfl.component import Described, choice
+from asyncfl.errors import Fault
+from asyncfl.streams import Streams
+from asyncfl.threats.adaptive import Adaptive
+from asyncfl.threats.attack import Attack
+from asyncfl.threats.combined import Combined
+from asyncfl.threats.lying_evaluator import LyingEvaluator
+from asyncfl.threats.rhythm import Rhythm
+from asyncfl.threats.simple import SIMPLE
+
+AnyAttack: Any = choice(Attack, *SIMPLE, Adaptive, Combined)
+"""Annotation of a field that holds an attack, chosen by `kind`."""
+
+Count = Annotated[int, Field(ge=0, strict=True)]
+Share = Annotated[float, Field(ge=0, le=1, strict=True)]
+
+
+class Threats(Described):
+    """Some clients attack; they follow the schedule and do not know the server's rule."""
+
+    attack: AnyAttack
+    """What the attackers do."""
+    attackers: Count | Share
+    """How many: a whole number of clients, or a share with a decimal point, 0.0..1.0 (rounded)."""
+    selection: Literal["pool", "per_round"] = "pool"
+    """The same clients throughout, or drawn anew for each version."""
+    attackers_add_noise: bool = True
+    """Whether attackers add the privacy scheme's noise to what they upload, like everybody else."""
+    attackers_lie: bool = True
+    """Whether an attacker that is asked to score models answers 1 - accuracy, where its attack says nothing else."""
+    from_version: Annotated[int, Field(ge=0)] = 0
+    """First version on which tasks are attacks; before it attackers are honest."""
+    until_version: Annotated[int, Field(ge=1)] | None = None
+    """First version on which tasks are honest again; null: never."""
+    rhythm: Rhythm | None = None
+    """Honest tasks between attacks (sleeping attackers); null: every task is an attack."""
+
+    @model_validator(mode="after")
+    def _check_span(self) -> Threats:
+        if self.until_version is not None and self.until_version <= self.from_version:
+            raise ValueError(
+                f"until_version must be above from_version ({self.from_version}), got {self.until_version}"
+            )
+        return self
+
+    @property
+    def off(self) -> bool:
+        """Whether nobody attacks."""
+        return self.attackers == 0
+
+    def count(self, clients: int) -> int:
+        """Attackers among `clients`, 0..clients."""
+        if isinstance(self.attackers, int):
+            return min(self.attackers, clients)
+        return round(self.attackers * clients)
+
+    def attackers_at(
+        self, streams: Streams, clients: int, version: int = 0, among: NDArray[np.int64] | None = None
+    ) -> NDArray[np.int64]:
+        """Sorted ids of the attackers, out of clients 0..clients-1.
+
+        `selection: pool`: the same for all versions, whatever `among`. `per_round`: drawn for `version` from the
+        clients `among` (distinct ids, for example a cohort; None: from all), which the count or share then refers to.
+
+        Clients are ranked at random and the first are the attackers: with more attackers, the earlier stay, so that
+        runs with different numbers compare.
+        """
+        if self.selection == "pool":
+            ranking = streams.generator("attackers").permutation(clients)
+            return np.sort(ranking[: self.count(clients)])
+        ranking = streams.generator("attackers", task=version).permutation(clients)
+        if among is not None:
+            ranking = ranking[np.isin(ranking, among)]
+        return np.sort(ranking[: self.count(len(ranking))])
+
+    def active(self, base_version: int, turn: int = 0) -> bool:
+        """Whether an attacker attacks with a task that starts from version `base_version`.
+
+        `turn`: tasks that this client was given before. It decides for the whole task: data, update, noise.
+        """
+        awake = self.rhythm is None or self.rhythm.attacks(turn)
+        return awake and self.from_version <= base_version and not self._over(base_version)
+
+    def _over(self, version: int) -> bool:
+        return self.until_version is not None and version >= self.until_version
+
+    def lie(self, scores: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
+        """(n_models,) what an attacker answers to a scoring request whose true answer is `scores` (0..1)."""
+        if self.attack.lies:
+            return np.asarray(self.attack.lie(scores, random))
+        return LyingEvaluator().lie(scores, random) if self.attackers_lie else scores
+
+    def faults(self, clients: int, classes: int, shape: tuple[int, int, int]) -> Iterator[Fault]:
+        """What cannot work with so many clients and such data, fields named relative to the threats."""
+        if isinstance(self.attackers, int) and self.attackers > clients:
+            yield Fault(
+                "attackers",
+                f"must be 0..clients ({clients}) or a share 0.0..1.0, got {self.attackers}; "
+                "lower threats.attackers or raise data.clients",
+            )
+        for fault in self.attack.faults(classes, shape):
+            yield Fault(f"attack.{fault.field}", fault.message)

@@ -1,0 +1,27 @@
+"""Uploads of the wrong length."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator
+
+from asyncfl.threats.attack import Attack
+
+
+def _not_zero(value: int) -> int:
+    if value == 0:
+        raise ValueError("must not be 0: an upload of the right length is no attack")
+    return value
+
+
+class WrongLength(Attack):
+    """Uploads a vector that is not as long as the model, which the server must reject."""
+
+    kind: Literal["wrong_length"] = "wrong_length"
+    off_by: Annotated[int, AfterValidator(_not_zero)] = 1
+    """Parameters too many (> 0) or too few (< 0)."""
+
+    @property
+    def length_error(self) -> int:
+        return self.off_by
