@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from asyncfl.analysis.grid import select
+from asyncfl.analysis.grid import Floats, select
 from asyncfl.analysis.labels import axis_label, column_label, legend_label, value_label
+from asyncfl.analysis.statistics import DECISIVE_SEEDS
 from asyncfl.analysis.style import canvas, looks, save, styled
 from asyncfl.experiment.figure import Bars, BoundCurves, Curves, Figure, FigureBase, Final
 
@@ -118,7 +119,8 @@ def _draw_bars(axis: Axes, figure: Bars, hues: list[Any], final: pd.DataFrame, a
         rows = rows.set_index(rows[figure.x].map(_key)).reindex([_key(v) for v in points])
         x = np.arange(len(points)) + (number - (len(hues) - 1) / 2) * width
         mean = rows["mean"].to_numpy(float)
-        error = np.nan_to_num(np.abs(np.stack([mean - rows["low"], rows["high"] - mean]).astype(float)))
+        low, high = _spread(rows)
+        error = np.nan_to_num(np.abs(np.stack([mean - low, high - mean])))
         label = None if figure.hue is None else legend_label(figure.hue, hue) + _diverged(rows)
         axis.bar(x, mean, 0.92 * width, color=look["color"], label=label)
         axis.errorbar(x, mean, error, fmt="none", ecolor="#333333", elinewidth=0.9, capsize=2)
@@ -148,10 +150,17 @@ def _draw_bound(
 
 
 def _band(axis: Axes, x: Any, rows: pd.DataFrame, look: dict[str, Any], label: str | None) -> None:
-    """A line of means with the interval as a band."""
-    low, high = rows["low"].to_numpy(float), rows["high"].to_numpy(float)
+    """A line of means with a band: the interval, or with few seeds their range."""
+    low, high = _spread(rows)
     axis.plot(x, rows["mean"].to_numpy(float), label=label, **look)
     axis.fill_between(x, low, high, color=look["color"], alpha=0.16, linewidth=0)
+
+
+def _spread(rows: pd.DataFrame) -> tuple[Floats, Floats]:
+    """Lower and upper end of what is drawn around a mean; a 95 % interval of two seeds would fill the figure."""
+    few = rows["seeds"].to_numpy(float) < DECISIVE_SEEDS
+    low = np.where(few, rows["least"].to_numpy(float), rows["low"].to_numpy(float))
+    return low, np.where(few, rows["most"].to_numpy(float), rows["high"].to_numpy(float))
 
 
 def _diverged(rows: pd.DataFrame) -> str:

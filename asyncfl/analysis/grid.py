@@ -37,18 +37,18 @@ class Grid:
     def points(self, where: dict[str, Any], free: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
         """Every combination of axis values that satisfies `where`, the `free` axes left out.
 
-        Raises MissingError where `where` names a value that the axis does not have at this scale.
+        Of several values that `where` allows, those count that are run at this scale. Raises MissingError where
+        none is.
         """
         choices: dict[str, tuple[Any, ...]] = {}
         for axis, values in self.axes.items():
             if axis in free:
                 continue
             wanted = where.get(axis, values)
-            wanted = tuple(wanted) if isinstance(wanted, list | tuple) else (wanted,)
-            for value in wanted:
-                if value not in values:
-                    raise MissingError(f"{axis} = {value} is not run at this scale")
-            choices[axis] = wanted
+            listed = tuple(wanted) if isinstance(wanted, list | tuple) else (wanted,)
+            choices[axis] = tuple(value for value in listed if value in values)
+            if not choices[axis]:
+                raise MissingError(f"{axis} = {', '.join(map(str, listed))} is not run at this scale")
         for combination in product(*choices.values()):
             yield dict(zip(choices, combination, strict=True))
 

@@ -1,9 +1,9 @@
 """The tables of an experiment, as pandas frames, from the run folders of its cells.
 
 `rounds`  per seed and version: axis columns, seed, round, time_s and all measured columns
-`curves`  long: axis columns, round, metric, mean, low, high (95 % interval over seeds), seeds, diverged
+`curves`  long: axis columns, round, metric, mean, low, high (95 % interval over seeds), least, most, seeds, diverged
 `ends`    per seed: the last version's values and the counts of the whole run
-`final`   long: axis columns, metric, mean, low, high, seeds, diverged
+`final`   long: axis columns, metric, mean, low, high, least, most, seeds, diverged
 `cells`   per cell: axis columns, run (hash), data source and provenance, notes
 """
 
@@ -124,8 +124,9 @@ def over_seeds(frame: pd.DataFrame, axes: Sequence[str], by_round: bool) -> pd.D
                 continue
             span = t_interval(sound.to_numpy())
             low, high = (span.low, span.high) if span.seeds > 1 else (np.nan, np.nan)
-            rows.append((*key, metric, span.mean, low, high, span.seeds, diverged))
-    return pd.DataFrame(rows, columns=[*columns, "metric", "mean", "low", "high", "seeds", "diverged"])
+            ends = (sound.min(), sound.max()) if len(sound) else (np.nan, np.nan)
+            rows.append((*key, metric, span.mean, low, high, *ends, span.seeds, diverged))
+    return pd.DataFrame(rows, columns=[*columns, "metric", "mean", "low", "high", "least", "most", "seeds", "diverged"])
 
 
 def write_csv(frame: pd.DataFrame, path: str | Path) -> None:

@@ -21,7 +21,7 @@ from asyncfl.experiment.loading import find, load
 from asyncfl.experiment.spec import SCALES, Experiment, Scale
 from asyncfl.scenario import Scenario
 
-JOB_SECONDS = 30.0
+JOB_SECONDS = 120.0
 """Estimated length up to which runs are put together in one job."""
 RUN_FILES = (
     "scenario.yaml",

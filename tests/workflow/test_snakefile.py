@@ -1,0 +1,135 @@
+"""The real Snakefile on two tiny experiments, in a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+
+TINY: dict[str, Any] = {
+    "title": "A tiny grid",
+    "source": {"paper": "nbafl", "figure": 2},
+    "scenario": {
+        "data": {
+            "dataset": "mnist",
+            "source": "embedded",
+            "clients": 3,
+            "samples_per_client": 10,
+            "test_samples": 20,
+        },
+        "model": {"kind": "mlp", "hidden": [4]},
+        "training": {"epochs": 1},
+        "protocol": {"kind": "sync", "rounds": 2},
+        "privacy": {"kind": "nbafl", "epsilon": 60},
+    },
+    "axes": {"privacy.epsilon": [50, 60]},
+    "seeds": {"quick": 2, "full": 3},
+    "figure": {"kind": "curves", "hue": "privacy.epsilon"},
+    "claims": [{"check": "order", "along": "privacy.epsilon", "says": "the loss falls with the budget"}],
+}
+
+
+def snakemake(place: Path, *words: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    config = {"results": str(place / "results"), "experiments": str(place / "experiments"), **settings}
+    command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--directory", str(place)]
+    command += ["--cores", "2", *words, "--config", *(f"{name}={value}" for name, value in config.items())]
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("ASYNCFL_", "SNAKEMAKE_"))}
+    own["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{own['PATH']}"
+    return subprocess.run(command, env=own, capture_output=True, text=True, check=False)
+
+
+def planned(place: Path) -> set[str]:
+    """Names of the rules that a dry run would execute."""
+    result = snakemake(place, "--dry-run")
+    assert result.returncode == 0, result.stderr
+    text = result.stdout + result.stderr
+    return set(re.findall(r"^(?:local)?rule (\w+):", text, flags=re.MULTILINE)) - {"all"}
+
+
+def write(place: Path, name: str, description: dict[str, Any]) -> None:
+    path = place / "experiments" / f"{name}.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(yaml.safe_dump(description, sort_keys=False), encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the workflow ran through two experiments that share a cell."""
+    place = tmp_path_factory.mktemp("workflow")
+    write(place, "tiny/one", TINY)
+    write(place, "tiny/two", {**TINY, "axes": {"privacy.epsilon": [60, 100]}})
+    result = snakemake(place)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return place
+
+
+def test_one_command_makes_runs_tables_figures_and_verdicts(finished):
+    results = finished / "results"
+    index = pd.read_csv(results / "runs" / "index.csv")
+    quick = index[index["scale"] == "quick"]
+    assert len(quick) == 4
+    assert quick["run"].nunique() == 3  # the cell that both have is one run
+    assert {path.name for path in (results / "runs").iterdir() if path.is_dir()} == set(quick["run"])
+    for name in ("one", "two"):
+        made = {path.name for path in (results / "quick" / "tiny" / name).iterdir()}
+        assert {"curves.csv", "final.csv", "cells.csv", "claims.csv", "figure.svg", "figure.png"} <= made
+    claims = (results / "claims.md").read_text()
+    assert claims.count("(provisional)") == 2
+    assert "stand-in" in (results / "quick" / "tiny" / "one" / "caption.txt").read_text()
+    assert "quick/tiny/two/figure.svg" in (results / "index.md").read_text()
+    assert not list(results.rglob("*.part"))
+
+
+def test_once_finished_there_is_nothing_to_do(finished):
+    assert planned(finished) == set()
+
+
+def test_an_edit_of_one_experiment_reruns_that_one_alone(finished):
+    before = (finished / "experiments" / "tiny" / "two.yaml").read_text()
+    claims = [{**TINY["claims"][0], "says": "said otherwise"}]
+    try:
+        write(finished, "tiny/two", {**TINY, "axes": {"privacy.epsilon": [60, 100]}, "claims": claims})
+        assert planned(finished) == {
+            "tables_tiny_two",
+            "figures_tiny_two",
+            "verdicts_tiny_two",
+            "index_of_runs",
+            "report_on_claims",
+        }
+        write(finished, "tiny/two", {**TINY, "axes": {"privacy.epsilon": [60, 100, 200]}})
+        runs = {name for name in planned(finished) if name.startswith("run_")}
+        assert [name.startswith("run_tiny_two_") for name in runs] == [True]
+    finally:
+        (finished / "experiments" / "tiny" / "two.yaml").write_text(before)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"results": "/dev/null/x"}, "results folder /dev/null/x: /dev/null: Not a directory; choose another"),
+        (
+            {"experiments": "bad"},
+            "bad.yaml: 2 faults\n  claims.0.along: there is no axis privacy.epsilon (axes: privacy.epsilo)\n"
+            "  axes.privacy.epsilo: is no field; did you mean epsilon?",
+        ),
+    ],
+)
+def test_bad_input_is_one_message_and_status_1(tmp_path, settings, message):
+    write(tmp_path, "tiny/one", TINY)
+    faulty = {**TINY, "axes": {"privacy.epsilo": [1]}, "figure": {"kind": "curves", "hue": "privacy.epsilo"}}
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "bad.yaml").write_text(yaml.safe_dump(faulty), encoding="utf-8")
+    result = snakemake(tmp_path, "--dry-run", **settings)
+    assert result.returncode == 1
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not (tmp_path / "results").exists()
