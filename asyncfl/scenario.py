@@ -22,9 +22,11 @@ from asyncfl.data import DataSpec
 from asyncfl.description import faults_of, override, read_yaml, sound_parts
 from asyncfl.errors import Fault, InputError, ScenarioError
 from asyncfl.learning import AnyArchitecture, Mlp, Training
-from asyncfl.privacy import AnyScheme, NoPrivacy
+from asyncfl.privacy import AnyScheme, GaussianUpload, NoPrivacy
 from asyncfl.server import AnyProtocol
 from asyncfl.world import World
+
+SEEDS = "must be a number of seeds >= 1, or a list of different seeds"
 
 FORMAT = 1
 """Version of what a run leaves on disk; part of every digest, so that old results are never taken for new ones."""
@@ -66,7 +68,7 @@ class Scenario(Described):
     privacy: AnyScheme = NoPrivacy()
     """What is clipped and noised."""
     evaluation: Evaluation = Evaluation()
-    """How often the published model is judged."""
+    """When published models are judged."""
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = (0,)
     """Seeds of the runs; a whole number N stands for 0..N-1."""
     seeding: Seeding = Seeding()
@@ -75,15 +77,17 @@ class Scenario(Described):
     @field_validator("seeds", mode="before")
     @classmethod
     def _count_seeds(cls, value: Any) -> Any:
-        if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+        if isinstance(value, int) and not isinstance(value, bool):
             return tuple(range(value))
+        if not isinstance(value, list | tuple):
+            raise ValueError(SEEDS)
         return value
 
     @field_validator("seeds")
     @classmethod
     def _check_seeds(cls, value: tuple[int, ...]) -> tuple[int, ...]:
         if not value or len(set(value)) != len(value):
-            raise ValueError("must be a number of seeds >= 1, or a list of different seeds")
+            raise ValueError(SEEDS)
         return value
 
     @model_validator(mode="after")
@@ -178,6 +182,12 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
         return
     faults = list(protocol.faults(data.clients))
     yield from (Fault(f"protocol.{fault.field}", fault.message) for fault in faults)
+    training = parts.get("training")
+    if isinstance(privacy, GaussianUpload) and training is not None and not privacy.off:
+        clip = training.gradient_clip
+        if clip != privacy.clip_norm:
+            message = f"must equal training.gradient_clip ({clip}), got {privacy.clip_norm:g}"
+            yield Fault("privacy.clip_norm", f"{message}; the noise is calibrated to what gradients are clipped to")
     if privacy is not None and not faults:
         participants = protocol.knobs().updates_per_version(data.clients)
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -33,8 +32,8 @@ def list_(json: Annotated[bool, typer.Option("--json", help="print JSON")] = Fal
         print_table(list(rows[0]), [list(row.values()) for row in rows])
 
 
-def _plain(row: Available) -> dict[str, str | int | None]:
-    return {name: str(value) if isinstance(value, Path) else value for name, value in asdict(row).items()}
+def _plain(row: Available) -> dict[str, object]:
+    return {name: str(value) if isinstance(value, Path) else value for name, value in row.items()}
 
 
 @app.command()

@@ -11,6 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 console = Console(highlight=False, soft_wrap=True)
+if not console.is_terminal:
+    # Nothing is cut off for the sake of a width when a file or another program reads.
+    console = Console(highlight=False, soft_wrap=True, width=10_000)
 
 
 def number(value: Any) -> str:

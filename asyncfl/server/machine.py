@@ -104,6 +104,8 @@ class Server:
         """First actions: version 0 is published, everybody is idle, the first tasks begin."""
         self.population.add_all()
         actions: list[Action] = [Publish(0, self.plan.initial)]
+        if self.knobs.time_limit_s is not None:
+            actions.append(SetTimer("time_limit", self.knobs.time_limit_s))
         self.tasks.publish(0, self.plan.initial)
         self._begin_cohort(time_s, actions)
         self._refill(time_s, actions)
@@ -168,6 +170,8 @@ class Server:
         name, _, number = message.timer.partition(":")
         if name == "aggregated":
             self._publish(message.time_s, actions)
+        elif name == "time_limit":
+            self._stop("time limit reached", actions)
         elif name == "deadline" and int(number) == self.version:
             self._deadline_passed = True
         elif name == "task" and (task := self._flying.pop(int(number), None)) is not None:

@@ -54,6 +54,7 @@ class Knobs:
     weighting: Weighting = "samples"
     selection: Selection = "uniform"
     task_timeout_s: float | None = None
+    time_limit_s: float | None = None
 
     def updates_per_version(self, clients: int) -> int:
         """K: updates that enter one aggregation, where all goes as asked."""
@@ -73,6 +74,8 @@ class Protocol(Component):
     """Who is drawn among the idle: anybody, or the least served first."""
     task_timeout_s: Annotated[float, Field(gt=0)] | None = None
     """Virtual seconds after which the server gives a task up; null waits for ever."""
+    time_limit_s: Annotated[float, Field(gt=0)] | None = None
+    """Virtual seconds after which the run ends with the versions it has; null: not before the last version."""
 
     def knobs(self) -> Knobs:
         """The four knobs, set."""
@@ -121,6 +124,7 @@ class Sync(Protocol):
             weighting=self.weighting,
             selection=self.selection,
             task_timeout_s=self.task_timeout_s,
+            time_limit_s=self.time_limit_s,
         )
 
     def faults(self, clients: int) -> Iterator[Fault]:
@@ -169,6 +173,7 @@ class BufferedProtocol(Protocol):
             weighting=self.weighting,
             selection=self.selection,
             task_timeout_s=self.task_timeout_s,
+            time_limit_s=self.time_limit_s,
         )
 
     def faults(self, clients: int) -> Iterator[Fault]:
@@ -224,6 +229,7 @@ class FedAsync(Protocol):
             weighting=self.weighting,
             selection=self.selection,
             task_timeout_s=self.task_timeout_s,
+            time_limit_s=self.time_limit_s,
         )
 
 

@@ -212,6 +212,9 @@ def _server_noise(
 
 
 def _seed_run(driver: Driver, watcher: Rounds, stopped: str, sizes: NDArray[np.int64]) -> SeedRun:
+    if stopped.startswith("diverged"):
+        # A buffer without one sound update publishes nothing: the last version is the one that was diverging.
+        watcher.rows[-1]["diverged"] = True
     fates = {fate.value: driver.fates[fate] for fate in Fate}
     return SeedRun(
         seed=watcher.seed,

@@ -23,9 +23,7 @@ def test_readings_of_safl(reading: str, value: float) -> None:
     staleness = PolynomialStaleness().weight(np.array([0, 3]))
     factors = weights(np.array([600, 600]), staleness)
     bases = list(column(2.0, 0.0))
-    result = apply_updates(
-        column(2.0)[0], column(1.0, 3.0), bases, np.array([0, 1]), factors, Mean(), reading=reading
-    )
+    result = apply_updates(column(2.0)[0], column(1.0, 3.0), bases, np.array([0, 1]), factors, Mean(), reading=reading)
     assert result == pytest.approx([value], rel=1e-6)
 
 

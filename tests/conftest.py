@@ -1,0 +1,40 @@
+"""What all tests share: one thread, and data that are always there."""
+
+from __future__ import annotations
+
+import os
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+
+from typing import Any  # noqa: E402
+
+import pytest  # noqa: E402
+from hypothesis import settings  # noqa: E402
+
+from asyncfl.scenario import Scenario  # noqa: E402
+
+# The machines that run the tests are shared: a slow example is no failure, and examples are the same each time.
+settings.register_profile("asyncfl", deadline=None, derandomize=True)
+settings.load_profile("asyncfl")
+
+
+@pytest.fixture
+def tiny() -> dict[str, Any]:
+    """A scenario that trains in a moment on stand-in data, as plain values."""
+    return {
+        "data": {"dataset": "mnist", "clients": 5, "samples_per_client": 20, "source": "embedded", "test_samples": 50},
+        "model": {"kind": "mlp", "hidden": [8]},
+        "training": {"lr": 0.05, "batch_size": 10},
+        "protocol": {"kind": "sync", "rounds": 3},
+        "world": {
+            "device": {"kind": "lognormal", "median_s_per_sample": 0.002, "sigma": 0.5},
+            "uplink": {"latency_s": 0.05, "bandwidth_bps": 1e6},
+        },
+    }
+
+
+@pytest.fixture
+def scenario(tiny: dict[str, Any]) -> Scenario:
+    """`tiny`, read."""
+    return Scenario.read(tiny)

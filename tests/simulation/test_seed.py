@@ -1,0 +1,166 @@
+"""Whole seeds on the clock, with real training on stand-in data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import SeedRun, clients_table, rounds_table, seed_summary, simulate_clock, simulate_seed
+
+
+def kinds(run: SeedRun) -> list[str]:
+    return run.events["kind"].to_pylist()
+
+
+def test_a_synchronous_seed_trains_everybody_each_round(scenario: Scenario) -> None:
+    run = simulate_seed(scenario, 0)
+    assert run.stopped == "all versions published"
+    assert [row["version"] for row in run.rounds] == [0, 1, 2, 3]
+    assert [row["participants"] for row in run.rounds] == [0, 5, 5, 5]
+    assert run.rounds[-1]["train_loss"] < run.rounds[0]["train_loss"]
+    assert run.fates["aggregated"] == sum(run.fates.values()) == 15
+    assert (run.trained, run.used) == (15, 15)
+
+
+def test_time_is_the_slowest_client_of_each_round(scenario: Scenario) -> None:
+    links = {"downlink": {"latency_s": 0.25}, "uplink": {"latency_s": 0.5}}
+    world = {"device": {"kind": "fixed", "s_per_sample": 0.01}, **links}
+    run = simulate_seed(scenario.override({"world": world}), 0)
+    # 20 samples of 10 ms, and both latencies: links have no limit but those.
+    assert [row["time_s"] for row in run.rounds] == pytest.approx([0.0, 0.95, 1.9, 2.85])
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_does_not(scenario: Scenario) -> None:
+    first, again, other = (simulate_seed(scenario, seed) for seed in (0, 0, 1))
+    assert first.rounds == again.rounds
+    assert first.events.to_pandas().equals(again.events.to_pandas())
+    assert first.rounds[-1]["train_loss"] != other.rounds[-1]["train_loss"]
+
+
+def test_seeding_apart_keeps_the_clock_while_the_training_changes(scenario: Scenario) -> None:
+    apart = scenario.override({"seeding.clock": 3, "seeding.data": 3})
+    first, other = simulate_seed(apart, 0), simulate_seed(apart, 1)
+    assert [row["time_s"] for row in first.rounds] == [row["time_s"] for row in other.rounds]
+    assert first.rounds[-1]["train_loss"] != other.rounds[-1]["train_loss"]
+
+
+def test_the_clock_alone_has_the_same_events_as_the_training(scenario: Scenario) -> None:
+    lossy = scenario.override(
+        {
+            "world.uplink.loss": {"kind": "independent", "probability": 0.3},
+            "world.uplink.retransmissions": 1,
+            "world.tap": {"uplink": True, "downlink": True, "packet_loss": 0.1},
+        }
+    )
+    trained, timed = simulate_seed(lossy, 0), simulate_clock(lossy, 0)
+    assert trained.events.to_pandas().equals(timed.events.to_pandas())
+    assert trained.traffic == timed.traffic
+    assert timed.trained == 0
+
+
+def test_lost_updates_are_never_trained(scenario: Scenario) -> None:
+    lossy = scenario.override(
+        {"world.uplink.loss": {"kind": "independent", "probability": 0.2}, "world.uplink.retransmissions": 0}
+    )
+    run = simulate_seed(lossy, 0)
+    assert run.fates["lost_up"] > 0
+    assert run.trained == run.fates["aggregated"] == run.used
+    assert seed_summary(run)["tasks"]["never_needed"] == run.fates["lost_up"]
+
+
+def test_a_run_without_progress_ends_at_its_time_limit(scenario: Scenario) -> None:
+    hardly = {"kind": "alternating", "on_s": 1e-6, "off_s": 100.0}
+    never = scenario.override({"world.availability": hardly, "protocol.time_limit_s": 1000.0})
+    run = simulate_clock(never, 0)
+    assert run.stopped == "time limit reached"
+    assert run.rounds[-1]["version"] == 0
+    assert sum(run.fates.values()) == run.fates["dropped_out"] + run.fates["unfinished"]
+
+
+def test_clients_that_are_offline_come_back(scenario: Scenario) -> None:
+    flaky = scenario.override(
+        {
+            "protocol.rounds": 8,
+            "world.availability": {
+                "kind": "alternating",
+                "on_s": {"kind": "exponential", "mean": 0.4},
+                "off_s": {"kind": "exponential", "mean": 0.2},
+            },
+        }
+    )
+    run = simulate_seed(flaky, 0)
+    assert run.stopped == "all versions published"
+    assert {"went_offline", "came_online"} <= set(kinds(run))
+    assert run.fates["dropped_out"] > 0
+
+
+def test_noise_that_destroys_the_model_stops_the_seed_as_diverged(scenario: Scenario) -> None:
+    private = scenario.override({"privacy": {"kind": "nbafl", "epsilon": 1e-38, "clip_norm": 20}})
+    run = simulate_seed(private, 0)
+    assert run.diverged
+    assert run.rounds[-1]["diverged"]
+    assert kinds(run)[-1] == "stopped"
+    assert sum(run.fates.values()) == run.trained
+
+
+def test_nbafl_clips_to_the_median_and_both_sides_add_their_noise(scenario: Scenario) -> None:
+    private = scenario.override(
+        {"protocol.rounds": 4, "privacy": {"kind": "nbafl", "epsilon": 60, "exposures": 1, "constant": 1.25}}
+    )
+    run = simulate_seed(private, 0)
+    row = run.rounds[1]
+    c = 1.25 * np.sqrt(2 * np.log(1.25 / 0.01))
+    assert row["sigma_u"] == pytest.approx(c * 2 * row["clip_norm"] / (20 * 60))
+    # T = 4 rounds are more than L sqrt(N) = 2.24 uploads' worth of noise.
+    assert row["sigma_d"] == pytest.approx(2 * c * row["clip_norm"] * np.sqrt(16 - 5) / (20 * 5 * 60))
+
+
+def test_measured_exposures_are_what_the_tap_catches_most(scenario: Scenario) -> None:
+    tapped = scenario.override(
+        {
+            "world.tap": {"uplink": True, "packet_loss": 0.0},
+            "privacy": {"kind": "nbafl", "epsilon": 60, "exposures": {"kind": "measured", "replicates": 2}},
+        }
+    )
+    run = simulate_seed(tapped, 0)
+    assert run.calibration == [3, 3]
+    assert run.context is not None
+    assert run.context.exposures == 3
+    assert clients_table(run)["exposures_up"].to_pylist() == [3] * 5
+
+
+def test_the_tap_holds_each_version_that_was_sent(scenario: Scenario) -> None:
+    run = simulate_clock(scenario.override({"world.tap": {"downlink": True, "packet_loss": 0.0}}), 0)
+    assert run.traffic.overheard_versions == {0, 1, 2}
+
+
+def test_evaluation_can_be_rare(scenario: Scenario) -> None:
+    rare = scenario.override({"evaluation.train_every": 0, "evaluation.test_every": 2})
+    run = simulate_seed(rare, 0)
+    assert [np.isnan(row["train_loss"]) for row in run.rounds] == [True, True, True, False]
+    assert [np.isnan(row["test_accuracy"]) for row in run.rounds] == [False, True, False, False]
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        {"kind": "buffered", "rounds": 5, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 3}},
+        {"kind": "fedasync", "rounds": 5, "in_flight": 3},
+        {"kind": "fedbuff", "rounds": 5, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 3}},
+    ],
+)
+def test_asynchronous_protocols_learn_from_stale_updates(scenario: Scenario, protocol: dict[str, Any]) -> None:
+    run = simulate_seed(scenario.override({"protocol": protocol}), 0)
+    assert run.rounds[-1]["version"] == 5
+    assert run.rounds[-1]["train_loss"] < run.rounds[0]["train_loss"]
+    assert max(row["staleness_max"] for row in run.rounds) > 0
+    assert run.trained == run.used == run.fates["aggregated"]
+
+
+def test_rows_follow_their_schema(scenario: Scenario) -> None:
+    table = rounds_table(simulate_clock(scenario, 0))
+    assert table.num_rows == 4
+    assert np.isnan(table["train_loss"].to_numpy()).all()

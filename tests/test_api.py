@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import asyncfl
+from asyncfl import OutputError, Run, RunError, Scenario, execute, simulate, timeline
+from asyncfl import api as api_module
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "timing.json"}
+
+
+def test_the_public_names_are_these() -> None:
+    assert sorted(asyncfl.__all__) == [
+        "AsyncflError",
+        "DataError",
+        "Fault",
+        "OutputError",
+        "Run",
+        "RunError",
+        "Scenario",
+        "ScenarioError",
+        "execute",
+        "simulate",
+        "timeline",
+    ]
+    assert all(getattr(asyncfl, name) for name in asyncfl.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'Coffee'"):
+        asyncfl.Coffee  # noqa: B018
+
+
+def test_a_run_on_disk_is_whole_and_the_same_bytes_each_time(scenario: Scenario, tmp_path: Path) -> None:
+    two = scenario.override({"seeds": 2, "privacy": {"kind": "nbafl", "epsilon": 60}})
+    first = execute(two, tmp_path / "a", cache=tmp_path / "cache")
+    second = execute(two, tmp_path / "b")
+    assert files(first) == files(second)
+    assert set(files(first)) == {
+        "scenario.yaml",
+        "rounds.parquet",
+        "events.parquet",
+        "clients.parquet",
+        "ledger.parquet",
+        "summary.json",
+    }
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_run_reads_back_what_was_simulated(scenario: Scenario, tmp_path: Path) -> None:
+    run = Run.load(execute(scenario, tmp_path / "run"))
+    direct = simulate(scenario)
+    assert run.rounds.equals(direct.rounds)
+    assert run.events.equals(direct.events)
+    assert run.clients.equals(direct.clients)
+    assert run.ledger.equals(direct.ledger)
+    assert run.summary == json.loads(json.dumps(direct.summary))
+    assert run.summary["hash"] == scenario.digest()
+    assert run.summary["tasks"] == {
+        "begun": 15,
+        "trained": 15,
+        "used": 15,
+        "trained_not_used": 0,
+        "never_needed": 0,
+    }
+
+
+def test_a_whole_run_is_not_computed_again(scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    execute(scenario, tmp_path / "run")
+    monkeypatch.setattr(api_module, "one_seed", lambda *arguments: pytest.fail("trained again"))
+    assert execute(scenario, tmp_path / "run") == tmp_path / "run"
+
+
+def test_an_interrupted_run_goes_on_with_the_seeds_it_lacks(
+    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two = scenario.override({"seeds": 2})
+    trained: list[int] = []
+    original = api_module.one_seed
+
+    def killed_in_seed_1(description: Scenario, seed: int, progress: Any) -> Run:
+        trained.append(seed)
+        if seed == 1 and trained.count(1) == 1:
+            raise KeyboardInterrupt
+        return original(description, seed, progress)
+
+    monkeypatch.setattr(api_module, "one_seed", killed_in_seed_1)
+    with pytest.raises(KeyboardInterrupt):
+        execute(two, tmp_path / "run", cache=tmp_path / "cache")
+    assert not (tmp_path / "run").exists()
+    execute(two, tmp_path / "run", cache=tmp_path / "cache")
+    assert trained == [0, 1, 1]
+    assert files(tmp_path / "run") == files(execute(two, tmp_path / "straight"))
+
+
+def test_what_cannot_be_written_is_one_message_and_nothing_is_left(scenario: Scenario, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(OutputError, match="a file of that name is in the way"):
+        execute(scenario, tmp_path / "file")
+    with pytest.raises(OutputError, match="cannot write"):
+        execute(scenario, tmp_path / "file" / "run")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_folder_that_is_no_run_is_one_message(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"holds no run: summary\.json is missing"):
+        Run.load(tmp_path)
+    (tmp_path / "summary.json").write_text("{")
+    with pytest.raises(RunError, match="holds no readable run"):
+        Run.load(tmp_path)
+
+
+def test_a_diverged_seed_does_not_lose_the_others(scenario: Scenario) -> None:
+    private = scenario.override({"privacy": {"kind": "nbafl", "epsilon": 1e-30, "clip_norm": 20}, "seeds": 2})
+    run = simulate(private)
+    assert run.summary["diverged"] == [0, 1]
+    assert run.rounds.groupby("seed")["version"].max().tolist() == [1, 1]
+
+
+def test_the_ledger_says_what_the_noise_is_worth(scenario: Scenario) -> None:
+    private = scenario.override(
+        {"privacy": {"kind": "nbafl", "epsilon": 60}, "world.tap": {"uplink": True, "packet_loss": 0.0}}
+    )
+    ledger = simulate(private).ledger
+    clients = ledger[(ledger.holder == "client") & (ledger.adversary == "eavesdropper")]
+    assert clients.releases.tolist() == [3] * 5
+    assert (clients.exact_epsilon > clients.claimed_epsilon).all()
+    assert not clients.claim_holds.any()
+    assert set(clients.status) == {"heuristic"}
+
+
+def test_the_timeline_needs_no_training(scenario: Scenario) -> None:
+    (seed,) = timeline(scenario)
+    assert seed.trained == 0
+    assert [row["version"] for row in seed.rounds] == [0, 1, 2, 3]
+
+
+def test_importing_the_package_imports_no_torch() -> None:
+    import subprocess
+    import sys
+
+    code = "import sys, asyncfl, asyncfl.scenario; print(any(m in sys.modules for m in ('torch', 'matplotlib', 'sklearn')))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "False"

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asyncfl.errors import ScenarioError
+from asyncfl.scenario import Scenario
+
+
+def faults(description: Any) -> dict[str, str]:
+    """Field -> message of everything that is wrong with a description."""
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.read(description, "s.yaml")
+    assert str(caught.value).startswith("s.yaml: ")
+    return {fault.field: fault.message for fault in caught.value.faults}
+
+
+def test_what_is_left_out_is_filled_in_and_survives_yaml(scenario: Scenario, tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text(scenario.to_yaml())
+    again = Scenario.load(file)
+    assert again == scenario
+    assert "momentum: 0.0" in file.read_text()
+
+
+def test_all_faults_of_all_parts_are_told_at_once(tiny: dict[str, Any]) -> None:
+    tiny["training"] = {"lrr": 0.1, "momentum": 1.5}
+    tiny["protocol"]["participants"] = 60
+    tiny["privacy"] = {"kind": "nbafl", "epsilon": -1, "clip_norm": "most"}
+    tiny["world"]["device"] = {"kind": "tortoise"}
+    tiny["colour"] = "red"
+    found = faults(tiny)
+    assert set(found) == {
+        "training.lrr",
+        "training.momentum",
+        "protocol.participants",
+        "privacy.epsilon",
+        "privacy.clip_norm",
+        "world.device",
+        "colour",
+    }
+    assert found["training.lrr"] == "is no field; did you mean lr?"
+    assert "got 60; lower protocol.participants" in found["protocol.participants"]
+    assert "got 'tortoise'" in found["world.device"]
+
+
+@pytest.mark.parametrize("value", [None, [], "text", 3])
+def test_what_is_no_mapping_is_no_scenario(value: Any) -> None:
+    assert "must be a mapping" in faults(value)[""]
+
+
+def test_a_protocol_is_required() -> None:
+    assert faults({})["protocol"] == "is required and missing"
+
+
+@pytest.mark.parametrize(("seeds", "meant"), [(3, (0, 1, 2)), ([4, 7], (4, 7)), (1, (0,))])
+def test_seeds_are_a_number_or_a_list(tiny: dict[str, Any], seeds: Any, meant: tuple[int, ...]) -> None:
+    assert Scenario.read(tiny | {"seeds": seeds}).seeds == meant
+
+
+@pytest.mark.parametrize("seeds", [0, -1, [], [1, 1], "two", [-1], 1.5])
+def test_seeds_that_are_none(tiny: dict[str, Any], seeds: Any) -> None:
+    assert any(field.startswith("seeds") for field in faults(tiny | {"seeds": seeds}))
+
+
+def test_overriding_changes_fields_by_dotted_name(scenario: Scenario) -> None:
+    changed = scenario.override({"training.lr": 0.5, "privacy": {"kind": "nbafl", "epsilon": 3}, "seeds": 2})
+    assert (changed.training.lr, changed.privacy.epsilon, changed.seeds) == (0.5, 3, (0, 1))
+    assert scenario.training.lr == 0.05
+
+
+def test_overriding_a_field_that_does_not_exist_is_a_fault(scenario: Scenario) -> None:
+    with pytest.raises(ScenarioError, match=r"training\.speed: is no field"):
+        scenario.override({"training.speed": 1})
+
+
+def test_the_digest_names_everything_a_run_depends_on(scenario: Scenario) -> None:
+    assert len(scenario.digest()) == 16
+    assert scenario.override({"training.lr": 0.05}).digest() == scenario.digest()
+    changes: list[dict[str, Any]] = [{"training.lr": 0.06}, {"seeds": 2}, {"data.clients": 6}, {"seeding.clock": 0}]
+    digests = {scenario.override(change).digest() for change in changes}
+    assert len(digests | {scenario.digest()}) == 5
+
+
+def test_privacy_that_is_off_is_no_privacy_whatever_it_is_called(scenario: Scenario) -> None:
+    off = scenario.override({"privacy.kind": "nbafl", "privacy.epsilon": float("inf"), "privacy.exposures": 3})
+    assert off.digest() == scenario.digest()
+
+
+def test_the_source_of_the_data_is_part_of_the_digest(
+    tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASYNCFL_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    embedded = Scenario.read(tiny).digest()
+    tiny["data"]["source"] = "auto"
+    assert Scenario.read(tiny).digest() == embedded
+
+
+def test_noise_for_clipped_gradients_needs_gradients_that_are_clipped_to_that(tiny: dict[str, Any]) -> None:
+    tiny["privacy"] = {"kind": "local_gaussian", "epsilon": 6, "clip_norm": 2}
+    assert "must equal training.gradient_clip (None), got 2" in faults(tiny)["privacy.clip_norm"]
+    tiny["training"]["gradient_clip"] = 2
+    assert Scenario.read(tiny).privacy.clip_norm == 2
+
+
+def test_the_schema_describes_every_part() -> None:
+    schema = Scenario.model_json_schema()
+    assert set(schema["properties"]) == set(Scenario.model_fields)
+    assert all(part.get("description") for part in schema["properties"].values())
+
+
+def test_the_cost_grows_with_the_work(scenario: Scenario) -> None:
+    assert scenario.override({"protocol.rounds": 30_000}).estimated_cost() > 2 * scenario.estimated_cost()
+    assert scenario.override({"model": {"kind": "cnn"}}).estimated_cost() > scenario.estimated_cost()
