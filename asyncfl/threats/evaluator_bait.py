@@ -33,6 +33,6 @@ class EvaluatorBait(Attack):
 
         def upload(row: int) -> Vector:
             returned = view.current if self.model == "newest" else view.bases[row]
-            return np.subtract(factor * returned, view.bases[row])
+            return np.asarray(factor * returned - view.bases[row])
 
         return each(view.attackers, view.honest.shape[1], upload)

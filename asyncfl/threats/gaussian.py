@@ -23,12 +23,13 @@ class Gaussian(Attack):
 
     def craft(self, view: AttackView) -> Vector:
         """Noise, as a difference from the model that was sent."""
-        n_parameters = view.honest.shape[1]
         std = np.float32(self.std)
 
         def upload(row: int) -> Vector:
-            noise = view.random.standard_normal(n_parameters, dtype=np.float32)
-            np.multiply(noise, std, out=noise)
-            return np.subtract(noise, view.bases[row]) if self.of == "model" else noise
+            noise: Vector = view.random.standard_normal(view.current.shape, dtype=np.float32)
+            noise *= std
+            if self.of == "model":
+                noise -= view.bases[row]
+            return noise
 
-        return each(view.attackers, n_parameters, upload)
+        return each(view.attackers, len(view.current), upload)

@@ -1,0 +1,31 @@
+"""Giving back what was given, for ease or to be chosen as evaluator."""
+
+import numpy as np
+import pytest
+
+from asyncfl.threats import EvaluatorBait, FreeRider
+
+
+def test_the_model_that_was_sent_comes_back(make_view):
+    view = make_view()
+    assert not FreeRider().craft(view).any()
+
+
+def test_the_newest_model_comes_back(make_view):
+    view = make_view()
+    np.testing.assert_array_equal(view.bases + FreeRider(model="newest").craft(view), [view.current] * 4)
+
+
+def test_disguise_is_noise_of_its_own_for_each(make_view):
+    crafted = FreeRider(std=0.5).craft(make_view(honest=np.ones((2, 20_000))))
+    assert crafted.std(axis=1) == pytest.approx([0.5] * 2, rel=0.03)
+    assert not np.array_equal(*crafted)
+
+
+@pytest.mark.parametrize("factor", [1, 10])
+def test_bait_is_parallel_to_the_global_model(make_view, factor):
+    view = make_view(bases=np.random.default_rng(0).normal(size=(4, 4)))
+    sent = view.bases + EvaluatorBait(factor=factor).craft(view)
+    np.testing.assert_allclose(sent, factor * view.bases, rtol=1e-5, atol=1e-6)
+    newest = view.bases + EvaluatorBait(factor=factor, model="newest").craft(view)
+    np.testing.assert_allclose(newest, [factor * view.current] * 4, rtol=1e-5, atol=1e-6)

@@ -1,0 +1,21 @@
+"""Noise instead of an update."""
+
+import numpy as np
+import pytest
+
+from asyncfl.threats import Gaussian
+
+
+def test_noise_has_the_deviation_asked_for_and_differs_between_attackers(make_view):
+    view = make_view(honest=np.full((3, 20_000), 7.0))
+    noise = Gaussian(std=0.25).craft(view)
+    assert noise.std(axis=1) == pytest.approx([0.25] * 3, rel=0.03)
+    assert np.abs(noise.mean(axis=1)).max() < 0.01
+    assert abs(np.corrcoef(noise)[0, 1]) < 0.05
+
+
+def test_a_model_of_noise_forgets_the_model_that_was_sent(make_view):
+    update = Gaussian(std=2.0).craft(make_view(seed=5))
+    view = make_view(seed=5)
+    model = view.bases + Gaussian(std=2.0, of="model").craft(view)
+    np.testing.assert_allclose(model, update, atol=1e-6)
