@@ -1,6 +1,74 @@
-"""How updates become one: aggregation rules, one per file."""
+"""How poison is kept out of the model: aggregation rules and detectors, one per file.
 
+A rule (`Rule`) turns the updates of a buffer into one; a detector (`Detector`) says which of them to leave out before.
+`rule` says what the weights of updates mean to a rule.
+"""
+
+from typing import Any
+
+from asyncfl.component import choice
+from asyncfl.defences.aflguard import AflGuard
+from asyncfl.defences.basgd import Basgd
+from asyncfl.defences.bucketing import Bucketing
+from asyncfl.defences.buffer import Buffer
+from asyncfl.defences.bulyan import Bulyan
+from asyncfl.defences.centred_clipping import CentredClipping
+from asyncfl.defences.detector import DefenceContext, Detector, ScoreRequest, Verdict, accept_all
+from asyncfl.defences.fltrust import FLTrust
+from asyncfl.defences.geometric_median import GeometricMedian
+from asyncfl.defences.kardam import Kardam
+from asyncfl.defences.krum import Krum
 from asyncfl.defences.mean import Mean
-from asyncfl.defences.rule import Rule
+from asyncfl.defences.median import Median
+from asyncfl.defences.mixing import NearestNeighbourMixing
+from asyncfl.defences.multi_krum import MultiKrum
+from asyncfl.defences.norm_clipping import NormClipping
+from asyncfl.defences.preaggregation import PreAggregation
+from asyncfl.defences.rule import Aggregate, Rule
+from asyncfl.defences.trimmed_mean import TrimmedMean
+from asyncfl.defences.zeno import ZenoPlusPlus
 
-__all__ = ["Mean", "Rule"]
+AnyRule: Any = choice(
+    Rule,
+    Mean,
+    Krum,
+    MultiKrum,
+    TrimmedMean,
+    Median,
+    GeometricMedian,
+    Bulyan,
+    CentredClipping,
+    NormClipping,
+    FLTrust,
+    Basgd,
+)
+"""Annotation of a field that holds an aggregation rule, chosen by `kind`."""
+
+__all__ = [
+    "AflGuard",
+    "Aggregate",
+    "AnyRule",
+    "Basgd",
+    "Bucketing",
+    "Buffer",
+    "Bulyan",
+    "CentredClipping",
+    "DefenceContext",
+    "Detector",
+    "FLTrust",
+    "GeometricMedian",
+    "Kardam",
+    "Krum",
+    "Mean",
+    "Median",
+    "MultiKrum",
+    "NearestNeighbourMixing",
+    "NormClipping",
+    "PreAggregation",
+    "Rule",
+    "ScoreRequest",
+    "TrimmedMean",
+    "Verdict",
+    "ZenoPlusPlus",
+    "accept_all",
+]

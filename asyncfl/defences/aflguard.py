@@ -1,0 +1,75 @@
+"""AFLGuard: an update may differ from the server's own by no more than a share of its length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from asyncfl.defences.async_filter import Noise, noise_energy, squared_norm, verdict
+from asyncfl.defences.buffer import Buffer
+from asyncfl.defences.detector import DefenceContext, Detector, Verdict
+from asyncfl.defences.root import require_root, root_update
+from asyncfl.messages import Vector
+
+
+@dataclass(frozen=True)
+class AflGuardState:
+    """What the filter remembers."""
+
+    context: DefenceContext
+    """The run's, to be put back after a checkpoint is read."""
+    own: Vector | None = None
+    """(n_parameters,) the server's last update."""
+    version: int = -1
+    """Version that it was made from."""
+
+
+class AflGuard(Detector):
+    """Accepts an update u if |u - s| <= lambda |s|, s the server's own update on its root set.
+
+    Use it in asynchronous runs where the server holds clean samples (100 in the source). Source: Fang et al. 2022,
+    equation 4.
+    """
+
+    kind: Literal["aflguard"] = "aflguard"
+    tolerance: Annotated[float, Field(gt=0)] = 1.5
+    """lambda, > 0: largest difference, in lengths of the server's update."""
+    refresh: Annotated[int, Field(ge=1)] = 1
+    """Versions after which the server trains anew, >= 1."""
+    server_steps: Annotated[int, Field(ge=1)] | None = None
+    """Steps of gradient descent on the root set, >= 1; null: the median of the clients' steps."""
+    noise: Noise = "accounted"
+    """Whether what privacy noise adds to the difference is subtracted first."""
+
+    needs_root: ClassVar[bool] = True
+
+    def start(self, context: DefenceContext, random: np.random.Generator) -> AflGuardState:
+        """Raises ValueError if the server has no root set."""
+        require_root(context, "AFLGuard")
+        return AflGuardState(context)
+
+    def judge(
+        self, state: AflGuardState, buffer: Buffer, scores: NDArray[np.float64] | None
+    ) -> tuple[Verdict, AflGuardState]:
+        """See `Detector.judge`."""
+        if state.own is None or buffer.version - state.version >= self.refresh:
+            own = root_update(state.context, buffer.current, self.server_steps)
+            state = AflGuardState(state.context, own, buffer.version)
+        assert state.own is not None
+        limit = self.tolerance**2 * squared_norm(state.own)
+        away = np.array(
+            [
+                squared_norm(delta - state.own) - noise_energy(state.context, int(client), self.noise)
+                for delta, client in zip(buffer.deltas, buffer.clients, strict=True)
+            ]
+        )
+        flagged = away > limit
+        details = [
+            f"differs by {np.sqrt(max(a, 0)):.4g}, allowed {np.sqrt(limit):.4g}" if f else ""
+            for a, f in zip(away, flagged, strict=True)
+        ]
+        return verdict(flagged, details, allowed=float(np.sqrt(limit))), state

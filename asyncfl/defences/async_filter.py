@@ -1,0 +1,43 @@
+"""What the asynchronous filters share: gradients out of updates, and what noise adds to their length.
+
+They judge single updates as they come, knowing nothing of the others in the buffer. A flag of theirs is never a strike:
+all of them turn away honest updates as a matter of course (Kardam a fixed share of them), and the sources ban nobody.
+
+The sources know no differential privacy. Noise of standard deviation sigma on each of d parameters adds about
+sigma^2 d to squared lengths, often more than the update itself, and as published they then turn everyone away.
+`noise: accounted` subtracts that known amount; `ignored` is the literal rule.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.defences.detector import DefenceContext, Verdict
+from asyncfl.messages import Vector
+
+Noise = Literal["accounted", "ignored"]
+
+
+def gradient_scale(context: DefenceContext, client: int) -> float:
+    """Factor that turns an update of `client` into its mean gradient: -1 / (lr * steps)."""
+    return -1.0 / (context.lr * float(context.steps[client]))
+
+
+def noise_energy(context: DefenceContext, client: int, noise: Noise) -> float:
+    """What noise adds to the squared L2 norm of an update of `client` on average: sigma^2 d, or 0 if ignored."""
+    return float(context.upload_std[client]) ** 2 * context.n_parameters if noise == "accounted" else 0.0
+
+
+def squared_norm(vector: Vector) -> float:
+    """Squared L2 norm of a vector (d,)."""
+    return float(np.dot(vector, vector))
+
+
+def verdict(
+    flagged: NDArray[np.bool_], details: list[str], weights: NDArray[np.float64] | None = None, **notes: float
+) -> Verdict:
+    """Verdict that leaves out the flagged rows and strikes nobody."""
+    return Verdict(flagged, np.zeros(len(flagged), dtype=bool), weights, details=tuple(details), notes=notes)

@@ -1,0 +1,71 @@
+"""BASGD: updates are averaged in buffers by sender, then a robust rule takes the buffers for clients."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from asyncfl.component import choice
+from asyncfl.defences.buffer import Buffer
+from asyncfl.defences.geometric_median import GeometricMedian
+from asyncfl.defences.krum import Krum
+from asyncfl.defences.mean import Mean
+from asyncfl.defences.median import Median
+from asyncfl.defences.rule import Aggregate, Rule, present
+from asyncfl.defences.trimmed_mean import TrimmedMean
+from asyncfl.messages import Vector
+
+AnyInnerRule: Any = choice(Rule, Median, TrimmedMean, GeometricMedian, Krum, Mean)
+"""Annotation of a field that holds a rule over buffers of senders."""
+
+
+class Basgd(Rule):
+    """A robust rule over the means of `buffers` groups of clients; client i belongs to group i mod `buffers`.
+
+    Use it against flooding: a client that sends many updates still reaches one group only. Each attacker spoils a whole
+    group, so there must be more than twice as many groups as attackers. Within a group updates count by their weights;
+    groups without an update are left out. The original waits until each group has one: here the protocol's `open` says
+    when. Source: Yang & Li 2021, algorithm 2.
+    """
+
+    kind: Literal["basgd"] = "basgd"
+    buffers: Annotated[int, Field(ge=1)] = 10
+    """B: groups of clients, >= 1."""
+    rule: AnyInnerRule = Median()
+    """What is done with the groups' means."""
+
+    def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
+        """Raises ValueError: it must be known who sent what."""
+        raise ValueError("BASGD must know who sent each update: call `combine(buffer, weights)`")
+
+    def weigh(self, updates: Vector, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Raises ValueError: it must be known who sent what."""
+        raise ValueError("BASGD must know who sent each update: call `step(state, buffer, weights)`")
+
+    def combine(self, buffer: Buffer, weights: NDArray[np.float64]) -> Vector:
+        """See `Rule.combine`."""
+        return self.step(None, buffer, weights)[0].update
+
+    def step(self, state: Any, buffer: Buffer, weights: NDArray[np.float64]) -> tuple[Aggregate, Any]:
+        """See `Rule.step`; there is no state."""
+        rows = present(buffer.deltas, weights)
+        groups, group_of = np.unique(buffer.clients[rows] % self.buffers, return_inverse=True)
+        if not len(groups):
+            return Aggregate(np.zeros(buffer.deltas.shape[1], dtype=np.float32), weights.copy()), state
+        made_of = np.zeros((len(groups), len(weights)))
+        made_of[group_of, rows] = weights[rows]
+        masses = made_of.sum(axis=1)
+        made_of /= masses[:, None]
+        means = made_of.astype(np.float32) @ buffer.deltas
+        return Aggregate(self.rule.aggregate(means, masses), self.rule.weigh(means, masses) @ made_of), state
+
+    def faults(self, collected: int) -> list[str]:
+        """See `Rule.faults`."""
+        return [f"rule: {fault}" for fault in self.rule.faults(min(self.buffers, collected))]
+
+    def notes(self, collected: int) -> list[str]:
+        """See `Rule.notes`."""
+        return [f"rule: {note}" for note in self.rule.notes(min(self.buffers, collected))]

@@ -1,0 +1,46 @@
+"""Bucketing: updates are put into buckets at random, and a bucket counts as one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from asyncfl.defences.preaggregation import PreAggregation
+from asyncfl.messages import Vector
+
+
+class Bucketing(PreAggregation):
+    """Means of `size` updates each, put together at random; the last bucket may hold fewer.
+
+    Use it before a robust rule when clients' data differ and attackers are few: a single one spoils its whole bucket.
+    Within a bucket updates count by their weights. Source: Karimireddy et al. 2022, algorithm 1.
+    """
+
+    kind: Literal["bucketing"] = "bucketing"
+    size: Annotated[int, Field(ge=1)] = 2
+    """Updates per bucket, >= 1; 1 leaves them as they are."""
+
+    def mix(
+        self, updates: Vector, shares: NDArray[np.float64], random: np.random.Generator | None
+    ) -> NDArray[np.float64]:
+        """One row per bucket, see `PreAggregation.mix`."""
+        n = len(updates)
+        order = np.arange(n) if random is None else random.permutation(n)
+        mixing = np.zeros((self.rows(n), n))
+        mixing[np.arange(n) // self.size, order] = shares[order]
+        return np.asarray(mixing / mixing.sum(axis=1, keepdims=True))
+
+    def share_out(self, mixing: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What the updates of each bucket held together."""
+        return np.asarray((mixing > 0) @ shares)
+
+    def rows(self, collected: int) -> int:
+        """Buckets, the last perhaps not full."""
+        return -(-collected // self.size)
+
+    def reached(self, share: float) -> float:
+        """`size` times as many: at worst each poisoned update is in a bucket of its own."""
+        return min(1.0, share * self.size)

@@ -1,0 +1,80 @@
+"""Squared distances between all updates of a buffer, fast and exact enough to choose by.
+
+|a - b|^2 = <a, a> + <b, b> - 2 <a, b> costs one matrix product instead of n^2 / 2 differences, but cancels: with
+updates far from the origin the plain form is wrong in the third digit, and Krum then chooses another update. Three
+things repair it. Columns are taken in chunks that stay in the cache, each centred on its own mean (distances do not
+notice). Sums over chunks are float64. And updates much closer to each other than to the rest, such as those of
+colluders, are computed once more as a group of their own, centred on its mean.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.messages import Vector
+
+CHUNK = 8192
+"""Columns per product: 50 rows of them are 1.6 MB."""
+NEAR = 0.05
+"""Pairs whose squared distance is below this share of their squared norms have lost digits to cancellation."""
+
+
+def squared_distances(updates: Vector) -> NDArray[np.float64]:
+    """Squared L2 distances between all pairs, relative error about 1e-6.
+
+    `updates`: (n, d) float32 or float64 (then all is computed in float64). Returns (n, n) float64, symmetric, >= 0,
+    with zeros on the diagonal and between equal updates.
+    """
+    distances = np.zeros((len(updates), len(updates)))
+    _fill(distances, updates, np.arange(len(updates)))
+    return distances
+
+
+def _fill(distances: NDArray[np.float64], updates: Vector, rows: NDArray[np.int64]) -> None:
+    """Write the distances between `rows` into `distances`, going into groups of near ones."""
+    members = updates if len(rows) == len(updates) else updates[rows]
+    products = centred_products(members)
+    norms = np.diagonal(products)
+    sums = norms[:, None] + norms[None, :]
+    found = np.maximum(sums - 2 * products, 0)
+    np.fill_diagonal(found, 0)
+    distances[np.ix_(rows, rows)] = found
+    near = found < NEAR * sums
+    np.fill_diagonal(near, False)
+    for group in _groups(near):
+        # A group of all rows cannot be centred any better.
+        if len(group) < len(rows):
+            _fill(distances, updates, rows[group])
+
+
+def centred_products(updates: Vector) -> NDArray[np.float64]:
+    """(n, n) float64 inner products of the updates less (roughly) their mean; differences of rows are what it is for.
+
+    `updates`: (n, d) float32 or float64.
+    """
+    n, d = updates.shape
+    products = np.zeros((n, n))
+    buffer = np.empty((n, min(CHUNK, d)), dtype=updates.dtype)
+    for start in range(0, d, CHUNK):
+        columns = updates[:, start : start + CHUNK]
+        centred = np.subtract(columns, columns.mean(axis=0), out=buffer[:, : columns.shape[1]])
+        products += centred @ centred.T
+    return products
+
+
+def _groups(near: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
+    """Connected groups of two and more rows, `near`: (n, n) symmetric."""
+    groups: list[NDArray[np.int64]] = []
+    left = near.any(axis=1)
+    while left.any():
+        group = np.zeros(len(near), dtype=bool)
+        group[np.argmax(left)] = True
+        while True:
+            grown = group | near[group].any(axis=0)
+            if (grown == group).all():
+                break
+            group = grown
+        groups.append(np.flatnonzero(group))
+        left &= ~group
+    return groups

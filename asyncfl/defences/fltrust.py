@@ -1,0 +1,63 @@
+"""FLTrust: the server trains on a few samples of its own and trusts who agrees with it."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from asyncfl.defences.buffer import Buffer
+from asyncfl.defences.detector import DefenceContext
+from asyncfl.defences.norm_clipping import norms
+from asyncfl.defences.robust import weighted_sum
+from asyncfl.defences.root import require_root, root_update
+from asyncfl.defences.rule import Aggregate, Rule, present
+from asyncfl.messages import Vector
+
+
+class FLTrust(Rule):
+    """Mean of the updates, scaled to the length of the server's own and weighed by their cosine with it, if positive.
+
+    Use it where the server holds clean samples of the same kind as the clients'. Weights multiply the trust; equal ones
+    give the original. If nobody is trusted the model stays. State: the run's context (to be put back after a
+    checkpoint is read). Source: Cao et al. 2021, algorithm 2, equations 2-4.
+    """
+
+    kind: Literal["fltrust"] = "fltrust"
+    server_steps: Annotated[int, Field(ge=1)] | None = None
+    """Steps of gradient descent on the root set, >= 1; null: the median of the clients' steps."""
+
+    needs_root: ClassVar[bool] = True
+
+    def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
+        """Raises ValueError: without the server's own update there is nothing to trust."""
+        raise ValueError("FLTrust needs the server's own update: call `trusting(own, updates, weights)` or `step`")
+
+    def trusting(self, own: Vector, updates: Vector, weights: NDArray[np.float64]) -> Aggregate:
+        """The aggregate, given the server's update `own` (n_parameters,); arguments as in `Rule.aggregate`."""
+        rows = present(updates, weights)
+        lengths = norms(updates)
+        own_length = float(np.sqrt(np.dot(own, own)))
+        along = np.zeros(len(updates))
+        along[rows] = updates[rows].astype(np.float64) @ own.astype(np.float64)
+        scale = lengths * own_length
+        trust = np.maximum(np.divide(along, scale, out=np.zeros_like(along), where=scale > 0), 0) * weights
+        total = float(trust.sum())
+        if not total:
+            return Aggregate(np.zeros_like(own), np.zeros(len(updates)), ("fltrust: no update was trusted",))
+        weighed = float(weights.sum()) * trust / total
+        stretched = np.divide(weighed * own_length, lengths, out=np.zeros_like(weighed), where=lengths > 0)
+        return Aggregate(weighted_sum(stretched, updates), weighed)
+
+    def start(self, context: DefenceContext, random: np.random.Generator) -> DefenceContext:
+        """The context; raises ValueError if the server has no root set."""
+        require_root(context, "FLTrust")
+        return context
+
+    def step(
+        self, state: DefenceContext, buffer: Buffer, weights: NDArray[np.float64]
+    ) -> tuple[Aggregate, DefenceContext]:
+        """See `Rule.step`; the server trains from the current model."""
+        return self.trusting(root_update(state, buffer.current, self.server_steps), buffer.deltas, weights), state

@@ -1,0 +1,121 @@
+"""Kardam: a client's gradients must not change faster with the model than those of most others."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from asyncfl.defences.async_filter import gradient_scale, squared_norm, verdict
+from asyncfl.defences.buffer import Buffer
+from asyncfl.defences.detector import DefenceContext, Detector, Verdict
+from asyncfl.messages import Vector
+
+
+@dataclass(frozen=True)
+class KardamState:
+    """What the filter remembers of each client that has sent something."""
+
+    context: DefenceContext
+    """The run's, to be put back after a checkpoint is read."""
+    gradients: dict[int, Vector] = field(default_factory=dict)
+    """Client -> its last gradient (n_parameters,)."""
+    versions: dict[int, int] = field(default_factory=dict)
+    """Client -> version that it was computed at."""
+    models: dict[int, Vector] = field(default_factory=dict)
+    """Version -> that model, for the versions above."""
+    coefficients: dict[int, float] = field(default_factory=dict)
+    """Client -> its last Lipschitz coefficient."""
+    accepted: tuple[int, ...] = ()
+    """Senders of the last 2f accepted updates, oldest first."""
+
+
+class Kardam(Detector):
+    """Accepts an update if its client's empirical Lipschitz coefficient is within the (n - f)/n quantile of all.
+
+    The coefficient is |g - g'| / |x - x'|: how far the client's gradient moved since its last one, over how far the
+    model it was sent did. A client's first update, and one computed at the same version as its last, cannot be judged
+    and is accepted. The frequency filter then asks that of 2f + 1 accepted updates in a row f + 1 come from different
+    clients.
+
+    Use it where the server holds no samples. It turns away a share f/n of honest updates too, and noise on the updates
+    hides what it looks for. Source: Damaskinos et al. 2018, section 3.
+    """
+
+    kind: Literal["kardam"] = "kardam"
+    expected_share: Annotated[float, Field(ge=0, lt=1)] = 0.2
+    """f/n: share of clients taken for attackers, 0..1."""
+    frequency_filter: bool = True
+    """Whether one client may not make up most of what is accepted."""
+    dampening: Literal["none", "inverse", "exponential"] = "none"
+    """Factor on an update tau versions old, on top of the protocol's `staleness`: 1, 1/(tau + 1) or e^(-.2 tau)."""
+
+    def start(self, context: DefenceContext, random: np.random.Generator) -> KardamState:
+        """Nothing is known of anybody."""
+        return KardamState(context)
+
+    def judge(
+        self, state: KardamState, buffer: Buffer, scores: NDArray[np.float64] | None
+    ) -> tuple[Verdict, KardamState]:
+        """See `Detector.judge`; updates are judged one after another, in order of arrival."""
+        attackers = math.floor(self.expected_share * state.context.clients + 0.5)
+        gradients, versions, models = dict(state.gradients), dict(state.versions), dict(state.models)
+        coefficients, accepted = dict(state.coefficients), list(state.accepted)
+        flagged = np.zeros(len(buffer), dtype=bool)
+        details = [""] * len(buffer)
+        for row, client in enumerate(buffer.clients.tolist()):
+            version = int(buffer.base_versions[row])
+            model = models.setdefault(version, np.array(buffer.bases[buffer.base_of[row]]))
+            gradient = buffer.deltas[row] * np.float32(gradient_scale(state.context, client))
+            if client in gradients and versions[client] != version:
+                apart = squared_norm(model - models[versions[client]])
+                changed = squared_norm(gradient - gradients[client])
+                coefficients[client] = math.sqrt(changed / apart) if apart else math.inf
+                limit = self.limit(coefficients)
+                if coefficients[client] > limit:
+                    flagged[row], details[row] = True, f"lipschitz {coefficients[client]:.4g}, allowed {limit:.4g}"
+            gradients[client], versions[client] = gradient, version
+            if not flagged[row]:
+                window = [*accepted, client][-(2 * attackers + 1) :]
+                if self.frequency_filter and len(window) > 2 * attackers and len(set(window)) <= attackers:
+                    flagged[row], details[row] = (
+                        True,
+                        f"{len(set(window))} clients sent the last {len(window)} accepted",
+                    )
+                else:
+                    accepted = window
+        known = set(versions.values())
+        following = replace(
+            state,
+            gradients=gradients,
+            versions=versions,
+            models={version: model for version, model in models.items() if version in known},
+            coefficients=coefficients,
+            accepted=tuple(accepted[-2 * attackers :]) if attackers else (),
+        )
+        return verdict(flagged, details, self._dampened(buffer)), following
+
+    def limit(self, coefficients: dict[int, float]) -> float:
+        """Largest coefficient that is accepted: all but a share `expected_share` are at most as large."""
+        ordered = sorted(coefficients.values())
+        return ordered[max(0, math.ceil((1 - self.expected_share) * len(ordered) - 1e-9) - 1)]
+
+    def _dampened(self, buffer: Buffer) -> NDArray[np.float64] | None:
+        if self.dampening == "none":
+            return None
+        if self.dampening == "inverse":
+            return np.asarray(1.0 / (1 + buffer.staleness))
+        return np.asarray(np.exp(-0.2 * buffer.staleness))
+
+    def banned(self, state: KardamState, client: int) -> KardamState:
+        """Forget what `client` sent."""
+        return replace(
+            state,
+            gradients={c: g for c, g in state.gradients.items() if c != client},
+            versions={c: v for c, v in state.versions.items() if c != client},
+            coefficients={c: k for c, k in state.coefficients.items() if c != client},
+        )

@@ -1,0 +1,26 @@
+"""Median: of each parameter, the value in the middle."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.defences.robust import RobustRule
+from asyncfl.defences.sorting import middle_mean
+from asyncfl.messages import Vector
+
+
+class Median(RobustRule):
+    """Median of each parameter; of an even number of updates the mean of the two in the middle.
+
+    Use it where nothing is known about the number of attackers. Weights do not count: values are ordered, not clients.
+    Source: Yin et al. 2018, definition 1.
+    """
+
+    kind: Literal["median"] = "median"
+
+    def centre(self, updates: Vector, shares: NDArray[np.float64]) -> Vector:
+        """The median, see `RobustRule.centre`."""
+        return middle_mean(updates, (len(updates) - 1) // 2)

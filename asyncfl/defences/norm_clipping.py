@@ -1,0 +1,42 @@
+"""Norm clipping: the weighted mean of updates, none longer than a bound."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from asyncfl.defences.robust import RobustRule, weighted_sum
+from asyncfl.messages import Vector
+
+Radius = Literal["median"] | Annotated[float, Field(gt=0)]
+
+
+class NormClipping(RobustRule):
+    """Weighted mean of the updates, each scaled down to an L2 norm of at most `bound`.
+
+    Use it against scaling and model replacement; it does not see poison of ordinary length. Weights count as in the
+    mean. Source: Sun et al. 2019, norm thresholding of updates.
+    """
+
+    kind: Literal["norm_clipping"] = "norm_clipping"
+    bound: Radius = "median"
+    """Largest L2 norm, > 0, in units of the updates; `median`: that of the buffer's norms."""
+
+    def solve(self, updates: Vector, shares: NDArray[np.float64]) -> tuple[Vector, NDArray[np.float64]]:
+        """The mean of the clipped rows, and what each (unclipped) row weighs in it, see `RobustRule.solve`."""
+        weighed = shares * clipping_factors(norms(updates), self.bound)
+        return weighted_sum(weighed, updates), weighed
+
+
+def norms(updates: Vector) -> NDArray[np.float64]:
+    """(n,) L2 norms of the rows of `updates` (n, d)."""
+    return np.sqrt([np.dot(row, row) for row in updates], dtype=np.float64)
+
+
+def clipping_factors(lengths: NDArray[np.float64], bound: Radius) -> NDArray[np.float64]:
+    """(n,) factors in 0..1 that bring `lengths` (n,) down to `bound` where they exceed it."""
+    limit = float(np.median(lengths)) if bound == "median" else bound
+    return np.divide(limit, lengths, out=np.ones_like(lengths), where=lengths > limit)

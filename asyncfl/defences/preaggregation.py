@@ -1,0 +1,38 @@
+"""What may be done to the updates before a rule sees them: each becomes a mean of several.
+
+Means are less spread out than single updates, which is what robust rules suffer from when clients' data differ.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.component import Component
+from asyncfl.messages import Vector
+
+
+class PreAggregation(Component):
+    """Mixes the updates of a buffer among themselves."""
+
+    def mix(
+        self, updates: Vector, shares: NDArray[np.float64], random: np.random.Generator | None
+    ) -> NDArray[np.float64]:
+        """(n_mixed, n_updates) float64: row k says of what the k-th mixed update is made; rows add up to 1.
+
+        `updates`: (n_updates, n_parameters); `shares`: (n_updates,) > 0, weights that add up to 1. `random` shuffles
+        where the method asks for it; None: the order of arrival.
+        """
+        raise NotImplementedError
+
+    def share_out(self, mixing: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(n_mixed,) shares of the mixed updates, adding up to 1."""
+        raise NotImplementedError
+
+    def rows(self, collected: int) -> int:
+        """Mixed updates that come out of `collected` updates."""
+        return collected
+
+    def reached(self, share: float) -> float:
+        """Share of the mixed updates that hold poison if `share` of the updates is poison."""
+        return share

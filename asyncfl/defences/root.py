@@ -1,0 +1,40 @@
+"""What the server would have sent itself: an update trained on its own small root set, for rules that trust it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from asyncfl.defences.detector import DefenceContext
+from asyncfl.messages import Vector
+
+
+def require_root(context: DefenceContext, who: str) -> None:
+    """Raises ValueError if the server has no root set."""
+    if context.root_gradient is None:
+        raise ValueError(
+            f"{who} needs samples of the server's own, it has none; set defence.root_samples (100 is usual)"
+        )
+
+
+def root_gradient(context: DefenceContext, model: Vector) -> Vector:
+    """(n_parameters,) gradient on the root set at `model`, clipped to `gradient_clip` as clients clip theirs."""
+    require_root(context, "a trusted gradient")
+    assert context.root_gradient is not None
+    gradient = np.asarray(context.root_gradient(model), dtype=np.float32)
+    if context.gradient_clip is not None:
+        norm = float(np.sqrt(np.dot(gradient, gradient)))
+        if norm > context.gradient_clip:
+            gradient = gradient * np.float32(context.gradient_clip / norm)
+    return gradient
+
+
+def root_update(context: DefenceContext, model: Vector, steps: int | None = None) -> Vector:
+    """(n_parameters,) what `steps` steps of gradient descent on the whole root set change in `model`.
+
+    `steps` None: the median of the clients' own, so that the update is about as long as theirs.
+    """
+    number = max(1, int(np.median(context.steps))) if steps is None else steps
+    trained = model
+    for _ in range(number):
+        trained = trained - np.float32(context.lr) * root_gradient(context, trained)
+    return np.asarray(trained - model)

@@ -1,0 +1,37 @@
+"""Trimmed mean: of each parameter, the mean without its extremes."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.defences.robust import CountingRule
+from asyncfl.defences.sorting import middle_mean
+from asyncfl.messages import Vector
+
+
+class TrimmedMean(CountingRule):
+    """Mean of each parameter, less its f smallest and f largest values.
+
+    Use it where attackers are under half and clients' data alike. Weights do not count: values are ordered, not
+    clients. Source: Yin et al. 2018, definition 2. Needs n >= 2f + 1; `byzantine: auto` drops `expected_share` on each
+    side.
+    """
+
+    kind: Literal["trimmed_mean"] = "trimmed_mean"
+
+    theory: ClassVar[str] = "n >= 2f + 1"
+
+    def bears(self, n: int) -> int:
+        """(n - 1) / 2."""
+        return (n - 1) // 2
+
+    def computes(self, n: int) -> int:
+        """The same: something must be left."""
+        return (n - 1) // 2
+
+    def centre(self, updates: Vector, shares: NDArray[np.float64]) -> Vector:
+        """The trimmed mean, see `RobustRule.centre`."""
+        return middle_mean(updates, self.allowed(len(updates)))

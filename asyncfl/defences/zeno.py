@@ -1,0 +1,74 @@
+"""Zeno++: an update must lower the loss on the server's own samples, to first order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from asyncfl.defences.async_filter import Noise, gradient_scale, noise_energy, squared_norm, verdict
+from asyncfl.defences.buffer import Buffer
+from asyncfl.defences.detector import DefenceContext, Detector, Verdict
+from asyncfl.defences.root import require_root, root_gradient
+from asyncfl.messages import Vector
+
+
+@dataclass(frozen=True)
+class ZenoState:
+    """What the filter remembers."""
+
+    context: DefenceContext
+    """The run's, to be put back after a checkpoint is read."""
+    gradient: Vector | None = None
+    """(n_parameters,) v, the trusted gradient."""
+    version: int = -1
+    """Version that it was taken at."""
+
+
+class ZenoPlusPlus(Detector):
+    """Accepts a gradient g if rate <v, g> - rho |g|^2 >= -rate epsilon, v a trusted gradient, renewed now and then.
+
+    Use it in asynchronous runs where the server holds clean samples and most updates may be poison. g is the client's
+    mean gradient, its update over -lr and its number of steps. Source: Xie, Koyejo, Gupta 2020, section 4.
+    """
+
+    kind: Literal["zeno++"] = "zeno++"
+    rate: Annotated[float, Field(gt=0)] | None = None
+    """gamma, > 0; null: the clients' learning rate."""
+    rho: Annotated[float, Field(ge=0)] = 0.001
+    """Price of a squared length, >= 0."""
+    epsilon: float = 0.0
+    """Ascent that is put up with; above 0 more is accepted."""
+    refresh: Annotated[int, Field(ge=1)] = 10
+    """Versions after which v is computed anew, >= 1."""
+    noise: Noise = "accounted"
+    """Whether what privacy noise adds to |g|^2 is subtracted first."""
+
+    needs_root: ClassVar[bool] = True
+
+    def start(self, context: DefenceContext, random: np.random.Generator) -> ZenoState:
+        """Raises ValueError if the server has no root set."""
+        require_root(context, "Zeno++")
+        return ZenoState(context)
+
+    def judge(self, state: ZenoState, buffer: Buffer, scores: NDArray[np.float64] | None) -> tuple[Verdict, ZenoState]:
+        """See `Detector.judge`."""
+        context = state.context
+        if state.gradient is None or buffer.version - state.version >= self.refresh:
+            state = ZenoState(context, root_gradient(context, buffer.current), buffer.version)
+        assert state.gradient is not None
+        rate = context.lr if self.rate is None else self.rate
+        merits = np.empty(len(buffer))
+        for row, (delta, client) in enumerate(zip(buffer.deltas, buffer.clients.tolist(), strict=True)):
+            scale = gradient_scale(context, client)
+            length = max(0.0, squared_norm(delta) - noise_energy(context, client, self.noise)) * scale**2
+            merits[row] = rate * scale * float(np.dot(state.gradient, delta)) - self.rho * length
+        flagged = merits < -rate * self.epsilon
+        details = [
+            f"score {m:.4g}, needed {-rate * self.epsilon:.4g}" if f else ""
+            for m, f in zip(merits, flagged, strict=True)
+        ]
+        return verdict(flagged, details), state
