@@ -77,9 +77,10 @@ def sound_parts(model: type[BaseModel], description: Mapping[str, Any]) -> dict[
                 parts[name] = field.get_default(call_default_factory=True)
             continue
         try:
-            adapter: TypeAdapter[Any] = TypeAdapter(
-                Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
-            )
+            annotation: Any = field.annotation
+            if field.metadata:
+                annotation = Annotated[(annotation, *field.metadata)]
+            adapter: TypeAdapter[Any] = TypeAdapter(annotation)
             parts[name] = adapter.validate_python(description[name])
         except (ValidationError, ScenarioError):
             continue

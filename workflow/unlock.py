@@ -16,10 +16,9 @@ def lives_here(folder: Path) -> bool:
     """Whether a process of Snakemake works in `folder`."""
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            command = (process / "cmdline").read_bytes().split(b"\0")
-            if int(process.name) != os.getpid() and any(Path(os.fsdecode(part)).name == "snakemake" for part in command):
-                if (process / "cwd").resolve() == folder:
-                    return True
+            names = [Path(os.fsdecode(part)).name for part in (process / "cmdline").read_bytes().split(b"\0")]
+            if "snakemake" in names and (process / "cwd").resolve() == folder:
+                return True
         except OSError:
             continue  # ended meanwhile, or another user's
     return False

@@ -1,0 +1,158 @@
+"""The command line as a user types it: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from asyncfl.cli import main
+
+
+class Result:
+    def __init__(self, status: int, out: str, err: str) -> None:
+        self.status, self.out, self.err = status, out, err
+
+
+@pytest.fixture
+def asyncfl(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Calls the program with arguments in this process."""
+
+    def call(*arguments: object) -> Result:
+        monkeypatch.setattr(sys, "argv", ["asyncfl", *map(str, arguments)])
+        code: object = 0
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code
+        out, err = capsys.readouterr()
+        return Result(code if isinstance(code, int) else 0, out, err)
+
+    return call
+
+
+@pytest.fixture
+def file(tiny: dict[str, Any], tmp_path: Path) -> Path:
+    path = tmp_path / "scenario.yaml"
+    path.write_text(yaml.safe_dump(tiny))
+    return path
+
+
+def test_run_says_where_the_data_come_from_what_came_out_and_where_it_is(asyncfl: Any, file: Path) -> None:
+    out = file.parent / "run"
+    result = asyncfl("run", file, "--out", out, "--set", "protocol.rounds=2", "--set", "seeds=2")
+    assert result.status == 0, result.err
+    assert result.out.startswith("data: mnist (embedded)\n")
+    assert result.out.count("all versions published") == 2
+    assert f"{out} written in" in result.out
+    assert yaml.safe_load((out / "scenario.yaml").read_text())["protocol"]["rounds"] == 2
+    assert "was there already" in asyncfl("run", file, "--out", out, "--set", "protocol.rounds=2").out
+
+
+def test_run_writes_below_results_unless_told_otherwise(
+    asyncfl: Any, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(file.parent)
+    assert asyncfl("run", file, "--quiet").status == 0
+    (run,) = (file.parent / "results" / "runs").iterdir()
+    assert len(run.name) == 16
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--set", "protocol.rounds"], "--set: must be field=value, got 'protocol.rounds'"),
+        (["--set", "protocol.rouns=3"], "protocol.rouns: is no field; did you mean rounds?"),
+        (["--set", "protocol.participants=9"], "must be 1..clients (5), got 9"),
+    ],
+)
+def test_bad_input_is_one_message_without_traceback_and_status_2(
+    asyncfl: Any, file: Path, arguments: list[str], message: str
+) -> None:
+    result = asyncfl("run", file, *arguments)
+    assert result.status == 2
+    assert message in result.err
+    assert "Traceback" not in result.err
+    assert not (file.parent / "results").exists()
+
+
+def test_a_faulty_file_names_file_and_fields(asyncfl: Any, tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text("{protocol: {kind: sync, rounds: 0}, training: {lrr: 1}}")
+    result = asyncfl("run", path)
+    assert result.status == 2
+    assert f"{path}: 2 faults" in result.err
+    assert "training.lrr: is no field; did you mean lr?" in result.err
+
+
+def test_an_unwritable_results_folder_is_one_message(asyncfl: Any, file: Path, tmp_path: Path) -> None:
+    (tmp_path / "blocked").write_text("")
+    result = asyncfl("run", file, "--out", tmp_path / "blocked" / "run")
+    assert result.status == 2
+    assert "cannot write" in result.err
+
+
+def test_trace_prints_filters_counts_and_speaks_json(asyncfl: Any, file: Path) -> None:
+    out = file.parent / "run"
+    asyncfl("run", file, "--out", out)
+    printed = asyncfl("trace", out, "--kind", "uploaded", "--client", 1).out
+    assert len(printed.splitlines()) == 4  # a header and three rounds
+    assert "more; raise --limit" in asyncfl("trace", out, "--limit", 3).out
+    rows = json.loads(asyncfl("trace", out, "--version", 3, "--json").out)
+    assert rows[-1]["kind"] == "stopped"
+    assert json.loads(asyncfl("trace", out, "--count", "--json").out)["aggregated"] == 15
+    assert "published" in asyncfl("trace", out, "--count").out
+
+
+def test_trace_refuses_an_unknown_kind_and_a_folder_that_is_no_run(asyncfl: Any, tmp_path: Path) -> None:
+    result = asyncfl("trace", tmp_path, "--kind", "sneezed")
+    assert (result.status, "got sneezed" in result.err) == (2, True)
+    result = asyncfl("trace", tmp_path)
+    assert (result.status, "holds no run" in result.err) == (2, True)
+
+
+def test_privacy_nbafl_prints_the_golden_numbers(asyncfl: Any) -> None:
+    options = "--clients 50 --participants 20 --rounds 25 --exposures 2 --epsilon 50 --delta 0.01 --constant 1.25"
+    result = asyncfl("privacy", "nbafl", *options.split(), "--clip-norm", 20, "--samples", 100, "--json")
+    answer = json.loads(result.out)["answer"]
+    assert answer["sigma_d"] == 0
+    assert answer["b"] is None
+    assert answer["gamma"] == pytest.approx(0.50833912)
+    assert "sigma_u" in asyncfl("privacy", "nbafl").out
+
+
+def test_privacy_names_the_options_at_fault(asyncfl: Any) -> None:
+    result = asyncfl("privacy", "nbafl", "--participants", 60, "--epsilon", -1)
+    assert result.status == 2
+    assert "--participants: " in result.err
+    assert "--epsilon: must be greater than 0, got -1" in result.err
+
+
+def test_bounds_prints_the_bound_its_optimum_and_its_curve(asyncfl: Any) -> None:
+    answer = json.loads(asyncfl("bounds", "--epsilon", 60, "--json", "--curve").out)
+    assert answer["answer"]["bound"] == pytest.approx(0.22281512)
+    assert answer["answer"]["best_rounds"]["best"] == 15
+    assert len(answer["curve"]["bound"]) == 25
+    assert "best_rounds: best 15" in asyncfl("bounds", "--curve").out
+    assert "theorem" in asyncfl("bounds", "--participants", 20, "--epsilon", 50).out
+
+
+def test_data_lists_what_there_is_and_draws_it(asyncfl: Any, tmp_path: Path) -> None:
+    assert "fashion_mnist" in asyncfl("data").out
+    assert {row["name"] for row in json.loads(asyncfl("data", "list", "--json").out)} >= {"mnist", "usps"}
+    assert asyncfl("data", "sheet", "mnist", "--out", tmp_path / "sheet.png").status == 0
+    assert (tmp_path / "sheet.png").read_bytes().startswith(b"\x89PNG")
+    assert asyncfl("data", "sheet", "mnits", "--out", tmp_path / "no.png").status == 2
+
+
+def test_the_schema_is_json(asyncfl: Any) -> None:
+    assert json.loads(asyncfl("schema").out)["title"] == "Scenario"
+
+
+def test_without_arguments_it_shows_its_commands(asyncfl: Any) -> None:
+    shown = asyncfl()
+    assert all(name in shown.out + shown.err for name in ("run", "trace", "bounds", "privacy", "data", "schema"))

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import math
+
+import pyarrow as pa
+import pytest
+
+from asyncfl.trace import COLUMNS, SCHEMA, Kind, Recorder, recorder
+from asyncfl.trace.events import event_of
+from asyncfl.trace.query import counts, select
+
+
+@pytest.fixture
+def events() -> pa.Table:
+    book = Recorder(seed=3)
+    book.add(0.0, Kind.PUBLISHED, version=0, detail="initial model")
+    for task in range(4):
+        book.add(1.0 + task, Kind.DISPATCHED, task=task, client=task % 2, version=0, base_version=0)
+    book.add(6.0, Kind.AGGREGATED, task=2, client=0, version=1, staleness=1, weight=0.5)
+    return book.table()
+
+
+def test_what_was_added_is_there_in_order_with_blanks_where_nothing_was_said(events: pa.Table) -> None:
+    assert events.schema == SCHEMA
+    assert events["seq"].to_pylist() == list(range(6))
+    first, last = event_of(events.to_pylist()[0]), event_of(events.to_pylist()[-1])
+    assert (first.kind, first.seed, first.client, first.detail) == ("published", 3, -1, "initial model")
+    assert math.isnan(first.weight)
+    assert (last.task, last.staleness, last.weight) == (2, 1, 0.5)
+    assert tuple(events.column_names) == COLUMNS
+
+
+def test_a_long_trace_is_packed_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder, "FLUSH_EVERY", 4)
+    book = Recorder(seed=0)
+    for number in range(10):
+        book.add(float(number), Kind.TRAINED, task=number, detail=f"number {number % 3}")
+    table = book.table()
+    assert len(book) == table.num_rows == 10
+    assert table["task"].to_pylist() == list(range(10))
+    assert table["detail"].to_pylist()[:4] == ["number 0", "number 1", "number 2", "number 0"]
+
+
+def test_an_empty_trace_has_its_columns() -> None:
+    assert Recorder(seed=0).table().schema == SCHEMA
+
+
+@pytest.mark.parametrize(
+    ("conditions", "seqs"),
+    [
+        ({}, [0, 1, 2, 3, 4, 5]),
+        ({"clients": [0]}, [1, 3, 5]),
+        ({"kinds": ["aggregated", "published"]}, [0, 5]),
+        ({"task": 2}, [3, 5]),
+        ({"version": 1}, [5]),
+        ({"since_s": 3.0, "until_s": 4.0}, [3, 4]),
+        ({"seed": 4}, []),
+        ({"clients": [0], "kinds": ["dispatched"], "until_s": 1.0}, [1]),
+    ],
+)
+def test_events_are_chosen_by_every_condition(events: pa.Table, conditions: dict, seqs: list[int]) -> None:
+    assert select(events, **conditions)["seq"].to_pylist() == seqs
+
+
+def test_kinds_are_counted_the_most_frequent_first(events: pa.Table) -> None:
+    assert list(counts(events).items()) == [("dispatched", 4), ("aggregated", 1), ("published", 1)]
