@@ -71,7 +71,7 @@ def _draw_panel(
     else:
         _draw_bound(axis, figure.x, figure, hues, tables["bound"], at)
     if figure.log:
-        axis.set_yscale("log")
+        _log_scale(axis)
     if not isinstance(figure, Bars):
         _look_at_means(axis, figure.log)
 
@@ -182,6 +182,16 @@ def _key(value: Any) -> str:
     if isinstance(value, int | float | np.number):
         return f"{float(value):.10g}"
     return str(value)
+
+
+def _log_scale(axis: Axes) -> None:
+    """A logarithmic y axis with plain numbers at 1, 2, 3, 5 of each decade: losses seldom span more than two."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axis.set_yscale("log")
+    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5), numticks=12))
+    axis.yaxis.set_minor_locator(NullLocator())
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def _look_at_means(axis: Axes, log: bool) -> None:

@@ -1,0 +1,38 @@
+import numpy as np
+
+from asyncfl.analysis.labels import axis_label, column_label, legend_label, number, value_label
+from asyncfl.analysis.style import looks
+
+
+def test_axes_and_columns_in_words_and_symbols():
+    assert axis_label("privacy.epsilon") == r"$\epsilon$"
+    assert axis_label("privacy.epsilon", plain_text=True) == "epsilon"
+    assert axis_label("world.device.sigma") == "sigma"
+    assert column_label("train_loss") == "training loss"
+    assert column_label("own_column") == "own column"
+
+
+def test_values_in_words():
+    assert value_label(np.inf, "privacy.epsilon") == "no noise"
+    assert value_label(float("inf")) == "∞"
+    assert value_label({"kind": "share", "share": 0.2}) == "share"
+    assert value_label(None) == "none"
+    assert legend_label("privacy.clip_norm", 20) == "$C$ = 20"
+    assert legend_label("L", "measured") == "measured"
+
+
+def test_numbers_to_four_digits():
+    assert [number(x) for x in (0.43876, 12.3456, 0.00012, np.inf, np.nan)] == [
+        "0.4388",
+        "12.35",
+        "0.00012",
+        "diverged",
+        "–",
+    ]
+
+
+def test_each_line_of_a_figure_looks_different():
+    styles = looks([50, 60, 100, float("inf")])
+    assert len({str(style["color"]) for style in styles.values()}) == 4
+    assert styles[float("inf")]["color"] == "#000000"
+    assert len({style["marker"] for style in looks(["a", "b", "c"]).values()}) == 3
