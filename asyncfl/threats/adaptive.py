@@ -36,7 +36,7 @@ class Adaptive(Composite):
     attack: AnySimpleAttack
     """The attack to be disguised."""
     knowledge: Knowledge = "buffer"
-    """Where mean and length of honest updates are taken from."""
+    """Whose updates mean and length are taken from."""
     alignment: Annotated[float, Field(ge=0, le=1)] = 0.35
     """Least projection on the mean of the known updates, as a share of its length, 0..1."""
     length: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0

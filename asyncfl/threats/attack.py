@@ -19,7 +19,7 @@ from asyncfl.errors import Fault
 from asyncfl.messages import Vector
 
 Knowledge = Literal["own", "colluders", "buffer"]
-"""What an attacker sees: its own update, those of all attackers in the buffer, or the whole buffer."""
+"""What an attacker sees: its own update, those of all attackers in the buffer, or what the honest in it sent."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class AttackView:
     the model it was sent (after training on what `poison` made of its data, and after clipping)."""
     known: Vector
     """(n_known, n_parameters) differences that the attackers can see. `own`: nothing beyond their own row;
-    `colluders`: the rows of `honest`; `buffer`: everything collected, as sent, with noise, even what arrived later
-    (the worst case)."""
+    `colluders`: the rows of `honest`; `buffer`: all other updates of the buffer, as sent, with noise, even what arrived
+    later (the worst case). May be empty."""
     bases: Vector
     """(n_attackers, n_parameters) the model that each attacker was sent."""
     current: Vector

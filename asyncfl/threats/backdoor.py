@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,16 +13,12 @@ from asyncfl.errors import Fault
 from asyncfl.messages import Vector
 from asyncfl.threats.attack import Attack, AttackView
 from asyncfl.threats.label_flip import no_such_class
-from asyncfl.threats.scaling import Factor, Scaling
-
-
-def _form(value: Any) -> str:
-    return "word" if isinstance(value, str) else "number"
+from asyncfl.threats.scaling import Factor, Scaling, word_or_number
 
 
 Brightness = Annotated[
     Annotated[Literal["brightest"], Tag("word")] | Annotated[float, Field(allow_inf_nan=False), Tag("number")],
-    Discriminator(_form),
+    Discriminator(word_or_number),
 ]
 
 

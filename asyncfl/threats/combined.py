@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from asyncfl.component import choice
 from asyncfl.messages import Vector
@@ -21,11 +21,13 @@ class Combined(Composite):
     """Attacks applied one after the other, such as label flip, flooding and lying."""
 
     kind: Literal["combined"] = "combined"
-    attacks: Annotated[tuple[AnyPart, ...], Field(min_length=1)]
+    attacks: tuple[AnyPart, ...]
     """The attacks, in order: each gets what the one before it made of data, update and scores."""
 
     @model_validator(mode="after")
-    def _check_backdoors(self) -> Combined:
+    def _check_parts(self) -> Combined:
+        if not self.attacks:
+            raise ValueError("attacks must name at least one attack")
         if sum(part.target is not None for part in self.attacks) > 1:
             raise ValueError("at most one of the attacks may be a backdoor: its success is measured for one target")
         return self

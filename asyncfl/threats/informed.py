@@ -2,8 +2,9 @@
 
 Knowledge decides what mean and deviation are: `own` gives each attacker a mean of its own, which is its own honest
 update, and no deviation; `colluders` estimates both from the attackers' honest updates, before noise (the usual
-assumption: attackers know each other and nobody else); `buffer` from everything collected, as sent, which no client
-could see in time: the worst case.
+assumption: attackers know each other and nobody else); `buffer` from what the honest clients in the buffer sent, with
+their noise, which no client could see in time: the worst case. Where nothing is known (a buffer of attackers alone),
+attackers upload their honest updates.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Informed(Attack):
     """Base of attacks that are computed from known updates. All who know the same upload the same."""
 
     knowledge: Knowledge = "colluders"
-    """What `craft` sees: its own update, those of all attackers in the buffer, or the whole buffer."""
+    """Whose updates it is computed from: its own, all attackers' in the buffer, or those of the honest in it."""
 
     @property
     def sees(self) -> Knowledge:

@@ -22,7 +22,7 @@ class Mimic(Informed):
 
     kind: Literal["mimic"] = "mimic"
     knowledge: Knowledge = "buffer"
-    """Whom it can copy: another attacker's honest update, or anyone's in the buffer."""
+    """Whom it can copy: an honest client in the buffer, or (`colluders`) an attacker's honest update."""
     victim: Literal["first", "outlying"] = "first"
     """Who is copied: the first known, or the farthest out along the direction in which updates differ most."""
 

@@ -12,13 +12,14 @@ from asyncfl.threats.attack import Attack, AttackView
 from asyncfl.threats.rows import each
 
 
-def _form(value: Any) -> str:
+def word_or_number(value: Any) -> str:
+    """Which form of a field that takes both a value has, so that faults name that form alone."""
     return "word" if isinstance(value, str) else "number"
 
 
 Factor = Annotated[
     Annotated[Literal["replacement"], Tag("word")] | Annotated[float, Field(gt=0, allow_inf_nan=False), Tag("number")],
-    Discriminator(_form),
+    Discriminator(word_or_number),
 ]
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from asyncfl.component import Described, choice
 from asyncfl.errors import Fault
@@ -22,8 +22,15 @@ from asyncfl.threats.simple import SIMPLE
 AnyAttack: Any = choice(Attack, *SIMPLE, Adaptive, Combined)
 """Annotation of a field that holds an attack, chosen by `kind`."""
 
-Count = Annotated[int, Field(ge=0, strict=True)]
-Share = Annotated[float, Field(ge=0, le=1, strict=True)]
+
+def _count_or_share(value: Any) -> Any:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not (value >= 0 if isinstance(value, int) else 0 <= value <= 1):
+        raise ValueError("must be a number of clients >= 0, or a share with a decimal point, 0.0..1.0")
+    return value
+
+
+CountOrShare = Annotated[int | float, BeforeValidator(_count_or_share)]
 
 
 class Threats(Described):
@@ -31,7 +38,7 @@ class Threats(Described):
 
     attack: AnyAttack
     """What the attackers do."""
-    attackers: Count | Share
+    attackers: CountOrShare
     """How many: a whole number of clients, or a share with a decimal point, 0.0..1.0 (rounded)."""
     selection: Literal["pool", "per_round"] = "pool"
     """The same clients throughout, or drawn anew for each version."""

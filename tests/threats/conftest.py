@@ -16,18 +16,18 @@ def frozen(values):
 
 @pytest.fixture
 def make_view():
-    """Builds what attackers see; all arrays read-only. Attackers are the first rows of the buffer."""
+    """Builds what attackers see, `others` being what the honest sent; all arrays read-only."""
 
     def build(honest=ROWS, others=(), bases=None, current=None, seed=0, collected=None):
         honest = frozen(honest)
-        known = frozen([*honest, *others]) if len(honest) or len(others) else honest
         width = honest.shape[1]
+        known = frozen(np.reshape(others, (-1, width)))
         return AttackView(
             honest=honest,
             known=known,
             bases=frozen(np.tile(np.arange(width), (len(honest), 1)) if bases is None else bases),
             current=frozen(np.ones(width) if current is None else current),
-            collected=len(known) if collected is None else collected,
+            collected=len(honest) + len(known) if collected is None else collected,
             version=3,
             random=np.random.default_rng(seed),
         )

@@ -102,8 +102,8 @@ def test_who_stands_where_in_the_buffer_does_not_matter(description, make_view):
     if is_random(description) or description["kind"] in DEPENDS_ON_ORDER:
         return
     attack, order = read(description), [2, 0, 3, 1]
-    view = make_view(others=[[1, 1, 1, 1]])
-    moved = replace(view, honest=view.honest[order], bases=view.bases[order], known=view.known[[4, *order]])
+    view = make_view(others=[[1, 1, 1, 1], [3, 0, 1, 2], [1, -1, 1, 0]])
+    moved = replace(view, honest=view.honest[order], bases=view.bases[order], known=view.known[[2, 0, 1]])
     np.testing.assert_allclose(attack.craft(moved), attack.craft(view)[order], rtol=1e-5, atol=1e-5)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from asyncfl.threats import Backdoor, backdoor_test_set
+from asyncfl.threats import Backdoor, LabelFlip, backdoor_test_set
 
 IMAGES = np.linspace(-1, 2.5, 10 * 2 * 6 * 5, dtype=np.float32).reshape(10, 2, 6, 5)
 LABELS = np.arange(10)
@@ -54,6 +54,19 @@ def test_success_is_measured_on_triggered_images_of_other_classes():
     assert labels.tolist() == [7] * 9
     np.testing.assert_array_equal(images, attack.triggered(IMAGES)[LABELS != 7])
     assert attack.target == 7
+
+
+def test_without_a_backdoor_there_is_nothing_to_measure():
+    class Shy(Backdoor):
+        def triggered(self, images):
+            return None
+
+    assert backdoor_test_set(LabelFlip(), IMAGES, LABELS) is None
+    assert backdoor_test_set(Shy(), IMAGES, LABELS) is None
+
+
+def test_no_images_get_no_trigger():
+    assert Backdoor().triggered(IMAGES[:0]).shape == (0, 2, 6, 5)
 
 
 def test_update_may_be_lengthened(make_view):

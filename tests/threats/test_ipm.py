@@ -14,7 +14,7 @@ def test_knowledge_says_whose_mean(make_view):
     view = make_view(honest=[[1, 0], [3, 0]], others=[[5, 6]])
     np.testing.assert_array_equal(Ipm(tau=1, knowledge="own").craft(view), -view.honest)
     np.testing.assert_array_equal(Ipm(tau=1).craft(view), [[-2, 0]] * 2)
-    np.testing.assert_array_equal(Ipm(tau=1, knowledge="buffer").craft(view), [[-3, -2]] * 2)
+    np.testing.assert_array_equal(Ipm(tau=1, knowledge="buffer").craft(view), [[-5, -6]] * 2)
 
 
 def test_the_mean_of_all_turns_round_just_above_the_bound(make_view):
@@ -29,3 +29,8 @@ def test_an_attacker_whose_own_update_diverged_sends_it(make_view):
     view = make_view(honest=[[np.nan, 1], [2, 2]])
     crafted = Ipm(tau=1, knowledge="own").craft(view)
     np.testing.assert_array_equal(crafted, [[np.nan, 1], [-2, -2]])
+
+
+def test_in_a_buffer_of_attackers_alone_nobody_knows_the_honest(make_view):
+    view = make_view()
+    np.testing.assert_array_equal(Ipm(knowledge="buffer").craft(view), view.honest)

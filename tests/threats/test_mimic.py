@@ -7,12 +7,12 @@ from asyncfl.threats import Mimic
 
 
 def test_first_of_the_buffer_as_byzfl_has_it(make_view):
-    view = make_view(honest=[[0, 1, -2, 4], [2, 0, -1, 0.25]], others=[[7, 7, 7, 7]])
+    view = make_view(honest=[[7, 7, 7, 7]] * 2, others=[[0, 1, -2, 4], [2, 0, -1, 0.25]])
     np.testing.assert_array_equal(Mimic().craft(view), [[0, 1, -2, 4]] * 2)
 
 
 def test_outlying_is_the_one_farthest_along_what_differs_most(make_view):
-    view = make_view(honest=[[0, 0.1], [1, -0.2]], others=[[-2, 0.3], [9, 0], [0, 5]])
+    view = make_view(honest=[[99, 0]] * 2, others=[[0, 0.1], [1, -0.2], [-2, 0.3], [9, 0], [0, 5]])
     np.testing.assert_array_equal(Mimic(victim="outlying").craft(view), [[9, 0]] * 2)
 
 
