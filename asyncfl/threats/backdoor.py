@@ -15,7 +15,6 @@ from asyncfl.threats.attack import Attack, AttackView
 from asyncfl.threats.label_flip import no_such_class
 from asyncfl.threats.scaling import Factor, Scaling, word_or_number
 
-
 Brightness = Annotated[
     Annotated[Literal["brightest"], Tag("word")] | Annotated[float, Field(allow_inf_nan=False), Tag("number")],
     Discriminator(word_or_number),
