@@ -7,6 +7,7 @@ numbers of samples: their batches are filled up with samples of weight 0, and wh
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,7 +50,7 @@ class BatchedLearner(Learner):
 
     def __init__(self, model: Architecture, training: Training, shape: Shape, classes: int, device: str) -> None:
         super().__init__(model, training, shape, classes, device)
-        self._module = model.module(shape, classes).to(self.device).requires_grad_(False)
+        self._module = self._fresh_module().requires_grad_(False)
         self._names = [name for name, _ in self._module.named_parameters()]
         self._like = list(self._module.parameters())
         self._loaded: list[torch.Tensor] = []
@@ -86,6 +87,12 @@ class BatchedLearner(Learner):
             w = torch.where(active[step] > 0, w - t.lr * g, w)
         rows[...] = w.cpu().numpy()
         losses[...] = (total / torch.tensor([job.samples for job in jobs], device=device)).cpu().numpy()
+
+    def _products(self) -> AbstractContextManager[None]:
+        """Float32 as on the CPU (convolutions would round to TF32), and the same kernels every time."""
+        import torch
+
+        return torch.backends.cudnn.flags(benchmark=False, deterministic=True, allow_tf32=False)
 
     def _loss(self, flat: torch.Tensor, x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         import torch

@@ -15,6 +15,7 @@ outputs): neither the gradient nor, on the diagonal, any sample's gradient needs
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,10 @@ from asyncfl.learning.training import Training
 
 if TYPE_CHECKING:
     import torch
+
+
+PLANS = 8
+"""Client sizes for which buffers are kept."""
 
 
 def padded(inputs: int) -> int:
@@ -34,19 +39,21 @@ class Batch:
 
     inputs[l]: (n, padded inputs) what enters layer l, with its column of ones; inner[l]: without it.
     errors[l]: (n, outputs) gradient of the summed loss at what leaves layer l; error_in: at what enters the first.
+    Without `own_input` the first layer's inputs are handed in, and inputs[0], inner[0] and error_in are empty.
     """
 
-    def __init__(self, n: int, widths: Sequence[int]) -> None:
+    def __init__(self, n: int, widths: Sequence[int], own_input: bool) -> None:
         import torch
 
         self.n = n
-        self.inputs = [torch.zeros(n, padded(w)) for w in widths[:-1]]
+        rows = [n if own_input else 0, *[n] * (len(widths) - 2)]
+        self.inputs = [torch.zeros(r, padded(w)) for r, w in zip(rows, widths, strict=False)]
         for x, w in zip(self.inputs, widths[:-1], strict=True):
             x[:, w] = 1
         self.inner = [x[:, :w] for x, w in zip(self.inputs, widths[:-1], strict=True)]
         self.errors = [torch.empty(n, w) for w in widths[1:]]
         self.errors_t = [e.T for e in self.errors]
-        self.error_in = torch.empty(n, widths[0])
+        self.error_in = torch.empty(rows[0], widths[0])
 
 
 class Weights:
@@ -62,13 +69,15 @@ class Weights:
         self.transposed = [w.T for w in self.full]
         self.inner = [w[:, :i] for w, i in zip(self.full, widths, strict=False)]
         self.bias = [w[:, i] for w, i in zip(self.full, widths, strict=False)]
+        self.padding = [w[:, i + 1 :] for w, i in zip(self.full, widths, strict=False)]
 
     def load(self, flat: torch.Tensor) -> None:
         """Take the layers from a model's flat vector."""
         start = 0
-        for inner, bias in zip(self.inner, self.bias, strict=True):
+        for inner, bias, padding in zip(self.inner, self.bias, self.padding, strict=True):
             outputs, inputs = inner.shape
             middle, stop = start + outputs * inputs, start + outputs * (inputs + 1)
+            padding.zero_()  # a model before this one may have left NaN there: 0 * NaN
             inner.copy_(flat[start:middle].view(outputs, inputs))
             bias.copy_(flat[middle:stop])
             start = stop
@@ -87,7 +96,7 @@ class Weights:
 class Stack:
     """Layers of the given widths (inputs, hidden..., outputs) in training."""
 
-    def __init__(self, widths: Sequence[int], training: Training) -> None:
+    def __init__(self, widths: Sequence[int], training: Training, own_input: bool) -> None:
         import torch
 
         self.widths = tuple(widths)
@@ -99,16 +108,10 @@ class Stack:
         self.weights = Weights(widths)
         self._before = Weights(widths)
         self._anchor = torch.zeros_like(self.weights.flat)
-        self._batches: dict[int, Batch] = {}
+        self.batch = lru_cache(2 * PLANS)(lambda n: Batch(n, self.widths, own_input))
         # Looked up once: a step is a dozen calls of a few microseconds.
         self._mm, self._softmax = torch.mm, torch.softmax
         self._relu_backward = torch.ops.aten.threshold_backward.grad_input
-
-    def batch(self, n: int) -> Batch:
-        """The buffers for batches of `n` samples."""
-        if n not in self._batches:
-            self._batches[n] = Batch(n, self.widths)
-        return self._batches[n]
 
     def start(self, flat: torch.Tensor) -> None:
         """Begin at these parameters (n_parameters,), at rest."""

@@ -5,9 +5,10 @@ An epoch's images are gathered once, in their order and with a column of ones, s
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from asyncfl.learning.dense import Batch, Stack, padded
+from asyncfl.learning.dense import PLANS, Batch, Stack, padded
 from asyncfl.learning.training import Training
 
 if TYPE_CHECKING:
@@ -38,8 +39,9 @@ class DirectTrainer:
 
     def __init__(self, widths: tuple[int, ...], training: Training) -> None:
         self._training = training
-        self._stack = Stack(widths, training)
-        self._plans: dict[int, _Plan] = {}
+        self._stack = Stack(widths, training, own_input=False)
+        # Clients of one size are the rule; under quantity skew there are many, and plans take memory.
+        self._plan = lru_cache(PLANS)(lambda samples: _Plan(self._stack, samples, training))
 
     def train(
         self,
@@ -60,7 +62,7 @@ class DirectTrainer:
         inner = plan.images[:, : stack.widths[0]]
         stack.start(base)
         for indices in order:
-            inner.copy_(images.index_select(0, indices))
+            torch.index_select(images, 0, indices, out=inner)
             torch.index_select(onehot, 0, indices, out=plan.targets)
             for batch, x, logits, targets in plan.steps:
                 stack.forward(batch, x, logits)
@@ -71,12 +73,6 @@ class DirectTrainer:
                 stack.step(batch, x, share)
         stack.weights.store(row)
         return mean_loss(plan.logits, plan.targets)
-
-    def _plan(self, samples: int) -> _Plan:
-        if samples not in self._plans:
-            self._plans.clear()  # clients of one size are the rule; keep memory to one plan
-            self._plans[samples] = _Plan(self._stack, samples, self._training)
-        return self._plans[samples]
 
 
 def clipped(share: float, clip: float, squared_norm: float) -> float:

@@ -17,9 +17,10 @@ Clipping needs |g|^2 of the first layer: sum over the batch of (errors errors^T)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from asyncfl.learning.dense import Batch, Stack
+from asyncfl.learning.dense import PLANS, Batch, Stack
 from asyncfl.learning.direct import clipped, mean_loss
 from asyncfl.learning.training import Training
 
@@ -113,8 +114,9 @@ class GramTrainer:
         self._training = training
         self._widths = widths
         self._first = widths[0] * widths[1]
-        self._stack = Stack(widths[1:], training)
-        self._plans: dict[int, _Plan] = {}
+        self._stack = Stack(widths[1:], training, own_input=True)
+        # Clients of one size are the rule; under quantity skew there are many, and plans take memory.
+        self._plan = lru_cache(PLANS)(lambda samples: _Plan(self._stack, samples, training))
 
     def train(
         self,
@@ -191,14 +193,9 @@ class GramTrainer:
                     bank.full[old].mul_(scale_old)
                     scale = scale_old = 1.0
                 bank.parts[new][number].add_(error, alpha=-t.lr * share / scale)
-        coefficients = bank.full[new].index_select(0, plan.place)
+        coefficients = plan.banks[t.epochs % 2].full[new]
+        torch.index_select(bank.full[new], 0, plan.place, out=coefficients)
         torch.addmm(weight, coefficients.T, images, alpha=scale, out=row[: self._first].view(units, inputs))
         torch.add(bias, coefficients.sum(0), alpha=scale, out=row[self._first : upper])
         stack.weights.store(row[upper:])
         return mean_loss(plan.logits, plan.targets)
-
-    def _plan(self, samples: int) -> _Plan:
-        if samples not in self._plans:
-            self._plans.clear()  # clients of one size are the rule; keep memory to one plan
-            self._plans[samples] = _Plan(self._stack, samples, self._training)
-        return self._plans[samples]

@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -117,7 +118,7 @@ class Learner(ABC):
         import torch
         from torch.nn.functional import cross_entropy
 
-        module = self.model.module(self.shape, self.classes).to(self.device)
+        module = self._differentiable
         flat = tensor_of(parameters).to(self.device)
         weights = list(module.parameters())
         total = [torch.zeros_like(w) for w in weights]
@@ -130,6 +131,17 @@ class Learner(ABC):
             loss = cross_entropy(logits, truth, reduction="sum") / len(labels)
             torch._foreach_add_(total, torch.autograd.grad(loss, weights))
         return torch.cat([g.reshape(-1) for g in total]).cpu().numpy()
+
+    def _fresh_module(self) -> torch.nn.Module:
+        """A module of the network on the device; its values mean nothing, and no generator has moved."""
+        import torch
+
+        with torch.random.fork_rng(devices=[]):
+            return self.model.module(self.shape, self.classes).to(self.device)
+
+    @cached_property
+    def _differentiable(self) -> torch.nn.Module:
+        return self._fresh_module()
 
     def _products(self) -> AbstractContextManager[None]:
         return products(self.gemm)

@@ -32,8 +32,7 @@ class ModuleLearner(Learner):
 
         super().__init__(model, training, shape, classes, device)
         self._format = torch.channels_last
-        module = model.module(shape, classes).to(self.device)
-        self._module = module.to(memory_format=self._format)  # type: ignore[call-overload]
+        self._module = self._fresh_module().to(memory_format=self._format)  # type: ignore[call-overload]
         self._weights: list[torch.Tensor] = list(self._module.parameters())
         self._velocity = [torch.zeros_like(w) for w in self._weights]
         self._pull = [torch.zeros_like(w) for w in self._weights]

@@ -1,0 +1,197 @@
+"""Speed of one federated round: ours, a plain nn.Module loop, and the least time its products can take.
+
+    python benchmarks/training.py [--workload NAME ...] [--repeats N] [--gemm onednn]
+
+A round trains every client, averages the models and evaluates the mean (the convolutional rows: training alone, as
+evaluation is the same forward pass in both). Times are CPU milliseconds of this process on one thread, the best of
+`repeats` rounds that alternate between ours and the plain loop; other processes on the machine blur them nevertheless,
+so only the ratios of one session mean anything. The floor is the round's floating-point operations, counted for the
+ordinary backward pass, at the best rate at which this process multiplies matrices. Training in the span of the samples
+(`asyncfl.learning.gram`) needs fewer operations than that, so a round can lie below the floor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from asyncfl.learning import Architecture, Job, LeNet, McMahanCnn, Mlp, Training, make_learner, reference
+from asyncfl.learning.gemm import products
+
+Images = NDArray[np.float32]
+Labels = NDArray[np.int64]
+SHAPE, CLASSES = (1, 28, 28), 10
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One row of the table."""
+
+    name: str
+    model: Architecture
+    training: Training
+    clients: int
+    samples: int
+    evaluated: int
+    """Images that the mean model is evaluated on after the round; 0: training alone, without the mean."""
+    repeats: int = 7
+
+    @property
+    def operations(self) -> float:
+        """Floating-point operations of a round: 2 per weight and use forward, 4 backward, no input gradient."""
+        forward, first = forward_operations(self.model)
+        trained = self.clients * self.samples * self.training.epochs * (3 * forward - first)
+        return trained + self.evaluated * forward
+
+
+WORKLOADS = [
+    Workload(
+        "mlp-nbafl", Mlp(), Training(lr=0.002, batch_size=20, epochs=5, momentum=0.9, proximal_mu=1), 50, 100, 5000
+    ),
+    Workload("mlp-prox", Mlp(), Training(lr=0.01, batch_size=32, proximal_mu=1), 50, 100, 5000),
+    Workload("mlp-full", Mlp(), Training(lr=0.01, batch_size="full", proximal_mu=1), 50, 100, 5000),
+    Workload("mlp-600", Mlp(), Training(lr=0.01, batch_size=32), 20, 600, 10000),
+    Workload("lenet-600", LeNet(), Training(lr=0.01, batch_size=32), 4, 600, 0, 3),
+    Workload("cnn-600", McMahanCnn(), Training(lr=0.01, batch_size=32), 2, 600, 0, 2),
+]
+
+
+def forward_operations(model: Architecture) -> tuple[float, float]:
+    """Operations per image of a forward pass, and those of its first layer."""
+    counts: list[float] = []
+
+    def count(module: torch.nn.Module, _: object, output: torch.Tensor) -> None:
+        weight = module.weight
+        assert isinstance(weight, torch.Tensor)
+        places = output[0].numel() / weight.shape[0]  # a convolution uses its weight at every pixel
+        counts.append(2 * weight.numel() * places)
+
+    module = model.module(SHAPE, CLASSES)
+    for part in module.modules():
+        if hasattr(part, "weight"):
+            part.register_forward_hook(count)
+    module(torch.zeros(1, *SHAPE))
+    return sum(counts), counts[0]
+
+
+def jobs_of(work: Workload) -> list[Job]:
+    """Random images of the right shape: speed does not depend on what they show."""
+    rng = np.random.default_rng(0)
+    base = work.model.initial_parameters(SHAPE, CLASSES, torch.Generator().manual_seed(0))
+    images = rng.normal(size=(work.clients, work.samples, *SHAPE)).astype(np.float32)
+    labels = rng.integers(CLASSES, size=(work.clients, work.samples))
+    epochs = range(work.training.epochs)
+    return [
+        Job(base, x, y, np.stack([rng.permutation(work.samples) for _ in epochs]))
+        for x, y in zip(images, labels, strict=True)
+    ]
+
+
+def ours(work: Workload, jobs: Sequence[Job], images: Images, labels: Labels) -> Callable[[], None]:
+    """A round by the package."""
+    learner = make_learner(work.model, work.training, SHAPE, CLASSES)
+    rows = np.empty((len(jobs), learner.n_parameters), np.float32)
+    matrix, weights = torch.from_numpy(rows), torch.full((len(jobs),), 1 / len(jobs))
+
+    def run() -> None:
+        learner.train(rows, jobs)
+        if len(labels):
+            mean = torch.mv(matrix.T, weights).numpy()
+            learner.evaluate(mean, images, labels)
+
+    return run
+
+
+def plain(work: Workload, jobs: Sequence[Job], images: Images, labels: Labels) -> Callable[[], None]:
+    """A round by the plain loop."""
+    module = work.model.module(SHAPE, CLASSES)
+    rows = np.empty((len(jobs), len(jobs[0].base)), np.float32)
+    x, y = torch.from_numpy(images), torch.from_numpy(labels)
+
+    def run() -> None:
+        reference.train(work.model, work.training, CLASSES, rows, jobs)
+        if not len(labels):
+            return
+        mean = torch.from_numpy(rows).mean(0)
+        torch.nn.utils.vector_to_parameters(mean, module.parameters())
+        with torch.no_grad():
+            for bx, by in zip(torch.split(x, 500), torch.split(y, 500), strict=True):
+                logits = module(bx)
+                (logits.argmax(1) == by).sum().item()
+                torch.nn.functional.cross_entropy(logits, by, reduction="sum").item()
+
+    return run
+
+
+def cpu_ms(run: Callable[[], None]) -> float:
+    """CPU milliseconds of one call."""
+    start = time.process_time()
+    run()
+    return (time.process_time() - start) * 1e3
+
+
+SEVERAL = 5
+
+
+def _several(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
+    for _ in range(SEVERAL):
+        torch.mm(a, b, out=out)
+
+
+def gemm_rate(gemm: str) -> float:
+    """Best rate, operations per millisecond, of float32 products of a few fitting shapes."""
+    best = 0.0
+    with torch.inference_mode(), products(gemm):
+        for n, k, m in ((600, 784, 256), (256, 600, 784), (512, 512, 512)):
+            a, b, out = torch.randn(n, k), torch.randn(k, m), torch.empty(n, m)
+            multiply = partial(_several, a, b, out)
+            for _ in range(30):
+                best = max(best, SEVERAL * 2 * n * k * m / cpu_ms(multiply))
+    return best
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description="Speed of one federated round against a plain loop and the FLOP floor")
+    parser.add_argument("--workload", nargs="+", choices=[work.name for work in WORKLOADS], help="default: all")
+    parser.add_argument("--repeats", type=int, help="rounds of each kind, of which the best counts")
+    parser.add_argument("--gemm", choices=["default", "onednn"], default="default")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} thread, gemm {options.gemm}")
+    print("workload    ours ms   plain ms   plain/ours   floor ms   ours/floor   GF/s")
+    for work in WORKLOADS:
+        if options.workload and work.name not in options.workload:
+            continue
+        training = work.training.model_copy(update={"gemm": options.gemm, "device": "cpu"})
+        work = Workload(work.name, work.model, training, work.clients, work.samples, work.evaluated, work.repeats)
+        jobs = jobs_of(work)
+        rng = np.random.default_rng(1)
+        images = rng.normal(size=(work.evaluated, *SHAPE)).astype(np.float32)
+        labels = rng.integers(CLASSES, size=work.evaluated)
+        rounds = [make(work, jobs, images, labels) for make in (ours, plain)]
+        for run in rounds:
+            run()  # buffers, kernels
+        rate = gemm_rate(options.gemm)
+        times: tuple[list[float], list[float]] = [], []
+        for _ in range(options.repeats or work.repeats):
+            for run, taken in zip(rounds, times, strict=True):
+                taken.append(cpu_ms(run))
+        mine, loop = map(min, times)
+        floor = work.operations / rate
+        print(
+            f"{work.name:<10} {mine:8.1f} {loop:10.1f} {loop / mine:12.2f} {floor:10.1f} {mine / floor:12.2f}"
+            f" {rate / 1e6:6.0f}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

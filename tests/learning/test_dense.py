@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from asyncfl.learning.dense import Stack, Weights, padded
+from asyncfl.learning.direct import clipped, mean_loss
+from asyncfl.learning.training import Training
+
+
+def test_a_padded_row_holds_inputs_and_a_one_in_whole_registers() -> None:
+    assert [padded(n) for n in (1, 7, 8, 784)] == [8, 8, 16, 792]
+
+
+def test_weights_come_back_as_they_were_loaded() -> None:
+    weights = Weights((5, 3, 2))
+    flat = torch.arange(26.0)
+    weights.load(flat)
+    back = torch.empty(26)
+    weights.store(back)
+    assert torch.equal(back, flat)
+    assert weights.bias[0].tolist() == [15, 16, 17]
+
+
+def test_squared_norm_is_that_of_the_gradient_no_one_formed() -> None:
+    widths = (5, 4, 3)
+    stack = Stack(widths, Training(), own_input=False)
+    flat = torch.randn(39, generator=torch.Generator().manual_seed(0))
+    stack.start(flat)
+    x = torch.zeros(6, padded(5))
+    x[:, :5] = torch.randn(6, 5, generator=torch.Generator().manual_seed(1))
+    x[:, 5] = 1
+    labels = torch.tensor([0, 1, 2, 0, 1, 2])
+    onehot = torch.eye(3)[labels]
+    batch, logits = stack.batch(6), torch.empty(6, 3)
+    with torch.no_grad():
+        stack.forward(batch, x, logits)
+        stack.backward(batch, logits, onehot)
+        squared = stack.squared_norm(batch, x)
+
+    weights = flat.clone().requires_grad_()
+    hidden = (x[:, :5] @ weights[:20].view(4, 5).T + weights[20:24]).relu()
+    out = hidden @ weights[24:36].view(3, 4).T + weights[36:]
+    loss = torch.nn.functional.cross_entropy(out, labels, reduction="sum")
+    (gradient,) = torch.autograd.grad(loss, weights)
+    assert squared == pytest.approx(float(gradient.square().sum()), rel=1e-5)
+    assert mean_loss(logits, onehot) == pytest.approx(loss.item() / 6, rel=1e-6)
+
+
+def test_clipping_leaves_short_gradients_and_shortens_long_ones() -> None:
+    assert clipped(0.25, 1.0, 4.0) == 0.25  # |mean| = .25 * 2 = .5
+    assert clipped(0.25, 1.0, 64.0) == pytest.approx(0.125)  # |mean| = 2, halved
+    assert clipped(0.25, 1.0, -1e-9) == 0.25  # a zero norm after rounding

@@ -1,0 +1,51 @@
+"""What only training in the span of the samples can get wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from asyncfl.learning import Job, Mlp, Training, reference
+from asyncfl.learning.gram import cost
+from asyncfl.learning.mlp import MlpLearner
+
+SHAPE, CLASSES = (1, 6, 6), 3
+MODEL = Mlp(hidden=(7,))
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"momentum": 1e-5, "epochs": 6},  # scales shrink by 1e-5 a step and are brought back
+        {"momentum": 0.3, "epochs": 30},
+        {"momentum": 0.9, "epochs": 40, "proximal_mu": 3.0},
+        {"proximal_mu": 10.0, "epochs": 4},  # lr mu = 1: w falls back to the base at each step
+        {"proximal_mu": 15.0, "epochs": 4},  # beyond
+    ],
+)
+def test_scaled_coefficients_survive_extreme_settings(setting: dict[str, float]) -> None:
+    training = Training(lr=0.1, batch_size=4, device="cpu", **setting)
+    rng = np.random.default_rng(0)
+    base = MODEL.initial_parameters(SHAPE, CLASSES, torch.Generator().manual_seed(0))
+    images = 0.3 * rng.normal(size=(11, *SHAPE)).astype(np.float32)
+    order = np.stack([rng.permutation(11) for _ in range(training.epochs)])
+    job = Job(base, images.astype(np.float32), rng.integers(CLASSES, size=11), order)
+    rows, expected = np.empty((1, len(base)), np.float32), np.empty((1, len(base)), np.float32)
+    losses = MlpLearner(MODEL, training, SHAPE, CLASSES, "cpu", "gram").train(rows, [job])
+    expected_losses = reference.train(MODEL, training, CLASSES, expected, [job])
+    np.testing.assert_allclose(rows, expected, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(losses, expected_losses, rtol=0, atol=1e-5)
+
+
+def test_it_is_chosen_where_it_needs_fewer_operations() -> None:
+    widths = (784, 256, 10)
+    several = Training(batch_size=20, epochs=5, momentum=0.9, proximal_mu=1)
+    gram, direct = cost(widths, several, 100)
+    assert gram < direct / 2.5
+    once = Training(batch_size=32)
+    gram, direct = cost(widths, once, 600)
+    assert gram > direct
+    for training, samples, chosen in ((several, 100, "GramTrainer"), (once, 600, "DirectTrainer")):
+        learner = MlpLearner(Mlp(), training, (1, 28, 28), 10)
+        assert type(learner.trainer(samples)).__name__ == chosen

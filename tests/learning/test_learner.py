@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from asyncfl.errors import ScenarioError
+from asyncfl.learning import Job, LeNet, Mlp, Training, make_learner
+from asyncfl.learning.batched import BatchedLearner
+from asyncfl.learning.learner import Learner
+from asyncfl.learning.mlp import MlpLearner
+from asyncfl.learning.module import ModuleLearner
+
+SHAPE, CLASSES = (1, 8, 8), 4
+TRAINING = Training(lr=0.1, batch_size=8, epochs=2, momentum=0.9, proximal_mu=0.1, device="cpu")
+LENET = LeNet(channels=(3, 4), hidden=(8,))
+
+
+def learners() -> list[Learner]:
+    return [
+        MlpLearner(Mlp(hidden=(6,)), TRAINING, SHAPE, CLASSES, "cpu", "direct"),
+        MlpLearner(Mlp(hidden=(6,)), TRAINING, SHAPE, CLASSES, "cpu", "gram"),
+        ModuleLearner(LENET, TRAINING, SHAPE, CLASSES, "cpu"),
+        BatchedLearner(LENET, TRAINING, SHAPE, CLASSES, "cpu"),
+    ]
+
+
+@pytest.fixture(params=range(4), ids=["direct", "gram", "module", "batched"])
+def learner(request: pytest.FixtureRequest) -> Learner:
+    return learners()[request.param]
+
+
+def job_of(learner: Learner, samples: int = 20, seed: int = 0) -> Job:
+    rng = np.random.default_rng(seed)
+    base = learner.model.initial_parameters(SHAPE, CLASSES, torch.Generator().manual_seed(seed))
+    images = rng.normal(size=(samples, *SHAPE)).astype(np.float32)
+    order = np.stack([rng.permutation(samples) for _ in range(TRAINING.epochs)])
+    return Job(base, images, rng.integers(CLASSES, size=samples), order)
+
+
+def train(learner: Learner, *jobs: Job) -> tuple[np.ndarray, np.ndarray]:
+    rows = np.empty((len(jobs), learner.n_parameters), np.float32)
+    return learner.train(rows, jobs), rows
+
+
+def reference_logits(
+    learner: Learner, parameters: np.ndarray, images: np.ndarray
+) -> tuple[torch.nn.Module, torch.Tensor]:
+    module = learner.model.module(SHAPE, CLASSES)
+    torch.nn.utils.vector_to_parameters(torch.from_numpy(parameters.copy()), module.parameters())
+    return module, module(torch.from_numpy(images))
+
+
+def test_a_client_learns_the_same_whoever_is_trained_beside_it_or_before(learner: Learner) -> None:
+    a, b, c = (job_of(learner, samples, seed) for seed, samples in enumerate((20, 13, 20)))
+    losses, rows = train(learner, a, b, c)
+    again, swapped = train(learner, c, b, a)
+    if isinstance(learner, BatchedLearner):  # one kernel for all: equal up to rounding only
+        np.testing.assert_allclose(swapped[::-1], rows, atol=1e-6)
+        return
+    assert np.array_equal(swapped[::-1], rows)
+    assert np.array_equal(again[::-1], losses)
+
+
+def test_training_twice_gives_the_same_bytes(learner: Learner) -> None:
+    jobs = [job_of(learner, seed=seed) for seed in range(3)]
+    first, second = train(learner, *jobs), train(learner, *jobs)
+    assert np.array_equal(first[1], second[1])
+    assert np.array_equal(first[0], second[0])
+
+
+def test_inputs_are_left_as_they_were(learner: Learner) -> None:
+    job = job_of(learner)
+    before = {f.name: getattr(job, f.name).copy() for f in dataclasses.fields(job)}
+    train(learner, job)
+    learner.evaluate(job.base, job.images, job.labels)
+    learner.gradient(job.base, job.images, job.labels)
+    assert all(np.array_equal(getattr(job, name), value) for name, value in before.items())
+
+
+def test_values_that_are_not_finite_are_passed_on(learner: Learner) -> None:
+    good = job_of(learner)
+    bad = dataclasses.replace(good, base=np.full_like(good.base, np.nan))
+    losses, rows = train(learner, bad, good)
+    assert np.isnan(losses[0])
+    assert np.isfinite(losses[1])
+    assert not np.isfinite(rows[0]).all()
+    alone, row = train(learner, good)
+    np.testing.assert_allclose(rows[1], row[0], atol=1e-6)
+    np.testing.assert_allclose(losses[1], alone[0], atol=1e-6)
+
+
+def test_evaluation_of_several_chunks_is_that_of_all_images(learner: Learner) -> None:
+    job = job_of(learner, 33)
+    learner.chunk = 10
+    _, logits = reference_logits(learner, job.base, job.images)
+    labels = torch.from_numpy(job.labels)
+    loss, accuracy = learner.evaluate(job.base, job.images, job.labels)
+    assert loss == pytest.approx(torch.nn.functional.cross_entropy(logits, labels).item(), abs=1e-6)
+    assert accuracy == pytest.approx((logits.argmax(1) == labels).double().mean().item())
+
+
+def test_accuracies_of_many_models_on_the_same_images(learner: Learner) -> None:
+    job = job_of(learner)
+    models = np.stack([job.base, -job.base, np.full_like(job.base, np.nan)])
+    expected = [learner.evaluate(model, job.images, job.labels)[1] for model in models]
+    assert learner.accuracies(models, job.images, job.labels).tolist() == expected
+    assert expected[2] == 0  # a model that answers nothing is never right
+
+
+def test_gradient_is_that_of_the_mean_loss(learner: Learner) -> None:
+    job = job_of(learner, 33)
+    learner.chunk = 10
+    module, logits = reference_logits(learner, job.base, job.images)
+    torch.nn.functional.cross_entropy(logits, torch.from_numpy(job.labels)).backward()
+    expected = torch.cat([p.grad.reshape(-1) for p in module.parameters() if p.grad is not None]).numpy()
+    np.testing.assert_allclose(learner.gradient(job.base, job.images, job.labels), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"base": np.zeros(3, np.float32)}, "base of job 0"),
+        ({"images": np.zeros((20, 1, 8, 9), np.float32)}, "images of job 0"),
+        ({"order": np.zeros((1, 20), np.int64)}, "order of job 0"),
+        ({"images": np.zeros((20, 1, 8, 8))}, "must be float32, got float64"),
+        ({"images": np.zeros((0, 1, 8, 8), np.float32), "labels": np.zeros(0, np.int64), "order": np.zeros((2, 0), np.int64)},
+         "no samples"),
+    ],
+)  # fmt: skip
+def test_arrays_of_the_wrong_form_are_refused_and_nothing_is_written(
+    change: dict[str, np.ndarray], message: str
+) -> None:
+    learner = learners()[0]
+    rows = np.zeros((1, learner.n_parameters), np.float32)
+    with pytest.raises(ValueError, match=message):
+        learner.train(rows, [dataclasses.replace(job_of(learner), **change)])
+    assert not rows.any()
+
+
+def test_rows_of_the_wrong_form_are_refused() -> None:
+    learner = learners()[0]
+    with pytest.raises(ValueError, match="rows must be C-contiguous float32"):
+        learner.train(np.zeros((2, learner.n_parameters), np.float32), [job_of(learner)])
+    with pytest.raises(ValueError, match="at least one image"):
+        learner.evaluate(job_of(learner).base, np.zeros((0, *SHAPE), np.float32), np.zeros(0, np.int64))
+
+
+def test_the_path_follows_network_and_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert isinstance(make_learner(Mlp(), Training(), SHAPE, CLASSES), MlpLearner)
+    learner = make_learner(LENET, Training(), SHAPE, CLASSES)
+    assert isinstance(learner, ModuleLearner)
+    assert learner.description["path"] == "ModuleLearner"
+    assert learner.description["n_parameters"] == learner.n_parameters == learner.layout.n_parameters
+    with pytest.raises(ScenarioError, match=r"training\.device: must be auto or cpu"):
+        make_learner(Mlp(), Training(device="cuda"), SHAPE, CLASSES)
+    made = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(BatchedLearner, "__init__", lambda self, *a: made.append(a[-1]))
+    make_learner(Mlp(), Training(), SHAPE, CLASSES)
+    assert made == ["cuda"]
+
+
+def test_learners_leave_the_global_generator_alone() -> None:
+    before = torch.get_rng_state()
+    for learner in learners():
+        train(learner, job_of(learner))
+        learner.gradient(job_of(learner).base, job_of(learner).images, job_of(learner).labels)
+    assert torch.equal(torch.get_rng_state(), before)
