@@ -1,0 +1,70 @@
+import numpy as np
+import pytest
+
+from asyncfl.defences import Kardam
+
+
+def judged(detector, state, buffer_of, delta, client, version, base):
+    """Verdict on one update of `client`, computed at model `base`."""
+    buffer = buffer_of([delta], clients=[client], bases=[base], base_versions=[version], version=version)
+    verdict, state = detector.judge(state, buffer, None)
+    return bool(verdict.flagged[0]), state
+
+
+def test_a_gradient_that_jumps_is_left_out(buffer_of, context_of, random):
+    detector = Kardam(expected_share=0.25, frequency_filter=False)
+    state = detector.start(context_of(4), random)
+    flags = []
+    for client in range(4):  # the first of each cannot be judged
+        flag, state = judged(detector, state, buffer_of, [-0.1, 0], client, 0, [0, 0])
+        flags.append(flag)
+    # lr .1: deltas -.1 (1 + k) are gradients 1 + k, at a distance of 1 from the last model: coefficient k.
+    for client, k in enumerate([1, 2, 3, 50]):
+        flag, state = judged(detector, state, buffer_of, [-0.1 * (1 + k), 0], client, 1, [0, 1])
+        flags.append(flag)
+    assert [round(c, 4) for c in state.coefficients.values()] == [1, 2, 3, 50]
+    # Quantile of (1), (1, 2), (1, 2, 3) at 3/4 is their largest; of (1, 2, 3, 50) it is 3.
+    assert flags == [False] * 4 + [False, False, False, True]
+    assert detector.limit(state.coefficients) == pytest.approx(3)
+    assert sorted(state.models) == [1]
+
+
+def test_what_was_computed_at_the_same_version_is_not_judged(buffer_of, context_of, random):
+    detector = Kardam()
+    _, state = judged(detector, detector.start(context_of(), random), buffer_of, [1, 0], 0, 0, [0, 0])
+    flag, after = judged(detector, state, buffer_of, [-9, 0], 0, 0, [0, 0])
+    assert not flag
+    assert after.coefficients == {}
+    assert len(state.accepted) == 1
+
+
+def test_one_client_cannot_make_up_most_of_what_is_accepted(buffer_of, context_of, random):
+    # f = 2: of five accepted in a row three must come from different clients.
+    detector = Kardam(expected_share=0.2)
+    state = detector.start(context_of(10), random)
+    buffer = buffer_of(np.zeros((7, 2)), clients=[0, 1, 0, 1, 0, 1, 2])
+    verdict, state = detector.judge(state, buffer, None)
+    assert verdict.flagged.tolist() == [False] * 4 + [True, True, False]
+    assert verdict.details[4] == "2 clients sent the last 5 accepted"
+    assert not verdict.strikes.any()
+    assert state.accepted == (1, 0, 1, 2)
+
+
+@pytest.mark.parametrize(("dampening", "wanted"), [("inverse", [1, 1 / 4]), ("exponential", [1, np.exp(-0.6)])])
+def test_old_updates_are_dampened(buffer_of, context_of, random, dampening, wanted):
+    detector = Kardam(dampening=dampening)
+    buffer = buffer_of(np.zeros((2, 2)), version=3, base_versions=[3, 0])
+    verdict, _ = detector.judge(detector.start(context_of(), random), buffer, None)
+    assert verdict.weights == pytest.approx(wanted)
+    assert Kardam().judge(detector.start(context_of(), random), buffer, None)[0].weights is None
+
+
+def test_the_banned_are_forgotten(buffer_of, context_of, random):
+    detector = Kardam()
+    state = detector.start(context_of(), random)
+    for version in (0, 1):
+        for client in (0, 1):
+            _, state = judged(detector, state, buffer_of, [version, 0], client, version, [version, 0])
+    after = detector.banned(state, 1)
+    assert (set(after.gradients), set(after.versions), set(after.coefficients)) == ({0}, {0}, {0})
+    assert set(state.gradients) == {0, 1}

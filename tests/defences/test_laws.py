@@ -1,0 +1,177 @@
+"""What holds for every rule, whatever the updates."""
+
+import copy
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from pydantic import TypeAdapter
+
+from asyncfl.defences import (
+    AnyRule,
+    Bucketing,
+    Bulyan,
+    CentredClipping,
+    GeometricMedian,
+    Krum,
+    Mean,
+    Median,
+    MultiKrum,
+    NearestNeighbourMixing,
+    NormClipping,
+    TrimmedMean,
+)
+
+MIXED = (NearestNeighbourMixing(),)
+LOCATIONS = [
+    Krum(),
+    MultiKrum(),
+    TrimmedMean(),
+    Median(),
+    GeometricMedian(),
+    Bulyan(),
+    Median(pre=MIXED),
+    Krum(pre=MIXED),
+]
+"""Rules whose centre moves with the updates."""
+ALL = [*LOCATIONS, NormClipping(), CentredClipping(), Median(pre=(Bucketing(),))]
+
+matrices = st.tuples(st.integers(1, 14), st.integers(1, 4), st.integers(0, 2**32 - 1))
+
+
+def draw(shape) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
+    n, d, seed = shape
+    random = np.random.Generator(np.random.Philox(key=seed))
+    return random.normal(size=(n, d)) * 3, random.uniform(0.1, 1, n) / n, random
+
+
+def name(rule):
+    return rule.kind + "+".join(["", *(pre.kind for pre in rule.pre)])
+
+
+# With one neighbour left to look at two updates are each other's nearest and tie, which goes to the earlier arrival:
+# Bulyan comes to that for f < 3, Krum for few updates, and mixed updates tie by construction.
+IN_ANY_ORDER = [Krum(), MultiKrum(), TrimmedMean(), Median(), GeometricMedian(), NormClipping(), CentredClipping()]
+IN_ANY_ORDER += [Median(pre=MIXED), Bulyan(byzantine=3)]
+
+
+@pytest.mark.parametrize("rule", IN_ANY_ORDER, ids=name)
+@given(shape=matrices)
+@settings(max_examples=25)
+def test_order_of_the_updates_does_not_matter(rule, shape):
+    updates, weights, random = draw((shape[0] + (15 if rule.kind == "bulyan" else 3), *shape[1:]))
+    order = random.permutation(len(updates))
+    np.testing.assert_allclose(
+        rule.aggregate(updates[order], weights[order]), rule.aggregate(updates, weights), atol=1e-6
+    )
+    np.testing.assert_allclose(
+        rule.weigh(updates[order], weights[order]), rule.weigh(updates, weights)[order], atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("rule", LOCATIONS, ids=name)
+@given(shape=matrices, shift=st.floats(-100, 100))
+@settings(max_examples=25)
+def test_shifted_updates_shift_the_centre(rule, shape, shift):
+    updates, weights, _ = draw(shape)
+    if len(updates) == 2:
+        updates, weights = updates[:1], weights[:1]
+    moved = rule.aggregate(updates + shift, weights)
+    np.testing.assert_allclose(moved, rule.aggregate(updates, weights) + weights.sum() * shift, atol=1e-6)
+
+
+@pytest.mark.parametrize("rule", ALL, ids=name)
+@given(
+    update=hnp.arrays(np.float32, st.integers(1, 5), elements=st.floats(-1e3, 1e3, width=32)),
+    weights=hnp.arrays(np.float64, st.integers(1, 13), elements=st.floats(0.01, 1)),
+)
+@settings(max_examples=25)
+def test_equal_updates_are_what_comes_out(rule, update, weights):
+    out = rule.aggregate(np.tile(update, (len(weights), 1)), weights)
+    np.testing.assert_allclose(out, weights.sum() * update, rtol=2e-6, atol=1e-30)
+    assert out.dtype == np.float32
+
+
+@pytest.mark.parametrize("rule", ALL, ids=name)
+@given(shape=matrices, extra=st.floats(-50, 50))
+@settings(max_examples=15)
+def test_an_update_of_weight_zero_is_not_there(rule, shape, extra):
+    updates, weights, _ = draw(shape)
+    more = np.vstack([updates, np.full(updates.shape[1], extra)])
+    np.testing.assert_allclose(
+        rule.aggregate(more, np.append(weights, 0)), rule.aggregate(updates, weights), atol=1e-12
+    )
+    assert rule.weigh(more, np.append(weights, 0))[-1] == 0
+
+
+@pytest.mark.parametrize("rule", ALL, ids=name)
+def test_arguments_are_not_changed_and_may_be_read_only(rule, buffer_of, context_of, random):
+    updates, weights, _ = draw((12, 3, 7))
+    before = updates.copy(), weights.copy()
+    updates.flags.writeable = weights.flags.writeable = False
+    rule.aggregate(updates, weights)
+    rule.weigh(updates, weights)
+    state = rule.start(context_of(12, 3), random)
+    kept = copy.deepcopy(state)
+    first, _ = rule.step(state, buffer_of(updates), weights)
+    again, _ = rule.step(state, buffer_of(updates), weights)
+    np.testing.assert_array_equal(updates, before[0])
+    np.testing.assert_array_equal(weights, before[1])
+    np.testing.assert_array_equal(first.update, again.update)  # the state that went in was not used up
+    assert type(kept) is type(state)
+
+
+@pytest.mark.parametrize("rule", ALL, ids=name)
+def test_no_weight_at_all_moves_nothing(rule):
+    assert rule.aggregate(np.ones((5, 2), dtype=np.float32), np.zeros(5)).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("rule", [Krum(), MultiKrum(), Bulyan(), GeometricMedian()], ids=name)
+def test_what_is_chosen_weighs_as_much_as_the_buffer(rule):
+    updates, weights, _ = draw((12, 3, 3))
+    weighed = rule.weigh(updates, weights)
+    assert weighed.sum() == pytest.approx(weights.sum())
+    assert (weighed >= 0).all()
+
+
+@pytest.mark.parametrize("rule", [Krum(), MultiKrum(), GeometricMedian(), NormClipping(), Krum(pre=MIXED)], ids=name)
+def test_weights_of_a_rule_that_chooses_give_its_aggregate(rule):
+    updates, weights, _ = draw((12, 3, 4))
+    np.testing.assert_allclose(rule.weigh(updates, weights) @ updates, rule.aggregate(updates, weights), atol=1e-12)
+
+
+@pytest.mark.parametrize("rule", [r for r in ALL if r.kind not in ("centred_clipping", "norm_clipping")], ids=name)
+def test_a_few_huge_updates_hardly_move_a_robust_centre(rule):
+    updates, _, _ = draw((20, 3, 5))
+    updates[:2] = 1e6
+    assert np.abs(rule.aggregate(updates, np.full(20, 0.05))).max() < 15
+
+
+@pytest.mark.parametrize("rule", ALL, ids=name)
+@pytest.mark.parametrize(
+    ("updates", "weights", "message"),
+    [
+        (np.ones((0, 3)), np.ones(0), "at least one"),
+        (np.ones(3), np.ones(3), "n_updates, n_parameters"),
+        (np.ones((3, 2)), np.ones(2), "one per update"),
+        (np.ones((3, 2)), np.array([1, -0.5, 1]), "-0.5"),
+        (np.ones((3, 2)), np.array([1, np.nan, 1]), "nan"),
+        (np.array([[1.0], [np.inf], [np.nan]]), np.ones(3), r"rows \[1, 2\]"),
+    ],
+)
+def test_illegal_input_is_refused(rule, updates, weights, message):
+    with pytest.raises(ValueError, match=message):
+        rule.aggregate(updates, weights)
+
+
+@pytest.mark.parametrize("rule", ALL, ids=name)
+def test_a_rule_is_read_from_its_description(rule):
+    assert TypeAdapter(AnyRule).validate_python(rule.model_dump()) == rule
+
+
+def test_mean_is_the_weighted_sum():
+    updates, weights, _ = draw((6, 2, 1))
+    assert Mean().aggregate(updates.astype(np.float32), weights) == pytest.approx(weights @ updates, abs=1e-5)
+    assert Mean().weigh(updates, weights).tolist() == weights.tolist()

@@ -1,0 +1,99 @@
+"""The rules against numbers that byzfl 0.0.11 and flwr 1.41 gave for the same updates (float64)."""
+
+import numpy as np
+import pytest
+
+from asyncfl.defences import (
+    Bulyan,
+    CentredClipping,
+    GeometricMedian,
+    Krum,
+    Median,
+    MultiKrum,
+    NearestNeighbourMixing,
+    TrimmedMean,
+)
+
+ROWS, COLUMNS = np.arange(13)[:, None], np.arange(5)[None]
+
+
+def updates() -> np.ndarray:
+    values = np.sin(3.0 * ROWS + 7 * COLUMNS + ROWS * COLUMNS)
+    values[:2] = 4 * values[:2] + 3
+    return values
+
+
+EQUAL = np.full(13, 1 / 13)
+SAMPLES = np.array([10.0 * (k % 3 + 1) for k in range(13)])
+
+KRUM = [-0.750987246772, -0.404037645323, 0.017701925105, 0.436164755248, 0.773890681558]
+MULTI_KRUM_WEIGHTED = [-0.189621734987, 0.260044692264, 0.20224471353, 0.571034525825, -0.38476877185]
+BULYAN = [-0.412087107947, 0.018303571549, -0.00778006294, 0.617689708442, 0.25177464232]
+MEDIAN = [0.412118485242, 0.123573122745, 0.017701925105, 0.436164755248, 0.105987511751]
+TRIMMED = [0.153643969719, 0.004458646132, 0.091617548221, 0.328433995428, -0.013500628233]
+NEAREST_11 = [-0.054274068188, 0.000378911647, -0.101303725385, 0.107800543723, -0.18598123549]
+NEAREST_OF_0 = [0.5417574795917, 0.4510617813003, 0.9588662142224, 1.466184747874, 0.4714208884328]
+CENTRED = [0.06783680648, 0.065448063926, 0.090225205759, 0.359765786447, -0.087475302387]
+CENTRED_AGAIN = [0.061230599252, 0.045577524317, 0.083197768618, 0.231202655862, -0.027376772105]
+GEOMETRIC = [0.052791014977, 0.053153825064, 0.090070734658, 0.388285599344, -0.088229651646]
+GEOMETRIC_BFGS = [0.05279099, 0.05315369, 0.09007063, 0.38828558, -0.08822974]
+
+
+def close(got, wanted, tolerance=1e-9):
+    np.testing.assert_allclose(got, wanted, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("rule", "wanted"),
+    [
+        (Krum(byzantine=2), KRUM),
+        (Krum(byzantine=2, neighbours="n-f-1"), KRUM),
+        (MultiKrum(byzantine=2, neighbours="n-f-1"), NEAREST_11),
+        (Bulyan(byzantine=2), BULYAN),
+        (Median(), MEDIAN),
+        (TrimmedMean(byzantine=2), TRIMMED),
+        (TrimmedMean(expected_share=0.15), TRIMMED),
+        (TrimmedMean(byzantine=2, pre=(NearestNeighbourMixing(byzantine=2),)), NEAREST_11),
+        (CentredClipping(radius=1.5, iterations=3), CENTRED),
+    ],
+    ids=lambda value: value.kind if hasattr(value, "kind") else "",
+)
+def test_rule_gives_the_oracles_numbers(rule, wanted):
+    close(rule.aggregate(updates(), EQUAL), wanted)
+
+
+def test_multi_krum_averages_by_samples_as_flwr_does():
+    close(MultiKrum(byzantine=2, chosen=6).aggregate(updates(), SAMPLES / SAMPLES.sum()), MULTI_KRUM_WEIGHTED)
+
+
+def test_neighbour_counts_choose_differently_where_the_oracles_do():
+    values = np.sin(3.0 * ROWS[:9] + 7 * COLUMNS + ROWS[:9] * COLUMNS * 2.2)
+    weights = np.full(9, 1 / 9)
+    assert np.flatnonzero(Krum(byzantine=2).weigh(values, weights)).tolist() == [3]
+    assert np.flatnonzero(Krum(byzantine=2, neighbours="n-f-1").weigh(values, weights)).tolist() == [4]
+
+
+def test_mixing_gives_byzfls_rows():
+    mixing = NearestNeighbourMixing(byzantine=2).mix(updates(), EQUAL, None)
+    close((mixing @ updates())[[0, 12]], [NEAREST_OF_0, NEAREST_11])
+
+
+def test_geometric_median_is_byzfls_and_the_minimum():
+    found = GeometricMedian().aggregate(updates(), EQUAL)
+    close(found, GEOMETRIC, 1e-5)
+    close(found, GEOMETRIC_BFGS, 1e-5)
+
+
+def test_centred_clipping_moves_on_from_the_last_centre_as_byzfl_does():
+    rule = CentredClipping(radius=1.5)
+    first, _ = rule.moved(np.zeros(5), updates(), EQUAL)
+    second, _ = rule.moved(first, 0.5 * updates()[::-1], EQUAL)
+    close(second, CENTRED_AGAIN)
+
+
+def test_float32_is_the_same_to_its_own_precision():
+    single = updates().astype(np.float32)
+    for rule, wanted in [(Krum(byzantine=2), KRUM), (Bulyan(byzantine=2), BULYAN), (TrimmedMean(byzantine=2), TRIMMED)]:
+        found = rule.aggregate(single, EQUAL)
+        assert found.dtype == np.float32
+        close(found, wanted, 1e-6)

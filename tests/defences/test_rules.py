@@ -1,0 +1,146 @@
+"""Values of the rules that can be worked out by hand."""
+
+import numpy as np
+import pytest
+
+from asyncfl.defences import (
+    Basgd,
+    Bucketing,
+    CentredClipping,
+    FLTrust,
+    GeometricMedian,
+    Krum,
+    Mean,
+    Median,
+    MultiKrum,
+    NormClipping,
+    TrimmedMean,
+)
+from asyncfl.defences.bulyan import nearest_to_median
+
+LINE = np.array([[0.0], [1.0], [1.5], [2.0], [10.0]], dtype=np.float32)
+
+
+def test_krum_chooses_the_best_surrounded():
+    # f = 1: two nearest. Squared: 0 -> 1 + 2.25, 1 -> .25 + 1, 1.5 -> .25 + .25, 2 -> .25 + 1.
+    assert Krum(byzantine=1).weigh(LINE, np.full(5, 0.1)).tolist() == pytest.approx([0, 0, 0.5, 0, 0])
+    assert Krum(byzantine=1).aggregate(LINE, np.full(5, 0.1)).tolist() == [0.75]
+
+
+def test_krum_ties_go_to_the_earlier_arrival():
+    assert Krum().weigh(LINE[:2], np.array([0.2, 0.3])).tolist() == [0.5, 0]
+
+
+def test_multi_krum_weighs_the_chosen_by_their_weights():
+    weights = np.array([0.1, 0.1, 0.2, 0.1, 0.5])
+    assert MultiKrum(byzantine=1, chosen=2).weigh(LINE, weights) == pytest.approx([0, 1 / 3, 2 / 3, 0, 0])
+    assert MultiKrum(byzantine=1, chosen=9).notes(5) == [
+        "chosen 9 is more than the 5 updates of a buffer: all are averaged"
+    ]
+
+
+def test_order_statistics_count_clients_and_keep_the_mass():
+    weights = np.array([0.4, 0.02, 0.02, 0.02, 0.04])
+    assert Median().aggregate(LINE, weights) == pytest.approx([0.75])
+    assert TrimmedMean(byzantine=1).aggregate(LINE, weights) == pytest.approx([0.75])
+    assert Median().aggregate(LINE[:4], np.full(4, 0.25)) == pytest.approx([1.25])
+    assert Median().weigh(LINE, weights).tolist() == weights.tolist()
+
+
+def test_geometric_median_gives_in_to_more_than_half_of_the_weight():
+    points = np.array([[0.0, 0], [1, 0], [5, 5]])
+    assert GeometricMedian().aggregate(points, np.array([0.2, 0.2, 0.6])) == pytest.approx([5, 5], abs=1e-3)
+    assert GeometricMedian().aggregate(points[[0, 0, 2]], np.full(3, 1 / 3)) == pytest.approx([0, 0], abs=1e-3)
+
+
+def test_bulyan_averages_what_is_nearest_to_the_median():
+    values = np.array([[0.0, 5], [1, 5], [2, 6], [9, 0], [9.5, -9]])
+    # Medians 2 and 5; the two nearest are 1 and 2, 5 and 5; the three nearest 0, 1, 2 and 5, 5, 6.
+    assert nearest_to_median(values, 2).tolist() == [1.5, 5]
+    assert nearest_to_median(values, 3) == pytest.approx([1, 16 / 3])
+    assert nearest_to_median(values, 5) == pytest.approx(values.mean(axis=0))
+
+
+def test_norm_clipping_scales_down_what_is_too_long():
+    updates = np.array([[3.0, 4.0], [0.3, 0.4], [0, 0]])
+    assert NormClipping(bound=1).aggregate(updates, np.full(3, 1 / 3)) == pytest.approx([0.3, 0.4])
+    assert NormClipping().aggregate(updates, np.full(3, 1 / 3)) == pytest.approx([0.2, 0.8 / 3])
+
+
+def test_centred_clipping_remembers_its_centre(buffer_of, context_of, random):
+    rule = CentredClipping(radius=1.0)
+    state = rule.start(context_of(2, 2), random)
+    buffer = buffer_of([[3.0, 0], [3, 0]])
+    weights = np.full(2, 0.25)
+    centres = []
+    for _ in range(4):
+        done, state = rule.step(state, buffer, weights)
+        centres.append(float(done.update[0]))
+    assert centres == [0.5, 1.0, 1.5, 1.5]
+    assert done.weights == pytest.approx(weights)
+    still, after = rule.step(state, buffer, np.zeros(2))
+    assert still.update.tolist() == [0, 0]
+    assert after.centre.tolist() == [3, 0]
+
+
+def test_buckets_are_filled_in_order_or_at_random(buffer_of, context_of, random):
+    weights = np.array([0.1, 0.3, 0.2, 0.2, 0.2])
+    mixing = Bucketing(size=2).mix(LINE, weights, None)
+    assert mixing.round(3).tolist() == [[0.25, 0.75, 0, 0, 0], [0, 0, 0.5, 0.5, 0], [0, 0, 0, 0, 1]]
+    assert Bucketing(size=2).share_out(mixing, weights) == pytest.approx([0.4, 0.4, 0.2])
+    shuffled = Bucketing(size=2).mix(LINE, weights, random)
+    assert shuffled.sum(axis=1) == pytest.approx(np.ones(3))
+    assert (shuffled != mixing).any()
+    rule = Median(pre=(Bucketing(),))
+    state = rule.start(context_of(5, 1), random)
+    seen = set()
+    for _ in range(20):
+        done, state = rule.step(state, buffer_of(LINE), weights)
+        seen.add(float(done.update[0]))
+    assert len(seen) > 2
+
+
+def test_basgd_lets_a_flooder_reach_one_group(buffer_of):
+    # Client 4 of group 1 sends six of eight updates.
+    buffer = buffer_of([[1.0], [1.2]] + [[50.0]] * 6, clients=[0, 2] + [4] * 6)
+    rule = Basgd(buffers=3)
+    weights = np.full(8, 1 / 8)
+    assert rule.combine(buffer, weights) == pytest.approx([1.2])
+    done, _ = Basgd(buffers=3, rule=Krum()).step(None, buffer, weights)
+    assert done.weights.sum() == pytest.approx(1)
+    assert Basgd(buffers=1, rule=Mean()).combine(buffer, weights) == pytest.approx([(2.2 + 300) / 8])
+    assert rule.combine(buffer, np.zeros(8)).tolist() == [0]
+
+
+def test_basgd_must_know_the_senders():
+    with pytest.raises(ValueError, match="who sent"):
+        Basgd().aggregate(LINE, np.ones(5))
+    assert Basgd(buffers=4, rule=TrimmedMean(byzantine=2)).faults(10)[0].startswith("rule: byzantine must be at most 1")
+
+
+def test_fltrust_follows_those_that_agree_with_the_server():
+    own = np.array([0.0, 2.0], dtype=np.float32)
+    updates = np.array([[0.0, 9.0], [3.0, 3.0], [0.0, -1.0]], dtype=np.float32)
+    done = FLTrust().trusting(own, updates, np.full(3, 0.2))
+    half = np.sqrt(0.5)
+    assert done.weights == pytest.approx([0.6 / (1 + half), 0.6 * half / (1 + half), 0])
+    toward = np.array([[0, 2], [2 * half, 2 * half]])
+    assert done.update == pytest.approx(done.weights[:2] @ toward, rel=1e-6)
+
+
+def test_fltrust_trusts_nobody_that_disagrees():
+    done = FLTrust().trusting(np.ones(2, dtype=np.float32), -np.ones((3, 2), dtype=np.float32), np.ones(3))
+    assert done.update.tolist() == [0, 0]
+    assert done.notes == ("fltrust: no update was trusted",)
+
+
+def test_fltrust_trains_on_the_root_set(buffer_of, context_of, random):
+    rule = FLTrust()
+    with pytest.raises(ValueError, match=r"set defence.root_samples"):
+        rule.start(context_of(), random)
+    with pytest.raises(ValueError, match="server's own update"):
+        rule.aggregate(LINE, np.ones(5))
+    # Loss |w - (1, 0)|^2 / 2: two steps of .1 from 0 lead to .19.
+    state = rule.start(context_of(steps=2, root=lambda w: w - np.array([1, 0])), random)
+    done, _ = rule.step(state, buffer_of([[5.0, 0]]), np.ones(1))
+    assert done.update == pytest.approx([0.19, 0])
