@@ -24,7 +24,11 @@ from asyncfl.defences.mixing import NearestNeighbourMixing
 from asyncfl.defences.multi_krum import MultiKrum
 from asyncfl.defences.norm_clipping import NormClipping
 from asyncfl.defences.preaggregation import PreAggregation
+from asyncfl.defences.quality import Judgement, detection_quality, overall_quality
 from asyncfl.defences.rule import Aggregate, Rule
+from asyncfl.defences.safl import Safl
+from asyncfl.defences.spectral import Spectral
+from asyncfl.defences.strikes import Strikes
 from asyncfl.defences.trimmed_mean import TrimmedMean
 from asyncfl.defences.zeno import ZenoPlusPlus
 
@@ -44,9 +48,13 @@ AnyRule: Any = choice(
 )
 """Annotation of a field that holds an aggregation rule, chosen by `kind`."""
 
+AnyDetector: Any = choice(Detector, Safl, Spectral, Kardam, ZenoPlusPlus, AflGuard)
+"""Annotation of a field that holds a detector, chosen by `kind`."""
+
 __all__ = [
     "AflGuard",
     "Aggregate",
+    "AnyDetector",
     "AnyRule",
     "Basgd",
     "Bucketing",
@@ -57,6 +65,7 @@ __all__ = [
     "Detector",
     "FLTrust",
     "GeometricMedian",
+    "Judgement",
     "Kardam",
     "Krum",
     "Mean",
@@ -66,9 +75,14 @@ __all__ = [
     "NormClipping",
     "PreAggregation",
     "Rule",
+    "Safl",
     "ScoreRequest",
+    "Spectral",
+    "Strikes",
     "TrimmedMean",
     "Verdict",
     "ZenoPlusPlus",
     "accept_all",
+    "detection_quality",
+    "overall_quality",
 ]

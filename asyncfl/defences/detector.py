@@ -37,6 +37,15 @@ class DefenceContext:
     """(clients,) standard deviation of the noise that an honest client adds to each parameter of an upload."""
     root_gradient: Callable[[Vector], Vector] | None = None
     """Gradient of the loss on the server's own small root set at a model (n_parameters,); None: it has none."""
+    weigh: Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]] | None = None
+    """(samples, staleness) -> factors of these updates if exactly they are aggregated, the server's rate included;
+    None: each one's share of the samples times (1 + staleness)^-1/2."""
+
+    def factors(self, samples: NDArray[np.int64], staleness: NDArray[np.int64]) -> NDArray[np.float64]:
+        """(n,) factor of each of n updates in the aggregate of exactly these, see `weigh`."""
+        if self.weigh is not None:
+            return self.weigh(samples, staleness)
+        return np.asarray(samples / samples.sum() * (1.0 + staleness) ** -0.5)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,83 @@
+"""How good a detector was: its verdicts and bans against who really attacked.
+
+An update counts as malicious when its client is an attacker, whether or not the attack had begun or did harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+COUNTS = ("judged", "true_positives", "false_positives", "false_negatives", "honest_bans", "malicious_bans")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a detector said of one buffer, and whom that banned."""
+
+    version: int
+    """Version that the buffer was applied to."""
+    clients: NDArray[np.int64] | Sequence[int]
+    """(n_updates,) senders."""
+    accused: NDArray[np.bool_] | Sequence[bool]
+    """(n_updates,) taken for poison: flagged, or struck where flagged updates are still aggregated."""
+    banned: tuple[int, ...] = ()
+    """Clients banned by this verdict."""
+
+
+def detection_quality(
+    judgements: Iterable[Judgement], attackers: NDArray[np.bool_]
+) -> dict[str, NDArray[np.int64] | NDArray[np.float64]]:
+    """Columns of one row per judged version.
+
+    `attackers`: (clients,) who attacks. Columns: `version`; `judged` updates; `true_positives`, `false_positives`,
+    `false_negatives` among them; `precision` (NaN where nobody was accused) and `recall` (NaN where no attacker's
+    update was in the buffer); `honest_bans`, `malicious_bans` of this version; `honest_banned`, `malicious_banned` up
+    to and with it.
+    """
+    rows = [_row(judgement, attackers) for judgement in judgements]
+    counts = {name: np.array([row[name] for row in rows], dtype=np.int64) for name in ("version", *COUNTS)}
+    columns: dict[str, NDArray[np.int64] | NDArray[np.float64]] = dict(counts)
+    true, false, missed = (counts[name] for name in ("true_positives", "false_positives", "false_negatives"))
+    columns["precision"] = _ratio(true, true + false)
+    columns["recall"] = _ratio(true, true + missed)
+    columns["honest_banned"] = np.cumsum(counts["honest_bans"])
+    columns["malicious_banned"] = np.cumsum(counts["malicious_bans"])
+    return columns
+
+
+def overall_quality(judgements: Iterable[Judgement], attackers: NDArray[np.bool_]) -> dict[str, float]:
+    """The counts of `detection_quality` summed over all versions, and the precision and recall of the sums."""
+    columns = detection_quality(judgements, attackers)
+    total = {name: float(np.sum(columns[name])) for name in COUNTS}
+    accused = total["true_positives"] + total["false_positives"]
+    malicious = total["true_positives"] + total["false_negatives"]
+    total["precision"] = total["true_positives"] / accused if accused else float("nan")
+    total["recall"] = total["true_positives"] / malicious if malicious else float("nan")
+    return total
+
+
+def _row(judgement: Judgement, attackers: NDArray[np.bool_]) -> dict[str, int]:
+    malicious = attackers[np.asarray(judgement.clients, dtype=np.int64)]
+    accused = np.asarray(judgement.accused, dtype=bool)
+    if malicious.shape != accused.shape:
+        raise ValueError(f"one verdict per update is required: {malicious.shape} updates, {accused.shape} verdicts")
+    bans = attackers[np.array(judgement.banned, dtype=np.int64)]
+    return {
+        "version": judgement.version,
+        "judged": len(accused),
+        "true_positives": int((accused & malicious).sum()),
+        "false_positives": int((accused & ~malicious).sum()),
+        "false_negatives": int((~accused & malicious).sum()),
+        "honest_bans": int((~bans).sum()),
+        "malicious_bans": int(bans.sum()),
+    }
+
+
+def _ratio(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.float64]:
+    ratio = np.full(len(part), np.nan)
+    np.divide(part, whole, out=ratio, where=whole > 0)
+    return ratio

@@ -1,0 +1,108 @@
+"""The bank: each client's last update, and all their inner products.
+
+Memory is clients x stored numbers in float32 (stored numbers = parameters, or the length of a sketch). Putting K new
+rows in costs K x clients inner products: only the rows of the Gram matrix that changed are computed again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.messages import Vector
+
+CHUNK = 4096
+"""Numbers of a row that are multiplied in float32 before the sum goes on in float64."""
+
+
+@dataclass(frozen=True)
+class Bank:
+    """Rows are clients. Nothing is changed in place: a new bank shares the rows that stayed."""
+
+    rows: tuple[Vector | None, ...]
+    """Per client its last update (stored numbers,), None where there is none."""
+    gram: NDArray[np.float64]
+    """(clients, clients) inner products; 0 where a row is missing."""
+    base_versions: NDArray[np.int64]
+    """(clients,) version that the update was trained from."""
+    arrived: NDArray[np.int64]
+    """(clients,) running number of the update, -1 where there is none."""
+    projections: NDArray[np.float64]
+    """(clients,) length of the update along the root set's descent direction, NaN where it was not taken."""
+    count: int = 0
+    """Updates that have been put in so far."""
+
+    @property
+    def present(self) -> NDArray[np.int64]:
+        """Clients with a row, ascending."""
+        return np.flatnonzero(self.arrived >= 0)
+
+    def products(self, updates: Vector) -> NDArray[np.float64]:
+        """(n, clients) inner products of `updates` (n, stored numbers) with each row; 0 where a row is missing."""
+        out = np.zeros((len(updates), len(self.rows)))
+        present = self.present
+        if len(present):
+            out[:, present] = inner_products(updates, [row for row in self.rows if row is not None])
+        return out
+
+    def put(
+        self,
+        clients: NDArray[np.int64],
+        updates: Vector,
+        products: NDArray[np.float64],
+        base_versions: NDArray[np.int64],
+        projections: NDArray[np.float64],
+    ) -> Bank:
+        """The bank with new rows of `clients`, all different.
+
+        `updates`: (n, stored numbers), copied. `products`: (n, clients) inner products of each with every row of the
+        new bank. The others are (n,).
+        """
+        rows = list(self.rows)
+        for client, update in zip(clients, updates, strict=True):
+            rows[client] = update.copy()
+        gram, arrived = self.gram.copy(), self.arrived.copy()
+        bases, along = self.base_versions.copy(), self.projections.copy()
+        gram[clients] = products
+        gram[:, clients] = products.T
+        bases[clients] = base_versions
+        arrived[clients] = self.count + np.arange(len(clients))
+        along[clients] = projections
+        return Bank(tuple(rows), gram, bases, arrived, along, self.count + len(clients))
+
+    def forget(self, client: int) -> Bank:
+        """The bank without the row of `client`."""
+        gram, arrived = self.gram.copy(), self.arrived.copy()
+        gram[client] = gram[:, client] = 0.0
+        arrived[client] = -1
+        rows = (*self.rows[:client], None, *self.rows[client + 1 :])
+        return replace(self, rows=rows, gram=gram, arrived=arrived)
+
+
+def empty_bank(clients: int) -> Bank:
+    """A bank without rows."""
+    zeros = np.zeros(clients, dtype=np.int64)
+    return Bank((None,) * clients, np.zeros((clients, clients)), zeros, zeros - 1, np.full(clients, np.nan))
+
+
+def inner_products(left: Vector, right: Vector | list[Vector]) -> NDArray[np.float64]:
+    """(n, m) inner products of the rows of `left` (n, d) with those of `right` (m, d), summed in float64.
+
+    Chunks are multiplied in float32 and stay in the cache; the relative error is about 1e-7 of |x| |y| / sqrt(chunks).
+    """
+    length = left.shape[1]
+    out = np.zeros((len(left), len(right)))
+    if out.size == 0:
+        return out
+    for start in range(0, length, CHUNK):
+        part = slice(start, start + CHUNK)
+        other = np.stack([row[part] for row in right])
+        out += left[:, part] @ other.T
+    return out
+
+
+def squared_norms(rows: Vector) -> NDArray[np.float64]:
+    """(n,) squared lengths of `rows` (n, d), in float64."""
+    return np.array([np.einsum("i,i->", row, row, dtype=np.float64) for row in rows])

@@ -1,0 +1,72 @@
+"""What no honest update does, under any distribution of the data: two bounds that follow from clipping and noise.
+
+An honest client moves its model by at most b = lr C S (S steps of a gradient of norm at most C), adds noise
+N(0, sigma^2) of its own to each of d parameters, and so sends delta = signal + noise with |signal| <= b. Hence, but for
+events of q standard deviations (q = 6: one in 10^9),
+
+    norm    lo <= |delta| <= hi     lo^2 = sigma^2 (d - q sqrt(2d) - q^2)
+                                    hi^2 = b^2 + sigma^2 (d + q sqrt(2d) + q^2) + 2 q sigma b
+    pair    |<delta_i, delta_j>| <= b_i b_j + q sqrt(sigma_i^2 sigma_j^2 d + sigma_i^2 b_j^2 + sigma_j^2 b_i^2)
+
+Under lo: no noise was added. Over hi: too long a step. Over the pair bound: the two do not have independent noise, as
+when attackers send the same vector, or one sends its own again. A FedProx term only shortens the step; momentum m
+lengthens it to at most b/(1 - m), so give that as the learning rate's factor. Without gradient clipping b is infinite:
+then only lo is left.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.float64]
+
+ROUNDING = 1e-5
+"""Relative slack for float32 on every comparison with a bound."""
+
+
+def norm_bounds(n_parameters: int, noise_std: Floats, step: Floats, deviations: float) -> tuple[Floats, Floats]:
+    """Least and greatest length of an honest update, lo and hi.
+
+    `noise_std`: (n,) sigma. `step`: (n,) b, may be infinite. `deviations`: q. Returns two (n,) arrays.
+    """
+    spread = deviations * np.sqrt(2 * n_parameters)
+    lower = noise_std**2 * max(0.0, n_parameters - spread - deviations**2)
+    upper = step**2 + noise_std**2 * (n_parameters + spread + deviations**2)
+    return np.sqrt(lower), np.sqrt(upper + _product(2 * deviations * noise_std, step))
+
+
+def pair_bounds(
+    n_parameters: int, noise_std: Floats, step: Floats, others_std: Floats, others_step: Floats, deviations: float
+) -> Floats:
+    """Greatest inner product of two honest updates with independent noise.
+
+    `noise_std`, `step`: (n,) of one side; `others_std`, `others_step`: (m,) of the other. Returns (n, m).
+    """
+    variance = np.multiply.outer(noise_std**2, others_std**2) * n_parameters
+    variance += _product(noise_std[:, None] ** 2, others_step**2) + _product(others_std**2, step[:, None] ** 2)
+    return np.asarray(np.multiply.outer(step, others_step) + deviations * np.sqrt(variance))
+
+
+def _product(noise: Floats, step: Floats) -> Floats:
+    """noise * step, 0 where there is no noise even if the step is unbounded."""
+    return np.where(noise > 0, noise, 0.0) * np.where(noise > 0, step, 0.0)
+
+
+def culprits(conflicts: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which of several updates must go so that no two are in conflict.
+
+    `conflicts`: (n, n) symmetric bool, in the order of arrival. The one with most conflicts is removed, ties the
+    latest, until none is left: of a star only the centre goes. Returns (n,) bool.
+    """
+    open_conflicts = conflicts.copy()
+    np.fill_diagonal(open_conflicts, False)
+    removed = np.zeros(len(conflicts), dtype=bool)
+    while open_conflicts.any():
+        counts = open_conflicts.sum(axis=1)
+        worst = len(counts) - 1 - int(np.argmax(counts[::-1]))
+        removed[worst] = True
+        open_conflicts[worst] = open_conflicts[:, worst] = False
+    return removed

@@ -1,0 +1,130 @@
+"""Every row of the bank against the majority of the bank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from asyncfl.component import Described
+from asyncfl.defences.spectral.bank import Bank
+from asyncfl.defences.spectral.evidence import Evidence, looseness, weigh_evidence
+from asyncfl.defences.spectral.median import geometric_medians
+from asyncfl.defences.spectral.root import voters
+from asyncfl.defences.spectral.spectrum import Embedding, embed, product_std
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the test says of the bank's rows. Arrays are (clients,); a client without a row is innocent."""
+
+    out: NDArray[np.bool_]
+    """To be left out."""
+    struck: NDArray[np.bool_]
+    """Left out for more than doubt."""
+    reasons: dict[int, str]
+    """Client -> why."""
+    notes: dict[str, float]
+
+
+class MajorityTest(Described):
+    """Settings of the spectral test."""
+
+    edge_factor: Annotated[float, Field(gt=0)] = 1.3
+    """Eigenvalues count above this multiple of the edge of the noise's spectrum."""
+    weakest: Annotated[float, Field(ge=0, lt=1)] = 0.02
+    """Eigenvalues count above this share of the greatest."""
+    components: Annotated[int, Field(ge=1)] = 6
+    """Most eigenvalues that count."""
+    imputations: Annotated[int, Field(ge=0)] = 5
+    """Rounds of imputing the Gram matrix' diagonal; 0 leaves it 0, which shortens every point."""
+    memory_versions: Annotated[float, Field(gt=0)] = 6.0
+    """Versions between two updates' bases after which one weighs 1/e in the other's majority."""
+    weiszfeld_steps: Annotated[int, Field(ge=1)] = 60
+    """Steps of the geometric median."""
+    certainty: Annotated[float, Field(ge=0)] = 5.0
+    """Standard deviations that the majority must be clear of the noise by; else the test abstains."""
+    direction: float = 0.3
+    """Left out is what goes less than this along the majority (1: as far as it)."""
+    coherence: Annotated[float, Field(gt=0)] = 1.0
+    """Left out is what lies further than this off the majority's line (squared, and beside the noise)."""
+    coherence_strike: Annotated[float, Field(gt=0)] = 2.5
+    """And struck above this."""
+    doubt: Annotated[float, Field(ge=0)] = 4.0
+    """Standard deviations of noise that are forgiven a point off the line."""
+    diffuse: Annotated[float, Field(gt=0)] | None = 0.5
+    """The test abstains where updates are looser than this (see `looseness`): under label skew honest updates have no
+    common line to be measured against, and only certificates speak. null: never, which bans nearly everybody under
+    Dirichlet 0.5."""
+
+    def judge(
+        self,
+        bank: Bank,
+        n_parameters: int,
+        noise_std: NDArray[np.float64],
+        *,
+        by_root: bool = False,
+        extra_variance: float = 0.0,
+    ) -> Finding:
+        """What the test says of the rows of `bank`.
+
+        `noise_std`: (clients,) sigma; its mean square over the rows is used. `by_root`: only rows that go downhill on
+        the root set vote. `extra_variance`: of one inner product, beside that of the clients' noise.
+        """
+        present = bank.present
+        nobody = np.zeros(len(bank.rows), dtype=bool)
+        if len(present) < 2:
+            return Finding(nobody, nobody, {}, {"rank": 0.0})
+        gram = bank.gram[np.ix_(present, present)]
+        sigma = float(np.sqrt(np.mean(noise_std[present] ** 2)))
+        noise = product_std(gram, n_parameters, sigma, extra_variance)
+        embedding = embed(
+            gram,
+            noise,
+            edge_factor=self.edge_factor,
+            weakest=self.weakest,
+            components=self.components,
+            imputations=self.imputations,
+        )
+        votes = voters(bank.projections[present], bank.arrived[present]) if by_root else np.ones(len(present), bool)
+        notes = {"rank": 0.0 if embedding is None else float(len(embedding.noise)), "voters": float(votes.sum())}
+        if embedding is None or not votes.any():
+            return Finding(nobody, nobody, {}, notes)
+        notes["looseness"] = looseness(embedding)
+        if self.diffuse is not None and notes["looseness"] > self.diffuse:
+            return Finding(nobody, nobody, {}, notes | {"diffuse": 1.0})
+        evidence = self.weigh(embedding, bank.base_versions[present], votes)
+        notes |= {"diffuse": 0.0, "certain": float(evidence.certain.mean())}
+        return self._find(evidence, present, len(bank.rows), notes)
+
+    def weigh(self, embedding: Embedding, base_versions: NDArray[np.int64], votes: NDArray[np.bool_]) -> Evidence:
+        """Evidence on each point against the median of the voters, those of near versions counting most.
+
+        `base_versions`: (n,) of the points. `votes`: (n,) bool, at least one.
+        """
+        versions, which = np.unique(base_versions, return_inverse=True)
+        gaps = np.abs(base_versions - versions[:, None]).astype(np.float64)
+        nearest = np.where(votes, gaps, np.inf).min(axis=1, keepdims=True)
+        # Only ratios of weights count; against the nearest voter none of them underflows to a sum of 0.
+        weights = np.where(votes, np.exp((nearest - gaps) / self.memory_versions), 0.0)
+        medians = geometric_medians(embedding.points, weights, self.weiszfeld_steps)
+        return weigh_evidence(embedding, medians[which], self.certainty)
+
+    def _find(self, evidence: Evidence, present: NDArray[np.int64], clients: int, notes: dict[str, float]) -> Finding:
+        noise = (self.doubt * evidence.doubt) ** 2
+        against = evidence.certain & (evidence.along < self.direction)
+        apart = evidence.certain & (evidence.off > self.coherence + noise)
+        gross = evidence.certain & (evidence.off > self.coherence_strike + noise)
+        out, struck = np.zeros(clients, dtype=bool), np.zeros(clients, dtype=bool)
+        out[present] = against | apart
+        struck[present] = against | gross
+        reasons = {
+            int(present[row]): f"direction {evidence.along[row]:.2f}"
+            if against[row]
+            else f"coherence {evidence.off[row]:.2f}"
+            for row in np.flatnonzero(against | apart)
+        }
+        return Finding(out, struck, reasons, notes)

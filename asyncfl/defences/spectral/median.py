@@ -1,0 +1,25 @@
+"""Where the majority of the points is: the weighted geometric median."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def geometric_medians(
+    points: NDArray[np.float64], weights: NDArray[np.float64], steps: int = 60
+) -> NDArray[np.float64]:
+    """Points m that minimise sum_j weights_kj |points_j - m|, one for each row of weights.
+
+    `points`: (n, r). `weights`: (k, n), >= 0, each row with a positive sum. `steps`: Weiszfeld iterations from the
+    weighted mean. Returns (k, r). With more than half of the weight on one point the median is that point.
+    """
+    scale = float(np.abs(points).max(initial=0.0))
+    # A distance of 0 would divide by 0; so small a one changes nothing that is measured in `scale`.
+    least = max(scale * 1e-9, np.finfo(float).tiny)
+    medians: NDArray[np.float64] = (weights @ points) / weights.sum(axis=1, keepdims=True)
+    for _ in range(steps):
+        distances = np.linalg.norm(points[None] - medians[:, None], axis=2)
+        pull = weights / np.maximum(distances, least)
+        medians = (pull @ points) / pull.sum(axis=1, keepdims=True)
+    return medians

@@ -1,0 +1,70 @@
+"""Updates as points: what the Gram matrix says about their signals once the noise is taken off.
+
+The inner product of two updates with independent noise is that of their signals plus a little noise, while a squared
+length is mostly noise. So the diagonal is thrown away and imputed from the leading eigenvectors (HeteroPCA: Zhang, Cai
+and Wu 2022); the embedding X then has X_i . X_j close to <signal_i, signal_j>.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """Signals of the updates in the few directions that stand out of the noise."""
+
+    points: NDArray[np.float64]
+    """(n, rank)."""
+    noise: NDArray[np.float64]
+    """(rank,) standard deviation of a point's coordinates that is due to noise."""
+    eigenvalues: NDArray[np.float64]
+    """(rank,) squared lengths of the columns of `points`, descending."""
+
+
+def product_std(gram: NDArray[np.float64], n_parameters: int, noise_std: float, extra_variance: float = 0.0) -> float:
+    """s: standard deviation of the noise in one off-diagonal element of `gram` (n, n), n >= 2.
+
+    s^2 = sigma^4 d + 2 sigma^2 rho + `extra_variance`; rho, the squared length of a usual signal, is the median
+    off-diagonal element, at least 0.
+    """
+    usual = max(0.0, float(np.median(gram[~np.eye(len(gram), dtype=bool)])))
+    return float(np.sqrt(noise_std**4 * n_parameters + 2 * noise_std**2 * usual + extra_variance))
+
+
+def embed(
+    gram: NDArray[np.float64],
+    noise: float,
+    *,
+    edge_factor: float = 1.3,
+    weakest: float = 0.02,
+    components: int = 6,
+    imputations: int = 5,
+) -> Embedding | None:
+    """The points whose inner products `gram` (n, n) shows through noise of standard deviation `noise` per element.
+
+    Kept are at most `components` eigenvalues above `edge_factor` times the edge of the noise's spectrum, 2 s sqrt n,
+    and above the share `weakest` of the greatest; None where there are none: nothing stands out. The diagonal of `gram`
+    is not read.
+    """
+    matrix = gram.copy()
+    np.fill_diagonal(matrix, 0.0)
+    values, vectors = _leading(matrix, components)
+    bar = max(edge_factor * 2 * noise * np.sqrt(len(matrix)), weakest * float(values[0]))
+    rank = int((values > bar).sum())
+    if rank == 0:
+        return None
+    for _ in range(imputations):
+        np.fill_diagonal(matrix, (vectors[:, :rank] ** 2) @ values[:rank])
+        values, vectors = _leading(matrix, components)
+    values = np.maximum(values[:rank], 0.0)
+    roots = np.sqrt(values)
+    return Embedding(vectors[:, :rank] * roots, noise / np.maximum(roots, np.finfo(float).tiny), values)
+
+
+def _leading(matrix: NDArray[np.float64], number: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    values, vectors = np.linalg.eigh(matrix)
+    return values[::-1][:number], vectors[:, ::-1][:, :number]

@@ -1,0 +1,97 @@
+"""Certificates: published bounds, soundness on honest updates, and who is guilty of a conflict."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from asyncfl.defences.spectral.certificates import culprits, norm_bounds, pair_bounds
+
+SIGMA = 0.002691558
+
+
+@pytest.mark.parametrize(
+    ("d", "sigma", "b", "q", "lower", "upper", "pair"),
+    [
+        (50890, SIGMA, 0.19, 6, 0.595436, 0.651948, 0.0468229),
+        (50890, SIGMA, 0.95, 6, 0.595436, 1.147163, 0.9263096),
+        (203530, SIGMA, 0.19, 6, 1.202696, 1.242860, 0.0561842),
+        (50890, SIGMA, 0.095, 6, 0.595436, 0.628405, 0.0190678),
+        (100, 0.1, 0.5, 2, 0.822896, 1.331481, 0.494949),
+    ],
+)
+def test_published_bounds(d, sigma, b, q, lower, upper, pair):
+    sigma, b = np.array([sigma]), np.array([b])
+    assert np.concatenate(norm_bounds(d, sigma, b, q)) == pytest.approx([lower, upper], rel=2e-6)
+    assert pair_bounds(d, sigma, b, sigma, b, q)[0, 0] == pytest.approx(pair, rel=2e-6)
+
+
+def test_honest_updates_keep_them_whatever_their_signals():
+    random = np.random.default_rng(0)
+    n, d = 60, 3000
+    sigma, b = random.uniform(0.01, 0.03, n), random.uniform(0.1, 0.5, n)
+    common = random.normal(size=d)
+    # The worst case for the pair bound: everybody goes the full length in one direction.
+    signals = b[:, None] * common / np.linalg.norm(common)
+    updates = signals + sigma[:, None] * random.normal(size=(n, d))
+    lower, upper = norm_bounds(d, sigma, b, 6)
+    lengths = np.linalg.norm(updates, axis=1)
+    assert (lower <= lengths).all()
+    assert (lengths <= upper).all()
+    products = np.abs(updates @ updates.T)[~np.eye(n, dtype=bool)]
+    assert (products <= pair_bounds(d, sigma, b, sigma, b, 6)[~np.eye(n, dtype=bool)]).all()
+
+
+def test_without_noise_there_is_no_lower_bound_and_the_step_is_the_upper():
+    lower, upper = norm_bounds(1000, np.zeros(1), np.array([0.3]), 6)
+    assert (lower[0], upper[0]) == (0, pytest.approx(0.3))
+
+
+def test_without_clipping_only_the_lower_bound_is_left():
+    infinite = np.array([np.inf, np.inf])
+    for sigma in (np.zeros(2), np.full(2, 0.1)):
+        lower, upper = norm_bounds(1000, sigma, infinite, 6)
+        assert np.isfinite(lower).all()
+        assert np.isinf(upper).all()
+        assert np.isinf(pair_bounds(1000, sigma, infinite, sigma, infinite, 6)).all()
+
+
+def test_so_few_parameters_that_noise_may_vanish_have_no_lower_bound():
+    assert norm_bounds(10, np.ones(1), np.ones(1), 6)[0][0] == 0
+
+
+# --- who is guilty ---------------------------------------------------------------------------------------------------
+
+
+def conflicts(n, *pairs):
+    matrix = np.zeros((n, n), dtype=bool)
+    for a, b in pairs:
+        matrix[a, b] = matrix[b, a] = True
+    return matrix
+
+
+def test_of_a_star_the_centre_goes():
+    assert culprits(conflicts(4, (0, 1), (0, 2), (0, 3))).tolist() == [True, False, False, False]
+
+
+def test_of_a_single_pair_the_later_goes():
+    assert culprits(conflicts(3, (0, 1))).tolist() == [False, True, False]
+
+
+def test_of_a_clique_the_earliest_stays():
+    pairs = [(a, b) for a in range(4) for b in range(a)]
+    assert culprits(conflicts(5, *pairs)).tolist() == [False, True, True, True, False]
+
+
+def test_nobody_is_in_conflict_with_himself():
+    assert not culprits(np.eye(3, dtype=bool)).any()
+
+
+@given(st.sets(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=20))
+def test_what_is_left_is_free_of_conflict_and_nobody_goes_for_nothing(pairs):
+    matrix = conflicts(8, *[pair for pair in pairs if pair[0] != pair[1]])
+    before = matrix.copy()
+    gone = culprits(matrix)
+    assert not matrix[np.ix_(~gone, ~gone)].any()
+    assert (matrix.any(axis=1) | ~gone).all()
+    assert (matrix == before).all()

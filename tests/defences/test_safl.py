@@ -1,0 +1,163 @@
+"""SAFL's detector: who is asked, what is sent, and whom the scores accuse."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from asyncfl.defences.buffer import Buffer
+from asyncfl.defences.detector import DefenceContext
+from asyncfl.defences.safl import Safl, most_similar
+
+D = 4
+CURRENT = np.array([1, 0, 0, 0], dtype=np.float32)
+
+
+def buffer_of(models, clients=None):
+    models = np.array(models, dtype=np.float32)
+    n = len(models)
+    clients = np.arange(n) if clients is None else np.array(clients)
+    zeros = np.zeros(n, dtype=np.int64)
+    return Buffer(3, CURRENT, models, (CURRENT,), zeros, zeros + 3, clients, zeros + 10)
+
+
+def context(clients=10):
+    ones = np.ones(clients, dtype=np.int64)
+    return DefenceContext(clients, ones * 10, D, 0.1, 1.0, ones, ones * 0.0)
+
+
+def start(detector, seed=0):
+    return detector.start(context(), np.random.default_rng(seed))
+
+
+MODELS = [(1, 1, 0, 0), (1, 0.1, 0, 0), (-1, 0, 0, 0), (1, 0, 3, 0)]
+BUFFER = buffer_of(MODELS, clients=[5, 7, 5, 2])
+
+
+def answer(state, score_of_row, decoy=0.1):
+    """Scores in the order of the request, from the scores of the buffer's rows."""
+    return np.array([decoy if row < 0 else score_of_row[row] for row in state.rows])
+
+
+def judged(detector, score_of_row, buffer=BUFFER, **kwargs):
+    _, state = detector.request(start(detector), buffer, ())
+    return detector.judge(state, buffer, answer(state, score_of_row, **kwargs))[0]
+
+
+# --- who is asked ----------------------------------------------------------------------------------------------------
+
+
+def test_the_most_similar_by_cosine_comes_first_and_length_does_not_matter():
+    rows = most_similar(np.array([(0, 2, 0, 0), (9, 9, 0, 0), (0.1, 0, 0, 0), (-1, 0, 0, 0), (0,) * 4], "f4"), CURRENT)
+    assert rows.tolist() == [2, 1, 0, 4, 3]
+
+
+def test_evaluators_are_asked_in_order_of_similarity_each_client_once():
+    detector = Safl(evaluators_tried=9)
+    state, tried = start(detector), ()
+    while True:
+        request, state = detector.request(state, BUFFER, tried)
+        if request is None:
+            break
+        tried += (request.client,)
+    assert tried == (7, 5, 2)
+
+
+def test_no_more_evaluators_are_asked_than_allowed():
+    detector = Safl(evaluators_tried=2)
+    _, state = detector.request(start(detector), BUFFER, ())
+    request, state = detector.request(state, BUFFER, (7,))
+    assert request.client == 5
+    assert detector.request(state, BUFFER, (7, 5))[0] is None
+
+
+# --- what is sent ----------------------------------------------------------------------------------------------------
+
+
+def test_the_models_are_shuffled_among_decoys():
+    detector = Safl(decoys=3)
+    request, state = detector.request(start(detector), BUFFER, ())
+    assert request.models.shape == (7, D)
+    assert sorted(state.rows.tolist()) == [-1, -1, -1, 0, 1, 2, 3]
+    for model, row in zip(request.models, state.rows, strict=True):
+        assert row < 0 or (model == BUFFER.models[row]).all()
+    orders = {tuple(detector.request(start(detector, seed), BUFFER, ())[1].rows) for seed in range(20)}
+    assert len(orders) > 10
+
+
+def test_decoys_are_standard_normal():
+    buffer = buffer_of(np.zeros((1, D)))
+    detector = Safl(decoys=2000)
+    request, state = detector.request(start(detector), buffer, ())
+    drawn = request.models[state.rows < 0]
+    assert drawn.mean() == pytest.approx(0, abs=0.05)
+    assert drawn.std() == pytest.approx(1, abs=0.05)
+
+
+def test_the_next_evaluator_sees_the_same_and_the_next_buffer_new_decoys():
+    detector = Safl()
+    first, state = detector.request(start(detector), BUFFER, ())
+    second, state = detector.request(state, BUFFER, (7,))
+    assert (first.models == second.models).all()
+    _, state = detector.judge(state, BUFFER, None)
+    third, _ = detector.request(state, BUFFER, ())
+    assert not (first.models == third.models).all()
+
+
+# --- whom the scores accuse ------------------------------------------------------------------------------------------
+
+
+def test_the_lower_cluster_is_flagged_and_struck():
+    verdict = judged(Safl(), [0.8, 0.82, 0.12, 0.79])
+    assert verdict.flagged.tolist() == [False, False, True, False]
+    assert verdict.strikes.tolist() == [False, False, True, False]
+    assert verdict.details == ("", "", "scored 0.1200", "")
+    assert verdict.notes["evaluator"] == 7
+    assert verdict.notes["decoys_low"] == 3
+
+
+def test_read_literally_the_flagged_are_aggregated_until_they_are_banned():
+    verdict = judged(Safl(flagged="literal"), [0.8, 0.82, 0.12, 0.79])
+    assert not verdict.flagged.any()
+    assert verdict.strikes.tolist() == [False, False, True, False]
+
+
+def test_decoys_take_the_place_of_the_accused_where_nobody_attacks():
+    scores = [0.8, 0.82, 0.79, 0.81]
+    assert not judged(Safl(decoys=3), scores).flagged.any()
+    assert judged(Safl(decoys=0), scores).flagged.sum() == 2
+
+
+def test_equal_scores_accuse_nobody():
+    for decoys in (0, 3):
+        verdict = judged(Safl(decoys=decoys), [0.1] * 4, decoy=0.1)
+        assert not verdict.flagged.any()
+        assert not verdict.strikes.any()
+
+
+@pytest.mark.parametrize("scores", [None, np.ones(3), np.full(7, np.nan), np.array([np.inf, *[0.5] * 6])])
+@pytest.mark.parametrize(("reading", "left_out"), [("discard", True), ("aggregate", False)])
+def test_without_usable_scores_nobody_is_struck(scores, reading, left_out):
+    detector = Safl(without_scores=reading)
+    _, state = detector.request(start(detector), BUFFER, ())
+    verdict, after = detector.judge(state, BUFFER, scores)
+    assert verdict.flagged.all() == verdict.flagged.any() == left_out
+    assert not verdict.strikes.any()
+    assert after.models is None
+
+
+@given(st.lists(st.floats(0, 1), min_size=4, max_size=4), st.integers(0, 5))
+def test_the_verdict_does_not_depend_on_the_shuffle(scores, seed):
+    detector = Safl()
+    verdicts = []
+    for own in (seed, seed + 100):
+        _, state = detector.request(start(detector, own), BUFFER, ())
+        verdicts.append(detector.judge(state, BUFFER, answer(state, scores))[0].flagged.tolist())
+    assert verdicts[0] == verdicts[1]
+
+
+def test_a_copy_of_the_global_model_is_chosen_as_evaluator():
+    """The known weakness: similarity to the global model is no proof of honesty."""
+    for factor in (1, 10):
+        buffer = buffer_of([(1, 0.01, 0, 0), CURRENT * factor])
+        assert Safl().request(start(Safl()), buffer, ())[0].client == 1
