@@ -10,17 +10,16 @@ from numpy.typing import NDArray
 from asyncfl.defences.distances import squared_distances
 from asyncfl.defences.krum import krum_scores
 from asyncfl.defences.robust import CountingRule
+from asyncfl.defences.sorting import CHUNK, arranged, full_network
 from asyncfl.messages import Vector
-
-CHUNK = 8192
-"""Parameters that are sorted at once, so that they stay in the cache."""
 
 
 class Bulyan(CountingRule):
-    """Mean of each parameter over the n - 4f values nearest to the median, among n - 2f updates chosen by Krum.
+    """Mean of each parameter over the n - 4f values nearest to the median, among n - 2f that Krum chose.
 
     Use it against attackers that hide a large error in a single parameter, where n is large enough. Weights do not
-    enter. Source: El Mhamdi, Guerraoui, Rouault 2018, algorithm 1. Needs n >= 4f + 3.
+    enter. Source: El Mhamdi, Guerraoui, Rouault 2018, algorithm 1. Needs n >= 4f + 3. The last choices of
+    Krum have a single neighbour to go by when f < 3; such ties go to the earlier arrival.
     """
 
     kind: Literal["bulyan"] = "bulyan"
@@ -63,21 +62,24 @@ def nearest_to_median(updates: Vector, number: int) -> Vector:
     compared, by their farther end. Ties go to the smaller values. Returns (d,) of the updates' type.
     """
     n, d = updates.shape
-    out = np.empty(d, dtype=updates.dtype)
     if number == n:
         return np.asarray(updates.mean(axis=0))
+    out = np.empty(d, dtype=updates.dtype)
+    scratch = np.empty((n + 1, min(CHUNK, d)), dtype=updates.dtype)
     for start in range(0, d, CHUNK):
-        ordered = np.sort(updates[:, start : start + CHUNK], axis=0)
+        columns = updates[:, start : start + CHUNK]
+        ordered = arranged(columns, full_network(n), scratch[:, : columns.shape[1]])
         median = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
-        nearest = np.full(ordered.shape[1], np.inf)
-        best = np.zeros(ordered.shape[1], dtype=np.int64)
+        nearest = np.full_like(median, np.inf)
+        best = out[start : start + CHUNK]
         for low in range(n - number + 1):
-            radius = np.maximum(median - ordered[low], ordered[low + number - 1] - median)
-            better = radius < nearest
-            nearest = np.where(better, radius, nearest)
-            best[better] = low
-        sums = np.zeros_like(median)
-        for offset in range(number):
-            sums += np.take_along_axis(ordered, (best + offset)[None], axis=0)[0]
-        out[start : start + CHUNK] = sums / number
+            window = ordered[low : low + number]
+            radius = np.maximum(median - window[0], window[-1] - median)
+            # Summed anew for each window: a running sum would carry the attackers' digits along.
+            total = window[0].copy()
+            for row in window[1:]:
+                total += row
+            np.copyto(best, total, where=radius < nearest)
+            np.minimum(nearest, radius, out=nearest)
+        best /= number
     return out

@@ -75,17 +75,28 @@ def middle_mean(updates: Vector, drop: int) -> Vector:
     comparisons = network(n, drop) if drop else ()
     for start in range(0, d, CHUNK):
         columns = updates[:, start : start + CHUNK]
-        width = columns.shape[1]
-        rows = list(scratch[:, :width])
-        np.copyto(scratch[:n, :width], columns)
-        spare = rows.pop()
-        for low, high in comparisons:
-            np.minimum(rows[low], rows[high], out=spare)
-            np.maximum(rows[low], rows[high], out=rows[high])
-            rows[low], spare = spare, rows[low]
-        total = out[start : start + width]
+        rows = arranged(columns, comparisons, scratch[:, : columns.shape[1]])
+        total = out[start : start + CHUNK]
         np.copyto(total, rows[drop])
         for row in rows[drop + 1 : n - drop]:
             total += row
         total /= kept
     return out
+
+
+@lru_cache(maxsize=64)
+def full_network(n: int) -> tuple[tuple[int, int], ...]:
+    """Comparisons (low, high) that sort n values."""
+    return tuple(_merge_exchange(n))
+
+
+def arranged(columns: Vector, comparisons: tuple[tuple[int, int], ...], scratch: Vector) -> list[Vector]:
+    """The rows of `columns` (n, width) after `comparisons`, each (width,), as views into `scratch` (n + 1, width)."""
+    rows = list(scratch)
+    spare = rows.pop()
+    np.copyto(scratch[:-1], columns)
+    for low, high in comparisons:
+        np.minimum(rows[low], rows[high], out=spare)
+        np.maximum(rows[low], rows[high], out=rows[high])
+        rows[low], spare = spare, rows[low]
+    return rows
