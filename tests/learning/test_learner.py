@@ -126,13 +126,17 @@ def test_gradient_is_that_of_the_mean_loss(learner: Learner) -> None:
         ({"images": np.zeros((20, 1, 8, 9), np.float32)}, "images of job 0"),
         ({"order": np.zeros((1, 20), np.int64)}, "order of job 0"),
         ({"images": np.zeros((20, 1, 8, 8))}, "must be float32, got float64"),
-        ({"images": np.zeros((0, 1, 8, 8), np.float32), "labels": np.zeros(0, np.int64), "order": np.zeros((2, 0), np.int64)},
-         "no samples"),
+        (
+            {
+                "images": np.zeros((0, 1, 8, 8), np.float32),
+                "labels": np.zeros(0, np.int64),
+                "order": np.zeros((2, 0), np.int64),
+            },
+            "no samples",
+        ),
     ],
-)  # fmt: skip
-def test_arrays_of_the_wrong_form_are_refused_and_nothing_is_written(
-    change: dict[str, np.ndarray], message: str
-) -> None:
+)
+def test_arrays_of_the_wrong_form_are_refused(change: dict[str, np.ndarray], message: str) -> None:
     learner = learners()[0]
     rows = np.zeros((1, learner.n_parameters), np.float32)
     with pytest.raises(ValueError, match=message):
