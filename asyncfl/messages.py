@@ -84,11 +84,14 @@ class Collected:
 
 @dataclass(frozen=True, slots=True)
 class ScoresArrived:
-    """A client's answer to `RequestScores`: one score per model it was sent, in that order."""
+    """A client's answer to `RequestScores`: one score per model it was sent, in that order.
+
+    None: no answer will come (the request or the answer was lost, or the client is offline).
+    """
 
     time_s: float
     request: int
-    scores: NDArray[np.float64]
+    scores: NDArray[np.float64] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +185,21 @@ class Settle:
 
 
 @dataclass(frozen=True, slots=True)
+class Judged:
+    """The record of a detector's verdict on a buffer that was applied to `version`."""
+
+    version: int
+    clients: tuple[int, ...]
+    """Senders, in the order of the buffer."""
+    accused: tuple[bool, ...]
+    """Which of their updates were taken for poison."""
+    banned: tuple[int, ...]
+    """Clients banned by it."""
+    notes: tuple[tuple[str, float], ...] = ()
+    """The detector's numbers about the buffer, by name."""
+
+
+@dataclass(frozen=True, slots=True)
 class ShortBuffer:
     """The record that the buffer opens with `held` updates because the `wanted` number can no longer come."""
 
@@ -196,4 +214,6 @@ class Stop:
     reason: str
 
 
-Action: TypeAlias = Publish | Dispatch | Collect | RequestScores | SetTimer | Ban | Settle | ShortBuffer | Stop
+Action: TypeAlias = (
+    Publish | Dispatch | Collect | RequestScores | SetTimer | Ban | Settle | Judged | ShortBuffer | Stop
+)

@@ -19,11 +19,13 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from asyncfl.component import Described
 from asyncfl.data import DataSpec
+from asyncfl.defences import Defence
 from asyncfl.description import faults_of, override, read_yaml, sound_parts
 from asyncfl.errors import Fault, InputError, ScenarioError
 from asyncfl.learning import AnyArchitecture, Mlp, Training
 from asyncfl.privacy import AnyScheme, GaussianUpload, NoPrivacy
 from asyncfl.server import AnyProtocol
+from asyncfl.threats import Threats
 from asyncfl.world import World
 
 SEEDS = "must be a number of seeds >= 1, or a list of different seeds"
@@ -67,6 +69,10 @@ class Scenario(Described):
     """Speeds, links, availability, eavesdropper."""
     privacy: AnyScheme = NoPrivacy()
     """What is clipped and noised."""
+    threats: Threats | None = None
+    """Who attacks, and how; null: nobody."""
+    defence: Defence = Defence()
+    """How the server guards itself against poison."""
     evaluation: Evaluation = Evaluation()
     """When published models are judged."""
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = (0,)
@@ -137,7 +143,8 @@ class Scenario(Described):
         data = self.data.model_copy(update={"source": self.data.resolve_source()})
         # Privacy that is switched off is no privacy, however it was switched off: equal runs have one name.
         privacy = NoPrivacy() if self.privacy.off else self.privacy
-        same = self.model_copy(update={"data": data, "privacy": privacy})
+        threats = None if self.threats is None or self.threats.off else self.threats
+        same = self.model_copy(update={"data": data, "privacy": privacy, "threats": threats})
         return same.model_dump(mode="json")
 
     def to_yaml(self) -> str:
@@ -178,10 +185,17 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
     data, protocol, privacy = (parts.get(name) for name in ("data", "protocol", "privacy"))
     if data is not None:
         yield from data.faults()
+    threats, defence = parts.get("threats"), parts.get("defence")
+    if data is not None and threats is not None:
+        for fault in threats.faults(data.clients, data.classes, data.shape):
+            yield Fault(f"threats.{fault.field}", fault.message)
     if data is None or protocol is None:
         return
     faults = list(protocol.faults(data.clients))
     yield from (Fault(f"protocol.{fault.field}", fault.message) for fault in faults)
+    if defence is not None and not faults:
+        for fault in defence.faults(protocol.knobs().updates_per_version(data.clients)):
+            yield Fault(f"defence.{fault.field}", fault.message)
     training = parts.get("training")
     if isinstance(privacy, GaussianUpload) and training is not None and not privacy.off:
         clip = training.gradient_clip

@@ -41,6 +41,7 @@ PURPOSES = {
     "server_noise": "training",
     "decoys": "training",
     "detection": "training",
+    "aggregation": "training",
     "shuffle": "training",
 }
 """What randomness is used for -> the group it is seeded with."""

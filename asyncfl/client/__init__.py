@@ -1,5 +1,6 @@
 """What happens to a task at its client, from the model received to the update sent."""
 
+from asyncfl.client.attackers import Attackers
 from asyncfl.client.path import Payloads, TaskPath, Ticket
 
-__all__ = ["Payloads", "TaskPath", "Ticket"]
+__all__ = ["Attackers", "Payloads", "TaskPath", "Ticket"]

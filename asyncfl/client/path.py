@@ -1,7 +1,7 @@
-"""The path of a task: train, take statistics, clip, add noise.
+"""The path of a task: poison data, train, take statistics, clip, craft the attack, add noise.
 
-Tasks are trained when the server collects them, all at once, each from the version it was sent. Every draw comes from
-the stream of its (client, task), so neither the moment nor the order of training changes a result.
+Tasks are carried out when the server collects them, all at once, each from the version it was sent. Every draw comes
+from the stream of its (client, task), so neither the moment nor the order of training changes a result.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.client.attackers import Attackers
 from asyncfl.data import FederatedData
 from asyncfl.learning import Job, Learner, Training
 from asyncfl.messages import Vector
@@ -26,8 +27,11 @@ class Ticket:
 
     task: int
     client: int
+    base_version: int
     base: Vector
     """(n_parameters,) the model that the client was sent."""
+    turn: int = 0
+    """Tasks that the client was given before."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,10 @@ class Payloads:
     """Norm that they were clipped to; None where there was no clipping."""
     noise_std: NDArray[np.float64]
     """(n,) standard deviation of the noise on each parameter."""
+    attacked: NDArray[np.bool_]
+    """(n,) whether the task was an attack."""
+    sound: NDArray[np.bool_]
+    """(n,) False where the upload has the wrong length; its row is then without meaning."""
 
 
 class TaskPath:
@@ -57,6 +65,7 @@ class TaskPath:
         scheme: Scheme,
         context: PrivacyContext,
         streams: Streams,
+        attackers: Attackers | None = None,
     ) -> None:
         self.data = data
         self.learner = learner
@@ -64,29 +73,42 @@ class TaskPath:
         self.scheme = scheme
         self.context = context
         self.streams = streams
+        self.attackers = attackers
         self._rows = np.empty((0, learner.n_parameters), dtype=np.float32)
 
-    def carry_out(self, tickets: Sequence[Ticket]) -> Payloads:
-        """What the clients of `tickets` upload."""
+    def carry_out(self, tickets: Sequence[Ticket], version: int, current: Vector) -> Payloads:
+        """What the clients of `tickets` upload, while `version` with the parameters `current` is the newest."""
+        attacked = np.zeros(len(tickets), dtype=bool)
+        if self.attackers is not None:
+            attacked[:] = [self.attackers.attacks(t.client, t.base_version, t.turn) for t in tickets]
         rows = self._buffer(len(tickets))
-        losses = self.learner.train(rows, [self._job(ticket) for ticket in tickets])
+        jobs = [self._job(ticket, bool(bad)) for ticket, bad in zip(tickets, attacked, strict=True)]
+        losses = self.learner.train(rows, jobs)
         norms, clip_norm = self._clip(rows, tickets)
-        std = np.zeros(len(tickets))
-        for row, ticket in enumerate(tickets):
-            samples = self.data.samples(ticket.client)
-            std[row] = self.scheme.upload_std(self.context, clip_norm, samples)
-            add_gaussian(rows[row], std[row], self.streams, "client_noise", ticket.client, ticket.task)
+
+        std = np.array([self._std(ticket, clip_norm) for ticket in tickets])
+        sound = np.ones(len(tickets), dtype=bool)
+        self._add_noise(rows, tickets, std, np.flatnonzero(~attacked))
+        if self.attackers is not None and attacked.any():
+            self.attackers.craft(rows, [ticket.base for ticket in tickets], attacked, version, current)
+            if self.attackers.threats.attackers_add_noise:
+                self._add_noise(rows, tickets, std, np.flatnonzero(attacked))
+            else:
+                std[attacked] = 0.0
+            sound[attacked] = self.attackers.threats.attack.length_error == 0
         loan = rows.view()
         loan.flags.writeable = False
-        return Payloads(loan, losses, norms, clip_norm, std)
+        return Payloads(loan, losses, norms, clip_norm, std, attacked, sound)
 
     def _buffer(self, count: int) -> Vector:
         if len(self._rows) < count:
             self._rows = np.empty((count, self.learner.n_parameters), dtype=np.float32)
         return self._rows[:count]
 
-    def _job(self, ticket: Ticket) -> Job:
+    def _job(self, ticket: Ticket, attacked: bool) -> Job:
         images, labels = self.data.client(ticket.client)
+        if attacked and self.attackers is not None:
+            images, labels = self.attackers.poisoned(ticket.client, images, labels)
         random = self.streams.generator("batches", ticket.client, ticket.task)
         epochs = np.tile(np.arange(len(labels)), (self.training.epochs, 1))
         return Job(base=ticket.base, images=images, labels=labels, order=random.permuted(epochs, axis=1))
@@ -107,3 +129,13 @@ class TaskPath:
             for row, ticket in zip(rows, tickets, strict=True):
                 row += ticket.base
         return norms, clip_norm
+
+    def _std(self, ticket: Ticket, clip_norm: float | None) -> float:
+        return self.scheme.upload_std(self.context, clip_norm, self.data.samples(ticket.client))
+
+    def _add_noise(
+        self, rows: Vector, tickets: Sequence[Ticket], std: NDArray[np.float64], which: NDArray[np.int64]
+    ) -> None:
+        for row in which:
+            ticket = tickets[row]
+            add_gaussian(rows[row], float(std[row]), self.streams, "client_noise", ticket.client, ticket.task)

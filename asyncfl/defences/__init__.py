@@ -4,9 +4,6 @@ A rule (`Rule`) turns the updates of a buffer into one; a detector (`Detector`) 
 `rule` says what the weights of updates mean to a rule.
 """
 
-from typing import Any
-
-from asyncfl.component import choice
 from asyncfl.defences.aflguard import AflGuard
 from asyncfl.defences.basgd import Basgd
 from asyncfl.defences.bucketing import Bucketing
@@ -27,29 +24,11 @@ from asyncfl.defences.preaggregation import PreAggregation
 from asyncfl.defences.quality import Judgement, detection_quality, overall_quality
 from asyncfl.defences.rule import Aggregate, Rule
 from asyncfl.defences.safl import Safl
+from asyncfl.defences.spec import AnyDetector, AnyRule, Defence
 from asyncfl.defences.spectral import Spectral
-from asyncfl.defences.strikes import Strikes
+from asyncfl.defences.strikes import Strikes, StrikeState
 from asyncfl.defences.trimmed_mean import TrimmedMean
 from asyncfl.defences.zeno import ZenoPlusPlus
-
-AnyRule: Any = choice(
-    Rule,
-    Mean,
-    Krum,
-    MultiKrum,
-    TrimmedMean,
-    Median,
-    GeometricMedian,
-    Bulyan,
-    CentredClipping,
-    NormClipping,
-    FLTrust,
-    Basgd,
-)
-"""Annotation of a field that holds an aggregation rule, chosen by `kind`."""
-
-AnyDetector: Any = choice(Detector, Safl, Spectral, Kardam, ZenoPlusPlus, AflGuard)
-"""Annotation of a field that holds a detector, chosen by `kind`."""
 
 __all__ = [
     "AflGuard",
@@ -61,6 +40,7 @@ __all__ = [
     "Buffer",
     "Bulyan",
     "CentredClipping",
+    "Defence",
     "DefenceContext",
     "Detector",
     "FLTrust",
@@ -78,6 +58,7 @@ __all__ = [
     "Safl",
     "ScoreRequest",
     "Spectral",
+    "StrikeState",
     "Strikes",
     "TrimmedMean",
     "Verdict",

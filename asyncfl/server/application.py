@@ -8,13 +8,13 @@ show what that costs.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.defences.mean import Mean
-from asyncfl.defences.rule import Rule
+from asyncfl.defences import Buffer, Mean, Rule
 from asyncfl.messages import Vector
 
 Reading: TypeAlias = Literal["delta", "mix", "normalised", "alg4_literal", "eq6_literal"]
@@ -35,51 +35,65 @@ def weights(
     return weighed / total
 
 
-def apply_updates(
-    current: Vector,
-    models: Vector,
-    bases: list[Vector],
-    base_of: NDArray[np.int64],
+@dataclass(frozen=True)
+class Moved:
+    """The next global model and how it came about."""
+
+    model: Vector
+    """(n_parameters,) float32."""
+    weights: NDArray[np.float64]
+    """(n_updates,) what each update weighed in the aggregate."""
+    state: Any
+    """What the rule remembers from now on."""
+    notes: tuple[str, ...] = ()
+    """What the rule found unusual."""
+
+
+def next_model(
+    buffer: Buffer,
     factors: NDArray[np.float64],
     rule: Rule,
-    *,
+    state: Any = None,
     reading: Reading = "delta",
     rate: float = 1.0,
-) -> Vector:
-    """The next global model.
+) -> Moved:
+    """The global model after `buffer`.
 
-    `current`: (d,) w. `models`: (n, d) w_i as uploaded. `bases`: the distinct versions they were trained from, each
-    (d,); `base_of`: (n,) index into `bases`. `factors`: (n,) from `weights`. `rate`: server rate (FedBuff's eta_g,
-    FedAsync's mixing rate alpha). Returns (d,) float32; nothing is changed in place.
+    `factors`: (n_updates,) from `weights`. `state`: what `rule` remembers. `rate`: server rate (FedBuff's eta_g,
+    FedAsync's mixing rate alpha). Nothing is changed in place.
 
     `delta` (default): w + rate * rule(w_i - b_i). `mix`: the same against w instead of b_i; an old update then pulls
     the model back to where it started. `normalised`: the mean of the models themselves, forgetting w. The literal
     readings take the weighted sum only, since they say nothing of other rules.
     """
+    models, current = buffer.models, buffer.current
     if reading == "alg4_literal":
         # Algorithm 4 adds whole models to w: with everything equal to w the result is 2 w.
-        return current + factors.astype(np.float32) @ models
+        return Moved(current + _sum(factors, models), factors, state)
     if reading == "eq6_literal":
         # Equation 6 forgets w and its weights do not add up to one: stale buffers shrink the model.
-        return factors.astype(np.float32) @ models
+        return Moved(_sum(factors, models), factors, state)
     if reading == "normalised":
-        return np.asarray((factors / factors.sum()).astype(np.float32) @ models)
+        return Moved(_sum(factors / factors.sum(), models), factors, state)
     if isinstance(rule, Mean):
         # The weighted sum needs no matrix of differences: sum f_i (w_i - b_i) = sum f_i w_i - sum over bases.
-        step = factors.astype(np.float32) @ models
+        step = _sum(factors, models)
         if reading == "mix":
             step -= np.float32(factors.sum()) * current
         else:
-            for index, base in enumerate(bases):
-                step -= np.float32(factors[base_of == index].sum()) * base
-    else:
-        step = rule.aggregate(differences(models, [current] if reading == "mix" else bases, base_of), factors)
+            for index, base in enumerate(buffer.bases):
+                step -= np.float32(factors[buffer.base_of == index].sum()) * base
+        return Moved(_moved(current, step, rate), factors, state)
+    if reading == "mix":
+        nowhere = np.zeros(len(buffer), dtype=np.int64)
+        buffer = replace(buffer, bases=(current,), base_of=nowhere)
+    aggregate, state = rule.step(state, buffer, factors)
+    return Moved(_moved(current, aggregate.update, rate), aggregate.weights, state, aggregate.notes)
+
+
+def _sum(factors: NDArray[np.float64], models: Vector) -> Vector:
+    return np.asarray(factors.astype(np.float32) @ models)
+
+
+def _moved(current: Vector, step: Vector, rate: float) -> Vector:
     return np.asarray(current + np.float32(rate) * step, dtype=np.float32)
-
-
-def differences(models: Vector, bases: list[Vector], base_of: NDArray[np.int64]) -> Vector:
-    """What each client changed: (n, d) float32, `models` less the base each was trained from."""
-    updates = np.empty_like(models)
-    for row, model in enumerate(models):
-        np.subtract(model, bases[int(base_of[row]) if len(bases) > 1 else 0], out=updates[row])
-    return updates

@@ -1,9 +1,11 @@
 """The server: a state machine that turns messages into actions, without clock, sockets or training.
 
     FILLING ──enough has come──> COLLECTING ──Collected──> AGGREGATING ──(takes time)──> publish ──> FILLING ...
+                                      └──> SCORING ──ScoresArrived──┘    (only where a detector asks clients)
 
-While it collects or aggregates, arrivals queue in their order; at the publication they enter the next buffer. Staleness
-is counted against the version that a buffer makes its updates part of, and is therefore known when an update enters it.
+While it collects, waits for scores or aggregates, arrivals queue in their order; at the publication they enter the next
+buffer. Staleness is counted against the version that a buffer makes its updates part of, and is therefore known when an
+update enters it.
 
 Use: `actions = server.start(time_s)`, then `actions = server.handle(message)` for each message, in order of time.
 """
@@ -18,10 +20,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.defences.mean import Mean
-from asyncfl.defences.rule import Rule
+from asyncfl.defences import Buffer
 from asyncfl.messages import (
     Action,
+    Ban,
     ClientGone,
     ClientIdle,
     Collect,
@@ -29,7 +31,10 @@ from asyncfl.messages import (
     Dispatch,
     Fate,
     Input,
+    Judged,
     Publish,
+    RequestScores,
+    ScoresArrived,
     SetTimer,
     Settle,
     ShortBuffer,
@@ -38,11 +43,11 @@ from asyncfl.messages import (
     UpdateArrived,
     Vector,
 )
-from asyncfl.server.application import apply_updates, weights
 from asyncfl.server.opening import Filling, OpenCount
 from asyncfl.server.population import Population
 from asyncfl.server.protocol import Knobs
 from asyncfl.server.tasks import Task, TaskBook
+from asyncfl.server.tribunal import DefencePlan, Tribunal
 from asyncfl.streams import Streams
 
 ServerNoise: TypeAlias = Callable[[Vector, int, int, float | None], tuple[Vector, float]]
@@ -54,6 +59,7 @@ class Phase(Enum):
 
     FILLING = auto()
     COLLECTING = auto()
+    SCORING = auto()
     AGGREGATING = auto()
     STOPPED = auto()
 
@@ -68,11 +74,13 @@ class ServerPlan:
     initial: Vector
     """(n_parameters,) version 0; of length 0 where only the clock is simulated."""
     streams: Streams
-    rule: Rule = Mean()
+    defence: DefencePlan = DefencePlan()
     noise: ServerNoise | None = None
     """Added to the aggregate before it is published; None for none."""
     aggregate_s: float = 0.0
     """Virtual seconds that an aggregation takes."""
+    score_s: float = 0.0
+    """Virtual seconds that the server's own part in judging a buffer takes, where a detector does."""
 
 
 class Server:
@@ -96,6 +104,11 @@ class Server:
         self._cohort_flying = 0
         self._deadline_passed = False
         self._publication: Publish | None = None
+        self._judged: Buffer | None = None
+        self._clip_norm: float | None = None
+        self._tried: tuple[int, ...] = ()
+        self._requests = -1
+        self._tribunal = Tribunal(plan.defence, plan.knobs, self.clients, plan.streams)
         self._selection = plan.streams.generator("selection")
 
     # --- what happens to it ----------------------------------------------------------------------------------------
@@ -121,14 +134,14 @@ class Server:
                 self._arrived(message, actions)
             case Collected():
                 self._collected(message, actions)
+            case ScoresArrived():
+                self._scored(message, actions)
             case ClientIdle():
                 self.population.add(message.client)
             case ClientGone():
                 self._gone(message, actions)
             case TimerFired():
                 self._timer(message, actions)
-            case _:
-                raise TypeError(f"the server takes no {type(message).__name__}")
         self._open_if_ready(actions)
         if self.phase is not Phase.COLLECTING:
             # A replacement for the update that filled the buffer gets the version this buffer makes, if that is now.
@@ -230,48 +243,113 @@ class Server:
         sound = np.asarray(np.isfinite(message.models).all(axis=1))
         if message.sound is not None:
             sound &= message.sound
-        for row in np.flatnonzero(~sound):
-            self._settle(self._opened[row], Fate.REJECTED, actions, detail="not finite or of the wrong length")
-        kept = np.flatnonzero(sound)
-        if not len(kept):
+        unsound = [self._opened[row] for row in np.flatnonzero(~sound)]
+        for task in unsound:
+            self._settle(task, Fate.REJECTED, actions, detail="not finite or of the wrong length")
+        if not sound.any():
             self._opened = []
             self._stop("diverged: every update of the buffer was rejected", actions)
             return
-        opened = [self._opened[row] for row in kept]
-        models = message.models if len(kept) == len(sound) else message.models[kept]
-        self._publication = self._aggregate(opened, models, message.clip_norm, actions)
-        self._opened = []
-        self.phase = Phase.AGGREGATING
-        if self.plan.aggregate_s:
-            actions.append(SetTimer("aggregated", self.plan.aggregate_s))
-        else:
-            self._publish(message.time_s, actions)
+        self._opened = [self._opened[row] for row in np.flatnonzero(sound)]
+        self._clip_norm = message.clip_norm
+        self._judged = self._buffer_of(message.models if sound.all() else message.models[sound])
+        self._tried = ()
+        self._ban(self._strike(unsound, [True] * len(unsound)), actions)
+        self._request_or_decide(message.time_s, actions)
 
-    def _aggregate(self, opened: list[Task], models: Vector, clip_norm: float | None, actions: list[Action]) -> Publish:
-        staleness = np.array([self._staleness(task) for task in opened], dtype=np.int64)
-        versions = sorted({task.base_version for task in opened})
-        base_of = np.searchsorted(versions, [task.base_version for task in opened])
-        samples = self.plan.samples[[task.client for task in opened]]
-        if self.knobs.weighting == "uniform":
-            samples = np.ones_like(samples)
-        factors = weights(samples, self.knobs.staleness.weight(staleness), self.knobs.divisor)
-        model = apply_updates(
-            self.tasks.model(self.version),
-            models,
-            [self.tasks.model(version) for version in versions],
-            base_of,
-            factors,
-            self.plan.rule,
-            reading=self.knobs.reading,
-            rate=self.knobs.rate,
+    def _buffer_of(self, models: Vector) -> Buffer:
+        base_versions = np.array([task.base_version for task in self._opened], dtype=np.int64)
+        versions, base_of = np.unique(base_versions, return_inverse=True)
+        clients = np.array([task.client for task in self._opened], dtype=np.int64)
+        return Buffer(
+            version=self.version,
+            current=self.tasks.model(self.version),
+            models=models,
+            bases=tuple(self.tasks.model(int(version)) for version in versions),
+            base_of=base_of.astype(np.int64),
+            base_versions=base_versions,
+            clients=clients,
+            samples=self.plan.samples[clients],
         )
-        std = 0.0
-        if self.plan.noise is not None:
-            model, std = self.plan.noise(model, self.version + 1, len(opened), clip_norm)
+
+    def _request_or_decide(self, time_s: float, actions: list[Action]) -> None:
+        if self._judged is None:
+            raise ValueError("there is no buffer to judge")
+        request = self._tribunal.request(self._judged, self._tried)
+        if request is None:
+            self._decide(None, time_s, actions)
+            return
+        self.phase = Phase.SCORING
+        self._tried = (*self._tried, request.client)
+        self._requests += 1
+        actions.append(RequestScores(self._requests, request.client, request.models))
+
+    def _scored(self, message: ScoresArrived, actions: list[Action]) -> None:
+        if self.phase is not Phase.SCORING or message.request != self._requests:
+            # The answer of a client that was given up meanwhile.
+            return
+        if message.scores is None:
+            self._request_or_decide(message.time_s, actions)
+        else:
+            self._decide(message.scores, message.time_s, actions)
+
+    def _decide(self, scores: NDArray[np.float64] | None, time_s: float, actions: list[Action]) -> None:
+        buffer, opened = self._judged, self._opened
+        if buffer is None:
+            raise ValueError("there is no buffer to judge")
+        outcome = self._tribunal.decide(buffer, scores)
+        verdict, model, std = outcome.verdict, outcome.model, 0.0
+        aggregated = int((~verdict.flagged).sum())
+        if self.plan.noise is not None and aggregated:
+            model, std = self.plan.noise(model, self.version + 1, aggregated, self._clip_norm)
         model.flags.writeable = False
-        for task, old, factor in zip(opened, staleness, factors, strict=True):
-            self._settle(task, Fate.AGGREGATED, actions, weight=float(factor), staleness=int(old))
-        return Publish(self.version + 1, model, len(opened), tuple(int(s) for s in staleness), std, clip_norm)
+        self._judged, self._opened = None, []
+        for row, task in enumerate(opened):
+            fate = Fate.FLAGGED if verdict.flagged[row] else Fate.AGGREGATED
+            detail = verdict.details[row] if verdict.details else ""
+            weight, old = float(outcome.weights[row]), int(buffer.staleness[row])
+            self._settle(task, fate, actions, weight=weight, staleness=old, detail=detail)
+        banned = self._strike(opened, verdict.strikes.tolist())
+        if self.plan.defence.detector is not None:
+            actions.append(
+                Judged(
+                    self.version,
+                    tuple(int(client) for client in buffer.clients),
+                    tuple((verdict.flagged | verdict.strikes).tolist()),
+                    banned,
+                    tuple(sorted(verdict.notes.items())),
+                )
+            )
+        ages = tuple(int(age) for age in buffer.staleness[~verdict.flagged])
+        self._publication = Publish(self.version + 1, model, aggregated, ages, std, self._clip_norm)
+        self._ban(banned, actions)
+        if self.phase is Phase.STOPPED:
+            return
+        self.phase = Phase.AGGREGATING
+        seconds = self.plan.aggregate_s + (self.plan.score_s if self.plan.defence.detector is not None else 0.0)
+        if seconds:
+            actions.append(SetTimer("aggregated", seconds))
+        else:
+            self._publish(time_s, actions)
+
+    def _strike(self, tasks: list[Task], struck: list[bool]) -> tuple[int, ...]:
+        if not tasks:
+            return ()
+        return self._tribunal.strike(np.array([task.client for task in tasks]), np.array(struck))
+
+    def _ban(self, clients: tuple[int, ...], actions: list[Action]) -> None:
+        for client in clients:
+            self.population.ban(client)
+            actions.append(Ban(client))
+            for held in (self._buffer, self._queue):
+                for task in [task for task in held if task.client == client]:
+                    held.remove(task)
+                    self._settle(task, Fate.BANNED, actions)
+            for task in [task for task in self._flying.values() if task.client == client]:
+                # It may still arrive; nobody waits for it any more.
+                del self._flying[task.number]
+                self._leave_cohort(task)
+                self._settle(task, Fate.BANNED, actions)
 
     def _publish(self, time_s: float, actions: list[Action]) -> None:
         if self._publication is None:

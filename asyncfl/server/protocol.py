@@ -35,6 +35,7 @@ from asyncfl.server.staleness import AnyStaleness, ConstantStaleness, Polynomial
 Late: TypeAlias = Literal["drop", "carry"]
 Selection: TypeAlias = Literal["uniform", "fair"]
 Weighting: TypeAlias = Literal["samples", "uniform"]
+Scoring: TypeAlias = Literal["parallel", "serial"]
 Rate = Annotated[float, Field(gt=0)]
 
 
@@ -74,6 +75,8 @@ class Protocol(Component):
     """Who is drawn among the idle: anybody, or the least served first."""
     task_timeout_s: Annotated[float, Field(gt=0)] | None = None
     """Virtual seconds after which the server gives a task up; null waits for ever."""
+    scoring: Scoring = "parallel"
+    """Whether a client that is asked to score models does so beside its own training, or after it."""
     time_limit_s: Annotated[float, Field(gt=0)] | None = None
     """Virtual seconds after which the run ends with the versions it has; null: not before the last version."""
 

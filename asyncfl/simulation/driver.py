@@ -7,7 +7,7 @@ order in which they were scheduled.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -25,16 +25,18 @@ from asyncfl.messages import (
     Dispatch,
     Fate,
     Input,
+    Judged,
     Publish,
+    RequestScores,
+    ScoresArrived,
     SetTimer,
     Settle,
     ShortBuffer,
     Stop,
     TimerFired,
     UpdateArrived,
-    Vector,
 )
-from asyncfl.server import Phase, Server
+from asyncfl.server import Phase, Scoring, Server
 from asyncfl.trace import Kind, Recorder
 from asyncfl.world import Transfer, WorldState
 
@@ -46,19 +48,33 @@ JUDGED = {
 """Fates that have an event of their own; the server's other verdicts are `discarded` with the fate as detail."""
 
 
+BYTES_PER_SCORE = 8
+
 Steps: TypeAlias = Generator[simpy.Event, None, None]
 
 
 class Worker(Protocol):
     """Carries out tasks when they are collected."""
 
-    def carry_out(self, tasks: Iterable[TaskInFlight]) -> tuple[Vector, NDArray[np.float64], float | None]:
-        """Models as uploaded (n, n_parameters), training losses (n,), clipping norm."""
+    def carry_out(self, time_s: float, tasks: Sequence[TaskInFlight]) -> Collected:
+        """What the clients of `tasks` upload."""
+        ...
+
+    def score(self, request: RequestScores) -> NDArray[np.float64]:
+        """(n_models,) what the client answers that was asked to score models."""
+        ...
+
+    def speed(self, task: TaskInFlight) -> float:
+        """How many times as fast as an honest client the task is done (flooding)."""
         ...
 
 
 class Watcher(Protocol):
-    """Looks at every published model."""
+    """Looks at every verdict and every published model."""
+
+    def judged(self, judged: Judged) -> None:
+        """Take note of a detector's verdict."""
+        ...
 
     def published(self, time_s: float, publish: Publish, traffic: Traffic) -> str | None:
         """Take note of a version; a text is the reason to stop the run."""
@@ -72,6 +88,8 @@ class TaskInFlight:
     number: int
     client: int
     base_version: int
+    turn: int = 0
+    """Tasks that the client was given before."""
 
 
 @dataclass
@@ -100,6 +118,7 @@ class Driver:
         samples: NDArray[np.int64],
         epochs: int,
         payload_bytes: int,
+        scoring: Scoring = "parallel",
         worker: Worker | None = None,
         watcher: Watcher | None = None,
     ) -> None:
@@ -110,6 +129,7 @@ class Driver:
         self.samples = samples
         self.epochs = epochs
         self.payload_bytes = payload_bytes
+        self.scoring = scoring
         self.worker = worker
         self.watcher = watcher
         self.traffic = Traffic()
@@ -117,6 +137,8 @@ class Driver:
         self.fates: Counter[Fate] = Counter()
         self.trained = 0
         self.used = 0
+        self._turns: Counter[int] = Counter()
+        self._running: dict[int, simpy.Process] = {}
         self._unreached: deque[ClientGone] = deque()
         self.env = simpy.Environment()
 
@@ -155,14 +177,17 @@ class Driver:
                     waiting.extendleft(reversed(self.server.handle(self._collect(action))))
                 case SetTimer():
                     self.env.process(self._timer(action))
+                case RequestScores():
+                    self.env.process(self._score(action))
+                case Judged():
+                    if self.watcher is not None:
+                        self.watcher.judged(action)
                 case Ban():
                     self._record(Kind.BANNED, client=action.client)
                 case ShortBuffer():
                     self._record(Kind.SHORT_BUFFER, detail=f"{action.held} of {action.wanted} updates")
                 case Stop():
                     self._record(Kind.STOPPED, detail=action.reason)
-                case _:
-                    raise TypeError(f"the driver cannot carry out {type(action).__name__}")
 
     def _record(self, kind: Kind, task: TaskInFlight | None = None, **columns: object) -> None:
         if task is not None:
@@ -191,9 +216,29 @@ class Driver:
         if self.worker is None:
             nothing = np.empty((len(tasks), 0), dtype=np.float32)
             return Collected(self.env.now, action.tasks, nothing, np.zeros(len(tasks)))
-        models, losses, clip_norm = self.worker.carry_out(tasks)
         self.trained += len(tasks)
-        return Collected(self.env.now, action.tasks, models, losses, clip_norm=clip_norm)
+        return self.worker.carry_out(self.env.now, tasks)
+
+    def _score(self, action: RequestScores) -> Steps:
+        """A client downloads models, evaluates each on its data and sends the scores."""
+        client, number = action.client, len(action.models)
+        if self.scoring == "serial" and client in self._running:
+            yield self._running[client]
+        draws = self.world.scoring(client, action.request)
+        scores = None
+        down = draws.download(number * self.payload_bytes)
+        yield self.env.timeout(down.duration_s)
+        self.traffic.bytes_down += down.sent_bytes
+        if down.delivered:
+            yield self.env.timeout(draws.evaluate_s(int(self.samples[client]), number))
+            up = draws.upload(number * BYTES_PER_SCORE)
+            yield self.env.timeout(up.duration_s)
+            self.traffic.bytes_up += up.sent_bytes
+            if up.delivered and self.worker is not None and self.world.online(client, self.env.now):
+                scores = self.worker.score(action)
+        detail = f"{number} models" if scores is not None else "no answer"
+        self._record(Kind.SCORED, client=client, detail=detail)
+        self.tell(ScoresArrived(self.env.now, action.request, scores))
 
     def _timer(self, action: SetTimer) -> Steps:
         yield self.env.timeout(action.delay_s)
@@ -210,17 +255,19 @@ class Driver:
             self.env.process(self._return(action.client))
             self._unreached.append(ClientGone(self.env.now, action.client, action.task, None))
             return
-        task = TaskInFlight(action.task, action.client, action.version)
+        task = TaskInFlight(action.task, action.client, action.version, self._turns[action.client])
         self.tasks[task.number] = task
+        self._turns[task.client] += 1
         self._record(Kind.DISPATCHED, task)
-        self.env.process(self._task(task))
+        self._running[task.client] = self.env.process(self._task(task))
 
     def _task(self, task: TaskInFlight) -> Steps:
         draws = self.world.task(task.client, task.number)
+        speed = 1.0 if self.worker is None else self.worker.speed(task)
 
         self._record(Kind.DOWNLOAD_STARTED, task, size=self.payload_bytes)
         down = draws.download(self.payload_bytes)
-        if not (yield from self._stays(task, down.duration_s)):
+        if not (yield from self._stays(task, down.duration_s / speed)):
             return
         self.traffic.bytes_down += down.sent_bytes
         self._transferred(task, down, Kind.DOWNLOADED, "down")
@@ -229,7 +276,7 @@ class Driver:
             return
 
         self._record(Kind.TRAINING_STARTED, task)
-        compute_s = draws.compute_s(int(self.samples[task.client]), self.epochs)
+        compute_s = draws.compute_s(int(self.samples[task.client]), self.epochs) / speed
         gives_up_at = draws.dropout()
         if not (yield from self._stays(task, compute_s * (1.0 if gives_up_at is None else gives_up_at))):
             return
@@ -241,7 +288,7 @@ class Driver:
 
         self._record(Kind.UPLOAD_STARTED, task, size=self.payload_bytes)
         up = draws.upload(self.payload_bytes)
-        if not (yield from self._stays(task, up.duration_s)):
+        if not (yield from self._stays(task, up.duration_s / speed)):
             return
         self.traffic.bytes_up += up.sent_bytes
         self._transferred(task, up, Kind.UPLOADED, "up")

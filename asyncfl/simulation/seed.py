@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -15,17 +15,21 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from asyncfl.client import TaskPath, Ticket
+from asyncfl.client import Attackers, TaskPath
 from asyncfl.data import FederatedData
+from asyncfl.defences import DefenceContext
+from asyncfl.learning import Learner
 from asyncfl.messages import Fate, Vector
 from asyncfl.privacy import MeasuredExposures, PrivacyContext, Scheme
 from asyncfl.privacy.noise import add_gaussian
 from asyncfl.scenario import Scenario
-from asyncfl.server import Server, ServerPlan
+from asyncfl.server import DefencePlan, Server, ServerPlan
+from asyncfl.server.application import weights
 from asyncfl.server.machine import ServerNoise
 from asyncfl.simulation.calibration import measure_exposures
-from asyncfl.simulation.driver import Driver, TaskInFlight, Traffic
+from asyncfl.simulation.driver import Driver, Traffic
 from asyncfl.simulation.watch import Judge, Rounds
+from asyncfl.simulation.worker import Worker
 from asyncfl.streams import Streams
 from asyncfl.trace import Recorder
 
@@ -50,7 +54,9 @@ class SeedRun:
     used: int
     sizes: NDArray[np.int64]
     uploads: list[dict[str, Any]] = field(default_factory=list)
-    """One row per trained task: task, client, version it was aggregated into, noise, clip norm, loss."""
+    """One row per trained task: task, client, noise, clip norm, whether it was an attack."""
+    attackers: list[int] = field(default_factory=list)
+    """Clients that attack (with attackers drawn per round: those of version 0)."""
     context: PrivacyContext | None = None
     learner: dict[str, Any] = field(default_factory=dict)
     data: dict[str, Any] = field(default_factory=dict)
@@ -66,35 +72,6 @@ class SeedRun:
         return self.stopped.startswith("diverged")
 
 
-class _Trainer:
-    """Carries out collected tasks and remembers what was released."""
-
-    def __init__(self, path: TaskPath, server: Server) -> None:
-        self.path = path
-        self.server = server
-        self.uploads: list[dict[str, Any]] = []
-        self.last_std = 0.0
-        self.seconds = 0.0
-
-    def carry_out(self, tasks: Iterable[TaskInFlight]) -> tuple[Vector, NDArray[np.float64], float | None]:
-        began = time.perf_counter()
-        tickets = [Ticket(t.number, t.client, self.server.tasks.model(t.base_version)) for t in tasks]
-        payloads = self.path.carry_out(tickets)
-        self.last_std = float(payloads.noise_std.max(initial=0.0))
-        for row, ticket in enumerate(tickets):
-            self.uploads.append(
-                {
-                    "task": ticket.task,
-                    "client": ticket.client,
-                    "noise_std": payloads.noise_std[row],
-                    "clip_norm": payloads.clip_norm,
-                    "loss": payloads.losses[row],
-                }
-            )
-        self.seconds += time.perf_counter() - began
-        return payloads.models, payloads.losses, payloads.clip_norm
-
-
 def streams_of(scenario: Scenario, seed: int) -> Streams:
     """The random streams of one seed."""
     apart = scenario.seeding
@@ -107,20 +84,27 @@ def simulate_seed(scenario: Scenario, seed: int, progress: Progress | None = Non
 
     began = time.perf_counter()
     streams = streams_of(scenario, seed)
-    data = scenario.data.build(streams)
+    data, root = split_root(scenario.data.build(streams), scenario.defence.root_samples, streams)
     learner = make_learner(scenario.model, scenario.training, data.shape, data.classes)
     context, calibration = privacy_context(scenario, data.sizes, streams)
-    path = TaskPath(data, learner, scenario.training, scenario.privacy, context, streams)
+    attackers = None
+    if scenario.threats is not None and not scenario.threats.off:
+        attackers = Attackers(scenario.threats, data.clients, data.classes, streams)
+    path = TaskPath(data, learner, scenario.training, scenario.privacy, context, streams, attackers)
     initial = scenario.model.initial_parameters(data.shape, data.classes, streams.torch_generator("initial_model"))
     noise = partial(_server_noise, scenario.privacy, context, streams)
-    server = _server(scenario, data.sizes, initial, streams, noise)
-    trainer = _Trainer(path, server)
+    defence = defence_plan(scenario, data, learner, context, root)
+    server = _server(scenario, data.sizes, initial, streams, noise, defence)
+    worker = Worker(path, server, learner, data, streams, attackers)
+    judge = Judge(learner, data, None if attackers is None else attackers.threats.attack)
     watcher = Rounds(
         seed,
         scenario.protocol.rounds,
+        data.clients,
         scenario.evaluation,
-        Judge(learner, data),
-        lambda: trainer.last_std,
+        judge,
+        lambda: worker.last_std,
+        attackers,
         progress,
     )
     prepared = time.perf_counter()
@@ -131,20 +115,24 @@ def simulate_seed(scenario: Scenario, seed: int, progress: Progress | None = Non
         samples=data.sizes,
         epochs=scenario.training.epochs,
         payload_bytes=BYTES_PER_PARAMETER * learner.n_parameters,
-        worker=trainer,
+        scoring=scenario.protocol.scoring,
+        worker=worker,
         watcher=watcher,
     )
-    stopped = driver.run()
-    run = _seed_run(driver, watcher, stopped, data.sizes)
-    run.uploads = trainer.uploads
+    run = _seed_run(driver, watcher, driver.run(), data.sizes)
+    run.uploads = worker.uploads
+    run.attackers = [] if attackers is None else sorted(attackers.members(0))
     run.context = context
     run.calibration = calibration
     run.learner = dict(learner.description)
     run.data = _described(data)
-    run.notes = scenario.privacy.notes(context, learner.n_parameters)
+    run.notes = [
+        *scenario.privacy.notes(context, learner.n_parameters),
+        *scenario.defence.rule.notes(scenario.participants),
+    ]
     run.seconds = {
         "preparation": prepared - began,
-        "training": trainer.seconds,
+        "training": worker.seconds,
         "evaluation": watcher.seconds,
         "total": time.perf_counter() - began,
     }
@@ -156,8 +144,8 @@ def simulate_clock(scenario: Scenario, seed: int) -> SeedRun:
     began = time.perf_counter()
     streams = streams_of(scenario, seed)
     sizes = scenario.data.client_sizes(streams)
-    server = _server(scenario, sizes, np.empty(0, dtype=np.float32), streams, None)
-    watcher = Rounds(seed, scenario.protocol.rounds, scenario.evaluation, None, lambda: 0.0)
+    server = _server(scenario, sizes, np.empty(0, dtype=np.float32), streams, None, DefencePlan())
+    watcher = Rounds(seed, scenario.protocol.rounds, scenario.data.clients, scenario.evaluation, None, lambda: 0.0)
     layout = scenario.model.layout(scenario.data.shape, scenario.data.classes)
     driver = Driver(
         server,
@@ -186,12 +174,76 @@ def privacy_context(scenario: Scenario, sizes: NDArray[np.int64], streams: Strea
     return PrivacyContext(clients, participants, rounds, int(sizes.min()), exposures), counts
 
 
+def split_root(
+    data: FederatedData, samples: int, streams: Streams
+) -> tuple[FederatedData, tuple[NDArray[np.float32], NDArray[np.int64]] | None]:
+    """The data without the server's root set, and the root set (images, labels); None where it has none.
+
+    The root set is drawn from the test set, and taken out of it.
+    """
+    if not samples:
+        return data, None
+    chosen = streams.generator("root_set").permutation(len(data.test_labels))
+    root, rest = np.sort(chosen[:samples]), np.sort(chosen[samples:])
+    offsets = np.searchsorted(rest, data.test_offsets)
+    smaller = replace(
+        data, test_images=data.test_images[rest], test_labels=data.test_labels[rest], test_offsets=offsets
+    )
+    return smaller, (data.test_images[root], data.test_labels[root])
+
+
+def defence_plan(
+    scenario: Scenario,
+    data: FederatedData,
+    learner: Learner,
+    context: PrivacyContext,
+    root: tuple[NDArray[np.float32], NDArray[np.int64]] | None,
+) -> DefencePlan:
+    """The server's defences, with what they know about the federation."""
+    knobs, training, scheme = scenario.protocol.knobs(), scenario.training, scenario.privacy
+    clip = getattr(scheme, "clip_norm", None)
+    clip_norm = clip if isinstance(clip, float | int) else None
+
+    def weigh(samples: NDArray[np.int64], staleness: NDArray[np.int64]) -> NDArray[np.float64]:
+        counted = samples if knobs.weighting == "samples" else np.ones_like(samples)
+        return knobs.rate * weights(counted, knobs.staleness.weight(staleness), knobs.divisor)
+
+    known = DefenceContext(
+        clients=data.clients,
+        samples=data.sizes,
+        n_parameters=learner.n_parameters,
+        lr=training.lr,
+        gradient_clip=training.gradient_clip,
+        steps=np.array([training.steps(int(size)) for size in data.sizes], dtype=np.int64),
+        upload_std=np.array([scheme.upload_std(context, clip_norm, int(size)) for size in data.sizes]),
+        root_gradient=None if root is None else partial(_root_gradient, learner, *root),
+        weigh=weigh,
+    )
+    return DefencePlan(scenario.defence.rule, scenario.defence.detector, scenario.defence.strikes, known)
+
+
+def _root_gradient(learner: Learner, images: NDArray[np.float32], labels: NDArray[np.int64], model: Vector) -> Vector:
+    return learner.gradient(model, images, labels)
+
+
 def _server(
-    scenario: Scenario, sizes: NDArray[np.int64], initial: Vector, streams: Streams, noise: ServerNoise | None
+    scenario: Scenario,
+    sizes: NDArray[np.int64],
+    initial: Vector,
+    streams: Streams,
+    noise: ServerNoise | None,
+    defence: DefencePlan,
 ) -> Server:
     return Server(
         ServerPlan(
-            scenario.protocol.knobs(), sizes, initial, streams, noise=noise, aggregate_s=scenario.world.aggregate_s
+            scenario.protocol.knobs(),
+            sizes,
+            initial,
+            streams,
+            defence=defence,
+            noise=noise,
+            aggregate_s=scenario.world.aggregate_s,
+            score_s=scenario.world.score_s,
         )
     )
 

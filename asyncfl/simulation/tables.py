@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from asyncfl.defences.quality import COUNTS
 from asyncfl.simulation.seed import SeedRun
 
 ROUNDS = pa.schema(
@@ -28,6 +29,13 @@ ROUNDS = pa.schema(
         ("bytes_up", pa.int64()),
         ("bytes_down", pa.int64()),
         ("diverged", pa.bool_()),
+        ("judged", pa.int32()),
+        ("true_positives", pa.int32()),
+        ("false_positives", pa.int32()),
+        ("false_negatives", pa.int32()),
+        ("honest_bans", pa.int32()),
+        ("malicious_bans", pa.int32()),
+        ("attack_success", pa.float64()),
     ]
 )
 """One row per published version; version 0 is the initial model. NaN: not measured."""
@@ -56,9 +64,12 @@ def clients_table(run: SeedRun) -> pa.Table:
             "seed": np.full(clients, run.seed, dtype=np.int64),
             "client": np.arange(clients, dtype=np.int64),
             "samples": run.sizes.astype(np.int64),
+            "attacker": np.isin(np.arange(clients), run.attackers),
+            "banned": count("banned") > 0,
             "tasks": count("dispatched"),
             "uploads": count("uploaded"),
             "aggregated": count("aggregated"),
+            "flagged": count("flagged"),
             "discarded": count("discarded"),
             "exposures_up": overheard(run.traffic.overheard_up),
             "exposures_down": overheard(run.traffic.overheard_down),
@@ -89,8 +100,22 @@ def seed_summary(run: SeedRun) -> dict[str, Any]:
             "uplink_most_overheard_client": max(up.values(), default=0),
             "downlink_versions": len(run.traffic.overheard_versions),
         },
+        "detection": _detection(run),
         "context": None if run.context is None else dataclasses.asdict(run.context),
         "data": run.data,
         "learner": run.learner,
         "notes": run.notes,
+    }
+
+
+def _detection(run: SeedRun) -> dict[str, Any]:
+    """Sums over all versions; precision and recall None where nothing was accused, or nothing malicious came."""
+    total = {name: sum(row[name] for row in run.rounds) for name in COUNTS}
+    accused = total["true_positives"] + total["false_positives"]
+    malicious = total["true_positives"] + total["false_negatives"]
+    return {
+        **total,
+        "attackers": len(run.attackers),
+        "precision": total["true_positives"] / accused if accused else None,
+        "recall": total["true_positives"] / malicious if malicious else None,
     }

@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from asyncfl.client import Attackers
 from asyncfl.data import FederatedData
+from asyncfl.defences.quality import COUNTS, Judgement, overall_quality
 from asyncfl.learning import Learner
-from asyncfl.messages import Publish, Vector
+from asyncfl.messages import Judged, Publish, Vector
 from asyncfl.scenario import Evaluation
 from asyncfl.simulation.driver import Traffic
+from asyncfl.threats import Attack, backdoor_test_set
 
 COLUMNS = (
     "seed",
@@ -31,6 +34,13 @@ COLUMNS = (
     "bytes_up",
     "bytes_down",
     "diverged",
+    "judged",
+    "true_positives",
+    "false_positives",
+    "false_negatives",
+    "honest_bans",
+    "malicious_bans",
+    "attack_success",
 )
 """Columns of the table of rounds: one row per published version, version 0 being the initial model."""
 
@@ -38,9 +48,10 @@ COLUMNS = (
 class Judge:
     """The numbers of one model on the data of a federation."""
 
-    def __init__(self, learner: Learner, data: FederatedData) -> None:
+    def __init__(self, learner: Learner, data: FederatedData, attack: Attack | None = None) -> None:
         self.learner = learner
         self.data = data
+        self._backdoor = None if attack is None else backdoor_test_set(attack, data.test_images, data.test_labels)
         self._equal = len(set(data.sizes.tolist())) == 1
 
     def train_loss(self, model: Vector) -> float:
@@ -56,6 +67,10 @@ class Judge:
         """Mean loss and accuracy (0..1) on the test set."""
         return self.learner.evaluate(model, self.data.test_images, self.data.test_labels)
 
+    def attack_success(self, model: Vector) -> float | None:
+        """Share of triggered test images that the model takes for the backdoor's class; None without a backdoor."""
+        return None if self._backdoor is None else self.learner.evaluate(model, *self._backdoor)[1]
+
 
 class Rounds:
     """The table of rounds as it grows, and the end of a run that diverges."""
@@ -64,24 +79,42 @@ class Rounds:
         self,
         seed: int,
         rounds: int,
+        clients: int,
         evaluation: Evaluation,
         judge: Judge | None,
         noise_of: Callable[[], float],
+        attackers: Attackers | None = None,
         progress: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
         """`judge` None: only the clock is simulated. `noise_of` tells the clients' noise of the last collection."""
         self.seed = seed
         self.rounds = rounds
+        self.clients = clients
         self.evaluation = evaluation
         self.judge = judge
         self.noise_of = noise_of
+        self.attackers = attackers
         self.progress = progress
+        self._judgements: list[Judgement] = []
         self.seconds = 0.0
         self.rows: list[dict[str, Any]] = []
 
+    def judged(self, judged: Judged) -> None:
+        """Keep a verdict for the row of the version that follows from it."""
+        self._judgements.append(Judgement(judged.version, judged.clients, judged.accused, judged.banned))
+
+    def _detection(self, version: int) -> dict[str, int]:
+        """Counts of the verdicts that led to `version`."""
+        malicious = np.zeros(self.clients, dtype=bool)
+        if self.attackers is not None:
+            malicious[list(self.attackers.members(version - 1))] = True
+        quality = overall_quality(self._judgements, malicious)
+        self._judgements = []
+        return {name: int(quality[name]) for name in COUNTS}
+
     def published(self, time_s: float, publish: Publish, traffic: Traffic) -> str | None:
         """Judge a version and write its row. A text: the run has diverged and must stop."""
-        train_loss = test_loss = accuracy = None
+        train_loss = test_loss = accuracy = success = None
         if self.judge is not None:
             began = time.perf_counter()
             last = publish.version == self.rounds
@@ -89,6 +122,7 @@ class Rounds:
                 train_loss = self.judge.train_loss(publish.model)
             if _due(publish.version, self.evaluation.test_every, last):
                 test_loss, accuracy = self.judge.test(publish.model)
+                success = self.judge.attack_success(publish.model)
             self.seconds += time.perf_counter() - began
         losses = [loss for loss in (train_loss, test_loss) if loss is not None]
         # A model that is not finite gives losses that are not either, but it may not have been judged.
@@ -109,6 +143,8 @@ class Rounds:
             "bytes_up": traffic.bytes_up,
             "bytes_down": traffic.bytes_down,
             "diverged": diverged,
+            **self._detection(publish.version),
+            "attack_success": _or_nan(success),
         }
         self.rows.append(row)
         if self.progress is not None:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncfl.defences import Mean
-from asyncfl.server.application import apply_updates, differences, weights
+from asyncfl.defences import Buffer, Mean, Median
+from asyncfl.server.application import next_model, weights
 from asyncfl.server.staleness import PolynomialStaleness
 
 READINGS = {"delta": 2.25, "mix": 1.75, "normalised": 1.6666667, "alg4_literal": 3.25, "eq6_literal": 1.25}
@@ -18,21 +18,26 @@ def column(*values: float) -> np.ndarray:
     return np.array(values, np.float32)[:, None]
 
 
+def buffer(current: np.ndarray, models: np.ndarray, bases: list[np.ndarray], base_of: np.ndarray) -> Buffer:
+    nobody = np.zeros(len(models), dtype=np.int64)
+    return Buffer(0, current, models, tuple(bases), base_of, nobody, np.arange(len(models)), nobody + 1)
+
+
 @pytest.mark.parametrize(("reading", "value"), READINGS.items())
 def test_readings_of_safl(reading: str, value: float) -> None:
     staleness = PolynomialStaleness().weight(np.array([0, 3]))
     factors = weights(np.array([600, 600]), staleness)
     bases = list(column(2.0, 0.0))
-    result = apply_updates(column(2.0)[0], column(1.0, 3.0), bases, np.array([0, 1]), factors, Mean(), reading=reading)
-    assert result == pytest.approx([value], rel=1e-6)
+    updates = buffer(column(2.0)[0], column(1.0, 3.0), bases, np.array([0, 1]))
+    assert next_model(updates, factors, Mean(), reading=reading).model == pytest.approx([value], rel=1e-6)
 
 
 @pytest.mark.parametrize(("reading", "fixed"), [(name, name in ("delta", "mix", "normalised")) for name in READINGS])
 def test_only_some_readings_leave_a_model_alone_that_everybody_agrees_on(reading: str, fixed: bool) -> None:
     model = column(2.0)[0]
     factors = weights(np.array([1, 3]), np.array([1.0, 0.5]))
-    result = apply_updates(model, column(2.0, 2.0), [model], np.array([0, 0]), factors, Mean(), reading=reading)
-    assert (result == pytest.approx([2.0])) == fixed
+    updates = buffer(model, column(2.0, 2.0), [model], np.array([0, 0]))
+    assert (next_model(updates, factors, Mean(), reading=reading).model == pytest.approx([2.0])) == fixed
 
 
 @given(st.lists(st.tuples(st.integers(1, 50), st.floats(0.01, 1)), min_size=1, max_size=8))
@@ -52,9 +57,17 @@ def test_the_shortcut_for_the_mean_is_the_rule_on_differences(seed: int, count: 
     current = random.normal(size=7).astype(np.float32)
     factors = random.random(count)
     kept = models.copy(), current.copy(), [base.copy() for base in bases]
-    result = apply_updates(current, models, bases, base_of, factors, Mean(), rate=rate)
-    expected = current + rate * (factors @ differences(models, bases, base_of))
-    np.testing.assert_allclose(result, expected, atol=1e-5)
+    updates = buffer(current, models, bases, base_of)
+    result = next_model(updates, factors, Mean(), rate=rate).model
+    np.testing.assert_allclose(result, current + rate * (factors @ updates.deltas), atol=1e-5)
     np.testing.assert_array_equal(models, kept[0])
     np.testing.assert_array_equal(current, kept[1])
     np.testing.assert_array_equal(bases, kept[2])
+
+
+@pytest.mark.parametrize(("reading", "value"), [("delta", 2.0 + 0.75 * 1.0), ("mix", 2.0 + 0.75 * 0.0)])
+def test_a_rule_sees_differences_to_the_base_or_to_the_current_model(reading: str, value: float) -> None:
+    # Two updates of weight .5 and .25: the median of (-1, 3) or of (-1, 1) moves the model by their mass.
+    updates = buffer(column(2.0)[0], column(1.0, 3.0), list(column(2.0, 0.0)), np.array([0, 1]))
+    moved = next_model(updates, np.array([0.5, 0.25]), Median(), reading=reading)
+    assert moved.model == pytest.approx([value])

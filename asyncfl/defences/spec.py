@@ -1,0 +1,80 @@
+"""The `defence` of a scenario: rule, detector, strikes, and what the server itself knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from asyncfl.component import Described, choice
+from asyncfl.defences.aflguard import AflGuard
+from asyncfl.defences.basgd import Basgd
+from asyncfl.defences.bulyan import Bulyan
+from asyncfl.defences.centred_clipping import CentredClipping
+from asyncfl.defences.detector import Detector
+from asyncfl.defences.fltrust import FLTrust
+from asyncfl.defences.geometric_median import GeometricMedian
+from asyncfl.defences.kardam import Kardam
+from asyncfl.defences.krum import Krum
+from asyncfl.defences.mean import Mean
+from asyncfl.defences.median import Median
+from asyncfl.defences.multi_krum import MultiKrum
+from asyncfl.defences.norm_clipping import NormClipping
+from asyncfl.defences.rule import Rule
+from asyncfl.defences.safl import Safl
+from asyncfl.defences.spectral import Spectral
+from asyncfl.defences.strikes import Strikes
+from asyncfl.defences.trimmed_mean import TrimmedMean
+from asyncfl.defences.zeno import ZenoPlusPlus
+from asyncfl.errors import Fault
+
+if TYPE_CHECKING:
+    AnyRule = Rule
+    AnyDetector = Detector
+else:
+    AnyRule: Any = choice(
+        Rule,
+        Mean,
+        Krum,
+        MultiKrum,
+        TrimmedMean,
+        Median,
+        GeometricMedian,
+        Bulyan,
+        CentredClipping,
+        NormClipping,
+        FLTrust,
+        Basgd,
+    )
+    AnyDetector: Any = choice(Detector, Safl, Spectral, Kardam, ZenoPlusPlus, AflGuard)
+
+NEED_ROOT = (FLTrust, ZenoPlusPlus, AflGuard)
+"""Components that are nothing without a root set."""
+
+
+class Defence(Described):
+    """What the server does against poison."""
+
+    rule: AnyRule = Mean()
+    """How updates become one."""
+    detector: AnyDetector | None = None
+    """Who judges updates before they are aggregated; null: nobody."""
+    strikes: Strikes | None = None
+    """When a client whose updates are taken for poison, or are malformed, is banned; null: never."""
+    root_samples: Annotated[int, Field(ge=0)] = 0
+    """Samples of the test set that the server holds as its own trusted data (and that no test uses then)."""
+
+    @property
+    def off(self) -> bool:
+        """Whether updates are only averaged."""
+        return isinstance(self.rule, Mean) and self.detector is None and self.strikes is None
+
+    def faults(self, collected: int) -> Iterator[Fault]:
+        """What cannot work with buffers of `collected` updates, fields named relative to the defence."""
+        for message in self.rule.faults(collected):
+            yield Fault("rule", message)
+        for name in ("rule", "detector"):
+            if isinstance(getattr(self, name), NEED_ROOT) and not self.root_samples:
+                kind = getattr(self, name).kind
+                yield Fault("root_samples", f"must be >= 1 for {name} {kind}, got 0; 100 is usual")

@@ -1,0 +1,96 @@
+"""What the server's defences make of a buffer: who is left out, struck and banned, and how the model moves.
+
+The rule, the detector and the strikes are descriptions; what they remember is kept here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.defences import Buffer, DefenceContext, Detector, Mean, Rule, ScoreRequest, Strikes, Verdict, accept_all
+from asyncfl.messages import Vector
+from asyncfl.server.application import next_model, weights
+from asyncfl.server.protocol import Knobs
+from asyncfl.streams import Streams
+
+
+@dataclass(frozen=True)
+class DefencePlan:
+    """The server's defences. Without any, updates are averaged and nobody is judged."""
+
+    rule: Rule = Mean()
+    detector: Detector | None = None
+    strikes: Strikes | None = None
+    context: DefenceContext | None = None
+    """What rule and detector know about the federation; they need it if they remember anything."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a buffer. Rows follow the buffer."""
+
+    model: Vector
+    """(n_parameters,) the next global model, before the server's noise."""
+    verdict: Verdict
+    weights: NDArray[np.float64]
+    """(n_updates,) factor of each update in the aggregate; 0 for those left out or not chosen."""
+    notes: tuple[str, ...]
+    """What was unusual."""
+
+
+class Tribunal:
+    """Judges and aggregates the buffers of one run."""
+
+    def __init__(self, plan: DefencePlan, knobs: Knobs, clients: int, streams: Streams) -> None:
+        self.plan = plan
+        self.knobs = knobs
+        self._rule: Any = None
+        self._detector: Any = None
+        if plan.context is not None:
+            self._rule = plan.rule.start(plan.context, streams.generator("aggregation"))
+            if plan.detector is not None:
+                self._detector = plan.detector.start(plan.context, streams.generator("detection"))
+        self._strikes = None if plan.strikes is None else plan.strikes.start(clients)
+
+    def request(self, buffer: Buffer, tried: tuple[int, ...]) -> ScoreRequest | None:
+        """What a client has to score before `buffer` can be judged; None: nothing (more)."""
+        if self.plan.detector is None:
+            return None
+        request, self._detector = self.plan.detector.request(self._detector, buffer, tried)
+        return request
+
+    def decide(self, buffer: Buffer, scores: NDArray[np.float64] | None) -> Outcome:
+        """The verdict on `buffer`, and the model that follows from what it leaves."""
+        verdict = accept_all(buffer)
+        if self.plan.detector is not None:
+            verdict, self._detector = self.plan.detector.judge(self._detector, buffer, scores)
+        kept = np.flatnonzero(~verdict.flagged)
+        factors = np.zeros(len(buffer))
+        notes: tuple[str, ...] = ()
+        model = buffer.current
+        if len(kept):
+            samples = buffer.samples if self.knobs.weighting == "samples" else np.ones_like(buffer.samples)
+            discount = self.knobs.staleness.weight(buffer.staleness)
+            factors[kept] = weights(samples[kept], discount[kept], self.knobs.divisor)
+            if verdict.weights is not None:
+                factors *= verdict.weights
+            accepted = buffer if len(kept) == len(buffer) else buffer.only(kept)
+            moved = next_model(accepted, factors[kept], self.plan.rule, self._rule, self.knobs.reading, self.knobs.rate)
+            model, factors[kept], self._rule, notes = moved.model, moved.weights, moved.state, moved.notes
+        if verdict.correction is not None:
+            model = model + verdict.correction
+        return Outcome(model, verdict, factors, notes)
+
+    def strike(self, clients: NDArray[np.int64], struck: NDArray[np.bool_]) -> tuple[int, ...]:
+        """Clients that are banned for these strikes; see `Strikes.step`."""
+        if self.plan.strikes is None or self._strikes is None:
+            return ()
+        banned, self._strikes = self.plan.strikes.step(self._strikes, clients, struck)
+        if self.plan.detector is not None:
+            for client in banned:
+                self._detector = self.plan.detector.banned(self._detector, client)
+        return banned

@@ -1,0 +1,80 @@
+"""What clients do when the clock says that they have done it: train, attack, score."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.client import Attackers, TaskPath, Ticket
+from asyncfl.data import FederatedData
+from asyncfl.learning import Learner
+from asyncfl.messages import Collected, RequestScores
+from asyncfl.server import Server
+from asyncfl.simulation.driver import TaskInFlight
+from asyncfl.streams import Streams
+
+
+class Worker:
+    """The clients of one run. Remembers what was released, for the ledger."""
+
+    def __init__(
+        self,
+        path: TaskPath,
+        server: Server,
+        learner: Learner,
+        data: FederatedData,
+        streams: Streams,
+        attackers: Attackers | None,
+    ) -> None:
+        self.path = path
+        self.server = server
+        self.learner = learner
+        self.data = data
+        self.streams = streams
+        self.attackers = attackers
+        self.uploads: list[dict[str, Any]] = []
+        self.last_std = 0.0
+        self.seconds = 0.0
+
+    def carry_out(self, time_s: float, tasks: Sequence[TaskInFlight]) -> Collected:
+        """What the clients of `tasks` upload, each from the version it was sent."""
+        began = time.perf_counter()
+        book = self.server.tasks
+        tickets = [Ticket(t.number, t.client, t.base_version, book.model(t.base_version), t.turn) for t in tasks]
+        payloads = self.path.carry_out(tickets, self.server.version, book.model(self.server.version))
+        self.last_std = float(payloads.noise_std.max(initial=0.0))
+        for row, ticket in enumerate(tickets):
+            self.uploads.append(
+                {
+                    "task": ticket.task,
+                    "client": ticket.client,
+                    "noise_std": payloads.noise_std[row],
+                    "clip_norm": payloads.clip_norm,
+                    "attacked": bool(payloads.attacked[row]),
+                }
+            )
+        self.seconds += time.perf_counter() - began
+        numbers = tuple(ticket.task for ticket in tickets)
+        return Collected(
+            time_s, numbers, payloads.models, payloads.losses, sound=payloads.sound, clip_norm=payloads.clip_norm
+        )
+
+    def score(self, request: RequestScores) -> NDArray[np.float64]:
+        """Accuracy of each model on the client's data, or what an attacker says of them."""
+        began = time.perf_counter()
+        images, labels = self.data.client(request.client)
+        scores = np.asarray(self.learner.accuracies(request.models, images, labels), dtype=np.float64)
+        version = self.server.version
+        if self.attackers is not None and self.attackers.attacks(request.client, version, 0):
+            random = self.streams.generator("attack", request.client, request.request)
+            scores = self.attackers.threats.lie(scores, random)
+        self.seconds += time.perf_counter() - began
+        return scores
+
+    def speed(self, task: TaskInFlight) -> float:
+        """How many times as fast as an honest client the task is done."""
+        return 1.0 if self.attackers is None else self.attackers.speed(task.client, task.base_version)
