@@ -63,7 +63,7 @@ class Attackers:
         if not self._crafts:
             return
         theirs = np.flatnonzero(attacked)
-        base = np.stack([bases[row] for row in theirs])
+        base = np.stack([bases[int(row)] for row in theirs])
         honest = rows[theirs] - base
         match self.threats.attack.sees:
             case "own":
@@ -71,7 +71,7 @@ class Attackers:
             case "colluders":
                 known = honest
             case "buffer":
-                seen = [rows[row] - bases[row] for row in np.flatnonzero(~attacked)]
+                seen = [rows[row] - bases[row] for row in np.flatnonzero(~attacked).tolist()]
                 known = np.array(seen, dtype=np.float32).reshape(len(seen), rows.shape[1])
         for array in (honest, known, base):
             array.flags.writeable = False
