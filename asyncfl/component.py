@@ -86,18 +86,21 @@ class _Custom:
         }
 
 
-def _kind_of(value: Any) -> str | None:
-    kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
-    if isinstance(kind, str) and ":" in kind:
-        return "own"
-    return kind if isinstance(kind, str) else None
-
-
 def choice(base: type[Component], *members: type[Component]) -> Any:
     """Annotation of a field that holds one of `members`, chosen by `kind`, or a user's own subclass of `base`.
 
     A user's class declares `kind: str` (its value is the import path it was named by).
     """
+
+    def kind_of(value: Any) -> str | None:
+        if isinstance(value, base):
+            # An object that is already made needs no import path.
+            return str(getattr(value, "kind", "")) if isinstance(value, members) else "own"
+        kind = value.get("kind") if isinstance(value, dict) else None
+        if isinstance(kind, str) and ":" in kind:
+            return "own"
+        return kind if isinstance(kind, str) else None
+
     branches = [Annotated[m, Tag(cast(str, m.model_fields["kind"].default))] for m in members]
     own = Annotated[Any, _Custom(base), Tag("own")]
-    return Annotated[reduce(or_, [*branches, own]), Discriminator(_kind_of)]
+    return Annotated[reduce(or_, [*branches, own]), Discriminator(kind_of)]

@@ -362,6 +362,9 @@ class Server:
         if self.version >= self.knobs.rounds:
             self._stop("all versions published", actions)
             return
+        if len(self.population.banned) == self.clients:
+            self._stop("every client is banned", actions)
+            return
         queued, self._queue = self._queue, []
         for task in queued:
             self._enter(task, actions)

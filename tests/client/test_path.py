@@ -1,0 +1,191 @@
+"""The path of a task, with a learner that does what the tests can follow by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from asyncfl.client import Attackers, Payloads, TaskPath, Ticket
+from asyncfl.data import FederatedData
+from asyncfl.learning import Job, Training
+from asyncfl.privacy import GaussianUpload, Nbafl, NoPrivacy, PrivacyContext, Scheme
+from asyncfl.streams import Streams
+from asyncfl.threats import Attack, AttackView, Threats
+
+CLIENTS, SAMPLES, PARAMETERS = 6, 4, 3
+CONTEXT = PrivacyContext(CLIENTS, CLIENTS, 5, SAMPLES, 1)
+
+
+class Counting:
+    """Adds to each parameter the number of the client, told by its labels, plus one."""
+
+    n_parameters = PARAMETERS
+
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+
+    def train(self, rows: np.ndarray, jobs: Sequence[Job]) -> np.ndarray:
+        self.jobs = list(jobs)
+        for row, job in zip(rows, jobs, strict=True):
+            row[:] = job.base + job.labels[0] + 1
+        return np.array([float(job.labels[0]) for job in jobs])
+
+
+def federation() -> FederatedData:
+    images = np.zeros((CLIENTS * SAMPLES, 1, 2, 2), np.float32)
+    labels = np.repeat(np.arange(CLIENTS), SAMPLES)
+    offsets = np.arange(CLIENTS + 1) * SAMPLES
+    return FederatedData(
+        images, labels, offsets, images[:2], labels[:2], 10, "embedded", "none", False, ("x",), offsets * 0, offsets[:2]
+    )
+
+
+def carried_out(
+    scheme: Scheme, threats: Threats | None = None, clients: Sequence[int] = range(CLIENTS), seed: int = 0
+) -> tuple[Payloads, Counting, Attackers | None]:
+    learner, streams = Counting(), Streams(seed)
+    attackers = None if threats is None else Attackers(threats, CLIENTS, 10, streams)
+    path = TaskPath(federation(), learner, Training(epochs=2), scheme, CONTEXT, streams, attackers)  # type: ignore[arg-type]
+    tickets = [Ticket(10 + client, client, 0, np.zeros(PARAMETERS, np.float32)) for client in clients]
+    payloads = path.carry_out(tickets, 0, np.zeros(PARAMETERS, np.float32))
+    return payloads, learner, attackers
+
+
+def test_without_privacy_and_threats_clients_upload_what_they_trained() -> None:
+    payloads, learner, _ = carried_out(NoPrivacy())
+    np.testing.assert_array_equal(payloads.models[:, 0], np.arange(CLIENTS) + 1)
+    assert payloads.losses.tolist() == [0, 1, 2, 3, 4, 5]
+    assert payloads.clip_norm is None
+    assert not payloads.noise_std.any()
+    assert all(sorted(epoch) == [0, 1, 2, 3] for job in learner.jobs for epoch in job.order.tolist())
+
+
+def test_uploads_are_on_loan_and_cannot_be_written() -> None:
+    payloads, _, _ = carried_out(NoPrivacy())
+    with pytest.raises(ValueError, match="read-only"):
+        payloads.models[0] = 0
+
+
+def test_what_a_client_uploads_does_not_depend_on_who_else_is_trained() -> None:
+    scheme = GaussianUpload(epsilon=6)
+    alone, _, _ = carried_out(scheme, clients=[4])
+    together, _, _ = carried_out(scheme)
+    np.testing.assert_array_equal(alone.models[0], together.models[4])
+
+
+def test_models_are_clipped_to_the_median_of_their_norms_before_noise() -> None:
+    payloads, _, _ = carried_out(Nbafl(epsilon=1e9, constant=1e-9))
+    norms = (np.arange(CLIENTS) + 1) * np.sqrt(PARAMETERS)
+    np.testing.assert_allclose(payloads.norms, norms, rtol=1e-6)
+    assert payloads.clip_norm == pytest.approx(np.median(norms))
+    lengths = np.linalg.norm(payloads.models, axis=1)
+    np.testing.assert_allclose(lengths, np.minimum(norms, payloads.clip_norm), rtol=1e-5)
+
+
+def test_the_noise_has_the_deviation_that_the_scheme_says_and_is_new_each_time() -> None:
+    scheme = GaussianUpload(epsilon=6)
+    clean, _, _ = carried_out(NoPrivacy())
+    noises = []
+    for seed in range(300):
+        payloads, _, _ = carried_out(scheme, seed=seed)
+        noises.append(payloads.models - clean.models)
+    assert payloads.noise_std == pytest.approx(np.full(CLIENTS, scheme.upload_std(CONTEXT, None, SAMPLES)))
+    flat = np.array(noises).ravel() / payloads.noise_std[0]
+    assert abs(flat.mean()) < 5 / np.sqrt(flat.size)
+    assert flat.std() == pytest.approx(1, abs=0.05)
+    # Equal floats are rare, equal rows would be shared noise.
+    assert len(np.unique(np.array(noises).reshape(-1, PARAMETERS), axis=0)) == 300 * CLIENTS
+
+
+class Tenfold(Attack):
+    """Uploads ten times its update, and keeps what it was shown."""
+
+    kind: str = "tenfold"
+    seen: ClassVar[list[AttackView]] = []
+    knows: str = "own"
+
+    @property
+    def sees(self) -> Any:
+        return self.knows
+
+    def craft(self, view: AttackView) -> np.ndarray:
+        self.seen.append(view)
+        return view.honest * 10
+
+    def poison(self, images: Any, labels: Any, classes: int, random: Any) -> Any:
+        return images, labels
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> None:
+    Tenfold.seen.clear()
+
+
+@pytest.mark.parametrize("knows", ["own", "colluders", "buffer"])
+def test_attackers_see_what_their_knowledge_allows_and_replace_only_their_rows(knows: str) -> None:
+    threats = Threats(attack=Tenfold(knows=knows), attackers=2)
+    payloads, _, attackers = carried_out(NoPrivacy(), threats)
+    assert attackers is not None
+    bad = np.isin(np.arange(CLIENTS), list(attackers.members(0)))
+    np.testing.assert_array_equal(payloads.attacked, bad)
+    factor = np.where(bad, 10, 1)
+    np.testing.assert_array_equal(payloads.models[:, 0], (np.arange(CLIENTS) + 1) * factor)
+    (view,) = Tenfold.seen
+    assert (view.collected, view.attackers) == (CLIENTS, 2)
+    shown = {"own": 0, "colluders": 2, "buffer": 4}[knows]
+    assert view.known.shape == (shown, PARAMETERS)
+    if knows == "buffer":
+        np.testing.assert_array_equal(np.sort(view.known[:, 0]), np.flatnonzero(~bad) + 1)
+
+
+def test_clipping_norms_are_taken_before_the_attack() -> None:
+    honest, _, _ = carried_out(Nbafl(epsilon=60))
+    attacked, _, _ = carried_out(Nbafl(epsilon=60), Threats(attack=Tenfold(), attackers=2))
+    assert attacked.clip_norm == honest.clip_norm
+    np.testing.assert_array_equal(attacked.norms, honest.norms)
+
+
+@pytest.mark.parametrize("noisy", [True, False])
+def test_attackers_add_noise_like_everybody_unless_told_otherwise(noisy: bool) -> None:
+    threats = Threats(attack=Tenfold(), attackers=2, attackers_add_noise=noisy)
+    payloads, _, _ = carried_out(GaussianUpload(epsilon=6), threats)
+    assert ((payloads.noise_std > 0) == (~payloads.attacked | noisy)).all()
+    exact = payloads.models[payloads.attacked] % 10 == 0
+    assert exact.all() == (not noisy)
+
+
+def test_an_upload_of_the_wrong_length_is_not_sound() -> None:
+    threats = Threats.model_validate({"attack": {"kind": "wrong_length", "off_by": 3}, "attackers": 2})
+    payloads, _, _ = carried_out(NoPrivacy(), threats)
+    np.testing.assert_array_equal(payloads.sound, ~payloads.attacked)
+
+
+def test_poisoned_data_are_made_once_and_leave_the_federation_as_it_was() -> None:
+    threats = Threats.model_validate({"attack": {"kind": "label_flip"}, "attackers": 1.0})
+    payloads, learner, attackers = carried_out(NoPrivacy(), threats)
+    assert [job.labels[0] for job in learner.jobs] == [9 - client for client in range(CLIENTS)]
+    assert payloads.losses.tolist() == [9 - client for client in range(CLIENTS)]
+    assert federation().labels[0] == 0
+    assert attackers is not None
+    images, labels = federation().client(0)
+    assert attackers.poisoned(0, images, labels)[1] is attackers.poisoned(0, images, labels)[1]
+
+
+def test_an_attack_begins_with_its_version_and_flooders_are_faster() -> None:
+    threats = Threats.model_validate({"attack": {"kind": "flooding", "times": 5}, "attackers": 1.0, "from_version": 3})
+    attackers = Attackers(threats, CLIENTS, 10, Streams(0))
+    assert not attackers.attacks(0, 2, 0)
+    assert attackers.attacks(0, 3, 0)
+    assert attackers.speed(0, 3) == 5
+
+
+def test_attackers_drawn_per_round_change_with_the_version() -> None:
+    threats = Threats.model_validate({"attack": {"kind": "label_flip"}, "attackers": 2, "selection": "per_round"})
+    attackers = Attackers(threats, CLIENTS, 10, Streams(0))
+    drawn = [attackers.members(version) for version in range(20)]
+    assert all(len(members) == 2 for members in drawn)
+    assert len(set(drawn)) > 5
+    assert drawn == [attackers.members(version) for version in range(20)]
