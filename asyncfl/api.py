@@ -84,6 +84,7 @@ def one_seed(scenario: Scenario, seed: int, progress: Progress | None = None) ->
         },
         summary={"seeds": {str(seed): seed_summary(result)}},
         timing={str(seed): result.seconds},
+        messages=[] if result.recording is None else [result.recording.text()],
     )
 
 
@@ -108,6 +109,7 @@ def gather(scenario: Scenario, parts: Sequence[Run]) -> Run:
             "seeds": seeds,
         },
         timing={seed: seconds for part in parts for seed, seconds in part.timing.items()},
+        messages=[text for part in parts for text in part.messages],
     )
 
 

@@ -12,10 +12,17 @@ import math
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from asyncfl.component import Described
 from asyncfl.data import DataSpec
@@ -41,6 +48,16 @@ class Evaluation(Described):
     """Versions between two evaluations on all clients' own data; 0: only the last version."""
     test_every: Annotated[int, Field(ge=0)] = 1
     """Versions between two evaluations on the test set; 0: only the last version."""
+    record: Literal["none", "digests", "parameters"] = "none"
+    """What is written down of all that the server hears and answers, in `messages.jsonl`: nothing; everything, models
+    by their digests; or with the models themselves (5.4 bytes per parameter of each upload, kept in memory until the
+    seed ends)."""
+
+    @model_serializer(mode="wrap")
+    def _leave_out_no_recording(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without `record: none`: runs that record nothing keep the name that they have had."""
+        fields: dict[str, Any] = handler(self)
+        return {name: value for name, value in fields.items() if name != "record" or value != "none"}
 
 
 class Seeding(Described):

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 TABLES = ("rounds", "events", "clients", "ledger")
 """Names of a run's tables."""
 
+MESSAGES = "messages.jsonl"
+"""What the servers of a run heard and answered, where `evaluation.record` asks for it."""
+
 COMPLETE = "summary.json"
 """The file without which a folder is no run."""
 
@@ -41,6 +44,9 @@ class Run:
     tables: dict[str, pa.Table]
     summary: dict[str, Any]
     timing: dict[str, Any] = field(default_factory=dict)
+    messages: list[str | Path] = field(default_factory=list)
+    """What the servers of the seeds heard and answered, where it was recorded: texts, or files that hold them; see
+    `asyncfl.server.recording`."""
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
@@ -77,6 +83,14 @@ class Run:
         (folder / "scenario.yaml").write_text(self.scenario.to_yaml(), encoding="utf-8")
         for name in TABLES:
             pq.write_table(self.tables[name], folder / f"{name}.parquet", compression="zstd")
+        if self.messages:
+            with (folder / MESSAGES).open("w", encoding="utf-8") as file:
+                for part in self.messages:
+                    if isinstance(part, str):
+                        file.write(part)
+                    else:
+                        with part.open(encoding="utf-8") as source:
+                            shutil.copyfileobj(source, file)
         write_json(folder / "timing.json", self.timing)
         write_json(folder / COMPLETE, self.summary)
 
@@ -92,7 +106,9 @@ class Run:
             raise RunError(f"{folder} holds no run: {Path(error.filename).name} is missing") from None
         except (OSError, ValueError) as error:
             raise RunError(f"{folder} holds no readable run: {error}") from None
-        return cls(Scenario.load(folder / "scenario.yaml"), tables, summary, timing)
+        # A recording may be large and is hardly ever wanted: it stays where it is.
+        messages: list[str | Path] = [folder / MESSAGES] if (folder / MESSAGES).exists() else []
+        return cls(Scenario.load(folder / "scenario.yaml"), tables, summary, timing, messages)
 
 
 def write_folder(folder: Path, write: Callable[[Path], None]) -> Path:

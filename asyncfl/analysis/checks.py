@@ -74,8 +74,17 @@ def _values(claim: Claim, grid: Grid, at: dict[str, Any], axis: str) -> dict[Any
     return values
 
 
-def _listing(values: dict[Any, Floats], axis: str) -> str:
-    means = {v: _mean(x) for v, x in values.items()}
+def _read(claim: Claim, grid: Grid, at: dict[str, Any]) -> Floats:
+    """(n_seeds,) of the claim's value at a point, on the scale that the claim is judged on."""
+    return _scaled(claim, grid.seeds_of(claim.value, at, claim.low_is_good))
+
+
+def _scaled(claim: Claim, x: Floats) -> Floats:
+    return np.log(x) if claim.log else x
+
+
+def _listing(claim: Claim, values: dict[Any, Floats], axis: str) -> str:
+    means = {v: _mean(claim, x) for v, x in values.items()}
     shown = list(means)
     if len(shown) > LISTED:
         ranked = sorted(shown, key=lambda v: means[v])
@@ -85,18 +94,21 @@ def _listing(values: dict[Any, Floats], axis: str) -> str:
     return f"{axis_label(axis, plain_text=True)} {listed}{left_out}"
 
 
-def _mean(x: Floats) -> float:
+def _mean(claim: Claim, x: Floats) -> float:
+    """Mean over seeds; the geometric one where the claim is judged on logarithms."""
     with np.errstate(invalid="ignore"):
-        return t_interval(x).mean
+        mean = t_interval(x).mean
+        return float(np.exp(mean)) if claim.log else mean
 
 
-def _span(interval: Interval) -> str:
+def _span(claim: Claim, interval: Interval) -> str:
     def side(value: float) -> str:
-        return ("−∞" if value < 0 else "∞") if np.isinf(value) else f"{value:.3g}"
+        return ("−∞" if value < 0 else "∞") if np.isinf(value) else f"{value + 0.0:.3g}"
 
-    if interval.low == interval.high:
-        return side(interval.low)
-    return f"[{side(interval.low)}, {side(interval.high)}]"
+    low, high = interval.low, interval.high
+    if claim.log:
+        return f"a factor in [{side(np.exp(low))}, {side(np.exp(high))}]"
+    return side(low) if low == high else f"[{side(low)}, {side(high)}]"
 
 
 def _answer(for_it: list[Interval]) -> Answer:
@@ -126,8 +138,8 @@ def _order(claim: Order, grid: Grid, at: dict[str, Any]) -> Finding:
         answer = "does not hold" if wrong else "holds" if far.above_zero else "not decided"
     (a, b), weakest = min(near.items(), key=lambda item: item[1].low if answer != "does not hold" else item[1].high)
     word = "falls" if claim.direction == "falls" else "rises"
-    step = f"from {value_label(a, claim.along)} to {value_label(b, claim.along)} it {word} by {_span(weakest)}"
-    return Finding(at, answer, _listing(values, claim.along), f"least clear step: {step}", _seeds(values))
+    step = f"from {value_label(a, claim.along)} to {value_label(b, claim.along)} it {word} by {_span(claim, weakest)}"
+    return Finding(at, answer, _listing(claim, values, claim.along), f"least clear step: {step}", _seeds(values))
 
 
 def _better(claim: Claim, grid: Grid, a: Floats, b: Floats) -> Interval:
@@ -143,8 +155,8 @@ def _best_at(claim: BestAt, grid: Grid, at: dict[str, Any]) -> Finding:
     answer = _answer(list(gains.values()))
     rival, weakest = min(gains.items(), key=lambda item: item[1].low if answer != "does not hold" else item[1].high)
     here, there = value_label(claim.at, claim.along), value_label(rival, claim.along)
-    reason = f"{here} is better than {there} by {_span(weakest)}"
-    return Finding(at, answer, _listing(values, claim.along), reason, _seeds(values))
+    reason = f"{here} is better than {there} by {_span(claim, weakest)}"
+    return Finding(at, answer, _listing(claim, values, claim.along), reason, _seeds(values))
 
 
 def _interior_best(claim: InteriorBest, grid: Grid, at: dict[str, Any]) -> Finding:
@@ -152,29 +164,29 @@ def _interior_best(claim: InteriorBest, grid: Grid, at: dict[str, Any]) -> Findi
     points = list(values)
     if len(points) < 3:
         raise MissingError(f"{claim.along} has no interior point at this scale")
-    means = {v: _mean(values[v]) for v in points[1:-1]}
+    means = {v: _mean(claim, values[v]) for v in points[1:-1]}
     best = (min if claim.low_is_good else max)(means, key=lambda v: means[v])
     gains = {end: _better(claim, grid, values[best], values[end]) for end in (points[0], points[-1])}
     answer = _answer(list(gains.values()))
     end, weakest = min(gains.items(), key=lambda item: item[1].low if answer != "does not hold" else item[1].high)
     inside, outside = value_label(best, claim.along), value_label(end, claim.along)
-    reason = f"best inside is {inside}; better than the end {outside} by {_span(weakest)}"
-    return Finding(at, answer, _listing(values, claim.along), reason, _seeds(values))
+    reason = f"best inside is {inside}; better than the end {outside} by {_span(claim, weakest)}"
+    return Finding(at, answer, _listing(claim, values, claim.along), reason, _seeds(values))
 
 
 def _crossover(claim: Crossover, grid: Grid, at: dict[str, Any]) -> Finding:
     first, then = {**at, claim.along: claim.early}, {**at, claim.along: claim.late}
-    ends = {v: grid.seeds_of(claim.value, {**at, claim.along: v}, claim.low_is_good) for v in (claim.early, claim.late)}
+    ends = {v: _read(claim, grid, {**at, claim.along: v}) for v in (claim.early, claim.late)}
     before, after = claim.rounds
     last = int(grid.curve(claim.column, first).index.max())
     if last <= after:
         raise MissingError(f"the runs end at round {last}, the crossing is expected at {before}..{after}")
     early, late = value_label(claim.early, claim.along), value_label(claim.late, claim.along)
     ahead = _better(
-        claim, grid, grid.window(claim.column, first, 1, before), grid.window(claim.column, then, 1, before)
+        claim, grid, _scaled(claim, grid.window(claim.column, first, 1, before)), _scaled(claim, grid.window(claim.column, then, 1, before))
     )
     behind = _better(
-        claim, grid, grid.window(claim.column, then, after, last), grid.window(claim.column, first, after, last)
+        claim, grid, _scaled(claim, grid.window(claim.column, then, after, last)), _scaled(claim, grid.window(claim.column, first, after, last))
     )
     answer = _answer([ahead, behind])
     crossings = _crossings(claim, grid, first, then)
@@ -182,9 +194,9 @@ def _crossover(claim: Crossover, grid: Grid, at: dict[str, Any]) -> Finding:
         f"mean curves cross at round {', '.join(map(str, crossings))}" if crossings else "mean curves never cross"
     )
     reason = (
-        f"until round {before} {early} is ahead by {_span(ahead)}; from round {after} {late} is, by {_span(behind)}"
+        f"until round {before} {early} is ahead by {_span(claim, ahead)}; from round {after} {late} is, by {_span(claim, behind)}"
     )
-    return Finding(at, answer, f"{_listing(ends, claim.along)}; {measured}", reason, _seeds(ends))
+    return Finding(at, answer, f"{_listing(claim, ends, claim.along)}; {measured}", reason, _seeds(ends))
 
 
 def _crossings(claim: Crossover, grid: Grid, first: dict[str, Any], then: dict[str, Any]) -> list[int]:
@@ -195,25 +207,26 @@ def _crossings(claim: Crossover, grid: Grid, first: dict[str, Any], then: dict[s
 
 
 def _at_least(claim: AtLeast, grid: Grid, at: dict[str, Any]) -> Finding:
-    x = grid.seeds_of(claim.value, at, claim.low_is_good)
+    x = _read(claim, grid, at)
     span = t_interval(x, grid.exact)
+    threshold = float(_scaled(claim, np.array(claim.threshold)))
     if claim.low_is_good:
-        kept, broken, sign = span.high <= claim.threshold, span.low > claim.threshold, "at most"
+        kept, broken, sign = span.high <= threshold, span.low > threshold, "at most"
     else:
-        kept, broken, sign = span.low >= claim.threshold, span.high < claim.threshold, "at least"
+        kept, broken, sign = span.low >= threshold, span.high < threshold, "at least"
     answer: Answer = "holds" if kept else "does not hold" if broken else "not decided"
-    reason = f"wanted {sign} {number(claim.threshold)}, got {_span(span)}"
-    return Finding(at, answer, f"{claim.value} {number(span.mean)}", reason, len(x))
+    reason = f"wanted {sign} {number(claim.threshold)}, got {_span(claim, span)}"
+    return Finding(at, answer, f"{claim.value} {number(_mean(claim, x))}", reason, len(x))
 
 
 def _no_worse(claim: NoWorse, grid: Grid, at: dict[str, Any]) -> Finding:
-    values = {v: grid.seeds_of(claim.value, {**at, claim.along: v}, claim.low_is_good) for v in (claim.at, claim.than)}
+    values = {v: _read(claim, grid, {**at, claim.along: v}) for v in (claim.at, claim.than)}
     gain = _better(claim, grid, values[claim.at], values[claim.than])
     worse = "does not hold" if gain.high < -claim.margin else "not decided"
     answer: Answer = "holds" if gain.low >= -claim.margin else worse  # type: ignore[assignment]
     here, there = value_label(claim.at, claim.along), value_label(claim.than, claim.along)
-    reason = f"{here} is better than {there} by {_span(gain)}, margin {claim.margin:g}"
-    return Finding(at, answer, _listing(values, claim.along), reason, _seeds(values))
+    reason = f"{here} is better than {there} by {_span(claim, gain)}, margin {claim.margin:g}"
+    return Finding(at, answer, _listing(claim, values, claim.along), reason, _seeds(values))
 
 
 def place_of(finding: Finding) -> str:

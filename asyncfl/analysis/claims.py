@@ -45,6 +45,7 @@ def judge(experiment: Experiment, scale: str, runs: Grid | None, bounds: dict[st
 def _verdict(claim: Claim, experiment: Experiment, scale: str, grid: Grid | None) -> Verdict:
     assert grid is not None
     about = f"{claim.check}: {claim.value}"
+    about += " (logarithm)" if claim.log else ""
     along = getattr(claim, "along", None)
     if along:
         about += f" along {along}"

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from asyncfl.analysis.grid import Floats, select
-from asyncfl.analysis.labels import axis_label, column_label, legend_label, value_label
+from asyncfl.analysis.labels import axis_label, column_label, end_label, legend_label, value_label
 from asyncfl.analysis.statistics import DECISIVE_SEEDS
 from asyncfl.analysis.style import canvas, looks, save, styled
 from asyncfl.experiment.figure import Bars, BoundCurves, Curves, Figure, FigureBase, Final
@@ -54,8 +54,12 @@ def draw(
             axes[-1].set_title(f"theorem {figure.bound.theorem}")
             _draw_bound(axes[-1], figure.x, figure, hues, tables["bound"], {})
             axes[-1].set_xticks(axes[0].get_xticks())
-        if len(panels) > 1:
+            _frame(axes[-1], figure.log)
+        if len(panels) > 1 and figure.share_y:
             _share_y(axes[: len(panels)])
+        for axis in axes:
+            if figure.log:
+                _log_ticks(axis)
         return save(page, stem)
 
 
@@ -70,10 +74,10 @@ def _draw_panel(
         _draw_bars(axis, figure, hues, tables["final"], at, grid)
     else:
         _draw_bound(axis, figure.x, figure, hues, tables["bound"], at)
-    if figure.log:
-        _log_scale(axis)
-    if not isinstance(figure, Bars):
-        _look_at_means(axis, figure.log)
+    if isinstance(figure, Bars):
+        axis.set_yscale("log" if figure.log else "linear")
+    else:
+        _frame(axis, figure.log)
 
 
 def _rows(frame: pd.DataFrame, metric: str, at: dict[str, Any], hue_axis: str | None, hue: Any) -> pd.DataFrame:
@@ -107,7 +111,7 @@ def _draw_final(
         label = None if figure.hue is None else legend_label(figure.hue, hue) + _diverged(rows)
         _band(axis, places, rows, look, label)
     axis.set_xlabel(axis_label(figure.x))
-    axis.set_ylabel(f"final {column_label(figure.y)}")
+    axis.set_ylabel(end_label(figure.y))
     axis.set_xticks(places, names)
 
 
@@ -126,7 +130,7 @@ def _draw_bars(axis: Axes, figure: Bars, hues: list[Any], final: pd.DataFrame, a
         axis.errorbar(x, mean, error, fmt="none", ecolor="#333333", elinewidth=0.9, capsize=2)
     axis.set_xticks(range(len(points)), [value_label(v, figure.x) for v in points])
     axis.set_xlabel(axis_label(figure.x))
-    axis.set_ylabel(f"final {column_label(figure.y)}")
+    axis.set_ylabel(end_label(figure.y))
     axis.grid(False, axis="x")
 
 
@@ -184,12 +188,20 @@ def _key(value: Any) -> str:
     return str(value)
 
 
-def _log_scale(axis: Axes) -> None:
-    """A logarithmic y axis with plain numbers at 1, 2, 3, 5 of each decade: losses seldom span more than two."""
+def _frame(axis: Axes, log: bool) -> None:
+    """Sets scale and range of the y axis, after all lines are drawn."""
+    if log:
+        axis.set_yscale("log")
+    _look_at_means(axis, log)
+
+
+def _log_ticks(axis: Axes) -> None:
+    """Ticks of a logarithmic y axis as plain numbers, at 1, 2, 3, 5 of each decade where there are few of them."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-    axis.set_yscale("log")
-    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5), numticks=12))
+    low, high = axis.get_ylim()
+    few = high / low < 100
+    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5) if few else (1,), numticks=12))
     axis.yaxis.set_minor_locator(NullLocator())
     axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from asyncfl.analysis.labels import axis_label, value_label
 from asyncfl.analysis.tables import plain
 from asyncfl.experiment import VALUE, Bounds
 
@@ -132,9 +133,13 @@ def same(column: pd.Series, value: Any) -> pd.Series:
 
 def describe(at: dict[str, Any]) -> str:
     """`epsilon = 50, K = 20`: a point in words."""
-    from asyncfl.analysis.labels import axis_label, value_label
-
-    return ", ".join(f"{axis_label(axis, plain_text=True)} = {value_label(value)}" for axis, value in at.items())
+    said = []
+    for axis, value in at.items():
+        name = axis_label(axis, plain_text=True)
+        # labels of variants often say what they are: "L = 1" among the variants of L
+        named = isinstance(value, str) and name in value.split()
+        said.append(value_label(value, axis) if named else f"{name} = {value_label(value, axis)}")
+    return ", ".join(said)
 
 
 def bound_grid(bounds: Bounds, values: pd.DataFrame) -> Grid:

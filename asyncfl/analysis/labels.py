@@ -43,6 +43,12 @@ def column_label(column: str) -> str:
     return COLUMNS.get(column, column.replace("_", " "))
 
 
+def end_label(column: str) -> str:
+    """The value of a column at the end of a run; what is counted over the whole run is not called final."""
+    whole = column.startswith(("exposures_", "overheard_"))
+    return column_label(column) if whole else f"final {column_label(column)}"
+
+
 def axis_label(axis: str, plain_text: bool = False) -> str:
     """An axis of the grid: as mathematics on figures, in words in tables."""
     drawn, said = AXES.get(axis, (axis.rpartition(".")[2].replace("_", " "),) * 2)

@@ -69,6 +69,8 @@ class Verdict:
     """(n_updates,) factor >= 0 on each update's weight (dampening); None: 1."""
     correction: Vector | None = None
     """(n_parameters,) to be added to the next model, where a late verdict amends earlier ones; None: nothing."""
+    late_strikes: tuple[int, ...] = ()
+    """Clients that are struck now for what they sent in earlier buffers, each once; counted before `strikes`."""
     details: tuple[str, ...] = ()
     """One text per update on why it was flagged, or empty."""
     notes: dict[str, float] = field(default_factory=dict)

@@ -52,6 +52,8 @@ class FigureBase(Described):
     """Axis -> value: draws a part of the grid."""
     log: bool = False
     """Logarithmic y axis."""
+    share_y: bool = True
+    """Whether all panels have the same y axis."""
 
     @property
     def axes_named(self) -> list[tuple[str, str]]:

@@ -63,7 +63,7 @@ def next_model(
     FedAsync's mixing rate alpha). Nothing is changed in place.
 
     `delta` (default): w + rate * rule(w_i - b_i). `mix`: the same against w instead of b_i; an old update then pulls
-    the model back to where it started. `normalised`: the mean of the models themselves, forgetting w. The literal
+    the model back to where it started. `normalised`: the rule on the models themselves, forgetting w. The literal
     readings take the weighted sum only, since they say nothing of other rules.
     """
     models, current = buffer.models, buffer.current
@@ -74,7 +74,13 @@ def next_model(
         # Equation 6 forgets w and its weights do not add up to one: stale buffers shrink the model.
         return Moved(_sum(factors, models), factors, state)
     if reading == "normalised":
-        return Moved(_sum(factors / factors.sum(), models), factors, state)
+        # Models are averaged (or put through the rule) as if they were differences from nothing.
+        shares = factors / factors.sum()
+        if isinstance(rule, Mean):
+            return Moved(_sum(shares, models), shares, state)
+        origin = replace(buffer, bases=(np.zeros_like(current),), base_of=np.zeros(len(buffer), dtype=np.int64))
+        aggregate, state = rule.step(state, origin, shares)
+        return Moved(aggregate.update, aggregate.weights, state, aggregate.notes)
     if isinstance(rule, Mean):
         # The weighted sum needs no matrix of differences: sum f_i (w_i - b_i) = sum f_i w_i - sum over bases.
         step = _sum(factors, models)

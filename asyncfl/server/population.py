@@ -1,7 +1,7 @@
 """Which clients the server may ask: the idle, the busy and the banned.
 
 Drawing, adding and removing cost the same however many clients there are: idle clients lie in the front part of one
-array, and a client that leaves swaps places with the last of them.
+list, and a client that leaves swaps places with the last of them. Only a draw of the least served looks at everybody.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ class Population:
 
     def __init__(self, clients: int) -> None:
         self.clients = clients
-        self._order = np.arange(clients, dtype=np.int64)
-        self._place = np.arange(clients, dtype=np.int64)
+        # Lists, not arrays: they are read and written one entry at a time.
+        self._order = list(range(clients))
+        self._place = list(range(clients))
         self._idle = 0
+        self._asks = np.zeros(clients, dtype=bool)
         self.banned: set[int] = set()
         self.served = np.zeros(clients, dtype=np.int64)
         """How many tasks each client has been given."""
@@ -27,18 +29,19 @@ class Population:
 
     def is_idle(self, client: int) -> bool:
         """Whether the client can be given a task."""
-        return bool(self._place[client] < self._idle)
+        return self._place[client] < self._idle
 
     @property
     def idle(self) -> NDArray[np.int64]:
-        """The idle clients, in no particular order: (n_idle,), a copy."""
-        return self._order[: self._idle].copy()
+        """The idle clients by number: (n_idle,)."""
+        return np.flatnonzero(self._asks)
 
     def add(self, client: int) -> None:
         """`client` is idle now; no effect on one that is idle already or banned."""
         if client not in self.banned and not self.is_idle(client):
             self._swap(client, self._idle)
             self._idle += 1
+            self._asks[client] = True
 
     def add_all(self) -> None:
         """Everybody who is not banned is idle now."""
@@ -47,11 +50,13 @@ class Population:
                 self.add(client)
         else:
             self._idle = self.clients
+            self._asks[:] = True
 
     def remove(self, client: int) -> None:
         """`client` is no longer idle; no effect on one that is not."""
         if self.is_idle(client):
             self._idle -= 1
+            self._asks[client] = False
             self._swap(client, self._idle)
 
     def ban(self, client: int) -> None:
@@ -68,18 +73,21 @@ class Population:
         """`count` different idle clients, uniformly, or all of them where fewer are idle. They stop being idle."""
         drawn = []
         for _ in range(min(count, self._idle)):
-            client = int(self._order[random.integers(self._idle)])
+            client = self._order[random.integers(self._idle)]
             self.remove(client)
             drawn.append(client)
         return drawn
 
     def draw_least_served(self, count: int, random: np.random.Generator) -> list[int]:
         """`count` idle clients, those with the fewest tasks first and ties at random. They stop being idle."""
+        # By number: where clients lie in the list depends on history, the draw must not.
         idle = self.idle
-        # Sorted first: the order of the array depends on history, the draw must not.
-        idle.sort()
-        order = np.lexsort((random.random(len(idle)), self.served[idle]))[:count]
-        drawn = [int(client) for client in idle[order]]
+        ties, served = random.random(len(idle)), self.served[idle]
+        if 0 < count < len(idle):
+            # Only those who can be drawn need sorting: populations may be large, and few are drawn at a time.
+            first = np.flatnonzero(served <= np.partition(served, count - 1)[count - 1])
+            idle, ties, served = idle[first], ties[first], served[first]
+        drawn = [int(client) for client in idle[np.lexsort((ties, served))[:count]]]
         for client in drawn:
             self.remove(client)
         return drawn

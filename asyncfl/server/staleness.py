@@ -42,10 +42,13 @@ class PolynomialStaleness(Staleness):
     kind: Literal["polynomial"] = "polynomial"
     exponent: Annotated[float, Field(ge=0)] = 0.5
     """a; 0.5 is the value of FedBuff and of SAFL."""
+    offset: Literal[0, 1] = 1
+    """Added to tau. 0 is SAFL's equation 2, tau^-a with s(0) = 1: an update that is one version old counts in full; not
+    the default, since SAFL's algorithm 4 and its experiments have 1."""
 
     def weight(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
-        """(1 + tau)^-a, see `Staleness.weight`."""
-        return np.asarray(np.power(1.0 + staleness, -self.exponent))
+        """(offset + tau)^-a, and 1 at tau = 0; see `Staleness.weight`."""
+        return np.asarray(np.power(np.maximum(1.0, self.offset + staleness), -self.exponent))
 
 
 class HingeStaleness(Staleness):

@@ -38,6 +38,7 @@ from asyncfl.messages import (
 )
 from asyncfl.server import Phase, Scoring, Server
 from asyncfl.trace import Kind, Recorder
+from asyncfl.trace.recorder import NAN
 from asyncfl.world import Transfer, WorldState
 
 JUDGED = {
@@ -189,10 +190,26 @@ class Driver:
                 case Stop():
                     self._record(Kind.STOPPED, detail=action.reason)
 
-    def _record(self, kind: Kind, task: TaskInFlight | None = None, **columns: object) -> None:
-        if task is not None:
-            columns |= {"task": task.number, "client": task.client, "base_version": task.base_version}
-        self.recorder.add(self.env.now, kind, version=self.server.version, **columns)  # type: ignore[arg-type]
+    def _record(self, kind: Kind, client: int = -1, detail: str = "") -> None:
+        self.recorder.add(self.env.now, kind, -1, client, self.server.version, detail=detail)
+
+    def _note(
+        self,
+        kind: Kind,
+        task: TaskInFlight,
+        staleness: int = -1,
+        size: int = -1,
+        attempt: int = -1,
+        weight: float = NAN,
+        detail: str = "",
+    ) -> None:
+        """Record an event of a task."""
+        # By position: most events are of tasks, and naming the columns costs as much as writing them down.
+        number, client, base = task.number, task.client, task.base_version
+        version = self.server.version
+        self.recorder.add(
+            self.env.now, kind, number, client, version, base, staleness, size, attempt, weight, detail
+        )
 
     def _published(self, action: Publish) -> list[Action]:
         self._record(Kind.PUBLISHED, detail="" if action.version else "initial model")
@@ -209,7 +226,7 @@ class Driver:
             return
         kind = JUDGED.get(action.fate, Kind.DISCARDED)
         detail = action.fate.value if kind is Kind.DISCARDED else action.detail
-        self._record(kind, task, staleness=action.staleness, weight=action.weight, detail=detail)
+        self._note(kind, task, staleness=action.staleness, weight=action.weight, detail=detail)
 
     def _collect(self, action: Collect) -> Collected:
         tasks = [self.tasks[number] for number in action.tasks]
@@ -258,14 +275,14 @@ class Driver:
         task = TaskInFlight(action.task, action.client, action.version, self._turns[action.client])
         self.tasks[task.number] = task
         self._turns[task.client] += 1
-        self._record(Kind.DISPATCHED, task)
+        self._note(Kind.DISPATCHED, task)
         self._running[task.client] = self.env.process(self._task(task))
 
     def _task(self, task: TaskInFlight) -> Steps:
         draws = self.world.task(task.client, task.number)
         speed = 1.0 if self.worker is None else self.worker.speed(task)
 
-        self._record(Kind.DOWNLOAD_STARTED, task, size=self.payload_bytes)
+        self._note(Kind.DOWNLOAD_STARTED, task, size=self.payload_bytes)
         down = draws.download(self.payload_bytes)
         if not (yield from self._stays(task, down.duration_s / speed)):
             return
@@ -275,18 +292,18 @@ class Driver:
             self._ended(task, Fate.LOST_DOWN)
             return
 
-        self._record(Kind.TRAINING_STARTED, task)
+        self._note(Kind.TRAINING_STARTED, task)
         compute_s = draws.compute_s(int(self.samples[task.client]), self.epochs) / speed
         gives_up_at = draws.dropout()
         if not (yield from self._stays(task, compute_s * (1.0 if gives_up_at is None else gives_up_at))):
             return
         if gives_up_at is not None:
-            self._record(Kind.DROPPED_OUT, task)
+            self._note(Kind.DROPPED_OUT, task)
             self._ended(task, Fate.DROPPED_OUT)
             return
-        self._record(Kind.TRAINED, task)
+        self._note(Kind.TRAINED, task)
 
-        self._record(Kind.UPLOAD_STARTED, task, size=self.payload_bytes)
+        self._note(Kind.UPLOAD_STARTED, task, size=self.payload_bytes)
         up = draws.upload(self.payload_bytes)
         if not (yield from self._stays(task, up.duration_s / speed)):
             return
@@ -304,8 +321,8 @@ class Driver:
             yield self.env.timeout(duration_s)
             return True
         yield self.env.timeout(until - self.env.now)
-        self._record(Kind.WENT_OFFLINE, task)
-        self._record(Kind.DROPPED_OUT, task, detail="offline")
+        self._note(Kind.WENT_OFFLINE, task)
+        self._note(Kind.DROPPED_OUT, task, detail="offline")
         self.env.process(self._return(task.client))
         self._ended(task, Fate.DROPPED_OUT, idle=False)
         return False
@@ -327,12 +344,12 @@ class Driver:
 
     def _transferred(self, task: TaskInFlight, transfer: Transfer, arrived: Kind, way: str) -> None:
         if transfer.attempts > 1:
-            self._record(Kind.RETRANSMITTED, task, attempt=transfer.attempts, detail=way)
+            self._note(Kind.RETRANSMITTED, task, attempt=transfer.attempts, detail=way)
         if transfer.overheard:
             held = self.traffic.overheard_up if way == "up" else self.traffic.overheard_down
             held[task.client] = held.get(task.client, 0) + 1
             if way == "down":
                 self.traffic.overheard_versions.add(task.base_version)
-            self._record(Kind.OVERHEARD, task, detail=way)
+            self._note(Kind.OVERHEARD, task, detail=way)
         kind = arrived if transfer.delivered else Kind.LOST
-        self._record(kind, task, size=transfer.sent_bytes, attempt=transfer.attempts, detail=way)
+        self._note(kind, task, size=transfer.sent_bytes, attempt=transfer.attempts, detail=way)

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from asyncfl.trace.events import SCHEMA, Kind
 
-Row: TypeAlias = tuple[float, int, int, str, int, int, int, int, int, int, int, float, str]
-
 FLUSH_EVERY = 65_536
-"""Rows kept as Python objects before they are packed into an Arrow batch."""
+"""Events kept as Python objects before they are packed into an Arrow batch."""
+
+GIVEN = tuple(name for name in SCHEMA.names if name not in ("seq", "seed"))
+"""Columns that an event brings with it; the recorder knows the other two."""
 
 NAN = float("nan")
 
 
 class Recorder:
-    """The events of one seed. Rows are packed as they grow, so that a long run costs some 100 bytes an event."""
+    """The events of one seed, packed as they grow, so that a long run costs some 100 bytes an event."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self._rows: list[Row] = []
+        # One event after another in a single flat list: a tuple for each would keep the garbage collector busy.
+        self._values: list[Any] = []
         self._batches: list[pa.RecordBatch] = []
-        self._seq = 0
+        self._packed = 0
 
     def __len__(self) -> int:
-        return self._seq
+        return self._packed + len(self._values) // len(GIVEN)
 
     def add(
         self,
@@ -43,40 +46,28 @@ class Recorder:
         detail: str = "",
     ) -> None:
         """Write down one event; the arguments are the columns of `Event`, `size` its bytes."""
-        self._rows.append(
-            (
-                time_s,
-                self._seq,
-                self.seed,
-                kind.value,
-                task,
-                client,
-                version,
-                base_version,
-                staleness,
-                size,
-                attempt,
-                weight,
-                detail,
-            )
-        )
-        self._seq += 1
-        if len(self._rows) >= FLUSH_EVERY:
+        values = self._values
+        values += (time_s, kind, task, client, version, base_version, staleness, size, attempt, weight, detail)
+        if len(values) >= FLUSH_EVERY * len(GIVEN):
             self._pack()
 
     def _pack(self) -> None:
-        columns = zip(*self._rows, strict=True)
+        given, events = len(GIVEN), len(self._values) // len(GIVEN)
+        made: dict[str, Any] = {name: self._values[place::given] for place, name in enumerate(GIVEN)}
+        made["seq"] = np.arange(self._packed, self._packed + events)
+        made["seed"] = np.full(events, self.seed)
         arrays = [
-            pa.array(column, type=field.type.value_type).dictionary_encode().cast(field.type)
+            pa.array(made[field.name], type=field.type.value_type).dictionary_encode().cast(field.type)
             if pa.types.is_dictionary(field.type)
-            else pa.array(column, type=field.type)
-            for column, field in zip(columns, SCHEMA, strict=True)
+            else pa.array(made[field.name], type=field.type)
+            for field in SCHEMA
         ]
         self._batches.append(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
-        self._rows = []
+        self._packed += events
+        self._values = []
 
     def table(self) -> pa.Table:
         """All events so far, in the order in which they happened."""
-        if self._rows:
+        if self._values:
             self._pack()
         return pa.Table.from_batches(self._batches, schema=SCHEMA).unify_dictionaries()

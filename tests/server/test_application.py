@@ -65,7 +65,9 @@ def test_the_shortcut_for_the_mean_is_the_rule_on_differences(seed: int, count: 
     np.testing.assert_array_equal(bases, kept[2])
 
 
-@pytest.mark.parametrize(("reading", "value"), [("delta", 2.0 + 0.75 * 1.0), ("mix", 2.0 + 0.75 * 0.0)])
+@pytest.mark.parametrize(
+    ("reading", "value"), [("delta", 2.0 + 0.75 * 1.0), ("mix", 2.0 + 0.75 * 0.0), ("normalised", 2.0)]
+)
 def test_a_rule_sees_differences_to_the_base_or_to_the_current_model(reading: str, value: float) -> None:
     # Two updates of weight .5 and .25: the median of (-1, 3) or of (-1, 1) moves the model by their mass.
     updates = buffer(column(2.0)[0], column(1.0, 3.0), list(column(2.0, 0.0)), np.array([0, 1]))

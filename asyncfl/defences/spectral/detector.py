@@ -51,6 +51,8 @@ class Spectral(Detector):
     """The spectral test; null: only certificates speak."""
     coverage: Annotated[float, Field(ge=0, le=1)] = 0.8
     """Share of the clients not banned that the bank must hold before verdicts count; 0: from the first buffer on."""
+    strike_at_gate: bool = True
+    """Whether the guilty of earlier buffers are struck once when the gate opens, and so are banned an update sooner."""
     root: bool = True
     """Whether a root set, where the server has one, decides who belongs to the majority."""
 
@@ -82,19 +84,30 @@ class Spectral(Detector):
             for row, client in zip(rows, clients, strict=True):
                 reasons[row] = finding.reasons.get(int(client), "")
         notes = {"certificates": float(certified.sum())} | (finding.notes if finding else {})
-        correction, provisional = None, state.provisional
+        correction, provisional, late = None, state.provisional, set[int]()
         seen, clients_left = len(bank.present), state.context.clients - len(state.banned)
         is_open = state.is_open or covers(seen, clients_left, self.coverage)
         if is_open and not state.is_open:
             finding = finding or self._test(state.context, bank)
             guilty = finding.out.copy()
             guilty[list(state.banned)] = True
+            if self.strike_at_gate:
+                # Who is in this buffer is struck for it; one finding is not two strikes.
+                known = state.banned | set(buffer.clients.tolist())
+                late = {entry.client for entry in provisional if guilty[entry.client]} - known
             correction, provisional = amends(provisional, guilty), ()
         elif not is_open:
             struck &= certified
             provisional += _remember(state.context, buffer, out, certified)
         notes["gate_open"] = float(is_open)
-        verdict = Verdict(out, struck, correction=correction, details=tuple(reasons), notes=notes)
+        verdict = Verdict(
+            out,
+            struck,
+            correction=correction,
+            late_strikes=tuple(sorted(late)),
+            details=tuple(reasons),
+            notes=notes,
+        )
         return verdict, replace(state, bank=bank, is_open=is_open, provisional=provisional)
 
     def _certify(

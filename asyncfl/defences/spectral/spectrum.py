@@ -52,19 +52,32 @@ def embed(
     """
     matrix = gram.copy()
     np.fill_diagonal(matrix, 0.0)
-    values, vectors = _leading(matrix, components)
+    values, vectors = _leading(matrix, 2 * components)
     bar = max(edge_factor * 2 * noise * np.sqrt(len(matrix)), weakest * float(values[0]))
-    rank = int((values > bar).sum())
+    rank = int((values[:components] > bar).sum())
     if rank == 0:
         return None
     for _ in range(imputations):
         np.fill_diagonal(matrix, (vectors[:, :rank] ** 2) @ values[:rank])
-        values, vectors = _leading(matrix, components)
+        values, vectors = _leading(matrix, components, vectors)
     values = np.maximum(values[:rank], 0.0)
     roots = np.sqrt(values)
     return Embedding(vectors[:, :rank] * roots, noise / np.maximum(roots, np.finfo(float).tiny), values)
 
 
-def _leading(matrix: NDArray[np.float64], number: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    values, vectors = np.linalg.eigh(matrix)
-    return values[::-1][:number], vectors[:, ::-1][:, :number]
+LARGE = 300
+"""Rows from which on decompositions after the first are refined from the one before instead of computed afresh."""
+
+
+def _leading(
+    matrix: NDArray[np.float64], number: int, guess: NDArray[np.float64] | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The `number` greatest eigenvalues, descending, and their vectors as columns; of a large matrix all of `guess`."""
+    if guess is None or len(matrix) < LARGE:
+        values, vectors = np.linalg.eigh(matrix)
+        return values[::-1][:number], vectors[:, ::-1][:, :number]
+    basis = guess
+    for _ in range(10):
+        basis = np.linalg.qr(matrix @ basis)[0]
+    values, turns = np.linalg.eigh(basis.T @ matrix @ basis)
+    return values[::-1], (basis @ turns)[:, ::-1]
