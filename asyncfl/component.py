@@ -7,9 +7,13 @@ path, `kind: my_module:MyDetector`, and must derive from the same base class as 
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import sys
+from collections.abc import Iterator
 from functools import reduce
 from operator import or_
+from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Discriminator, GetCoreSchemaHandler, GetJsonSchemaHandler, Tag
@@ -104,3 +108,28 @@ def choice(base: type[Component], *members: type[Component]) -> Any:
     branches = [Annotated[m, Tag(cast(str, m.model_fields["kind"].default))] for m in members]
     own = Annotated[Any, _Custom(base), Tag("own")]
     return Annotated[reduce(or_, [*branches, own]), Discriminator(kind_of)]
+
+
+def own_sources(description: BaseModel) -> dict[str, str]:
+    """Module -> SHA-256 of its file, for each module of a user's own that a component of `description` comes from.
+
+    What that module imports itself is not looked at, nor a class that was typed into an interpreter.
+    """
+    modules = {type(part).__module__ for part in _parts(description) if isinstance(part, Component)}
+    files = {
+        name: getattr(sys.modules.get(name), "__file__", None)
+        for name in sorted(modules)
+        if name.partition(".")[0] != "asyncfl"
+    }
+    return {name: hashlib.sha256(Path(file).read_bytes()).hexdigest() for name, file in files.items() if file}
+
+
+def _parts(value: Any) -> Iterator[BaseModel]:
+    """The description and all descriptions within it."""
+    if isinstance(value, BaseModel):
+        yield value
+        for name in type(value).model_fields:
+            yield from _parts(getattr(value, name))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _parts(item)

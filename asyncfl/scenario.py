@@ -24,7 +24,7 @@ from pydantic import (
     model_validator,
 )
 
-from asyncfl.component import Described
+from asyncfl.component import Described, own_sources
 from asyncfl.data import DataSpec
 from asyncfl.defences import Defence
 from asyncfl.description import faults_of, override, read_yaml, sound_parts
@@ -51,7 +51,7 @@ class Evaluation(Described):
     record: Literal["none", "digests", "parameters"] = "none"
     """What is written down of all that the server hears and answers, in `messages.jsonl`: nothing; everything, models
     by their digests; or with the models themselves (5.4 bytes per parameter of each upload, kept in memory until the
-    seed ends)."""
+    run is written)."""
 
     @model_serializer(mode="wrap")
     def _leave_out_no_recording(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -172,6 +172,9 @@ class Scenario(Described):
         """Name of the run: 16 hexadecimal digits that any change of the resolved scenario changes."""
         # A profile is named by its path, but what counts is what the file says.
         named = {"format": FORMAT, "scenario": self.resolved(), "profiles": self.world.profile_digests()}
+        if own := own_sources(self):
+            # Likewise a component of the user's own: with other code it is another run.
+            named["own"] = own
         text = json.dumps(named, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

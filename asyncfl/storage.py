@@ -1,8 +1,9 @@
 """A run on disk: what is written, how it gets there whole, and how it is read back.
 
-A run's folder holds `scenario.yaml`, four tables (`rounds`, `events`, `clients`, `ledger`, as Parquet), `summary.json`
-and `timing.json`. Everything but `timing.json` is the same bytes whenever the same scenario is run on the same machine
-with the same number of threads. A folder appears under its name only when all of it is written.
+A run's folder holds `scenario.yaml`, four tables (`rounds`, `events`, `clients`, `ledger`, as Parquet), `summary.json`,
+`timing.json`, and `messages.jsonl` where the scenario asks for a recording. Everything but `timing.json` is the same
+bytes whenever the same scenario is run on the same machine with the same number of threads. A folder appears under its
+name only when all of it is written.
 """
 
 from __future__ import annotations
@@ -84,15 +85,18 @@ class Run:
         for name in TABLES:
             pq.write_table(self.tables[name], folder / f"{name}.parquet", compression="zstd")
         if self.messages:
-            with (folder / MESSAGES).open("w", encoding="utf-8") as file:
-                for part in self.messages:
-                    if isinstance(part, str):
-                        file.write(part)
-                    else:
-                        with part.open(encoding="utf-8") as source:
-                            shutil.copyfileobj(source, file)
+            self._write_messages(folder / MESSAGES)
         write_json(folder / "timing.json", self.timing)
         write_json(folder / COMPLETE, self.summary)
+
+    def _write_messages(self, path: Path) -> None:
+        with path.open("w", encoding="utf-8") as file:
+            for part in self.messages:
+                if isinstance(part, str):
+                    file.write(part)
+                    continue
+                with part.open(encoding="utf-8") as source:
+                    shutil.copyfileobj(source, file)
 
     @classmethod
     def load(cls, folder: str | Path) -> Run:

@@ -26,6 +26,7 @@ from asyncfl.scenario import Scenario
 from asyncfl.server import DefencePlan, Server, ServerPlan
 from asyncfl.server.application import weights
 from asyncfl.server.machine import ServerNoise
+from asyncfl.server.recording import RecordedServer, Recording
 from asyncfl.simulation.calibration import measure_exposures
 from asyncfl.simulation.driver import Driver, Traffic
 from asyncfl.simulation.watch import Judge, Rounds
@@ -63,6 +64,8 @@ class SeedRun:
     calibration: list[int] = field(default_factory=list)
     """Counts of the replicates, where L was measured."""
     notes: list[str] = field(default_factory=list)
+    recording: Recording | None = None
+    """What the server heard and answered, where the scenario asks for it."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Wall time by part; the only numbers here that are not the same each time."""
 
@@ -80,22 +83,15 @@ def streams_of(scenario: Scenario, seed: int) -> Streams:
 
 def simulate_seed(scenario: Scenario, seed: int, progress: Progress | None = None) -> SeedRun:
     """Train one seed to its end, whatever the end is."""
-    from asyncfl.learning import make_learner
-
     began = time.perf_counter()
-    streams = streams_of(scenario, seed)
-    data, root = split_root(scenario.data.build(streams), scenario.defence.root_samples, streams)
-    learner = make_learner(scenario.model, scenario.training, data.shape, data.classes)
-    context, calibration = privacy_context(scenario, data.sizes, streams)
-    attackers = None
-    if scenario.threats is not None and not scenario.threats.off:
-        attackers = Attackers(scenario.threats, data.clients, data.classes, streams)
-    path = TaskPath(data, learner, scenario.training, scenario.privacy, context, streams, attackers)
-    initial = scenario.model.initial_parameters(data.shape, data.classes, streams.torch_generator("initial_model"))
-    noise = partial(_server_noise, scenario.privacy, context, streams)
-    defence = defence_plan(scenario, data, learner, context, root)
-    server = _server(scenario, data.sizes, initial, streams, noise, defence)
-    worker = Worker(path, server, learner, data, streams, attackers)
+    cast = prepare_seed(scenario, seed)
+    streams, data, learner, attackers = cast.streams, cast.data, cast.learner, cast.attackers
+    server: Server = Server(cast.plan)
+    recording = None
+    if scenario.evaluation.record != "none":
+        recording = Recording.of(cast.plan, scenario.evaluation.record, seed)
+        server = RecordedServer(cast.plan, recording)
+    worker = Worker(cast.path, server, learner, data, streams, attackers)
     judge = Judge(learner, data, None if attackers is None else attackers.threats.attack)
     watcher = Rounds(
         seed,
@@ -122,12 +118,13 @@ def simulate_seed(scenario: Scenario, seed: int, progress: Progress | None = Non
     run = _seed_run(driver, watcher, driver.run(), data.sizes)
     run.uploads = worker.uploads
     run.attackers = [] if attackers is None else sorted(attackers.members(0))
-    run.context = context
-    run.calibration = calibration
+    run.context = cast.context
+    run.calibration = cast.calibration
+    run.recording = recording
     run.learner = dict(learner.description)
     run.data = _described(data)
     run.notes = [
-        *scenario.privacy.notes(context, learner.n_parameters),
+        *scenario.privacy.notes(cast.context, learner.n_parameters),
         *scenario.defence.rule.notes(scenario.participants),
     ]
     run.seconds = {
@@ -139,12 +136,45 @@ def simulate_seed(scenario: Scenario, seed: int, progress: Progress | None = Non
     return run
 
 
+@dataclass(frozen=True)
+class Cast:
+    """Everybody who takes part in one seed, before anything has happened."""
+
+    streams: Streams
+    data: FederatedData
+    learner: Learner
+    context: PrivacyContext
+    calibration: list[int]
+    attackers: Attackers | None
+    path: TaskPath
+    plan: ServerPlan
+
+
+def prepare_seed(scenario: Scenario, seed: int) -> Cast:
+    """The data, clients and server's plan of one seed; the same each time."""
+    from asyncfl.learning import make_learner
+
+    streams = streams_of(scenario, seed)
+    data, root = split_root(scenario.data.build(streams), scenario.defence.root_samples, streams)
+    learner = make_learner(scenario.model, scenario.training, data.shape, data.classes)
+    context, calibration = privacy_context(scenario, data.sizes, streams)
+    attackers = None
+    if scenario.threats is not None and not scenario.threats.off:
+        attackers = Attackers(scenario.threats, data.clients, data.classes, streams)
+    path = TaskPath(data, learner, scenario.training, scenario.privacy, context, streams, attackers)
+    initial = scenario.model.initial_parameters(data.shape, data.classes, streams.torch_generator("initial_model"))
+    noise = partial(_server_noise, scenario.privacy, context, streams)
+    defence = defence_plan(scenario, data, learner, context, root)
+    plan = _plan(scenario, data.sizes, initial, streams, noise, defence)
+    return Cast(streams, data, learner, context, calibration, attackers, path, plan)
+
+
 def simulate_clock(scenario: Scenario, seed: int) -> SeedRun:
     """The timeline of one seed without training: who was asked, what arrived when, what was overheard."""
     began = time.perf_counter()
     streams = streams_of(scenario, seed)
     sizes = scenario.data.client_sizes(streams)
-    server = _server(scenario, sizes, np.empty(0, dtype=np.float32), streams, None, DefencePlan())
+    server = Server(_plan(scenario, sizes, np.empty(0, dtype=np.float32), streams, None, DefencePlan()))
     watcher = Rounds(seed, scenario.protocol.rounds, scenario.data.clients, scenario.evaluation, None, lambda: 0.0)
     layout = scenario.model.layout(scenario.data.shape, scenario.data.classes)
     driver = Driver(
@@ -226,25 +256,23 @@ def _root_gradient(learner: Learner, images: NDArray[np.float32], labels: NDArra
     return learner.gradient(model, images, labels)
 
 
-def _server(
+def _plan(
     scenario: Scenario,
     sizes: NDArray[np.int64],
     initial: Vector,
     streams: Streams,
     noise: ServerNoise | None,
     defence: DefencePlan,
-) -> Server:
-    return Server(
-        ServerPlan(
-            scenario.protocol.knobs(),
-            sizes,
-            initial,
-            streams,
-            defence=defence,
-            noise=noise,
-            aggregate_s=scenario.world.aggregate_s,
-            score_s=scenario.world.score_s,
-        )
+) -> ServerPlan:
+    return ServerPlan(
+        scenario.protocol.knobs(),
+        sizes,
+        initial,
+        streams,
+        defence=defence,
+        noise=noise,
+        aggregate_s=scenario.world.aggregate_s,
+        score_s=scenario.world.score_s,
     )
 
 

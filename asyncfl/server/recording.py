@@ -1,0 +1,272 @@
+"""What a server heard and what it answered, as JSON-lines: enough to have another server decide all of it again.
+
+The first line of a recording describes the federation; each further line is one call of the server and its answer,
+
+    {"answers":[{"tasks":[0,3],"type":"Collect"}],"hears":{"task":3,"time_s":1.5,"type":"UpdateArrived"}}
+
+Models are written as digests (one per row), or with their values beside the digests (`parameters`: base64 of
+little-endian float32, 16 bytes of text for 3 parameters). Losses, scores, and which rows were sound are always there.
+Keys are sorted and floats written so that they read back as they were: equal runs give equal bytes.
+
+`asyncfl.server.replay` says what each of the two can reproduce.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.errors import RunError
+from asyncfl.messages import (
+    Action,
+    ClientGone,
+    ClientIdle,
+    Collected,
+    Fate,
+    Input,
+    Publish,
+    ScoresArrived,
+    TimerFired,
+    UpdateArrived,
+    Vector,
+)
+from asyncfl.server.machine import Server, ServerPlan
+
+Detail: TypeAlias = Literal["digests", "parameters"]
+"""What is written of a model."""
+
+FORMAT = 1
+"""Version of the lines."""
+
+Plain: TypeAlias = dict[str, Any]
+"""What a JSON object reads as."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One line of a recording."""
+
+    line: int
+    """Number of the line in its recording, from 2 on."""
+    hears: Plain
+    """A message, `{"type": "start", "time_s": ...}` or `{"type": "stop", "reason": ...}`."""
+    answers: list[Plain]
+    """Actions, in their order."""
+
+
+@dataclass
+class Recording:
+    """The calls of one server, in their order."""
+
+    detail: Detail
+    samples: tuple[int, ...]
+    """(clients,) training samples of each client."""
+    n_parameters: int
+    seed: int = 0
+    lines: list[str] = field(default_factory=list)
+    """JSON of each call."""
+
+    @classmethod
+    def of(cls, plan: ServerPlan, detail: Detail = "digests", seed: int = 0) -> Recording:
+        """An empty recording for a server with this plan."""
+        return cls(detail, tuple(int(number) for number in plan.samples), len(plan.initial), seed)
+
+    def text(self) -> str:
+        """The whole recording as JSON-lines."""
+        head = {
+            "format": FORMAT,
+            "n_parameters": self.n_parameters,
+            "record": self.detail,
+            "samples": self.samples,
+            "seed": self.seed,
+        }
+        return "".join(f"{line}\n" for line in [_json(head), *self.lines])
+
+    def add(self, hears: Plain, answers: Iterable[Action]) -> None:
+        """Write down one call."""
+        self.lines.append(_json({"answers": [plain(action, self.detail) for action in answers], "hears": hears}))
+
+    def calls(self) -> Iterator[Call]:
+        """The calls, in their order. Raises RunError for a line that is none."""
+        for number, line in enumerate(self.lines, 2):
+            try:
+                entry = json.loads(line)
+                yield Call(number, entry["hears"], entry["answers"])
+            except (ValueError, KeyError, TypeError):
+                raise RunError(f"line {number} of the recording is damaged: {line[:60]}") from None
+
+    @classmethod
+    def read(cls, path: str | Path, seed: int | None = None) -> Recording:
+        """The recording of `seed` in a file, which may hold those of several; None: the first.
+
+        Raises RunError where there is none, or where the file is damaged.
+        """
+        found: list[Recording] = []
+        try:
+            with Path(path).open(encoding="utf-8") as file:
+                for number, line in enumerate(file, 1):
+                    if '"format":' in line and '"hears":' not in line:
+                        found.append(_headed(line, f"{path} line {number}"))
+                    elif not found:
+                        raise RunError(f"{path} is no recording: its first line describes no federation")
+                    elif seed is None or found[-1].seed == seed:
+                        found[-1].lines.append(line.rstrip("\n"))
+        except OSError as error:
+            raise RunError(f"{path} cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise RunError(f"{path} is no recording: it is not a text file") from None
+        wanted = [recording for recording in found if seed is None or recording.seed == seed]
+        if not wanted:
+            there = ", ".join(str(recording.seed) for recording in found)
+            raise RunError(f"{path} holds no recording of seed {seed}; it holds seeds {there or 'of nobody'}")
+        return wanted[0]
+
+
+class RecordedServer(Server):
+    """A server that writes down what it hears and answers; in everything else a server."""
+
+    def __init__(self, plan: ServerPlan, recording: Recording) -> None:
+        super().__init__(plan)
+        self.recording = recording
+
+    def start(self, time_s: float = 0.0) -> list[Action]:
+        """See `Server.start`."""
+        actions = super().start(time_s)
+        self.recording.add({"type": "start", "time_s": float(time_s)}, actions)
+        return actions
+
+    def handle(self, message: Input) -> list[Action]:
+        """See `Server.handle`. A message that raises is not written down: it changed nothing."""
+        # Written before it is handled: the models are on loan, and a component might break its promise not to change
+        # them.
+        hears = plain(message, self.recording.detail)
+        actions = super().handle(message)
+        self.recording.add(hears, actions)
+        return actions
+
+    def stop(self, reason: str) -> list[Action]:
+        """See `Server.stop`."""
+        actions = super().stop(reason)
+        self.recording.add({"type": "stop", "reason": reason}, actions)
+        return actions
+
+
+# --- messages as JSON, and back ------------------------------------------------------------------------------------
+
+
+def plain(message: Input | Action, detail: Detail) -> Plain:
+    """A message or action as plain values: its type and its fields.
+
+    `Collected.sound` becomes what the server makes of it: False for rows that are not finite either.
+    """
+    out: Plain = {"type": type(message).__name__}
+    # What a server asks clients to score follows from what it collected: a digest says all.
+    values = detail == "parameters" and isinstance(message, Collected | Publish)
+    for one in fields(message):
+        value = getattr(message, one.name)
+        out[one.name] = _models(value, values) if one.name in ("model", "models") else _plain(value)
+    if isinstance(message, Collected):
+        out["sound"] = sound_rows(message).tolist()
+    return out
+
+
+def sound_rows(message: Collected) -> NDArray[np.bool_]:
+    """(n_updates,) whether each update is of the right length and finite."""
+    finite = np.asarray(np.isfinite(message.models).all(axis=1))
+    return finite if message.sound is None else finite & message.sound
+
+
+def message_of(hears: Plain, models: Vector | None) -> Input:
+    """The message that `hears` describes. `models` takes the place of what was collected.
+
+    Raises RunError for what is no message.
+    """
+    values = {name: value for name, value in hears.items() if name != "type"}
+    if "time_s" in values:
+        values["time_s"] = float(values["time_s"])
+    try:
+        match hears["type"]:
+            case "ClientIdle":
+                return ClientIdle(**values)
+            case "UpdateArrived":
+                return UpdateArrived(**values)
+            case "TimerFired":
+                return TimerFired(**values)
+            case "ClientGone":
+                fate = values.pop("fate")
+                return ClientGone(**values, fate=None if fate is None else Fate(fate))
+            case "ScoresArrived":
+                scores = values.pop("scores")
+                return ScoresArrived(**values, scores=None if scores is None else np.array(scores, dtype=np.float64))
+            case "Collected" if models is not None:
+                clip = values["clip_norm"]
+                return Collected(
+                    values["time_s"],
+                    tuple(values["tasks"]),
+                    models,
+                    np.array(values["losses"], dtype=np.float64),
+                    sound=np.array(values["sound"], dtype=bool),
+                    clip_norm=None if clip is None else float(clip),
+                )
+    except (TypeError, KeyError, ValueError) as error:
+        raise RunError(f"a recorded message is damaged: {error}") from None
+    raise RunError(f"{hears['type']} is no message to a server")
+
+
+def digest_of(model: Vector) -> str:
+    """16 hexadecimal digits that any change of the model changes."""
+    return hashlib.sha256(np.ascontiguousarray(model, dtype="<f4").tobytes()).hexdigest()[:16]
+
+
+def parameters_of(models: Plain) -> Vector | None:
+    """The array behind a recorded model or matrix of models, read-only; None where only digests were recorded."""
+    if "float32" not in models:
+        return None
+    flat = np.frombuffer(base64.b64decode(models["float32"]), dtype="<f4").astype(np.float32, copy=False)
+    array: Vector = flat.reshape(models["shape"])
+    array.flags.writeable = False
+    return array
+
+
+def _models(models: Vector, values: bool) -> Plain:
+    rows = models if models.ndim == 2 else models[None]
+    out: Plain = {"digests": [digest_of(row) for row in rows], "shape": list(models.shape)}
+    if values:
+        out["float32"] = base64.b64encode(np.ascontiguousarray(models, dtype="<f4").tobytes()).decode("ascii")
+    return out
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | tuple | list):
+        return [_plain(one) for one in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, Fate):
+        return value.value
+    # JSON has no other name for them; `float` reads these.
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _json(value: Plain) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _headed(line: str, where: str) -> Recording:
+    try:
+        head = json.loads(line)
+        if head["format"] != FORMAT:
+            raise RunError(f"{where}: recordings of format {FORMAT} can be read, this is format {head['format']}")
+        if head["record"] not in ("digests", "parameters"):
+            raise ValueError
+        return Recording(head["record"], tuple(head["samples"]), int(head["n_parameters"]), int(head["seed"]))
+    except (ValueError, KeyError, TypeError):
+        raise RunError(f"{where} is damaged: {line[:60].rstrip()}") from None

@@ -1,0 +1,169 @@
+"""A recorded run, decided again by a server without any clock.
+
+Most of what a server decides depends on who came when: whom to ask, when a buffer opens, how old an update is, which
+fate a task has. Four things depend on the values of what was uploaded:
+
+- which updates are malformed. A recording says so for each row, so this is reproduced in any case;
+- what a detector thinks of them, and so flags, strikes, bans, and everything that follows from a ban;
+- what a rule that chooses (Krum) lets them weigh: a number in the records, nothing is decided by it;
+- the published models.
+
+A recording with parameters reproduces all of it, to the last bit. One with digests does so where the models are handed
+in again (`collect`, for example by training once more), and digests tell whether they are the same. Without them
+stand-ins are fed, and all decisions of a server without a detector are still checked; not the models, nor the weights
+of a rule that chooses. With a detector that would be theatre, and is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from asyncfl.defences import Rule
+from asyncfl.errors import AsyncflError, RunError
+from asyncfl.messages import Action, Vector
+from asyncfl.server.machine import Phase, Server
+from asyncfl.server.recording import Call, Plain, Recording, digest_of, message_of, parameters_of, plain
+
+CollectAgain: TypeAlias = Callable[[tuple[int, ...]], Vector]
+"""(tasks) -> (n_updates, n_parameters) their models as they were uploaded, in that order."""
+
+
+class ReplayError(AsyncflError):
+    """A server that does not do what was recorded."""
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What a replay that found no difference has shown."""
+
+    calls: int
+    """Calls that the server answered as recorded."""
+    actions: int
+    """Actions in these answers."""
+    unchecked: tuple[str, ...]
+    """What could not be compared; empty: nothing, the replay is exact."""
+
+
+def replay(recording: Recording, server: Server, collect: CollectAgain | None = None) -> Replayed:
+    """What was shown by feeding `recording` to the fresh `server`, which answered everything as recorded.
+
+    `collect` hands in the models of a recording that holds only digests. Raises ReplayError at the first answer that
+    differs, at models whose digests differ, and for a server of another federation; RunError where the recording is
+    damaged, or holds too little for this server; ValueError for a server that has been used.
+    """
+    if server.tasks.begun or server.phase is not Phase.FILLING:
+        raise ValueError("a replay needs a fresh server, this one has begun tasks")
+    _same_federation(recording, server)
+    values = recording.detail == "parameters" or collect is not None
+    detector = server.plan.defence.detector
+    if not values and detector is not None:
+        raise RunError(
+            f"the recording holds digests, but detector {getattr(detector, 'kind', '')!r} judges parameters; record "
+            "the run with evaluation.record: parameters, or hand the models in with collect="
+        )
+    chooses = _chooses(server.plan.defence.rule)
+    count = actions = 0
+    for call in recording.calls():
+        answers = _feed(call, recording, server, collect)
+        again = [plain(action, recording.detail) for action in answers]
+        expected = call.answers
+        if not values:
+            again, expected = [[_decision(one, chooses) for one in side] for side in (again, expected)]
+        _compare(call, expected, again)
+        count, actions = count + 1, actions + len(again)
+    if values:
+        return Replayed(count, actions, ())
+    return Replayed(count, actions, ("models of versions above 0", *(["weights of updates"] if chooses else [])))
+
+
+def _feed(call: Call, recording: Recording, server: Server, collect: CollectAgain | None) -> list[Action]:
+    hears = call.hears
+    if hears["type"] == "start":
+        return server.start(float(hears["time_s"]))
+    if hears["type"] == "stop":
+        return server.stop(hears["reason"])
+    models = None
+    if hears["type"] == "Collected":
+        models = parameters_of(hears["models"])
+        if models is None and collect is not None:
+            models = _checked(call, np.asarray(collect(tuple(hears["tasks"])), dtype=np.float32))
+        elif models is None:
+            models = np.tile(np.asarray(server.plan.initial, dtype=np.float32), (len(hears["tasks"]), 1))
+    try:
+        return server.handle(message_of(hears, models))
+    except ValueError as error:
+        # What the server raises for a message that its own actions did not ask for.
+        raise ReplayError(f"{_place(call)}: the server refuses it: {error}") from error
+
+
+def _checked(call: Call, models: Vector) -> Vector:
+    recorded, sound = call.hears["models"]["digests"], call.hears["sound"]
+    tasks = call.hears["tasks"]
+    if len(models) != len(tasks):
+        raise ReplayError(f"{_place(call)}: {len(tasks)} models were collected, {len(models)} are handed in")
+    other = [
+        task
+        for task, model, was, usable in zip(tasks, models, recorded, sound, strict=True)
+        if usable and digest_of(model) != was
+    ]
+    if other:
+        raise ReplayError(f"{_place(call)}: other models were collected for tasks {other}")
+    return models
+
+
+def _same_federation(recording: Recording, server: Server) -> None:
+    plan = server.plan
+    for what, was, now in (
+        ("clients", len(recording.samples), server.clients),
+        ("parameters", recording.n_parameters, len(plan.initial)),
+        ("samples of its clients", recording.samples, tuple(int(number) for number in plan.samples)),
+    ):
+        if was != now:
+            raise ReplayError(f"the recording is of another federation: its {what}: {was}, the server's: {now}")
+
+
+def _chooses(rule: Rule) -> bool:
+    """Whether what an update weighs depends on what is in it."""
+    return type(rule).weigh is not Rule.weigh or type(rule).step is not Rule.step
+
+
+def _decision(action: Plain, chooses: bool) -> Plain:
+    """What of an action does not depend on the values of models."""
+    left_out = set()
+    if action["type"] == "Publish" and action["version"] > 0:
+        left_out.add("model")
+    if action["type"] == "Settle" and chooses:
+        left_out.add("weight")
+    return {name: value for name, value in action.items() if name not in left_out}
+
+
+def _compare(call: Call, expected: list[Plain], again: list[Plain]) -> None:
+    for number, (was, now) in enumerate(zip(expected, again, strict=False), 1):
+        if was != now:
+            raise ReplayError(f"{_place(call)}: answer {number} was {_shown(was)}, now it is {_shown(now)}")
+    if len(expected) != len(again):
+        longer, whose = (expected, "recorded") if len(expected) > len(again) else (again, "now")
+        extra = _shown(longer[min(len(expected), len(again))])
+        raise ReplayError(
+            f"{_place(call)}: {len(expected)} answers were recorded, now there are {len(again)}; only {whose}: {extra}"
+        )
+
+
+def _place(call: Call) -> str:
+    return f"line {call.line}, {_shown(call.hears)}"
+
+
+def _shown(entry: Plain) -> str:
+    fields = ", ".join(f"{name}={_brief(value)}" for name, value in entry.items() if name != "type")
+    return f"{entry['type']}({fields})"
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, dict):
+        value = value.get("digests", value)
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
