@@ -64,9 +64,7 @@ def _along(claim: Claim, grid: Grid, axis: str) -> tuple[Any, ...]:
 
 
 def _values(claim: Claim, grid: Grid, at: dict[str, Any], axis: str) -> dict[Any, Floats]:
-    values = {
-        value: grid.seeds_of(claim.value, {**at, axis: value}, claim.low_is_good) for value in _along(claim, grid, axis)
-    }
+    values = {value: _read(claim, grid, {**at, axis: value}) for value in _along(claim, grid, axis)}
     # a formula says nothing where it is not defined
     values = {value: x for value, x in values.items() if not np.isnan(x).all()}
     if len(values) < 2:
@@ -182,20 +180,19 @@ def _crossover(claim: Crossover, grid: Grid, at: dict[str, Any]) -> Finding:
     if last <= after:
         raise MissingError(f"the runs end at round {last}, the crossing is expected at {before}..{after}")
     early, late = value_label(claim.early, claim.along), value_label(claim.late, claim.along)
-    ahead = _better(
-        claim, grid, _scaled(claim, grid.window(claim.column, first, 1, before)), _scaled(claim, grid.window(claim.column, then, 1, before))
-    )
-    behind = _better(
-        claim, grid, _scaled(claim, grid.window(claim.column, then, after, last)), _scaled(claim, grid.window(claim.column, first, after, last))
-    )
+
+    def lead(a: dict[str, Any], b: dict[str, Any], start: int, end: int) -> Interval:
+        means = [_scaled(claim, grid.window(claim.column, point, start, end)) for point in (a, b)]
+        return _better(claim, grid, *means)
+
+    ahead, behind = lead(first, then, 1, before), lead(then, first, after, last)
     answer = _answer([ahead, behind])
     crossings = _crossings(claim, grid, first, then)
     measured = (
         f"mean curves cross at round {', '.join(map(str, crossings))}" if crossings else "mean curves never cross"
     )
-    reason = (
-        f"until round {before} {early} is ahead by {_span(claim, ahead)}; from round {after} {late} is, by {_span(claim, behind)}"
-    )
+    reason = f"until round {before} {early} is ahead by {_span(claim, ahead)}"
+    reason += f"; from round {after} {late} is, by {_span(claim, behind)}"
     return Finding(at, answer, f"{_listing(claim, ends, claim.along)}; {measured}", reason, _seeds(ends))
 
 

@@ -33,8 +33,8 @@ class ClaimBase(Described):
     goal: Literal["low", "high"] | None = None
     """Whether low or high values are good; None: high for accuracies and shares, else low."""
     log: bool = False
-    """Judged on the logarithm of the value, for losses that range over decades: differences are ratios then, and a margin
-    is a logarithm."""
+    """Judged on the logarithm of the value, for losses that range over decades: differences are ratios then, and a
+    margin is a logarithm."""
     bound: str | None = None
     """Judged on this entry of `bounds` instead of runs."""
     absolute: bool = False

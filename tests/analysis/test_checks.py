@@ -113,6 +113,21 @@ def test_at_least():
     assert answer({**claim, "value": "final train_loss"}, grid({1: 0.1})) == "holds"
 
 
+def test_losses_over_decades_are_judged_on_their_logarithm():
+    rows = [
+        {"x": 1, "seed": seed, "round": 1, "train_loss": 10.0 ** (3 + 2 * seed), "diverged": False} for seed in range(6)
+    ]
+    frame = pd.DataFrame(rows)
+    wide = Grid({"x": (1,)}, frame, frame)
+    claim = {"check": "at_least", "value": "final train_loss", "threshold": 2.3, "goal": "low"}
+    assert answer(claim, wide) == "not decided"
+    assert answer({**claim, "log": True}, wide) == "does not hold"
+    found = findings(TypeAdapter(Claim).validate_python({"says": "so", "log": True, **claim}), wide)
+    assert "1e+08" in found[0].measured  # the geometric mean
+    ratio = findings(TypeAdapter(Claim).validate_python({"says": "", "log": True, **ORDER}), grid({1: 4.0, 2: 2.0}))
+    assert "a factor in [" in ratio[0].reason
+
+
 def test_no_worse():
     claim = {"check": "no_worse", "along": "x", "at": 1, "than": 2, "margin": 0.1}
     assert answer(claim, grid({1: 1.05, 2: 1.0})) == "holds"
