@@ -1,7 +1,11 @@
 """The spectral detector: certificates, then a test on the inner products of all clients' last updates.
 
 It asks no client for anything, so no evaluator can lie. Each part can be switched off. The state is replaced, never
-changed; its memory is the bank: clients x parameters in float32.
+changed; its memory is the bank: clients x parameters in float32 (or clients x `sketch`).
+
+The defaults go past the first design where that failed: `majority.diffuse` (label skew), `majority.memory_versions` 20
+instead of 6 (flooding) and `strike_at_gate`; null, 6 and false give the first design. `majority.skewed: root` judges by a
+root set under label skew. It is meant to be used with selection `fair` and a ban at 2 strikes in the last 3 updates.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from asyncfl.defences.spectral.certificates import ROUNDING, culprits, norm_boun
 from asyncfl.defences.spectral.gate import Provisional, amends, covers
 from asyncfl.defences.spectral.majority import Finding, MajorityTest
 from asyncfl.defences.spectral.root import projections
+from asyncfl.defences.spectral.sketch import Sketch, draw_sketch
 from asyncfl.messages import Vector
 
 
@@ -35,6 +40,8 @@ class SpectralState:
     provisional: tuple[Provisional, ...] = ()
     """What was let in or kept out so far, while they do not."""
     banned: frozenset[int] = frozenset()
+    sketch: Sketch | None = None
+    """What shortens updates before they are compared; None: nothing."""
 
 
 class Spectral(Detector):
@@ -53,12 +60,16 @@ class Spectral(Detector):
     """Share of the clients not banned that the bank must hold before verdicts count; 0: from the first buffer on."""
     strike_at_gate: bool = True
     """Whether the guilty of earlier buffers are struck once when the gate opens, and so are banned an update sooner."""
+    sketch: Annotated[int, Field(ge=1)] | None = None
+    """Numbers of each update that the bank keeps, for very many clients or parameters; null: all of them."""
     root: bool = True
     """Whether a root set, where the server has one, decides who belongs to the majority."""
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> SpectralState:
         """See `Detector.start`."""
-        return SpectralState(context, empty_bank(context.clients))
+        short = self.sketch is not None and self.sketch < context.n_parameters
+        sketch = draw_sketch(context.n_parameters, self.sketch or 1, random) if short else None
+        return SpectralState(context, empty_bank(context.clients), sketch=sketch)
 
     def banned(self, state: SpectralState, client: int) -> SpectralState:
         """The bank forgets the client, see `Detector.banned`."""
@@ -69,8 +80,9 @@ class Spectral(Detector):
     ) -> tuple[Verdict, SpectralState]:
         """See `Detector.judge`. `scores` are not used."""
         deltas = buffer.deltas
-        own = inner_products(deltas, deltas)
-        against = state.bank.products(deltas)
+        kept = deltas if state.sketch is None else state.sketch(deltas)
+        own = inner_products(kept, kept)
+        against = state.bank.products(kept)
         reasons = self._certify(state, buffer.clients, deltas, own, against)
         certified = np.array([bool(reason) for reason in reasons], dtype=bool)
         out, struck = certified.copy(), certified.copy()
@@ -78,8 +90,8 @@ class Spectral(Detector):
         along = self._along(state.context, buffer)
         for rows, products in _waves(buffer.clients, ~certified, against, own):
             clients = buffer.clients[rows]
-            bank = bank.put(clients, deltas[rows], products, buffer.base_versions[rows], along[rows])
-            finding = self._test(state.context, bank)
+            bank = bank.put(clients, kept[rows], products, buffer.base_versions[rows], along[rows])
+            finding = self._test(state, bank)
             out[rows], struck[rows] = finding.out[clients], finding.struck[clients]
             for row, client in zip(rows, clients, strict=True):
                 reasons[row] = finding.reasons.get(int(client), "")
@@ -88,7 +100,7 @@ class Spectral(Detector):
         seen, clients_left = len(bank.present), state.context.clients - len(state.banned)
         is_open = state.is_open or covers(seen, clients_left, self.coverage)
         if is_open and not state.is_open:
-            finding = finding or self._test(state.context, bank)
+            finding = finding or self._test(state, bank)
             guilty = finding.out.copy()
             guilty[list(state.banned)] = True
             if self.strike_at_gate:
@@ -122,15 +134,21 @@ class Spectral(Detector):
         context, reasons = state.context, [""] * len(deltas)
         noise_std = context.upload_std
         step = longest_steps(context)
+        shortest, longest = norm_bounds(context.n_parameters, noise_std, step, self.deviations)
         if self.norm_certificate:
-            lower, upper = norm_bounds(context.n_parameters, noise_std[clients], step[clients], self.deviations)
+            lower, upper = shortest[clients], longest[clients]
             lengths = np.sqrt(squared_norms(deltas))
             for row in np.flatnonzero((lengths < lower * (1 - ROUNDING)) | (lengths > upper * (1 + ROUNDING))):
                 reasons[row] = f"norm {lengths[row]:.4g} not in {lower[row]:.4g}..{upper[row]:.4g}"
         if self.pair_certificate:
             bound = pair_bounds(
                 context.n_parameters, noise_std[clients], step[clients], noise_std, step, self.deviations
-            ) * (1 + ROUNDING)
+            )
+            if state.sketch is not None:
+                # An inner product is at most the product of the lengths, and each of these at most `longest`.
+                lengths_product = np.multiply.outer(longest[clients], longest)
+                bound += self.deviations * np.sqrt(2 / state.sketch.length) * lengths_product
+            bound *= 1 + ROUNDING
             for row in np.flatnonzero((np.abs(against) > bound).any(axis=1)):
                 reasons[row] = reasons[row] or "pair with an earlier update"
             sound = np.array([not reason for reason in reasons])
@@ -144,12 +162,19 @@ class Spectral(Detector):
             return np.full(len(buffer), np.nan)
         return projections(buffer.deltas, context.root_gradient(buffer.current))
 
-    def _test(self, context: DefenceContext, bank: Bank) -> Finding:
+    def _test(self, state: SpectralState, bank: Bank) -> Finding:
+        context = state.context
         if self.majority is None:
             nobody = np.zeros(context.clients, dtype=bool)
             return Finding(nobody, nobody, {}, {})
         by_root = self.root and context.root_gradient is not None
-        return self.majority.judge(bank, context.n_parameters, context.upload_std, by_root=by_root)
+        extra = 0.0
+        if state.sketch is not None:
+            squared_lengths = np.diag(bank.gram)[bank.present]
+            extra = float(np.mean(squared_lengths)) ** 2 / state.sketch.length
+        return self.majority.judge(
+            bank, context.n_parameters, context.upload_std, by_root=by_root, extra_variance=extra
+        )
 
 
 def longest_steps(context: DefenceContext) -> NDArray[np.float64]:

@@ -132,6 +132,18 @@ def test_under_label_skew_the_test_abstains():
     assert judge(skewed(), MajorityTest(diffuse=None)).struck.sum() > 15
 
 
+def test_under_label_skew_a_root_set_may_judge_where_it_is_asked_to():
+    along = np.full(60, 1.0)
+    along[:3] = (-0.1, -1.1, 0.1)
+    by_root = MajorityTest(skewed="root")
+    finding = judge(skewed(), by_root, projections=along, by_root=True)
+    assert np.flatnonzero(finding.out).tolist() == [0, 1]
+    assert np.flatnonzero(finding.struck).tolist() == [1]
+    assert finding.reasons[1].startswith("uphill")
+    assert not judge(skewed(), MajorityTest(), projections=along, by_root=True).out.any()
+    assert not judge(skewed(), by_root).out.any()
+
+
 def test_a_minority_of_incoherent_rows_cannot_make_it_abstain():
     """Attackers that lie in as many directions as they can: the median row is still an honest one."""
     rows = np.zeros((50, 30))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from asyncfl.defences.spectral.root import projections, voters
+from asyncfl.defences.spectral.root import projections, uphill, voters
 
 
 def test_projections_are_lengths_along_the_way_down():
@@ -30,3 +30,16 @@ def test_the_newest_set_the_bar():
 
 def test_where_nobody_goes_down_nobody_votes():
     assert not voters(np.array([-1.0, -2.0, 0.0]), np.arange(3)).any()
+
+
+def test_who_goes_uphill_is_left_out_and_struck_if_far():
+    along = np.array([1.0, 1.0, 1.0, 0.01, -0.01, -0.4, -1.1, -2.0])
+    left, struck = uphill(along, np.arange(8))
+    assert left.tolist() == [False] * 4 + [True] * 4
+    assert struck.tolist() == [False] * 6 + [True] * 2
+
+
+def test_where_nobody_goes_down_nobody_is_judged_by_it():
+    left, struck = uphill(np.array([-1.0, -2.0, 0.0]), np.arange(3))
+    assert not left.any()
+    assert not struck.any()
