@@ -196,7 +196,7 @@ class Scenario(Described):
         if isinstance(self.model, Mlp):
             widths = [math.prod(self.data.shape), *self.model.hidden, self.data.classes]
             # Six operations per weight and sample, at the rate that small batches reach.
-            return 1e-6 + 6 * sum(a * b for a, b in pairwise(widths)) / 30e9
+            return 1e-6 + 6 * sum(a * b for a, b in pairwise(widths)) / 100e9
         return {"lenet": 1.6e-4, "cnn": 5.7e-4}.get(self.model.kind, 3e-4)
 
 
