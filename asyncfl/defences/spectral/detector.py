@@ -3,9 +3,10 @@
 It asks no client for anything, so no evaluator can lie. Each part can be switched off. The state is replaced, never
 changed; its memory is the bank: clients x parameters in float32 (or clients x `sketch`).
 
-The defaults go past the first design where that failed: `majority.diffuse` (label skew), `majority.memory_versions` 20
-instead of 6 (flooding) and `strike_at_gate`; null, 6 and false give the first design. `majority.skewed: root` judges by a
-root set under label skew. It is meant to be used with selection `fair` and a ban at 2 strikes in the last 3 updates.
+The defaults go past the first design where that failed: `majority.diffuse` (label skew), `majority.laggards` (Min-Max),
+`majority.memory_versions` 20 instead of 6 (flooding) and `strike_at_gate`; null, null, 6 and false give the first
+design. `majority.skewed: root` judges by a root set under label skew. It is meant to be used with selection `fair` and
+a ban at 2 strikes in the last 3 updates.
 """
 
 from __future__ import annotations

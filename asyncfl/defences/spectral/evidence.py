@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.defences.spectral.spectrum import Embedding
+from asyncfl.defences.two_means import lower_cluster
 
 
 @dataclass(frozen=True)
@@ -61,3 +62,22 @@ def looseness(embedding: Embedding, neighbours: float = 0.25) -> float:
     near = np.partition(distances, rank, axis=1)[:, rank]
     noise = 2 * float(embedding.noise @ embedding.noise)
     return float(np.median((near - noise) / np.maximum(np.maximum(squares, noise), np.finfo(float).tiny)))
+
+
+def lagging(along: NDArray[np.float64], apart: float | None) -> NDArray[np.bool_]:
+    """Which points are in a separate minority that goes less far along the majority.
+
+    `along`: (n,) u. The lower of the two best clusters counts when it is the smaller and the means of the two lie more
+    than `apart` standard deviations (pooled, within the clusters) and 0.2 from each other; else, and for None, nobody
+    does.
+    """
+    nobody = np.zeros(len(along), dtype=bool)
+    if apart is None:
+        return nobody
+    lower = lower_cluster(along)
+    if not 0 < 2 * lower.sum() < len(along):
+        return nobody
+    low, high = along[lower], along[~lower]
+    within = np.sqrt((low.var() * len(low) + high.var() * len(high)) / len(along))
+    # A shortfall of less slows nobody down, and without noise any difference would be many deviations.
+    return lower if high.mean() - low.mean() > max(apart * within, 0.2) else nobody

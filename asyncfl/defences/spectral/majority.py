@@ -11,7 +11,7 @@ from pydantic import Field
 
 from asyncfl.component import Described
 from asyncfl.defences.spectral.bank import Bank
-from asyncfl.defences.spectral.evidence import Evidence, looseness, weigh_evidence
+from asyncfl.defences.spectral.evidence import Evidence, lagging, looseness, weigh_evidence
 from asyncfl.defences.spectral.median import geometric_medians
 from asyncfl.defences.spectral.root import uphill, voters
 from asyncfl.defences.spectral.spectrum import Embedding, embed, product_std
@@ -57,6 +57,10 @@ class MajorityTest(Described):
     """And struck above this."""
     doubt: Annotated[float, Field(ge=0)] = 4.0
     """Standard deviations of noise that are forgiven a point off the line."""
+    laggards: Annotated[float, Field(gt=0)] | None = 5.0
+    """Left out, but not struck, is also a minority that goes less far along the majority, if it lies this many standard
+    deviations of both groups apart: attackers that stay just inside `direction` to slow the model down. One group of
+    honest clients, cut in two, lies 2.6 apart. null: nobody is."""
     diffuse: Annotated[float, Field(gt=0)] | None = 0.5
     """Updates looser than this (see `looseness`) are not measured against a common line: under label skew honest ones
     have none. null: they always are, which bans nearly everybody under Dirichlet 0.5."""
@@ -133,14 +137,20 @@ class MajorityTest(Described):
         against = evidence.certain & (evidence.along < self.direction)
         apart = evidence.certain & (evidence.off > self.coherence + noise)
         gross = evidence.certain & (evidence.off > self.coherence_strike + noise)
+        behind = evidence.certain & lagging(evidence.along, self.laggards)
         reasons = {
             int(present[row]): f"direction {evidence.along[row]:.2f}"
             if against[row]
             else f"coherence {evidence.off[row]:.2f}"
-            for row in np.flatnonzero(against | apart)
+            if apart[row]
+            else f"laggard {evidence.along[row]:.2f}"
+            for row in np.flatnonzero(against | apart | behind)
         }
         return Finding(
-            _spread(against | apart, present, nobody), _spread(against | gross, present, nobody), reasons, notes
+            _spread(against | apart | behind, present, nobody),
+            _spread(against | gross, present, nobody),
+            reasons,
+            notes,
         )
 
 

@@ -56,6 +56,14 @@ def test_a_small_deviation_is_accepted():
     assert not judge([HONEST] * 6 + [(1, 0.5, 0)] * 4).out.any()
 
 
+def test_who_hangs_back_together_is_left_out_but_not_struck():
+    finding = judge([HONEST] * 6 + [(0.4, 0, 0)] * 4)
+    assert finding.out.tolist() == [False] * 6 + [True] * 4
+    assert not finding.struck.any()
+    assert finding.reasons[9].startswith("laggard")
+    assert not judge([HONEST] * 6 + [(0.4, 0, 0)] * 4, MajorityTest(laggards=None)).out.any()
+
+
 def test_the_diagonal_must_be_imputed_to_find_incoherence():
     """Without imputation every point is too short: these four are struck with it and only doubted without."""
     rows = [HONEST] * 6 + [(0.5, 1.62, 0)] * 4

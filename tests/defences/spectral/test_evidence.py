@@ -1,0 +1,55 @@
+"""What points say: lengths along and off the majority, laggards."""
+
+import numpy as np
+import pytest
+
+from asyncfl.defences.spectral.evidence import lagging, weigh_evidence
+from asyncfl.defences.spectral.spectrum import Embedding
+
+
+def test_lengths_are_in_units_of_the_majority():
+    points = np.array([(2.0, 0.0), (-4.0, 0.0), (1.0, 6.0)])
+    evidence = weigh_evidence(Embedding(points, np.array([0.3, 0.4]), np.ones(2)), np.tile((2.0, 0.0), (3, 1)))
+    assert evidence.along == pytest.approx([1, -2, 0.5])
+    assert evidence.off == pytest.approx([0, 0, 9])
+    assert evidence.doubt == pytest.approx([0.25] * 3)
+
+
+def test_a_majority_is_certain_only_clear_of_the_noise_in_its_direction():
+    points = np.array([(1.0, 0.0)] * 3)
+    medians = np.array([(1.0, 0.0), (0.0, 1.0), (0.0, 0.0)])
+    evidence = weigh_evidence(Embedding(points, np.array([0.19, 0.21]), np.ones(2)), medians)
+    assert evidence.certain.tolist() == [True, False, False]
+    assert np.isfinite(evidence.along).all()
+
+
+def groups(low, high, spread=0.05, seed=0):
+    random = np.random.default_rng(seed)
+    return np.concatenate([0.4 + spread * random.normal(size=low), 1 + spread * random.normal(size=high)])
+
+
+def test_a_separate_minority_that_hangs_back_is_found():
+    assert lagging(groups(40, 60), 5.0).tolist() == [True] * 40 + [False] * 60
+
+
+def test_a_majority_and_a_group_that_runs_into_the_other_are_not():
+    assert not lagging(groups(60, 40), 5.0).any()
+    assert not lagging(groups(40, 60, spread=0.3), 5.0).any()
+    assert not lagging(groups(40, 60), None).any()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_one_group_of_honest_clients_is_not_taken_for_two(seed):
+    random = np.random.default_rng(seed)
+    for along in (random.normal(1, 0.2, 100), random.uniform(0.5, 1.5, 100), 1 - random.exponential(0.1, 100)):
+        assert not lagging(along, 5.0).any()
+
+
+def test_small_shortfalls_are_forgiven_however_sharp():
+    assert not lagging(np.array([0.9] * 4 + [1.0] * 6), 5.0).any()
+    assert lagging(np.array([0.7] * 4 + [1.0] * 6), 5.0).sum() == 4
+
+
+def test_equal_points_do_not_lag():
+    assert not lagging(np.ones(10), 5.0).any()
+    assert not lagging(np.ones(0), 5.0).any()
