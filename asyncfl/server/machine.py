@@ -297,8 +297,9 @@ class Server:
         buffer, opened = self._judged, self._opened
         if buffer is None:
             raise ValueError("there is no buffer to judge")
-        outcome = self._tribunal.decide(buffer, scores)
-        verdict, model, std = outcome.verdict, outcome.model, 0.0
+        verdict, banned = self._tribunal.judge(buffer, scores)
+        outcome = self._tribunal.aggregate(buffer, verdict)
+        model, std = outcome.model, 0.0
         aggregated = int((~verdict.flagged).sum())
         if self.plan.noise is not None and aggregated:
             model, std = self.plan.noise(model, self.version + 1, aggregated, self._clip_norm)
@@ -309,7 +310,6 @@ class Server:
             detail = verdict.details[row] if verdict.details else ""
             weight, old = float(outcome.weights[row]), int(buffer.staleness[row])
             self._settle(task, fate, actions, weight=weight, staleness=old, detail=detail)
-        banned = self._strike(opened, verdict.strikes.tolist())
         if self.plan.defence.detector is not None:
             actions.append(
                 Judged(

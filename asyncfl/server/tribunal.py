@@ -5,7 +5,7 @@ The rule, the detector and the strikes are descriptions; what they remember is k
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,6 @@ class Outcome:
 
     model: Vector
     """(n_parameters,) the next global model, before the server's noise."""
-    verdict: Verdict
     weights: NDArray[np.float64]
     """(n_updates,) factor of each update in the aggregate; 0 for those left out or not chosen."""
     notes: tuple[str, ...]
@@ -63,11 +62,23 @@ class Tribunal:
         request, self._detector = self.plan.detector.request(self._detector, buffer, tried)
         return request
 
-    def decide(self, buffer: Buffer, scores: NDArray[np.float64] | None) -> Outcome:
-        """The verdict on `buffer`, and the model that follows from what it leaves."""
-        verdict = accept_all(buffer)
-        if self.plan.detector is not None:
-            verdict, self._detector = self.plan.detector.judge(self._detector, buffer, scores)
+    def judge(self, buffer: Buffer, scores: NDArray[np.float64] | None) -> tuple[Verdict, tuple[int, ...]]:
+        """The verdict on `buffer`, and the clients that are banned for it.
+
+        A client that is banned now has nothing of this buffer aggregated either (SAFL, algorithm 4): its updates are
+        flagged in the verdict that is returned.
+        """
+        if self.plan.detector is None:
+            return accept_all(buffer), ()
+        verdict, self._detector = self.plan.detector.judge(self._detector, buffer, scores)
+        late = np.array(verdict.late_strikes, dtype=np.int64)
+        banned = self.strike(late, np.ones(len(late), dtype=bool)) + self.strike(buffer.clients, verdict.strikes)
+        if banned:
+            verdict = replace(verdict, flagged=verdict.flagged | np.isin(buffer.clients, banned))
+        return verdict, banned
+
+    def aggregate(self, buffer: Buffer, verdict: Verdict) -> Outcome:
+        """The model that follows from what `verdict` leaves of `buffer`."""
         kept = np.flatnonzero(~verdict.flagged)
         factors = np.zeros(len(buffer))
         notes: tuple[str, ...] = ()
@@ -83,7 +94,7 @@ class Tribunal:
             model, factors[kept], self._rule, notes = moved.model, moved.weights, moved.state, moved.notes
         if verdict.correction is not None:
             model = model + verdict.correction
-        return Outcome(model, verdict, factors, notes)
+        return Outcome(model, factors, notes)
 
     def strike(self, clients: NDArray[np.int64], struck: NDArray[np.bool_]) -> tuple[int, ...]:
         """Clients that are banned for these strikes; see `Strikes.step`."""

@@ -28,7 +28,7 @@ from asyncfl.server.application import weights
 from asyncfl.server.machine import ServerNoise
 from asyncfl.server.recording import RecordedServer, Recording
 from asyncfl.simulation.calibration import measure_exposures
-from asyncfl.simulation.driver import Driver, Traffic
+from asyncfl.simulation.driver import Driver, Traffic, usual_speed
 from asyncfl.simulation.watch import Judge, Rounds
 from asyncfl.simulation.worker import Worker
 from asyncfl.streams import Streams
@@ -114,6 +114,7 @@ def simulate_seed(scenario: Scenario, seed: int, progress: Progress | None = Non
         scoring=scenario.protocol.scoring,
         worker=worker,
         watcher=watcher,
+        speed_of=usual_speed if attackers is None else attackers.speed,
     )
     run = _seed_run(driver, watcher, driver.run(), data.sizes)
     run.uploads = worker.uploads
@@ -158,9 +159,7 @@ def prepare_seed(scenario: Scenario, seed: int) -> Cast:
     data, root = split_root(scenario.data.build(streams), scenario.defence.root_samples, streams)
     learner = make_learner(scenario.model, scenario.training, data.shape, data.classes)
     context, calibration = privacy_context(scenario, data.sizes, streams)
-    attackers = None
-    if scenario.threats is not None and not scenario.threats.off:
-        attackers = Attackers(scenario.threats, data.clients, data.classes, streams)
+    attackers = _attackers(scenario, streams)
     path = TaskPath(data, learner, scenario.training, scenario.privacy, context, streams, attackers)
     initial = scenario.model.initial_parameters(data.shape, data.classes, streams.torch_generator("initial_model"))
     noise = partial(_server_noise, scenario.privacy, context, streams)
@@ -170,13 +169,17 @@ def prepare_seed(scenario: Scenario, seed: int) -> Cast:
 
 
 def simulate_clock(scenario: Scenario, seed: int) -> SeedRun:
-    """The timeline of one seed without training: who was asked, what arrived when, what was overheard."""
+    """The timeline of one seed without training: who was asked, what arrived when, what was overheard.
+
+    Attackers that flood do; nothing is judged, so nobody is banned.
+    """
     began = time.perf_counter()
     streams = streams_of(scenario, seed)
     sizes = scenario.data.client_sizes(streams)
     server = Server(_plan(scenario, sizes, np.empty(0, dtype=np.float32), streams, None, DefencePlan()))
     watcher = Rounds(seed, scenario.protocol.rounds, scenario.data.clients, scenario.evaluation, None, lambda: 0.0)
     layout = scenario.model.layout(scenario.data.shape, scenario.data.classes)
+    attackers = _attackers(scenario, streams)
     driver = Driver(
         server,
         scenario.world.start(scenario.data.clients, streams),
@@ -185,10 +188,18 @@ def simulate_clock(scenario: Scenario, seed: int) -> SeedRun:
         epochs=scenario.training.epochs,
         payload_bytes=BYTES_PER_PARAMETER * layout.n_parameters,
         watcher=watcher,
+        speed_of=usual_speed if attackers is None else attackers.speed,
     )
     run = _seed_run(driver, watcher, driver.run(), sizes)
+    run.attackers = [] if attackers is None else sorted(attackers.members(0))
     run.seconds = {"total": time.perf_counter() - began}
     return run
+
+
+def _attackers(scenario: Scenario, streams: Streams) -> Attackers | None:
+    if scenario.threats is None or scenario.threats.off:
+        return None
+    return Attackers(scenario.threats, scenario.data.clients, scenario.data.classes, streams)
 
 
 def privacy_context(scenario: Scenario, sizes: NDArray[np.int64], streams: Streams) -> tuple[PrivacyContext, list[int]]:
@@ -242,7 +253,8 @@ def defence_plan(
         clients=data.clients,
         samples=data.sizes,
         n_parameters=learner.n_parameters,
-        lr=training.lr,
+        # What a unit of gradient moves the model in the long run: with momentum it is added again and again.
+        lr=training.lr / (1 - training.momentum),
         gradient_clip=training.gradient_clip,
         steps=np.array([training.steps(int(size)) for size in data.sizes], dtype=np.int64),
         upload_std=np.array([scheme.upload_std(context, clip_norm, int(size)) for size in data.sizes]),
