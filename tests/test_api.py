@@ -132,6 +132,29 @@ def test_the_ledger_says_what_the_noise_is_worth(scenario: Scenario) -> None:
     assert set(clients.status) == {"heuristic"}
 
 
+def test_an_update_that_server_and_eavesdropper_both_hold_is_one_release(scenario: Scenario) -> None:
+    lossy = {"kind": "independent", "probability": 0.3}
+    tapped = scenario.override(
+        {
+            "privacy": {"kind": "nbafl", "epsilon": 60},
+            "world.tap": {"uplink": True, "packet_loss": 0.01},
+            "world.uplink.loss": lossy,
+            "world.uplink.retransmissions": 1,
+        }
+    )
+    run = simulate(tapped)
+    clients = run.ledger[run.ledger.holder == "client"]
+    held = clients.pivot(index="client", columns="adversary", values="releases")
+    overheard = run.events[(run.events.kind == "overheard") & (run.events.detail == "up")]
+    collected = run.events[run.events.kind == "aggregated"]
+    together = {
+        *zip(overheard.client, overheard.task, strict=True),
+        *zip(collected.client, collected.task, strict=True),
+    }
+    assert held["both"].tolist() == [sum(client == c for client, _ in together) for c in held.index]
+    assert held["both"].sum() > held["server"].sum()
+
+
 def test_the_timeline_needs_no_training(scenario: Scenario) -> None:
     (seed,) = timeline(scenario)
     assert seed.trained == 0
