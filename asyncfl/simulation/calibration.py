@@ -22,8 +22,10 @@ def measure_exposures(scenario: Scenario, measured: MeasuredExposures, streams: 
     """
     from asyncfl.simulation.seed import simulate_clock
 
+    # Who will attack is not known beforehand: a flooder's many uploads must not set the noise of all the others.
+    honest = scenario.model_copy(update={"threats": None})
     seeds = streams.generator("calibration").integers(0, 2**31 - 1, size=measured.replicates)
-    counts = [max(simulate_clock(scenario, int(seed)).traffic.overheard_up.values(), default=0) for seed in seeds]
+    counts = [max(simulate_clock(honest, int(seed)).traffic.overheard_up.values(), default=0) for seed in seeds]
     if measured.quantile is None:
         return max(counts), counts
     return math.ceil(float(np.quantile(counts, measured.quantile)) - 1e-9), counts

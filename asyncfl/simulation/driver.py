@@ -6,8 +6,9 @@ order in which they were scheduled.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -65,10 +66,6 @@ class Worker(Protocol):
         """(n_models,) what the client answers that was asked to score models."""
         ...
 
-    def speed(self, task: TaskInFlight) -> float:
-        """How many times as fast as an honest client the task is done (flooding)."""
-        ...
-
 
 class Watcher(Protocol):
     """Looks at every verdict and every published model."""
@@ -107,6 +104,11 @@ class Traffic:
     """Versions that the tap holds from any downlink."""
 
 
+def usual_speed(client: int, base_version: int) -> float:
+    """1: nobody floods."""
+    return 1.0
+
+
 class Driver:
     """One seed of a run on the clock."""
 
@@ -122,8 +124,12 @@ class Driver:
         scoring: Scoring = "parallel",
         worker: Worker | None = None,
         watcher: Watcher | None = None,
+        speed_of: Callable[[int, int], float] = usual_speed,
     ) -> None:
-        """`worker` None runs the clock alone, without training. `samples`: (clients,); `epochs` per task."""
+        """`worker` None runs the clock alone, without training. `samples`: (clients,); `epochs` per task.
+
+        `speed_of` tells from client and base version how many times as fast as usual a task is done (flooding).
+        """
         self.server = server
         self.world = world
         self.recorder = recorder
@@ -133,6 +139,7 @@ class Driver:
         self.scoring = scoring
         self.worker = worker
         self.watcher = watcher
+        self.speed_of = speed_of
         self.traffic = Traffic()
         self.tasks: dict[int, TaskInFlight] = {}
         self.fates: Counter[Fate] = Counter()
@@ -140,18 +147,20 @@ class Driver:
         self.used = 0
         self._turns: Counter[int] = Counter()
         self._running: dict[int, simpy.Process] = {}
+        """Client -> its latest task, where scoring waits for that."""
         self._unreached: deque[ClientGone] = deque()
         self.env = simpy.Environment()
 
     def run(self) -> str:
         """Run to the end. Returns the reason why it ended."""
         self._carry_out(self.server.start(self.env.now))
-        while self.server.phase is not Phase.STOPPED:
-            if self.env.peek() == float("inf"):
-                self._carry_out(self.server.stop("nothing can happen any more: no client can come"))
+        server, env = self.server, self.env
+        while server.phase is not Phase.STOPPED:
+            if env.peek() == math.inf:
+                self._carry_out(server.stop("nothing can happen any more: no client can come"))
                 break
-            self.env.step()
-        return str(self.server.stopped)
+            env.step()
+        return str(server.stopped)
 
     def tell(self, message: Input) -> None:
         """Hand a message to the server and carry out its answer."""
@@ -207,9 +216,7 @@ class Driver:
         # By position: most events are of tasks, and naming the columns costs as much as writing them down.
         number, client, base = task.number, task.client, task.base_version
         version = self.server.version
-        self.recorder.add(
-            self.env.now, kind, number, client, version, base, staleness, size, attempt, weight, detail
-        )
+        self.recorder.add(self.env.now, kind, number, client, version, base, staleness, size, attempt, weight, detail)
 
     def _published(self, action: Publish) -> list[Action]:
         self._record(Kind.PUBLISHED, detail="" if action.version else "initial model")
@@ -239,7 +246,7 @@ class Driver:
     def _score(self, action: RequestScores) -> Steps:
         """A client downloads models, evaluates each on its data and sends the scores."""
         client, number = action.client, len(action.models)
-        if self.scoring == "serial" and client in self._running:
+        if client in self._running:
             yield self._running[client]
         draws = self.world.scoring(client, action.request)
         scores = None
@@ -276,11 +283,13 @@ class Driver:
         self.tasks[task.number] = task
         self._turns[task.client] += 1
         self._note(Kind.DISPATCHED, task)
-        self._running[task.client] = self.env.process(self._task(task))
+        process = self.env.process(self._task(task))
+        if self.scoring == "serial":
+            self._running[task.client] = process
 
     def _task(self, task: TaskInFlight) -> Steps:
         draws = self.world.task(task.client, task.number)
-        speed = 1.0 if self.worker is None else self.worker.speed(task)
+        speed = self.speed_of(task.client, task.base_version)
 
         self._note(Kind.DOWNLOAD_STARTED, task, size=self.payload_bytes)
         down = draws.download(self.payload_bytes)

@@ -105,6 +105,8 @@ class Rounds:
 
     def _detection(self, version: int) -> dict[str, int]:
         """Counts of the verdicts that led to `version`."""
+        if not self._judgements:
+            return dict.fromkeys(COUNTS, 0)
         malicious = np.zeros(self.clients, dtype=bool)
         if self.attackers is not None:
             malicious[list(self.attackers.members(version - 1))] = True

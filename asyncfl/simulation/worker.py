@@ -74,7 +74,3 @@ class Worker:
             scores = self.attackers.threats.lie(scores, random)
         self.seconds += time.perf_counter() - began
         return scores
-
-    def speed(self, task: TaskInFlight) -> float:
-        """How many times as fast as an honest client the task is done."""
-        return 1.0 if self.attackers is None else self.attackers.speed(task.client, task.base_version)
