@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from asyncfl.cli.output import console, print_json, print_table
-from asyncfl.errors import Fault, ScenarioError
+from asyncfl.cli import trace_views
+from asyncfl.errors import Fault, InputError, ScenarioError
+
+if TYPE_CHECKING:
+    from asyncfl.storage import Run
+
+
+class Grouping(StrEnum):
+    """What a row of `--tabulate` stands for."""
+
+    CLIENT = "client"
+    VERSION = "version"
+    BASE_VERSION = "base_version"
+    SEED = "seed"
+    STALENESS = "staleness"
+
+
+class Format(StrEnum):
+    """Formats that a trace is exported to."""
+
+    PERFETTO = "perfetto"
 
 
 def trace(
@@ -20,44 +40,121 @@ def trace(
     seed: Annotated[int | None, typer.Option(help="only this seed")] = None,
     since: Annotated[float | None, typer.Option(help="from this virtual second on")] = None,
     until: Annotated[float | None, typer.Option(help="up to this virtual second")] = None,
-    limit: Annotated[int, typer.Option(help="most events to print; 0: all", min=0)] = 50,
+    limit: Annotated[int, typer.Option(help="most rows to print; 0: all", min=0)] = 50,
     count: Annotated[bool, typer.Option("--count", help="count events by kind instead")] = False,
+    follow: Annotated[int | None, typer.Option(help="tell what became of this task instead")] = None,
+    tabulate: Annotated[
+        Grouping | None,
+        typer.Option(help="fates, durations and staleness instead, a row for each of these; times are of the dispatch"),
+    ] = None,
+    compare: Annotated[
+        Path | None, typer.Option(help="say where this other run differs instead; exit status 1 if it does")
+    ] = None,
+    export: Annotated[Format | None, typer.Option(help="write the trace to --out in this format instead")] = None,
+    out: Annotated[Path | None, typer.Option(help="file to export to; a name in .gz is compressed")] = None,
     json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
-    """Print the events of a run, in the order in which they happened."""
+    """Print the events of a run, in the order in which they happened; or follow, tabulate, compare or export them."""
     from asyncfl.storage import Run
-    from asyncfl.trace.events import Kind
     from asyncfl.trace.query import counts, select
 
-    kinds = [str(known) for known in Kind]
-    unknown = [name for name in kind or [] if name not in kinds]
-    if unknown:
-        raise ScenarioError([Fault("--kind", f"must be one of {', '.join(kinds)}, got {', '.join(unknown)}")])
-    events = select(
-        Run.load(run).tables["events"],
-        clients=client,
-        kinds=kind,
-        task=task,
-        version=version,
-        seed=seed,
-        since_s=since,
-        until_s=until,
-    )
-    if count:
-        found = counts(events)
-        print_json(found) if json else print_table(["kind", "events"], list(found.items()))
-        return
-    shown = events.slice(0, limit) if limit else events
-    rows = shown.to_pylist()
-    if json:
-        print_json(rows)
-        return
-    columns = [name for name in shown.column_names if name != "seq" and any(_says(row[name]) for row in rows)]
-    print_table(columns, [[row[name] if _says(row[name]) else None for name in columns] for row in rows])
-    if len(rows) < len(events):
-        console.print(f"{len(events) - len(rows)} more; raise --limit or filter")
+    given = {
+        name: value for name, value in locals().items() if value is not None and value is not False and value != []
+    }
+    _check(given, kind)
+    loaded = Run.load(run)
+    events = loaded.tables["events"]
+    seeds = events["seed"].unique().to_pylist()
+    if seed is not None and seed not in seeds:
+        known = ", ".join(map(str, sorted(seeds)))
+        raise ScenarioError([Fault("--seed", f"must be one of the run's ({known}), got {seed}")])
+    if follow is not None:
+        trace_views.print_life(_following(events, follow, seed), json=json)
+    elif tabulate is not None:
+        from asyncfl.trace.tabulate import tabulate as table_of
+        from asyncfl.trace.tasks import tasks_of
+
+        tasks = tasks_of(events).select(clients=client, task=task, seed=seed, since_s=since, until_s=until)
+        trace_views.print_rows(table_of(tasks, tabulate.value), limit=limit, json=json)
+    elif compare is not None:
+        if not trace_views.print_comparison(loaded, Run.load(compare), (str(run), str(compare)), seed, json=json):
+            raise typer.Exit(1)
+    elif export is not None and out is not None:
+        _export(loaded, out, run.resolve().name, seed, client)
+    else:
+        chosen = select(
+            events,
+            clients=client,
+            kinds=kind,
+            task=task,
+            version=version,
+            seed=seed,
+            since_s=since,
+            until_s=until,
+        )
+        if count:
+            trace_views.print_counts(counts(chosen), json=json)
+        else:
+            trace_views.print_rows(chosen, limit=limit, json=json, without=("seq",))
 
 
-def _says(value: object) -> bool:
-    """Whether a cell means anything for its event: -1, NaN and empty texts do not."""
-    return value not in (-1, "") and value == value
+FILTERS = ("client", "kind", "task", "version", "seed", "since", "until")
+
+SERVES = {
+    "count": FILTERS,
+    "follow": ("seed",),
+    "tabulate": ("client", "task", "seed", "since", "until"),
+    "compare": ("seed",),
+    "export": ("client", "seed", "out"),
+}
+"""Option that asks for something else than events -> options that it takes notice of, besides --json and --limit."""
+
+
+def _check(given: dict[str, Any], kinds: list[str] | None) -> None:
+    """Raise ScenarioError for options that are wrong in themselves or go without effect."""
+    from asyncfl.trace.events import Kind
+
+    known = [str(name) for name in Kind]
+    faults = []
+    if unknown := [name for name in kinds or [] if name not in known]:
+        faults.append(Fault("--kind", f"must be one of {', '.join(known)}, got {', '.join(unknown)}"))
+    asked = [name for name in SERVES if name in given]
+    if len(asked) > 1:
+        faults.append(Fault(f"--{asked[1]}", f"cannot go with --{asked[0]}; ask for one at a time"))
+    elif asked:
+        useless = [name for name in (*FILTERS, "out") if name in given and name not in SERVES[asked[0]]]
+        faults += [Fault(f"--{name}", f"has no effect on --{asked[0]}; leave it out") for name in useless]
+    if "export" in given and "out" not in given:
+        faults.append(Fault("--out", "is missing; name the file to write"))
+    if "out" in given and not asked:
+        faults.append(Fault("--out", "has no effect without --export; add --export perfetto"))
+    if faults:
+        raise ScenarioError(faults)
+
+
+def _following(events: Any, task: int, seed: int | None) -> Any:
+    from asyncfl.trace.follow import follow
+
+    try:
+        return follow(events, task, seed)
+    except InputError as error:
+        options = {"task": "--follow", "seed": "--seed"}
+        raise ScenarioError([Fault(options.get(f.field, f.field), f.message) for f in error.faults]) from None
+
+
+def _export(run: Run, out: Path, title: str, seed: int | None, clients: list[int] | None) -> None:
+    """Write the trace for Perfetto and say what is in the file, and what is not."""
+    from asyncfl.cli.output import console
+    from asyncfl.privacy.gaussian import exact_epsilon
+    from asyncfl.trace.perfetto import write_perfetto
+    from asyncfl.trace.query import select
+    from asyncfl.trace.spending import spending
+
+    events = run.tables["events"] if seed is None else select(run.tables["events"], seed=seed)
+    ledger = run.tables["ledger"] if seed is None else select(run.tables["ledger"], seed=seed)
+    spent, missing = spending(events, ledger, exact_epsilon)
+    notes = [f"spent epsilon not available: {reason}" for reason in missing]
+    written = write_perfetto(events, out, title=title, spent=spent, notes=notes, clients=clients)
+    for note in notes:
+        console.print(note)
+    console.print(f"{out}: {written} events; open it at https://ui.perfetto.dev")

@@ -1,0 +1,148 @@
+"""How `asyncfl trace` shows what it found."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from asyncfl.cli.output import console, number, print_json, print_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from asyncfl.storage import Run
+    from asyncfl.trace.compare import Comparison, Parting, SeedComparison
+    from asyncfl.trace.follow import Life
+
+
+def says(value: object) -> bool:
+    """Whether a cell means anything for its event: -1, NaN and empty texts do not."""
+    return value not in (-1, "") and value == value
+
+
+def print_counts(found: Mapping[str, int], *, json: bool) -> None:
+    """Events by kind."""
+    print_json(found) if json else print_table(["kind", "events"], list(found.items()))
+
+
+def print_rows(table: pa.Table, *, limit: int, json: bool, without: Sequence[str] = ()) -> None:
+    """The first `limit` rows (0: all) of a table, without columns that say nothing in them."""
+    shown = table.slice(0, limit) if limit else table
+    rows = shown.to_pylist()
+    if json:
+        print_json(rows)
+        return
+    if not rows:
+        console.print("nothing of that kind in the trace")
+        return
+    columns = [name for name in shown.column_names if name not in without and any(says(row[name]) for row in rows)]
+    print_table(columns, [[row[name] if says(row[name]) else None for name in columns] for row in rows])
+    if len(rows) < len(table):
+        console.print(f"{len(table) - len(rows)} more; raise --limit or filter")
+
+
+def print_life(life: Life, *, json: bool) -> None:
+    """One task: what became of it, step by step, and how long each part took."""
+    if json:
+        print_json(dataclasses.asdict(life))
+        return
+    console.print(life.headline)
+    console.print()
+    began_s = life.steps[0].time_s
+    rows = [[step.time_s, step.time_s - began_s, step.event, step.took_s, step.what] for step in life.steps]
+    print_table(["time_s", "after_s", "event", "took_s", ""], rows)
+    console.print()
+    total = life.durations_s["total"]
+    parts = [[name, seconds, f"{_share(seconds, total)} %"] for name, seconds in life.durations_s.items()]
+    print_table(["phase", "seconds", "share"], parts)
+
+
+def _share(part: float, total: float) -> str:
+    return f"{100 * part / total:.1f}" if total else "—"
+
+
+def print_comparison(one: Run, other: Run, names: tuple[str, str], seed: int | None, *, json: bool) -> bool:
+    """Where two runs differ; whether they are the same."""
+    from asyncfl.trace.compare import compare
+    from asyncfl.trace.query import select
+
+    tables = [run.tables[name] for name in ("events", "rounds") for run in (one, other)]
+    if seed is not None:
+        tables = [select(table, seed=seed) for table in tables]
+    found = compare(*tables)
+    fields = _differing_fields(one.scenario.model_dump(mode="json"), other.scenario.model_dump(mode="json"))
+    if json:
+        described = [{"field": name, "one": mine, "other": theirs} for name, mine, theirs in fields]
+        print_json({"same": found.same, "scenario": described, **dataclasses.asdict(found)})
+        return found.same
+    console.print(f"one: {names[0]}\nother: {names[1]}")
+    if fields:
+        console.print("\nscenarios differ in")
+        print_table(["field", "one", "other"], fields)
+    else:
+        console.print("\nthe scenarios are the same")
+    _print_seeds(found)
+    if found.same:
+        events = len(tables[0])
+        seeds = len(found.seeds)
+        console.print(f"\nno difference: the same {events} events and published numbers in {seeds} seed(s)")
+    return found.same
+
+
+def _differing_fields(one: Any, other: Any, name: str = "") -> list[tuple[str, str, str]]:
+    """Dotted names of the fields that differ, with both values."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        names = [*one, *(key for key in other if key not in one)]
+        found = []
+        for key in names:
+            found += _differing_fields(one.get(key), other.get(key), f"{name}.{key}" if name else key)
+        return found
+    return [] if one == other else [(name, _plain(one), _plain(other))]
+
+
+def _plain(value: Any) -> str:
+    return "null" if value is None else number(value)
+
+
+def _print_seeds(found: Comparison) -> None:
+    for which, seeds in (("one", found.only_one), ("other", found.only_other)):
+        if seeds:
+            console.print(f"\nonly {which} has seed {', '.join(map(str, seeds))}")
+    for seed in found.seeds:
+        if seed.same:
+            continue
+        beside = "" if seed.seed == seed.other_seed else f" beside seed {seed.other_seed}"
+        console.print(f"\nseed {seed.seed}{beside}")
+        _print_seed(seed)
+
+
+def _print_seed(seed: SeedComparison) -> None:
+    if seed.events is None:
+        console.print("the same events")
+    else:
+        console.print(f"first different event: number {seed.events.row}{_in(seed.events)}")
+        _print_parting(seed.events)
+    if seed.rounds is not None:
+        versions = [int(rows[0]["version"]) for rows in (seed.rounds.one, seed.rounds.other) if rows]
+        console.print(f"first different published numbers: version {min(versions)}{_in(seed.rounds)}")
+    if seed.lines:
+        rows = [[line.what, line.one, line.other, line.other - line.one] for line in seed.lines]
+        print_table(["in sum", "one", "other", "change"], rows)
+    if seed.changed_fates:
+        console.print(f"{seed.changed_fates} tasks of both went to another client or met another fate")
+
+
+def _in(parting: Parting) -> str:
+    if not parting.columns:
+        return f", where {'one' if not parting.one else 'other'} has ended"
+    return f", in {', '.join(parting.columns)}"
+
+
+def _print_parting(parting: Parting) -> None:
+    """The events around a difference: common ones first, then those of each run."""
+    rows = [("", row) for row in parting.common]
+    rows += [("one", row) for row in parting.one] + [("other", row) for row in parting.other]
+    columns = [name for name in rows[0][1] if name not in ("seq", "seed") and any(says(row[name]) for _, row in rows)]
+    cells = [[which, *(row[name] if says(row[name]) else None for name in columns)] for which, row in rows]
+    print_table(["", *columns], cells)

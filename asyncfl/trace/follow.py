@@ -1,0 +1,199 @@
+"""One update from its dispatch to its aggregation or loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from asyncfl.errors import Fault, InputError
+from asyncfl.messages import Fate
+from asyncfl.trace.events import Kind
+from asyncfl.trace.query import select
+from asyncfl.trace.tasks import FATES, SETTLING, Tasks, tasks_of
+
+BEGINNING = {
+    Kind.DOWNLOADED: Kind.DOWNLOAD_STARTED,
+    Kind.TRAINED: Kind.TRAINING_STARTED,
+    Kind.UPLOADED: Kind.UPLOAD_STARTED,
+    Kind.AGGREGATED: Kind.UPLOADED,
+    Kind.FLAGGED: Kind.UPLOADED,
+    Kind.REJECTED: Kind.UPLOADED,
+    Kind.DISCARDED: Kind.UPLOADED,
+}
+"""Event that ends a phase -> event that began it."""
+
+STARTS = (Kind.DOWNLOAD_STARTED, Kind.TRAINING_STARTED, Kind.UPLOAD_STARTED)
+"""Events that begin a phase of the client."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that happened on the way of an update."""
+
+    time_s: float
+    event: str
+    took_s: float | None
+    """Seconds of the phase that it ended; None where it ended none."""
+    what: str
+    """What there is to say about it."""
+
+
+@dataclass(frozen=True)
+class Life:
+    """What became of one task."""
+
+    seed: int
+    task: int
+    client: int
+    base_version: int
+    fate: str
+    version: int | None
+    """Version that its update was judged for; None where it was not."""
+    staleness: int | None
+    weight: float | None
+    """Factor of its update in the aggregate; None where it was not judged."""
+    durations_s: dict[str, float]
+    """Seconds of `download`, `training`, `upload` and `waiting` (for the server's decision) as far as they were
+    finished, and `total` from the dispatch until server and client were done with it, or to the end of the run."""
+    steps: tuple[Step, ...]
+
+    @property
+    def headline(self) -> str:
+        """What became of it, in one sentence."""
+        begin = f"task {self.task} of client {self.client} (seed {self.seed}), sent version {self.base_version}: "
+        if self.version is None:
+            return begin + _spoken(self.fate)
+        age = f"{self.staleness} version{'' if self.staleness == 1 else 's'} stale"
+        if self.fate != Fate.AGGREGATED:
+            return f"{begin}{self.fate} when version {self.version} was made" + (f", {age}" if self.staleness else "")
+        return f"{begin}aggregated into version {self.version} with weight {self.weight:.6g}, {age}"
+
+
+def follow(events: pa.Table, task: int, seed: int | None = None) -> Life:
+    """What became of `task` in a whole trace. `seed` may be left out where the trace has only one.
+
+    Raises InputError for a task or seed that is not in the trace.
+    """
+    events = events.filter(pc.field("seed") == _seed(events, seed))
+    found = tasks_of(events).select(task=task)
+    if not len(found):
+        raise InputError([_no_such_task(events, task)])
+    fate = FATES[int(found.fate[0])]
+    own = select(events, task=task).to_pylist()
+    judged = found.staleness[0] >= 0 or fate == Fate.REJECTED
+    return Life(
+        seed=int(found.seed[0]),
+        task=task,
+        client=int(found.client[0]),
+        base_version=int(found.base_version[0]),
+        fate=fate,
+        version=int(found.making[0]) if judged else None,
+        staleness=int(found.staleness[0]) if found.staleness[0] >= 0 else None,
+        weight=float(found.weight[0]) if judged else None,
+        durations_s=_durations(found),
+        steps=tuple(_steps([*own, *_around(events, found, own)])),
+    )
+
+
+def _seed(events: pa.Table, seed: int | None) -> int:
+    seeds = sorted(events["seed"].unique().to_pylist())
+    if seed is None and len(seeds) == 1:
+        return int(seeds[0])
+    if seed is None or seed not in seeds:
+        got = "none" if seed is None else seed
+        raise InputError([Fault("seed", f"must be one of the run's ({', '.join(map(str, seeds))}), got {got}")])
+    return seed
+
+
+def _no_such_task(events: pa.Table, task: int) -> Fault:
+    last = pc.max(events["task"]).as_py()
+    if last is None or last < 0:
+        return Fault("task", f"the trace has no tasks, got {task}")
+    if 0 <= task <= last:
+        return Fault("task", f"task {task} never began: its client could not be reached")
+    return Fault("task", f"must be 0..{last}, got {task}")
+
+
+def _durations(found: Tasks) -> dict[str, float]:
+    ended = (found.settled_s, found.left_s, found.trained_s, found.downloaded_s)
+    until = found.end_s if np.isnan(found.settled_s[0]) else np.nanmax(np.stack(ended), axis=0)
+    columns = {
+        "download": found.download_s,
+        "training": found.training_s,
+        "upload": found.upload_s,
+        "waiting": found.waiting_s,
+        "total": until - found.dispatched_s,
+    }
+    return {name: float(column[0]) for name, column in columns.items() if column[0] == column[0]}
+
+
+def _around(events: pa.Table, found: Tasks, own: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What happened to others but belongs to the story: the publication, the ban of the client, the end of the run."""
+    fate = FATES[int(found.fate[0])]
+    if fate == Fate.UNFINISHED:
+        return list(select(events, kinds=[Kind.STOPPED]).to_pylist())
+    settled = next(row["seq"] for row in own if row["kind"] in SETTLING)
+    later = events.filter(pc.field("seq") > settled)
+    shown: list[dict[str, Any]] = []
+    if fate == Fate.AGGREGATED:
+        shown += select(later, kinds=[Kind.PUBLISHED]).slice(0, 1).to_pylist()
+    if fate in (Fate.FLAGGED, Fate.REJECTED, Fate.BANNED):
+        # Strikes are counted with the verdict; a purge comes just after the ban.
+        near = select(events, kinds=[Kind.BANNED], clients=[int(found.client[0])])
+        shown += [row for row in near.to_pylist() if row["time_s"] == found.settled_s[0]]
+    return shown
+
+
+def _steps(rows: list[dict[str, Any]]) -> list[Step]:
+    began: dict[str, float] = {}
+    phase: str | None = None
+    steps = []
+    for row in sorted(rows, key=lambda row: row["seq"]):
+        kind, time_s = row["kind"], row["time_s"]
+        # A loss and a drop-out end whatever phase the client is in.
+        beginning = phase if kind in (Kind.LOST, Kind.DROPPED_OUT) else BEGINNING.get(kind)
+        took_s = time_s - began[beginning] if beginning in began else None
+        steps.append(Step(time_s, kind, took_s, _said(row)))
+        began[kind] = time_s
+        phase = kind if kind in STARTS else phase
+    return steps
+
+
+def _said(row: dict[str, Any]) -> str:
+    kind, detail = Kind(row["kind"]), row["detail"]
+    times = f", in {row['attempt']} transmissions" if row["attempt"] > 1 else ""
+    match kind:
+        case Kind.DISPATCHED:
+            return f"version {row['base_version']} to client {row['client']}"
+        case Kind.DOWNLOAD_STARTED | Kind.UPLOAD_STARTED:
+            return f"{row['bytes']:,} bytes"
+        case Kind.DOWNLOADED | Kind.UPLOADED:
+            return f"{row['bytes']:,} bytes sent{times}"
+        case Kind.LOST:
+            return f"on the way {detail}, {row['bytes']:,} bytes sent{times}"
+        case Kind.RETRANSMITTED:
+            return f"sent {row['attempt']} times on the way {detail}"
+        case Kind.OVERHEARD:
+            return f"on the way {detail}"
+        case Kind.AGGREGATED | Kind.FLAGGED | Kind.REJECTED:
+            said = [f"weight {row['weight']:.6g}"] if kind is Kind.AGGREGATED else []
+            said += [f"staleness {row['staleness']}"] if row["staleness"] >= 0 else []
+            return ", ".join([*said, *([detail] if detail else [])])
+        case Kind.DISCARDED:
+            return _spoken(detail)
+        case Kind.PUBLISHED:
+            return f"version {row['version']}"
+        case Kind.BANNED:
+            return f"client {row['client']}"
+        case Kind.DROPPED_OUT:
+            return "because it went offline" if detail == "offline" else detail
+        case _:
+            return str(detail)
+
+
+def _spoken(fate: str) -> str:
+    return fate.replace("_", " ")

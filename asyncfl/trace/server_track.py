@@ -1,0 +1,143 @@
+"""The server's track in a Chrome trace: versions, the scoring and aggregation between them, and counters."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from asyncfl.trace.events import Kind
+from asyncfl.trace.query import select
+from asyncfl.trace.tasks import FATES, JUDGED, Tasks
+from asyncfl.trace.tracks import Tracks, all_microseconds, counter_of, instant_of, microseconds, slice_of
+
+
+@dataclass(frozen=True)
+class Request:
+    """A client was asked to score models."""
+
+    client: int
+    began_s: float
+    ended_s: float
+    detail: str
+    """How many models it scored, or that it gave no answer."""
+
+
+@dataclass
+class Batch:
+    """A buffer on its way to the version that it makes. Times in virtual seconds."""
+
+    version: int
+    """The version that it makes."""
+    filling_s: float
+    """When the version before was published."""
+    decided_s: float
+    """When its updates were judged; the end of the trace where they never were."""
+    published_s: float
+    """When its version was published; the end of the trace where it never was."""
+    updates: int
+    """Updates judged: aggregated, flagged or rejected."""
+    requests: list[Request] = field(default_factory=list)
+
+
+def batches(events: pa.Table, tasks: Tasks) -> list[Batch]:
+    """The buffers of one seed, in order, the one that the end of the trace interrupts included."""
+    end_s = float(events["time_s"].to_numpy().max(initial=0.0))
+    published = select(events, kinds=[Kind.PUBLISHED])["time_s"].to_numpy()
+    judged = np.isin(tasks.fate, [FATES.index(fate) for fate in JUDGED])
+    versions = len(published) + 1
+    made = tasks.making[judged]
+    updates = np.bincount(made, minlength=versions)
+    decided, arrived = np.full(versions, -np.inf), np.full(versions, -np.inf)
+    np.maximum.at(decided, made, tasks.settled_s[judged])
+    np.maximum.at(arrived, made, tasks.uploaded_s[judged])
+    result = []
+    for version in range(1, versions):
+        over = version < len(published)
+        published_s = float(published[version]) if over else end_s
+        decided_s = float(decided[version]) if updates[version] else published_s
+        if over or updates[version] or end_s > published[version - 1]:
+            begun_s = float(published[version - 1])
+            result.append(Batch(version, begun_s, decided_s, published_s, int(updates[version])))
+    _add_requests(result, events, arrived)
+    return result
+
+
+def _add_requests(made: Sequence[Batch], events: pa.Table, arrived: np.ndarray[Any, Any]) -> None:
+    """Give each buffer its requests for scores, with their derived beginnings."""
+    scored = select(events, kinds=[Kind.SCORED])
+    if not len(scored):
+        return
+    openings: dict[int, float] = defaultdict(lambda: -np.inf)
+    for row in select(events, kinds=[Kind.SHORT_BUFFER, Kind.TIMER_FIRED]).to_pylist():
+        if row["kind"] == Kind.SHORT_BUFFER or row["detail"] == f"deadline:{row['version']}":
+            openings[row["version"] + 1] = row["time_s"]
+    by_version = {batch.version: batch for batch in made}
+    for row in scored.to_pylist():
+        batch = by_version.get(row["version"] + 1)
+        if batch is None:
+            continue
+        began_s = max(batch.filling_s, arrived[batch.version], openings[batch.version])
+        if batch.requests:
+            # The evaluator before it gave no answer.
+            began_s = batch.requests[-1].ended_s
+        ended_s = row["time_s"]
+        batch.requests.append(Request(row["client"], float(min(began_s, ended_s)), ended_s, row["detail"]))
+
+
+def server_events(
+    events: pa.Table,
+    made: Sequence[Batch],
+    tracks: Tracks,
+    shown: set[int] | None,
+    arrows: Mapping[int, Sequence[int]],
+) -> Iterator[str]:
+    """Slices of versions with scoring and aggregation in them, requests on clients' tracks, and the server's marks.
+
+    `arrows`: version -> ids of those that end at its aggregation. They bind to the slice read last, so they follow it.
+    """
+    for batch in made:
+        filling, decided, published = (
+            microseconds(time_s) for time_s in (batch.filling_s, batch.decided_s, batch.published_s)
+        )
+        args = f'{{"updates":{batch.updates}}}'
+        yield slice_of(f"version {batch.version - 1}", tracks, tracks.server, filling, published)
+        for request in batch.requests:
+            detail = f'{{"client":{request.client},"detail":{json.dumps(request.detail)}}}'
+            began, ended = microseconds(request.began_s), microseconds(request.ended_s)
+            yield slice_of("score", tracks, tracks.server, began, ended, detail)
+            if shown is None or request.client in shown:
+                asked = f'{{"for_version":{batch.version},"detail":{json.dumps(request.detail)}}}'
+                yield slice_of("score", tracks, tracks.scoring(request.client), began, ended, asked)
+        if batch.updates:
+            yield slice_of(f"aggregate into version {batch.version}", tracks, tracks.server, decided, published, args)
+            for arrow in arrows.get(batch.version, ()):
+                yield (
+                    f'{{"name":"update","cat":"update","ph":"f","bp":"e","id":{arrow},'
+                    f'"ts":{decided},"pid":{tracks.pid},"tid":{tracks.server}}}'
+                )
+    for row in select(events, kinds=[Kind.SHORT_BUFFER, Kind.STOPPED, Kind.TIMER_FIRED]).to_pylist():
+        # Timers of single tasks are on the clients' tracks as what became of the task.
+        if row["kind"] != Kind.TIMER_FIRED or row["detail"].partition(":")[0] in ("deadline", "time_limit"):
+            args = f'{{"detail":{json.dumps(row["detail"])}}}'
+            name = row["kind"].replace("_", " ")
+            yield instant_of(name, tracks, tracks.server, microseconds(row["time_s"]), args)
+
+
+def counters(events: pa.Table, tasks: Tasks, tracks: Tracks) -> Iterator[str]:
+    """The version, and the updates that have arrived and are not settled, each whenever it changes."""
+    published = select(events, kinds=[Kind.PUBLISHED])
+    times = all_microseconds(published["time_s"].to_numpy())
+    yield from counter_of("version", "number", times, published["version"].to_numpy(), tracks)
+    held = tasks.only(tasks.held)
+    gone = np.where(np.isnan(held.settled_s), held.end_s, held.settled_s)
+    at = np.concatenate([all_microseconds(held.uploaded_s), all_microseconds(gone)])
+    change = np.repeat([1, -1], len(held))
+    order = np.argsort(at, kind="stable")
+    fill = np.concatenate([[0], np.cumsum(change[order])])
+    yield from counter_of("buffer fill", "updates", np.concatenate([[0], at[order]]), fill, tracks)

@@ -1,0 +1,85 @@
+"""Tables of tasks: how many met which fate, how long their phases took, how stale their updates were."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from asyncfl.trace.tasks import FATES, Floats, Ints, Tasks
+
+By: TypeAlias = Literal["client", "version", "base_version", "seed", "staleness"]
+GROUPS: tuple[str, ...] = get_args(By)
+"""What rows of a table may stand for, besides the seed: `client`; `version`, the one that was being made when a task's
+fate was settled; `base_version`, the one it was sent; `seed`, all its tasks; `staleness`, that of judged updates."""
+
+
+def tabulate(tasks: Tasks, by: By) -> pa.Table:
+    """One row per seed and group, ordered: tasks, fates that occur, mean seconds of the phases, staleness, traffic.
+
+    Means are over the tasks that finished the phase; NaN where none did. `waiting_s` runs from the arrival of an update
+    to the server's decision on it. An unfinished task is in no row of `version`, and one that was not judged in none of
+    `staleness`.
+    """
+    group = {"version": tasks.making, "seed": tasks.seed}.get(by)
+    group = getattr(tasks, by) if group is None else group
+    inside = group >= 0
+    tasks, group = tasks.only(inside), group[inside]
+    keys, row_of = np.unique(np.stack([tasks.seed, group]), axis=1, return_inverse=True)
+    row_of = row_of.reshape(-1)
+    rows = keys.shape[1]
+    columns: dict[str, NDArray[Any]] = {"seed": keys[0]}
+    if by != "seed":
+        columns[by] = keys[1]
+    columns["tasks"] = np.bincount(row_of, minlength=rows)
+    if by == "staleness":
+        columns["share"] = columns["tasks"] / _per_seed(keys[0], columns["tasks"])
+    for number, name in enumerate(FATES):
+        # Columns are the same for every row; fates that nobody met would be columns of zeros.
+        if (met := tasks.fate == number).any():
+            columns[name] = np.bincount(row_of[met], minlength=rows)
+    for name in ("download_s", "training_s", "upload_s", "waiting_s"):
+        columns[name] = _mean(getattr(tasks, name), row_of, rows)
+    judged = tasks.staleness >= 0
+    staleness = np.where(judged, tasks.staleness.astype(np.float64), np.nan)
+    if by != "staleness":
+        columns["staleness_mean"] = _mean(staleness, row_of, rows)
+        columns |= _quantiles(tasks.staleness[judged], row_of[judged], rows)
+    columns["weight_mean"] = _mean(np.where(judged, tasks.weight, np.nan), row_of, rows)
+    resent = np.maximum(tasks.attempts_down - 1, 0) + np.maximum(tasks.attempts_up - 1, 0)
+    columns["retransmissions"] = np.bincount(row_of, weights=resent, minlength=rows).astype(np.int64)
+    columns["overheard"] = np.bincount(row_of, weights=tasks.overheard, minlength=rows).astype(np.int64)
+    return pa.table(columns)
+
+
+def _per_seed(seeds: Ints, counts: NDArray[Any]) -> NDArray[Any]:
+    """(rows,) sum of `counts` over the rows of the same seed."""
+    _, of = np.unique(seeds, return_inverse=True)
+    total: NDArray[Any] = np.bincount(of, weights=counts)[of]
+    return total
+
+
+def _mean(values: Floats, row_of: Ints, rows: int) -> Floats:
+    known = ~np.isnan(values)
+    sums = np.bincount(row_of[known], weights=values[known], minlength=rows)
+    numbers = np.bincount(row_of[known], minlength=rows)
+    mean: Floats = np.divide(sums, numbers, out=np.full(rows, np.nan), where=numbers > 0)
+    return mean
+
+
+def _quantiles(staleness: Ints, row_of: Ints, rows: int) -> dict[str, Floats]:
+    """Median, 90 % quantile and maximum of each row, as values that occur (the smallest that the share reaches)."""
+    order = np.lexsort((staleness, row_of))
+    ordered = staleness[order].astype(np.float64)
+    numbers = np.bincount(row_of, minlength=rows)
+    starts = np.cumsum(numbers) - numbers
+    found = {}
+    for name, share in (("staleness_p50", 0.5), ("staleness_p90", 0.9), ("staleness_max", 1.0)):
+        # 1e-9: 0.9 of 10 is the ninth, whatever the rounding says.
+        place = starts + np.maximum(np.ceil(share * numbers - 1e-9).astype(np.int64), 1) - 1
+        column = np.full(rows, np.nan)
+        column[numbers > 0] = ordered[place[numbers > 0]]
+        found[name] = column
+    return found

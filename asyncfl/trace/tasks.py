@@ -1,0 +1,240 @@
+"""The tasks of a trace: from events, one row per task with the time of each of its phases and its fate.
+
+A task whose fate is `unfinished` has no event that says so: it is what remains when the trace ends. The server may give
+a task up (timed out, banned) while its client goes on; the first event that settles a task is its fate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from asyncfl.messages import Fate
+from asyncfl.trace.events import Kind
+
+KINDS: tuple[str, ...] = tuple(kind.value for kind in Kind)
+FATES: tuple[str, ...] = tuple(fate.value for fate in Fate)
+
+SETTLING = (Kind.AGGREGATED, Kind.FLAGGED, Kind.REJECTED, Kind.DISCARDED, Kind.LOST, Kind.DROPPED_OUT)
+"""Kinds of events that may settle a task."""
+
+JUDGED = (Fate.AGGREGATED, Fate.FLAGGED, Fate.REJECTED)
+"""Fates of updates that the server collected."""
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+def codes(column: pa.ChunkedArray, names: Sequence[str]) -> Ints:
+    """(rows,) place of each text of `column` in `names`; -1 for a text that is not there."""
+    encoded = column.cast(pa.string()).combine_chunks().dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    place = {name: number for number, name in enumerate(names)}
+    known = np.array([place.get(text, -1) for text in encoded.dictionary.to_pylist()], dtype=np.int64)
+    return known[encoded.indices.to_numpy(zero_copy_only=False)] if len(known) else np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """Tasks as columns of equal length, ordered by seed and number. Times in virtual seconds, NaN: did not happen."""
+
+    seed: Ints
+    task: Ints
+    client: Ints
+    base_version: Ints
+    """Version that was sent."""
+    dispatched_s: Floats
+    download_started_s: Floats
+    downloaded_s: Floats
+    training_started_s: Floats
+    trained_s: Floats
+    upload_started_s: Floats
+    uploaded_s: Floats
+    left_s: Floats
+    """When the client was done with it: the upload has arrived, a message is lost, or it dropped out."""
+    settled_s: Floats
+    """When the server knew its fate; NaN for an unfinished task."""
+    fate: Ints
+    """Place in `FATES`."""
+    making: Ints
+    """Version that the server was filling its buffer for when the fate was settled; -1 for an unfinished task."""
+    staleness: Ints
+    """In versions, -1 where it was never judged."""
+    weight: Floats
+    """Factor in the aggregate, 0 where it has none."""
+    bytes_down: Ints
+    """Bytes sent to the client, retransmissions included; 0 where the download never ended."""
+    bytes_up: Ints
+    attempts_down: Ints
+    """Transmissions of the model, 1 without retransmissions; 0 where the download never ended."""
+    attempts_up: Ints
+    overheard: Ints
+    """How many of its two messages the tap holds."""
+    held: NDArray[np.bool_]
+    """Whether its update came before its fate was settled, so that the server had to keep it."""
+    end_s: Floats
+    """When the trace of its seed ends."""
+
+    def __len__(self) -> int:
+        return len(self.task)
+
+    def only(self, chosen: NDArray[Any]) -> Tasks:
+        """These rows: a mask, or their numbers in order."""
+        return Tasks(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
+
+    def select(
+        self,
+        *,
+        clients: Sequence[int] | None = None,
+        task: int | None = None,
+        seed: int | None = None,
+        since_s: float | None = None,
+        until_s: float | None = None,
+    ) -> Tasks:
+        """The tasks that meet every condition given; times are those of the dispatch, ends included."""
+        chosen = np.ones(len(self), dtype=bool)
+        if clients:
+            chosen &= np.isin(self.client, list(clients))
+        if task is not None:
+            chosen &= self.task == task
+        if seed is not None:
+            chosen &= self.seed == seed
+        if since_s is not None:
+            chosen &= self.dispatched_s >= since_s
+        if until_s is not None:
+            chosen &= self.dispatched_s <= until_s
+        return self.only(chosen)
+
+    @property
+    def download_s(self) -> Floats:
+        """Seconds of the download, NaN where the model did not arrive."""
+        return self.downloaded_s - self.download_started_s
+
+    @property
+    def training_s(self) -> Floats:
+        """Seconds of the training, NaN where it was not finished."""
+        return self.trained_s - self.training_started_s
+
+    @property
+    def upload_s(self) -> Floats:
+        """Seconds of the upload, NaN where the update did not arrive."""
+        return self.uploaded_s - self.upload_started_s
+
+    @property
+    def waiting_s(self) -> Floats:
+        """Seconds from the arrival of an update to the server's decision on it, NaN where it was never judged."""
+        judged = np.isin(self.fate, [FATES.index(fate) for fate in JUDGED])
+        return np.where(judged, self.settled_s - self.uploaded_s, np.nan)
+
+
+def tasks_of(events: pa.Table) -> Tasks:
+    """The tasks that `events`, a whole trace of one or more seeds in its order, tells of."""
+    seeds, seed_of = np.unique(_numpy(events, "seed"), return_inverse=True)
+    number, time_s = _numpy(events, "task"), _numpy(events, "time_s")
+    kind, detail = codes(events["kind"], KINDS), events["detail"]
+    # Tasks are numbered 0, 1, 2, ... in each seed: a place for each is cheaper than a search for it.
+    sizes = np.array([number[seed_of == place].max(initial=-1) + 1 for place in range(len(seeds))], dtype=np.int64)
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    slot = np.where(number >= 0, starts[seed_of] + number, -1)
+    slots = int(starts[-1])
+
+    def rows(*kinds: Kind, way: str | None = None) -> Ints:
+        chosen = np.isin(kind, [KINDS.index(name) for name in kinds]) & (slot >= 0)
+        found = np.flatnonzero(chosen)
+        return found if way is None else found[codes(detail.take(pa.array(found)), (way,)) == 0]
+
+    def column(name: str, found: Ints, blank: float, dtype: type[Any]) -> NDArray[Any]:
+        filled = np.full(slots, blank, dtype=dtype)
+        filled[slot[found]] = _numpy(events, name)[found]
+        return filled
+
+    def times(*kinds: Kind) -> Floats:
+        return column("time_s", rows(*kinds), np.nan, np.float64)
+
+    begun = rows(Kind.DISPATCHED)
+    settling = rows(*SETTLING)
+    _, first = np.unique(slot[settling], return_index=True)
+    settled = settling[first]
+    arrived = np.full(slots, -1, dtype=np.int64)
+    uploads = rows(Kind.UPLOADED)
+    arrived[slot[uploads]] = uploads
+    settled_at = np.full(slots, np.iinfo(np.int64).max, dtype=np.int64)
+    settled_at[slot[settled]] = settled
+    fate = np.full(slots, FATES.index(Fate.UNFINISHED), dtype=np.int64)
+    fate[slot[settled]] = _fates(kind[settled], detail.take(pa.array(settled)))
+    making = np.full(slots, -1, dtype=np.int64)
+    making[slot[settled]] = _making(kind, seed_of)[settled]
+    ways = {way: rows(Kind.DOWNLOADED, Kind.UPLOADED, Kind.LOST, way=way) for way in ("down", "up")}
+    end_s = np.array([time_s[seed_of == place].max(initial=0.0) for place in range(len(seeds))])
+
+    everything = Tasks(
+        seed=np.repeat(seeds, sizes).astype(np.int64),
+        task=np.arange(slots, dtype=np.int64) - np.repeat(starts[:-1], sizes),
+        client=column("client", begun, -1, np.int64),
+        base_version=column("base_version", begun, -1, np.int64),
+        dispatched_s=times(Kind.DISPATCHED),
+        download_started_s=times(Kind.DOWNLOAD_STARTED),
+        downloaded_s=times(Kind.DOWNLOADED),
+        training_started_s=times(Kind.TRAINING_STARTED),
+        trained_s=times(Kind.TRAINED),
+        upload_started_s=times(Kind.UPLOAD_STARTED),
+        uploaded_s=times(Kind.UPLOADED),
+        left_s=times(Kind.UPLOADED, Kind.LOST, Kind.DROPPED_OUT),
+        settled_s=column("time_s", settled, np.nan, np.float64),
+        fate=fate,
+        making=making,
+        staleness=column("staleness", settled, -1, np.int64),
+        weight=np.nan_to_num(column("weight", settled, 0.0, np.float64)),
+        bytes_down=column("bytes", ways["down"], 0, np.int64),
+        bytes_up=column("bytes", ways["up"], 0, np.int64),
+        attempts_down=column("attempt", ways["down"], 0, np.int64),
+        attempts_up=column("attempt", ways["up"], 0, np.int64),
+        overheard=np.bincount(slot[rows(Kind.OVERHEARD)], minlength=slots).astype(np.int64),
+        held=(arrived >= 0) & (arrived < settled_at),
+        end_s=np.repeat(end_s, sizes),
+    )
+    # Numbers of tasks that never began, because their client could not be reached, are left out.
+    return everything.only(~np.isnan(everything.dispatched_s))
+
+
+def _numpy(events: pa.Table, name: str) -> NDArray[Any]:
+    column: NDArray[Any] = events[name].to_numpy()
+    return column
+
+
+def _fates(kinds: Ints, details: pa.ChunkedArray) -> Ints:
+    """(rows,) the fate that each settling event means."""
+    meant = {
+        Kind.AGGREGATED: Fate.AGGREGATED,
+        Kind.FLAGGED: Fate.FLAGGED,
+        Kind.REJECTED: Fate.REJECTED,
+        Kind.DROPPED_OUT: Fate.DROPPED_OUT,
+    }
+    table = np.full(len(KINDS), -1, dtype=np.int64)
+    for kind, fate in meant.items():
+        table[KINDS.index(kind)] = FATES.index(fate)
+    found = table[kinds]
+    discarded, lost = kinds == KINDS.index(Kind.DISCARDED), kinds == KINDS.index(Kind.LOST)
+    found[discarded] = codes(details, FATES)[discarded]
+    ways = np.array([FATES.index(Fate.LOST_DOWN), FATES.index(Fate.LOST_UP)])
+    found[lost] = ways[codes(details, ("down", "up"))[lost]]
+    return found
+
+
+def _making(kinds: Ints, seed_of: Ints) -> Ints:
+    """(rows,) versions published before each event of its seed: the number of the version that comes next.
+
+    Not the column `version`: an aggregation that takes no time has already changed that when its updates are settled.
+    """
+    published = kinds == KINDS.index(Kind.PUBLISHED)
+    result = np.zeros(len(kinds), dtype=np.int64)
+    for place in np.unique(seed_of):
+        mine = seed_of == place
+        result[mine] = np.cumsum(published[mine])
+    return result

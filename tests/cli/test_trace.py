@@ -1,0 +1,122 @@
+"""`asyncfl trace` as a user types it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asyncfl.api import simulate
+from asyncfl.cli import main
+from asyncfl.scenario import Scenario
+
+CHANGES: dict[str, Any] = {
+    "protocol": {"kind": "buffered", "rounds": 4, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 3}},
+    "world.dropout": 0.2,
+    "evaluation.train_every": 0,
+    "evaluation.test_every": 0,
+    "seeds": 2,
+}
+_saved: dict[str, Any] = {}
+
+
+@pytest.fixture
+def trace(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Calls `asyncfl trace` with arguments in this process: (status, what it printed, its errors)."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["asyncfl", "trace", *map(str, arguments)])
+        code: object = 0
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code
+        return (code if isinstance(code, int) else 0, *capsys.readouterr())
+
+    return call
+
+
+def saved(scenario: Scenario, folder: Path, name: str, changes: dict[str, Any]) -> Path:
+    """A run on disk, simulated once for all tests."""
+    if name not in _saved:
+        _saved[name] = simulate(scenario.override(CHANGES | changes))
+    path: Path = _saved[name].save(folder / name)
+    return path
+
+
+@pytest.fixture
+def run(scenario: Scenario, tmp_path: Path) -> Path:
+    return saved(scenario, tmp_path, "one", {})
+
+
+def test_follow_tells_one_task_from_dispatch_to_its_fate(trace: Any, run: Path) -> None:
+    status, out, err = trace(run, "--follow", 0, "--seed", 1)
+    assert (status, err) == (0, "")
+    assert out.startswith("task 0 of client ")
+    assert "dispatched" in out
+    assert "took_s" in out
+    assert json.loads(trace(run, "--follow", 0, "--seed", 1, "--json")[1])["task"] == 0
+
+
+def test_tabulate_prints_a_row_per_group(trace: Any, run: Path) -> None:
+    status, out, _ = trace(run, "--tabulate", "client", "--seed", 0)
+    assert status == 0
+    assert out.splitlines()[0].split()[:4] == ["seed", "client", "tasks", "aggregated"]
+    rows = json.loads(trace(run, "--tabulate", "seed", "--json")[1])
+    assert [(row["seed"], row["aggregated"]) for row in rows] == [(0, 8), (1, 8)]
+    assert "more; raise --limit" in trace(run, "--tabulate", "version", "--limit", 2)[1]
+
+
+def test_compare_ends_with_1_where_runs_differ_and_0_where_not(
+    trace: Any, run: Path, scenario: Scenario, tmp_path: Path
+) -> None:
+    status, out, _ = trace(run, "--compare", run)
+    assert (status, "no difference" in out, "scenarios are the same" in out) == (0, True, True)
+    other = saved(scenario, tmp_path, "other", {"world.dropout": 0.5})
+    status, out, _ = trace(run, "--compare", other)
+    assert status == 1
+    assert "world.dropout" in out
+    assert "first different event: number" in out
+    status, out, _ = trace(run, "--compare", other, "--seed", 0, "--json")
+    assert status == 1
+    found = json.loads(out)
+    assert (found["same"], [seed["seed"] for seed in found["seeds"]]) == (False, [0])
+    assert found["scenario"] == [{"field": "world.dropout", "one": "0.2", "other": "0.5"}]
+
+
+def test_export_writes_a_file_for_perfetto_and_says_what_is_not_in_it(trace: Any, run: Path, tmp_path: Path) -> None:
+    status, out, _ = trace(run, "--export", "perfetto", "--out", tmp_path / "trace.json", "--seed", 0)
+    assert status == 0
+    assert "spent epsilon not available: seed 0, server: unbounded" in out
+    assert "ui.perfetto.dev" in out
+    document = json.loads((tmp_path / "trace.json").read_text())
+    assert "unbounded" in document["otherData"]["notes"]
+    assert document["traceEvents"][0]["args"] == {"name": "one, seed 0"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--follow", 0], "--seed: must be one of the run's (0, 1), got none"),
+        (["--follow", 999, "--seed", 0], "--follow: must be 0.."),
+        (["--seed", 7], "--seed: must be one of the run's (0, 1), got 7"),
+        (["--follow", 0, "--count"], "--follow: cannot go with --count"),
+        (["--tabulate", "client", "--kind", "lost"], "--kind: has no effect on --tabulate"),
+        (["--export", "perfetto"], "--out: is missing"),
+        (["--out", "x.json"], "--out: has no effect without --export"),
+        (["--compare", "nowhere"], "nowhere holds no run"),
+        (["--export", "perfetto", "--out", "/nowhere/x.json"], "cannot write /nowhere/x.json"),
+        (["--tabulate", "cleint"], "'cleint' is not one of"),
+    ],
+)
+def test_bad_input_is_one_message_and_status_2(trace: Any, run: Path, arguments: list[object], message: str) -> None:
+    status, _, err = trace(run, *arguments)
+    assert status == 2
+    assert message in " ".join(err.split())
+
+
+def test_a_filter_that_nothing_passes_says_so(trace: Any, run: Path) -> None:
+    assert trace(run, "--kind", "banned")[1] == "nothing of that kind in the trace\n"

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from asyncfl.errors import InputError
+from asyncfl.storage import Run
+from asyncfl.trace.follow import follow
+from asyncfl.trace.tasks import FATES, tasks_of
+
+
+def test_an_aggregated_update_is_followed_to_the_publication_it_entered(story: pa.Table) -> None:
+    life = follow(story, 6)
+    assert life.headline == (
+        "task 6 of client 2 (seed 3), sent version 0: aggregated into version 2 with weight 0.25, 1 version stale"
+    )
+    assert life.durations_s == pytest.approx({"download": 1, "training": 1, "upload": 1, "waiting": 0.8, "total": 3.8})
+    events = [(step.time_s, step.event) for step in life.steps]
+    assert events[0] == (6.0, "dispatched")
+    assert events[-3:] == [(9.0, "uploaded"), (9.8, "aggregated"), (10.3, "published")]
+    assert life.steps[-2].took_s == pytest.approx(0.8)
+    assert life.steps[-2].what == "weight 0.25, staleness 1"
+
+
+def test_a_flagged_update_says_why_and_that_its_client_was_banned(story: pa.Table) -> None:
+    life = follow(story, 1, seed=3)
+    assert "flagged when version 1 was made" in life.headline
+    said = {step.event: step.what for step in life.steps}
+    assert said["flagged"] == "staleness 0, too far"
+    assert said["banned"] == "client 1"
+    assert said["uploaded"] == "150 bytes sent, in 2 transmissions"
+    assert said["retransmitted"] == "sent 2 times on the way up"
+
+
+@pytest.mark.parametrize(
+    ("task", "fate", "last", "took_s", "what"),
+    [
+        (2, "lost down", "lost", 2.0, "on the way down, 300 bytes sent, in 3 transmissions"),
+        (3, "dropped out", "dropped_out", 1.0, "because it went offline"),
+        (4, "timed out", "uploaded", 1.0, "100 bytes sent"),
+        (7, "unfinished", "stopped", None, "all versions published"),
+    ],
+)
+def test_what_comes_to_nothing_ends_with_how(
+    story: pa.Table, task: int, fate: str, last: str, took_s: float | None, what: str
+) -> None:
+    life = follow(story, task)
+    assert life.headline.endswith(fate)
+    assert (life.version, life.weight) == (None, None)
+    step = life.steps[-1]
+    assert (step.event, step.took_s, step.what) == (last, took_s, what)
+
+
+@pytest.mark.parametrize(
+    ("task", "seed", "message"),
+    [
+        (5, 3, "task: task 5 never began"),
+        (9, 3, r"task: must be 0\.\.7, got 9"),
+        (0, 1, r"seed: must be one of the run's \(3\), got 1"),
+    ],
+)
+def test_what_is_not_in_the_trace_is_refused(story: pa.Table, task: int, seed: int, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        follow(story, task, seed)
+
+
+def test_several_seeds_need_one_to_be_named(lossy: Run) -> None:
+    with pytest.raises(InputError, match=r"\(0, 1\), got none"):
+        follow(lossy.tables["events"], 0)
+
+
+def test_every_task_of_a_run_can_be_followed_to_the_fate_it_had(lossy: Run) -> None:
+    events = lossy.tables["events"]
+    tasks = tasks_of(events).select(seed=1)
+    for task, fate in zip(tasks.task.tolist(), tasks.fate.tolist(), strict=True):
+        life = follow(events, task, seed=1)
+        assert life.fate == FATES[fate]
+        assert [step.time_s for step in life.steps] == sorted(step.time_s for step in life.steps)
+        assert sum(s for name, s in life.durations_s.items() if name != "total") <= life.durations_s["total"] + 1e-9

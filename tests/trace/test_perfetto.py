@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from asyncfl.errors import OutputError
+from asyncfl.privacy.gaussian import exact_epsilon
+from asyncfl.storage import Run
+from asyncfl.trace.perfetto import write_perfetto
+from asyncfl.trace.spending import Spending, spending
+
+Faults = Callable[[dict[str, Any]], list[str]]
+
+
+@pytest.fixture
+def document(story: pa.Table, tmp_path: Path) -> dict[str, Any]:
+    path = tmp_path / "trace.json"
+    spent = [Spending(3, "server", np.array([0.0, 5.0]), np.array([0.0, 1.5]))]
+    written = write_perfetto(story, path, title="a story", spent=spent, notes=["one", "two"])
+    document: dict[str, Any] = json.loads(path.read_text())
+    assert written == len(document["traceEvents"])
+    return document
+
+
+def track(document: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """What stands on the track of that name."""
+    events = document["traceEvents"]
+    (tid,) = [e["tid"] for e in events if e["name"] == "thread_name" and e["args"]["name"] == name]
+    return [e for e in events if e.get("tid") == tid and e["ph"] != "M"]
+
+
+def slices(events: list[dict[str, Any]]) -> list[tuple[str, float, float]]:
+    return [(e["name"], e["ts"] / 1e6, (e["ts"] + e["dur"]) / 1e6) for e in events if e["ph"] == "X"]
+
+
+def instants(events: list[dict[str, Any]]) -> list[tuple[str, float]]:
+    return [(e["name"], e["ts"] / 1e6) for e in events if e["ph"] == "i"]
+
+
+def test_it_follows_the_format(document: dict[str, Any], chrome_faults: Faults) -> None:
+    assert chrome_faults(document) == []
+    assert document["otherData"] == {"run": "a story", "notes": "one; two"}
+    names = [e["args"]["name"] for e in document["traceEvents"] if e["name"] == "process_name"]
+    assert names == ["a story, seed 3"]
+
+
+def test_a_task_has_its_phases_inside_and_says_what_became_of_it(document: dict[str, Any]) -> None:
+    events = track(document, "client 0")
+    assert slices(events)[:4] == [("task 0", 0, 4), ("download", 0, 1), ("train", 1, 3), ("upload", 3, 4)]
+    assert events[0]["args"] == {
+        "base_version": 0,
+        "fate": "aggregated",
+        "staleness": 0,
+        "version": 1,
+        "weight": 0.5,
+    }
+
+
+def test_what_was_broken_off_ends_with_its_task_or_with_the_trace(document: dict[str, Any]) -> None:
+    assert slices(track(document, "client 0"))[-3:] == [("task 7", 7, 10.3), ("download", 7, 8), ("train", 8, 10.3)]
+    (broken,) = [e for e in track(document, "client 2") if e.get("args", {}).get("finished") is False and e["ts"] > 1e6]
+    assert (broken["name"], broken["ts"], broken["dur"]) == ("train", 3e6, 1e6)
+    lost = next(e for e in track(document, "client 2") if e["name"] == "download")
+    assert lost["args"] == {"finished": False, "bytes": 300, "transmissions": 3}
+
+
+def test_marks_and_times_offline_are_on_the_clients_tracks(document: dict[str, Any]) -> None:
+    assert instants(track(document, "client 1")) == [
+        ("retransmitted", 5),
+        ("overheard", 5),
+        ("flagged", 5),
+        ("banned", 5),
+    ]
+    assert instants(track(document, "client 2")) == [("retransmitted", 2), ("lost", 2), ("dropped out", 4)]
+    assert ("timed out", 6.5) in instants(track(document, "client 0"))
+    assert ("offline", 4, 6) in slices(track(document, "client 2"))
+    assert ("offline", 5, 10.3) in slices(track(document, "client 3"))
+
+
+def test_the_server_scores_and_aggregates_between_versions(document: dict[str, Any]) -> None:
+    server = track(document, "server")
+    assert slices(server) == [
+        ("version 0", 0, 5.5),
+        ("aggregate into version 1", 5, 5.5),
+        ("version 1", 5.5, 10.3),
+        ("score", 9, 9.5),
+        ("score", 9.5, 9.8),
+        ("aggregate into version 2", 9.8, 10.3),
+    ]
+    assert instants(server) == [("stopped", 10.3)]
+    assert slices(track(document, "client 3, scoring")) == [("score", 9, 9.5)]
+    assert slices(track(document, "client 0, scoring")) == [("score", 9.5, 9.8)]
+
+
+def test_arrows_lead_from_used_uploads_to_their_aggregations(document: dict[str, Any]) -> None:
+    arrows: dict[int, list[float]] = {}
+    for event in document["traceEvents"]:
+        if event["ph"] in "sf":
+            arrows.setdefault(event["id"], []).append(event["ts"] / 1e6)
+    assert arrows == {0: [3, 5], 1: [8, 9.8]}
+
+
+def test_counters_show_version_held_updates_and_epsilon(document: dict[str, Any]) -> None:
+    points: dict[str, list[tuple[float, float]]] = {}
+    for event in document["traceEvents"]:
+        if event["ph"] == "C":
+            points.setdefault(event["name"], []).append((event["ts"] / 1e6, *event["args"].values()))
+    assert points == {
+        "version": [(0, 0), (5.5, 1), (10.3, 2)],
+        "buffer fill": [(0, 0), (4, 1), (5, 0), (9, 1), (9.8, 0)],
+        "spent epsilon (server)": [(0, 0), (5, 1.5)],
+    }
+
+
+def test_a_run_of_several_seeds_follows_the_format_and_is_the_same_each_time(
+    lossy: Run, tmp_path: Path, chrome_faults: Faults
+) -> None:
+    events = lossy.tables["events"]
+    spent, _ = spending(events, lossy.tables["ledger"], exact_epsilon)
+    for name in ("a.json", "b.json", "a.json.gz", "b.json.gz"):
+        write_perfetto(events, tmp_path / name, title="lossy", spent=spent)
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+    assert (tmp_path / "a.json.gz").read_bytes() == (tmp_path / "b.json.gz").read_bytes()
+    assert gzip.decompress((tmp_path / "a.json.gz").read_bytes()) == (tmp_path / "a.json").read_bytes()
+    document = json.loads((tmp_path / "a.json").read_text())
+    assert chrome_faults(document) == []
+    found = document["traceEvents"]
+    assert sum(e["ph"] == "s" for e in found) == lossy.summary["tasks"]["used"]
+    assert sum(e["name"].startswith("task ") for e in found) == lossy.summary["tasks"]["begun"]
+    assert {e["name"] for e in found if e["ph"] == "i"} >= {"overheard", "retransmitted", "dropped out", "stopped"}
+
+
+def test_an_aggregation_that_takes_no_time_is_still_the_end_of_its_arrows(
+    story: pa.Table, tmp_path: Path, chrome_faults: Faults
+) -> None:
+    rows = story.to_pylist()
+    for row in rows:
+        # As a run with aggregate_s: 0 records it: published at once, the updates settled just before.
+        row["time_s"] = {5.5: 5.0, 10.3: 9.8}.get(row["time_s"], row["time_s"])
+    rows.sort(key=lambda row: row["time_s"])
+    write_perfetto(pa.Table.from_pylist(rows, schema=story.schema), tmp_path / "t.json", title="at once")
+    assert chrome_faults(json.loads((tmp_path / "t.json").read_text())) == []
+
+
+def test_chosen_clients_have_tracks_and_the_server_always(
+    story: pa.Table, tmp_path: Path, chrome_faults: Faults
+) -> None:
+    write_perfetto(story, tmp_path / "t.json", title="some", clients=[2])
+    document = json.loads((tmp_path / "t.json").read_text())
+    assert chrome_faults(document) == []
+    names = [e["args"]["name"] for e in document["traceEvents"] if e["name"] == "thread_name"]
+    assert names == ["server", "client 2"]
+
+
+def test_what_cannot_be_written_leaves_nothing_behind(story: pa.Table, tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="cannot write"):
+        write_perfetto(story, tmp_path / "nowhere" / "t.json", title="x")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OutputError, match="cannot write"):
+        write_perfetto(story, tmp_path / "folder", title="x")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import math
+
+import pyarrow as pa
+import pytest
+
+from asyncfl.storage import Run
+from asyncfl.trace.tabulate import GROUPS, tabulate
+from asyncfl.trace.tasks import Tasks, tasks_of
+
+
+@pytest.fixture
+def tasks(story: pa.Table) -> Tasks:
+    return tasks_of(story)
+
+
+def test_clients_have_their_fates_and_mean_durations(tasks: Tasks) -> None:
+    rows = {row["client"]: row for row in tabulate(tasks, "client").to_pylist()}
+    assert list(rows) == [0, 1, 2]
+    first = rows[0]
+    assert (first["tasks"], first["aggregated"], first["timed_out"], first["unfinished"]) == (3, 1, 1, 1)
+    assert first["download_s"] == pytest.approx((1 + 0.5 + 1) / 3)
+    assert first["training_s"] == pytest.approx((2 + 1.5) / 2)
+    assert first["waiting_s"] == 1
+    assert (rows[1]["retransmissions"], rows[1]["overheard"], rows[2]["retransmissions"]) == (1, 1, 2)
+    assert rows[2]["staleness_max"] == 1
+    assert "banned" not in first  # nobody met that fate
+
+
+def test_versions_have_what_was_settled_while_they_were_made(tasks: Tasks) -> None:
+    first, second = tabulate(tasks, "version").to_pylist()
+    assert (first["version"], first["tasks"], first["aggregated"], first["flagged"]) == (1, 4, 1, 1)
+    assert (second["version"], second["tasks"], second["aggregated"], second["timed_out"]) == (2, 2, 1, 1)
+    assert [row["tasks"] for row in tabulate(tasks, "base_version").to_pylist()] == [6, 1]
+
+
+def test_staleness_is_a_distribution_of_judged_updates(tasks: Tasks) -> None:
+    rows = tabulate(tasks, "staleness").to_pylist()
+    assert [(row["staleness"], row["tasks"]) for row in rows] == [(0, 2), (1, 1)]
+    assert [row["share"] for row in rows] == pytest.approx([2 / 3, 1 / 3])
+
+
+def test_quantiles_are_values_that_occur(tasks: Tasks) -> None:
+    (row,) = tabulate(tasks, "seed").to_pylist()
+    assert (row["seed"], row["tasks"]) == (3, 7)
+    assert row["staleness_mean"] == pytest.approx(1 / 3)
+    assert (row["staleness_p50"], row["staleness_p90"], row["staleness_max"]) == (0, 1, 1)
+
+
+def test_means_of_nothing_are_not_a_number(tasks: Tasks) -> None:
+    lost = tabulate(tasks.select(task=2), "client").to_pylist()[0]
+    assert all(math.isnan(lost[name]) for name in ("download_s", "waiting_s", "staleness_mean", "staleness_max"))
+
+
+def test_nothing_gives_an_empty_table(tasks: Tasks) -> None:
+    for by in GROUPS:
+        assert len(tabulate(tasks.select(seed=9), by)) == 0  # type: ignore[arg-type]
+
+
+def test_every_grouping_counts_each_task_once(lossy: Run) -> None:
+    tasks = tasks_of(lossy.tables["events"])
+    unfinished = lossy.summary["fates"]["unfinished"]
+    for by in ("client", "base_version", "seed"):
+        table = tabulate(tasks, by)
+        assert sum(table["tasks"].to_pylist()) == len(tasks)
+        assert sum(table["aggregated"].to_pylist()) == lossy.summary["fates"]["aggregated"]
+    assert sum(tabulate(tasks, "version")["tasks"].to_pylist()) == len(tasks) - unfinished
