@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import typer
 
-from asyncfl.cli import bounds, data, privacy, run, schema, trace
+from asyncfl.cli import bounds, data, privacy, run, schema, timeline, trace
+from asyncfl.cli.imports import look_for_modules_in
 from asyncfl.errors import AsyncflError
 
 app = typer.Typer(
@@ -17,6 +19,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("run")(run.run)
+app.command("timeline")(timeline.timeline)
 app.command("trace")(trace.trace)
 app.command("bounds")(bounds.bounds)
 app.add_typer(privacy.app, name="privacy")
@@ -26,6 +29,8 @@ app.command("schema")(schema.schema)
 
 def main() -> None:
     """Run the command line. An error that was raised on purpose is one message and exit status 2."""
+    # The program lies in a folder of its own, so Python does not look in the working directory as `python -m` does.
+    look_for_modules_in(Path.cwd())
     try:
         app()
     except AsyncflError as error:

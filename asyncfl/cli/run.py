@@ -12,6 +12,7 @@ import typer
 import yaml
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from asyncfl.cli.imports import look_for_modules_in
 from asyncfl.cli.output import console, print_table
 from asyncfl.errors import Fault, ScenarioError
 from asyncfl.scenario import Scenario
@@ -46,7 +47,11 @@ def run(
 
 
 def read_scenario(path: Path, assignments: list[str]) -> Scenario:
-    """The scenario in a file, with `field=value` assignments made. Raises ScenarioError."""
+    """The scenario in a file, with `field=value` assignments made. Raises ScenarioError.
+
+    Components of the user's own are found beside the file too.
+    """
+    look_for_modules_in(path.parent)
     scenario = Scenario.load(path)
     changes: dict[str, Any] = {}
     for assignment in assignments:

@@ -1,0 +1,49 @@
+"""Unit tests for components of one's own, without clock, network or training.
+
+    from asyncfl.testing import buffer, check_detector, context, updates
+
+    def test_my_detector() -> None:
+        check_detector(MyDetector())                                  # what every detector has to keep to
+        judged = MyDetector().judge(None, buffer(updates(8, poisoned=2)), None)
+
+- builders: `updates`, `weights`, `buffer`, `context`, `view`, `server`: small arrays with names and sensible defaults;
+- `arrivals(server(), [3, 5, Lost(2), 3])`: drives a server by saying whose update arrives, and tells what it did;
+- `check_rule`, `check_detector`, `check_attack`, `check_staleness`: the laws, as AssertionErrors that name the law;
+- `read_recording`, `replay`, `replay_run`, `recorded_buffers`: a recorded run, decided again;
+- `asyncfl.testing.strategies`: hypothesis strategies. Only this module needs hypothesis.
+"""
+
+from asyncfl.server.replay import Replayed, ReplayError, replay
+from asyncfl.testing.arrivals import Fires, Idle, Lost, Play, Waits, arrivals
+from asyncfl.testing.attacks import check_attack
+from asyncfl.testing.builders import buffer, context, random, server, updates, view, weights
+from asyncfl.testing.detectors import check_detector
+from asyncfl.testing.recorded import read_recording, recorded_buffers, replay_run
+from asyncfl.testing.rules import check_rule
+from asyncfl.testing.staleness import check_staleness
+
+__all__ = [
+    "Fires",
+    "Idle",
+    "Lost",
+    "Play",
+    "ReplayError",
+    "Replayed",
+    "Waits",
+    "arrivals",
+    "buffer",
+    "check_attack",
+    "check_detector",
+    "check_rule",
+    "check_staleness",
+    "context",
+    "random",
+    "read_recording",
+    "recorded_buffers",
+    "replay",
+    "replay_run",
+    "server",
+    "updates",
+    "view",
+    "weights",
+]

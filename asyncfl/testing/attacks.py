@@ -1,0 +1,105 @@
+"""The laws of attacks, see `asyncfl.threats.attack`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from asyncfl.messages import Vector
+from asyncfl.testing.builders import random, view
+from asyncfl.testing.laws import check_description, copied, hold, same
+from asyncfl.threats import Attack, AttackView
+
+CLASSES = 10
+
+
+def check_attack(
+    attack: Attack, *, finite: bool = True, any_order: bool = False, shape: tuple[int, int, int] = (1, 8, 8)
+) -> None:
+    """Nothing, or AssertionError with the first law that `attack` breaks.
+
+    Checked: it is frozen and survives writing and reading; uploads are (n_attackers, n_parameters) float32, for no
+    attacker too; poisoned data have the shape, type and classes of the data; answers to scoring are scores 0..1; what
+    it is shown is not changed; equal calls give equal results; it is at least as fast as the honest.
+
+    `finite`: uploads are finite, also beside a diverged update in the buffer. `any_order`: who stands where among the
+    attackers does not matter (not so for attacks that draw). `shape`: (channels, height, width) of images.
+    """
+    check_description(attack, Attack)
+    faults = list(attack.faults(CLASSES, shape))
+    hold(not faults, attack, f"must work on images of {shape}", "; ".join(map(str, faults)))
+    hold(attack.sees in ("own", "colluders", "buffer"), attack, "sees must be own, colluders or buffer", attack.sees)
+    hold(attack.rate >= 1, attack, "rate must be >= 1", f"got {attack.rate}")
+    _check_crafts(attack, finite)
+    if any_order:
+        _check_order(attack)
+    _check_data(attack, shape)
+    truth = np.linspace(0.1, 0.9, 7)
+    truth.flags.writeable = False
+    answers = np.asarray(attack.lie(truth, random()))
+    right = answers.shape == truth.shape and bool(((answers >= 0) & (answers <= 1)).all())
+    hold(right, attack, "a lie must be one score 0..1 per model", f"got {answers}")
+    hold(attack.lies or same(answers, truth), attack, "must say that it lies (property lies)")
+
+
+def _seen(attack: Attack, honest: Vector | None, others: Vector | None) -> AttackView:
+    """What the attack is shown in a run, by what it says that it sees."""
+    whole = view(honest, others, current=0.5)
+    match attack.sees:
+        case "own":
+            return view(whole.honest, np.empty((0, 4)), current=0.5, collected=whole.collected)
+        case "colluders":
+            return view(whole.honest, whole.honest, current=0.5, collected=whole.collected)
+        case _:
+            return whole
+
+
+def _check_crafts(attack: Attack, finite: bool) -> None:
+    several = np.array([[1, 2, -3, 0.5], [2, 0, -1, 0.25], [0, 1, -2, 4]], dtype=np.float32)
+    diverged = np.array([[1, 1, 1, 1], [np.nan, 1, np.inf, 1], [2, 1, 0, 1]], dtype=np.float32)
+    for honest, others in ((None, None), (several, None), (several[:1], None), (several, diverged)):
+        seen = _seen(attack, honest, others)
+        before = copied((seen.honest, seen.known, seen.bases, seen.current))
+        crafted = attack.craft(seen)
+        hold(
+            crafted.shape == seen.honest.shape and crafted.dtype == np.float32,
+            attack,
+            f"uploads must be {seen.honest.shape} float32",
+            f"got {crafted.shape} {crafted.dtype}",
+        )
+        hold(same([seen.honest, seen.known, seen.bases, seen.current], before), attack, "a view must not be changed")
+        again = attack.craft(_seen(attack, honest, others))
+        hold(same(crafted, again), attack, "equal views and equal streams must give equal uploads")
+        hold(not finite or bool(np.isfinite(crafted).all()), attack, "uploads must be finite", f"got {crafted}")
+    nobody = attack.craft(_seen(attack, np.empty((0, 4), dtype=np.float32), None))
+    hold(nobody.shape == (0, 4), attack, "no attacker must give (0, n_parameters)", f"got {nobody.shape}")
+
+
+def _check_order(attack: Attack) -> None:
+    several = np.array([[1, 2, -3, 0.5], [2, 0, -1, 0.25], [0, 1, -2, 4]], dtype=np.float32)
+    order = [2, 0, 1]
+    one = attack.craft(_seen(attack, several, None))[order]
+    other = attack.craft(_seen(attack, several[order], None))
+    hold(np.allclose(one, other, rtol=1e-4, atol=1e-5), attack, "who stands where must not matter", f"{one}, {other}")
+
+
+def _check_data(attack: Attack, shape: tuple[int, int, int]) -> None:
+    images = random().standard_normal((24, *shape)).astype(np.float32)
+    labels = np.arange(24) % CLASSES
+    images.flags.writeable = labels.flags.writeable = False
+    poisoned, given = attack.poison(images, labels, CLASSES, random(1))
+    hold(
+        poisoned.shape == images.shape and poisoned.dtype == np.float32 and given.shape == labels.shape,
+        attack,
+        "poisoned data must have the shape and type of the data",
+        f"images {poisoned.shape} {poisoned.dtype}, labels {given.shape}",
+    )
+    classes = bool(given.dtype.kind == "i" and given.min() >= 0 and given.max() < CLASSES)
+    hold(classes, attack, f"labels must be classes 0..{CLASSES - 1}", f"got {given}")
+    again = attack.poison(images, labels, CLASSES, random(1))
+    hold(same(list(again), [poisoned, given]), attack, "equal data and equal streams must give equal poison")
+    triggered = attack.triggered(images)
+    hold(
+        (triggered is None) == (attack.target is None), attack, "a trigger needs a target class, and a target a trigger"
+    )
+    if triggered is not None:
+        hold(triggered.shape == images.shape, attack, "triggered images must have the shape of images")

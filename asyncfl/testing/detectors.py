@@ -1,0 +1,128 @@
+"""The laws of detectors, see `asyncfl.defences.detector`."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from asyncfl.defences import Buffer, DefenceContext, Detector, ScoreRequest, Verdict
+from asyncfl.messages import Vector
+from asyncfl.testing.builders import buffer, context, random, updates
+from asyncfl.testing.laws import check_description, copied, hold, same
+
+Scores: TypeAlias = Callable[[int, Vector], ArrayLike | None]
+"""(client, models (n_models, n_parameters)) -> (n_models,) scores; None: the client does not answer."""
+
+CLIENTS = 12
+
+
+def check_detector(
+    detector: Detector, *, scores: Scores | None = None, federation: DefenceContext | None = None
+) -> None:
+    """Nothing, or AssertionError with the first law that `detector` breaks.
+
+    It judges six buffers one after another: of one and of many updates, fresh and stale, honest and poisoned, with
+    clients that sent several; one client is banned on the way. Checked: it is frozen and survives writing and reading;
+    verdicts have one entry per update; buffers and states are not changed; equal histories give equal verdicts; what it
+    wants scored goes to a client that was not asked before, and ends; an answer that never comes is borne.
+
+    `scores`: what clients answer, by default an accuracy that falls with the distance from 1. `federation`: what the
+    detector is started with, for 12 clients and 4 parameters; None: one without a root set.
+    """
+    check_description(detector, Detector)
+    known = context(CLIENTS) if federation is None else federation
+    answer = scores or (lambda client, models: 1 / (1 + np.abs(models - 1).mean(axis=1)))
+    verdicts = _run(detector, known, answer, checked=True)
+    again = _run(detector, known, answer, checked=False)
+    hold(same(verdicts, again), detector, "equal buffers and equal streams must give equal verdicts")
+    _run(detector, known, lambda client, models: None, checked=True)
+
+
+def _buffers(n_parameters: int) -> list[Buffer]:
+    """Six buffers as they come: the versions ascend."""
+    held = []
+    for number, (n, poisoned, oldest) in enumerate(
+        ((1, 0, 0), (8, 0, 0), (8, 2, 2), (5, 0, 3), (12, 4, 1), (10, 1, 4))
+    ):
+        ages = [min(row % (oldest + 1), number) for row in range(n)]
+        # Some clients send twice; the poison comes from the last ones.
+        senders = [(row * 7 + number) % (CLIENTS - 2) for row in range(n)]
+        deltas = updates(n, n_parameters, poisoned=poisoned, seed=number)
+        held.append(buffer(deltas, clients=senders, staleness=ages, version=number, current=0.1 * number))
+    return held
+
+
+def _run(detector: Detector, known: DefenceContext, answer: Scores, *, checked: bool) -> list[Verdict]:
+    state = detector.start(known, random())
+    verdicts = []
+    for number, held in enumerate(_buffers(known.n_parameters)):
+        state, given = _ask(detector, state, held, answer, checked)
+        before = copied((state, held))
+        verdict, after = detector.judge(state, held, given)
+        if checked:
+            hold(same(held, before[1]), detector, "a buffer must not be changed")
+            hold(same(state, before[0]), detector, "the state must not be changed but returned anew")
+            _check_verdict(detector, verdict, held)
+        state = after
+        verdicts.append(verdict)
+        if number == 3:
+            kept = copy.deepcopy(state)
+            following = detector.banned(state, int(held.clients[0]))
+            if checked:
+                hold(same(state, kept), detector, "a ban must not change the state but return it anew")
+            state = following
+    return verdicts
+
+
+def _ask(
+    detector: Detector, state: Any, held: Buffer, answer: Scores, checked: bool
+) -> tuple[Any, NDArray[np.float64] | None]:
+    """The state after all requests for a buffer, and the answer to the last."""
+    tried: tuple[int, ...] = ()
+    while True:
+        request, state = detector.request(state, held, tried)
+        if request is None:
+            return state, None
+        if checked:
+            _check_request(detector, request, held, tried)
+        given = answer(request.client, request.models)
+        if given is not None:
+            return state, np.asarray(given, dtype=np.float64)
+        tried = (*tried, request.client)
+        hold(len(tried) <= CLIENTS, detector, "must give up asking after every client was asked")
+
+
+def _check_request(detector: Detector, request: ScoreRequest, held: Buffer, tried: tuple[int, ...]) -> None:
+    hold(0 <= request.client < CLIENTS, detector, f"must ask a client 0..{CLIENTS - 1}", f"asks {request.client}")
+    hold(request.client not in tried, detector, "must not ask a client again that did not answer", f"{request.client}")
+    hold(
+        request.models.ndim == 2 and request.models.shape[1] == held.models.shape[1],
+        detector,
+        f"models to be scored must be (n_models, {held.models.shape[1]})",
+        f"got {request.models.shape}",
+    )
+
+
+def _check_verdict(detector: Detector, verdict: Verdict, held: Buffer) -> None:
+    n = len(held)
+    for name in ("flagged", "strikes"):
+        array = getattr(verdict, name)
+        hold(
+            isinstance(array, np.ndarray) and array.shape == (n,) and array.dtype == bool,
+            detector,
+            f"{name} must be ({n},) bool",
+            f"got {getattr(array, 'shape', type(array).__name__)} {getattr(array, 'dtype', '')}",
+        )
+    if verdict.weights is not None:
+        right = verdict.weights.shape == (n,) and bool((verdict.weights >= 0).all())
+        hold(right, detector, f"weights must be ({n},), each >= 0", f"got {verdict.weights}")
+    if verdict.correction is not None:
+        right = verdict.correction.shape == held.current.shape and bool(np.isfinite(verdict.correction).all())
+        hold(right, detector, f"correction must be {held.current.shape} and finite", f"got {verdict.correction}")
+    hold(len(verdict.details) in (0, n), detector, "details must be one text per update, or none")
+    numbers = all(isinstance(name, str) and np.isscalar(value) for name, value in verdict.notes.items())
+    hold(numbers, detector, "notes must be numbers by name", f"got {verdict.notes}")

@@ -1,0 +1,63 @@
+"""What the checks of all components share: naming the law that is broken, and telling whether something was changed."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from asyncfl.component import Component
+
+
+def hold(condition: bool | np.bool_, component: Component, law: str, seen: str = "") -> None:
+    """Raise AssertionError unless `condition`: which component breaks which law, and what was seen."""
+    if not condition:
+        raise AssertionError(f"{type(component).__name__}: {law}{f'; {seen}' if seen else ''}")
+
+
+def check_description(component: Component, base: type[Component]) -> None:
+    """The component derives from `base`, has a kind, cannot be changed, and can be written and read."""
+    hold(isinstance(component, base), component, f"must derive from {base.__name__}")
+    kind = getattr(component, "kind", None)
+    hold(isinstance(kind, str) and bool(kind), component, "must have a field kind: str", f"got {kind!r}")
+    hold(type(component).model_config.get("frozen") is True, component, "must stay frozen; keep memory in a state")
+    written = component.model_dump(mode="json")
+    try:
+        again = type(component).model_validate(written)
+    except ValidationError as error:
+        raise AssertionError(
+            f"{type(component).__name__}: must be readable from its own description; {error}"
+        ) from None
+    hold(same(again, component), component, "must be the same after it is written and read", f"{component} -> {again}")
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two values hold the same, arrays and dataclasses compared by content.
+
+    Generators are alike whatever they have drawn: they are the one part of a state that may move on by itself.
+    """
+    if isinstance(left, np.random.Generator):
+        return isinstance(right, np.random.Generator)
+    if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
+        left, right = np.asarray(left), np.asarray(right)
+        if left.shape != right.shape or left.dtype != right.dtype:
+            return False
+        return bool(np.array_equal(left, right, equal_nan=left.dtype.kind in "fc"))
+    if type(left) is not type(right):
+        return False
+    if is_dataclass(left):
+        return all(same(getattr(left, one.name), getattr(right, one.name)) for one in fields(left))
+    if isinstance(left, Mapping):
+        return list(left) == list(right) and all(same(left[key], right[key]) for key in left)
+    if isinstance(left, list | tuple):
+        return len(left) == len(right) and all(same(one, other) for one, other in zip(left, right, strict=True))
+    return bool(left == right) or (left != left and right != right)
+
+
+def copied(values: Iterable[Any]) -> list[Any]:
+    """Deep copies, to see later whether something was changed; functions stay the functions they are."""
+    return [copy.deepcopy(value) for value in values]

@@ -1,0 +1,139 @@
+"""Recorded runs as test data: decide them again, or show their buffers to a component of one's own.
+
+A scenario with `evaluation.record: digests` or `parameters` leaves `messages.jsonl` in its run folder.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.defences import Buffer
+from asyncfl.errors import RunError
+from asyncfl.messages import Vector
+from asyncfl.server import Server
+from asyncfl.server.recording import Recording, parameters_of
+from asyncfl.server.replay import Replayed, replay
+from asyncfl.storage import MESSAGES
+
+
+def read_recording(path: str | Path, seed: int | None = None) -> Recording:
+    """The recording of `seed` (None: the first) in a run's folder, or in a file. Raises RunError."""
+    path = Path(path)
+    return Recording.read(path / MESSAGES if path.is_dir() else path, seed)
+
+
+def replay_run(folder: str | Path, seed: int | None = None, *, train: bool = False) -> Replayed:
+    """What was shown by feeding a recorded run to a fresh server of its scenario, without any clock.
+
+    The server is made from the folder's `scenario.yaml`. A recording with digests alone is replayed as far as it goes;
+    `train`: what was collected is trained again and compared with the digests, then it goes all the way. Raises
+    ReplayError, RunError, see `asyncfl.server.replay.replay`.
+    """
+    from asyncfl.scenario import Scenario
+    from asyncfl.simulation.seed import prepare_seed
+
+    recording = read_recording(folder, seed)
+    cast = prepare_seed(Scenario.load(Path(folder) / "scenario.yaml"), recording.seed)
+    server = Server(cast.plan)
+    again = _TrainedAgain(recording, cast, server) if train and recording.detail == "digests" else None
+    return replay(recording, server, again)
+
+
+class _TrainedAgain:
+    """Carries out the tasks of a recorded run once more."""
+
+    def __init__(self, recording: Recording, cast: Any, server: Server) -> None:
+        self.cast = cast
+        self.server = server
+        self.turns: dict[int, int] = {}
+        served: Counter[int] = Counter()
+        for call in recording.calls():
+            if call.hears["type"] == "ClientGone" and call.hears["fate"] is None:
+                # The client was offline: that task never began, and is not counted as one it was given.
+                served[call.hears["client"]] -= 1
+            for action in call.answers:
+                if action["type"] == "Dispatch":
+                    self.turns[action["task"]] = served[action["client"]]
+                    served[action["client"]] += 1
+
+    def __call__(self, tasks: tuple[int, ...]) -> Vector:
+        from asyncfl.client import Ticket
+
+        book, version = self.server.tasks, self.server.version
+        tickets = []
+        for number in tasks:
+            task = book.open[number]
+            base = book.model(task.base_version)
+            tickets.append(Ticket(number, task.client, task.base_version, base, self.turns[number]))
+        models: Vector = self.cast.path.carry_out(tickets, version, book.model(version)).models
+        return models
+
+
+def recorded_buffers(recording: Recording) -> Iterator[Buffer]:
+    """The buffers of a recorded run, as its server's defences saw them: malformed updates are left out.
+
+    Raises RunError where the recording holds digests alone.
+    """
+    if recording.detail != "parameters":
+        raise RunError("the recording holds no models; record the run with evaluation.record: parameters")
+    versions: dict[int, Vector] = {}
+    clients: dict[int, int] = {}
+    bases: dict[int, int] = {}
+    samples = np.array(recording.samples, dtype=np.int64)
+    for call in recording.calls():
+        if call.hears["type"] == "ClientGone" and call.hears["fate"] is None:
+            bases.pop(call.hears["task"], None)
+        if call.hears["type"] == "Collected":
+            sound = np.array(call.hears["sound"], dtype=bool)
+            tasks = [task for task, usable in zip(call.hears["tasks"], sound, strict=True) if usable]
+            models = parameters_of(call.hears["models"])
+            if tasks and models is not None:
+                yield _buffer(models[sound], tasks, clients, bases, versions, samples)
+        for action in call.answers:
+            if action["type"] == "Publish":
+                model = parameters_of(action["model"])
+                if model is not None:
+                    versions[action["version"]] = model
+            elif action["type"] == "Dispatch":
+                clients[action["task"]], bases[action["task"]] = action["client"], action["version"]
+            elif action["type"] == "Settle":
+                _forget(action["task"], bases, versions)
+
+
+def _buffer(
+    models: Vector,
+    tasks: list[int],
+    clients: dict[int, int],
+    bases: dict[int, int],
+    versions: dict[int, Vector],
+    samples: NDArray[np.int64],
+) -> Buffer:
+    base_versions = np.array([bases[task] for task in tasks], dtype=np.int64)
+    distinct, base_of = np.unique(base_versions, return_inverse=True)
+    senders = np.array([clients[task] for task in tasks], dtype=np.int64)
+    newest = max(versions)
+    models.flags.writeable = False
+    return Buffer(
+        version=newest,
+        current=versions[newest],
+        models=models,
+        bases=tuple(versions[int(version)] for version in distinct),
+        base_of=base_of.astype(np.int64),
+        base_versions=base_versions,
+        clients=senders,
+        samples=samples[senders],
+    )
+
+
+def _forget(task: int, bases: dict[int, int], versions: dict[int, Vector]) -> None:
+    """Let go of versions that no open task was trained from."""
+    bases.pop(task, None)
+    newest = max(versions, default=0)
+    for version in set(versions) - set(bases.values()) - {newest}:
+        del versions[version]

@@ -1,0 +1,121 @@
+"""The laws of aggregation rules, see `asyncfl.defences.rule`."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.defences import Buffer, DefenceContext, Rule
+from asyncfl.messages import Vector
+from asyncfl.testing.builders import buffer, context, random, updates, weights
+from asyncfl.testing.laws import check_description, copied, hold, same
+
+SIZES = ((1, 1), (5, 1), (8, 4), (13, 3), (20, 7))
+"""(n_updates, n_parameters) of the buffers that are tried."""
+
+
+def check_rule(
+    rule: Rule,
+    *,
+    any_order: bool = True,
+    fixed_point: bool = True,
+    least_updates: int = 1,
+    federation: DefenceContext | None = None,
+) -> None:
+    """Nothing, or AssertionError with the first law that `rule` breaks.
+
+    Always checked: it is frozen and survives writing and reading; the aggregate is (n_parameters,) float32 and finite,
+    the weights (n_updates,), >= 0 and together at most those that came in; equal calls give equal results; buffer,
+    weights and state are not changed; an update of weight 0 takes no part; no weight at all moves nothing.
+
+    `any_order`: the order of arrival does not matter. `fixed_point`: equal updates u with weights w give sum(w) u;
+    False for rules that compare with something beside the buffer. `least_updates`: buffers with fewer are not tried.
+    `federation`: what the rule is started with, for 20 clients; None: one without a root set.
+    """
+    check_description(rule, Rule)
+    for number, (n, n_parameters) in enumerate(size for size in SIZES if size[0] >= least_updates):
+        known = _sized(federation, n_parameters)
+        held = buffer(
+            updates(n, n_parameters, poisoned=n // 4, seed=number),
+            clients=[client % 20 for client in range(n)],
+            staleness=[row % 3 for row in range(n)],
+            samples=[50 + 10 * row for row in range(n)],
+        )
+        factors = weights(held)
+        factors.flags.writeable = False
+        moved = _check_call(rule, known, held, factors)
+        if any_order:
+            order = random(number).permutation(n)
+            other, _ = _step(rule, known, held.only(order), factors[order])
+            close = np.allclose(other, moved, rtol=1e-4, atol=1e-5)
+            hold(close, rule, "the order of the updates must not matter", f"{n} updates: {moved} or {other}")
+        if n > least_updates:
+            _check_absent(rule, known, held, factors)
+        none, _ = _step(rule, known, held, np.zeros(n))
+        hold(not none.any(), rule, "no weight at all must move nothing", f"moved by {none}")
+        if fixed_point:
+            alike = buffer(np.tile(held.deltas[:1], (n, 1)), clients=held.clients.tolist())
+            out, _ = _step(rule, known, alike, factors)
+            expected = factors.sum() * held.deltas[0]
+            close = np.allclose(out, expected, rtol=1e-4, atol=1e-6)
+            hold(close, rule, "equal updates must come out times the sum of the weights", f"{out}, not {expected}")
+
+
+def _check_call(rule: Rule, known: DefenceContext, held: Buffer, factors: NDArray[np.float64]) -> Vector:
+    state = rule.start(known, random())
+    before = copied((state, held, factors))
+    aggregate, after = rule.step(state, held, factors)
+    out, weighed = aggregate.update, aggregate.weights
+    shape = (held.models.shape[1],)
+    hold(
+        out.shape == shape and out.dtype == np.float32,
+        rule,
+        f"the aggregate must be {shape} float32",
+        f"got {out.shape} {out.dtype}",
+    )
+    hold(np.isfinite(out).all(), rule, "finite updates must give a finite aggregate", f"got {out}")
+    hold(weighed.shape == factors.shape, rule, "weights must be one per update", f"got {weighed.shape}")
+    hold((weighed >= 0).all(), rule, "weights must be >= 0", f"got {weighed.min()}")
+    total, mass = float(weighed.sum()), float(factors.sum())
+    hold(total <= mass * (1 + 1e-6), rule, "weights must not add up to more than came in", f"{total} from {mass}")
+    hold(same(held, before[1]) and same(factors, before[2]), rule, "buffer and weights must not be changed")
+    hold(same(state, before[0]), rule, "the state must not be changed but returned anew")
+    again, _ = rule.step(copy.deepcopy(before[0]), held, factors)
+    hold(same(again.update, out), rule, "equal calls must give equal aggregates", f"{out}, then {again.update}")
+    rule.step(after, held, factors)
+    return out
+
+
+def _check_absent(rule: Rule, known: DefenceContext, held: Buffer, factors: NDArray[np.float64]) -> None:
+    """An update of weight 0 takes no part: whatever is in it, the others decide."""
+    without = factors.copy()
+    without[-1] = 0.0
+    last = len(held) - 1
+    out, weighed = _step(rule, known, held, without)
+    strange = held.deltas.copy()
+    strange[-1] = 50.0
+    other = buffer(
+        strange,
+        clients=held.clients.tolist(),
+        staleness=held.staleness.tolist(),
+        samples=held.samples.tolist(),
+    )
+    changed, _ = _step(rule, known, other, without)
+    close = np.allclose(out, changed, rtol=1e-4, atol=1e-5)
+    hold(close, rule, "an update of weight 0 must take no part", f"{out}, or {changed} if it is another one")
+    hold(weighed[last] == 0, rule, "an update of weight 0 must weigh nothing", f"it weighs {weighed[last]}")
+
+
+def _step(
+    rule: Rule, known: DefenceContext, held: Buffer, factors: NDArray[np.float64]
+) -> tuple[Vector, NDArray[np.float64]]:
+    aggregate, _ = rule.step(rule.start(known, random()), held, factors)
+    return aggregate.update, aggregate.weights
+
+
+def _sized(federation: DefenceContext | None, n_parameters: int) -> DefenceContext:
+    """`federation` for models of that length."""
+    return context(20, n_parameters) if federation is None else replace(federation, n_parameters=n_parameters)

@@ -1,0 +1,43 @@
+"""The laws of staleness functions, see `asyncfl.server.staleness`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from asyncfl.server.staleness import Staleness
+from asyncfl.testing.laws import check_description, hold
+
+
+def check_staleness(staleness: Staleness, *, oldest: int = 1000, falling: bool = True) -> None:
+    """Nothing, or AssertionError with the first law that `staleness` breaks.
+
+    Checked: it is frozen and survives writing and reading; a fresh update weighs 1; weights are (n_updates,) float64 in
+    0..1; each depends on its own age alone; the argument is not changed. `falling`: an older update never weighs more.
+    `oldest`: age in versions up to which is tried.
+    """
+    check_description(staleness, Staleness)
+    ages = np.arange(oldest + 1)
+    ages.flags.writeable = False
+    weight = staleness.weight(ages)
+    hold(
+        isinstance(weight, np.ndarray) and weight.shape == ages.shape and weight.dtype == np.float64,
+        staleness,
+        f"weights of {ages.shape} updates must be {ages.shape} float64",
+        f"got {getattr(weight, 'shape', type(weight).__name__)} {getattr(weight, 'dtype', '')}",
+    )
+    hold(weight[0] == 1, staleness, "a fresh update must weigh 1", f"it weighs {weight[0]}")
+    outside = np.flatnonzero(~((weight >= 0) & (weight <= 1)))
+    if len(outside):
+        age = int(outside[0])
+        hold(False, staleness, "weights must be 0..1", f"an update {age} versions old weighs {weight[age]}")
+    rising = np.flatnonzero(np.diff(weight) > 0)
+    if falling and len(rising):
+        age = int(rising[0]) + 1
+        seen = f"{weight[age - 1]} at {age - 1} versions, {weight[age]} at {age}"
+        hold(False, staleness, "an older update must not weigh more", seen)
+    mixed = np.array([3, 0, oldest, 3, 1])
+    alone = np.concatenate([staleness.weight(mixed[place : place + 1]) for place in range(len(mixed))])
+    together = staleness.weight(mixed)
+    equal = np.array_equal(together, alone)
+    hold(equal, staleness, "each weight must depend on its own age alone", f"{together}, {alone}")
+    hold(staleness.weight(ages[:0]).shape == (0,), staleness, "no update must give no weight")

@@ -1,0 +1,96 @@
+"""Hypothesis strategies for what components are given: `from asyncfl.testing import strategies`.
+
+Numbers are drawn, arrays follow from them, so that a counterexample shrinks to few and small updates.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from hypothesis.strategies import SearchStrategy
+from numpy.typing import NDArray
+
+from asyncfl.defences import Buffer
+from asyncfl.messages import Fate, Vector
+from asyncfl.testing import builders
+from asyncfl.testing.arrivals import Lost, Step
+
+LOSSES = (Fate.LOST_DOWN, Fate.LOST_UP, Fate.DROPPED_OUT)
+
+
+def updates(
+    n: int | SearchStrategy[int] | None = None,
+    n_parameters: int | SearchStrategy[int] | None = None,
+    *,
+    most: float = 100,
+) -> SearchStrategy[Vector]:
+    """(n, n_parameters) float32 with entries -`most`..`most`; by default 1..12 updates of 1..6 parameters."""
+    rows = _given(n, 1, 12)
+    columns = _given(n_parameters, 1, 6)
+    entries = st.floats(-most, most, width=32, allow_subnormal=False)
+    return st.tuples(rows, columns).flatmap(lambda shape: hnp.arrays(np.float32, shape, elements=entries)).map(_fixed)
+
+
+def weights(n: int | SearchStrategy[int] | None = None) -> SearchStrategy[NDArray[np.float64]]:
+    """(n,) float64 weights >= 0.01/n that add up to at most 1; 1..12 of them unless told otherwise."""
+    shares = st.floats(0.01, 1)
+    drawn = _given(n, 1, 12).flatmap(lambda number: hnp.arrays(np.float64, number, elements=shares))
+    return drawn.map(lambda share: _fixed(share / len(share)))
+
+
+def staleness(n: int | SearchStrategy[int] | None = None, *, oldest: int = 20) -> SearchStrategy[NDArray[np.int64]]:
+    """(n,) ages 0..`oldest` in versions; 0..12 of them unless told otherwise."""
+    ages = st.integers(0, oldest)
+    return _given(n, 0, 12).flatmap(lambda number: hnp.arrays(np.int64, number, elements=ages)).map(_fixed)
+
+
+@st.composite
+def buffers(
+    draw: st.DrawFn,
+    *,
+    clients: int = 10,
+    n: int | SearchStrategy[int] | None = None,
+    n_parameters: int | SearchStrategy[int] | None = None,
+    oldest: int = 5,
+    most: float = 100,
+) -> Buffer:
+    """Buffers of `clients` 0..clients-1, which may have sent several updates, up to `oldest` versions old."""
+    deltas = draw(updates(n, n_parameters, most=most))
+    number = len(deltas)
+    senders = draw(st.lists(st.integers(0, clients - 1), min_size=number, max_size=number))
+    ages = draw(staleness(number, oldest=oldest)).tolist()
+    return builders.buffer(
+        deltas,
+        clients=senders,
+        staleness=ages,
+        samples=draw(st.lists(st.integers(1, 1000), min_size=number, max_size=number)),
+        current=draw(st.floats(-1, 1, width=32)),
+        version=max(ages) + draw(st.integers(0, 3)),
+    )
+
+
+def arrivals(clients: int = 6, *, most: int = 40, losses: bool = True) -> SearchStrategy[list[Step]]:
+    """Sequences for `asyncfl.testing.arrivals` in which clients 0..clients-1 arrive, and lose tasks if `losses`.
+
+    They fit a server that gives every idle client work at once, such as `asyncfl.testing.server()`; to others play them
+    with `skip_absent=True`.
+    """
+    client = st.integers(0, clients - 1)
+    steps: list[SearchStrategy[Any]] = [client]
+    if losses:
+        steps.append(st.builds(Lost, client, st.sampled_from(LOSSES)))
+    return st.lists(st.one_of(steps), max_size=most)
+
+
+def _given(number: int | SearchStrategy[int] | None, least: int, most: int) -> SearchStrategy[int]:
+    if number is None:
+        return st.integers(least, most)
+    return st.just(number) if isinstance(number, int) else number
+
+
+def _fixed(array: Any) -> Any:
+    array.flags.writeable = False
+    return array

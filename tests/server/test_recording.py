@@ -1,0 +1,169 @@
+"""What is written down of a server, and how it is read back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from asyncfl.errors import RunError
+from asyncfl.messages import (
+    ClientGone,
+    ClientIdle,
+    Collected,
+    Fate,
+    Publish,
+    RequestScores,
+    ScoresArrived,
+    TimerFired,
+    UpdateArrived,
+)
+from asyncfl.server import ServerPlan, Sync
+from asyncfl.server.recording import RecordedServer, Recording, digest_of, message_of, parameters_of, plain
+from asyncfl.streams import Streams
+
+NAN = float("nan")
+
+
+def plan(clients: int = 2) -> ServerPlan:
+    return ServerPlan(Sync(rounds=1).knobs(), np.full(clients, 10), np.zeros(3, np.float32), Streams(1))
+
+
+def recorded(detail: str = "digests", seed: int = 0) -> Recording:
+    """One round of two clients, one of them with a malformed update."""
+    recording = Recording.of(plan(), detail, seed)  # type: ignore[arg-type]
+    server = RecordedServer(plan(), recording)
+    server.start(0.0)
+    server.handle(UpdateArrived(1.0, 0))
+    server.handle(UpdateArrived(1.5, 1))
+    models = np.array([[1, 2, 3], [np.nan, 0, 0]], np.float32)
+    server.handle(Collected(1.5, (0, 1), models, np.array([0.25, np.inf])))
+    server.stop("too late: it has stopped already")
+    return recording
+
+
+def test_each_call_is_a_line_with_sorted_keys_and_equal_runs_are_equal_bytes() -> None:
+    recording = recorded()
+    assert recording.text() == recorded().text()
+    lines = recording.text().splitlines()
+    assert lines[0] == '{"format":1,"n_parameters":3,"record":"digests","samples":[10,10],"seed":0}'
+    assert lines[2] == '{"answers":[],"hears":{"task":0,"time_s":1.0,"type":"UpdateArrived"}}'
+    assert json.loads(lines[3])["answers"] == [{"tasks": [0, 1], "type": "Collect"}]
+    assert lines[5] == ('{"answers":[],"hears":{"reason":"too late: it has stopped already","type":"stop"}}')
+
+
+def test_what_was_collected_is_there_by_digest_with_losses_and_soundness() -> None:
+    call = list(recorded().calls())[3]
+    assert call.line == 5
+    models = call.hears["models"]
+    assert models == {"digests": [digest_of(np.array([1, 2, 3])), models["digests"][1]], "shape": [2, 3]}
+    assert call.hears["losses"] == [0.25, "inf"]
+    assert call.hears["sound"] == [True, False], "what is not finite is not sound either"
+    fates = {answer["task"]: answer["fate"] for answer in call.answers if answer["type"] == "Settle"}
+    assert fates == {0: "aggregated", 1: "rejected"}
+
+
+def test_with_parameters_models_read_back_to_the_last_bit() -> None:
+    calls = list(recorded("parameters").calls())
+    models = parameters_of(calls[3].hears["models"])
+    assert models is not None
+    np.testing.assert_array_equal(models, np.array([[1, 2, 3], [np.nan, 0, 0]], np.float32))
+    assert not models.flags.writeable
+    (published,) = [answer for answer in calls[3].answers if answer["type"] == "Publish"]
+    np.testing.assert_array_equal(parameters_of(published["model"]), [1, 2, 3])
+    assert parameters_of(list(recorded().calls())[3].hears["models"]) is None
+
+
+def test_models_to_be_scored_are_digests_in_any_case() -> None:
+    request = RequestScores(0, 1, np.ones((2, 3), np.float32))
+    assert "float32" not in plain(request, "parameters")["models"]
+    assert plain(Publish(1, np.ones(1, np.float32), staleness=(np.int64(2),)), "digests")["staleness"] == [2]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        ClientIdle(0.1, 3),
+        UpdateArrived(1e-9, 4),
+        TimerFired(1 / 3, "deadline:2"),
+        ClientGone(2.0, 1, 5, Fate.LOST_UP),
+        ClientGone(2.0, 1, 5, None),
+        ScoresArrived(3.0, 0, None),
+    ],
+)
+def test_messages_read_back_as_they_were(message: object) -> None:
+    written = json.loads(json.dumps(plain(message, "digests")))  # type: ignore[arg-type]
+    assert message_of(written, None) == message
+
+
+def test_scores_and_clipping_norms_that_are_not_finite_survive() -> None:
+    scores = message_of(plain(ScoresArrived(1.0, 0, np.array([0.5, NAN, -np.inf])), "digests"), None)
+    assert isinstance(scores, ScoresArrived)
+    np.testing.assert_array_equal(scores.scores, [0.5, NAN, -np.inf])
+    one = np.ones((1, 1), np.float32)
+    given = Collected(1.0, (0,), one, np.zeros(1), clip_norm=float("inf"))
+    again = message_of(plain(given, "digests"), one)
+    assert isinstance(again, Collected)
+    assert again.clip_norm == float("inf")
+
+
+def test_a_message_that_was_refused_is_not_written_down() -> None:
+    recording = Recording.of(plan())
+    server = RecordedServer(plan(), recording)
+    server.start()
+    with pytest.raises(ValueError, match="asked for tasks"):
+        server.handle(Collected(1.0, (0,), np.zeros((1, 3), np.float32), np.zeros(1)))
+    assert len(recording.lines) == 1
+
+
+def test_a_file_holds_several_seeds(tmp_path: Path) -> None:
+    path = tmp_path / "messages.jsonl"
+    path.write_text(recorded(seed=4).text() + recorded("parameters", seed=7).text())
+    assert Recording.read(path) == recorded(seed=4)
+    assert Recording.read(path, 7) == recorded("parameters", seed=7)
+    with pytest.raises(RunError, match="no recording of seed 5; it holds seeds 4, 7"):
+        Recording.read(path, 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "holds no recording"),
+        ('{"hears": 1}\n', "describes no federation"),
+        ('{"format":9}\n', "this is format 9"),
+        ('{"format":1,"record":"all","n_parameters":1,"samples":[],"seed":0}\n', "line 1 is damaged"),
+        ('{"format":1\n', "line 1 is damaged"),
+        (b"\xff\xfe", "not a text file"),
+    ],
+)
+def test_what_is_no_recording_is_refused(tmp_path: Path, text: str | bytes, message: str) -> None:
+    path = tmp_path / "messages.jsonl"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(RunError, match=message):
+        Recording.read(path)
+    with pytest.raises(RunError, match="cannot be read"):
+        Recording.read(tmp_path / "missing.jsonl")
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"hears":{}}', "3"])
+def test_a_damaged_line_is_named(line: str) -> None:
+    recording = recorded()
+    recording.lines[1] = line
+    with pytest.raises(RunError, match="line 3 of the recording is damaged"):
+        list(recording.calls())
+
+
+@pytest.mark.parametrize(
+    ("hears", "message"),
+    [
+        ({"type": "Nonsense"}, "Nonsense is no message"),
+        ({"type": "UpdateArrived", "time_s": 1.0}, "damaged"),
+        ({"type": "ClientGone", "time_s": 1.0, "client": 1, "task": 1, "fate": "eaten"}, "damaged"),
+        ({"type": "UpdateArrived", "time_s": 1.0, "task": 1, "colour": "red"}, "damaged"),
+    ],
+)
+def test_what_is_no_message_is_refused(hears: dict[str, object], message: str) -> None:
+    with pytest.raises(RunError, match=message):
+        message_of(hears, None)

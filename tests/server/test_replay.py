@@ -1,0 +1,182 @@
+"""Recorded calls, answered again by another server, without any clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from asyncfl.defences import Krum, Safl, Spectral, Strikes
+from asyncfl.errors import RunError
+from asyncfl.messages import ClientGone, Collect, Collected, Dispatch, Fate, RequestScores, ScoresArrived, UpdateArrived
+from asyncfl.server import Buffered, DefencePlan, Phase, Server, ServerPlan
+from asyncfl.server.dispatch import ConstantDispatch
+from asyncfl.server.recording import RecordedServer, Recording
+from asyncfl.server.replay import ReplayError, replay
+from asyncfl.streams import Streams
+from asyncfl.testing import context
+
+D = 4
+
+
+def plan(seed: int = 0, rounds: int = 6, **defence: Any) -> ServerPlan:
+    protocol = Buffered(rounds=rounds, buffer=4, dispatch=ConstantDispatch(in_flight=6), task_timeout_s=50.0)
+    known = DefencePlan(**defence, context=context(9, D))
+    return ServerPlan(protocol.knobs(), np.arange(10, 19), np.full(D, 0.5, np.float32), Streams(seed), defence=known)
+
+
+def record(of: ServerPlan, detail: str = "digests", seed: int = 0, malformed: float = 0.0) -> Recording:
+    """A run in which anything may be lost, malformed, unanswered; clients 0 and 1 send poison."""
+    recording = Recording.of(of, detail)  # type: ignore[arg-type]
+    server = RecordedServer(of, recording)
+    random = np.random.default_rng(seed)
+    actions, flying, time_s = list(server.start()), [], 0.0
+    while server.phase is not Phase.STOPPED:
+        while actions:
+            action = actions.pop(0)
+            if isinstance(action, Dispatch):
+                flying.append(action)
+            elif isinstance(action, Collect):
+                senders = np.array([server.tasks.open[task].client for task in action.tasks])
+                models = random.normal(1, 0.2, (len(senders), D)).astype(np.float32)
+                models[senders < 2] *= -3
+                models[random.random(len(senders)) < malformed] = np.nan
+                models.flags.writeable = False
+                actions += server.handle(Collected(time_s, action.tasks, models, random.random(len(senders))))
+            elif isinstance(action, RequestScores):
+                scores = 1 / (1 + np.abs(action.models - 1).mean(axis=1))
+                silent = random.random() < 0.2
+                answer = ScoresArrived(time_s, action.request, None if silent else np.asarray(scores, np.float64))
+                actions += server.handle(answer)
+        if server.phase is Phase.STOPPED:
+            break
+        if not flying:
+            server.stop("nobody is left")
+            break
+        time_s += random.random()
+        task = flying.pop(int(random.integers(len(flying))))
+        if random.random() < 0.2:
+            fate = [Fate.LOST_UP, Fate.LOST_DOWN, Fate.DROPPED_OUT, None][int(random.integers(4))]
+            actions += server.handle(ClientGone(time_s, task.client, task.task, fate))
+        else:
+            actions += server.handle(UpdateArrived(time_s, task.task))
+    return recording
+
+
+def again(recording: Recording) -> Callable[[tuple[int, ...]], np.ndarray]:
+    """Hands in what a recording with parameters holds."""
+    from asyncfl.server.recording import parameters_of
+
+    held = {
+        tuple(call.hears["tasks"]): parameters_of(call.hears["models"])
+        for call in recording.calls()
+        if call.hears["type"] == "Collected"
+    }
+    return lambda tasks: held[tasks]
+
+
+@given(st.integers(0, 2**20))
+@settings(max_examples=15)
+def test_detection_strikes_bans_and_losses_are_reproduced_exactly(seed: int) -> None:
+    guarded = plan(seed, detector=Safl(), strikes=Strikes(th=2))
+    recording = record(guarded, "parameters", seed, malformed=0.05)
+    shown = replay(recording, Server(guarded))
+    assert shown.calls == len(recording.lines)
+    assert shown.unchecked == ()
+
+
+def test_the_recorded_runs_hold_what_is_to_be_reproduced() -> None:
+    text = "".join(
+        record(plan(seed, detector=Safl(), strikes=Strikes(th=2)), seed=seed, malformed=0.05).text()
+        for seed in range(10)
+    )
+    for word in ("flagged", '"Ban"', "lost_up", "dropped_out", "rejected", "banned", '"scores":null', "Judged"):
+        assert word in text, word
+
+
+@pytest.mark.parametrize("detector", [Spectral(), Safl()], ids=lambda detector: detector.kind)
+def test_digests_and_the_models_handed_in_again_show_everything(detector: Any) -> None:
+    guarded = plan(3, detector=detector, strikes=Strikes(th=2))
+    whole, digests = record(guarded, "parameters", 3), record(guarded, "digests", 3)
+    assert replay(digests, Server(guarded), again(whole)).unchecked == ()
+
+
+@given(st.integers(0, 2**20))
+@settings(max_examples=15)
+def test_digests_alone_show_every_decision_of_a_server_without_detector(seed: int) -> None:
+    plain = plan(seed, strikes=Strikes(th=2))
+    shown = replay(record(plain, "digests", seed, malformed=0.1), Server(plain))
+    assert shown.unchecked == ("models of versions above 0",)
+
+
+def test_digests_alone_say_nothing_of_the_weights_of_a_rule_that_chooses() -> None:
+    choosing = plan(rule=Krum(byzantine=1))
+    assert replay(record(choosing), Server(choosing)).unchecked[1:] == ("weights of updates",)
+    assert replay(record(choosing, "parameters"), Server(choosing)).unchecked == ()
+
+
+def test_digests_alone_are_refused_where_a_detector_judges() -> None:
+    guarded = plan(detector=Safl())
+    with pytest.raises(RunError, match=r"detector 'safl' judges parameters; record .* parameters"):
+        replay(record(guarded), Server(guarded))
+
+
+def test_another_server_is_found_out_at_its_first_other_answer() -> None:
+    recording = record(plan(0))
+    with pytest.raises(ReplayError, match=r"line 2, start\(time_s=0.0\): answer 2 was Dispatch\(client="):
+        replay(recording, Server(plan(1)))
+    shorter = plan(0, rounds=2)
+    with pytest.raises(ReplayError, match=r"Collected\(.*answer 6 was Dispatch.*, now it is Settle.*unfin"):
+        replay(recording, Server(shorter))
+
+
+def test_another_detector_is_found_out() -> None:
+    guarded = plan(2, detector=Safl(), strikes=Strikes(th=2))
+    with pytest.raises(ReplayError, match="RequestScores"):
+        replay(record(guarded, "parameters", 2), Server(plan(2, detector=Safl(decoys=5), strikes=Strikes(th=2))))
+    with pytest.raises(ReplayError, match=r"answers were recorded, now there are|answer \d+ was"):
+        replay(record(guarded, "parameters", 2), Server(plan(2, detector=Safl(), strikes=Strikes(th=1))))
+
+
+def test_another_initial_model_is_found_out_even_with_digests() -> None:
+    other = replace(plan(), initial=np.zeros(D, np.float32))
+    with pytest.raises(ReplayError, match="answer 1 was Publish"):
+        replay(record(plan()), Server(other))
+
+
+def test_other_models_than_those_recorded_are_found_out() -> None:
+    plain = plan()
+    models = again(record(plain, "parameters"))
+    with pytest.raises(ReplayError, match=r"other models were collected for tasks \[\d+\]"):
+        replay(record(plain), Server(plain), lambda tasks: models(tasks) + np.eye(len(tasks), 1, dtype=np.float32))
+    with pytest.raises(ReplayError, match="4 models were collected, 3 are handed in"):
+        replay(record(plain), Server(plain), lambda tasks: models(tasks)[1:])
+
+
+def test_a_recording_that_was_tampered_with_is_found_out() -> None:
+    recording = record(plan())
+    missing = replace(recording, lines=[recording.lines[0], *recording.lines[3:]])
+    with pytest.raises(ReplayError, match="line"):
+        replay(missing, Server(plan()))
+    cut = replace(recording, lines=[recording.lines[0].replace('{"answers":[{', '{"answers":[{"more":1,')])
+    with pytest.raises(ReplayError, match="answer 1"):
+        replay(cut, Server(plan()))
+
+
+def test_a_server_of_another_federation_or_one_that_was_used_is_refused() -> None:
+    recording = record(plan())
+    used = Server(plan())
+    used.start()
+    with pytest.raises(ValueError, match="fresh server"):
+        replay(recording, used)
+    with pytest.raises(ReplayError, match="its samples"):
+        replay(recording, Server(replace(plan(), samples=np.full(9, 10))))
+    with pytest.raises(ReplayError, match="its clients: 9, the server's: 3"):
+        replay(recording, Server(replace(plan(), samples=np.full(3, 10))))
+    with pytest.raises(ReplayError, match="its parameters: 4, the server's: 2"):
+        replay(recording, Server(replace(plan(), initial=np.zeros(2, np.float32))))

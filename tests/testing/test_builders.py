@@ -1,0 +1,83 @@
+"""What the builders build."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asyncfl.defences import Median, Strikes
+from asyncfl.testing import buffer, context, random, server, updates, view, weights
+
+
+def test_updates_are_honest_but_for_the_last() -> None:
+    rows = updates(6, 3, poisoned=2)
+    assert (rows.shape, rows.dtype) == ((6, 3), np.float32)
+    assert np.abs(rows[:4] - 1).max() < 0.6
+    assert np.abs(rows[4:] + 10).max() < 0.6
+    np.testing.assert_array_equal(rows[:4], updates(6, 3)[:4])
+    assert not np.array_equal(rows, updates(6, 3, poisoned=2, seed=1))
+    exact = updates(2, 2, centre=[1, 2], spread=0, poisoned=1, poison=[0, 5])
+    assert exact.tolist() == [[1, 2], [0, 5]]
+    with pytest.raises(ValueError, match="read-only"):
+        rows[0] = 0
+    with pytest.raises(ValueError, match=r"0..n \(3\), got 4"):
+        updates(3, poisoned=4)
+
+
+def test_a_buffer_has_the_deltas_it_was_built_from_and_a_base_for_each_age() -> None:
+    held = buffer([[1, 2], [3, 4], [5, 6]], staleness=[0, 2, 0], clients=[4, 1, 4], samples=[10, 20, 30], drift=0.5)
+    assert held.version == 2
+    assert held.staleness.tolist() == [0, 2, 0]
+    assert [base.tolist() for base in held.bases] == [[-1, -1], [0, 0]]
+    assert held.models.tolist() == [[1, 2], [2, 3], [5, 6]]
+    np.testing.assert_array_equal(held.deltas, [[1, 2], [3, 4], [5, 6]])
+    assert (held.clients.tolist(), held.samples.tolist()) == ([4, 1, 4], [10, 20, 30])
+    assert not any(array.flags.writeable for array in (held.models, held.current, held.clients, *held.bases))
+    assert len(buffer()) == 8
+    assert buffer([[1.0]], current=2.0, version=7).current.tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"deltas": [1, 2]}, "n_updates, n_parameters"),
+        ({"deltas": [[1], [2]], "clients": [1]}, "each of 2 updates, got 1"),
+        ({"deltas": [[1]], "staleness": 3, "version": 2}, r"0..version \(2\)"),
+        ({"deltas": [[1]], "staleness": -1}, "staleness must be"),
+    ],
+)
+def test_impossible_buffers_are_refused(arguments: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        buffer(**arguments)
+
+
+def test_weights_are_shares_of_the_samples_times_staleness() -> None:
+    assert weights(4).tolist() == [0.25] * 4
+    held = buffer([[1], [1]], samples=[10, 30], staleness=[0, 3])
+    assert weights(held).tolist() == [0.25, 0.375]
+
+
+def test_a_context_is_of_equal_clients() -> None:
+    known = context(3, 2, samples=20, upload_std=0.5, root_gradient=lambda model: model)
+    assert (known.clients, known.n_parameters, known.samples.tolist()) == (3, 2, [20] * 3)
+    assert known.upload_std.tolist() == [0.5] * 3
+    assert known.root_gradient is not None
+
+
+def test_a_view_shows_two_attackers_among_eight() -> None:
+    seen = view()
+    assert (seen.attackers, seen.collected, seen.known.shape) == (2, 8, (6, 4))
+    alone = view([[1, 2]], [], current=[3, 4], collected=5)
+    assert (alone.known.shape, alone.bases.tolist(), alone.collected) == ((0, 2), [[3, 4]], 5)
+    assert alone.random.random() == view().random.random()
+
+
+def test_a_server_has_the_defences_it_was_given() -> None:
+    machine = server(clients=3, n_parameters=2, rule=Median(), strikes=Strikes(), initial=[1, 2], samples=[1, 2, 3])
+    assert machine.clients == 3
+    assert isinstance(machine.plan.defence.rule, Median)
+    assert (machine.plan.initial.tolist(), machine.plan.samples.tolist()) == ([1, 2], [1, 2, 3])
+
+
+def test_equal_seeds_give_equal_generators() -> None:
+    assert random(3).random() == random(3).random() != random(4).random()

@@ -1,0 +1,94 @@
+"""Recorded runs on disk: replayed without a clock, and shown to components buffer by buffer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.api import execute, simulate
+from asyncfl.errors import RunError
+from asyncfl.scenario import Scenario
+from asyncfl.server.replay import ReplayError
+from asyncfl.storage import Run
+from asyncfl.testing import read_recording, recorded_buffers, replay_run
+
+
+@pytest.fixture
+def attacked(tiny: dict[str, Any]) -> Scenario:
+    """An asynchronous run on lossy links with attackers, SAFL's detector, strikes, and sleeping attackers."""
+    tiny["data"]["clients"] = 8
+    tiny["protocol"] = {"kind": "buffered", "rounds": 8, "buffer": 4, "dispatch": {"kind": "constant", "in_flight": 7}}
+    tiny["world"]["device"]["sigma"] = 1.0
+    tiny["world"]["uplink"] |= {"loss": {"kind": "independent", "probability": 0.02}, "retransmissions": 0}
+    tiny["world"]["availability"] = {"kind": "alternating", "on_s": 3.0, "off_s": 0.3}
+    tiny["threats"] = {"attack": {"kind": "sign_flip"}, "attackers": 2, "rhythm": {"asleep": 1, "awake": 3}}
+    tiny["defence"] = {"detector": {"kind": "safl"}, "strikes": {"th": 2}}
+    return Scenario.read(tiny)
+
+
+def test_a_recorded_run_is_reproduced_without_a_clock(attacked: Scenario, tmp_path: Path) -> None:
+    recorded = attacked.override({"evaluation.record": "parameters"})
+    folder = execute(recorded, tmp_path / "run")
+    shown = replay_run(folder)
+    assert shown.unchecked == ()
+    fates = Run.load(folder).summary["fates"]
+    assert min(fates["flagged"], fates["banned"], fates["lost_up"]) > 0, fates
+    assert shown.actions > sum(fates.values())
+
+
+def test_digests_are_enough_where_the_tasks_are_trained_again(attacked: Scenario, tmp_path: Path) -> None:
+    folder = execute(attacked.override({"evaluation.record": "digests"}), tmp_path / "run")
+    with pytest.raises(RunError, match="'safl' judges parameters"):
+        replay_run(folder)
+    assert replay_run(folder, train=True).unchecked == ()
+
+
+def test_recording_changes_nothing_but_the_name(attacked: Scenario) -> None:
+    silent, recorded = simulate(attacked), simulate(attacked.override({"evaluation.record": "digests"}))
+    assert silent.messages == []
+    assert silent.events.equals(recorded.events)
+    assert attacked.digest() != recorded.scenario.digest()
+    assert "record" not in attacked.to_yaml(), "runs that record nothing keep the name that they have had"
+    assert Scenario.read(recorded.scenario.resolved()).evaluation.record == "digests"
+
+
+def test_all_seeds_are_in_one_file_also_when_a_run_was_interrupted(scenario: Scenario, tmp_path: Path) -> None:
+    recorded = scenario.override({"seeds": [3, 5], "evaluation.record": "digests"})
+    run = simulate(recorded)
+    run.save(tmp_path / "whole")
+    cache = tmp_path / "cache" / recorded.digest()
+    simulate(recorded.override({"seeds": [3]})).save(cache / "seed-3")
+    execute(recorded, tmp_path / "resumed", cache=tmp_path / "cache")
+    whole, resumed = ((tmp_path / name / "messages.jsonl").read_bytes() for name in ("whole", "resumed"))
+    assert whole == resumed
+    assert read_recording(tmp_path / "whole", 5).seed == 5
+    assert replay_run(tmp_path / "whole", 5).unchecked == ("models of versions above 0",)
+    assert not (execute(scenario, tmp_path / "none") / "messages.jsonl").exists()
+
+
+def test_a_run_of_another_scenario_is_found_out(scenario: Scenario, tmp_path: Path) -> None:
+    folder = execute(scenario.override({"evaluation.record": "digests"}), tmp_path / "run")
+    other = scenario.override({"evaluation.record": "digests", "training.lr": 0.06})
+    (folder / "scenario.yaml").write_text(other.to_yaml())
+    assert replay_run(folder).unchecked, "who came when is the same"
+    with pytest.raises(ReplayError, match="other models were collected"):
+        replay_run(folder, train=True)
+
+
+def test_buffers_are_what_the_defences_saw(attacked: Scenario, tmp_path: Path) -> None:
+    folder = execute(attacked.override({"evaluation.record": "parameters"}), tmp_path / "run")
+    buffers = list(recorded_buffers(read_recording(folder)))
+    rounds = Run.load(folder).rounds
+    assert [buffer.version for buffer in buffers] == list(range(8))
+    kept = rounds["participants"].to_numpy()[1:]
+    assert all(len(buffer) >= n for buffer, n in zip(buffers, kept, strict=True))
+    assert max(buffer.staleness.max() for buffer in buffers) >= rounds["staleness_max"].max()
+    assert all((buffer.samples == 20).all() for buffer in buffers)
+    assert all(np.abs(buffer.deltas).max() > 0 and not buffer.models.flags.writeable for buffer in buffers)
+    with pytest.raises(RunError, match="holds no models"):
+        list(
+            recorded_buffers(read_recording(execute(attacked.override({"evaluation.record": "digests"}), folder / "d")))
+        )
