@@ -16,7 +16,7 @@ import numpy as np
 from asyncfl.analysis.grid import Floats, Grid, MissingError, describe
 from asyncfl.analysis.labels import axis_label, number, value_label
 from asyncfl.analysis.statistics import Interval, paired, t_interval
-from asyncfl.experiment import AtLeast, BestAt, Claim, Crossover, InteriorBest, NoWorse, Order
+from asyncfl.experiment import AtLeast, BestAt, Claim, Crossover, InteriorBest, Near, NoWorse, Order, Times
 
 LISTED = 8
 """Points of an axis up to which all measured values are written out."""
@@ -46,12 +46,15 @@ def findings(claim: Claim, grid: Grid) -> list[Finding]:
     taken = [axis for place, axis in claim.axes_named if place != "where"]
     if isinstance(claim, AtLeast):
         return [_at_least(claim, grid, at) for at in grid.points(claim.where, taken)]
+    if isinstance(claim, Near):
+        return [_near(claim, grid, at) for at in grid.points(claim.where, taken)]
     judge = {
         "order": _order,
         "best_at": _best_at,
         "interior_best": _interior_best,
         "crossover": _crossover,
         "no_worse": _no_worse,
+        "times": _times,
     }[claim.check]
     return [judge(claim, grid, at) for at in grid.points(claim.where, taken)]  # type: ignore[operator]
 
@@ -216,6 +219,17 @@ def _at_least(claim: AtLeast, grid: Grid, at: dict[str, Any]) -> Finding:
     return Finding(at, answer, f"{claim.value} {number(_mean(claim, x))}", reason, len(x))
 
 
+def _near(claim: Near, grid: Grid, at: dict[str, Any]) -> Finding:
+    x = _read(claim, grid, at)
+    span = t_interval(x, grid.exact)
+    target = float(_scaled(claim, np.array(claim.target)))
+    low, high = target - claim.tolerance, target + claim.tolerance
+    inside, outside = span.low >= low and span.high <= high, span.high < low or span.low > high
+    answer: Answer = "holds" if inside else "does not hold" if outside else "not decided"
+    reason = f"wanted {number(claim.target)} ± {claim.tolerance:g}, got {_span(claim, span)}"
+    return Finding(at, answer, f"{claim.value} {number(_mean(claim, x))}", reason, len(x))
+
+
 def _no_worse(claim: NoWorse, grid: Grid, at: dict[str, Any]) -> Finding:
     values = {v: _read(claim, grid, {**at, claim.along: v}) for v in (claim.at, claim.than)}
     gain = _better(claim, grid, values[claim.at], values[claim.than])
@@ -223,6 +237,16 @@ def _no_worse(claim: NoWorse, grid: Grid, at: dict[str, Any]) -> Finding:
     answer: Answer = "holds" if gain.low >= -claim.margin else worse  # type: ignore[assignment]
     here, there = value_label(claim.at, claim.along), value_label(claim.than, claim.along)
     reason = f"{here} is better than {there} by {_span(claim, gain)}, margin {claim.margin:g}"
+    return Finding(at, answer, _listing(claim, values, claim.along), reason, _seeds(values))
+
+
+def _times(claim: Times, grid: Grid, at: dict[str, Any]) -> Finding:
+    values = {v: _read(claim, grid, {**at, claim.along: v}) for v in (claim.at, claim.than)}
+    gain, wanted = _better(claim, grid, values[claim.at], values[claim.than]), float(np.log(claim.factor))
+    missed = "does not hold" if gain.high < wanted else "not decided"
+    answer: Answer = "holds" if gain.low >= wanted else missed  # type: ignore[assignment]
+    here, there = value_label(claim.at, claim.along), value_label(claim.than, claim.along)
+    reason = f"{here} is better than {there} by {_span(claim, gain)}, wanted {claim.factor:g}"
     return Finding(at, answer, _listing(claim, values, claim.along), reason, _seeds(values))
 
 

@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 
 from asyncfl.analysis.grid import Floats, select
+from asyncfl.analysis.heatmap import draw_heatmap
 from asyncfl.analysis.labels import axis_label, column_label, end_label, legend_label, value_label
 from asyncfl.analysis.statistics import DECISIVE_SEEDS
 from asyncfl.analysis.style import canvas, looks, save, styled
-from asyncfl.experiment.figure import Bars, BoundCurves, Curves, Figure, FigureBase, Final
+from asyncfl.experiment.figure import Bars, BoundCurves, Curves, Figure, FigureBase, Final, Heatmap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,6 +35,8 @@ def draw(
     grid: axis -> its values at this scale. tables: `curves` and `final`; for a figure with a bound also its values
     under `bound` (columns: the axes and `bound`).
     """
+    if isinstance(figure, Heatmap):
+        return draw_heatmap(figure, grid, tables["final"], caption, title, stem)
     with styled():
         panels: list[Any] = list(grid[figure.panels]) if figure.panels else [None]
         # without a legend entry per line a single hue value still needs its look

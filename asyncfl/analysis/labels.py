@@ -17,12 +17,33 @@ COLUMNS = {
     "bytes_up": "uploaded (bytes)",
     "bytes_down": "downloaded (bytes)",
     "staleness_mean": "mean staleness",
+    "staleness_max": "largest staleness",
+    "attack_success": "backdoor success",
+    "honest_banned": "honest clients banned",
+    "malicious_banned": "attackers banned",
+    "malicious_banned_share": "share of attackers banned",
+    "honest_flagged_share": "share of honest updates flagged",
+    "versions": "versions published",
     "overheard_down_share": "share of versions overheard",
     "exposures_up_max": "largest exposure of a client",
     "bound": "bound on the loss gap",
+    "exposures_up_mean": "mean exposure of the clients",
+    "exposures_assumed": "exposure $L$ that the noise is made for",
+    "time_to_target": "virtual time to the target (s)",
+    "bytes_to_target": "traffic to the target (bytes)",
+    "attacker_upload_share": "attackers' share of arrivals",
+    "attacker_aggregated_share": "attackers' share of aggregated updates",
 }
 
+WHOLE_RUN = (
+    *("exposures_", "overheard_", "attacker_", "time_to_", "bytes_to_", "staleness_", "honest_", "malicious_"),
+    *("versions", "precision", "recall"),
+)
+"""Beginnings of columns that are counted over a whole run."""
+
 AXES = {
+    "threats.attackers": ("share of attackers $p$", "p"),
+    "defence.strikes.th": ("threshold $th$", "th"),
     "privacy.epsilon": (r"$\epsilon$", "epsilon"),
     "epsilon": (r"$\epsilon$", "epsilon"),
     "privacy.clip_norm": ("clipping norm $C$", "C"),
@@ -35,6 +56,8 @@ AXES = {
     "participants": ("participants $K$", "K"),
     "data.clients": ("clients $N$", "N"),
     "clients": ("clients $N$", "N"),
+    "world.uplink.loss.probability": ("packet loss of the uplink", "packet loss"),
+    "world.device.sigma": (r"spread of device speeds $\sigma$", "sigma"),
 }
 
 
@@ -45,7 +68,7 @@ def column_label(column: str) -> str:
 
 def end_label(column: str) -> str:
     """The value of a column at the end of a run; what is counted over the whole run is not called final."""
-    whole = column.startswith(("exposures_", "overheard_"))
+    whole = column.startswith(WHOLE_RUN)
     return column_label(column) if whole else f"final {column_label(column)}"
 
 

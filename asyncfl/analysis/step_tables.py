@@ -28,7 +28,7 @@ def make_tables(experiment: Experiment, scale: Scale, runs: list[tuple[dict[str,
     """
     folder.mkdir(parents=True, exist_ok=True)
     grid = experiment.grid(scale)
-    frames = collect(runs)
+    frames = collect(runs, experiment.targets)
     empty = len(runs) == 0
     frames["curves"] = pd.DataFrame() if empty else over_seeds(frames["rounds"], list(grid), by_round=True)
     frames["final"] = pd.DataFrame() if empty else over_seeds(frames["ends"], list(grid), by_round=False)

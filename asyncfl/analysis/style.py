@@ -86,15 +86,19 @@ def _is_infinite(value: Any) -> bool:
     return isinstance(value, float) and math.isinf(value)
 
 
-def canvas(panels: int, caption: str, title: str) -> tuple[Canvas, list[Axes]]:
-    """A figure with `panels` axes side by side, the title above and the caption below in small print."""
+def canvas(panels: int, caption: str, title: str, size: tuple[float, float] | None = None) -> tuple[Canvas, list[Axes]]:
+    """A figure with `panels` axes side by side, the title above and the caption below in small print.
+
+    size: width and height of one panel in inches; None: the usual.
+    """
     import matplotlib.pyplot as plt
 
-    width = WIDTH * panels if panels < 3 else 3.6 * panels
+    usual = (WIDTH if panels < 3 else 3.6, HEIGHT)
+    width, body = panels * (size or usual)[0], (size or usual)[1]
     lines = textwrap.wrap(caption, int(width * 19))
     heading = textwrap.wrap(title, int(width * 11.5))
     foot, head = 0.155 * len(lines) + 0.1, 0.2 * len(heading) + 0.12
-    height = HEIGHT + foot + head
+    height = body + foot + head
     figure, axes = plt.subplots(1, panels, figsize=(width, height), layout="constrained", squeeze=False)
     engine: Any = figure.get_layout_engine()
     engine.set(rect=(0.005, foot / height, 0.99, 1 - (foot + head) / height), wspace=0.04)

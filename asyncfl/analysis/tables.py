@@ -2,7 +2,7 @@
 
 `rounds`  per seed and version: axis columns, seed, round, time_s and all measured columns
 `curves`  long: axis columns, round, metric, mean, low, high (95 % interval over seeds), least, most, seeds, diverged
-`ends`    per seed: the last version's values and the counts of the whole run
+`ends`    per seed: the last version's values and the counts of the whole run (see `whole_run`)
 `final`   long: axis columns, metric, mean, low, high, least, most, seeds, diverged
 `cells`   per cell: axis columns, run (hash), data source and provenance, notes
 """
@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,15 @@ import numpy as np
 import pandas as pd
 
 from asyncfl.analysis.statistics import t_interval
+from asyncfl.analysis.targets import add_targets
+from asyncfl.analysis.whole_run import whole_run
 from asyncfl.errors import RunError
+from asyncfl.experiment.target import Target
 
+NO_TARGETS: Mapping[str, Target] = {}
 NOT_MEASURED = {"seed", "round", "diverged"}
+EVALUATED = ("train_loss", "test_loss", "test_accuracy", "attack_success")
+"""Columns that are not measured at every version."""
 
 
 def read_run(folder: str | Path) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Any]]:
@@ -38,17 +44,25 @@ def read_run(folder: str | Path) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, 
     return rounds.rename(columns={"version": "round"}), clients, summary
 
 
-def collect(runs: Iterable[tuple[dict[str, Any], str | Path]]) -> dict[str, pd.DataFrame]:
-    """Frames `rounds`, `ends` and `cells` of the given (axis values, run folder) pairs."""
+def collect(
+    runs: Iterable[tuple[dict[str, Any], str | Path]], targets: Mapping[str, Target] = NO_TARGETS
+) -> dict[str, pd.DataFrame]:
+    """Frames `rounds`, `ends` and `cells` of the given (axis values, run folder) pairs.
+
+    targets: further columns of `ends`.
+    """
     rounds, ends, cells = [], [], []
     for values, folder in runs:
         keys = {name: plain(value) for name, value in values.items()}
         measured, clients, summary = read_run(folder)
         measured = measured.sort_values(["seed", "round"], kind="stable")
-        last = measured.groupby("seed", sort=True).tail(1).reset_index(drop=True)
-        last = last.merge(_whole_run(clients, summary), on="seed", how="left", validate="one_to_one")
+        last = _last_measured(measured)
+        whole = whole_run(measured, clients, summary)
+        last = last.drop(columns=[name for name in whole if name != "seed" and name in last])
+        last = last.merge(whole, on="seed", how="left", validate="one_to_one")
         lost = set(summary.get("diverged", []))
         last["diverged"] = last["diverged"].astype(bool) | last["seed"].isin(lost)
+        last = add_targets(targets, measured, last)
         data = summary.get("data", {})
         notes = " | ".join(dict.fromkeys(str(note) for note in summary.get("notes", [])))
         about = {"run": Path(folder).name, "source": data.get("source", ""), "provenance": data.get("provenance", "")}
@@ -58,23 +72,12 @@ def collect(runs: Iterable[tuple[dict[str, Any], str | Path]]) -> dict[str, pd.D
     return {"rounds": _joined(rounds), "ends": _joined(ends), "cells": _joined(cells)}
 
 
-def _whole_run(clients: pd.DataFrame, summary: dict[str, Any]) -> pd.DataFrame:
-    """What is counted over a whole run, one row per seed: what the tap holds, and what was assumed that it would."""
-    by_seed = clients.groupby("seed", sort=True)
-    counted = pd.DataFrame(index=by_seed.size().index)
-    for column in ("exposures_up", "exposures_down"):
-        counted[f"{column}_max"] = by_seed[column].max()
-        counted[f"{column}_mean"] = by_seed[column].mean()
-    for seed in counted.index:
-        said = summary.get("seeds", {}).get(str(seed), {})
-        exposures = said.get("exposures", {})
-        assumed = exposures.get("assumed")
-        counted.loc[seed, "exposures_assumed"] = np.nan if assumed is None else assumed
-        counted.loc[seed, "overheard_down_share"] = exposures.get("downlink_versions", 0) / max(
-            1, said.get("versions", 0)
-        )
-    counted.index.name = "seed"
-    return counted.reset_index()
+def _last_measured(rounds: pd.DataFrame) -> pd.DataFrame:
+    """The last row of each seed; what it lacks, since a run that ends early is not judged again, from earlier rows."""
+    judged = [name for name in EVALUATED if name in rounds]
+    filled = rounds.copy()
+    filled[judged] = rounds.groupby("seed", sort=False)[judged].ffill()
+    return filled.groupby("seed", sort=True).tail(1).reset_index(drop=True)
 
 
 def _keyed(frame: pd.DataFrame, keys: dict[str, Any]) -> pd.DataFrame:
@@ -118,13 +121,15 @@ def over_seeds(frame: pd.DataFrame, axes: Sequence[str], by_round: bool) -> pd.D
             if metric == "round":
                 continue
             sound = group[metric][~group["diverged"].astype(bool)]
-            sound = sound[np.isfinite(sound.astype(float))]
+            sound = sound[sound.notna()]
             diverged = int(group["diverged"].astype(bool).sum())
             if len(sound) == 0 and diverged == 0:
                 continue
             span = t_interval(sound.to_numpy())
-            low, high = (span.low, span.high) if span.seeds > 1 else (np.nan, np.nan)
-            ends = (sound.min(), sound.max()) if len(sound) else (np.nan, np.nan)
+            # a target that not every seed reached is at no finite mean
+            finite = bool(np.isfinite(sound.astype(float)).all())
+            low, high = (span.low, span.high) if span.seeds > 1 and finite else (np.nan, np.nan)
+            ends = (sound.min(), sound.max()) if len(sound) and finite else (np.nan, np.nan)
             rows.append((*key, metric, span.mean, low, high, *ends, span.seeds, diverged))
     return pd.DataFrame(rows, columns=[*columns, "metric", "mean", "low", "high", "least", "most", "seeds", "diverged"])
 

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from asyncfl.errors import Fault, ScenarioError
-from asyncfl.experiment.spec import Experiment, Scale
+from asyncfl.experiment.spec import Experiment, Scale, place_in_variant
 from asyncfl.scenario import Scenario
 
 
@@ -49,7 +49,7 @@ def points(experiment: Experiment, scale: Scale) -> Iterator[tuple[dict[str, Any
         values = dict(zip(grid, combination, strict=True))
         changes: dict[str, Any] = {}
         for name, value in values.items():
-            changes.update(experiment.variants[name][value] if name in experiment.variants else {name: value})
+            changes.update(experiment.changes(name, value, scale))
         yield values, changes
 
 
@@ -59,10 +59,14 @@ def _placed(faults: tuple[Fault, ...], experiment: Experiment, scale: Scale) -> 
     for name, labels in experiment.variants.items():
         for label, changes in labels.items():
             from_axes.update({field: f"variants.{name}.{label}.{field}" for field in changes})
+    if scale == "quick":
+        for name in experiment.quick:
+            place = place_in_variant(name, experiment.variants)
+            from_axes.update({} if place is None else {place[2]: f"quick.{name}"})
     from_quick = {field: f"quick.{field}" for field in experiment.overrides(scale)}
     places = {**from_quick, **from_axes}
     for fault in faults:
         found = [field for field in places if fault.field == field or fault.field.startswith(f"{field}.")]
-        place = max(found, key=len, default=None)
-        field = f"scenario.{fault.field}" if place is None else places[place] + fault.field[len(place) :]
+        origin = max(found, key=len, default=None)
+        field = f"scenario.{fault.field}" if origin is None else places[origin] + fault.field[len(origin) :]
         yield Fault(field, fault.message)

@@ -142,6 +142,16 @@ class AtLeast(ClaimBase):
     threshold: float
 
 
+class Near(ClaimBase):
+    """The value is what the source measured, within a tolerance."""
+
+    check: Literal["near"] = "near"
+    target: float
+    """The source's number."""
+    tolerance: float = Field(gt=0)
+    """How far from it the mean may be, in units of the value."""
+
+
 class NoWorse(ClaimBase):
     """One point of an axis is not worse than another by more than a margin."""
 
@@ -159,4 +169,25 @@ class NoWorse(ClaimBase):
         return [*super().values_named, ("at", self.along, self.at), ("than", self.along, self.than)]
 
 
-Claim = Annotated[Order | BestAt | InteriorBest | Crossover | AtLeast | NoWorse, Field(discriminator="check")]
+class Times(ClaimBase):
+    """One point of an axis is better than another by a factor."""
+
+    check: Literal["times"] = "times"
+    along: str
+    at: Any
+    """The point that is better."""
+    than: Any
+    """The point it is compared with."""
+    factor: float = Field(gt=0)
+    """How many times better: a value to be low is divided by this, one to be high multiplied."""
+    log: Literal[True] = True
+    """Ratios are differences of logarithms."""
+
+    @property
+    def values_named(self) -> list[tuple[str, str, Any]]:
+        return [*super().values_named, ("at", self.along, self.at), ("than", self.along, self.than)]
+
+
+Claim = Annotated[
+    Order | BestAt | InteriorBest | Crossover | AtLeast | Near | NoWorse | Times, Field(discriminator="check")
+]

@@ -47,6 +47,14 @@ def code_digest(scenario: BaseModel, root: str = ROOT) -> str:
     return _digest(_reached(frozenset([root]) | used_modules, used_modules), [_own_source(name) for name in own])
 
 
+def combined(codes: Iterable[str]) -> str:
+    """One digest for several; of equal ones that one."""
+    different = sorted(set(codes))
+    if len(different) == 1:
+        return different[0]
+    return hashlib.sha256(" ".join(different).encode()).hexdigest()[:16]
+
+
 def modules_digest(*roots: str) -> str:
     """16 hex digits over these modules and all they import within the package's `analysis`."""
     return _digest(_reached(frozenset(roots), None, inside="asyncfl.analysis"))

@@ -1,4 +1,5 @@
-"""What is drawn from an experiment: curves over rounds, final values against an axis, bars, bounds; and tables.
+"""What is drawn from an experiment: curves over rounds, final values against an axis, bars, heat maps, bounds; and
+tables.
 
 `x`, `hue` and `panels` name axes or variants of the experiment; every axis must be named or fixed by `where`.
 """
@@ -101,6 +102,21 @@ class Bars(FigureBase):
         return self.x
 
 
+class Heatmap(FigureBase):
+    """The value after the last round as a coloured table with its numbers written in, for two axes of names."""
+
+    kind: Literal["heatmap"] = "heatmap"
+    x: str
+    """Axis across."""
+    rows: str
+    """Axis down."""
+    y: str = "test_accuracy"
+
+    @property
+    def axes_named(self) -> list[tuple[str, str]]:
+        return [("x", self.x), ("rows", self.rows), *super().axes_named]
+
+
 class BoundCurves(FigureBase):
     """An entry of `bounds` against one of its arguments; its best integer is marked."""
 
@@ -115,7 +131,7 @@ class BoundCurves(FigureBase):
         return self.x
 
 
-Figure = Annotated[Curves | Final | Bars | BoundCurves, Field(discriminator="kind")]
+Figure = Annotated[Curves | Final | Bars | Heatmap | BoundCurves, Field(discriminator="kind")]
 
 
 class Table(Described):

@@ -2,7 +2,9 @@
 
 Runs are known by the digest of their scenario, so equal cells of different experiments are one run. Runs that are cheap
 share a job, as a process costs more than a second before it trains; how cheap is estimated from the scenario alone, and
-a job holds runs of one experiment and one code digest, so that an edit of another experiment changes no job.
+a job holds runs of one experiment, so that an edit of another experiment changes no job. Runs of a job may depend on
+different code (one attack or another): each says on disk which, and only those whose own code has changed are computed
+again.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from typing import Any
 
 from asyncfl.errors import Fault, OutputError, ScenarioError
 from asyncfl.experiment.cells import Cell, cells
-from asyncfl.experiment.code import code_digest
+from asyncfl.experiment.code import code_digest, combined
+from asyncfl.experiment.job import read_codes
 from asyncfl.experiment.loading import find, load
 from asyncfl.experiment.spec import SCALES, Experiment, Scale
 from asyncfl.scenario import Scenario
@@ -42,7 +45,7 @@ class Job:
     """The first experiment that asks for them."""
     digests: tuple[str, ...]
     code: str
-    """Digest of the code that the runs depend on."""
+    """Digest of the code that the runs depend on, of all of them together."""
 
     @property
     def name(self) -> str:
@@ -140,36 +143,40 @@ def check_writable(folder: str | Path) -> None:
 
 def _jobs(selected: Mapping[str, Planned], runs: Path) -> list[Job]:
     """Jobs in the order of the experiments. A run that is on disk is a job of its own, so that it is not computed again
-    for the sake of another one."""
+    for the sake of another one; it keeps the code of the job that it was computed in while its own is the same."""
     seen: set[str] = set()
     jobs: list[Job] = []
     for name, planned in selected.items():
-        groups: dict[str, list[tuple[str, float]]] = {}
+        missing: list[tuple[str, float, str]] = []
         for cell, digest in planned.cells:
             if digest in seen:
                 continue
             seen.add(digest)
             code = code_digest(cell.scenario)
-            if (runs / digest / "summary.json").is_file():
-                jobs.append(Job(name, (digest,), code))
+            if not (runs / digest / "summary.json").is_file():
+                missing.append((digest, cell.scenario.estimated_cost(), code))
+                continue
+            made = read_codes(runs / digest)
+            if made is None or made.own == code:
+                jobs.append(Job(name, (digest,), code if made is None else made.job))
             else:
-                groups.setdefault(code, []).append((digest, cell.scenario.estimated_cost()))
-        for code, missing in groups.items():
-            jobs += [Job(name, tuple(digests), code) for digests in _filled(missing)]
+                # The code differs from what Snakemake remembers of these files: it computes them again.
+                missing.append((digest, cell.scenario.estimated_cost(), code))
+        jobs += [Job(name, digests, code) for digests, code in _filled(missing)]
     return jobs
 
 
-def _filled(runs: list[tuple[str, float]]) -> list[list[str]]:
-    """Runs in order, put together until a job is full."""
-    made: list[list[str]] = []
+def _filled(runs: list[tuple[str, float, str]]) -> list[tuple[tuple[str, ...], str]]:
+    """Runs (digest, cost, code) in order, put together until a job is full, with the code of each job."""
+    made: list[list[tuple[str, str]]] = []
     load_s = float("inf")
-    for digest, cost in runs:
+    for digest, cost, code in runs:
         if load_s + cost > JOB_SECONDS:
             made.append([])
             load_s = 0.0
-        made[-1].append(digest)
+        made[-1].append((digest, code))
         load_s += cost
-    return made
+    return [(tuple(digest for digest, _ in job), combined([code for _, code in job])) for job in made]
 
 
 def scenarios(folder: str | Path, scale: str, digests: Iterable[str]) -> dict[str, Scenario]:
@@ -180,7 +187,8 @@ def scenarios(folder: str | Path, scale: str, digests: Iterable[str]) -> dict[st
     for name, path in find(folder).items():
         if wanted <= set(found):
             break
-        for cell in cells(load(path, name), chosen):
+        # The workflow has checked all files; a job does not do so again.
+        for cell in cells(load(path, name, check=False), chosen):
             digest = cell.scenario.digest()
             if digest in wanted:
                 found[digest] = cell.scenario

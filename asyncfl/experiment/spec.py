@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 from pydantic import Field
@@ -9,6 +10,7 @@ from pydantic import Field
 from asyncfl.component import Described
 from asyncfl.experiment.claim import Claim
 from asyncfl.experiment.figure import Bounds, Figure, Table
+from asyncfl.experiment.target import Target
 
 Scale = Literal["quick", "full"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
@@ -54,9 +56,12 @@ class Experiment(Described):
     """Name of an axis -> label -> dotted fields that change together."""
     bounds: dict[str, Bounds] = Field(default_factory=dict)
     """Name -> a grid of bound values."""
+    targets: dict[str, Target] = Field(default_factory=dict)
+    """Name of a column of final values -> what it costs to reach; e.g. `time_to_target`."""
     seeds: SeedPlan = SeedPlan()
     quick: dict[str, Any] = Field(default_factory=dict)
-    """What quick scale lowers: dotted fields, `axes.<name>` and `variants.<name>` (a part of the values)."""
+    """What quick scale lowers: dotted fields; `axes.<name>` and `variants.<name>` (a part of the values); and
+    `variants.<name>.<label>.<dotted field>`, set in the cells of that label after the label's own changes."""
     figure: Figure | None = None
     """The figure, where there is one."""
     figures: tuple[Figure, ...] = ()
@@ -88,6 +93,17 @@ class Experiment(Described):
             return {}
         return {name: v for name, v in self.quick.items() if not name.startswith(("axes.", "variants."))}
 
+    def changes(self, axis: str, value: Any, scale: Scale) -> dict[str, Any]:
+        """Dotted fields that a value of an axis, or a label of a variant, changes at a scale."""
+        if axis not in self.variants:
+            return {axis: value}
+        return {**self.variants[axis][value], **(self.within(axis, value) if scale == "quick" else {})}
+
+    def within(self, variant: str, label: str) -> dict[str, Any]:
+        """Dotted fields that quick scale changes in the cells of one label of a variant alone."""
+        places = {name: place_in_variant(name, self.variants) for name in self.quick}
+        return {p[2]: self.quick[name] for name, p in places.items() if p is not None and p[:2] == (variant, label)}
+
     def lowered(self, scale: Scale) -> list[str]:
         """What the scale lowers against the full one, in words, for captions."""
         if scale == "full":
@@ -97,8 +113,26 @@ class Experiment(Described):
             full = self.grid("full")[name]
             if len(values) < len(full):
                 said.append(f"{name} at {len(values)} of {len(full)} values")
+        for axis in self.variants:
+            for label in self.grid(scale)[axis]:
+                fields = self.within(axis, label).items()
+                said += [f"{name} = {_short(value)} where {axis} is {label}" for name, value in fields]
         few, many = len(self.seeds.at("quick")), len(self.seeds.at("full"))
         return [*said, f"{few} of {many} seeds"] if few < many else said
+
+
+def place_in_variant(name: str, variants: Mapping[str, Mapping[str, Any]]) -> tuple[str, str, str] | None:
+    """(variant, label, field) that a key of `quick` such as `variants.model.CNN.protocol.rounds` names; None: none.
+
+    Names and labels may hold dots themselves; the longest that fit count.
+    """
+    found = [
+        (variant, label, name.removeprefix(start))
+        for variant, labels in variants.items()
+        for label in labels
+        if name.startswith(start := f"variants.{variant}.{label}.") and name != start
+    ]
+    return max(found, key=lambda place: len(place[0]) + len(place[1]), default=None)
 
 
 def _short(value: Any) -> str:

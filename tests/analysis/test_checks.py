@@ -175,3 +175,12 @@ def test_a_claim_is_judged_at_each_point_of_the_open_axes_unless_where_fixes_the
     assert [f.answer for f in findings(fixed, two_axes())] == ["holds"]
     with pytest.raises(MissingError, match="e = 99 is not run"):
         findings(claim.model_copy(update={"where": {"e": 99}}), two_axes())
+
+
+def test_times():
+    claim = {"check": "times", "along": "x", "at": 2, "than": 1, "factor": 3}
+    assert answer(claim, grid({1: 4.0, 2: 1.0})) == "holds"
+    assert answer(claim, grid({1: 2.0, 2: 1.0})) == "does not hold"
+    assert answer(claim, grid({1: 3.0, 2: 1.0}, shared=False)) == "not decided"
+    found = findings(TypeAdapter(Claim).validate_python({"says": "so", **claim}), grid({1: 4.0, 2: 1.0}))
+    assert "better than 1 by a factor in [" in found[0].reason

@@ -1,7 +1,7 @@
 import pytest
 
 from asyncfl.errors import RunError
-from asyncfl.experiment.job import logged, publish
+from asyncfl.experiment.job import Codes, logged, publish, read_codes
 
 
 def test_what_is_printed_goes_to_the_log(tmp_path, capsys):
@@ -33,3 +33,16 @@ def test_a_run_is_published_in_place_of_what_was_there(tmp_path):
     publish(cache, folder)
     assert [path.name for path in folder.iterdir()] == ["summary.json"]
     assert not cache.parent.exists()
+
+
+def test_a_published_run_says_with_what_code_it_was_computed(tmp_path):
+    from asyncfl.experiment import code_digest
+    from asyncfl.scenario import Scenario
+
+    scenario = Scenario.read({"data": {"source": "embedded"}, "protocol": {"kind": "sync", "rounds": 1}})
+    cache, folder = tmp_path / ".cache" / "abc" / "of_the_job", tmp_path / "runs" / "abc"
+    (cache / "run").mkdir(parents=True)
+    assert read_codes(cache / "run") is None
+    (cache / "run" / "scenario.yaml").write_text(scenario.to_yaml())
+    publish(cache, folder)
+    assert read_codes(folder) == Codes(code_digest(scenario), "of_the_job")

@@ -43,6 +43,8 @@ def test_all_faults_of_a_file_at_once(write, described):
         ("quick", {"axes.x": [7]}, "quick.axes.x", "there is no x"),
         ("quick", {"privacy.epsilon": 7}, "quick.privacy.epsilon", "thin it with axes.privacy.epsilon"),
         ("quick", {"protocol.rouns": 7}, "quick.protocol.rouns", "did you mean rounds"),
+        ("quick", {"variants.L.two.protocol.rounds": 7}, "quick.variants.L.two.protocol.rounds", "there is no"),
+        ("quick", {"variants.L.one.protocol.rouns": 7}, "quick.variants.L.one.protocol.rouns", "did you mean rounds"),
         ("variants", {"L": {"one": {"privacy.exposurs": 1}}}, "variants.L.one.privacy.exposurs", "did you mean"),
         ("figure", {"kind": "curves", "hue": "L"}, "figure", "axis protocol.rounds is neither x, hue nor panels"),
         ("figure", {"kind": "bound", "bound": "b", "x": "T"}, "figure.bound", "'b' is not among bounds"),

@@ -4,6 +4,7 @@ import pytest
 
 from asyncfl.errors import OutputError, ScenarioError
 from asyncfl.experiment import plan as planning
+from asyncfl.experiment.code import combined
 from asyncfl.experiment.plan import check_writable, index_rows, make_plan, scenarios
 
 
@@ -55,6 +56,23 @@ def test_a_run_on_disk_is_not_bound_to_one_that_is_missing(folder, tmp_path, mon
     (results / "runs" / first / "summary.json").write_text("{}")
     sizes = [len(job.digests) for job in make_plan(folder, "full", results=results).jobs]
     assert sorted(sizes) == [1, 4, 7]
+
+
+def test_runs_of_different_code_share_a_job_and_keep_its_code(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(planning, "JOB_SECONDS", 1e9)
+    monkeypatch.setattr(planning, "code_digest", lambda scenario: f"code of {scenario.protocol.rounds}")
+    results = tmp_path / "results"
+    job = make_plan(folder, "full", results=results).jobs[0]
+    assert len(job.digests) == 8
+    assert job.code == combined(["code of 4", "code of 2"]) != "code of 2"
+    for digest in job.digests:
+        (results / "runs" / digest).mkdir(parents=True)
+        (results / "runs" / digest / "summary.json").write_text("{}")
+        (results / "runs" / digest / "code.json").write_text(json.dumps({"own": "code of 2", "job": job.code}))
+    jobs = {job.digests: job.code for job in make_plan(folder, "full", ["nbafl/fig2"], results).jobs}
+    kept = [code for digests, code in jobs.items() if len(digests) == 1]
+    assert kept == [job.code] * 4
+    assert [code for digests, code in jobs.items() if len(digests) == 4] == ["code of 4"]
 
 
 def test_faults_of_several_files_are_told_together(folder, write, described, tmp_path):

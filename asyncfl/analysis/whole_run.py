@@ -1,0 +1,85 @@
+"""What is counted over a whole run, one row per seed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+COUNTS = ("judged", "true_positives", "false_positives", "false_negatives")
+
+
+def whole_run(rounds: pd.DataFrame, clients: pd.DataFrame, summary: dict[str, Any]) -> pd.DataFrame:
+    """Exposure, staleness, and how good detection was, by seed.
+
+    Of the clock: `versions` published; `exposures_up_max`, `exposures_up_mean` and the same `_down`: transfers of a
+    client that the tap holds; `exposures_assumed`; `overheard_down_share`; `staleness_mean` over all aggregated updates,
+    `staleness_max`; `attacker_upload_share`, `attacker_aggregated_share`: the attackers' part of what arrived, and of
+    what was aggregated.
+
+    Of detection (left out for runs that were written without it): updates `judged`, `true_positives`,
+    `false_positives`, `false_negatives` of all verdicts; `precision` (NaN where nobody was accused), `recall` (NaN where
+    nothing malicious came); `honest_flagged_share` of the honest updates judged; clients `honest_banned`,
+    `malicious_banned`, and `malicious_banned_share` of the attackers.
+    """
+    by_seed = clients.groupby("seed", sort=True)
+    counted = pd.DataFrame(index=by_seed.size().index)
+    counted.index.name = "seed"
+    for column in ("exposures_up", "exposures_down"):
+        counted[f"{column}_max"] = by_seed[column].max()
+        counted[f"{column}_mean"] = by_seed[column].mean()
+    if {"attacker", "uploads", "aggregated"} <= set(clients):
+        for column in ("uploads", "aggregated"):
+            by_attackers = clients[column].where(clients["attacker"], 0).groupby(clients["seed"]).sum()
+            counted[f"attacker_{column.removesuffix('s')}_share"] = by_attackers / by_seed[column].sum()
+    if {"staleness_mean", "participants"} <= set(rounds):
+        counted = counted.join(_staleness(rounds))
+    for seed in counted.index:
+        said = summary.get("seeds", {}).get(str(seed), {})
+        for name, value in {**_heard(said), **_detected(said)}.items():
+            counted.loc[seed, name] = value
+    return counted.reset_index()
+
+
+def _staleness(rounds: pd.DataFrame) -> pd.DataFrame:
+    """Mean over all aggregated updates (each version counts by its updates), and the largest."""
+    known = rounds[rounds["staleness_mean"].notna() & (rounds["participants"] > 0)]
+    total = (known["staleness_mean"] * known["participants"]).groupby(known["seed"]).sum()
+    made = pd.DataFrame({"staleness_mean": total / known.groupby("seed")["participants"].sum()})
+    if "staleness_max" in rounds:
+        made["staleness_max"] = known.groupby("seed")["staleness_max"].max().astype(float)
+    return made
+
+
+def _heard(said: dict[str, Any]) -> dict[str, float]:
+    exposures = said.get("exposures", {})
+    versions = said.get("versions", 0)
+    return {
+        "versions": versions,
+        "exposures_assumed": _or_nan(exposures.get("assumed")),
+        "overheard_down_share": exposures.get("downlink_versions", 0) / max(1, versions),
+    }
+
+
+def _detected(said: dict[str, Any]) -> dict[str, float]:
+    detection = said.get("detection")
+    if detection is None:
+        return {}
+    counts = {name: float(detection[name]) for name in COUNTS}
+    honest = counts["judged"] - counts["true_positives"] - counts["false_negatives"]
+    return {
+        **counts,
+        "precision": _or_nan(detection["precision"]),
+        "recall": _or_nan(detection["recall"]),
+        "honest_flagged_share": counts["false_positives"] / honest if honest else np.nan,
+        "honest_banned": detection["honest_bans"],
+        "malicious_banned": detection["malicious_bans"],
+        "malicious_banned_share": detection["malicious_bans"] / detection["attackers"]
+        if detection["attackers"]
+        else np.nan,
+    }
+
+
+def _or_nan(value: float | None) -> float:
+    return np.nan if value is None else float(value)
