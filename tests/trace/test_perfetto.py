@@ -10,10 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from asyncfl.api import simulate
 from asyncfl.errors import OutputError
 from asyncfl.privacy.gaussian import exact_epsilon
+from asyncfl.scenario import Scenario
 from asyncfl.storage import Run
 from asyncfl.trace.perfetto import write_perfetto
+from asyncfl.trace.query import select
 from asyncfl.trace.spending import Spending, spending
 
 Faults = Callable[[dict[str, Any]], list[str]]
@@ -166,3 +169,18 @@ def test_what_cannot_be_written_leaves_nothing_behind(story: pa.Table, tmp_path:
     with pytest.raises(OutputError, match="cannot write"):
         write_perfetto(story, tmp_path / "folder", title="x")
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_requests_for_scores_of_a_run_nest_and_end_when_they_were_answered(
+    scenario: Scenario, tmp_path: Path, chrome_faults: Faults
+) -> None:
+    buffered = {"kind": "buffered", "rounds": 3, "buffer": 3, "dispatch": {"kind": "constant", "in_flight": 4}}
+    detector = {"defence.detector": {"kind": "safl"}, "threats": {"attackers": 1, "attack": {"kind": "sign_flip"}}}
+    never = {"evaluation.train_every": 0, "evaluation.test_every": 0}
+    events = simulate(scenario.override({"protocol": buffered} | detector | never)).tables["events"]
+    write_perfetto(events, tmp_path / "t.json", title="scored")
+    document = json.loads((tmp_path / "t.json").read_text())
+    assert chrome_faults(document) == []
+    ends = [end for name, _, end in slices(track(document, "server")) if name == "score"]
+    assert ends == pytest.approx(select(events, kinds=["scored"])["time_s"].to_pylist(), abs=1e-6)
+    assert len(ends) >= 3
