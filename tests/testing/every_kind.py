@@ -1,0 +1,156 @@
+"""One component of a user's own for each base class there is; `test_own_components` runs a scenario that names them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from asyncfl.data.partition import Partition
+from asyncfl.defences import Bucketing, Detector, Rule, accept_all
+from asyncfl.defences.preaggregation import PreAggregation
+from asyncfl.learning import Architecture
+from asyncfl.privacy import Scheme
+from asyncfl.privacy.exposures import Exposures
+from asyncfl.server.dispatch import ContinuousDispatch, Dispatch
+from asyncfl.server.opening import OpenCount, Opening
+from asyncfl.server.protocol import Knobs, Protocol
+from asyncfl.server.staleness import AnyStaleness, ConstantStaleness, Staleness
+from asyncfl.threats import Attack
+from asyncfl.world.availability import Availability, Everybody
+from asyncfl.world.devices import Device
+from asyncfl.world.distributions import Distribution
+from asyncfl.world.loss import Loss
+
+
+class Striped(Partition):
+    kind: str
+
+    def assign(self, labels: Any, clients: int, samples_per_client: int, rng: Any) -> Any:
+        return [np.arange(client, clients * samples_per_client, clients) for client in range(clients)]
+
+
+class Softmax(Architecture):
+    kind: str
+
+    def module(self, shape: Any, classes: int) -> Any:
+        from torch import nn
+
+        return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), classes))
+
+
+class Everyone(Dispatch):
+    kind: str
+
+    def level(self, clients: int) -> int:
+        return clients
+
+
+class Pairs(Opening):
+    kind: str
+
+    def target(self, filling: Any) -> int:
+        return 2
+
+
+class Slow(Staleness):
+    kind: str
+
+    def weight(self, staleness: Any) -> Any:
+        return 1 / (1.0 + staleness)
+
+
+class Eager(Protocol):
+    kind: str
+    staleness: AnyStaleness = ConstantStaleness()
+
+    def knobs(self) -> Knobs:
+        return Knobs(self.rounds, ContinuousDispatch(), OpenCount(updates=3), late="carry", staleness=self.staleness)
+
+
+class TwoSpeeds(Device):
+    kind: str
+
+    def draw(self, clients: int, rng: Any) -> Any:
+        return np.where(np.arange(clients) % 2, 0.001, 0.004)
+
+
+class Coin(Distribution):
+    kind: str
+    side: float = 0.02
+
+    def draw(self, rng: Any, size: int) -> Any:
+        return self.side * (1 + rng.integers(2, size=size))
+
+    def expected(self) -> float:
+        return 1.5 * self.side
+
+    def length_biased(self, rng: Any, size: int) -> Any:
+        return self.side * (1 + (rng.random(size) < 2 / 3))
+
+
+class Present(Availability):
+    kind: str
+
+    def start(self, clients: int, streams: Any) -> Any:
+        return Everybody(clients)
+
+
+class FirstPacket(Loss):
+    kind: str
+
+    def mean_loss(self) -> float:
+        return 0.0
+
+    def step(self, state: Any, packets: int, idle_slots: float, rng: Any) -> Any:
+        return (1 if state is None else 0), True
+
+
+class Whisper(Scheme):
+    kind: str
+    std: float = 0.01
+
+    def upload_std(self, context: Any, clip_norm: float | None, samples: int) -> float:
+        return self.std
+
+
+class Twice(Exposures):
+    kind: str
+
+    def number(self, rounds: int, participants: int, clients: int) -> int:
+        return 2
+
+
+class Silent(Attack):
+    kind: str
+
+    def craft(self, view: Any) -> Any:
+        return 0 * view.honest
+
+
+class Largest(Rule):
+    kind: str
+
+    def aggregate(self, updates: Any, weights: Any) -> Any:
+        return (weights.sum() * updates[np.argmax(weights)]).astype(np.float32)
+
+
+class PairsOfTwo(PreAggregation):
+    kind: str
+
+    def mix(self, updates: Any, shares: Any, random: Any) -> Any:
+        return Bucketing(size=2).mix(updates, shares, random)
+
+    def share_out(self, mixing: Any, shares: Any) -> Any:
+        return Bucketing(size=2).share_out(mixing, shares)
+
+    def rows(self, collected: int) -> int:
+        return Bucketing(size=2).rows(collected)
+
+
+class Trusting(Detector):
+    kind: str
+
+    def judge(self, state: Any, buffer: Any, scores: Any) -> Any:
+        return accept_all(buffer), state

@@ -1,0 +1,122 @@
+"""Every base class can be derived from by a user, and named by import path; the page that says so leaves none out."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asyncfl.component import Component, own_sources
+from asyncfl.errors import ScenarioError
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import simulate_seed
+
+PAGE = Path(__file__).parents[2] / "docs" / "own-components.md"
+
+CHANGES: list[dict[str, Any]] = [
+    {"data.partition": {"kind": "every_kind:Striped"}},
+    {"model": {"kind": "every_kind:Softmax"}},
+    {"protocol.dispatch": {"kind": "every_kind:Everyone"}},
+    {"protocol": {"kind": "sync", "rounds": 2, "open": {"kind": "every_kind:Pairs"}}},
+    {"protocol.staleness": {"kind": "every_kind:Slow"}},
+    {"protocol": {"kind": "every_kind:Eager", "rounds": 3, "staleness": {"kind": "every_kind:Slow"}}},
+    {"world.device": {"kind": "every_kind:TwoSpeeds"}},
+    {"world.uplink.latency_s": {"kind": "every_kind:Coin", "side": 0.5}},
+    {"world.availability": {"kind": "every_kind:Present"}},
+    {"world.uplink.loss": {"kind": "every_kind:FirstPacket"}, "world.uplink.retransmissions": 1},
+    {"privacy": {"kind": "every_kind:Whisper"}},
+    {"privacy": {"kind": "nbafl", "epsilon": 100, "exposures": {"kind": "every_kind:Twice"}}},
+    {"threats": {"attack": {"kind": "every_kind:Silent"}, "attackers": 2}},
+    {"defence.rule": {"kind": "every_kind:Largest"}},
+    {"defence.rule": {"kind": "median", "pre": [{"kind": "every_kind:PairsOfTwo"}]}},
+    {"defence.detector": {"kind": "every_kind:Trusting"}},
+]
+
+
+@pytest.fixture(autouse=True)
+def _in_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+
+
+@pytest.fixture
+def buffered(tiny: dict[str, Any]) -> Scenario:
+    tiny["data"]["samples_per_client"] = 10
+    tiny["protocol"] = {"kind": "buffered", "rounds": 3, "buffer": 3, "dispatch": {"kind": "continuous"}}
+    return Scenario.read(tiny)
+
+
+def named(change: dict[str, Any]) -> list[str]:
+    return re.findall(r"every_kind:\w+", json.dumps(change))
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: ",".join(named(change)))
+def test_a_run_uses_it(buffered: Scenario, change: dict[str, Any]) -> None:
+    scenario = buffered.override(change)
+    assert Scenario.read(scenario.resolved()) == scenario
+    assert list(own_sources(scenario)) == ["every_kind"]
+    run = simulate_seed(scenario, 0)
+    assert run.stopped == "all versions published"
+    assert run.fates["aggregated"] > 0
+
+
+def test_no_base_class_is_left_out() -> None:
+    import every_kind
+
+    bases = set(_bases())
+    derived = {
+        base
+        for _, cls in inspect.getmembers(every_kind, inspect.isclass)
+        if cls.__module__ == "every_kind"
+        for base in cls.__mro__
+        if base in bases
+    }
+    assert {base.__name__ for base in bases - derived} == set()
+
+
+def test_the_page_names_every_base_class_its_place_and_its_methods() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    for base in _bases():
+        row = next((line for line in text.splitlines() if f".{base.__name__}`" in line), "")
+        place = re.search(rf"`([\w.]+)\.{base.__name__}`", row)
+        assert place is not None, f"the page does not say where {base.__name__} is imported from"
+        assert getattr(importlib.import_module(place[1]), base.__name__) is base
+        methods = [name for name, value in vars(base).items() if _is_public(name, value)]
+        missing = [name for name in methods if f"`{name}" not in row]
+        assert not missing, f"{base.__name__}: the page does not name {missing}"
+
+
+def test_what_is_named_wrongly_is_said_beside_its_field(buffered: Scenario) -> None:
+    for kind, message in {
+        "every_kind:Slowly": "module 'every_kind' has no 'Slowly'",
+        "every_kin:Slow": "cannot import 'every_kin'",
+        "every_kind:Largest": "every_kind:Largest must be a class derived from Staleness",
+        "slow": "kind must be one of constant, .* or my_module:MyClass",
+    }.items():
+        with pytest.raises(ScenarioError, match=f"protocol.staleness: {message}"):
+            buffered.override({"protocol.staleness": {"kind": kind}})
+    with pytest.raises(ScenarioError, match=r"latency_s\.side: must be a valid number, got 'heads'"):
+        buffered.override({"world.uplink.latency_s": {"kind": "every_kind:Coin", "side": "heads"}})
+
+
+def test_only_modules_that_are_not_of_the_package_count_as_own(scenario: Scenario) -> None:
+    assert own_sources(scenario) == {}
+
+
+def _is_public(name: str, value: Any) -> bool:
+    return not name.startswith("_") and (inspect.isfunction(value) or isinstance(value, property))
+
+
+def _bases() -> Iterator[type[Component]]:
+    """The classes that a scenario may name derived ones of: bases of all choices."""
+    import asyncfl.scenario  # noqa: F401
+
+    for cls in Component.__subclasses__():
+        # Strikes are no choice: there is one way to count them.
+        if cls.__module__.startswith("asyncfl.") and cls.__name__ != "Strikes":
+            yield cls
