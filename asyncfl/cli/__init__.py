@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from asyncfl.cli import bounds, data, privacy, run, schema, trace
+from asyncfl.cli import bounds, data, privacy, run, schema, timeline, trace
 from asyncfl.cli.imports import look_for_modules_in
 from asyncfl.errors import AsyncflError
 
@@ -19,6 +19,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("run")(run.run)
+app.command("timeline")(timeline.timeline)
 app.command("trace")(trace.trace)
 app.command("bounds")(bounds.bounds)
 app.add_typer(privacy.app, name="privacy")

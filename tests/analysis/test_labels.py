@@ -7,7 +7,7 @@ from asyncfl.analysis.style import looks
 def test_axes_and_columns_in_words_and_symbols():
     assert axis_label("privacy.epsilon") == r"$\epsilon$"
     assert axis_label("privacy.epsilon", plain_text=True) == "epsilon"
-    assert axis_label("world.device.sigma") == "sigma"
+    assert axis_label("world.device.spread") == "spread"
     assert column_label("train_loss") == "training loss"
     assert column_label("own_column") == "own column"
 

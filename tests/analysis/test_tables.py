@@ -60,3 +60,15 @@ def test_axis_values_as_table_cells():
     assert plain("a") == "a"
     assert plain(None) == "null"
     assert plain({"b": 1, "a": 2}) == '{"a": 2, "b": 1}'
+
+
+def test_attackers_share_of_what_arrives(tmp_path, make_run):
+    folder = make_run(tmp_path / "x", 0.5, seeds=2)
+    clients = pd.read_parquet(folder / "clients.parquet")
+    clients["attacker"] = clients["client"] == 2
+    clients["uploads"] = [1, 1, 2, 0, 0, 0]
+    clients["aggregated"] = [1, 2, 1, 0, 0, 0]
+    clients.to_parquet(folder / "clients.parquet")
+    ends = collect([({}, folder)])["ends"]
+    assert ends["attacker_upload_share"].tolist() == [0.5, 0.0]
+    assert ends["attacker_aggregated_share"].tolist() == [0.25, 0.0]

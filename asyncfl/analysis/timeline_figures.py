@@ -1,0 +1,132 @@
+"""Figures of timelines: how fast versions come, how old updates are, what is overheard and sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.analysis.style import OKABE_ITO, canvas, looks, save, styled
+from asyncfl.analysis.timeline import Timeline
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+POINTS = 400
+"""Points of a line at most: a run may have far more versions than a figure has pixels."""
+BARS = 40
+"""Bars at most; wider ones are drawn beyond."""
+MOST_LINES = 8
+"""Seeds up to which each has a line of its own look and a place in the legend."""
+
+
+def draw_timeline(timelines: Sequence[Timeline], caption: str, folder: Path) -> list[Path]:
+    """Writes `progress` and `updates`, each as SVG and PNG, into `folder` and returns their paths.
+
+    `progress`: versions over virtual time, times between versions, traffic. `updates`: staleness of aggregated updates,
+    updates overheard per client, fates of tasks.
+    """
+    with styled():
+        page, axes = canvas(3, caption, "The clock alone: how fast versions come, and what they cost")
+        _versions(axes[0], timelines)
+        _round_times(axes[1], timelines)
+        _traffic(axes[2], timelines)
+        written = save(page, folder / "progress")
+        page, axes = canvas(3, caption, "The clock alone: what becomes of updates, and who else gets them")
+        _staleness(axes[0], timelines)
+        _exposures(axes[1], timelines)
+        _fates(axes[2], timelines)
+        return written + save(page, folder / "updates")
+
+
+def _lines(timelines: Sequence[Timeline]) -> list[tuple[Timeline, dict[str, Any]]]:
+    """Each seed with the look of its line."""
+    if len(timelines) > MOST_LINES:
+        return [(one, {"color": OKABE_ITO[0], "alpha": 0.4, "linewidth": 0.9}) for one in timelines]
+    seeds = [str(one.seed) for one in timelines]
+    found = looks(seeds)
+    return [(one, {**found[str(one.seed)], "marker": "", "label": f"seed {one.seed}"}) for one in timelines]
+
+
+def _thin(length: int) -> NDArray[np.int64]:
+    """Indices of at most POINTS of `length` points, both ends among them."""
+    return np.unique(np.linspace(0, length - 1, min(length, POINTS)).round().astype(np.int64))
+
+
+def _versions(axis: Axes, timelines: Sequence[Timeline]) -> None:
+    for one, look in _lines(timelines):
+        at = _thin(len(one.published_s))
+        axis.plot(one.published_s[at], at, **look)
+    axis.set_xlabel("virtual time (s)")
+    axis.set_ylabel("version")
+    if 1 < len(timelines) <= MOST_LINES:
+        axis.legend()
+
+
+def _round_times(axis: Axes, timelines: Sequence[Timeline]) -> None:
+    for one, look in _lines(timelines):
+        round_s = np.sort(one.round_s)
+        if len(round_s):
+            at = _thin(len(round_s))
+            axis.plot(round_s[at], (at + 1) / len(round_s), drawstyle="steps-post", **look)
+    axis.set_xlabel("time between versions (s)")
+    axis.set_ylabel("share of versions")
+    axis.set_ylim(0, 1.02)
+
+
+def _traffic(axis: Axes, timelines: Sequence[Timeline]) -> None:
+    for number, one in enumerate(timelines):
+        at = _thin(len(one.published_s))
+        for name, sent, colour in (("up", one.bytes_up, OKABE_ITO[1]), ("down", one.bytes_down, OKABE_ITO[2])):
+            label = name if number == 0 else None
+            axis.plot(one.published_s[at], sent[at] / 1e6, color=colour, linewidth=1.1, label=label)
+    axis.set_xlabel("virtual time (s)")
+    axis.set_ylabel("traffic (MB)")
+    axis.legend()
+
+
+def _staleness(axis: Axes, timelines: Sequence[Timeline]) -> None:
+    _bars(axis, [one.staleness for one in timelines])
+    axis.set_xlabel("staleness (versions)")
+    axis.set_ylabel("share of aggregated updates")
+
+
+def _exposures(axis: Axes, timelines: Sequence[Timeline]) -> None:
+    _bars(axis, [np.bincount(one.exposures_up) for one in timelines])
+    most = max(one.most_overheard for one in timelines)
+    axis.axvline(most, color="#000000", linestyle=(0, (4, 2)), linewidth=1.0, label=f"$L$ = {most}")
+    axis.set_xlabel("updates overheard")
+    axis.set_ylabel("share of clients")
+    axis.legend()
+
+
+def _bars(axis: Axes, counts: Sequence[NDArray[np.int64]]) -> None:
+    """Shares of the values 0, 1, 2, ..., all seeds together; neighbours share a bar where there are many."""
+    longest = max(max((len(one) for one in counts), default=1), 1)
+    total = np.sum([np.pad(one, (0, longest - len(one))) for one in counts], axis=0)
+    width = -(-longest // BARS)
+    shares = np.add.reduceat(total, np.arange(0, longest, width)) / max(int(total.sum()), 1)
+    axis.bar(np.arange(len(shares)) * width + (width - 1) / 2, shares, 0.9 * width, color=OKABE_ITO[0])
+    axis.grid(False, axis="x")
+    _whole_numbers(axis)
+
+
+def _fates(axis: Axes, timelines: Sequence[Timeline]) -> None:
+    names = [fate for fate in timelines[0].fates if any(one.fates[fate] for one in timelines)]
+    totals = np.array([sum(one.fates[name] for one in timelines) for name in names], dtype=np.float64)
+    shares = totals / max(totals.sum(), 1.0)
+    axis.barh(range(len(names)), shares, 0.7, color=OKABE_ITO[0])
+    axis.set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
+    axis.invert_yaxis()
+    axis.set_xlim(0, 1)
+    axis.set_xlabel("share of tasks")
+    axis.grid(False, axis="y")
+
+
+def _whole_numbers(axis: Axes) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -1,0 +1,74 @@
+"""`asyncfl timeline`: the clock of a scenario, without training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from asyncfl.cli.output import console, print_json, print_table
+from asyncfl.cli.run import read_scenario
+
+
+def timeline(
+    scenario: Annotated[Path, typer.Argument(help="YAML file of a scenario")],
+    set_: Annotated[list[str] | None, typer.Option("--set", help="field=value, e.g. protocol.rounds=100")] = None,
+    out: Annotated[Path | None, typer.Option(help="folder for numbers, tables and figures")] = None,
+    json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+) -> None:
+    """Run the clock of a scenario alone: round times, staleness, exposure, traffic, fates. Nothing is trained."""
+    description = read_scenario(scenario, set_ or [])
+    from asyncfl.analysis.timeline import summary, timeline_of
+    from asyncfl.simulation import clients_table, rounds_table, simulate_clock
+
+    timelines = []
+    for seed in description.seeds:
+        run = simulate_clock(description, seed)
+        timelines.append(timeline_of(seed, run.stopped, rounds_table(run), run.events, clients_table(run), run.fates))
+    summaries = [summary(one) for one in timelines]
+    if json:
+        print_json({"scenario": description.digest(), "seeds": summaries})
+    else:
+        for one in summaries:
+            _report(one)
+    if out is not None:
+        from asyncfl.analysis.timeline_files import write_timeline
+
+        seeds = ", ".join(str(seed) for seed in description.seeds)
+        caption = f"{scenario.name}, seed {seeds}: the clock alone, nothing was trained."
+        written = write_timeline(timelines, caption, out)
+        if not json:
+            console.print(f"{out}: {', '.join(path.name for path in written)}")
+
+
+def _report(one: dict[str, Any]) -> None:
+    """The numbers of a seed for reading."""
+    console.print(f"seed {one['seed']}: {one['versions']} versions in {one['virtual_s']:.6g} s; {one['ended']}")
+    exposure, traffic = one["exposure"], one["traffic"]
+    spreads = {
+        "time between versions (s)": one["round_s"],
+        "staleness (versions)": one["staleness"],
+        "tasks of a client": one["tasks_of_client"],
+        "updates of a client overheard": exposure["of_client"],
+        "models to a client overheard": exposure["models_of_client"],
+    }
+    print_table(
+        ["", "mean", "5 %", "median", "95 %", "most"],
+        [
+            [name, *(values[key] for key in ("mean", "low", "median", "high", "most"))]
+            for name, values in spreads.items()
+        ],
+    )
+    console.print(
+        f"exposure: L = {exposure['most_overheard_client']}; {exposure['clients_overheard']} clients overheard; "
+        f"{exposure['versions_overheard']} of {exposure['versions_sent']} versions sent overheard on the downlink"
+    )
+    console.print(
+        f"traffic: {traffic['up_bytes'] / 1e6:.6g} MB up, {traffic['down_bytes'] / 1e6:.6g} MB down, "
+        f"{traffic['messages_retransmitted']} messages retransmitted"
+    )
+    if one["attackers_share_of_arrivals"] is not None:
+        console.print(f"attackers: {one['attackers_share_of_arrivals']:.1%} of the updates that arrived")
+    fates = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in one["fates"].items() if count)
+    console.print(f"fates: {fates or 'no task was begun'}\n")

@@ -1,0 +1,33 @@
+import json
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from asyncfl.cli import app
+
+
+@pytest.fixture
+def file(tmp_path, tiny):
+    path = tmp_path / "scenario.yaml"
+    tiny["world"]["tap"] = {"uplink": True}
+    path.write_text(yaml.safe_dump(tiny))
+    return path
+
+
+def test_the_clock_is_told_in_words(file):
+    result = CliRunner().invoke(app, ["timeline", str(file)])
+    assert result.exit_code == 0, result.output
+    assert "seed 0: 3 versions in" in result.output
+    assert "exposure: L = 3; 5 clients overheard" in result.output
+    assert "fates: aggregated 15" in result.output
+
+
+def test_the_clock_as_json_and_on_disk(file, tmp_path):
+    arguments = ["timeline", str(file), "--set", "protocol.rounds=4", "--set", "seeds=2", "--json"]
+    result = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.output)
+    assert [one["versions"] for one in said["seeds"]] == [4, 4]
+    assert said["seeds"] == json.loads((tmp_path / "out" / "timeline.json").read_text())["seeds"]
+    assert (tmp_path / "out" / "progress.svg").exists()
