@@ -29,16 +29,16 @@ test: $(READY)
 	  $(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=90
 
 check: $(READY)
-	$(BIN)/ruff format --check asyncfl tests benchmarks workflow
-	$(BIN)/ruff check asyncfl tests benchmarks workflow
+	$(BIN)/ruff format --check asyncfl tests benchmarks workflow examples
+	$(BIN)/ruff check asyncfl tests benchmarks workflow examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/snakefmt --check Snakefile workflow
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakemake --lint
 
 format: $(READY)
-	$(BIN)/ruff format asyncfl tests benchmarks workflow
-	$(BIN)/ruff check --fix asyncfl tests benchmarks workflow
+	$(BIN)/ruff format asyncfl tests benchmarks workflow examples
+	$(BIN)/ruff check --fix asyncfl tests benchmarks workflow examples
 	$(BIN)/snakefmt Snakefile workflow
 
 clean:
