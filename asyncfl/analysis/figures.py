@@ -9,17 +9,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from asyncfl.analysis.grid import Floats, select
+from asyncfl.analysis.grid import Floats, restricted, select
 from asyncfl.analysis.heatmap import draw_heatmap
 from asyncfl.analysis.labels import axis_label, column_label, end_label, legend_label, value_label
 from asyncfl.analysis.statistics import DECISIVE_SEEDS
-from asyncfl.analysis.style import canvas, looks, save, styled
+from asyncfl.analysis.style import HEIGHT, WIDTH, canvas, looks, save, styled
 from asyncfl.experiment.figure import Bars, BoundCurves, Curves, Figure, FigureBase, Final, Heatmap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Axes_ = dict[str, tuple[Any, ...]]
+MANY = 7
+"""Lines above which the legend stands beside the axes, as it would cover them."""
+OUTSIDE = 1.5
+"""Inches that it takes there."""
 
 
 def draw(
@@ -35,22 +39,25 @@ def draw(
     grid: axis -> its values at this scale. tables: `curves` and `final`; for a figure with a bound also its values
     under `bound` (columns: the axes and `bound`).
     """
+    grid = restricted(grid, figure.where)
     if isinstance(figure, Heatmap):
         return draw_heatmap(figure, grid, tables["final"], caption, title, stem)
     with styled():
         panels: list[Any] = list(grid[figure.panels]) if figure.panels else [None]
         # without a legend entry per line a single hue value still needs its look
         hues: list[Any] = list(grid[figure.hue]) if figure.hue else [None]
-        if figure.panels and figure.panels in figure.where:
-            panels = [figure.where[figure.panels]]
         beside = isinstance(figure, Final) and figure.bound is not None
-        page, axes = canvas(len(panels) + beside, caption, figure.title or title)
+        many = len(hues) > MANY
+        size = (WIDTH + OUTSIDE / len(panels), HEIGHT + 0.6) if many else None
+        page, axes = canvas(len(panels) + beside, caption, figure.title or title, size)
         for place, (axis, panel) in enumerate(zip(axes, panels, strict=False)):
             at = dict(figure.where) if figure.panels is None else {**figure.where, figure.panels: panel}
             _draw_panel(figure, axis, at, hues, grid, tables)
             if figure.panels:
                 axis.set_title(legend_label(figure.panels, panel))
-            if place == 0 and hues != [None]:
+            if many and place == len(panels) - 1:
+                axis.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
+            elif not many and place == 0 and hues != [None]:
                 axis.legend()
         if beside and isinstance(figure, Final) and figure.bound is not None:
             axes[0].set_title("measured")

@@ -74,7 +74,9 @@ class Grid:
         curves = self._at(self.rounds, at)
         curves = curves[curves["round"] == int(match["round"])] if match["round"] else curves[curves["round"] > 0]
         self._column(curves, column)
-        by_seed = curves.groupby("seed")[column]
+        by_seed = curves.sort_values("round", kind="stable").groupby("seed")[column]
+        if match["when"] == "fluctuation":
+            return by_seed.apply(fluctuation).reindex(seeds).to_numpy(dtype=np.float64)
         reduced = {"mean": by_seed.mean, "lowest": by_seed.min, "highest": by_seed.max, None: by_seed.mean}
         values: Floats = reduced[match["when"]]().reindex(seeds).to_numpy(dtype=np.float64)
         return values
@@ -107,6 +109,24 @@ class Grid:
 
     def _at(self, frame: pd.DataFrame, at: dict[str, Any]) -> pd.DataFrame:
         return frame[select(frame, at)]
+
+
+def fluctuation(curve: pd.Series) -> float:
+    """How restless a curve is: root mean square of how far each value lies off the middle of its two neighbours.
+
+    Values that were not measured are left out; NaN for fewer than three. A straight line has 0, however steep.
+    """
+    known = curve.dropna().to_numpy(dtype=np.float64)
+    return float(np.sqrt(np.mean((np.diff(known, 2) / 2) ** 2))) if len(known) > 2 else float("nan")
+
+
+def restricted(grid: dict[str, tuple[Any, ...]], where: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
+    """The axes with the values that `where` leaves of them: one value, or a list of several."""
+    kept = dict(grid)
+    for axis, wanted in where.items():
+        several = wanted if isinstance(wanted, list | tuple) else [wanted]
+        kept[axis] = tuple(value for value in grid[axis] if value in several)
+    return kept
 
 
 def select(frame: pd.DataFrame, at: dict[str, Any]) -> pd.Series:

@@ -34,13 +34,11 @@ def draw_heatmap(
 ) -> list[Path]:
     """Writes `stem`.svg and .png and returns their paths; all panels have one colour scale.
 
-    grid: axis -> its values at this scale. final: the experiment's table of that name. A cell with no value is empty, a
-    diverged one says so.
+    grid: axis -> the values of it that are shown. final: the experiment's table of that name. A cell with no value is
+    empty, a diverged one says so.
     """
     panels: list[Any] = list(grid[figure.panels]) if figure.panels else [None]
-    if figure.panels and figure.panels in figure.where:
-        panels = [figure.where[figure.panels]]
-    across, down = _kept(figure, figure.x, grid), _kept(figure, figure.rows, grid)
+    across, down = list(grid[figure.x]), list(grid[figure.rows])
     percent = any(word in figure.y for word in PERCENT)
     values = [_values(figure, panel, across, down, final) * (100 if percent else 1) for panel in panels]
     with styled():
@@ -61,13 +59,6 @@ def draw_heatmap(
         label = end_label(figure.y) + (" (%)" if percent else "")
         page.colorbar(image, ax=axes, label=label, shrink=0.8, pad=0.01)
         return save(page, stem)
-
-
-def _kept(figure: Heatmap, axis: str, grid: dict[str, tuple[Any, ...]]) -> list[Any]:
-    """Values of an axis that `where` leaves."""
-    wanted = figure.where.get(axis, grid[axis])
-    wanted = wanted if isinstance(wanted, list | tuple) else [wanted]
-    return [value for value in grid[axis] if value in wanted]
 
 
 def _values(figure: Heatmap, panel: Any, across: list[Any], down: list[Any], final: pd.DataFrame) -> Floats:

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from asyncfl.analysis.grid import select
+from asyncfl.analysis.grid import restricted, select
 from asyncfl.analysis.labels import axis_label, number, value_label
 from asyncfl.experiment import Table
 
 
 def markdown(table: Table, grid: dict[str, tuple[Any, ...]], final: pd.DataFrame) -> str:
     """The table as Markdown, one line per value of `rows`, one column per value of `columns`."""
+    grid = restricted(grid, table.where)
     across: list[Any] = list(grid[table.columns]) if table.columns else [None]
     head = [axis_label(table.rows, plain_text=True)]
     head += [value_label(v, table.columns or "") if table.columns else table.value for v in across]

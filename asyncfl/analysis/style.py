@@ -72,10 +72,13 @@ def looks(values: Sequence[Any]) -> dict[Any, dict[str, Any]]:
         colours: list[Any] = [sequential(0.82 - 0.76 * i / (len(plain) - 1)) for i in range(len(plain))]
     else:
         colours = [OKABE_ITO[i % len(OKABE_ITO)] for i in range(len(plain))]
-    made = {
+    made: dict[Any, dict[str, Any]] = {
         v: {"color": c, "marker": MARKERS[i % len(MARKERS)]}
         for i, (v, c) in enumerate(zip(plain, colours, strict=True))
     }
+    for again in plain[len(OKABE_ITO) :]:
+        # Colours and markers come round again: the dashes tell.
+        made[again]["linestyle"] = (0, (4, 1.5))
     for value in values:
         if _is_infinite(value):
             made[value] = {"color": "#000000", "marker": "", "linestyle": (0, (4, 2))}

@@ -56,6 +56,7 @@ def collect(
         keys = {name: plain(value) for name, value in values.items()}
         measured, clients, summary = read_run(folder)
         measured = measured.sort_values(["seed", "round"], kind="stable")
+        measured = _so_far(measured)
         last = _last_measured(measured)
         whole = whole_run(measured, clients, summary)
         last = last.drop(columns=[name for name in whole if name != "seed" and name in last])
@@ -70,6 +71,13 @@ def collect(
         rounds.append(_keyed(measured, keys))
         ends.append(_keyed(last, keys))
     return {"rounds": _joined(rounds), "ends": _joined(ends), "cells": _joined(cells)}
+
+
+def _so_far(rounds: pd.DataFrame) -> pd.DataFrame:
+    """With columns `honest_banned` and `malicious_banned`: clients banned up to each version."""
+    by_seed = rounds.groupby("seed", sort=False)
+    kinds = [kind for kind in ("honest", "malicious") if f"{kind}_bans" in rounds]
+    return rounds.assign(**{f"{kind}_banned": by_seed[f"{kind}_bans"].cumsum() for kind in kinds})
 
 
 def _last_measured(rounds: pd.DataFrame) -> pd.DataFrame:

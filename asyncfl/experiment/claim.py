@@ -15,10 +15,12 @@ from pydantic import Field, field_validator
 from asyncfl.component import Described
 
 VALUE = re.compile(
-    r"^(?:best (?P<axis>\S+) of )?(?:(?P<when>final|mean|lowest|highest)|round (?P<round>\d+)) (?P<column>\w+)$"
+    r"^(?:best (?P<axis>\S+) of )?"
+    r"(?:(?P<when>final|mean|lowest|highest|fluctuation)|round (?P<round>\d+)) (?P<column>\w+)$"
 )
-"""`final train_loss`, `mean test_accuracy` (over rounds), `lowest train_loss`, `round 14 train_loss`, or
-`best protocol.rounds of final train_loss`: the axis value at which the rest is best."""
+"""`final train_loss`, `mean test_accuracy` (over rounds), `lowest train_loss`, `fluctuation test_accuracy` (see
+`asyncfl.analysis.grid`), `round 14 train_loss`, or `best protocol.rounds of final train_loss`: the axis value at which
+the rest is best."""
 
 
 class ClaimBase(Described):
@@ -49,7 +51,8 @@ class ClaimBase(Described):
     def _is_value(cls, value: str) -> str:
         if not VALUE.match(value):
             raise ValueError(
-                "must be 'final|mean|lowest|highest <column>', 'round <n> <column>' or 'best <axis> of final <column>'"
+                "must be 'final|mean|lowest|highest|fluctuation <column>', 'round <n> <column>' or "
+                "'best <axis> of final <column>'"
             )
         return value
 

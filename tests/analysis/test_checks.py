@@ -4,7 +4,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from asyncfl.analysis.checks import findings
-from asyncfl.analysis.grid import Grid, MissingError
+from asyncfl.analysis.grid import Grid, MissingError, fluctuation, restricted
 from asyncfl.experiment import Claim
 
 NOISE = np.array([0.0, 0.01, 0.02, -0.01, 0.015, -0.02])
@@ -184,3 +184,25 @@ def test_times():
     assert answer(claim, grid({1: 3.0, 2: 1.0}, shared=False)) == "not decided"
     found = findings(TypeAdapter(Claim).validate_python({"says": "so", **claim}), grid({1: 4.0, 2: 1.0}))
     assert "better than 1 by a factor in [" in found[0].reason
+
+
+def test_fluctuation_is_nothing_for_a_straight_line():
+    assert fluctuation(pd.Series([0.1, np.nan, 0.2, 0.3])) == pytest.approx(0)
+    # the middle lies 2 above the middle of its neighbours, then 2 below it
+    assert fluctuation(pd.Series([0.0, 2.0, 0.0, 2.0])) == 2
+    assert np.isnan(fluctuation(pd.Series([1.0, 2.0])))
+    steady, restless = [0.1, 0.2, 0.3, 0.4, 0.5], [0.1, 0.4, 0.2, 0.5, 0.5]
+    rows = [
+        {"x": x, "seed": s, "round": r, "test_accuracy": a + 0.001 * s * r, "diverged": False}
+        for x, curve in (("steady", steady), ("restless", restless))
+        for s in range(6)
+        for r, a in enumerate(curve)
+    ]
+    frame = pd.DataFrame(rows)
+    on = Grid({"x": ("steady", "restless")}, frame, frame[frame["round"] == 4])
+    claim = {"check": "best_at", "along": "x", "at": "steady", "value": "fluctuation test_accuracy"}
+    assert answer({**claim, "goal": "low"}, on) == "holds"
+
+
+def test_figures_and_tables_show_the_values_that_where_leaves():
+    assert restricted({"a": (1, 2, 3), "b": ("x", "y")}, {"a": [3, 1], "b": "y"}) == {"a": (1, 3), "b": ("y",)}

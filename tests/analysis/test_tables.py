@@ -72,3 +72,14 @@ def test_attackers_share_of_what_arrives(tmp_path, make_run):
     ends = collect([({}, folder)])["ends"]
     assert ends["attacker_upload_share"].tolist() == [0.5, 0.0]
     assert ends["attacker_aggregated_share"].tolist() == [0.25, 0.0]
+
+
+def test_a_run_that_ends_unjudged_keeps_what_was_measured_last(tmp_path, make_run):
+    folder = make_run(tmp_path / "x", 0.5, seeds=1)
+    rounds = pd.read_parquet(folder / "rounds.parquet").assign(honest_bans=[0, 1, 0, 2, 0])
+    rounds.loc[3:, "test_accuracy"] = np.nan
+    rounds.to_parquet(folder / "rounds.parquet")
+    frames = collect([({"a": 1}, folder)])
+    assert frames["ends"]["test_accuracy"][0] == rounds["test_accuracy"][2]
+    assert frames["ends"]["round"][0] == 4
+    assert list(frames["rounds"]["honest_banned"]) == [0, 1, 1, 3, 3]

@@ -52,7 +52,7 @@ def test_detection_of_the_whole_run():
 
 
 def test_where_nobody_attacks_or_is_accused_there_is_no_recall_or_precision():
-    nobody = {name: 0 for name in DETECTION} | {"judged": 10, "precision": None, "recall": None}
+    nobody = dict.fromkeys(DETECTION, 0) | {"judged": 10, "precision": None, "recall": None}
     row = counted(nobody)
     assert np.isnan([row["precision"], row["recall"], row["malicious_banned_share"]]).all()
     assert row["honest_flagged_share"] == 0
