@@ -214,6 +214,4 @@ class Stop:
     reason: str
 
 
-Action: TypeAlias = (
-    Publish | Dispatch | Collect | RequestScores | SetTimer | Ban | Settle | Judged | ShortBuffer | Stop
-)
+Action: TypeAlias = Publish | Dispatch | Collect | RequestScores | SetTimer | Ban | Settle | Judged | ShortBuffer | Stop
