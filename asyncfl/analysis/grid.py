@@ -76,7 +76,7 @@ class Grid:
         self._column(curves, column)
         by_seed = curves.sort_values("round", kind="stable").groupby("seed")[column]
         if match["when"] == "fluctuation":
-            return by_seed.apply(fluctuation).reindex(seeds).to_numpy(dtype=np.float64)
+            return np.asarray(by_seed.apply(fluctuation).reindex(seeds).to_numpy(dtype=np.float64))
         reduced = {"mean": by_seed.mean, "lowest": by_seed.min, "highest": by_seed.max, None: by_seed.mean}
         values: Floats = reduced[match["when"]]().reindex(seeds).to_numpy(dtype=np.float64)
         return values
