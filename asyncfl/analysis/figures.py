@@ -107,7 +107,9 @@ def _draw_curves(axis: Axes, figure: Curves, hues: list[Any], curves: pd.DataFra
         _band(axis, x, rows, {**look, "markevery": max(1, len(x) // 8)}, label)
     axis.set_xlabel(column_label(figure.x))
     axis.set_ylabel(column_label(figure.y))
-    if figure.x == "round":
+    if figure.log_x:
+        axis.set_xscale("log")
+    elif figure.x == "round":
         _whole_numbers(axis)
 
 

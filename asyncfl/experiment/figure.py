@@ -72,6 +72,8 @@ class Curves(FigureBase):
     """Column of the run's rounds."""
     start: int = 1
     """First round that is drawn; 0 draws the initial model too."""
+    log_x: bool = False
+    """Logarithmic x axis, for times that range over decades."""
 
 
 class Final(FigureBase):
