@@ -114,6 +114,7 @@ def save(figure: Canvas, stem: str | Path) -> list[Path]:
     """Writes `stem`.svg and `stem`.png, whole or not at all, without dates and versions in them."""
     import matplotlib.pyplot as plt
 
+    _settle_layout(figure)
     written = []
     for ending, metadata in (("svg", {"Date": None, "Creator": "asyncfl"}), ("png", {"Software": None})):
         target = Path(f"{stem}.{ending}")
@@ -123,3 +124,16 @@ def save(figure: Canvas, stem: str | Path) -> list[Path]:
         written.append(target)
     plt.close(figure)
     return written
+
+
+def _settle_layout(figure: Canvas) -> None:
+    """Puts the axes where the layout wants them, to the millionth of the figure, and keeps them there.
+
+    The solver behind the layout goes through sets in an order of its own, so that its answers differ in their last
+    digits from call to call, and with them the names of clipping paths in an SVG.
+    """
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for axes in figure.axes:
+        left, bottom, width, height = (round(float(side), 6) for side in axes.get_position().bounds)
+        axes.set_position((left, bottom, width, height))
