@@ -39,6 +39,8 @@ PURPOSES = {
     "attack": "training",
     "client_noise": "training",
     "server_noise": "training",
+    "example_noise": "training",
+    "clip_quantile": "training",
     "decoys": "training",
     "detection": "training",
     "aggregation": "training",

@@ -7,7 +7,7 @@ from the stream of its (client, task), so neither the moment nor the order of tr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,8 @@ from asyncfl.client.attackers import Attackers
 from asyncfl.data import FederatedData
 from asyncfl.learning import Job, Learner, Training
 from asyncfl.messages import Vector
-from asyncfl.privacy import PrivacyContext, Scheme
-from asyncfl.privacy.noise import add_gaussian
+from asyncfl.privacy import Contribution, PrivacyContext, Release, Scheme, State
+from asyncfl.privacy.noise import add_noise
 from asyncfl.streams import Streams
 
 
@@ -43,11 +43,15 @@ class Payloads:
     losses: NDArray[np.float64]
     """(n,) mean training loss of the last local epoch."""
     norms: NDArray[np.float64]
-    """(n,) L2 norm before clipping of what the privacy scheme clips (model or update)."""
+    """(n,) norm (the scheme's `clip_order`) before clipping of what the scheme clips (model or update)."""
     clip_norm: float | None
     """Norm that they were clipped to; None where there was no clipping."""
     noise_std: NDArray[np.float64]
     """(n,) standard deviation of the noise on each parameter."""
+    contributions: tuple[Contribution, ...]
+    """What the noise of each depended on."""
+    releases: tuple[Release, ...]
+    """What each upload is to an accountant."""
     attacked: NDArray[np.bool_]
     """(n,) whether the task was an attack."""
     sound: NDArray[np.bool_]
@@ -66,7 +70,9 @@ class TaskPath:
         context: PrivacyContext,
         streams: Streams,
         attackers: Attackers | None = None,
+        state: State | None = None,
     ) -> None:
+        """`state`: what the scheme remembers over the run (`Scheme.start`); the server's noise shares it."""
         self.data = data
         self.learner = learner
         self.training = training
@@ -74,6 +80,10 @@ class TaskPath:
         self.context = context
         self.streams = streams
         self.attackers = attackers
+        self.state = state
+        self.contributions: dict[int, Contribution] = {}
+        """Task -> what the noise of its upload depended on."""
+        self._collections = 0
         self._rows = np.empty((0, learner.n_parameters), dtype=np.float32)
 
     def carry_out(self, tickets: Sequence[Ticket], version: int, current: Vector) -> Payloads:
@@ -84,9 +94,14 @@ class TaskPath:
         rows = self._buffer(len(tickets))
         jobs = [self._job(ticket, bool(bad)) for ticket, bad in zip(tickets, attacked, strict=True)]
         losses = self.learner.train(rows, jobs)
-        norms, clip_norm = self._clip(rows, tickets)
+        self._subtract_bases(rows, tickets)
+        norms = self._norms(rows)
+        contributions = self._contributions(tickets, losses, norms)
+        clip_norm = self._clip(rows, norms)
+        self._add_bases(rows, tickets)
 
-        std = np.array([self._std(ticket, clip_norm) for ticket in tickets])
+        releases = tuple(self.scheme.upload_release(self.context, clip_norm, one) for one in contributions)
+        std = np.array([release.std for release in releases])
         sound = np.ones(len(tickets), dtype=bool)
         self._add_noise(rows, tickets, std, np.flatnonzero(~attacked))
         if self.attackers is not None and attacked.any():
@@ -95,10 +110,15 @@ class TaskPath:
                 self._add_noise(rows, tickets, std, np.flatnonzero(attacked))
             else:
                 std[attacked] = 0.0
+                releases = tuple(replace(one, std=float(own)) for one, own in zip(releases, std, strict=True))
             sound[attacked] = self.attackers.threats.attack.length_error == 0
+        if self.state is not None:
+            random = self.streams.generator("clip_quantile", task=self._collections)
+            self.state.collected(contributions, norms, random)
+        self._collections += 1
         loan = rows.view()
         loan.flags.writeable = False
-        return Payloads(loan, losses, norms, clip_norm, std, attacked, sound)
+        return Payloads(loan, losses, norms, clip_norm, std, contributions, releases, attacked, sound)
 
     def _buffer(self, count: int) -> Vector:
         if len(self._rows) < count:
@@ -113,29 +133,49 @@ class TaskPath:
         epochs = np.tile(np.arange(len(labels)), (self.training.epochs, 1))
         return Job(base=ticket.base, images=images, labels=labels, order=random.permuted(epochs, axis=1))
 
-    def _clip(self, rows: Vector, tickets: Sequence[Ticket]) -> tuple[NDArray[np.float64], float | None]:
-        """Scale down in place what is longer than the clipping norm; unclipped norms and that norm."""
-        of_update = self.scheme.payload == "update"
-        if of_update:
+    def _contributions(
+        self, tickets: Sequence[Ticket], losses: NDArray[np.float64], norms: NDArray[np.float64]
+    ) -> tuple[Contribution, ...]:
+        """What each upload's noise depends on. The state hears of each task after it was asked about it."""
+        made = []
+        for row, ticket in enumerate(tickets):
+            epsilon = self.scheme.upload_epsilon(self.context, self.state, ticket.client, ticket.turn)
+            one = Contribution(ticket.client, self.data.samples(ticket.client), ticket.turn, epsilon)
+            if self.state is not None:
+                self.state.trained(one, float(losses[row]), float(norms[row]))
+            made.append(one)
+            self.contributions[ticket.task] = one
+        return tuple(made)
+
+    def _subtract_bases(self, rows: Vector, tickets: Sequence[Ticket]) -> None:
+        if self.scheme.payload == "update":
             for row, ticket in zip(rows, tickets, strict=True):
                 row -= ticket.base
-        norms = np.sqrt([float(np.dot(row, row)) for row in rows])
+
+    def _add_bases(self, rows: Vector, tickets: Sequence[Ticket]) -> None:
+        if self.scheme.payload == "update":
+            for row, ticket in zip(rows, tickets, strict=True):
+                row += ticket.base
+
+    def _norms(self, rows: Vector) -> NDArray[np.float64]:
+        if self.scheme.clip_order == 1:
+            return np.array([float(np.abs(row).sum(dtype=np.float64)) for row in rows])
+        norms: NDArray[np.float64] = np.sqrt([float(np.dot(row, row)) for row in rows])
+        return norms
+
+    def _clip(self, rows: Vector, norms: NDArray[np.float64]) -> float | None:
+        """Scale down in place what is longer than the clipping norm; that norm."""
         finite = norms[np.isfinite(norms)]
-        clip_norm = self.scheme.clip_norm_of(finite) if len(finite) else None
+        clip_norm = self.scheme.clip_norm_of(finite, self.state) if len(finite) else None
         if clip_norm is not None:
             for row in np.flatnonzero(norms > clip_norm):
                 rows[row] *= np.float32(clip_norm / norms[row])
-        if of_update:
-            for row, ticket in zip(rows, tickets, strict=True):
-                row += ticket.base
-        return norms, clip_norm
-
-    def _std(self, ticket: Ticket, clip_norm: float | None) -> float:
-        return self.scheme.upload_std(self.context, clip_norm, self.data.samples(ticket.client))
+        return clip_norm
 
     def _add_noise(
         self, rows: Vector, tickets: Sequence[Ticket], std: NDArray[np.float64], which: NDArray[np.int64]
     ) -> None:
         for row in which:
             ticket = tickets[row]
-            add_gaussian(rows[row], float(std[row]), self.streams, "client_noise", ticket.client, ticket.task)
+            stream = (self.streams, "client_noise", ticket.client, ticket.task)
+            add_noise(self.scheme.distribution, rows[row], float(std[row]), *stream)

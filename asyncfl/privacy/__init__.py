@@ -12,7 +12,8 @@ from asyncfl.privacy.exposures import MeasuredExposures, ShareExposures
 from asyncfl.privacy.local_gaussian import GaussianUpload
 from asyncfl.privacy.nbafl import Nbafl
 from asyncfl.privacy.none import NoPrivacy
-from asyncfl.privacy.scheme import Guarantee, PrivacyContext, Scheme
+from asyncfl.privacy.release import Contribution, Distribution, Release, Status
+from asyncfl.privacy.scheme import Guarantee, PrivacyContext, Scheme, State
 from asyncfl.privacy.server_noise import NbaflNoise, nbafl_noise
 
 AnyScheme: Any = choice(Scheme, NoPrivacy, Nbafl, GaussianUpload)
@@ -20,6 +21,8 @@ AnyScheme: Any = choice(Scheme, NoPrivacy, Nbafl, GaussianUpload)
 
 __all__ = [
     "AnyScheme",
+    "Contribution",
+    "Distribution",
     "GaussianUpload",
     "Guarantee",
     "MeasuredExposures",
@@ -27,7 +30,10 @@ __all__ = [
     "NbaflNoise",
     "NoPrivacy",
     "PrivacyContext",
+    "Release",
     "Scheme",
     "ShareExposures",
+    "State",
+    "Status",
     "nbafl_noise",
 ]

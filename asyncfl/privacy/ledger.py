@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.privacy.gaussian import exact_epsilon
+from asyncfl.privacy.release import Contribution
 from asyncfl.privacy.scheme import Guarantee, PrivacyContext, Scheme
 
 NOTHING = Guarantee("none", "none", np.inf, 0.0, 0)
@@ -105,10 +106,9 @@ def client_rows(
     it.
     """
     sizes, of_client = np.unique(samples, return_inverse=True)
-    sigma = np.array([scheme.upload_std(context, clip_norm, int(size)) for size in sizes], dtype=np.float64)
-    sensitivity = np.array(
-        [scheme.upload_sensitivity(context, clip_norm, int(size)) for size in sizes], dtype=np.float64
-    )
+    typical = [Contribution(client=-1, samples=int(size)) for size in sizes]
+    sigma = np.array([scheme.upload_std(context, clip_norm, one) for one in typical], dtype=np.float64)
+    sensitivity = np.array([scheme.upload_sensitivity(context, clip_norm, one) for one in typical], dtype=np.float64)
     multiplier = np.divide(sigma, sensitivity)[of_client]
     releases = np.asarray(uploads, dtype=np.int64)
     squared_mu = np.zeros(len(releases))
@@ -145,7 +145,7 @@ def model_row(
     if guarantee is None:
         return None
     added = scheme.server_std(context, clip_norm)
-    of_client = scheme.upload_std(context, clip_norm, context.smallest_samples)
+    of_client = scheme.upload_std(context, clip_norm, Contribution(-1, context.smallest_samples))
     entered = np.asarray(aggregated, dtype=np.int64)
     counts, times = np.unique(entered[entered > 0], return_counts=True)
     shown = counts if len(counts) else np.array([context.participants])

@@ -10,19 +10,18 @@ model after many steps on batches, so it is heuristic. The server adds nothing. 
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from asyncfl.privacy.composition import noise_multiplier
 from asyncfl.privacy.gaussian import classical_limit
-from asyncfl.privacy.scheme import Guarantee, Payload, PrivacyContext, Scheme
+from asyncfl.privacy.release import Contribution
+from asyncfl.privacy.scheme import Guarantee, PrivacyContext, Scheme
 
 
 class GaussianUpload(Scheme):
     """Noise on each upload, in proportion to the norm that gradients are clipped to and to 1/|D_i|."""
-
-    payload: ClassVar[Payload] = "model"
 
     kind: Literal["local_gaussian"] = "local_gaussian"
     epsilon: Annotated[float, Field(gt=0)]
@@ -46,13 +45,13 @@ class GaussianUpload(Scheme):
         releases = 1 if self.budget == "upload" else context.rounds
         return noise_multiplier(releases, self.epsilon, self.delta, self.constant)
 
-    def upload_std(self, context: PrivacyContext, clip_norm: float | None, samples: int) -> float:
+    def upload_std(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
         """c 2C/(samples epsilon). The `clip_norm` argument is not used: uploads are not clipped, gradients were."""
-        return self._multiplier(context) * 2 * self.clip_norm / samples
+        return self._multiplier(context) * 2 * self.clip_norm / contribution.samples
 
-    def upload_sensitivity(self, context: PrivacyContext, clip_norm: float | None, samples: int) -> float:
+    def upload_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
         """2C/samples; infinite at infinite epsilon."""
-        return math.inf if self.off else 2 * self.clip_norm / samples
+        return math.inf if self.off else 2 * self.clip_norm / contribution.samples
 
     def upload_guarantee(self, context: PrivacyContext) -> Guarantee | None:
         """(epsilon, delta) for one upload or for T, for one replaced sample."""

@@ -7,7 +7,8 @@ algorithm 1. The noise itself is computed in `server_noise`; what it is worth, i
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,8 @@ from asyncfl.privacy import server_noise
 from asyncfl.privacy.composition import Composition
 from asyncfl.privacy.exposures import AnyExposures, resolve_exposures
 from asyncfl.privacy.gaussian import classical_limit
-from asyncfl.privacy.scheme import Guarantee, Payload, PrivacyContext, Scheme, Status
+from asyncfl.privacy.release import Contribution, Status
+from asyncfl.privacy.scheme import Guarantee, PrivacyContext, Scheme, State
 from asyncfl.privacy.server_noise import BRule, NbaflNoise, Sensitivity, model_std, nbafl_noise
 
 NORM_GROWTH_WORTH_A_NOTE = 2.0
@@ -35,8 +37,6 @@ ClipNorm = Annotated[
 
 class Nbafl(Scheme):
     """Noising before aggregation: Gaussian noise on clipped models, on the way up and on the way down."""
-
-    payload: ClassVar[Payload] = "model"
 
     kind: Literal["nbafl"] = "nbafl"
     epsilon: Annotated[float, Field(gt=0)]
@@ -82,27 +82,35 @@ class Nbafl(Scheme):
         """L, or None where it must be measured; without noise 0. Raises ScenarioError if L > rounds."""
         return 0 if self.off else resolve_exposures(self.exposures, rounds, participants, clients)
 
-    def clip_norm_of(self, norms: NDArray[np.floating]) -> float | None:
+    def clip_norm_of(self, norms: NDArray[np.floating], state: State | None = None) -> float | None:
         """The number, or the median of `norms` (n,); None at infinite epsilon."""
         if self.off:
             return None
         return float(np.median(norms)) if self.clip_norm == "median" else float(self.clip_norm)
 
-    def upload_std(self, context: PrivacyContext, clip_norm: float | None, samples: int) -> float:
-        """sigma_u, the same for all clients: m is the smallest data set's, not this client's `samples`."""
+    def upload_std(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
+        """sigma_u, the same for all clients: m is the smallest data set's, not this client's own."""
         return 0.0 if self.off or clip_norm is None else self.noise(context, clip_norm).sigma_u
 
-    def server_std(self, context: PrivacyContext, clip_norm: float | None) -> float:
+    def server_std(
+        self,
+        context: PrivacyContext,
+        clip_norm: float | None,
+        state: State | None = None,
+        contributions: Sequence[Contribution] = (),
+    ) -> float:
         """sigma_d, computed in `server_noise.nbafl_noise`."""
         return 0.0 if self.off or clip_norm is None else self.noise(context, clip_norm).sigma_d
 
-    def upload_sensitivity(self, context: PrivacyContext, clip_norm: float | None, samples: int) -> float:
+    def upload_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
         """Delta_u, see `server_noise.upload_sensitivity`; infinite without clipping."""
         if self.off or clip_norm is None:
             return math.inf
         return server_noise.upload_sensitivity(clip_norm, context.smallest_samples, self.sensitivity)
 
-    def model_sensitivity(self, context: PrivacyContext, clip_norm: float | None) -> float:
+    def model_sensitivity(
+        self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()
+    ) -> float:
         """Delta_d, see `server_noise.model_sensitivity`; infinite without clipping."""
         if self.off or clip_norm is None:
             return math.inf

@@ -26,6 +26,7 @@ from asyncfl.privacy.bounds import (
 from asyncfl.privacy.composition import Composition
 from asyncfl.privacy.gaussian import classical_limit, exact_epsilon, rdp_epsilon
 from asyncfl.privacy.nbafl import Nbafl
+from asyncfl.privacy.release import Contribution
 from asyncfl.privacy.scheme import PrivacyContext
 from asyncfl.privacy.server_noise import BRule, Sensitivity, model_std
 
@@ -107,7 +108,7 @@ class NbaflQuestion(Described):
         scheme, context = self.scheme, self.context
         noise = scheme.noise(context, self.clip_norm)
         sigma_model = model_std(noise, context.participants)
-        upload_z = noise.sigma_u / scheme.upload_sensitivity(context, self.clip_norm, self.samples)
+        upload_z = noise.sigma_u / scheme.upload_sensitivity(context, self.clip_norm, Contribution(0, self.samples))
         model_z = sigma_model / scheme.model_sensitivity(context, self.clip_norm)
         releases = [("upload", self.exposures, upload_z), ("upload", self.rounds, upload_z)]
         releases.append(("model", self.rounds, model_z))

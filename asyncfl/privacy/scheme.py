@@ -2,22 +2,29 @@
 
 A scheme draws nothing. It says standard deviations; the path of a task and the server draw the noise from
 their own streams. One scheme serves all clients of a run, so per-client quantities come in as arguments.
+
+A scheme is a description and never changes. What changes over a run (the last losses of the clients, an adaptive clip
+norm) lives in a `State` that `start` makes, once per seed. For each collection, in this order, and each in the order of
+the tasks: the path asks `upload_epsilon` and then tells the state of the loss and norm (`State.trained`); it clips to
+`clip_norm_of`, asks `upload_std`, and at last tells the state of the whole collection (`State.collected`). When the
+server publishes, it asks `server_std` with the same state and the contributions that it aggregated. A scheme that
+`needs_every_task` has each task trained, and its state told, at the moment at which the training ends on the clock,
+also of tasks whose update is lost, late, discarded or of a banned client.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.component import Component
+from asyncfl.privacy.release import Contribution, Distribution, Release, Status
 
 Payload = Literal["model", "update"]
-Status = Literal["proven", "heuristic", "invalid", "none"]
-"""What stands behind a sensitivity: a proof | an argument that does not hold for this training | a wrong
-formula | no noise at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +59,61 @@ class Guarantee:
     """Number of releases that the claim is made for."""
 
 
+class State:
+    """What a scheme remembers over one seed. Derive a dataclass of arrays and numbers from it."""
+
+    def trained(self, contribution: Contribution, loss: float, norm: float) -> None:
+        """Take note of a trained task: its mean training loss of the last epoch, and the norm of its payload before
+        clipping (of the scheme's `clip_order`). Called once per trained task."""
+
+    def collected(
+        self, contributions: Sequence[Contribution], norms: NDArray[np.float64], random: np.random.Generator
+    ) -> None:
+        """Take note of what one aggregation collected, after its clipping and noise: (n,) norms before clipping.
+
+        `random`: a generator of its own for each collection, for noise on what is learnt from it.
+        """
+
+
 class Scheme(Component):
     """Says what is clipped and how much noise is added where."""
 
-    payload: ClassVar[Payload] = "model"
-    """What is clipped and noised: the uploaded model, or its difference from the model the client was sent."""
+    @property
+    def payload(self) -> Payload:
+        """What is clipped and noised: the uploaded model, or its difference from the model the client was sent."""
+        return "model"
+
+    @property
+    def distribution(self) -> Distribution:
+        """What the noise on uploads is drawn from."""
+        return "gaussian"
+
+    @property
+    def server_distribution(self) -> Distribution:
+        """What the noise on published models is drawn from."""
+        return "gaussian"
+
+    @property
+    def clip_order(self) -> Literal[1, 2]:
+        """Norm in which payloads are measured and clipped: L1 or L2."""
+        return 2
+
+    @property
+    def needs_every_task(self) -> bool:
+        """Whether the state must hear of tasks whose update nobody uses, which are then trained as well.
+
+        The clip norm of such a scheme must not depend on the norms of a collection.
+        """
+        return False
 
     @property
     def off(self) -> bool:
         """Whether nothing is clipped and nothing noised: such a run is the same as one without privacy."""
         return False
+
+    def start(self, context: PrivacyContext) -> State | None:
+        """What the scheme remembers over a seed, at its beginning; None: nothing."""
+        return None
 
     def resolve_exposures(self, rounds: int, participants: int, clients: int) -> int | None:
         """L, the uploads of one client an eavesdropper is assumed to hold; None: measure it on the clock first.
@@ -70,30 +122,54 @@ class Scheme(Component):
         """
         return 0
 
-    def clip_norm_of(self, norms: NDArray[np.floating]) -> float | None:
-        """L2 norm that payloads are clipped to; None: no clipping.
+    def upload_epsilon(self, context: PrivacyContext, state: State | None, client: int, turn: int) -> float | None:
+        """Budget of the upload that `client` makes in its task number `turn`; None: the same for all uploads."""
+        return None
 
-        `norms`: (n,) unclipped, finite L2 norms of the payloads of one aggregation, n >= 1.
+    def clip_norm_of(self, norms: NDArray[np.floating], state: State | None = None) -> float | None:
+        """Norm that payloads are clipped to; None: no clipping.
+
+        `norms`: (n,) unclipped, finite norms (`clip_order`) of the payloads of one aggregation, n >= 1.
         """
         return None
 
-    def upload_std(self, context: PrivacyContext, clip_norm: float | None, samples: int) -> float:
+    def upload_std(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
         """Standard deviation of the noise on each parameter of one upload, >= 0.
 
-        `clip_norm`: what `clip_norm_of` returned; `samples`: number of samples of this client.
+        `clip_norm`: what `clip_norm_of` returned.
         """
         return 0.0
 
-    def server_std(self, context: PrivacyContext, clip_norm: float | None) -> float:
-        """Standard deviation of the noise that the server adds to each parameter before it publishes, >= 0."""
-        return 0.0
-
-    def upload_sensitivity(self, context: PrivacyContext, clip_norm: float | None, samples: int) -> float:
-        """L2 sensitivity of one upload that the scheme calibrates to; infinite where it has none."""
+    def upload_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
+        """Sensitivity of one upload that the scheme calibrates to, L2 (gaussian) or L1 (laplace); infinite where it
+        has none."""
         return np.inf
 
-    def model_sensitivity(self, context: PrivacyContext, clip_norm: float | None) -> float:
-        """L2 sensitivity of one published model that the scheme calibrates to; infinite where it has none."""
+    def upload_count(self, context: PrivacyContext, contribution: Contribution) -> int:
+        """Mechanisms with `upload_std` on `upload_sensitivity` that one upload stands for, >= 1."""
+        return 1
+
+    def server_std(
+        self,
+        context: PrivacyContext,
+        clip_norm: float | None,
+        state: State | None = None,
+        contributions: Sequence[Contribution] = (),
+    ) -> float:
+        """Standard deviation of the noise that the server adds to each parameter before it publishes, >= 0.
+
+        `contributions`: the updates that were aggregated; empty where it is asked before training.
+        """
+        return 0.0
+
+    def model_sensitivity(
+        self,
+        context: PrivacyContext,
+        clip_norm: float | None,
+        contributions: Sequence[Contribution] = (),
+    ) -> float:
+        """Sensitivity of one published model that the scheme calibrates to, L2 (gaussian) or L1 (laplace); infinite
+        where it has none. `contributions` as in `server_std`."""
         return np.inf
 
     def upload_guarantee(self, context: PrivacyContext) -> Guarantee | None:
@@ -104,6 +180,25 @@ class Scheme(Component):
         """What the scheme states about published models; None: nothing."""
         return None
 
+    def upload_release(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Release:
+        """One upload as an accountant sees it. Its claim is the upload's own budget, or its share of the scheme's."""
+        stated = self.upload_guarantee(context)
+        return Release(
+            self.distribution,
+            self.upload_std(context, clip_norm, contribution),
+            self.upload_sensitivity(context, clip_norm, contribution),
+            self.upload_count(context, contribution),
+            "none" if stated is None else stated.neighbours,
+            "none" if stated is None else stated.status,
+            _claim(stated) if contribution.epsilon is None else contribution.epsilon,
+            0.0 if stated is None else stated.delta,
+        )
+
     def notes(self, context: PrivacyContext, n_parameters: int) -> list[str]:
         """Sentences that a reader of the run's results must see: what is assumed, what does not hold."""
         return []
+
+
+def _claim(stated: Guarantee | None) -> float:
+    """Share of one release in what is stated for several."""
+    return np.inf if stated is None or not stated.releases else stated.epsilon / stated.releases

@@ -50,8 +50,8 @@ from asyncfl.server.tasks import Task, TaskBook
 from asyncfl.server.tribunal import DefencePlan, Tribunal
 from asyncfl.streams import Streams
 
-ServerNoise: TypeAlias = Callable[[Vector, int, int, float | None], tuple[Vector, float]]
-"""(model, version, participants, clip_norm) -> (the model with the server's noise, its standard deviation)."""
+ServerNoise: TypeAlias = Callable[[Vector, int, tuple[int, ...], float | None], tuple[Vector, float]]
+"""(model, version, tasks whose updates are in it, clip_norm) -> (the model with the server's noise, its std)."""
 
 
 class Phase(Enum):
@@ -300,9 +300,10 @@ class Server:
         verdict, banned = self._tribunal.judge(buffer, scores)
         outcome = self._tribunal.aggregate(buffer, verdict)
         model, std = outcome.model, 0.0
-        aggregated = int((~verdict.flagged).sum())
+        kept = tuple(task.number for task, flagged in zip(opened, verdict.flagged, strict=True) if not flagged)
+        aggregated = len(kept)
         if self.plan.noise is not None and aggregated:
-            model, std = self.plan.noise(model, self.version + 1, aggregated, self._clip_norm)
+            model, std = self.plan.noise(model, self.version + 1, kept, self._clip_norm)
         model.flags.writeable = False
         self._judged, self._opened = None, []
         for row, task in enumerate(opened):

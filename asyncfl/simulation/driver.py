@@ -88,6 +88,8 @@ class TaskInFlight:
     base_version: int
     turn: int = 0
     """Tasks that the client was given before."""
+    arrived_s: float = NAN
+    """When its update reached the server; NaN: not yet, or never."""
 
 
 @dataclass
@@ -319,6 +321,7 @@ class Driver:
         self.traffic.bytes_up += up.sent_bytes
         self._transferred(task, up, Kind.UPLOADED, "up")
         if up.delivered:
+            task.arrived_s = self.env.now
             self.tell(UpdateArrived(self.env.now, task.number))
         else:
             self._ended(task, Fate.LOST_UP)

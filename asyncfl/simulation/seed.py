@@ -20,8 +20,8 @@ from asyncfl.data import FederatedData
 from asyncfl.defences import DefenceContext
 from asyncfl.learning import Learner
 from asyncfl.messages import Fate, Vector
-from asyncfl.privacy import MeasuredExposures, PrivacyContext, Scheme
-from asyncfl.privacy.noise import add_gaussian
+from asyncfl.privacy import Contribution, MeasuredExposures, PrivacyContext, State
+from asyncfl.privacy.noise import add_noise
 from asyncfl.scenario import Scenario
 from asyncfl.server import DefencePlan, Server, ServerPlan
 from asyncfl.server.application import weights
@@ -55,7 +55,7 @@ class SeedRun:
     used: int
     sizes: NDArray[np.int64]
     uploads: list[dict[str, Any]] = field(default_factory=list)
-    """One row per trained task: task, client, noise, clip norm, whether it was an attack."""
+    """One row per trained task, see `Worker.uploads`."""
     attackers: list[int] = field(default_factory=list)
     """Clients that attack (with attackers drawn per round: those of version 0)."""
     context: PrivacyContext | None = None
@@ -160,10 +160,11 @@ def prepare_seed(scenario: Scenario, seed: int) -> Cast:
     learner = make_learner(scenario.model, scenario.training, data.shape, data.classes)
     context, calibration = privacy_context(scenario, data.sizes, streams)
     attackers = _attackers(scenario, streams)
-    path = TaskPath(data, learner, scenario.training, scenario.privacy, context, streams, attackers)
+    state = scenario.privacy.start(context)
+    path = TaskPath(data, learner, scenario.training, scenario.privacy, context, streams, attackers, state)
     initial = scenario.model.initial_parameters(data.shape, data.classes, streams.torch_generator("initial_model"))
-    noise = partial(_server_noise, scenario.privacy, context, streams)
-    defence = defence_plan(scenario, data, learner, context, root)
+    noise = partial(_server_noise, path)
+    defence = defence_plan(scenario, data, learner, context, root, state)
     plan = _plan(scenario, data.sizes, initial, streams, noise, defence)
     return Cast(streams, data, learner, context, calibration, attackers, path, plan)
 
@@ -239,11 +240,16 @@ def defence_plan(
     learner: Learner,
     context: PrivacyContext,
     root: tuple[NDArray[np.float32], NDArray[np.int64]] | None,
+    state: State | None = None,
 ) -> DefencePlan:
-    """The server's defences, with what they know about the federation."""
+    """The server's defences, with what they know about the federation: of noise that varies, its first amount."""
     knobs, training, scheme = scenario.protocol.knobs(), scenario.training, scenario.privacy
     clip = getattr(scheme, "clip_norm", None)
     clip_norm = clip if isinstance(clip, float | int) else None
+    firsts = [
+        Contribution(client, int(size), 0, scheme.upload_epsilon(context, state, client, 0))
+        for client, size in enumerate(data.sizes)
+    ]
 
     def weigh(samples: NDArray[np.int64], staleness: NDArray[np.int64]) -> NDArray[np.float64]:
         counted = samples if knobs.weighting == "samples" else np.ones_like(samples)
@@ -257,7 +263,7 @@ def defence_plan(
         lr=training.lr / (1 - training.momentum),
         gradient_clip=training.gradient_clip,
         steps=np.array([training.steps(int(size)) for size in data.sizes], dtype=np.int64),
-        upload_std=np.array([scheme.upload_std(context, clip_norm, int(size)) for size in data.sizes]),
+        upload_std=np.array([scheme.upload_std(context, clip_norm, first) for first in firsts]),
         root_gradient=None if root is None else partial(_root_gradient, learner, *root),
         weigh=weigh,
     )
@@ -289,17 +295,14 @@ def _plan(
 
 
 def _server_noise(
-    scheme: Scheme,
-    context: PrivacyContext,
-    streams: Streams,
-    model: Vector,
-    version: int,
-    participants: int,
-    clip_norm: float | None,
+    path: TaskPath, model: Vector, version: int, tasks: tuple[int, ...], clip_norm: float | None
 ) -> tuple[Vector, float]:
     """The model with the noise that the scheme wants the server to add; see `Scheme.server_std`."""
-    std = scheme.server_std(context, clip_norm)
-    add_gaussian(model, std, streams, "server_noise", task=version)
+    scheme = path.scheme
+    # A server that replays a recording has no path that trained: only a scheme with a state would miss it.
+    contributions = [path.contributions[task] for task in tasks if task in path.contributions]
+    std = scheme.server_std(path.context, clip_norm, path.state, contributions)
+    add_noise(scheme.server_distribution, model, std, path.streams, "server_noise", task=version)
     return model, std
 
 

@@ -4,27 +4,28 @@ import math
 
 import pytest
 
-from asyncfl.privacy import GaussianUpload, PrivacyContext
+from asyncfl.privacy import Contribution, GaussianUpload, PrivacyContext
 
+SMALL, LARGE = Contribution(0, 300), Contribution(0, 600)
 CONTEXT = PrivacyContext(clients=100, participants=10, rounds=50, smallest_samples=600, exposures=0)
 
 
 @pytest.mark.parametrize(("delta", "sigma"), [(1e-5, 0.00269156), (0.01, 0.00172640)])
 def test_noise_of_one_upload(delta, sigma):
     scheme = GaussianUpload(epsilon=6, delta=delta)
-    assert scheme.upload_std(CONTEXT, None, samples=600) == pytest.approx(sigma, abs=5e-9)
+    assert scheme.upload_std(CONTEXT, None, LARGE) == pytest.approx(sigma, abs=5e-9)
 
 
 def test_noise_follows_each_clients_own_samples_and_clip_norm():
     scheme = GaussianUpload(epsilon=6, clip_norm=3)
-    few, many = scheme.upload_std(CONTEXT, None, 300), scheme.upload_std(CONTEXT, None, 600)
+    few, many = scheme.upload_std(CONTEXT, None, SMALL), scheme.upload_std(CONTEXT, None, LARGE)
     assert few == pytest.approx(2 * many)
-    assert many == pytest.approx(3 * GaussianUpload(epsilon=6).upload_std(CONTEXT, None, 600))
+    assert many == pytest.approx(3 * GaussianUpload(epsilon=6).upload_std(CONTEXT, None, LARGE))
 
 
 def test_a_total_budget_is_divided_by_the_versions():
     each, total = GaussianUpload(epsilon=6), GaussianUpload(epsilon=6, budget="total")
-    assert total.upload_std(CONTEXT, None, 600) == pytest.approx(50 * each.upload_std(CONTEXT, None, 600))
+    assert total.upload_std(CONTEXT, None, LARGE) == pytest.approx(50 * each.upload_std(CONTEXT, None, LARGE))
     assert (each.upload_guarantee(CONTEXT).releases, total.upload_guarantee(CONTEXT).releases) == (1, 50)
 
 
@@ -38,7 +39,7 @@ def test_uploads_are_not_clipped_and_the_server_adds_nothing():
 
 def test_infinite_epsilon_is_off():
     scheme = GaussianUpload(epsilon=math.inf)
-    assert scheme.upload_std(CONTEXT, None, 600) == 0
+    assert scheme.upload_std(CONTEXT, None, LARGE) == 0
     assert scheme.upload_guarantee(CONTEXT) is None
     assert scheme.notes(CONTEXT, 1) == []
 

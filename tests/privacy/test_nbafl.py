@@ -8,9 +8,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from asyncfl.component import Described
 from asyncfl.errors import ScenarioError
-from asyncfl.privacy import AnyScheme, Nbafl, PrivacyContext
+from asyncfl.privacy import AnyScheme, Contribution, Nbafl, PrivacyContext
 
 READER = TypeAdapter(AnyScheme)
+SMALL, LARGE = Contribution(0, 100), Contribution(0, 900)
 EVERYONE = PrivacyContext(clients=50, participants=50, rounds=25, smallest_samples=100, exposures=1)
 FIGURE_4 = PrivacyContext(clients=50, participants=20, rounds=25, smallest_samples=100, exposures=2)
 MLP_PARAMETERS = 203_530
@@ -25,13 +26,13 @@ def test_defaults_are_those_of_the_paper():
 
 def test_noise_of_client_and_server():
     scheme = Nbafl(epsilon=60, clip_norm=20)
-    assert scheme.upload_std(EVERYONE, 20.0, samples=100) == pytest.approx(0.02589593, abs=5e-9)
+    assert scheme.upload_std(EVERYONE, 20.0, SMALL) == pytest.approx(0.02589593, abs=5e-9)
     assert scheme.server_std(EVERYONE, 20.0) == pytest.approx(0.01241925, abs=5e-9)
 
 
 def test_every_client_adds_what_the_smallest_data_set_needs():
     scheme = Nbafl(epsilon=60)
-    assert scheme.upload_std(EVERYONE, 20.0, samples=900) == scheme.upload_std(EVERYONE, 20.0, samples=100)
+    assert scheme.upload_std(EVERYONE, 20.0, LARGE) == scheme.upload_std(EVERYONE, 20.0, SMALL)
 
 
 def test_clip_norm_is_the_median_or_the_number():
@@ -44,12 +45,12 @@ def test_clip_norm_is_the_median_or_the_number():
 def test_infinite_epsilon_neither_clips_nor_adds():
     scheme = Nbafl(epsilon=math.inf)
     assert scheme.clip_norm_of(np.array([1.0])) is None
-    assert scheme.upload_std(EVERYONE, None, 100) == scheme.server_std(EVERYONE, None) == 0
+    assert scheme.upload_std(EVERYONE, None, SMALL) == scheme.server_std(EVERYONE, None) == 0
     assert scheme.resolve_exposures(25, 50, 50) == 0
     assert scheme.upload_guarantee(EVERYONE) is scheme.model_guarantee(EVERYONE) is None
     assert scheme.notes(EVERYONE, MLP_PARAMETERS) == []
     assert scheme.norm_growth(EVERYONE, MLP_PARAMETERS) == 1
-    assert scheme.upload_sensitivity(EVERYONE, None, 100) == scheme.model_sensitivity(EVERYONE, None) == math.inf
+    assert scheme.upload_sensitivity(EVERYONE, None, SMALL) == scheme.model_sensitivity(EVERYONE, None) == math.inf
 
 
 def test_exposures_are_resolved():

@@ -250,8 +250,8 @@ def test_a_buffer_without_one_sound_update_ends_the_run_as_diverged() -> None:
 
 
 def test_server_noise_is_added_before_publication() -> None:
-    def noise(model: np.ndarray, version: int, participants: int, clip_norm: float | None) -> tuple:
-        assert (version, participants, clip_norm) == (1, 2, None)
+    def noise(model: np.ndarray, version: int, tasks: tuple[int, ...], clip_norm: float | None) -> tuple:
+        assert (version, tasks, clip_norm) == (1, (0, 1), None)
         return model + np.float32(0.5), 0.25
 
     machine = server(Sync(rounds=1), clients=2, noise=noise)

@@ -111,7 +111,7 @@ class Whisper(Scheme):
     kind: str
     std: float = 0.01
 
-    def upload_std(self, context: Any, clip_norm: float | None, samples: int) -> float:
+    def upload_std(self, context: Any, clip_norm: float | None, contribution: Any) -> float:
         return self.std
 
 

@@ -1,0 +1,62 @@
+"""What leaves a client or the server once: whose it is, and how much noise lies on how much sensitivity.
+
+Schemes are asked about a `Contribution`, an upload that is about to be made; a `Release` is the answer for whoever
+keeps accounts. Noise is always told as the standard deviation on each parameter: Laplace noise of scale b has std
+sqrt(2) b.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+Distribution = Literal["gaussian", "laplace"]
+"""What noise is drawn from. The sensitivity that counts is L2 for `gaussian` and L1 for `laplace`."""
+
+Status = Literal["proven", "heuristic", "invalid", "none"]
+"""What stands behind a sensitivity: a proof | an argument that does not hold for this training | a wrong
+formula | no noise at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """One upload, as far as its noise depends on it."""
+
+    client: int
+    """Number of the client, >= 0."""
+    samples: int
+    """Training samples that it holds."""
+    turn: int = 0
+    """Tasks that it was given before."""
+    epsilon: float | None = None
+    """Budget of this upload where budgets differ between uploads; None: the scheme's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One upload, or one published model, as an accountant sees it."""
+
+    distribution: Distribution
+    std: float
+    """Standard deviation of the noise on each parameter, >= 0."""
+    sensitivity: float
+    """What one neighbour can change, in L2 (gaussian) or L1 (laplace); infinite where nothing bounds it."""
+    count: int
+    """Mechanisms of this multiplier that it stands for: 1, or the epochs of a task that adds noise in each."""
+    neighbours: str
+    """Data sets that are to be indistinguishable."""
+    status: Status
+    """How well the sensitivity is founded."""
+    epsilon: float
+    """Claimed for this release alone; infinite where nothing is claimed."""
+    delta: float
+    """Claimed for it; 0 where nothing is."""
+
+    @property
+    def multiplier(self) -> float:
+        """std/sensitivity (gaussian) or scale/sensitivity (laplace); 0 where the sensitivity is infinite."""
+        scale = self.std if self.distribution == "gaussian" else self.std / math.sqrt(2)
+        if self.sensitivity == 0:
+            return math.inf
+        return scale / self.sensitivity
