@@ -11,15 +11,16 @@ from asyncfl.learning.architecture import Architecture, Shape
 from asyncfl.learning.job import Job
 from asyncfl.learning.layout import Layer, Layout
 from asyncfl.learning.learner import Learner, make_learner
-from asyncfl.learning.models import LeNet, McMahanCnn, Mlp
+from asyncfl.learning.models import DigitsNet, LeNet, McMahanCnn, Mlp, SmallCnn
 from asyncfl.learning.training import Training
 
-AnyArchitecture: Any = choice(Architecture, Mlp, LeNet, McMahanCnn)
+AnyArchitecture: Any = choice(Architecture, Mlp, LeNet, McMahanCnn, SmallCnn, DigitsNet)
 """Annotation of a field that holds a network, chosen by `kind`."""
 
 __all__ = [
     "AnyArchitecture",
     "Architecture",
+    "DigitsNet",
     "Job",
     "Layer",
     "Layout",
@@ -28,6 +29,7 @@ __all__ = [
     "McMahanCnn",
     "Mlp",
     "Shape",
+    "SmallCnn",
     "Training",
     "make_learner",
 ]

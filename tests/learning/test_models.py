@@ -5,12 +5,14 @@ import math
 import numpy as np
 import pytest
 import torch
+from pydantic import ValidationError
 
 from asyncfl.errors import ScenarioError
 from asyncfl.learning.architecture import Architecture, Shape
-from asyncfl.learning.models import LeNet, McMahanCnn, Mlp
+from asyncfl.learning.models import DigitsNet, LeNet, McMahanCnn, Mlp, SmallCnn
 
 MNIST = (1, 28, 28)
+COLOUR = (3, 28, 28)
 
 
 @pytest.mark.parametrize(
@@ -27,13 +29,64 @@ def test_number_of_parameters(model: Architecture, count: int) -> None:
     assert model.layout(MNIST, 10).n_parameters == count
 
 
+@pytest.mark.parametrize(
+    ("model", "count"),
+    [
+        # by hand: sum of (inputs kernel^2 + 1) outputs over convolutions, (inputs + 1) outputs over linear layers
+        (Mlp(hidden=(64,)), 151_242),
+        (LeNet(), 216_170),
+        (SmallCnn(groups=0), 5_162),
+        (SmallCnn(), 5_162 + 2 * (8 + 16 + 16)),
+        (SmallCnn(channels=(8, 16), kernel=5, groups=0), 608 + 3_216 + 7_850),
+        (DigitsNet(), 14_213_578 + 2 * (64 + 64 + 128 + 2048 + 512)),
+    ],
+    ids=str,
+)
+def test_number_of_parameters_on_colour_images(model: Architecture, count: int) -> None:
+    assert model.layout(COLOUR, 10).n_parameters == count
+
+
+def test_the_digits_net_is_fedbn_s_with_group_norm_for_batch_norm() -> None:
+    """Shapes of `DigitModel` of FedBN: 3 convolutions, 6272 features, 2048 and 512 units."""
+    layers = DigitsNet().layout(COLOUR, 10).layers
+    assert [(x.weight_shape, x.bias_shape) for x in layers] == [
+        ((64, 3, 5, 5), (64,)),
+        ((64,), (64,)),
+        ((64, 64, 5, 5), (64,)),
+        ((64,), (64,)),
+        ((128, 64, 5, 5), (128,)),
+        ((128,), (128,)),
+        ((2048, 6272), (2048,)),
+        ((2048,), (2048,)),
+        ((512, 2048), (512,)),
+        ((512,), (512,)),
+        ((10, 512), (10,)),
+    ]
+
+
+@pytest.mark.parametrize("model", [SmallCnn(), DigitsNet()])
+def test_normalised_networks_judge_each_image_by_itself(model: Architecture) -> None:
+    module = model.module(COLOUR, 10)
+    images = torch.randn(6, *COLOUR, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        alone = torch.cat([module(image[None]) for image in images])
+        torch.testing.assert_close(module(images), alone, rtol=0, atol=1e-5)
+
+
+def test_groups_must_divide_the_channels() -> None:
+    with pytest.raises(ValidationError, match=r"groups must be 0 or divide each of channels \(8, 16, 16\)"):
+        SmallCnn(groups=3)
+    with pytest.raises(ValidationError, match="must divide 64 channels"):
+        DigitsNet(groups=7)
+
+
 def test_layout_names_modules_in_the_order_of_their_parameters() -> None:
     layers = Mlp(hidden=(256,)).layout(MNIST, 10).layers
     assert [(x.weight_shape, x.bias_shape) for x in layers] == [((256, 784), (256,)), ((10, 256), (10,))]
     assert Mlp(hidden=(5, 4)).widths((3, 28, 28), 10) == (2352, 5, 4, 10)
 
 
-@pytest.mark.parametrize("model", [LeNet(), McMahanCnn()])
+@pytest.mark.parametrize("model", [LeNet(), McMahanCnn(), SmallCnn(), DigitsNet()])
 @pytest.mark.parametrize("shape", [(1, 28, 28), (3, 28, 28), (1, 16, 16), (3, 32, 32)])
 def test_convolutions_take_every_data_set(model: Architecture, shape: Shape) -> None:
     assert model.module(shape, 10)(torch.zeros(2, *shape)).shape == (2, 10)
@@ -42,6 +95,8 @@ def test_convolutions_take_every_data_set(model: Architecture, shape: Shape) -> 
 def test_images_too_small_to_pool_are_refused() -> None:
     with pytest.raises(ScenarioError, match=r"model\.channels: images must be at least 4"):
         LeNet().module((1, 3, 3), 10)
+    with pytest.raises(ScenarioError, match=r"images must be at least 4 wide and high, got 3x3"):
+        DigitsNet().module((1, 3, 3), 10)
 
 
 def test_initial_parameters_are_those_of_pytorch_defaults() -> None:

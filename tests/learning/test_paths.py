@@ -12,7 +12,7 @@ from asyncfl.learning.batched import BatchedLearner
 from asyncfl.learning.job import Job
 from asyncfl.learning.learner import Learner, make_learner
 from asyncfl.learning.mlp import MlpLearner
-from asyncfl.learning.models import LeNet, McMahanCnn, Mlp
+from asyncfl.learning.models import LeNet, McMahanCnn, Mlp, SmallCnn
 from asyncfl.learning.module import ModuleLearner
 from asyncfl.learning.training import Training
 
@@ -43,6 +43,8 @@ LEARNERS = {
     "softmax regression": (Mlp(hidden=()), make_learner),
     "lenet": (LeNet(channels=(4, 6), hidden=(16,)), make_learner),
     "cnn": (McMahanCnn(channels=(4, 6), hidden=(16,)), make_learner),
+    "small_cnn": (SmallCnn(channels=(4, 6), groups=2), make_learner),
+    "batched, small_cnn": (SmallCnn(channels=(4, 6), groups=2), lambda *a: BatchedLearner(*a, "cpu")),
     "module, mlp": (Mlp(hidden=(20,)), lambda *a: ModuleLearner(*a, "cpu")),
     "batched, mlp": (Mlp(hidden=(20,)), lambda *a: BatchedLearner(*a, "cpu")),
     "batched, lenet": (LeNet(channels=(4, 6), hidden=(16,)), lambda *a: BatchedLearner(*a, "cpu")),

@@ -1,4 +1,4 @@
-"""The form that LeNet and McMahan's network share: convolutions, each with pooling, then linear layers."""
+"""The form that LeNet, McMahan's network and SmallCnn share: convolutions, each with pooling, then linear layers."""
 
 from __future__ import annotations
 
@@ -13,17 +13,23 @@ if TYPE_CHECKING:
     import torch
 
 
-def convolutional(shape: Shape, classes: int, channels: Sequence[int], hidden: Sequence[int]) -> torch.nn.Sequential:
-    """Network of 5x5 convolutions that keep the size, each followed by 2x2 max-pooling, then linear layers.
+def convolutional(
+    shape: Shape, classes: int, channels: Sequence[int], hidden: Sequence[int], kernel: int = 5, groups: int = 0
+) -> torch.nn.Sequential:
+    """Network of convolutions that keep the size, each followed by 2x2 max-pooling, then linear layers.
 
-    ReLU stands behind the pooling: both orders give the same values and gradients, this one touches a quarter as many.
+    kernel: side of the convolutions, odd. groups: of the GroupNorm behind each convolution, 0 for none. ReLU stands
+    behind the pooling: both orders give the same values and gradients, this one touches a quarter as many.
     """
     from torch import nn
 
     inputs, height, width = shape
     parts: list[nn.Module] = []
     for outputs in channels:
-        parts += [nn.Conv2d(inputs, outputs, 5, padding=2), nn.MaxPool2d(2), nn.ReLU()]
+        parts.append(nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2))
+        if groups:
+            parts.append(nn.GroupNorm(groups, outputs))
+        parts += [nn.MaxPool2d(2), nn.ReLU()]
         inputs, height, width = outputs, height // 2, width // 2
     if height < 1 or width < 1:
         message = f"images must be at least {2 ** len(channels)} wide and high, got {shape[1]}x{shape[2]}"

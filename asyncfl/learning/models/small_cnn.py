@@ -1,0 +1,44 @@
+"""SmallCnn: a convolutional network small enough to be learnt under noise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from asyncfl.learning.architecture import Architecture, Shape
+from asyncfl.learning.models.convolutional import convolutional
+
+if TYPE_CHECKING:
+    import torch
+
+
+class SmallCnn(Architecture):
+    """Three 3x3 convolutions and a linear layer: 5,242 parameters on 3x28x28 images and 10 classes.
+
+    Noise on an update grows with the square root of the number of parameters while what is clipped does not, so under
+    differential privacy a small network learns where a large one drowns. GroupNorm (Wu and He 2018) is a function of
+    one example, so it goes together with clipping of examples.
+    """
+
+    kind: Literal["small_cnn"] = "small_cnn"
+    channels: tuple[Annotated[int, Field(ge=1)], ...] = (8, 16, 16)
+    """Channels of each convolution; each is followed by 2x2 max-pooling."""
+    kernel: Literal[3, 5] = 3
+    """Side of the convolutions' kernels, in pixels."""
+    groups: Annotated[int, Field(ge=0)] = 4
+    """Groups of channels that are normalised together behind each convolution, a divisor of each of `channels`; 0: no
+    normalisation."""
+    hidden: tuple[Annotated[int, Field(ge=1)], ...] = ()
+    """Units of each hidden linear layer."""
+
+    @model_validator(mode="after")
+    def _check_groups(self) -> SmallCnn:
+        if self.groups and any(outputs % self.groups for outputs in self.channels):
+            listed = ", ".join(map(str, self.channels))
+            raise ValueError(f"groups must be 0 or divide each of channels ({listed})")
+        return self
+
+    def module(self, shape: Shape, classes: int) -> torch.nn.Module:
+        """Convolution, GroupNorm, pooling and ReLU in turn, then linear layers."""
+        return convolutional(shape, classes, self.channels, self.hidden, kernel=self.kernel, groups=self.groups)
