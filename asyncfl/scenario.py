@@ -155,14 +155,17 @@ class Scenario(Described):
 
     # --- writing ---------------------------------------------------------------------------------------------------
 
-    def resolved(self) -> dict[str, Any]:
-        """Everything a run depends on, as plain values: this scenario with the source of its data settled."""
+    def settled(self) -> Scenario:
+        """This scenario with the source of its data settled and without privacy and threats that are switched off."""
         data = self.data.model_copy(update={"source": self.data.resolve_source()})
         # Privacy that is switched off is no privacy, however it was switched off: equal runs have one name.
         privacy = NoPrivacy() if self.privacy.off else self.privacy
         threats = None if self.threats is None or self.threats.off else self.threats
-        same = self.model_copy(update={"data": data, "privacy": privacy, "threats": threats})
-        return same.model_dump(mode="json")
+        return self.model_copy(update={"data": data, "privacy": privacy, "threats": threats})
+
+    def resolved(self) -> dict[str, Any]:
+        """Everything a run depends on, as plain values: equal runs have equal ones, however they were described."""
+        return self.settled().model_dump(mode="json")
 
     def to_yaml(self) -> str:
         """`resolved()` as YAML that `load` reads back."""

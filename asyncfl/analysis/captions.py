@@ -16,7 +16,7 @@ def caption(experiment: Experiment, scale: Scale, cells: pd.DataFrame) -> str:
     sources = "; ".join(dict.fromkeys(str(text) for text in cells["provenance"] if str(text) not in ("", "nan")))
     # a caption names the data once, whatever the number of cells that used them
     data = f" Data: {sources}." if sources else ""
-    band = "mean and 95 % interval over" if seeds >= DECISIVE_SEEDS else "mean and range of" if seeds > 1 else "of"
-    text = f"{experiment.source}, scale {scale}: {band} {seeds} seed{'s' if seeds > 1 else ''}.{data}"
+    band = "mean and 95 % interval over" if seeds >= DECISIVE_SEEDS else "mean and range of" if seeds > 1 else ""
+    text = f"{experiment.source}, scale {scale}: {f'{band} {seeds} seeds' if band else 'one seed'}.{data}"
     lowered = experiment.lowered(scale)
     return text if not lowered else f"{text} Quick scale lowers: {'; '.join(lowered)}."

@@ -144,7 +144,9 @@ def _order(claim: Order, grid: Grid, at: dict[str, Any]) -> Finding:
 
 
 def _better(claim: Claim, grid: Grid, a: Floats, b: Floats) -> Interval:
-    """By how much `a` is better than `b`."""
+    """By how much `a` is better than `b`. Raises MissingError where they were not run with as many seeds."""
+    if len(a) != len(b):
+        raise MissingError(f"{len(a)} and {len(b)} seeds were run; only equal seeds can be paired")
     return paired(b, a, grid.exact) if claim.low_is_good else paired(a, b, grid.exact)
 
 

@@ -18,10 +18,11 @@ from asyncfl.experiment.figure import Bars, BoundCurves, Curves, Figure, FigureB
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 Axes_ = dict[str, tuple[Any, ...]]
-MANY = 7
-"""Lines above which the legend stands beside the axes, as it would cover them."""
+MANY = 4
+"""Lines above which the legend stands beside the axes, as it would cover them; beside bars it always does."""
 OUTSIDE = 1.5
 """Inches that it takes there."""
 
@@ -40,6 +41,8 @@ def draw(
     under `bound` (columns: the axes and `bound`).
     """
     grid = restricted(grid, figure.where)
+    if not all(grid.values()):
+        return _draw_nothing(caption, figure.title or title, stem)
     if isinstance(figure, Heatmap):
         return draw_heatmap(figure, grid, tables["final"], caption, title, stem)
     with styled():
@@ -47,7 +50,7 @@ def draw(
         # without a legend entry per line a single hue value still needs its look
         hues: list[Any] = list(grid[figure.hue]) if figure.hue else [None]
         beside = isinstance(figure, Final) and figure.bound is not None
-        many = len(hues) > MANY
+        many = len(hues) > MANY or (isinstance(figure, Bars) and hues != [None])
         size = (WIDTH + OUTSIDE / len(panels), HEIGHT + 0.6) if many else None
         page, axes = canvas(len(panels) + beside, caption, figure.title or title, size)
         for place, (axis, panel) in enumerate(zip(axes, panels, strict=False)):
@@ -69,7 +72,18 @@ def draw(
             _share_y(axes[: len(panels)])
         for axis in axes:
             if figure.log:
-                _log_ticks(axis)
+                _log_ticks(axis.yaxis, *axis.get_ylim())
+            if isinstance(figure, Curves) and figure.log_x:
+                _log_ticks(axis.xaxis, *axis.get_xlim(), closest=(1, 3))
+        return save(page, stem)
+
+
+def _draw_nothing(caption: str, title: str, stem: str | Path) -> list[Path]:
+    """A figure whose values are all left out at this scale says so: empty axes look like a mistake."""
+    with styled():
+        page, [axis] = canvas(1, caption, title)
+        axis.set_axis_off()
+        axis.text(0.5, 0.5, "not run at this scale", ha="center", va="center", color="#555555")
         return save(page, stem)
 
 
@@ -207,15 +221,14 @@ def _frame(axis: Axes, log: bool) -> None:
     _look_at_means(axis, log)
 
 
-def _log_ticks(axis: Axes) -> None:
-    """Ticks of a logarithmic y axis as plain numbers, at 1, 2, 3, 5 of each decade where there are few of them."""
+def _log_ticks(axis: Axis, low: float, high: float, closest: tuple[int, ...] = (1, 2, 3, 5)) -> None:
+    """Ticks of a logarithmic axis as plain numbers, at `closest` of each decade where there are few of them."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-    low, high = axis.get_ylim()
     few = high / low < 100
-    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5) if few else (1,), numticks=12))
-    axis.yaxis.set_minor_locator(NullLocator())
-    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_major_locator(LogLocator(subs=closest if few else (1,), numticks=12))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def _look_at_means(axis: Axes, log: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 COLUMNS = {
@@ -62,7 +63,10 @@ AXES = {
 
 
 def column_label(column: str) -> str:
-    """A measured column on an axis of a figure."""
+    """A measured column on an axis of a figure; targets named `time_to_70` or `bytes_to_70` say 70 %."""
+    if target := re.fullmatch(r"(time|bytes)_to_(\d+)", column):
+        what, unit = {"time": ("virtual time", "s"), "bytes": ("traffic", "bytes")}[target[1]]
+        return f"{what} to {target[2]} % ({unit})"
     return COLUMNS.get(column, column.replace("_", " "))
 
 

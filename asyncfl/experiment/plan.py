@@ -152,7 +152,8 @@ def _jobs(selected: Mapping[str, Planned], runs: Path) -> list[Job]:
             if digest in seen:
                 continue
             seen.add(digest)
-            code = code_digest(cell.scenario)
+            # As it is settled: an attack that nobody carries out is not among the code of the run.
+            code = code_digest(cell.scenario.settled())
             if not (runs / digest / "summary.json").is_file():
                 missing.append((digest, cell.scenario.estimated_cost(), code))
                 continue

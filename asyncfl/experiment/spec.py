@@ -31,7 +31,10 @@ class Source(Described):
 
 
 class SeedPlan(Described):
-    """Seeds of each cell, by scale: a number N means 0..N-1."""
+    """Seeds of each cell, by scale: a number N means 0..N-1.
+
+    A label of a variant may set `seeds` for its own cells, where these cost much more than the others.
+    """
 
     quick: int | tuple[int, ...] = 2
     full: int | tuple[int, ...] = 6

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -133,6 +135,14 @@ def test_no_worse():
     assert answer(claim, grid({1: 1.05, 2: 1.0})) == "holds"
     assert answer(claim, grid({1: 1.5, 2: 1.0})) == "does not hold"
     assert answer(claim, grid({1: 1.1, 2: 1.0}, shared=False)) == "not decided"
+
+
+def test_points_with_different_seeds_are_not_compared():
+    uneven = grid({1: 1.05, 2: 1.0})
+    fewer = ~((uneven.ends["x"] == 2) & (uneven.ends["seed"] > 2))
+    uneven = replace(uneven, ends=uneven.ends[fewer])
+    with pytest.raises(MissingError, match="6 and 3 seeds were run"):
+        answer({"check": "no_worse", "along": "x", "at": 1, "than": 2}, uneven)
 
 
 def test_a_diverged_seed_is_worse_than_any():

@@ -51,3 +51,9 @@ def test_quick_scale_lowers_a_field_within_one_label(write, described):
     assert quick["p = .5"].privacy.epsilon == 3
     assert {c.scenario.protocol.task_timeout_s for c in cells(experiment, "full")} == {None, 7}
     assert "protocol.task_timeout_s = 9 where L is share" in experiment.lowered("quick")
+
+
+def test_a_label_may_have_seeds_of_its_own(write, described):
+    described["variants"]["L"]["share"]["seeds"] = 1
+    seeds = {cell.values["L"]: cell.scenario.seeds for cell in cells(load(write(described)), "full")}
+    assert seeds == {"one": (3, 5), "share": (0,)}

@@ -106,3 +106,12 @@ def test_the_index_names_experiment_scale_and_axis_values(folder, tmp_path):
     rows = index_rows(make_plan(folder, "quick", results=tmp_path).experiments)
     assert len(rows) == 2 + 8 + 3 + 12
     assert json.loads(rows[0]["cell"]) == {"L": "share", "privacy.epsilon": 60, "protocol.rounds": 2}
+
+
+def test_an_attack_that_nobody_carries_out_changes_no_code(write, described, tmp_path):
+    folder = write(described, "nbafl/fig2").parents[1]
+    code = make_plan(folder, "quick", results=tmp_path).jobs[0].code
+    idle = {"attack": {"kind": "sign_flip"}, "attackers": 0.0}
+    write({**described, "scenario": {**described["scenario"], "threats": idle}}, "nbafl/fig2")
+    again = make_plan(folder, "quick", results=tmp_path).jobs[0]
+    assert again.code == code
