@@ -34,6 +34,8 @@ class Dataset:
     torchvision: str = ""
     """Class of torchvision that downloads it; empty if none does."""
     classes: int = 10
+    substitute: str = ""
+    """Data set whose file takes its place as a domain, where its own file is missing or not complete."""
 
     @property
     def channels(self) -> int:
@@ -65,10 +67,11 @@ CATALOG: dict[str, Dataset] = {
         Dataset(
             "svhn", "SVHN", (32, 32, 3), *_SVHN, (73257, 26032),
             embedded="house numbers drawn from fonts", remade="official images, subset", torchvision="SVHN",
+            substitute="street_digits",
         ),
         Dataset(
             "street_digits", "street digits", (32, 32, 3), *_SVHN, None,
-            embedded="house numbers drawn from fonts", remade="SVHN and Chars74K photographs, for SVHN",
+            embedded="house numbers drawn from fonts", remade="SVHN and Chars74K photographs",
         ),
         Dataset(
             "mnist_m", "MNIST-M", (28, 28, 3), _HALF, _HALF, (59001, 9001),

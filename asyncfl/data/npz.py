@@ -23,14 +23,15 @@ _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyErr
 
 
 class NpzSource:
-    """The images of one npz file.
+    """The images of one npz file; `stands_for` is the data set whose place they take, if it is another.
 
     Raises DataError, naming the file, for a file that cannot be read, lacks a key, or holds arrays of another
     type or shape than the data set has.
     """
 
-    def __init__(self, dataset: Dataset, path: Path) -> None:
+    def __init__(self, dataset: Dataset, path: Path, stands_for: Dataset | None = None) -> None:
         self.dataset = dataset
+        self.stands_for = stands_for
         self.path = path
         self._sizes = _checked_sizes(dataset, path, _stamp(path))
 
@@ -46,7 +47,7 @@ class NpzSource:
     @property
     def is_original(self) -> bool:
         """Whether the file has the size of the complete original."""
-        return (self._sizes["train"], self._sizes["test"]) == self.dataset.official
+        return self.stands_for is None and (self._sizes["train"], self._sizes["test"]) == self.dataset.official
 
     @property
     def provenance(self) -> str:
@@ -54,7 +55,8 @@ class NpzSource:
         count = f"{self._sizes['train']} + {self._sizes['test']} images"
         if self.is_original:
             return f"{self.dataset.title}, complete ({count})"
-        return f"{self.dataset.title}, {self.dataset.remade or 'not the complete original'} ({count})"
+        said = f"{self.dataset.title}, {self.dataset.remade or 'not the complete original'} ({count})"
+        return said if self.stands_for is None else f"stand-in for {self.stands_for.title}: {said}"
 
     def labels(self, split: Split, indices: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
         """(n,) labels of the images `indices`, of all if None."""

@@ -6,21 +6,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from asyncfl.component import Described, choice
 from asyncfl.data.catalog import CATALOG, DatasetName
-from asyncfl.data.download import fetch
-from asyncfl.data.embedded.source import EmbeddedSource
+from asyncfl.data.concept import Concept
 from asyncfl.data.federated import FederatedData, Source
-from asyncfl.data.folder import find
-from asyncfl.data.npz import NpzSource
+from asyncfl.data.npz import Split
 from asyncfl.data.partition import Dirichlet, Iid, Partition, Quantity, Shards
 from asyncfl.data.pixels import COMMON_SIDE, to_common_shape, to_float
+from asyncfl.data.sources import ImageSource, on_disk, sources_of
 from asyncfl.errors import DataError, Fault
 from asyncfl.streams import Streams
-
-ImageSource = NpzSource | EmbeddedSource
 
 if TYPE_CHECKING:
     AnyPartition = Partition
@@ -35,8 +32,8 @@ class DataSpec(Described):
     """Name of the data set. Unused where `domains` names several."""
     domains: tuple[DatasetName, ...] = ()
     """Data sets of a federation of domains: each has equally many clients (the first ones the first domain),
-    images are brought to 3 x 28 x 28, and each domain has its own test set. Empty: one data set in its own
-    shape."""
+    images are brought to 3 x 28 x 28, and each domain has its own test set. Street digits take the place of SVHN
+    where its file is missing or not complete. Empty: one data set in its own shape."""
     clients: int = Field(default=50, ge=1)
     """Number of clients; with `domains` a multiple of their number."""
     samples_per_client: int | None = Field(default=100, ge=1)
@@ -51,6 +48,19 @@ class DataSpec(Described):
     """Pixels: minus the data set's published mean, over its deviation; or merely 0..1."""
     test_samples: int | None = Field(default=None, ge=1)
     """Test samples (of each domain); null: all there are, of stand-ins 2000."""
+    test_share: float | None = Field(default=None, gt=0, lt=1)
+    """Instead of `test_samples`: the part that test samples are of all samples in use of each domain, .2 for a split
+    of 80 to 20. They are taken from the data set's own test split all the same."""
+    concept: Concept | None = None
+    """Groups of clients that name classes or see images in their own way; null: all agree."""
+
+    @model_serializer(mode="wrap")
+    def _leave_out_what_is_not_used(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without `test_share: null` and `concept: null`: runs without them keep the name that they have had."""
+        fields: dict[str, Any] = handler(self)
+        return {
+            name: value for name, value in fields.items() if name not in ("test_share", "concept") or value is not None
+        }
 
     @property
     def names(self) -> tuple[DatasetName, ...]:
@@ -77,8 +87,7 @@ class DataSpec(Described):
         """
         if self.source != "auto":
             return self.source
-        found = all(find(CATALOG[name].filename) for name in self.names)
-        return "real" if found else "embedded"
+        return "real" if on_disk(self.names, bool(self.domains)) else "embedded"
 
     def faults(self) -> list[Fault]:
         """What makes these data impossible, each with its field's name from `data.` on; loads no images.
@@ -91,22 +100,31 @@ class DataSpec(Described):
         if self.clients % len(self.names):
             allowed = f"must be a multiple of the number of domains ({len(self.names)})"
             faults.append(Fault("data.clients", f"{allowed}, got {self.clients}"))
+        if self.test_share is not None and self.test_samples is not None:
+            faults.append(Fault("data.test_share", f"must be null where test_samples ({self.test_samples}) is given"))
+        if self.concept is not None:
+            faults += self.concept.faults(self.clients, self.classes)
         if faults:
             return faults
         sources = self._sources()
         clients, samples = self._clients_per_domain, self._samples(sources)
-        for source in sources:
-            title, train, test = source.dataset.title, source.size("train"), source.size("test")
-            if samples < 1:
-                allowed = f"must be 1..{source.nominal} (training samples of {title}) where samples_per_client is null"
-                faults.append(Fault("data.clients", f"{allowed}, got {clients}"))
-            elif clients * samples > train:
-                allowed = f"must be at most {train // clients} ({train} training samples of {title}, {clients} clients)"
-                way_out = "lower data.samples_per_client or data.clients"
-                faults.append(Fault("data.samples_per_client", f"{allowed}, got {samples}; {way_out}"))
-            if self.test_samples is not None and self.test_samples > test:
-                allowed = f"must be 1..{test} (test samples of {title})"
-                faults.append(Fault("data.test_samples", f"{allowed}, got {self.test_samples}"))
+        if samples < 1:
+            least = min(sources, key=self._most)
+            allowed = f"must be 1..{self._most(least)} (samples of {least.dataset.title} to train on)"
+            return [Fault("data.clients", f"{allowed} where samples_per_client is null, got {clients}")]
+        if short := [source for source in sources if clients * samples > source.size("train")]:
+            most = min(source.size("train") for source in short) // clients
+            allowed = f"must be at most {most} ({_listed(short, 'train')}, {clients} clients{self._of_each})"
+            way_out = "lower data.samples_per_client or data.clients"
+            faults.append(Fault("data.samples_per_client", f"{allowed}, got {samples}; {way_out}"))
+        tested = self._tested(samples) or 0
+        if short := [source for source in sources if tested > source.size("test")]:
+            most = min(source.size("test") for source in short)
+            if self.test_share is None:
+                faults.append(Fault("data.test_samples", f"must be 1..{most} ({_listed(short, 'test')}), got {tested}"))
+            else:
+                wanted = f"asks for {tested} test samples{self._of_each}, and there are {_listed(short, 'test')}"
+                faults.append(Fault("data.test_share", f"{wanted}; lower it or data.samples_per_client"))
         return faults or self.partition.faults(clients, samples)
 
     def client_sizes(self, streams: Streams) -> NDArray[np.int64]:
@@ -135,17 +153,22 @@ class DataSpec(Described):
         if faults := self.faults():
             raise DataError(faults)
         sources = self._sources()
-        samples = self._samples(sources)
+        samples, per_domain = self._samples(sources), self._clients_per_domain
+        tested = self._tested(samples)
         images, labels, test_images, test_labels, sizes = [], [], [], [], []
         for domain, source in enumerate(sources):
             shares, label_of = self._shares(domain, source, samples, streams)
             sizes += [len(share) for share in shares]
-            chosen = np.concatenate(shares)
-            images.append(self._scaled(source, source.images("train", chosen)))
-            labels.append(label_of)
-            tested = source.test_set(self.test_samples, streams.generator("samples", client=0, task=domain))
-            test_images.append(self._scaled(source, tested[0]))
-            test_labels.append(tested[1])
+            members = domain * per_domain + np.arange(per_domain)
+            owners = np.repeat(members, [len(share) for share in shares])
+            pixels = source.images("train", np.concatenate(shares))
+            images.append(self._scaled(source, self._seen(pixels, owners)))
+            labels.append(self._named(label_of, owners, streams))
+            pixels, label_of = source.test_set(tested, streams.generator("samples", client=0, task=domain))
+            owners = members[np.arange(len(label_of)) % per_domain]
+            test_images.append(self._scaled(source, self._seen(pixels, owners)))
+            test_labels.append(self._named(label_of, owners, streams))
+        said = [source.provenance for source in sources] + ([self.concept.said] if self.concept else [])
         return FederatedData(
             images=_joined(images),
             labels=_joined(labels),
@@ -154,10 +177,10 @@ class DataSpec(Described):
             test_labels=_joined(test_labels),
             classes=self.classes,
             source=self.resolve_source(),
-            provenance="; ".join(source.provenance for source in sources),
-            original=all(source.is_original for source in sources),
+            provenance="; ".join(said),
+            original=self.concept is None and all(source.is_original for source in sources),
             domains=self.names,
-            client_domains=np.repeat(np.arange(len(sources)), self._clients_per_domain),
+            client_domains=np.repeat(np.arange(len(sources)), per_domain),
             test_offsets=_offsets([len(part) for part in test_labels]),
         )
 
@@ -165,19 +188,30 @@ class DataSpec(Described):
     def _clients_per_domain(self) -> int:
         return self.clients // len(self.names)
 
+    @property
+    def _of_each(self) -> str:
+        return " of each domain" if self.domains else ""
+
     def _samples(self, sources: list[ImageSource]) -> int:
         """Samples per client, on average."""
         if self.samples_per_client is not None:
             return self.samples_per_client
-        return min(source.nominal for source in sources) // self._clients_per_domain
+        return min(map(self._most, sources)) // self._clients_per_domain
+
+    def _most(self, source: ImageSource) -> int:
+        """Training samples that are shared out of a data set where no number is asked for."""
+        if self.test_share is None:
+            return source.nominal
+        return min(source.nominal, int(source.size("test") * (1 - self.test_share) / self.test_share))
+
+    def _tested(self, samples: int) -> int | None:
+        """Test samples of each domain, None for all there are; `samples` are those of a client."""
+        if self.test_share is None:
+            return self.test_samples
+        return max(1, round(self._clients_per_domain * samples * self.test_share / (1 - self.test_share)))
 
     def _sources(self) -> list[ImageSource]:
-        datasets = [CATALOG[name] for name in self.names]
-        if self.resolve_source() == "embedded":
-            return [EmbeddedSource(dataset) for dataset in datasets]
-        missing = [d.name for d in datasets if find(d.filename) is None]
-        fetched = dict(zip(missing, fetch(missing), strict=True))
-        return [NpzSource(d, find(d.filename) or fetched[d.name]) for d in datasets]
+        return sources_of(self.names, self.resolve_source(), bool(self.domains))
 
     def _shares(
         self, domain: int, source: ImageSource, samples: int, streams: Streams
@@ -189,10 +223,25 @@ class DataSpec(Described):
         shares = self.partition.assign(labels, clients, samples, streams.generator("partition", task=domain))
         return [pool[share] for share in shares], labels[np.concatenate(shares)]
 
+    def _seen(self, images: NDArray[np.uint8], owners: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Images as the clients `owners` see them."""
+        return images if self.concept is None else self.concept.images(images, owners)
+
+    def _named(self, labels: NDArray[np.int64], owners: NDArray[np.int64], streams: Streams) -> NDArray[np.int64]:
+        """Labels as the clients `owners` take them."""
+        return labels if self.concept is None else self.concept.labels(labels, owners, self.classes, streams)
+
     def _scaled(self, source: ImageSource, images: NDArray[np.uint8]) -> NDArray[np.float32]:
         if self.domains:
             images = to_common_shape(images)
         return to_float(images, source.dataset if self.scaling == "standardised" else None)
+
+
+def _listed(sources: list[ImageSource], split: Split) -> str:
+    """How many samples there are of each data set, in words."""
+    first, *rest = [(source.size(split), source.dataset.title) for source in sources]
+    kind = "training" if split == "train" else "test"
+    return ", ".join([f"{first[0]} {kind} samples of {first[1]}", *(f"{count} of {title}" for count, title in rest)])
 
 
 def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:

@@ -1,3 +1,4 @@
+import dataclasses
 import subprocess
 import sys
 
@@ -136,6 +137,94 @@ def test_domains_from_files(save):
     assert "SVHN and Chars74K photographs" in data.provenance
 
 
+FIVE = ("mnist", "svhn", "usps", "synth_digits", "mnist_m")
+
+
+def test_street_digits_take_the_place_of_an_incomplete_svhn_and_say_so(save):
+    for name in (*FIVE, "street_digits"):
+        save(name, train=30 if name == "svhn" else 60)
+    data = small(domains=FIVE, clients=5, samples_per_client=40).build(Streams(0))
+    assert data.domains == FIVE
+    assert not data.original
+    said = "stand-in for SVHN: street digits, SVHN and Chars74K photographs (60 + 20 images)"
+    assert data.provenance.split("; ")[1] == said
+    alone = small(domains=("street_digits", "mnist"), samples_per_client=20).build(Streams(0))
+    assert "stand-in" not in alone.provenance
+    np.testing.assert_array_equal(data.client(1)[0].shape, (40, 3, 28, 28))
+
+
+def test_svhn_s_own_file_is_taken_alone_and_beside_street_digits(save):
+    for name in ("svhn", "street_digits"):
+        save(name)
+    assert small(dataset="svhn").build(Streams(0)).provenance.startswith("SVHN, official images, subset")
+    both = small(domains=("svhn", "street_digits")).build(Streams(0))
+    assert both.provenance.startswith("SVHN, official images, subset")
+
+
+def test_svhn_s_own_file_is_taken_where_it_is_complete_or_the_only_one(save, monkeypatch):
+    save("svhn")
+    spec = small(domains=("mnist", "svhn"))
+    assert spec.resolve_source() == "embedded"
+    save("mnist")
+    assert "SVHN, official images, subset" in spec.build(Streams(0)).provenance
+    save("street_digits")
+    assert "stand-in for SVHN" in spec.build(Streams(0)).provenance
+    complete = dataclasses.replace(CATALOG["svhn"], official=(60, 20))
+    monkeypatch.setitem(CATALOG, "svhn", complete)
+    assert "SVHN, complete" in spec.build(Streams(0)).provenance
+
+
+def test_street_digits_alone_make_svhn_s_domain_real(save):
+    save("mnist")
+    save("street_digits")
+    assert small(domains=("mnist", "svhn")).resolve_source() == "real"
+    assert small(dataset="svhn").resolve_source() == "embedded"
+
+
+@pytest.mark.parametrize("source", ["real", "embedded"])
+def test_eighty_to_twenty(save, source):
+    for name in FIVE:
+        save(name)
+    data = small(domains=FIVE, clients=5, samples_per_client=40, test_samples=None, test_share=0.2, source=source)
+    built = data.build(Streams(0))
+    np.testing.assert_array_equal(built.sizes, [40] * 5)
+    np.testing.assert_array_equal(np.diff(built.test_offsets), [10] * 5)
+
+
+def test_all_there_is_by_a_share_leaves_enough_to_test(save):
+    save("mnist", train=100, test=50)
+    save("usps", train=80, test=15)
+    spec = small(domains=("mnist", "usps"), samples_per_client=None, test_samples=None, test_share=0.2)
+    data = spec.build(Streams(0))
+    np.testing.assert_array_equal(data.sizes, [30] * 4)
+    np.testing.assert_array_equal(np.diff(data.test_offsets), [15, 15])
+
+
+def test_domains_with_too_few_samples_are_named_in_one_message(save):
+    for name in ("mnist", "usps", "mnist_m"):
+        save(name, train=100 if name == "mnist" else 60)
+    spec = small(domains=("mnist", "usps", "mnist_m"), clients=6, samples_per_client=35)
+    assert faults_of(spec) == [
+        "data.samples_per_client: must be at most 30 (60 training samples of USPS, 60 of MNIST-M, 2 clients of each "
+        "domain), got 35; lower data.samples_per_client or data.clients"
+    ]
+    spec = small(domains=("mnist", "usps", "mnist_m"), clients=6, samples_per_client=30, test_samples=None)
+    assert faults_of(spec.model_copy(update={"test_share": 0.5})) == [
+        "data.test_share: asks for 60 test samples of each domain, and there are 20 test samples of MNIST, 20 of USPS, "
+        "20 of MNIST-M; lower it or data.samples_per_client"
+    ]
+    assert faults_of(small(test_share=0.5)) == ["data.test_share: must be null where test_samples (12) is given"]
+
+
+def test_what_is_not_used_is_not_written():
+    assert not {"test_share", "concept"} & set(DataSpec().model_dump(mode="json"))
+    spec = DataSpec(test_share=0.2, concept={"kind": "relabelled"})
+    written = spec.model_dump(mode="json")
+    assert written["test_share"] == 0.2
+    assert written["concept"] == {"kind": "relabelled", "groups": 2, "classes": 10}
+    assert DataSpec.model_validate(written) == spec
+
+
 def test_too_many_samples(save):
     save()
     assert faults_of(small(samples_per_client=16)) == [
@@ -147,7 +236,7 @@ def test_too_many_samples(save):
 def test_all_faults_at_once(save):
     save()
     found = faults_of(small(samples_per_client=16, test_samples=21))
-    assert found[1] == "data.test_samples: must be 1..20 (test samples of MNIST), got 21"
+    assert found[1] == "data.test_samples: must be 1..20 (20 test samples of MNIST), got 21"
 
 
 def test_more_clients_than_samples(save):

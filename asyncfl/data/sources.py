@@ -1,0 +1,55 @@
+"""Where the images of a name come from: its file, a file that takes its place, or drawn stand-ins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from asyncfl.data.catalog import CATALOG, Dataset
+from asyncfl.data.download import fetch
+from asyncfl.data.embedded.source import EmbeddedSource
+from asyncfl.data.federated import Source
+from asyncfl.data.folder import find
+from asyncfl.data.npz import NpzSource
+
+ImageSource = NpzSource | EmbeddedSource
+
+
+def on_disk(names: Sequence[str], federated: bool) -> bool:
+    """Whether there is a file for each name; looks at no contents. Arguments as for `sources_of`."""
+    return all(find(d.filename) or _substitute(d, names, federated) for d in (CATALOG[name] for name in names))
+
+
+def sources_of(names: Sequence[str], source: Source, federated: bool) -> list[ImageSource]:
+    """The source of each data set, in order.
+
+    federated: the names are domains of one federation. Then a data set that is on disk in part only gives way to the
+    one that the catalog names in its place (street digits for SVHN), unless that is a domain itself.
+
+    Raises DataError for files that are damaged, or missing and not to be downloaded.
+    """
+    datasets = [CATALOG[name] for name in names]
+    if source == "embedded":
+        return [EmbeddedSource(dataset) for dataset in datasets]
+    others = [_substitute(dataset, names, federated) for dataset in datasets]
+    own = [find(dataset.filename) for dataset in datasets]
+    missing = [d.name for d, *files in zip(datasets, own, others, strict=True) if not any(files)]
+    fetched = dict(zip(missing, fetch(missing), strict=True))
+    own = [fetched.get(d.name, file) for d, file in zip(datasets, own, strict=True)]
+    return [_from_files(d, *files) for d, *files in zip(datasets, own, others, strict=True)]
+
+
+def _from_files(dataset: Dataset, own: Path | None, other: Path | None) -> NpzSource:
+    """The data set's own file where it is complete, or where there is no other; else the other."""
+    source = None if own is None else NpzSource(dataset, own)
+    if other is None or (source is not None and source.is_original):
+        assert source is not None
+        return source
+    return NpzSource(CATALOG[dataset.substitute], other, stands_for=dataset)
+
+
+def _substitute(dataset: Dataset, names: Sequence[str], federated: bool) -> Path | None:
+    """File of what takes the data set's place among the domains `names`, where there is one."""
+    if not federated or not dataset.substitute or dataset.substitute in names:
+        return None
+    return find(CATALOG[dataset.substitute].filename)
