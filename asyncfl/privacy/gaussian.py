@@ -49,11 +49,9 @@ def log_delta(mu: Floats, epsilon: Floats) -> Floats:
 
     `mu` > 0 is 1/z, `epsilon` >= 0. Source: Balle, Wang 2018, equation 6.
     """
-    from scipy.special import log_ndtr
-
     shift = epsilon / mu
-    first: Floats = log_ndtr(mu / 2 - shift)
-    second: Floats = epsilon + log_ndtr(-mu / 2 - shift)
+    first = _log_ndtr(mu / 2 - shift)
+    second = epsilon + _log_ndtr(-mu / 2 - shift)
     with np.errstate(divide="ignore"):
         # Rounding may lift the smaller term above the larger where both are nearly 0.
         result: Floats = first + np.log(-np.expm1(np.minimum(second - first, 0.0)))
@@ -69,27 +67,67 @@ def _bisect(low: Floats, high: Floats, above: Callable[[Floats], NDArray[np.bool
     return low, high
 
 
-def exact_epsilon(squared_mus: ArrayLike, delta: float) -> Any:
+def exact_epsilon(squared_mus: ArrayLike, delta: ArrayLike) -> Any:
     """Smallest epsilon for which releases with these sums of z^-2 are (epsilon, delta)-private; exact.
 
     `squared_mus`: float or array of any shape, >= 0, one entry per holder of releases (`squared_mu`); `delta`
-    0..1, exclusive. Returns a float for a float, otherwise a float64 array of the same shape. Equal entries
-    are computed once.
+    0..1, exclusive, one for all or one for each. Returns a float for two floats, otherwise a float64 array of their
+    common shape. Equal entries are computed once.
     """
-    entries = np.asarray(squared_mus, dtype=np.float64)
-    unique, where = np.unique(entries, return_inverse=True)
-    result = np.zeros(unique.shape)
-    result[np.isinf(unique)] = np.inf
-    todo = np.isfinite(unique) & (unique > 0)
+    entries, deltas = np.broadcast_arrays(
+        np.asarray(squared_mus, dtype=np.float64), np.asarray(delta, dtype=np.float64)
+    )
+    unique, where = _unique_pairs(entries.ravel(), deltas.ravel())
+    squares, targets = unique
+    result = np.zeros(len(squares))
+    result[np.isinf(squares)] = np.inf
+    todo = np.isfinite(squares) & (squares > 0)
     if todo.any():
-        mu = np.sqrt(unique[todo])
-        target = math.log(delta)
-        # Zero-concentrated privacy gives an upper bound (Bun, Steinke 2016, proposition 1.3).
-        bound = mu**2 / 2 + mu * math.sqrt(-2 * target)
-        low, high = _bisect(np.zeros_like(mu), bound, lambda epsilon: log_delta(mu, epsilon) > target)
-        result[todo] = np.where(low == 0, 0.0, high)
+        result[todo] = _solve(np.sqrt(squares[todo]), np.log(targets[todo]))
     shaped = result[where].reshape(entries.shape)
     return float(shaped) if shaped.ndim == 0 else shaped
+
+
+def _unique_pairs(first: Floats, second: Floats) -> tuple[tuple[Floats, Floats], NDArray[np.intp]]:
+    """The different pairs, and for each place which of them stands there."""
+    ones, of_one = np.unique(first, return_inverse=True)
+    twos, of_two = np.unique(second, return_inverse=True)
+    codes, where = np.unique(of_one.ravel() * len(twos) + of_two.ravel(), return_inverse=True)
+    if not len(twos):
+        return (ones, twos), where
+    return (ones[codes // len(twos)], twos[codes % len(twos)]), where
+
+
+def _solve(mu: Floats, target: Floats) -> Floats:
+    """(n,) epsilon at which ln delta is `target`; 0 where it is below that already at 0."""
+    # Zero-concentrated privacy gives an upper bound (Bun, Steinke 2016, proposition 1.3).
+    epsilon = mu**2 / 2 + mu * np.sqrt(-2 * target)
+    # What cannot be told from 0 is 0: delta alone is enough.
+    epsilon[log_delta(mu, np.zeros_like(mu)) <= target] = 0.0
+    low, high = np.zeros_like(mu), epsilon.copy()
+    active = np.flatnonzero(epsilon > 0)
+    # ln delta is concave in epsilon, so Newton's steps come down from the bound and never pass the root but by
+    # rounding; then the bracket takes over.
+    for _ in range(_HALVINGS):
+        if not len(active):
+            break
+        m, at, wanted = mu[active], epsilon[active], target[active]
+        value = log_delta(m, at)
+        above = value > wanted
+        low[active], high[active] = np.where(above, at, low[active]), np.where(above, high[active], at)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            following = at + (value - wanted) / np.exp(at + _log_ndtr(-m / 2 - at / m) - value)
+        inside = (following >= low[active]) & (following <= high[active])
+        epsilon[active] = np.where(inside, following, (low[active] + high[active]) / 2)
+        active = active[np.abs(epsilon[active] - at) > 1e-13 * at]
+    return epsilon
+
+
+def _log_ndtr(x: Floats) -> Floats:
+    from scipy.special import log_ndtr
+
+    result: Floats = log_ndtr(x)
+    return result
 
 
 @lru_cache(maxsize=1024)
@@ -117,16 +155,10 @@ def rdp_epsilon(squared_mu: float, delta: float) -> float:
     Conversion and orders are those of dp-accounting, and finer orders below 3, which a large epsilon needs. `delta`
     0..1, exclusive.
     """
-    if squared_mu == 0:
-        return 0.0
-    if math.isinf(squared_mu):
-        return math.inf
-    import dp_accounting
+    # Imported here: the package of accountants is built on this module.
+    from asyncfl.privacy.accounting.renyi import epsilon_of_curves, gaussian_curve
 
-    coarse = dp_accounting.rdp.rdp_privacy_accountant.DEFAULT_RDP_ORDERS
-    accountant = dp_accounting.rdp.RdpAccountant([*np.linspace(1.001, 3, 2000), *coarse])
-    accountant.compose(dp_accounting.GaussianDpEvent(1 / math.sqrt(squared_mu)))
-    return float(accountant.get_epsilon(delta))
+    return float(epsilon_of_curves(gaussian_curve(squared_mu), delta)[0])
 
 
 @lru_cache(maxsize=1024)

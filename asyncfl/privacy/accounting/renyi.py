@@ -1,0 +1,173 @@
+"""Renyi accounting: curves of divergences that add up, and what a sum of them is worth.
+
+A release with Renyi divergence at most r(a) at order a > 1 has, for every delta in 0..1,
+
+    epsilon <= r(a) + ln(1 - 1/a) - ln(delta a)/(a - 1)
+
+(Canonne, Kamath, Steinke 2020, proposition 12), and divergences of releases of the same data add. The curves used:
+Gaussian a/(2 z^2); Laplace Mironov 2017, proposition 6, exact; an epsilon-private release that of randomised response,
+the worst there is; a Gaussian release on a Poisson sample by dp-accounting (Mironov, Talwar, Zhang 2019), for
+neighbours that add or remove a record only. Orders are dp-accounting's, and finer ones below 3, which a large epsilon
+needs.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from asyncfl.privacy.accounting.parts import Neighbours, Part, under
+
+Floats = NDArray[np.float64]
+
+COARSE: Floats = np.array([*(1 + tenth / 10 for tenth in range(1, 100)), *range(11, 64), 128, 256, 512, 1024])
+"""dp-accounting's orders."""
+ORDERS: Floats = np.concatenate([np.linspace(1.001, 3, 2000), COARSE])
+"""(n_orders,) > 1, at which divergences are known unless said otherwise."""
+
+_SMALLEST_ORDER = 1.01  # the bound is unstable, and useless, closer to 1
+_ROWS = 512  # curves that are converted at once: some megabytes
+
+
+def gaussian_curve(squared_mu: float, orders: Floats = ORDERS) -> Floats:
+    """(n_orders,) divergence of Gaussian releases with this sum of z^-2."""
+    return orders * (squared_mu / 2)
+
+
+def laplace_curve(multiplier: float, orders: Floats = ORDERS) -> Floats:
+    """(n_orders,) divergence of one Laplace release with `multiplier` = b over the L1 sensitivity, > 0."""
+    epsilon = 1 / multiplier
+    # log1p and expm1 keep what is left of two terms that are nearly 1.
+    inner = np.log1p((orders - 1) * np.expm1(epsilon * (1 - 2 * orders)) / (2 * orders - 1))
+    result: Floats = epsilon + inner / (orders - 1)
+    return result
+
+
+def pure_curve(epsilon: float, orders: Floats = ORDERS) -> Floats:
+    """(n_orders,) largest divergence that an `epsilon`-private release can have, that of randomised response."""
+    # p^a q^(1-a) + q^a p^(1-a) with p/q = e^epsilon, in logarithms.
+    likely, unlikely = -math.log1p(math.exp(-epsilon)), -epsilon - math.log1p(math.exp(-epsilon))
+    both = np.logaddexp(orders * likely + (1 - orders) * unlikely, orders * unlikely + (1 - orders) * likely)
+    result: Floats = np.maximum(both / (orders - 1), 0.0)
+    return result
+
+
+@lru_cache(maxsize=256)
+def _sampled_curve(multiplier: float, rate: float) -> Floats:
+    import dp_accounting
+
+    accountant = dp_accounting.rdp.RdpAccountant(COARSE.tolist())
+    gaussian = dp_accounting.GaussianDpEvent(multiplier)
+    logger = logging.getLogger("absl")
+    level = logger.level
+    # Orders at which a series does not converge are left out, and said so, one line each.
+    logger.setLevel(logging.ERROR)
+    try:
+        accountant.compose(dp_accounting.PoissonSampledDpEvent(rate, gaussian))
+    finally:
+        logger.setLevel(level)
+    result = np.asarray(accountant.rdp, dtype=np.float64)
+    result.flags.writeable = False
+    return result
+
+
+def curve(part: Part, orders: Floats = ORDERS) -> Floats:
+    """(n_orders,) divergence of all releases of a part; sampled ones are known at `COARSE` only."""
+    if part.silent:
+        return np.zeros_like(orders)
+    if part.unbounded:
+        return np.full_like(orders, np.inf)
+    if part.rate < 1:
+        if orders is not COARSE:
+            raise ValueError("divergences of sampled releases are known at the coarse orders only")
+        return part.count * _sampled_curve(part.parameter, part.rate)
+    if part.mechanism == "gaussian":
+        return gaussian_curve(part.count / part.parameter**2, orders)
+    of_one = laplace_curve if part.mechanism == "laplace" else pure_curve
+    return part.count * of_one(part.parameter, orders)
+
+
+def epsilon_of_curves(curves: ArrayLike, delta: float, orders: Floats = ORDERS) -> Floats:
+    """(n,) smallest epsilon that follows from each row of `curves` (n, n_orders) >= 0; `delta` 0..1, exclusive."""
+    rows = np.atleast_2d(np.asarray(curves, dtype=np.float64))
+    usable = orders > _SMALLEST_ORDER
+    a = orders[usable]
+    offset = np.log1p(-1 / a) - np.log(delta * a) / (a - 1)
+    found = np.empty(len(rows))
+    for start in range(0, len(rows), _ROWS):
+        part = rows[start : start + _ROWS]
+        found[start : start + _ROWS] = np.min(part[:, usable] + offset, axis=1)
+        # delta <= sqrt(1 - e^-KL), and each divergence bounds the Kullback-Leibler one: delta alone is enough.
+        enough = (delta**2 + np.expm1(-part) > 0).any(axis=1)
+        found[start : start + _ROWS][enough] = 0.0
+    return np.maximum(found, 0.0)
+
+
+def renyi_epsilon(parts: Iterable[Part], delta: float, neighbours: Neighbours = "add_remove") -> float | None:
+    """Epsilon of all `parts` together by Renyi accounting; None where no curve is known (sampled, and replaced).
+
+    Multipliers are over what one record can add, see `parts.under`. `delta` 0..1, exclusive.
+    """
+    judged = [part for part in under(parts, neighbours) if not part.silent]
+    sampled = any(part.rate < 1 for part in judged)
+    if any(part.unbounded for part in judged):
+        return math.inf
+    if sampled and neighbours == "replace":
+        return None
+    orders = COARSE if sampled else ORDERS
+    total = sum((curve(part, orders) for part in judged), np.zeros_like(orders))
+    return float(epsilon_of_curves(total, delta, orders)[0])
+
+
+def epsilon_of_multiples(times: ArrayLike, unit: Floats, delta: float) -> Floats:
+    """(n,) what `epsilon_of_curves` says of `unit` (n_orders,) times each of `times` (n,) >= 0, at once.
+
+    At each order the bound is a line in the multiple, so its minimum over the orders is a concave chain of lines, made
+    once; each multiple then needs one look-up.
+    """
+    entries = np.asarray(times, dtype=np.float64)
+    usable = ORDERS > _SMALLEST_ORDER
+    a, slopes = ORDERS[usable], unit[usable]
+    starts, intercepts, slopes = _lower_envelope(np.log1p(-1 / a) - np.log(delta * a) / (a - 1), slopes)
+    line = np.searchsorted(starts, entries, side="right") - 1
+    with np.errstate(invalid="ignore"):
+        found = np.maximum(intercepts[line] + slopes[line] * entries, 0.0)
+        # As in `epsilon_of_curves`; the smallest divergence of a curve is that of the lowest order.
+        enough = delta**2 + np.expm1(-entries * unit.min()) > 0
+    result: Floats = np.where(np.isinf(entries), np.inf, np.where(enough, 0.0, found))
+    return result
+
+
+def _lower_envelope(intercepts: Floats, slopes: Floats) -> tuple[Floats, Floats, Floats]:
+    """The lines that are lowest somewhere at t >= 0: from which t on (first 0), their intercepts and slopes."""
+    starts: list[float] = []
+    kept: list[int] = []
+    # From t = 0 on lines of smaller and smaller slope take over.
+    for line in np.lexsort((intercepts, -slopes)):
+        start = 0.0
+        while kept:
+            last = kept[-1]
+            start = 0.0
+            if slopes[last] > slopes[line]:
+                start = max((intercepts[line] - intercepts[last]) / (slopes[last] - slopes[line]), 0.0)
+            elif intercepts[line] >= intercepts[last]:
+                start = math.inf
+            if start > starts[-1]:
+                break
+            kept.pop()
+            starts.pop()
+            start = 0.0
+        if start < math.inf:
+            kept.append(int(line))
+            starts.append(start)
+    return np.array(starts), intercepts[kept], slopes[kept]
+
+
+def gaussian_epsilons(squared_mus: ArrayLike, delta: float) -> Floats:
+    """(n,) epsilon by Renyi accounting of Gaussian releases with each of these sums of z^-2 (n,), >= 0."""
+    return epsilon_of_multiples(squared_mus, gaussian_curve(1.0), delta)

@@ -1,0 +1,107 @@
+"""Renyi accounting against dp-accounting at the same orders, and its laws."""
+
+import math
+
+import dp_accounting
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from asyncfl.privacy.accounting.parts import Part
+from asyncfl.privacy.accounting.renyi import (
+    COARSE,
+    ORDERS,
+    curve,
+    epsilon_of_curves,
+    epsilon_of_multiples,
+    gaussian_epsilons,
+    laplace_curve,
+    pure_curve,
+    renyi_epsilon,
+)
+from asyncfl.privacy.gaussian import exact_epsilon
+
+DELTA = st.floats(1e-10, 0.2)
+MULTIPLIER = st.floats(0.05, 100)
+
+
+def oracle(event, count, delta, orders=ORDERS):
+    accountant = dp_accounting.rdp.RdpAccountant(list(orders))
+    accountant.compose(event, count)
+    return accountant.get_epsilon(delta)
+
+
+def test_orders_are_those_of_dp_accounting_and_finer_ones():
+    assert np.allclose(COARSE, dp_accounting.rdp.rdp_privacy_accountant.DEFAULT_RDP_ORDERS)
+    assert set(COARSE) <= set(ORDERS)
+
+
+@pytest.mark.parametrize(
+    ("part", "epsilon"),
+    [
+        (Part("gaussian", 1.1, 1000, 0.01), 1.71177),
+        (Part("gaussian", 1.0), 4.728507),
+        (Part("laplace", 10.0, 100), 4.53269),
+    ],
+)
+def test_published_numbers(part, epsilon):
+    assert renyi_epsilon([part], 1e-5) == pytest.approx(epsilon, abs=6e-6)
+
+
+def test_releases_that_differ():
+    assert renyi_epsilon([Part("gaussian", z) for z in (5, 6, 7, 8)], 1e-5) == pytest.approx(1.335174, abs=5e-7)
+
+
+@settings(deadline=None, max_examples=20)
+@given(MULTIPLIER, st.integers(1, 300), DELTA)
+def test_gaussian_and_laplace_are_those_of_dp_accounting(z, count, delta):
+    gaussian = oracle(dp_accounting.GaussianDpEvent(z), count, delta)
+    assert renyi_epsilon([Part("gaussian", z, count)], delta) == pytest.approx(gaussian, rel=1e-9, abs=1e-9)
+    laplace = oracle(dp_accounting.LaplaceDpEvent(z), count, delta)
+    assert renyi_epsilon([Part("laplace", z, count)], delta) == pytest.approx(laplace, rel=1e-6, abs=1e-9)
+
+
+def test_sampled_releases_are_those_of_dp_accounting():
+    accountant = dp_accounting.rdp.RdpAccountant()
+    accountant.compose(dp_accounting.PoissonSampledDpEvent(0.05, dp_accounting.GaussianDpEvent(1.5)), 200)
+    accountant.compose(dp_accounting.GaussianDpEvent(20.0), 3)
+    found = renyi_epsilon([Part("gaussian", 1.5, 200, 0.05), Part("gaussian", 20.0, 3)], 1e-6)
+    assert found == pytest.approx(accountant.get_epsilon(1e-6), rel=1e-9)
+    assert renyi_epsilon([Part("gaussian", 1.5, 200, 0.05)], 1e-6, "replace") is None
+    with pytest.raises(ValueError, match="coarse orders only"):
+        curve(Part("gaussian", 1.5, 200, 0.05))
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.floats(0.01, 20), st.integers(1, 100), DELTA)
+def test_randomised_response_is_the_worst_pure_release(epsilon, count, delta):
+    assert (pure_curve(epsilon) >= laplace_curve(1 / epsilon) - 1e-12).all()
+    assert (pure_curve(epsilon) <= epsilon + 1e-12).all()
+    pure = renyi_epsilon([Part("pure", epsilon, count)], delta)
+    assert pure >= renyi_epsilon([Part("laplace", 1 / epsilon, count)], delta) - 1e-12
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.lists(st.floats(0, 1e5), min_size=1, max_size=30), DELTA, st.sampled_from([0.2, 1.0, 30.0]))
+def test_many_multiples_at_once_are_what_each_is_alone(times, delta, multiplier):
+    for unit in (ORDERS / 2, laplace_curve(multiplier)):
+        each = epsilon_of_curves(np.outer(times, unit), delta)
+        assert epsilon_of_multiples(times, unit, delta) == pytest.approx(each, rel=1e-12, abs=1e-12)
+
+
+def test_many_holders_at_once():
+    found = gaussian_epsilons([0.0, 1.0, math.inf, 1.0], 1e-5)
+    assert found == pytest.approx([0, 4.728507, math.inf, 4.728507], abs=5e-7)
+
+
+@settings(deadline=None)
+@given(st.floats(1e-4, 1e3), DELTA)
+def test_it_is_never_below_what_is_exact(squared_mu, delta):
+    assert gaussian_epsilons([squared_mu], delta)[0] >= exact_epsilon(squared_mu, delta) - 1e-12
+
+
+def test_nothing_costs_nothing_and_no_noise_costs_everything():
+    assert renyi_epsilon([], 1e-5) == 0
+    assert renyi_epsilon([Part("gaussian", math.inf, 5), Part("laplace", 1.0, 0)], 1e-5) == 0
+    assert renyi_epsilon([Part("gaussian", 0.0), Part("laplace", 1.0)], 1e-5) == math.inf
