@@ -10,20 +10,19 @@ domain's clients sees it, in turn, so the test set is the same mixture of concep
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.component import Described
+from asyncfl.component import Component
 from asyncfl.errors import Fault
 from asyncfl.streams import Streams
 
 
-class GroupedConcept(Described):
-    """What all concepts have."""
+class Concept(Component):
+    """Base of all concepts."""
 
     groups: int = Field(default=2, ge=2)
     """Groups of clients; client i belongs to group i mod groups, and group 0 sees the data as they are."""
@@ -35,9 +34,9 @@ class GroupedConcept(Described):
         return [Fault("data.concept.groups", f"must be 2..data.clients ({clients}), got {self.groups}")]
 
     @property
-    @abstractmethod
     def said(self) -> str:
         """What captions say of it."""
+        return f"{self.groups} groups of clients with concepts of their own"
 
     def labels(
         self, labels: NDArray[np.int64], owners: NDArray[np.int64], classes: int, streams: Streams
@@ -50,7 +49,7 @@ class GroupedConcept(Described):
         return images
 
 
-class Relabelled(GroupedConcept):
+class Relabelled(Concept):
     """Same features, different labels: each group but the first has names of its own for some classes."""
 
     kind: Literal["relabelled"] = "relabelled"
@@ -78,7 +77,7 @@ class Relabelled(GroupedConcept):
         return renamed
 
 
-class Restyled(GroupedConcept):
+class Restyled(Concept):
     """Same labels, different features: each group but the first sees the images changed."""
 
     kind: Literal["restyled"] = "restyled"
@@ -103,7 +102,3 @@ class Restyled(GroupedConcept):
             rows = np.flatnonzero(owners % self.groups == group)
             seen[rows] = np.rot90(seen[rows], group, axes=(1, 2)) if self.change == "rotated" else 255 - seen[rows]
         return seen
-
-
-Concept = Annotated[Relabelled | Restyled, Field(discriminator="kind")]
-"""Field that holds a concept, chosen by `kind`."""

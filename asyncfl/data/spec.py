@@ -10,7 +10,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from asyncfl.component import Described, choice
 from asyncfl.data.catalog import CATALOG, DatasetName
-from asyncfl.data.concept import Concept
+from asyncfl.data.concept import Concept, Relabelled, Restyled
 from asyncfl.data.federated import FederatedData, Source
 from asyncfl.data.npz import Split
 from asyncfl.data.partition import Dirichlet, Iid, Partition, Quantity, Shards
@@ -20,8 +20,10 @@ from asyncfl.errors import DataError, Fault
 from asyncfl.streams import Streams
 
 if TYPE_CHECKING:
+    AnyConcept = Concept
     AnyPartition = Partition
 else:
+    AnyConcept: Any = choice(Concept, Relabelled, Restyled)
     AnyPartition: Any = choice(Partition, Iid, Quantity, Dirichlet, Shards)
 
 
@@ -51,7 +53,7 @@ class DataSpec(Described):
     test_share: float | None = Field(default=None, gt=0, lt=1)
     """Instead of `test_samples`: the part that test samples are of all samples in use of each domain, .2 for a split
     of 80 to 20. They are taken from the data set's own test split all the same."""
-    concept: Concept | None = None
+    concept: AnyConcept | None = None
     """Groups of clients that name classes or see images in their own way; null: all agree."""
 
     @model_serializer(mode="wrap")

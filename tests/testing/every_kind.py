@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from asyncfl.data.concept import Concept
 from asyncfl.data.partition import Partition
 from asyncfl.defences import Bucketing, Detector, Rule, accept_all
 from asyncfl.defences.preaggregation import PreAggregation
@@ -29,6 +30,13 @@ class Striped(Partition):
 
     def assign(self, labels: Any, clients: int, samples_per_client: int, rng: Any) -> Any:
         return [np.arange(client, clients * samples_per_client, clients) for client in range(clients)]
+
+
+class Mirrored(Concept):
+    kind: str
+
+    def images(self, images: Any, owners: Any) -> Any:
+        return np.where((owners % self.groups > 0)[:, None, None], images[:, :, ::-1], images)
 
 
 class Softmax(Architecture):

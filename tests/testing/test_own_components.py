@@ -21,6 +21,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "own-components.md"
 
 CHANGES: list[dict[str, Any]] = [
     {"data.partition": {"kind": "every_kind:Striped"}},
+    {"data.concept": {"kind": "every_kind:Mirrored", "groups": 2}},
     {"model": {"kind": "every_kind:Softmax"}},
     {"protocol.dispatch": {"kind": "every_kind:Everyone"}},
     {"protocol": {"kind": "sync", "rounds": 2, "open": {"kind": "every_kind:Pairs"}}},
