@@ -238,7 +238,7 @@ def _look_at_means(axis: Axes, log: bool) -> None:
     if len(drawn) == 0:
         return
     low, high = (np.log(drawn.min()), np.log(drawn.max())) if log else (drawn.min(), drawn.max())
-    room = 0.12 * (high - low) or 0.05 * max(abs(high), 1e-9)
+    room = 0.12 * (high - low) or 0.05 * abs(high) or 0.5
     limits = np.array([low - room, high + room])
     axis.set_ylim(*(np.exp(limits) if log else limits))
 

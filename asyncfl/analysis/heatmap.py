@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 CELL = (0.62, 0.23)
 """Inches of one cell."""
-ROOM = (1.9, 1.25)
-"""Inches beside and below the cells, for names and the colour bar."""
+ROOM = (1.3, 0.75)
+"""Inches beside and below the cells, for the axes' labels and the colour bar."""
+LETTER = 0.068
+"""Inches of a letter of a name."""
 PERCENT = ("accuracy", "share", "precision", "recall", "success")
 """Words of columns that are shares of one: written in per cent."""
 
@@ -39,10 +41,13 @@ def draw_heatmap(
     """
     panels: list[Any] = list(grid[figure.panels]) if figure.panels else [None]
     across, down = list(grid[figure.x]), list(grid[figure.rows])
+    names = {figure.rows: down, figure.x: across}
     percent = any(word in figure.y for word in PERCENT)
     values = [_values(figure, panel, across, down, final) * (100 if percent else 1) for panel in panels]
     with styled():
-        size = (CELL[0] * len(across) + ROOM[0], CELL[1] * len(down) + ROOM[1])
+        beside, below = (max(len(value_label(v, axis)) for v in of) * LETTER for axis, of in names.items())
+        # names across are written aslant
+        size = (CELL[0] * len(across) + ROOM[0] + beside, CELL[1] * len(down) + ROOM[1] + 0.7 * below)
         page, axes = canvas(len(panels), caption, figure.title or title, size)
         known = np.concatenate([each[np.isfinite(each)] for each in values])
         low, high = (0.0, 100.0) if percent else (known.min(initial=0.0), known.max(initial=1.0))
@@ -50,8 +55,8 @@ def draw_heatmap(
         for place, (axis, panel, shown) in enumerate(zip(axes, panels, values, strict=True)):
             image = _draw(axis, shown, low, high)
             axis.set_xticks(range(len(across)), [value_label(v, figure.x) for v in across], rotation=40, ha="right")
-            names = [value_label(v, figure.rows) for v in down]
-            axis.set_yticks(range(len(down)), names if place == 0 else [""] * len(down))
+            labels = [value_label(v, figure.rows) for v in down]
+            axis.set_yticks(range(len(down)), labels if place == 0 else [""] * len(down))
             axis.set_xlabel(axis_label(figure.x))
             axis.set_ylabel(axis_label(figure.rows) if place == 0 else "")
             if figure.panels:

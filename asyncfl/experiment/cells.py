@@ -33,7 +33,10 @@ def cells(experiment: Experiment, scale: Scale) -> list[Cell]:
     faults: dict[Fault, None] = {}
     for values, changes in points(experiment, scale):
         try:
-            scenario = base.override({"seeds": experiment.seeds.at(scale), **lowered, **changes})
+            seeds = experiment.seeds.at(scale)
+            if scale == "full":
+                seeds = changes.pop("seeds", seeds)
+            scenario = base.override({**lowered, **changes, "seeds": seeds})
             made.append(Cell(values, scenario))
         except ScenarioError as error:
             faults.update(dict.fromkeys(_placed(error.faults, experiment, scale)))

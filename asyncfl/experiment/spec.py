@@ -33,7 +33,8 @@ class Source(Described):
 class SeedPlan(Described):
     """Seeds of each cell, by scale: a number N means 0..N-1.
 
-    A label of a variant may set `seeds` for its own cells, where these cost much more than the others.
+    A label of a variant may set `seeds` for its own cells at full scale: fewer where they cost much more than others,
+    more where a claim rests on them.
     """
 
     quick: int | tuple[int, ...] = 2
@@ -96,6 +97,16 @@ class Experiment(Described):
             return {}
         return {name: v for name, v in self.quick.items() if not name.startswith(("axes.", "variants."))}
 
+    def seed_counts(self, scale: Scale) -> tuple[int, ...]:
+        """The numbers of seeds that cells have at a scale, ascending; several where labels set their own."""
+        plain = {len(self.seeds.at(scale))}
+        if scale == "quick":
+            return tuple(plain)
+        own = [
+            changes["seeds"] for labels in self.variants.values() for changes in labels.values() if "seeds" in changes
+        ]
+        return tuple(sorted(plain | {seeds if isinstance(seeds, int) else len(seeds) for seeds in own}))
+
     def changes(self, axis: str, value: Any, scale: Scale) -> dict[str, Any]:
         """Dotted fields that a value of an axis, or a label of a variant, changes at a scale."""
         if axis not in self.variants:
@@ -120,7 +131,7 @@ class Experiment(Described):
             for label in self.grid(scale)[axis]:
                 fields = self.within(axis, label).items()
                 said += [f"{name} = {_short(value)} where {axis} is {label}" for name, value in fields]
-        few, many = len(self.seeds.at("quick")), len(self.seeds.at("full"))
+        few, many = self.seed_counts("quick")[-1], self.seed_counts("full")[-1]
         return [*said, f"{few} of {many} seeds"] if few < many else said
 
 

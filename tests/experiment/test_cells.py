@@ -53,7 +53,11 @@ def test_quick_scale_lowers_a_field_within_one_label(write, described):
     assert "protocol.task_timeout_s = 9 where L is share" in experiment.lowered("quick")
 
 
-def test_a_label_may_have_seeds_of_its_own(write, described):
+def test_a_label_may_have_seeds_of_its_own_at_full_scale(write, described):
+    for labels in described["variants"]["L"].values():
+        labels["seeds"] = 3
     described["variants"]["L"]["share"]["seeds"] = 1
-    seeds = {cell.values["L"]: cell.scenario.seeds for cell in cells(load(write(described)), "full")}
-    assert seeds == {"one": (3, 5), "share": (0,)}
+    experiment = load(write(described))
+    seeds = {cell.values["L"]: cell.scenario.seeds for cell in cells(experiment, "full")}
+    assert seeds == {"one": (0, 1, 2), "share": (0,)}
+    assert {cell.scenario.seeds for cell in cells(experiment, "quick")} == {(0,)}
