@@ -76,27 +76,27 @@ def parse_part(text: str) -> Part:
         raise ValueError(f"must be mechanism:multiplier[@rate][xcount], such as gaussian:1.1x10, got {text!r}")
     mechanism = next((known for known in MECHANISMS if known == found["mechanism"]), None)
     if mechanism is None:
-        raise ValueError(f"mechanism must be one of {', '.join(MECHANISMS)}, got {found['mechanism']!r} in {text!r}")
-    parameter = _number(found["parameter"], text)
+        raise ValueError(f"mechanism must be one of {', '.join(MECHANISMS)}, got {found['mechanism']!r}")
+    parameter = _number(found["parameter"])
     if not (0 < parameter < math.inf):
         what = "epsilon" if mechanism == "pure" else "multiplier"
-        raise ValueError(f"{what} must be a finite number greater than 0, got {found['parameter']!r} in {text!r}")
-    rate = 1.0 if found["rate"] is None else _number(found["rate"], text)
+        raise ValueError(f"{what} must be a finite number greater than 0, got {found['parameter']!r}")
+    rate = 1.0 if found["rate"] is None else _number(found["rate"])
     if not (0 < rate <= 1):
-        raise ValueError(f"sampling rate must be greater than 0 and at most 1, got {found['rate']!r} in {text!r}")
+        raise ValueError(f"sampling rate must be greater than 0 and at most 1, got {found['rate']!r}")
     if rate < 1 and mechanism != "gaussian":
-        raise ValueError(f"a sampling rate is accounted for with gaussian releases only, got {text!r}")
-    count = 1.0 if found["count"] is None else _number(found["count"], text)
+        raise ValueError(f"a sampling rate is accounted for with gaussian releases only, got {mechanism}")
+    count = 1.0 if found["count"] is None else _number(found["count"])
     if not (count >= 1 and count == math.floor(count)):
-        raise ValueError(f"number of releases must be a whole number of at least 1, got {found['count']!r} in {text!r}")
+        raise ValueError(f"number of releases must be a whole number of at least 1, got {found['count']!r}")
     return Part(mechanism, parameter, int(count), rate)
 
 
-def _number(digits: str, text: str) -> float:
+def _number(digits: str) -> float:
     try:
         return float(digits)
     except ValueError:
-        raise ValueError(f"{digits!r} in {text!r} is no number") from None
+        raise ValueError(f"{digits!r} is no number") from None
 
 
 def gathered(parts: Iterable[Part]) -> Parts:

@@ -1,0 +1,197 @@
+"""Answers to questions about mechanisms, without a run: epsilon of noise, noise for an epsilon, exposure.
+
+As in `report`, a question is a description whose faults are found together, and its answer a plain dict: `accountants`
+is a table with one row for each accountant, None in it what an accountant cannot tell; `notes` says what must be true.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from asyncfl.component import Described
+from asyncfl.errors import Fault, ScenarioError
+from asyncfl.privacy.accounting import (
+    ACCOUNTANTS,
+    Mechanism,
+    Neighbours,
+    Part,
+    epsilon_by,
+    multiplier_for,
+    parse_part,
+    worth,
+)
+from asyncfl.privacy.accounting.worth import notes
+from asyncfl.privacy.gaussian import classical_constant, classical_limit, exact_epsilon
+
+Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Probability = Annotated[float, Field(gt=0, lt=1)]
+
+MOST_RELEASES = 10**9
+"""No more are counted."""
+
+
+class _Question(Described):
+    delta: Probability = 1e-5
+    """Probability with which the budget may be broken, 0..1, exclusive."""
+    neighbours: Neighbours = "add_remove"
+    """Data sets that are to be indistinguishable: one record more or less, or one replaced."""
+
+
+class _OfEqualReleases(_Question):
+    releases: Count = 1
+    """Releases of the same data, all with the same noise."""
+    laplace: bool = False
+    """Laplace noise on an L1 sensitivity in place of Gaussian noise on an L2 one."""
+    sampling_rate: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Probability with which each record enters a release, drawn anew and in secret; 1: all do."""
+
+    @field_validator("sampling_rate")
+    @classmethod
+    def _gaussian_only(cls, value: float, info: ValidationInfo) -> float:
+        if value < 1 and info.data.get("laplace"):
+            raise ValueError(
+                "must be 1 with Laplace noise: sampled releases are accounted for with Gaussian noise only"
+            )
+        return value
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """What the noise is drawn from."""
+        return "laplace" if self.laplace else "gaussian"
+
+
+class EpsilonQuestion(_OfEqualReleases):
+    """What is a noise multiplier worth?"""
+
+    noise_multiplier: Positive
+    """Noise (Gaussian: standard deviation, Laplace: scale) over what one record can add to a release."""
+
+    def answer(self) -> dict[str, Any]:
+        """Epsilon by each accountant."""
+        part = Part(self.mechanism, self.noise_multiplier, self.releases, self.sampling_rate)
+        return _worth([part], self.delta, self.neighbours)
+
+
+def read_parts(texts: Iterable[str], command: str) -> tuple[Part, ...]:
+    """The parts that `texts` describe. Raises ScenarioError with all that are wrong."""
+    parts, faults = [], []
+    for text in texts:
+        try:
+            parts.append(parse_part(text))
+        except ValueError as error:
+            faults.append(Fault(text, str(error)))
+    if faults:
+        raise ScenarioError(faults, command)
+    return tuple(parts)
+
+
+class ComposeQuestion(_Question):
+    """What are several sorts of releases of the same data worth together?"""
+
+    def answer(self, parts: tuple[Part, ...]) -> dict[str, Any]:
+        """Epsilon of all of them by each accountant, and of each by itself, exactly."""
+        answer = _worth(parts, self.delta, self.neighbours)
+        alone = [
+            {"releases": str(part), "exact_epsilon": epsilon_by("exact", [part], self.delta, self.neighbours)}
+            for part in parts
+        ]
+        return {"alone": alone, **answer}
+
+
+def _worth(parts: Iterable[Part], delta: float, neighbours: Neighbours) -> dict[str, Any]:
+    listed = list(parts)
+    found = worth(listed, delta, neighbours)
+    rows = [{"accountant": name, "epsilon": getattr(found, name)} for name in ACCOUNTANTS]
+    return {"accountants": rows, "notes": notes(listed, neighbours)}
+
+
+class NoiseQuestion(_OfEqualReleases):
+    """How much noise does a budget need?"""
+
+    epsilon: Positive
+    """Budget of all releases together."""
+    sensitivity: Positive = 1.0
+    """What one record can add to a release: L2 norm (Laplace: L1)."""
+
+    def answer(self) -> dict[str, Any]:
+        """Noise multiplier and noise by each accountant, and of the classical calibration where there is one."""
+        rows = []
+        for name in ACCOUNTANTS:
+            arguments = (self.epsilon, self.delta, "laplace" if self.laplace else "gaussian", self.releases)
+            found = multiplier_for(*arguments, self.sampling_rate, self.neighbours, name)
+            rows.append(self._row(name, found))
+        said = notes([Part(self.mechanism, 1.0, self.releases, self.sampling_rate)], self.neighbours)
+        if not self.laplace and self.sampling_rate == 1:
+            moved = 2 if self.neighbours == "replace" else 1
+            z = moved * classical_constant(self.delta) * self.releases / self.epsilon
+            rows.append(self._row("classical", z))
+            real = exact_epsilon(self.releases * (moved / z) ** 2, self.delta)
+            said.append(
+                f"classical: sqrt(2 ln(1.25/delta)) releases/epsilon, proven for one release and epsilon < 1 only; "
+                f"really worth epsilon {real:.4g}"
+            )
+            if self.releases == 1 and self.epsilon > classical_limit(self.delta):
+                said.append(f"classical: past epsilon {classical_limit(self.delta):.4g} it is too little noise")
+        return {"accountants": rows, "notes": said}
+
+    def _row(self, name: str, multiplier: float | None) -> dict[str, Any]:
+        noise = None if multiplier is None else multiplier * self.sensitivity
+        return {"accountant": name, "noise_multiplier": multiplier, "scale" if self.laplace else "sigma": noise}
+
+
+class ExposureQuestion(Described):
+    """How many uploads may be overheard, and which L must NbAFL assume?"""
+
+    epsilon: Positive = 60.0
+    """Budget of a client."""
+    delta: Probability = 0.01
+    """Probability with which the budget may be broken, 0..1, exclusive."""
+    noise_multiplier: Positive | None = None
+    """Noise of one upload over its sensitivity; null: NbAFL's for one overheard upload, constant c1/epsilon."""
+    constant: Positive = 1.25
+    """Factor on c1 = sqrt(2 ln(1.25/delta)) in NbAFL's noise."""
+    exposures: Count = 1
+    """Uploads of one client that an eavesdropper really holds."""
+
+    def answer(self) -> dict[str, Any]:
+        """By each accountant: uploads that fit into the budget, what the held ones spend, and the smallest L."""
+        c = self.constant * classical_constant(self.delta)
+        z = c / self.epsilon if self.noise_multiplier is None else self.noise_multiplier
+        rows = []
+        for name in ACCOUNTANTS:
+
+            def spent(count: int, name: Any = name) -> float:
+                found = epsilon_by(name, [Part("gaussian", z, count)], self.delta)
+                return math.inf if found is None else found
+
+            needed = multiplier_for(self.epsilon, self.delta, releases=self.exposures, accountant=name)
+            rows.append(
+                {
+                    "accountant": name,
+                    "exposures_within_budget": _most(lambda count: spent(count) <= self.epsilon * (1 + 1e-12)),
+                    "epsilon_of_exposures": spent(self.exposures),
+                    # NbAFL's multiplier grows linearly with L.
+                    "needed_L": None if needed is None else max(math.ceil(needed * self.epsilon / c - 1e-9), 1),
+                }
+            )
+        said = [
+            f"needed_L: what NbAFL must assume, as its noise grows with L/epsilon, so that {self.exposures} overheard "
+            f"uploads of a client are worth no more than epsilon {self.epsilon:g}"
+        ]
+        return {"noise_multiplier": z, "accountants": rows, "notes": said}
+
+
+def _most(fits: Callable[[int], bool]) -> int:
+    """Largest number that fits, where each smaller one does too; 0 where not even one does."""
+    low, high = 0, 1
+    while high <= MOST_RELEASES and fits(high):
+        low, high = high, high * 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low

@@ -1,0 +1,78 @@
+"""`asyncfl privacy`: noise and what it is worth, as a user asks for it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import pytest
+
+from asyncfl.cli import main
+
+
+@pytest.fixture
+def privacy(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Calls `asyncfl privacy` with words; status, output, errors."""
+
+    def call(words: str) -> tuple[object, str, str]:
+        monkeypatch.setattr(sys, "argv", ["asyncfl", "privacy", *words.split()])
+        code: object = 0
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code or 0
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+def by(answer: dict[str, Any], name: str) -> dict[str, Any]:
+    return {row["accountant"]: row[name] for row in answer["answer"]["accountants"]}
+
+
+def test_epsilon_of_a_noise_multiplier(privacy: Any) -> None:
+    code, out, _ = privacy("epsilon --noise-multiplier 1.1 --releases 100 --neighbours replace --json")
+    assert code == 0
+    assert by(json.loads(out), "epsilon")["exact"] == pytest.approx(241.935, abs=5e-4)
+    shown = privacy("epsilon --noise-multiplier 1.1 --sampling-rate 0.01 --releases 5")[1]
+    assert shown.startswith("accountant")
+    assert "note: a sampling rate counts only where" in shown
+
+
+def test_noise_for_an_epsilon(privacy: Any) -> None:
+    assert by(json.loads(privacy("noise --epsilon 1 --json")[1]), "sigma")["exact"] == pytest.approx(3.730632)
+    assert "classical" in privacy("noise --epsilon 1")[1]
+
+
+def test_composition_of_a_list(privacy: Any) -> None:
+    answer = json.loads(privacy("compose gaussian:5 gaussian:6 gaussian:7 gaussian:8 --json")[1])
+    assert by(answer, "epsilon")["rdp"] == pytest.approx(1.335174)
+    assert answer["question"]["releases"] == ["gaussian:5", "gaussian:6", "gaussian:7", "gaussian:8"]
+    assert "laplace:5x3" in privacy("compose laplace:5x3")[1]
+
+
+def test_exposure(privacy: Any) -> None:
+    assert by(json.loads(privacy("exposure --json")[1]), "needed_L")["exact"] == 2
+    assert "noise_multiplier: " in privacy("exposure --exposures 3")[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("epsilon --noise-multiplier 0", "--noise-multiplier: must be greater than 0, got 0.0"),
+        ("epsilon --noise-multiplier 1 --delta 1", "--delta: must be less than 1, got 1.0"),
+        ("epsilon --noise-multiplier 1 --laplace --sampling-rate 0.1", "--sampling-rate: must be 1 with Laplace noise"),
+        ("noise --epsilon 1 --neighbours any", "--neighbours: must be 'add_remove' or 'replace', got 'any'"),
+        ("noise --epsilon -1 --releases 0", "2 faults"),
+        ("compose gaussian:1 gauss:2", "gauss:2: mechanism must be one of gaussian, laplace, pure, got 'gauss'"),
+        ("compose gaussian:1x0", "gaussian:1x0: number of releases must be a whole number of at least 1, got '0'"),
+        ("exposure --exposures 0", "--exposures: must be greater than or equal to 1, got 0"),
+    ],
+)
+def test_bad_input_is_one_message_with_status_2(privacy: Any, words: str, message: str) -> None:
+    code, _, err = privacy(words)
+    assert code == 2
+    assert message in err
+    assert "Traceback" not in err
