@@ -14,7 +14,7 @@ from asyncfl.analysis.heatmap import draw_heatmap
 from asyncfl.analysis.labels import axis_label, column_label, end_label, legend_label, value_label
 from asyncfl.analysis.statistics import DECISIVE_SEEDS
 from asyncfl.analysis.style import HEIGHT, WIDTH, canvas, looks, save, styled
-from asyncfl.experiment.figure import Bars, BoundCurves, Curves, Figure, FigureBase, Final, Heatmap
+from asyncfl.experiment.figure import Bars, BoundCurves, Curves, Figure, FigureBase, Final, Heatmap, Measured
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,6 +47,10 @@ def draw(
         return draw_heatmap(figure, grid, tables["final"], caption, title, stem)
     with styled():
         panels: list[Any] = list(grid[figure.panels]) if figure.panels else [None]
+        shown: list[Figure] = [figure] * len(panels)
+        if isinstance(figure, Measured) and figure.ys:
+            shown = [figure.model_copy(update={"y": column}) for column in figure.ys]
+            panels = [None] * len(shown)
         # without a legend entry per line a single hue value still needs its look
         hues: list[Any] = list(grid[figure.hue]) if figure.hue else [None]
         beside = isinstance(figure, Final) and figure.bound is not None
@@ -55,7 +59,7 @@ def draw(
         page, axes = canvas(len(panels) + beside, caption, figure.title or title, size)
         for place, (axis, panel) in enumerate(zip(axes, panels, strict=False)):
             at = dict(figure.where) if figure.panels is None else {**figure.where, figure.panels: panel}
-            _draw_panel(figure, axis, at, hues, grid, tables)
+            _draw_panel(shown[place], axis, at, hues, grid, tables)
             if figure.panels:
                 axis.set_title(legend_label(figure.panels, panel))
             if many and place == len(panels) - 1:

@@ -12,6 +12,8 @@ COLUMNS = {
     "train_loss": "training loss",
     "test_loss": "test loss",
     "test_accuracy": "test accuracy",
+    "test_accuracy_domains_mean": "test accuracy, mean of domains",
+    "test_accuracy_domains_min": "test accuracy, worst domain",
     "clip_norm": "clipping norm",
     "sigma_u": "client noise",
     "sigma_d": "server noise",
@@ -35,6 +37,17 @@ COLUMNS = {
     "attacker_upload_share": "attackers' share of arrivals",
     "attacker_aggregated_share": "attackers' share of aggregated updates",
 }
+
+DOMAINS = {
+    "mnist": "MNIST",
+    "fashion_mnist": "Fashion-MNIST",
+    "usps": "USPS",
+    "svhn": "SVHN",
+    "street_digits": "street digits",
+    "mnist_m": "MNIST-M",
+    "synth_digits": "SynthDigits",
+}
+"""Domain -> its name in words; columns `test_accuracy_<domain>` are measured on its test samples alone."""
 
 WHOLE_RUN = (
     *("exposures_", "overheard_", "attacker_", "time_to_", "bytes_to_", "staleness_", "honest_", "malicious_"),
@@ -67,6 +80,9 @@ def column_label(column: str) -> str:
     if target := re.fullmatch(r"(time|bytes)_to_(\d+)", column):
         what, unit = {"time": ("virtual time", "s"), "bytes": ("traffic", "bytes")}[target[1]]
         return f"{what} to {target[2]} % ({unit})"
+    domain = column.removeprefix("test_accuracy_")
+    if column != domain and domain in DOMAINS:
+        return f"test accuracy on {DOMAINS[domain]}"
     return COLUMNS.get(column, column.replace("_", " "))
 
 

@@ -8,22 +8,26 @@ import numpy as np
 import pandas as pd
 
 from asyncfl.analysis.grid import restricted, select
-from asyncfl.analysis.labels import axis_label, number, value_label
+from asyncfl.analysis.labels import axis_label, column_label, number, value_label
 from asyncfl.experiment import Table
 
 
 def markdown(table: Table, grid: dict[str, tuple[Any, ...]], final: pd.DataFrame) -> str:
-    """The table as Markdown, one line per value of `rows`, one column per value of `columns`."""
+    """The table as Markdown: a line per value of `rows`, a column per value of `columns` or per entry of `values`."""
     grid = restricted(grid, table.where)
-    across: list[Any] = list(grid[table.columns]) if table.columns else [None]
-    head = [axis_label(table.rows, plain_text=True)]
-    head += [value_label(v, table.columns or "") if table.columns else table.value for v in across]
+    # an axis across the top, or measured columns: for each the place in the grid, the metric and the words above it
+    across: list[tuple[dict[str, Any], str, str]]
+    if table.columns:
+        across = [({table.columns: v}, table.value, value_label(v, table.columns)) for v in grid[table.columns]]
+    else:
+        across = [({}, metric, column_label(metric)) for metric in table.values] or [({}, table.value, table.value)]
+    head = [axis_label(table.rows, plain_text=True), *(words for _, _, words in across)]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for row in grid[table.rows]:
         cells = [value_label(row, table.rows)]
-        for column in across:
-            at = {**table.where, table.rows: row, **({table.columns: column} if table.columns else {})}
-            cells.append(_cell(final[select(final, at) & (final["metric"] == table.value)]))
+        for place, metric, _ in across:
+            at = {**table.where, table.rows: row, **place}
+            cells.append(_cell(final[select(final, at) & (final["metric"] == metric)]))
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join([*lines, ""])
 

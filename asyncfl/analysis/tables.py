@@ -27,6 +27,8 @@ NO_TARGETS: Mapping[str, Target] = {}
 NOT_MEASURED = {"seed", "round", "diverged"}
 EVALUATED = ("train_loss", "test_loss", "test_accuracy", "attack_success")
 """Columns that are not measured at every version."""
+BY_DOMAIN = "test_accuracy_"
+"""Beginning of further such columns, of federations of several domains."""
 
 
 def read_run(folder: str | Path) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Any]]:
@@ -82,7 +84,7 @@ def _so_far(rounds: pd.DataFrame) -> pd.DataFrame:
 
 def _last_measured(rounds: pd.DataFrame) -> pd.DataFrame:
     """The last row of each seed; what it lacks, since a run that ends early is not judged again, from earlier rows."""
-    judged = [name for name in EVALUATED if name in rounds]
+    judged = [str(name) for name in rounds if name in EVALUATED or str(name).startswith(BY_DOMAIN)]
     filled = rounds.copy()
     filled[judged] = rounds.groupby("seed", sort=False)[judged].ffill()
     return filled.groupby("seed", sort=True).tail(1).reset_index(drop=True)

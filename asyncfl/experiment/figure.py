@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from asyncfl.component import Described
 
@@ -63,7 +63,20 @@ class FigureBase(Described):
         return [(field, name) for field, name in own if name] + [("where", name) for name in self.where]
 
 
-class Curves(FigureBase):
+class Measured(FigureBase):
+    """What figures of measured columns have; several columns can share a figure, a panel each."""
+
+    ys: tuple[str, ...] = ()
+    """Columns with a panel each, instead of `y` and of `panels`: the accuracy in each domain, for example."""
+
+    @model_validator(mode="after")
+    def _check_panels(self) -> Measured:
+        if self.ys and self.panels:
+            raise ValueError("ys and panels exclude each other: a panel shows one column or one value of an axis")
+        return self
+
+
+class Curves(Measured):
     """A measured column over rounds or time, one line per value of `hue`."""
 
     kind: Literal["curves"] = "curves"
@@ -76,7 +89,7 @@ class Curves(FigureBase):
     """Logarithmic x axis, for times that range over decades."""
 
 
-class Final(FigureBase):
+class Final(Measured):
     """The value after the last round against an axis, one line per value of `hue`."""
 
     kind: Literal["final"] = "final"
@@ -91,7 +104,7 @@ class Final(FigureBase):
         return self.x
 
 
-class Bars(FigureBase):
+class Bars(Measured):
     """The value after the last round as bars, for axes that are names."""
 
     kind: Literal["bars"] = "bars"
@@ -146,4 +159,12 @@ class Table(Described):
     """Axis down the side."""
     columns: str | None = None
     """Axis across the top."""
+    values: tuple[str, ...] = ()
+    """Columns of the values that stand across the top, instead of `value` and of an axis."""
     where: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _check_columns(self) -> Table:
+        if self.values and self.columns:
+            raise ValueError("values and columns exclude each other: measured columns or an axis stand across the top")
+        return self

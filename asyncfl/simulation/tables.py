@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from asyncfl.defences.quality import COUNTS
 from asyncfl.simulation.seed import SeedRun
+from asyncfl.simulation.watch import BY_DOMAIN
 
 ROUNDS = pa.schema(
     [
@@ -42,8 +43,10 @@ ROUNDS = pa.schema(
 
 
 def rounds_table(run: SeedRun) -> pa.Table:
-    """The table of rounds."""
-    return pa.Table.from_pylist(run.rounds, schema=ROUNDS)
+    """The table of rounds; a federation of several domains has the columns of `watch.by_domain` as well."""
+    measured = run.rounds[0] if run.rounds else {}
+    domains = [pa.field(name, pa.float64()) for name in measured if name.startswith(BY_DOMAIN)]
+    return pa.Table.from_pylist(run.rounds, schema=pa.schema([*ROUNDS, *domains]))
 
 
 def clients_table(run: SeedRun) -> pa.Table:

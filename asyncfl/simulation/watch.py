@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,21 @@ COLUMNS = (
 )
 """Columns of the table of rounds: one row per published version, version 0 being the initial model."""
 
+BY_DOMAIN = "test_accuracy_"
+"""Beginning of the further columns of a federation of several domains."""
+
+
+def by_domain(domains: Sequence[str], accuracies: Sequence[float]) -> dict[str, float]:
+    """Further columns of a federation of several domains: accuracy in each, their plain mean, the worst.
+
+    Empty for one domain. Mean and worst are NaN where one of the accuracies is: a mean over some is another number.
+    """
+    if len(domains) < 2:
+        return {}
+    columns = {f"{BY_DOMAIN}{name}": value for name, value in zip(domains, accuracies, strict=True)}
+    together = {"domains_mean": float(np.mean(accuracies)), "domains_min": float(np.min(accuracies))}
+    return columns | {f"{BY_DOMAIN}{name}": value for name, value in together.items()}
+
 
 class Judge:
     """The numbers of one model on the data of a federation."""
@@ -66,6 +81,20 @@ class Judge:
     def test(self, model: Vector) -> tuple[float, float]:
         """Mean loss and accuracy (0..1) on the test set."""
         return self.learner.evaluate(model, self.data.test_images, self.data.test_labels)
+
+    def test_by_domain(self, model: Vector) -> tuple[float, float, list[float]]:
+        """Mean loss and accuracy on the test set, and the accuracy in each domain (NaN where it has no test samples).
+
+        Domains with more test samples weigh more in the first two, not in the third.
+        """
+        counts = np.diff(self.data.test_offsets)
+        found = [
+            self.learner.evaluate(model, *self.data.test_of(domain)) if count else (math.nan, math.nan)
+            for domain, count in enumerate(counts)
+        ]
+        tested = np.flatnonzero(counts)
+        loss, accuracy = np.average(np.array(found)[tested], axis=0, weights=counts[tested])
+        return float(loss), float(accuracy), [share for _, share in found]
 
     def attack_success(self, model: Vector) -> float | None:
         """Share of triggered test images that the model takes for the backdoor's class; None without a backdoor."""
@@ -117,13 +146,18 @@ class Rounds:
     def published(self, time_s: float, publish: Publish, traffic: Traffic) -> str | None:
         """Judge a version and write its row. A text: the run has diverged and must stop."""
         train_loss = test_loss = accuracy = success = None
+        domains = () if self.judge is None else self.judge.data.domains
+        shares = [math.nan] * len(domains)
         if self.judge is not None:
             began = time.perf_counter()
             last = publish.version == self.rounds
             if _due(publish.version, self.evaluation.train_every, last):
                 train_loss = self.judge.train_loss(publish.model)
             if _due(publish.version, self.evaluation.test_every, last):
-                test_loss, accuracy = self.judge.test(publish.model)
+                if len(domains) > 1:
+                    test_loss, accuracy, shares = self.judge.test_by_domain(publish.model)
+                else:
+                    test_loss, accuracy = self.judge.test(publish.model)
                 success = self.judge.attack_success(publish.model)
             self.seconds += time.perf_counter() - began
         losses = [loss for loss in (train_loss, test_loss) if loss is not None]
@@ -147,6 +181,7 @@ class Rounds:
             "diverged": diverged,
             **self._detection(publish.version),
             "attack_success": _or_nan(success),
+            **by_domain(domains, shares),
         }
         self.rows.append(row)
         if self.progress is not None:

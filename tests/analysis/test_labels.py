@@ -1,7 +1,8 @@
 import numpy as np
 
-from asyncfl.analysis.labels import axis_label, column_label, legend_label, number, value_label
+from asyncfl.analysis.labels import DOMAINS, axis_label, column_label, legend_label, number, value_label
 from asyncfl.analysis.style import looks
+from asyncfl.data import CATALOG
 
 
 def test_axes_and_columns_in_words_and_symbols():
@@ -10,6 +11,10 @@ def test_axes_and_columns_in_words_and_symbols():
     assert axis_label("world.device.spread") == "spread"
     assert column_label("train_loss") == "training loss"
     assert column_label("own_column") == "own column"
+    assert column_label("test_accuracy_mnist_m") == "test accuracy on MNIST-M"
+    assert column_label("test_accuracy_domains_min") == "test accuracy, worst domain"
+    assert column_label("test_accuracy_other") == "test accuracy other"
+    assert column_label("mnist") == "mnist"
 
 
 def test_values_in_words():
@@ -36,3 +41,7 @@ def test_each_line_of_a_figure_looks_different():
     assert len({str(style["color"]) for style in styles.values()}) == 4
     assert styles[float("inf")]["color"] == "#000000"
     assert len({style["marker"] for style in looks(["a", "b", "c"]).values()}) == 3
+
+
+def test_every_data_set_has_its_name_on_figures():
+    assert {name: dataset.title for name, dataset in CATALOG.items()} == DOMAINS

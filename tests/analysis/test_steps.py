@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from asyncfl.analysis.report import best_scale, write_report
 from asyncfl.analysis.step_figures import make_figures
@@ -143,3 +144,24 @@ def test_a_diverged_cell_is_named_in_figure_and_table(tmp_path, experiment, make
     table = (tmp_path / "out" / "table.md").read_text()
     assert "| 50 | diverged |" in table
     assert "(1 diverged)" in table
+
+
+def test_columns_share_a_figure_and_a_table(tmp_path, new_experiment, runs):
+    columns = ["train_loss", "test_accuracy"]
+    experiment = new_experiment(
+        figure={"kind": "curves", "hue": "privacy.epsilon", "ys": columns, "share_y": False},
+        tables=[{"rows": "privacy.epsilon", "values": columns}],
+    )
+    folder = tmp_path / "results"
+    analyse(experiment, runs, folder)
+    drawn = (folder / "figure.svg").read_text()
+    assert all(drawn.count(f"<!-- {words} -->") == 1 for words in ("training loss", "test accuracy"))
+    head, _, *lines = (folder / "table.md").read_text().splitlines()
+    assert head == "| epsilon | training loss | test accuracy |"
+    assert lines[1].startswith("| 60 | 0.4525 ± 0.002 | ")
+    for wrong in (
+        {"figure": {"kind": "curves", "panels": "privacy.epsilon", "ys": columns}},
+        {"tables": [{"rows": "privacy.epsilon", "columns": "privacy.epsilon", "values": columns}]},
+    ):
+        with pytest.raises(ValidationError, match="exclude each other"):
+            new_experiment(**wrong)

@@ -83,3 +83,14 @@ def test_a_run_that_ends_unjudged_keeps_what_was_measured_last(tmp_path, make_ru
     assert frames["ends"]["test_accuracy"][0] == rounds["test_accuracy"][2]
     assert frames["ends"]["round"][0] == 4
     assert list(frames["rounds"]["honest_banned"]) == [0, 1, 1, 3, 3]
+
+
+def test_accuracy_in_each_domain_is_measured_as_seldom_as_the_whole(tmp_path, make_run):
+    folder = make_run(tmp_path / "x", 0.5, seeds=1)
+    rounds = pd.read_parquet(folder / "rounds.parquet").assign(test_accuracy_usps=[0.1, 0.2, 0.3, np.nan, np.nan])
+    rounds.to_parquet(folder / "rounds.parquet")
+    ends = collect([({"a": 1}, folder), ({"a": 2}, make_run(tmp_path / "y", 0.5, seeds=1))])["ends"]
+    assert ends["test_accuracy_usps"][0] == 0.3
+    assert np.isnan(ends["test_accuracy_usps"][1])  # a run of one data set beside it has no such number
+    final = over_seeds(ends, ["a"], by_round=False).query("metric == 'test_accuracy_usps'")
+    assert final["mean"].tolist() == [0.3]

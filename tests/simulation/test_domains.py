@@ -1,0 +1,70 @@
+"""Accuracy in each domain of a federation, from the model to the table of rounds."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from asyncfl.api import simulate
+from asyncfl.learning import make_learner
+from asyncfl.scenario import Scenario
+from asyncfl.simulation.seed import streams_of
+from asyncfl.simulation.watch import Judge, by_domain
+
+FIVE = ["mnist", "svhn", "usps", "synth_digits", "mnist_m"]
+NAMED = [f"test_accuracy_{name}" for name in FIVE]
+
+
+@pytest.fixture
+def domains(scenario: Scenario) -> Scenario:
+    return scenario.override({"data.domains": FIVE, "data.test_samples": 20, "evaluation.test_every": 2})
+
+
+def test_each_domain_has_its_column_and_the_mean_is_plain(domains: Scenario) -> None:
+    rounds = simulate(domains).tables["rounds"].to_pandas()
+    assert list(rounds.columns[-7:]) == [*NAMED, "test_accuracy_domains_mean", "test_accuracy_domains_min"]
+    tested = rounds[rounds["version"].isin([0, 2, 3])]
+    assert rounds.loc[rounds["version"] == 1, [*NAMED, "test_accuracy_domains_mean"]].isna().all(axis=None)
+    np.testing.assert_allclose(tested["test_accuracy_domains_mean"], tested[NAMED].mean(axis=1))
+    np.testing.assert_allclose(tested["test_accuracy_domains_min"], tested[NAMED].min(axis=1))
+    # Equal numbers of test samples: the mean over domains is the mean over samples.
+    np.testing.assert_allclose(tested["test_accuracy"], tested["test_accuracy_domains_mean"])
+
+
+def test_one_data_set_has_no_such_columns(scenario: Scenario) -> None:
+    assert not [c for c in simulate(scenario).tables["rounds"].column_names if c.startswith("test_accuracy_")]
+    one = scenario.override({"data.domains": ["usps"]})
+    assert not [c for c in simulate(one).tables["rounds"].column_names if c.startswith("test_accuracy_")]
+
+
+def test_each_domain_is_judged_on_its_own_test_samples(domains: Scenario) -> None:
+    """A model that says 3 to everything is right as often as there are threes."""
+    data = domains.data.build(streams_of(domains, 0))
+    learner = make_learner(domains.model, domains.training, data.shape, data.classes)
+    model = np.zeros(learner.n_parameters, np.float32)
+    model[-10 + 3] = 1.0  # the last layer's bias
+    judge = Judge(learner, data)
+    loss, accuracy, shares = judge.test_by_domain(model)
+    assert shares == [pytest.approx(np.mean(data.test_of(k)[1] == 3)) for k in range(5)]
+    assert (loss, accuracy) == pytest.approx(judge.test(model), rel=1e-6)
+    # a domain whose test samples are all in the root set is not tested, and says so
+    fewer = dataclasses.replace(data, test_offsets=np.array([0, 20, 20, 60, 80, 100]))
+    _, all_alike, shares = Judge(learner, fewer).test_by_domain(model)
+    assert math.isnan(shares[1])
+    assert all_alike == pytest.approx(accuracy)
+
+
+def test_a_mean_over_some_of_the_domains_is_no_number() -> None:
+    row = by_domain(["a", "b"], [0.5, math.nan])
+    assert list(row) == [
+        "test_accuracy_a",
+        "test_accuracy_b",
+        "test_accuracy_domains_mean",
+        "test_accuracy_domains_min",
+    ]
+    assert math.isnan(row["test_accuracy_domains_mean"])
+    assert math.isnan(row["test_accuracy_domains_min"])
+    assert by_domain(["a"], [0.5]) == {}
