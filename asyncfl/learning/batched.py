@@ -1,7 +1,9 @@
 """Training of many clients at a time, for a GPU: one network, its parameters stacked over clients.
 
 `torch.func.vmap` runs forward and backward of all clients of a group in the same kernels. Clients may hold different
-numbers of samples: their batches are filled up with samples of weight 0, and who has finished stands still.
+numbers of samples: their batches are filled up with samples of weight 0, and who has finished stands still. Where
+examples are clipped, vmap runs over them as well, and fewer clients are trained at a time; their noise is drawn on the
+CPU, the same as on every other path.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from numpy.typing import NDArray
 from asyncfl.learning.architecture import Architecture, Shape
 from asyncfl.learning.job import Job
 from asyncfl.learning.learner import Learner, split
+from asyncfl.learning.noise import StepNoise
 from asyncfl.learning.tensors import tensor_of
 from asyncfl.learning.training import Training
 
@@ -47,6 +50,8 @@ class BatchedLearner(Learner):
     chunk = 2000
     group = 64
     """Clients trained at a time: bounds the memory for parameters, gradients and activations."""
+    numbers = 2**30
+    """Most float32 numbers in the gradients of single examples; one client is trained at a time in any case."""
 
     def __init__(self, model: Architecture, training: Training, shape: Shape, classes: int, device: str) -> None:
         super().__init__(model, training, shape, classes, device)
@@ -56,8 +61,12 @@ class BatchedLearner(Learner):
         self._loaded: list[torch.Tensor] = []
 
     def _train(self, rows: NDArray[np.float32], jobs: Sequence[Job], losses: NDArray[np.float64]) -> None:
-        for start in range(0, len(jobs), self.group):
-            cut = slice(start, start + self.group)
+        group = self.group
+        if self.training.example_clip is not None and jobs:
+            batch = max(self.training.batch_of(job.samples) for job in jobs)
+            group = max(1, min(group, self.numbers // (batch * self.n_parameters)))
+        for start in range(0, len(jobs), group):
+            cut = slice(start, start + group)
             self._train_group(rows[cut], jobs[cut], losses[cut])
 
     def _train_group(self, rows: NDArray[np.float32], jobs: Sequence[Job], losses: NDArray[np.float64]) -> None:
@@ -70,13 +79,17 @@ class BatchedLearner(Learner):
         clients = torch.arange(len(jobs), device=device)[:, None]
         active = (weights.sum(2) > 0).to(base.dtype)[..., None]  # (steps, jobs, 1)
         last = self._last_epoch(jobs, len(indices)).to(device)  # (steps, jobs): samples that count for the loss
-        gradient = torch.func.vmap(torch.func.grad_and_value(self._loss), (0, 0, 0, 0))
+        gradient = torch.func.vmap(self._gradient, (0, 0, 0, 0))
+        noises = [self._step_noise(job) for job in jobs]
         w, velocity = base.clone(), torch.zeros_like(base)
         total = torch.zeros(len(jobs), dtype=torch.float64, device=device)
         for step in range(len(indices)):
             x, y = images[clients, indices[step]], labels[clients, indices[step]]
             g, loss = gradient(w, x, y, weights[step])
             total += torch.where(last[step] > 0, loss * last[step], 0).double()  # NaN only where it counts
+            if t.example_noise:
+                share = t.example_noise * (t.example_clip or 0) * weights[step].amax(1)  # weights are 1/n
+                g = g + share[:, None] * self._drawn(noises, active[step].flatten().tolist())
             if t.gradient_clip is not None:
                 norm = g.norm(dim=1, keepdim=True)
                 g = torch.where(norm > t.gradient_clip, g * (t.gradient_clip / norm), g)
@@ -93,6 +106,31 @@ class BatchedLearner(Learner):
         import torch
 
         return torch.backends.cudnn.flags(benchmark=False, deterministic=True, allow_tf32=False)
+
+    def _gradient(
+        self, flat: torch.Tensor, x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Gradient and value of the loss, of one client; examples are clipped where that is asked for."""
+        import torch
+
+        clip = self.training.example_clip
+        if clip is None:
+            of_batch: tuple[torch.Tensor, torch.Tensor] = torch.func.grad_and_value(self._loss)(flat, x, y, weight)
+            return of_batch
+        of_each = torch.func.vmap(torch.func.grad_and_value(self._loss), (None, 0, 0, 0))
+        g, losses = of_each(flat, x[:, None], y[:, None], torch.ones_like(weight)[:, None])
+        factors = (clip / torch.linalg.vector_norm(g, dim=1)).clamp(max=1)  # a gradient of 0: infinity is brought to 1
+        return (weight * factors) @ g, losses @ weight
+
+    def _drawn(self, noises: Sequence[StepNoise | None], active: Sequence[float]) -> torch.Tensor:
+        """Noise (jobs, n_parameters) of a step, 0 for those who have finished."""
+        import torch
+
+        drawn = np.zeros((len(noises), self.n_parameters), np.float32)
+        for row, noise, trains in zip(drawn, noises, active, strict=True):
+            if noise is not None and trains:
+                row[:] = noise.draw()
+        return torch.from_numpy(drawn).to(self.device)
 
     def _loss(self, flat: torch.Tensor, x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         import torch

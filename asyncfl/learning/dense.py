@@ -9,12 +9,13 @@ which is the usual v <- momentum v + g + mu (w - base), w <- w - lr v, with v el
 w' (the product scales it on the way) and the two change places, which saves a pass over memory.
 
 For clipping, |g|^2 = sum_ij (D D^T)_ij (X X^T)_ij with X the inputs (batch, inputs) and D the output gradients (batch,
-outputs): neither the gradient nor, on the diagonal, any sample's gradient needs to be formed (Goodfellow 2015).
+outputs): neither the gradient nor, on the diagonal, any sample's gradient needs to be formed (Goodfellow 2015). A
+sample's gradient is clipped by scaling its rows of D.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -73,23 +74,29 @@ class Weights:
 
     def load(self, flat: torch.Tensor) -> None:
         """Take the layers from a model's flat vector."""
-        start = 0
-        for inner, bias, padding in zip(self.inner, self.bias, self.padding, strict=True):
-            outputs, inputs = inner.shape
-            middle, stop = start + outputs * inputs, start + outputs * (inputs + 1)
+        for padding in self.padding:
             padding.zero_()  # a model before this one may have left NaN there: 0 * NaN
-            inner.copy_(flat[start:middle].view(outputs, inputs))
-            bias.copy_(flat[middle:stop])
-            start = stop
+        for own, part in self._parts(flat):
+            own.copy_(part)
 
     def store(self, flat: torch.Tensor) -> None:
         """Write the layers into a model's flat vector."""
+        for own, part in self._parts(flat):
+            part.copy_(own)
+
+    def add(self, flat: torch.Tensor, alpha: float) -> None:
+        """Add `alpha` times a model's flat vector."""
+        for own, part in self._parts(flat):
+            own.add_(part, alpha=alpha)
+
+    def _parts(self, flat: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Weight and bias of each layer here, and the views of a flat vector that belong to them."""
         start = 0
         for inner, bias in zip(self.inner, self.bias, strict=True):
             outputs, inputs = inner.shape
             middle, stop = start + outputs * inputs, start + outputs * (inputs + 1)
-            flat[start:middle].view(outputs, inputs).copy_(inner)
-            flat[middle:stop].copy_(bias)
+            yield inner, flat[start:middle].view(outputs, inputs)
+            yield bias, flat[middle:stop]
             start = stop
 
 
@@ -105,12 +112,14 @@ class Stack:
         self.lr = training.lr
         self.momentum = training.momentum
         self.pull = training.lr * training.proximal_mu
+        self.example_clip = training.example_clip or 0.0
+        self.noise_std = training.example_noise * self.example_clip
         self.weights = Weights(widths)
         self._before = Weights(widths)
         self._anchor = torch.zeros_like(self.weights.flat)
         self.batch = lru_cache(2 * PLANS)(lambda n: Batch(n, self.widths, own_input))
         # Looked up once: a step is a dozen calls of a few microseconds.
-        self._mm, self._softmax = torch.mm, torch.softmax
+        self._mm, self._softmax, self._norm = torch.mm, torch.softmax, torch.linalg.vector_norm
         self._relu_backward = torch.ops.aten.threshold_backward.grad_input
 
     def start(self, flat: torch.Tensor) -> None:
@@ -154,6 +163,24 @@ class Stack:
             inputs = batch.inputs[layer] if layer else x
             total += float((error @ batch.errors_t[layer]).mul_(inputs @ inputs.T).sum())
         return total
+
+    def example_norms(self, batch: Batch, x: torch.Tensor) -> torch.Tensor:
+        """Squared L2 norm (n,) of each example's gradient over all layers of the stack; x ends in ones."""
+        total: torch.Tensor = self._norm(batch.errors[0], dim=1).mul_(self._norm(x, dim=1)).square_()
+        for error, inputs in zip(batch.errors[1:], batch.inputs[1:], strict=True):
+            total.add_(self._norm(error, dim=1).mul_(self._norm(inputs, dim=1)).square_())
+        return total
+
+    def clip_examples(self, squared_norms: torch.Tensor, *errors: torch.Tensor) -> None:
+        """Scale each example's rows of the errors so that its gradient is no longer than the clip."""
+        factors = self.example_clip / squared_norms.sqrt_()
+        factors = factors.clamp_max_(1).unsqueeze(1)  # a gradient of 0: infinity is brought to 1
+        for error in errors:
+            error.mul_(factors)
+
+    def disturb(self, noise: torch.Tensor, share: float) -> None:
+        """Add what a step does with `noise` (n_parameters,), standard normals, on the sum of clipped gradients."""
+        self.weights.add(noise, -self.lr * self.noise_std * share)
 
     def step(self, batch: Batch, x: torch.Tensor, share: float) -> None:
         """Move all layers by one step; `share` times the errors gives the mean (clipped) gradient."""

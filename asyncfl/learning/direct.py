@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from asyncfl.learning.dense import PLANS, Batch, Stack, padded
+from asyncfl.learning.noise import StepNoise
 from asyncfl.learning.training import Training
 
 if TYPE_CHECKING:
@@ -50,10 +51,12 @@ class DirectTrainer:
         images: torch.Tensor,
         onehot: torch.Tensor,
         order: torch.Tensor,
+        noise: StepNoise | None = None,
     ) -> float:
         """Mean loss of the last epoch; the trained model is written into `row`.
 
-        row, base: (n_parameters,); images (m, inputs); onehot (m, classes); order (epochs, m) int64.
+        row, base: (n_parameters,); images (m, inputs); onehot (m, classes); order (epochs, m) int64; noise: of the
+        steps, n_parameters normals each.
         """
         import torch
 
@@ -70,7 +73,11 @@ class DirectTrainer:
                 share = 1 / batch.n
                 if clip is not None:
                     share = clipped(share, clip, stack.squared_norm(batch, x))
+                elif stack.example_clip:
+                    stack.clip_examples(stack.example_norms(batch, x), *batch.errors)
                 stack.step(batch, x, share)
+                if noise is not None:
+                    stack.disturb(torch.from_numpy(noise.draw()), share)
         stack.weights.store(row)
         return mean_loss(plan.logits, plan.targets)
 

@@ -11,7 +11,8 @@ and momentum and the proximal pull act on C, linearly, as they do on W - W_base.
 epochs that is a third of the products, and the passes over memory shrink from 784 x 256 numbers to 100 x 256. It loses
 where m is large or the epochs are few; `cost` tells. The layers above are trained as they are.
 
-Clipping needs |g|^2 of the first layer: sum over the batch of (errors errors^T) * G.
+Clipping needs |g|^2 of the first layer: sum over the batch of (errors errors^T) * G, whose diagonal holds those of the
+examples. Noise on each step leaves the span of the samples, so it is not for this way.
 """
 
 from __future__ import annotations
@@ -42,9 +43,16 @@ def cost(widths: tuple[int, ...], training: Training, samples: int) -> tuple[flo
     momentum, pull = training.momentum > 0, training.proximal_mu > 0
     passes = momentum + pull
     direct = 4 * epochs * m * inputs * units + steps * (PASS * passes) * inputs * units + 3 * PASS * inputs * units
-    gram = 4 * m * inputs * units + (2 * m * m * (inputs + epochs * units) if steps > 1 else 0)
+    products = 2 * m * m * (inputs + epochs * units) if _needs_gram(training, samples) else 0
+    gram = 4 * m * inputs * units + products
     gram += steps * (PASS * momentum) * m * units
     return gram, direct
+
+
+def _needs_gram(training: Training, samples: int) -> bool:
+    """Whether G is used: by every step but a task's first, and for clipping by that one too."""
+    clips = training.gradient_clip is not None or training.example_clip is not None
+    return clips or training.steps(samples) > 1
 
 
 class _Bank:
@@ -138,7 +146,7 @@ class GramTrainer:
         weight, bias = base[: self._first].view(units, inputs), base[self._first : upper]
         plan = self._plan(len(images))
         torch.addmm(bias, images, weight.T, out=plan.pre)
-        several = t.epochs * len(plan.steps) > 1
+        several = _needs_gram(t, len(images))
         if several:
             torch.mm(images, images.T, out=plan.gram).add_(1)
         stack.start(base[upper:])
@@ -181,6 +189,9 @@ class GramTrainer:
                 if clip is not None:
                     squared = float((error @ error.T).mul_(step.gram).sum()) + stack.squared_norm(batch, x)
                     share = clipped(share, clip, squared)
+                elif stack.example_clip:
+                    of_first = torch.linalg.vector_norm(error, dim=1).square_().mul_(step.gram.diagonal())
+                    stack.clip_examples(of_first.add_(stack.example_norms(batch, x)), error, *batch.errors)
                 stack.step(batch, x, share)
                 if momentum:
                     target = -momentum * scale_old

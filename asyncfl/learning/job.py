@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What one client trains from, on what, in which order. Nothing of it is changed."""
+    """What one client trains from, on what, in which order. No array of it is changed."""
 
     base: NDArray[np.float32]
     """(n_parameters,): the model that the client was sent."""
@@ -21,6 +21,8 @@ class Job:
     """(samples,): their labels, 0..classes-1."""
     order: NDArray[np.integer[Any]]
     """(epochs, samples): a permutation of the samples for each epoch; batches are cut from it in turn."""
+    noise: np.random.Generator | None = None
+    """Where the noise of its steps comes from, moved by training; None only where `example_noise` is 0."""
 
     @property
     def samples(self) -> int:

@@ -25,6 +25,7 @@ from asyncfl.learning.architecture import Architecture, Shape
 from asyncfl.learning.gemm import products, resolve
 from asyncfl.learning.job import Job
 from asyncfl.learning.models import Mlp
+from asyncfl.learning.noise import StepNoise
 from asyncfl.learning.tensors import tensor_of
 from asyncfl.learning.training import Training
 
@@ -139,6 +140,10 @@ class Learner(ABC):
         with torch.random.fork_rng(devices=[]):
             return self.model.module(self.shape, self.classes).to(self.device)
 
+    def _step_noise(self, job: Job) -> StepNoise | None:
+        """The noise of a job's steps, None where its training has none."""
+        return StepNoise(job.noise, self.n_parameters) if self.training.example_noise and job.noise else None
+
     @cached_property
     def _differentiable(self) -> torch.nn.Module:
         return self._fresh_module()
@@ -175,6 +180,8 @@ class Learner(ABC):
                     raise ValueError(f"{name} of job {number} must have shape {wanted}, got {got}")
             if not m:
                 raise ValueError(f"job {number} has no samples to train on")
+            if self.training.example_noise and job.noise is None:
+                raise ValueError(f"job {number} needs a generator for the noise that example_noise asks for")
             for name, kind in (("base", job.base.dtype), ("images", job.images.dtype)):
                 if kind != np.float32:
                     raise ValueError(f"{name} of job {number} must be float32, got {kind}")

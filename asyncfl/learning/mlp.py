@@ -27,7 +27,8 @@ class MlpLearner(Learner):
     """Training with a backward pass written by hand.
 
     `way` fixes where the first layer is trained ("direct": on its weights, "gram": in the span of the client's
-    samples); "auto" takes the cheaper one for each client.
+    samples); "auto" takes the cheaper one for each client. Without a hidden layer, or with noise on the steps, which
+    leaves that span, it is always "direct".
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class MlpLearner(Learner):
 
         super().__init__(model, training, shape, classes, device)
         self._widths = model.widths(shape, classes)
-        self._way = "direct" if len(self._widths) < 3 else way
+        self._way = "direct" if len(self._widths) < 3 or training.example_noise else way
         self._direct = DirectTrainer(self._widths, training)
         self._gram = GramTrainer(self._widths, training) if self._way != "direct" else None
         self._eye = torch.eye(classes)
@@ -58,13 +59,18 @@ class MlpLearner(Learner):
 
         with torch.inference_mode():
             for number, job in enumerate(jobs):
-                losses[number] = self.trainer(job.samples).train(
+                arrays = (
                     tensor_of(rows[number]),
                     tensor_of(job.base),
                     tensor_of(job.images.reshape(job.samples, -1)),
                     self._eye[tensor_of(job.labels)],
                     tensor_of(np.ascontiguousarray(job.order, np.int64)),
                 )
+                trainer = self.trainer(job.samples)
+                if isinstance(trainer, DirectTrainer):
+                    losses[number] = trainer.train(*arrays, noise=self._step_noise(job))
+                else:
+                    losses[number] = trainer.train(*arrays)
 
     def _load(self, parameters: torch.Tensor) -> None:
         self._loaded = []

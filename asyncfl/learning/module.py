@@ -1,7 +1,8 @@
 """Training of any network on a CPU: one module in channels_last memory, one client after another.
 
 Autograd differentiates; everything else (proximal term, momentum, step) is a handful of `_foreach` calls on the
-module's own parameters. Vmap, grouped convolutions and unfolding were measured and are slower here.
+module's own parameters. Vmap, grouped convolutions and unfolding were measured and are slower here. Clipping of single
+examples is in `examples`.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.learning.architecture import Architecture, Shape
+from asyncfl.learning.examples import ExampleGradients
 from asyncfl.learning.job import Job
 from asyncfl.learning.learner import Learner, split
+from asyncfl.learning.noise import StepNoise
 from asyncfl.learning.tensors import tensor_of
 from asyncfl.learning.training import Training
 
@@ -34,6 +37,8 @@ class ModuleLearner(Learner):
         self._format = torch.channels_last
         self._module = self._fresh_module().to(memory_format=self._format)  # type: ignore[call-overload]
         self._weights: list[torch.Tensor] = list(self._module.parameters())
+        clips = training.example_clip is not None
+        self._examples = ExampleGradients(self._module, shape, classes) if clips else None
         self._velocity = [torch.zeros_like(w) for w in self._weights]
         self._pull = [torch.zeros_like(w) for w in self._weights]
 
@@ -48,10 +53,10 @@ class ModuleLearner(Learner):
 
     def _train_one(self, job: Job) -> float:
         import torch
-        from torch.nn.functional import cross_entropy
 
         t = self.training
         weights, velocity, pull = self._weights, self._velocity, self._pull
+        noise = self._step_noise(job)
         with torch.no_grad():
             self._load(tensor_of(job.base))
             torch._foreach_zero_(velocity)
@@ -65,13 +70,8 @@ class ModuleLearner(Learner):
             x, y = images.index_select(0, order), labels.index_select(0, order)
             x = x.contiguous(memory_format=self._format)
             for bx, by in zip(torch.split(x, batch), torch.split(y, batch), strict=True):
-                loss = cross_entropy(self._module(bx), by)
-                gradient = list(torch.autograd.grad(loss, weights))
+                gradient, loss = self._gradient(bx, by, noise)
                 with torch.no_grad():
-                    if t.gradient_clip is not None:
-                        norm = float(torch.stack(torch._foreach_norm(gradient)).norm())
-                        if norm > t.gradient_clip:
-                            torch._foreach_mul_(gradient, t.gradient_clip / norm)
                     if t.proximal_mu:
                         torch._foreach_add_(gradient, weights, alpha=t.proximal_mu)
                         torch._foreach_sub_(gradient, pull)
@@ -81,8 +81,29 @@ class ModuleLearner(Learner):
                         gradient = velocity
                     torch._foreach_add_(weights, gradient, alpha=-t.lr)
                 if epoch == t.epochs - 1:
-                    total += loss.item() * len(by)
+                    total += loss * len(by)
         return total / job.samples
+
+    def _gradient(self, x: torch.Tensor, y: torch.Tensor, noise: StepNoise | None) -> tuple[list[torch.Tensor], float]:
+        """Clipped gradient of a batch, with noise where its examples are private, and the batch's mean loss."""
+        import torch
+        from torch.nn.functional import cross_entropy
+
+        t = self.training
+        if self._examples is not None and t.example_clip is not None:
+            gradient, summed = self._examples.clipped_sum(x, y, t.example_clip)
+            if noise is not None:
+                parts = split(torch.from_numpy(noise.draw()), self._weights)
+                torch._foreach_add_(gradient, parts, alpha=t.example_noise * t.example_clip)
+            torch._foreach_mul_(gradient, 1 / len(y))
+            return gradient, summed / len(y)
+        loss = cross_entropy(self._module(x), y)
+        gradient = list(torch.autograd.grad(loss, self._weights))
+        if t.gradient_clip is not None:
+            norm = float(torch.stack(torch._foreach_norm(gradient)).norm())
+            if norm > t.gradient_clip:
+                torch._foreach_mul_(gradient, t.gradient_clip / norm)
+        return gradient, loss.item()
 
     def _load(self, parameters: torch.Tensor) -> None:
         import torch

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.learning.architecture import Architecture
 from asyncfl.learning.job import Job
+from asyncfl.learning.noise import StepNoise
 from asyncfl.learning.training import Training
+
+if TYPE_CHECKING:
+    import torch
 
 
 def train(
@@ -26,12 +31,16 @@ def train(
         nn.utils.vector_to_parameters(base, module.parameters())
         start = [p.detach().clone() for p in module.parameters()]
         images, labels = torch.tensor(job.images), torch.tensor(job.labels)
+        noise = StepNoise(job.noise, len(base)) if job.noise is not None and training.example_noise else None
         optimiser = torch.optim.SGD(module.parameters(), lr=training.lr, momentum=training.momentum)
         for epoch, order in enumerate(torch.tensor(np.asarray(job.order, np.int64))):
             for batch in torch.split(order, training.batch_of(job.samples)):
                 loss = nn.functional.cross_entropy(module(images[batch]), labels[batch])
                 optimiser.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
+                if training.example_clip is None:
+                    loss.backward()  # type: ignore[no-untyped-call]
+                else:
+                    _private_gradient(module, images[batch], labels[batch], training, noise)
                 if training.gradient_clip is not None:
                     nn.utils.clip_grad_norm_(module.parameters(), training.gradient_clip)
                 for parameter, sent in zip(module.parameters(), start, strict=True):
@@ -42,3 +51,28 @@ def train(
                     losses[number] += loss.item() * len(batch) / job.samples
         rows[number] = nn.utils.parameters_to_vector(module.parameters()).detach().numpy()
     return losses
+
+
+def _private_gradient(
+    module: torch.nn.Module, images: torch.Tensor, labels: torch.Tensor, training: Training, noise: StepNoise | None
+) -> None:
+    """Put into `grad`, for a batch: the mean of the examples' clipped gradients, with noise."""
+    import torch
+    from torch import nn
+
+    parameters = list(module.parameters())
+    clip = training.example_clip
+    assert clip is not None
+    total = torch.zeros(sum(p.numel() for p in parameters))
+    for image, label in zip(images, labels, strict=True):
+        loss = nn.functional.cross_entropy(module(image[None]), label[None])
+        gradient = nn.utils.parameters_to_vector(torch.autograd.grad(loss, parameters))
+        norm = float(gradient.norm())
+        total += gradient * (clip / norm) if norm > clip else gradient
+    if noise is not None:
+        total += training.example_noise * clip * torch.from_numpy(noise.draw())
+    start = 0
+    for parameter in parameters:
+        stop = start + parameter.numel()
+        parameter.grad = (total[start:stop] / len(labels)).view_as(parameter)
+        start = stop

@@ -7,13 +7,25 @@ One step of a client on a batch, with `base` the model it was sent:
     v <- momentum v + g;   w <- w - lr v               v starts at 0 for every task
 
 The proximal term is not clipped: the clip bounds what the data can do to a step, and `w - base` is no data.
+
+With `example_clip` C and `example_noise` z (DP-SGD, Abadi et al. 2016) the first line becomes, for a batch of n
+examples, each with the gradient g_i of its own cross-entropy,
+
+    g <- (sum_i g_i min(1, C / |g_i|) + z C N(0, I)) / n
+
+The noise stands on the sum, whose L2 sensitivity is C where neighbours differ in one example that is there or counts as
+zero, and 2 C where it is replaced by another. n is the size of the batch itself, also of a shorter last one: sizes
+follow from the client's number of samples, which is taken to be public (it fixes the number of steps as well), so that
+dividing by them is post-processing. The batches of an epoch are disjoint and cut without regard to the data: an example
+takes part in `epochs` steps of a task, each a Gaussian mechanism of noise multiplier z. Momentum, the proximal term and
+the step touch no data and are post-processing.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from asyncfl.component import Described
 
@@ -33,10 +45,29 @@ class Training(Described):
     """Strength mu of FedProx's pull towards the model that was sent; 0: plain SGD."""
     gradient_clip: Annotated[float, Field(gt=0)] | None = None
     """Largest L2 norm of a batch's gradient, before momentum and without the proximal term; null: no clipping."""
+    example_clip: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """C: largest L2 norm of one example's gradient, over all parameters together; null: no clipping of examples."""
+    example_noise: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """z: standard deviation of the noise on the sum of a batch's clipped gradients, in units of C; 0: none."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where training runs; `auto`: a CUDA device where torch sees one, else the CPU."""
     gemm: Literal["default", "onednn"] = "default"
     """Matrix products of torch's default library, or of oneDNN where a probe finds it exact and faster on this CPU."""
+
+    @model_validator(mode="after")
+    def _check_clips(self) -> Training:
+        if self.example_clip is not None and self.gradient_clip is not None:
+            raise ValueError("gradient_clip and example_clip exclude each other; leave one of them null")
+        if self.example_noise and self.example_clip is None:
+            raise ValueError(f"example_noise is in units of example_clip, which must be set for {self.example_noise:g}")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _leave_out_unclipped_examples(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without the fields of DP-SGD where it is not asked for: such runs keep the name that they have had."""
+        fields: dict[str, Any] = handler(self)
+        unused = {"example_clip": None, "example_noise": 0.0}
+        return {name: value for name, value in fields.items() if name not in unused or value != unused[name]}
 
     def batch_of(self, samples: int) -> int:
         """Samples in a full batch of a client that holds `samples` of them."""

@@ -49,3 +49,23 @@ def test_it_is_chosen_where_it_needs_fewer_operations() -> None:
     for training, samples, chosen in ((several, 100, "GramTrainer"), (once, 600, "DirectTrainer")):
         learner = MlpLearner(Mlp(), training, (1, 28, 28), 10)
         assert type(learner.trainer(samples)).__name__ == chosen
+
+
+def test_clipping_of_a_single_step_knows_the_products_of_the_samples() -> None:
+    """G is needed by no first step but for its norm; a task before this one leaves another G behind."""
+    training = Training(lr=0.1, batch_size="full", gradient_clip=0.05, device="cpu")
+    rng = np.random.default_rng(0)
+    base = MODEL.initial_parameters(SHAPE, CLASSES, torch.Generator().manual_seed(0))
+    jobs = [
+        Job(
+            base,
+            (scale * rng.normal(size=(11, *SHAPE))).astype(np.float32),
+            rng.integers(CLASSES, size=11),
+            np.arange(11)[None],
+        )
+        for scale in (5, 0.5)
+    ]
+    rows, expected = np.empty((2, len(base)), np.float32), np.empty((2, len(base)), np.float32)
+    MlpLearner(MODEL, training, SHAPE, CLASSES, "cpu", "gram").train(rows, jobs)
+    reference.train(MODEL, training, CLASSES, expected, jobs)
+    np.testing.assert_allclose(rows, expected, rtol=0, atol=1e-5)

@@ -1,0 +1,183 @@
+"""Sums of clipped gradients of single examples, for any module on a CPU.
+
+A batch goes forward and backward once. Of each layer with parameters the input a_i and the gradient d_i at its output
+are kept, and an example's own gradient follows from them alone:
+
+| layer | gradient of example i | its squared norm |
+|---|---|---|
+| Linear | d_i a_i^T and d_i | |d_i|^2 (|a_i|^2 + 1), nothing is formed (Goodfellow 2015) |
+| Conv2d | d_i u_i^T, u_i the patches of a_i; d_i summed over pixels | formed: kernels are small |
+| GroupNorm | d_i times the normalised a_i, and d_i, summed over pixels | formed |
+
+Measured against plain SGD on one thread with batches of 32: 2.1 times for LeNet, 1.6 for McMahan's network, where
+`vmap(grad)` takes 5 and 10 times and one example after another 5 and 4. A module that the table does not cover, or
+whose gradients do not come out of it (weights in use beside their layer), is differentiated one example after another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from asyncfl.learning.architecture import Shape
+
+if TYPE_CHECKING:
+    import torch
+
+CHUNK = 32
+"""Examples that are differentiated at a time: bounds the memory for patches and for gradients of single examples."""
+SAME = 1e-3
+"""Largest relative difference at which both ways count as the same: rounding passes, a missing term does not."""
+
+
+class ExampleGradients:
+    """Clipped gradients of the examples of a batch, on one module whose parameters may change from call to call."""
+
+    def __init__(self, module: torch.nn.Module, shape: Shape, classes: int) -> None:
+        self._module = module
+        self._weights = list(module.parameters())
+        self._layers = [part for part in module.modules() if list(part.parameters(recurse=False))]
+        self._seen: dict[torch.nn.Module, tuple[torch.Tensor, torch.Tensor]] = {}
+        self.layerwise = self._probe(shape, classes)
+        """Whether the module's layers are all in the table."""
+
+    def clipped_sum(self, x: torch.Tensor, y: torch.Tensor, clip: float) -> tuple[list[torch.Tensor], float]:
+        """Sum of the clipped gradients, in the shapes of the module's parameters, and the summed cross-entropy.
+
+        x: (n, C, H, W) images; y: (n,) labels; clip: largest L2 norm of an example's gradient over all parameters.
+        """
+        import torch
+
+        total: list[torch.Tensor] = []
+        loss = 0.0
+        size, way = (CHUNK, self._of_layers) if self.layerwise else (1, self._of_one)
+        for bx, by in zip(torch.split(x, size), torch.split(y, size), strict=True):
+            gradient, part = way(bx, by, clip)
+            if total:
+                torch._foreach_add_(total, gradient)
+            else:
+                total = gradient
+            loss += part
+        return total, loss
+
+    def _of_one(self, x: torch.Tensor, y: torch.Tensor, clip: float) -> tuple[list[torch.Tensor], float]:
+        import torch
+        from torch.nn.functional import cross_entropy
+
+        loss = cross_entropy(self._module(x), y)
+        gradient = list(torch.autograd.grad(loss, self._weights))
+        norm = float(torch.stack(torch._foreach_norm(gradient)).norm())
+        if norm > clip:
+            torch._foreach_mul_(gradient, clip / norm)
+        return gradient, loss.item()
+
+    def _of_layers(self, x: torch.Tensor, y: torch.Tensor, clip: float) -> tuple[list[torch.Tensor], float]:
+        import torch
+        from torch.nn.functional import cross_entropy
+
+        hooks = [layer.register_forward_hook(self._remember) for layer in self._layers]
+        try:
+            loss = cross_entropy(self._module(x), y, reduction="sum")
+            seen = [self._seen[layer] for layer in self._layers]
+        finally:
+            for hook in hooks:
+                hook.remove()
+            self._seen.clear()
+        errors = torch.autograd.grad(loss, [output for _, output in seen])
+        with torch.no_grad():
+            rules = _rules()
+            parts = [
+                rules[type(layer)](layer, entered.detach(), error)
+                for layer, (entered, _), error in zip(self._layers, seen, errors, strict=True)
+            ]
+            norms = torch.stack([part.squared_norms for part in parts]).sum(0).sqrt_()
+            factors = (clip / norms).clamp_max_(1)  # a gradient of 0: infinity is brought to 1
+            gradient = [g for part in parts for g in part.weighted(factors)]
+        return gradient, loss.item()
+
+    def _remember(self, layer: torch.nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
+        self._seen[layer] = inputs[0], output
+
+    def _probe(self, shape: Shape, classes: int) -> bool:
+        """Whether two examples' gradients come out of the table as they are."""
+        import torch
+
+        if not all(_covered(layer) for layer in self._layers):
+            return False
+        x = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0))
+        y = torch.arange(2) % classes
+        (first, _), (second, _) = (self._of_one(x[i : i + 1], y[i : i + 1], float("inf")) for i in range(2))
+        norms = [float(torch.stack(torch._foreach_norm(g)).norm()) for g in (first, second)]
+        clip = sum(norms) / 2  # the longer one is clipped, the other is not
+        expected = [self._of_one(x[i : i + 1], y[i : i + 1], clip)[0] for i in range(2)]
+        try:
+            found, _ = self._of_layers(x, y, clip)
+        except (KeyError, RuntimeError):  # a layer not called, or called on something else than examples
+            return False
+        pairs = zip(found, *expected, strict=True)
+        return all(float((f - a - b).norm()) <= SAME * float((a + b).norm()) + 1e-7 for f, a, b in pairs)
+
+
+def _covered(layer: torch.nn.Module) -> bool:
+    from torch import nn
+
+    if type(layer) is nn.Conv2d:
+        return layer.groups == 1 and layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
+    return type(layer) in _rules()
+
+
+def _rules() -> dict[type[torch.nn.Module], Any]:
+    from torch import nn
+
+    return {nn.Linear: _Linear, nn.Conv2d: _Conv2d, nn.GroupNorm: _GroupNorm}
+
+
+class _Linear:
+    """a: (n, inputs), d: (n, outputs)."""
+
+    def __init__(self, layer: torch.nn.Linear, a: torch.Tensor, d: torch.Tensor) -> None:
+        self._a, self._d, self._bias = a, d, layer.bias is not None
+        self.squared_norms = d.square().sum(1) * (a.square().sum(1) + self._bias)
+
+    def weighted(self, factors: torch.Tensor) -> Sequence[torch.Tensor]:
+        """Sum of the examples' gradients of weight and bias, each times its factor."""
+        d = self._d * factors[:, None]
+        return [d.T @ self._a, *([d.sum(0)] if self._bias else [])]
+
+
+class _Formed:
+    """A layer whose examples' gradients are formed: each (n, *shape of the parameter)."""
+
+    def __init__(self, gradients: Sequence[torch.Tensor], shapes: Sequence[torch.Size]) -> None:
+        self._flat = [g.flatten(1) for g in gradients]
+        self._shapes = shapes
+        squares = [flat.square().sum(1) for flat in self._flat]
+        self.squared_norms: torch.Tensor = squares[0] if len(squares) == 1 else squares[0] + squares[1]
+
+    def weighted(self, factors: torch.Tensor) -> Sequence[torch.Tensor]:
+        """Sum of the examples' gradients of weight and bias, each times its factor."""
+        return [(factors @ flat).view(shape) for flat, shape in zip(self._flat, self._shapes, strict=True)]
+
+
+class _Conv2d(_Formed):
+    """a: (n, inputs, h, w), d: (n, outputs, h', w')."""
+
+    def __init__(self, layer: torch.nn.Conv2d, a: torch.Tensor, d: torch.Tensor) -> None:
+        from torch.nn.functional import unfold
+
+        patches = unfold(a, layer.kernel_size, layer.dilation, layer.padding, layer.stride)  # type: ignore[arg-type]
+        d = d.reshape(len(d), d.shape[1], -1)
+        gradients = [d @ patches.transpose(1, 2), *([d.sum(2)] if layer.bias is not None else [])]
+        super().__init__(gradients, [p.shape for p in layer.parameters()])
+
+
+class _GroupNorm(_Formed):
+    """a, d: (n, channels, ...)."""
+
+    def __init__(self, layer: torch.nn.GroupNorm, a: torch.Tensor, d: torch.Tensor) -> None:
+        from torch.nn.functional import group_norm
+
+        normal = group_norm(a, layer.num_groups, eps=layer.eps)
+        d = d.reshape(len(d), d.shape[1], -1)
+        gradients = [(d * normal.reshape(d.shape)).sum(2), d.sum(2)]
+        super().__init__(gradients, [p.shape for p in layer.parameters()])
