@@ -8,6 +8,10 @@ evaluation is the same forward pass in both). Times are CPU milliseconds of this
 so only the ratios of one session mean anything. The floor is the round's floating-point operations, counted for the
 ordinary backward pass, at the best rate at which this process multiplies matrices. Training in the span of the samples
 (`asyncfl.learning.gram`) needs fewer operations than that, so a round can lie below the floor.
+
+The second table tells what DP-SGD costs: training alone, by the same path without clipping, with the gradient of each
+example clipped, and with noise on each step as well, as multiples of the first; and the last against the plain loop
+without any privacy.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -62,6 +66,12 @@ WORKLOADS = [
     Workload("cnn-600", McMahanCnn(), Training(lr=0.01, batch_size=32), 2, 600, 0, 2),
 ]
 
+PRIVATE = [
+    Workload("dp-mlp-600", Mlp(), Training(lr=0.01, batch_size=32), 20, 600, 0),
+    Workload("dp-lenet", LeNet(), Training(lr=0.01, batch_size=32), 1, 600, 0, 3),
+]
+"""Rows of the second table."""
+
 
 def forward_operations(model: Architecture) -> tuple[float, float]:
     """Operations per image of a forward pass, and those of its first layer."""
@@ -89,8 +99,8 @@ def jobs_of(work: Workload) -> list[Job]:
     labels = rng.integers(CLASSES, size=(work.clients, work.samples))
     epochs = range(work.training.epochs)
     return [
-        Job(base, x, y, np.stack([rng.permutation(work.samples) for _ in epochs]))
-        for x, y in zip(images, labels, strict=True)
+        Job(base, x, y, np.stack([rng.permutation(work.samples) for _ in epochs]), np.random.default_rng(client))
+        for client, (x, y) in enumerate(zip(images, labels, strict=True))
     ]
 
 
@@ -157,40 +167,71 @@ def gemm_rate(gemm: str) -> float:
     return best
 
 
+def best_ms(rounds: Sequence[Callable[[], None]], repeats: int) -> list[float]:
+    """CPU milliseconds of each, the best of `repeats` that alternate."""
+    for run in rounds:
+        run()  # buffers, kernels
+    times: list[list[float]] = [[] for _ in rounds]
+    for _ in range(repeats):
+        for run, taken in zip(rounds, times, strict=True):
+            taken.append(cpu_ms(run))
+    return [min(taken) for taken in times]
+
+
+def print_private(work: Workload, repeats: int | None) -> None:
+    """Print a row of the second table."""
+    jobs = jobs_of(work)
+    nothing = np.empty((0, *SHAPE), np.float32), np.empty(0, np.int64)
+    settings: list[dict[str, float]] = [{}, {"example_clip": 1.0}, {"example_clip": 1.0, "example_noise": 1.0}]
+    trainings = [work.training.model_copy(update=setting) for setting in settings]
+    rounds = [ours(replace(work, training=training), jobs, *nothing) for training in trainings]
+    free, clipped, noisy, loop = best_ms([*rounds, plain(work, jobs, *nothing)], repeats or work.repeats)
+    print(
+        f"{work.name:<10} {free:8.1f} {clipped / free:9.2f} {noisy / free:15.2f} {noisy / loop:20.2f}",
+        flush=True,
+    )
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description="Speed of one federated round against a plain loop and the FLOP floor")
-    parser.add_argument("--workload", nargs="+", choices=[work.name for work in WORKLOADS], help="default: all")
+    parser.add_argument(
+        "--workload", nargs="+", choices=[work.name for work in WORKLOADS + PRIVATE], help="default: all"
+    )
     parser.add_argument("--repeats", type=int, help="rounds of each kind, of which the best counts")
     parser.add_argument("--gemm", choices=["default", "onednn"], default="default")
     options = parser.parse_args()
     torch.set_num_threads(1)
     print(f"torch {torch.__version__}, {torch.get_num_threads()} thread, gemm {options.gemm}")
-    print("workload    ours ms   plain ms   plain/ours   floor ms   ours/floor   GF/s")
-    for work in WORKLOADS:
-        if options.workload and work.name not in options.workload:
-            continue
-        training = work.training.model_copy(update={"gemm": options.gemm, "device": "cpu"})
-        work = Workload(work.name, work.model, training, work.clients, work.samples, work.evaluated, work.repeats)
+    fixed = {"gemm": options.gemm, "device": "cpu"}
+    chosen, private = (
+        [
+            replace(work, training=work.training.model_copy(update=fixed))
+            for work in table
+            if not options.workload or work.name in options.workload
+        ]
+        for table in (WORKLOADS, PRIVATE)
+    )
+    if chosen:
+        print("workload    ours ms   plain ms   plain/ours   floor ms   ours/floor   GF/s")
+    for work in chosen:
         jobs = jobs_of(work)
         rng = np.random.default_rng(1)
         images = rng.normal(size=(work.evaluated, *SHAPE)).astype(np.float32)
         labels = rng.integers(CLASSES, size=work.evaluated)
         rounds = [make(work, jobs, images, labels) for make in (ours, plain)]
-        for run in rounds:
-            run()  # buffers, kernels
         rate = gemm_rate(options.gemm)
-        times: tuple[list[float], list[float]] = [], []
-        for _ in range(options.repeats or work.repeats):
-            for run, taken in zip(rounds, times, strict=True):
-                taken.append(cpu_ms(run))
-        mine, loop = map(min, times)
+        mine, loop = best_ms(rounds, options.repeats or work.repeats)
         floor = work.operations / rate
         print(
             f"{work.name:<10} {mine:8.1f} {loop:10.1f} {loop / mine:12.2f} {floor:10.1f} {mine / floor:12.2f}"
             f" {rate / 1e6:6.0f}",
             flush=True,
         )
+    if private:
+        print("workload    free ms   clipped   clipped, noise   noise / plain loop")
+    for work in private:
+        print_private(work, options.repeats)
 
 
 if __name__ == "__main__":
