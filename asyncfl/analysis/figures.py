@@ -62,6 +62,9 @@ def draw(
             _draw_panel(shown[place], axis, at, hues, grid, tables)
             if figure.panels:
                 axis.set_title(legend_label(figure.panels, panel))
+            elif len(shown) > 1:  # a shared axis is named at the first panel alone
+                axis.set_title(axis.get_ylabel())
+                axis.set_ylabel("")
             if many and place == len(panels) - 1:
                 axis.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
             elif not many and place == 0 and hues != [None]:

@@ -96,7 +96,7 @@ def canvas(panels: int, caption: str, title: str, size: tuple[float, float] | No
     """
     import matplotlib.pyplot as plt
 
-    usual = (WIDTH if panels < 3 else 3.6, HEIGHT)
+    usual = (WIDTH if panels < 3 else 3.6 if panels < 5 else 2.7, HEIGHT)
     width, body = panels * (size or usual)[0], (size or usual)[1]
     lines = textwrap.wrap(caption, int(width * 19))
     heading = textwrap.wrap(title, int(width * 11.5))

@@ -49,8 +49,9 @@ def fetch(names: Annotated[list[str], typer.Argument(help="data sets to download
 def sheet(
     names: Annotated[list[str] | None, typer.Argument(help="data sets to show; default: all")] = None,
     out: Annotated[Path, typer.Option(help="PNG file to write")] = Path("data.png"),
+    embedded: Annotated[bool, typer.Option("--embedded", help="stand-ins, even where there are files")] = False,
 ) -> None:
     """Draw a contact sheet: some images of each class."""
     from asyncfl.data import contact_sheet
 
-    console.print(f"{contact_sheet(names or [], out)}")
+    console.print(f"{contact_sheet(names or [], out, embedded)}")

@@ -12,7 +12,7 @@ def test_axes_and_columns_in_words_and_symbols():
     assert column_label("train_loss") == "training loss"
     assert column_label("own_column") == "own column"
     assert column_label("test_accuracy_mnist_m") == "test accuracy on MNIST-M"
-    assert column_label("test_accuracy_domains_min") == "test accuracy, worst domain"
+    assert column_label("test_accuracy_domains_min") == "accuracy on worst domain"
     assert column_label("test_accuracy_other") == "test accuracy other"
     assert column_label("mnist") == "mnist"
 
