@@ -6,7 +6,7 @@ from the stream of its (client, task), so neither the moment nor the order of tr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,6 +32,17 @@ class Ticket:
     """(n_parameters,) the model that the client was sent."""
     turn: int = 0
     """Tasks that the client was given before."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A task that was trained as soon as its time had come, before anybody asked for its update."""
+
+    row: Vector
+    """(n_parameters,) the model, neither clipped nor noised."""
+    loss: float
+    norm: float
+    contribution: Contribution
 
 
 @dataclass(frozen=True)
@@ -83,6 +94,7 @@ class TaskPath:
         self.state = state
         self.contributions: dict[int, Contribution] = {}
         """Task -> what the noise of its upload depended on."""
+        self._ready: dict[int, Trained] = {}
         self._collections = 0
         self._rows = np.empty((0, learner.n_parameters), dtype=np.float32)
 
@@ -92,13 +104,15 @@ class TaskPath:
         if self.attackers is not None:
             attacked[:] = [self.attackers.attacks(t.client, t.base_version, t.turn) for t in tickets]
         rows = self._buffer(len(tickets))
-        jobs = [self._job(ticket, bool(bad)) for ticket, bad in zip(tickets, attacked, strict=True)]
-        losses = self.learner.train(rows, jobs)
-        self._subtract_bases(rows, tickets)
-        norms = self._norms(rows)
-        contributions = self._contributions(tickets, losses, norms)
-        clip_norm = self._clip(rows, norms)
-        self._add_bases(rows, tickets)
+        if self.scheme.needs_every_task:
+            losses, norms = self._fetch(rows, tickets)
+        else:
+            jobs = [self._job(ticket, bool(bad)) for ticket, bad in zip(tickets, attacked, strict=True)]
+            losses = self.learner.train(rows, jobs)
+            norms = self._norms(rows, tickets)
+            self._hear(tickets, losses, norms)
+        contributions = tuple(self.contributions[ticket.task] for ticket in tickets)
+        clip_norm = self._clip(rows, tickets, norms)
 
         releases = tuple(self.scheme.upload_release(self.context, clip_norm, one) for one in contributions)
         std = np.array([release.std for release in releases])
@@ -120,6 +134,34 @@ class TaskPath:
         loan.flags.writeable = False
         return Payloads(loan, losses, norms, clip_norm, std, contributions, releases, attacked, sound)
 
+    def train(self, ticket: Ticket) -> None:
+        """Train a task now, for a scheme that needs every task; `carry_out` fetches it, unless it is dropped."""
+        attacked = self.attackers is not None and self.attackers.attacks(
+            ticket.client, ticket.base_version, ticket.turn
+        )
+        row = np.empty((1, self.learner.n_parameters), dtype=np.float32)
+        losses = self.learner.train(row, [self._job(ticket, attacked)])
+        norms = self._norms(row, [ticket])
+        self._hear([ticket], losses, norms)
+        one = self.contributions[ticket.task]
+        self._ready[ticket.task] = Trained(row[0], float(losses[0]), float(norms[0]), one)
+
+    def drop(self, task: int) -> tuple[Release, float | None]:
+        """Forget the update of a trained task that nobody collects. What its release would be, and its clip norm."""
+        made = self._ready.pop(task)
+        clip_norm = self._clip_norm(np.array([made.norm]))
+        return self.scheme.upload_release(self.context, clip_norm, made.contribution), clip_norm
+
+    def _fetch(self, rows: Vector, tickets: Sequence[Ticket]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Losses and norms of tasks that have been trained before; their models go to `rows`."""
+        for ticket in tickets:
+            if ticket.task not in self._ready:
+                self.train(ticket)
+        made = [self._ready.pop(ticket.task) for ticket in tickets]
+        for row, one in zip(rows, made, strict=True):
+            row[:] = one.row
+        return np.array([one.loss for one in made]), np.array([one.norm for one in made])
+
     def _buffer(self, count: int) -> Vector:
         if len(self._rows) < count:
             self._rows = np.empty((count, self.learner.n_parameters), dtype=np.float32)
@@ -133,44 +175,45 @@ class TaskPath:
         epochs = np.tile(np.arange(len(labels)), (self.training.epochs, 1))
         return Job(base=ticket.base, images=images, labels=labels, order=random.permuted(epochs, axis=1))
 
-    def _contributions(
-        self, tickets: Sequence[Ticket], losses: NDArray[np.float64], norms: NDArray[np.float64]
-    ) -> tuple[Contribution, ...]:
-        """What each upload's noise depends on. The state hears of each task after it was asked about it."""
-        made = []
+    def _hear(self, tickets: Sequence[Ticket], losses: NDArray[np.float64], norms: NDArray[np.float64]) -> None:
+        """Settle what each upload's noise depends on. The state hears of each task after it was asked about it."""
         for row, ticket in enumerate(tickets):
             epsilon = self.scheme.upload_epsilon(self.context, self.state, ticket.client, ticket.turn)
             one = Contribution(ticket.client, self.data.samples(ticket.client), ticket.turn, epsilon)
+            self.contributions[ticket.task] = one
             if self.state is not None:
                 self.state.trained(one, float(losses[row]), float(norms[row]))
-            made.append(one)
-            self.contributions[ticket.task] = one
-        return tuple(made)
 
-    def _subtract_bases(self, rows: Vector, tickets: Sequence[Ticket]) -> None:
-        if self.scheme.payload == "update":
-            for row, ticket in zip(rows, tickets, strict=True):
-                row -= ticket.base
+    def _norms(self, rows: Vector, tickets: Sequence[Ticket]) -> NDArray[np.float64]:
+        """(n,) norms of what the scheme clips."""
+        order = self.scheme.clip_order
+        return np.array([_norm(row, order) for row in self._payloads(rows, tickets)])
 
-    def _add_bases(self, rows: Vector, tickets: Sequence[Ticket]) -> None:
-        if self.scheme.payload == "update":
-            for row, ticket in zip(rows, tickets, strict=True):
-                row += ticket.base
-
-    def _norms(self, rows: Vector) -> NDArray[np.float64]:
-        if self.scheme.clip_order == 1:
-            return np.array([float(np.abs(row).sum(dtype=np.float64)) for row in rows])
-        norms: NDArray[np.float64] = np.sqrt([float(np.dot(row, row)) for row in rows])
-        return norms
-
-    def _clip(self, rows: Vector, norms: NDArray[np.float64]) -> float | None:
+    def _clip(self, rows: Vector, tickets: Sequence[Ticket], norms: NDArray[np.float64]) -> float | None:
         """Scale down in place what is longer than the clipping norm; that norm."""
-        finite = norms[np.isfinite(norms)]
-        clip_norm = self.scheme.clip_norm_of(finite, self.state) if len(finite) else None
-        if clip_norm is not None:
+        clip_norm = self._clip_norm(norms)
+        if clip_norm is None:
+            return None
+        if self.scheme.payload == "model":
             for row in np.flatnonzero(norms > clip_norm):
                 rows[row] *= np.float32(clip_norm / norms[row])
+            return clip_norm
+        for row in np.flatnonzero(norms > clip_norm):
+            base = tickets[row].base
+            rows[row] -= base
+            rows[row] *= np.float32(clip_norm / norms[row])
+            rows[row] += base
         return clip_norm
+
+    def _clip_norm(self, norms: NDArray[np.float64]) -> float | None:
+        finite = norms[np.isfinite(norms)]
+        return self.scheme.clip_norm_of(finite, self.state) if len(finite) else None
+
+    def _payloads(self, rows: Vector, tickets: Sequence[Ticket]) -> Iterator[Vector]:
+        """One after another what the scheme clips of each task: the model, or its update."""
+        of_update = self.scheme.payload == "update"
+        for row, ticket in zip(rows, tickets, strict=True):
+            yield row - ticket.base if of_update else row
 
     def _add_noise(
         self, rows: Vector, tickets: Sequence[Ticket], std: NDArray[np.float64], which: NDArray[np.int64]
@@ -179,3 +222,9 @@ class TaskPath:
             ticket = tickets[row]
             stream = (self.streams, "client_noise", ticket.client, ticket.task)
             add_noise(self.scheme.distribution, rows[row], float(std[row]), *stream)
+
+
+def _norm(vector: Vector, order: int) -> float:
+    if order == 1:
+        return float(np.abs(vector).sum(dtype=np.float64))
+    return float(np.sqrt(float(np.dot(vector, vector))))

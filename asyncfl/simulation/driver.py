@@ -36,6 +36,7 @@ from asyncfl.messages import (
     Stop,
     TimerFired,
     UpdateArrived,
+    Vector,
 )
 from asyncfl.server import Phase, Scoring, Server
 from asyncfl.trace import Kind, Recorder
@@ -56,7 +57,20 @@ Steps: TypeAlias = Generator[simpy.Event, None, None]
 
 
 class Worker(Protocol):
-    """Carries out tasks when they are collected."""
+    """Carries out tasks when they are collected, or each as soon as its training ends on the clock."""
+
+    @property
+    def every_task(self) -> bool:
+        """Whether each task must be trained, whatever becomes of its update."""
+        ...
+
+    def train(self, task: TaskInFlight) -> None:
+        """Train a task whose training has just ended on the clock. Asked for only with `every_task`."""
+        ...
+
+    def drop(self, task: TaskInFlight) -> None:
+        """A task that `train` was asked for will not be collected."""
+        ...
 
     def carry_out(self, time_s: float, tasks: Sequence[TaskInFlight]) -> Collected:
         """What the clients of `tasks` upload."""
@@ -90,6 +104,10 @@ class TaskInFlight:
     """Tasks that the client was given before."""
     arrived_s: float = NAN
     """When its update reached the server; NaN: not yet, or never."""
+    base: Vector | None = None
+    """The model that it was sent, kept where the task must be trained even after the server has forgotten it."""
+    trained: bool = False
+    """Whether it has been trained ahead of its collection."""
 
 
 @dataclass
@@ -227,8 +245,20 @@ class Driver:
         reason = self.watcher.published(self.env.now, action, self.traffic)
         return [] if reason is None else self.server.stop(reason)
 
+    def _train_now(self, task: TaskInFlight) -> None:
+        if self.worker is None or not self.worker.every_task:
+            return
+        self.trained += 1
+        self.worker.train(task)
+        task.trained, task.base = True, None
+        if task.number not in self.tasks:
+            # Given up, or its client banned, while it was trained.
+            self.worker.drop(task)
+
     def _settled(self, action: Settle) -> None:
         task = self.tasks.pop(action.task)
+        if self.worker is not None and task.trained:
+            self.worker.drop(task)
         self.fates[action.fate] += 1
         self.used += action.weight > 0
         if action.fate in (Fate.LOST_DOWN, Fate.LOST_UP, Fate.DROPPED_OUT, Fate.UNFINISHED):
@@ -242,8 +272,12 @@ class Driver:
         if self.worker is None:
             nothing = np.empty((len(tasks), 0), dtype=np.float32)
             return Collected(self.env.now, action.tasks, nothing, np.zeros(len(tasks)))
-        self.trained += len(tasks)
-        return self.worker.carry_out(self.env.now, tasks)
+        if not self.worker.every_task:
+            self.trained += len(tasks)
+        collected = self.worker.carry_out(self.env.now, tasks)
+        for task in tasks:
+            task.trained = False
+        return collected
 
     def _score(self, action: RequestScores) -> Steps:
         """A client downloads models, evaluates each on its data and sends the scores."""
@@ -282,6 +316,8 @@ class Driver:
             self._unreached.append(ClientGone(self.env.now, action.client, action.task, None))
             return
         task = TaskInFlight(action.task, action.client, action.version, self._turns[action.client])
+        if self.worker is not None and self.worker.every_task:
+            task.base = self.server.tasks.model(task.base_version)
         self.tasks[task.number] = task
         self._turns[task.client] += 1
         self._note(Kind.DISPATCHED, task)
@@ -313,6 +349,7 @@ class Driver:
             self._ended(task, Fate.DROPPED_OUT)
             return
         self._note(Kind.TRAINED, task)
+        self._train_now(task)
 
         self._note(Kind.UPLOAD_STARTED, task, size=self.payload_bytes)
         up = draws.upload(self.payload_bytes)

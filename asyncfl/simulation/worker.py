@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -9,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.client import Attackers, Payloads, TaskPath, Ticket
+from asyncfl.client import Attackers, TaskPath, Ticket
 from asyncfl.data import FederatedData
 from asyncfl.learning import Learner
 from asyncfl.messages import Collected, RequestScores
+from asyncfl.privacy import Release
 from asyncfl.server import Server
 from asyncfl.simulation.driver import TaskInFlight
 from asyncfl.streams import Streams
@@ -36,12 +38,41 @@ class Worker:
         self.data = data
         self.streams = streams
         self.attackers = attackers
-        self.uploads: list[dict[str, Any]] = []
-        """One row per trained task: task, client, version (that it was collected for, -1 where it never was),
-        arrived_s (NaN where it never did), noise_std, sensitivity, distribution, count, epsilon, delta (see
-        `privacy.Release`), clip_norm, attacked."""
+        self._releases: list[tuple[TaskInFlight, dict[str, Any]]] = []
         self.last_std = 0.0
         self.seconds = 0.0
+
+    @property
+    def every_task(self) -> bool:
+        """Whether the privacy scheme learns from tasks whose update nobody uses."""
+        return self.path.scheme.needs_every_task
+
+    @property
+    def uploads(self) -> list[dict[str, Any]]:
+        """One row per trained task, in the order in which they were collected or dropped.
+
+        task, client, version (the one that it was collected for; -1: never collected), arrived_s (when it reached the
+        server; NaN: never), noise_std, sensitivity, distribution, count, epsilon, delta (of `privacy.Release`),
+        clip_norm (None without clipping), attacked.
+        """
+        return [
+            {name: task.arrived_s if name == "arrived_s" else value for name, value in row.items()}
+            for task, row in self._releases
+        ]
+
+    def train(self, task: TaskInFlight) -> None:
+        """Train a task whose training has just ended on the clock."""
+        if task.base is None:
+            raise ValueError(f"the base model of task {task.number} was not kept")
+        began = time.perf_counter()
+        self.path.train(Ticket(task.number, task.client, task.base_version, task.base, task.turn))
+        self.seconds += time.perf_counter() - began
+
+    def drop(self, task: TaskInFlight) -> None:
+        """Keep what was released by a task that nobody collects, and forget its update."""
+        release, clip_norm = self.path.drop(task.number)
+        attacked = self.attackers is not None and self.attackers.attacks(task.client, task.base_version, task.turn)
+        self._remember(task, release, -1, clip_norm, attacked)
 
     def carry_out(self, time_s: float, tasks: Sequence[TaskInFlight]) -> Collected:
         """What the clients of `tasks` upload, each from the version it was sent."""
@@ -50,31 +81,32 @@ class Worker:
         tickets = [Ticket(t.number, t.client, t.base_version, book.model(t.base_version), t.turn) for t in tasks]
         payloads = self.path.carry_out(tickets, self.server.version, book.model(self.server.version))
         self.last_std = float(payloads.noise_std.max(initial=0.0))
-        self._remember(tasks, payloads, self.server.version + 1)
+        for task, release, bad in zip(tasks, payloads.releases, payloads.attacked, strict=True):
+            self._remember(task, release, self.server.version + 1, payloads.clip_norm, bool(bad))
         self.seconds += time.perf_counter() - began
         numbers = tuple(ticket.task for ticket in tickets)
         return Collected(
             time_s, numbers, payloads.models, payloads.losses, sound=payloads.sound, clip_norm=payloads.clip_norm
         )
 
-    def _remember(self, tasks: Sequence[TaskInFlight], payloads: Payloads, version: int) -> None:
-        for row, (task, release) in enumerate(zip(tasks, payloads.releases, strict=True)):
-            self.uploads.append(
-                {
-                    "task": task.number,
-                    "client": task.client,
-                    "version": version,
-                    "arrived_s": task.arrived_s,
-                    "noise_std": payloads.noise_std[row],
-                    "sensitivity": release.sensitivity,
-                    "distribution": release.distribution,
-                    "count": release.count,
-                    "epsilon": release.epsilon,
-                    "delta": release.delta,
-                    "clip_norm": payloads.clip_norm,
-                    "attacked": bool(payloads.attacked[row]),
-                }
-            )
+    def _remember(
+        self, task: TaskInFlight, release: Release, version: int, clip_norm: float | None, attacked: bool
+    ) -> None:
+        row = {
+            "task": task.number,
+            "client": task.client,
+            "version": version,
+            "arrived_s": math.nan,
+            "noise_std": release.std,
+            "sensitivity": release.sensitivity,
+            "distribution": release.distribution,
+            "count": release.count,
+            "epsilon": release.epsilon,
+            "delta": release.delta,
+            "clip_norm": clip_norm,
+            "attacked": attacked,
+        }
+        self._releases.append((task, row))
 
     def score(self, request: RequestScores) -> NDArray[np.float64]:
         """Accuracy of each model on the client's data, or what an attacker says of them."""

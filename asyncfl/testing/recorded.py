@@ -40,6 +40,10 @@ def replay_run(folder: str | Path, seed: int | None = None, *, train: bool = Fal
 
     recording = read_recording(folder, seed)
     cast = prepare_seed(Scenario.load(Path(folder) / "scenario.yaml"), recording.seed)
+    if cast.path.scheme.needs_every_task:
+        raise RunError(
+            "a privacy scheme that learns from updates which never arrived cannot be replayed without a clock"
+        )
     server = Server(cast.plan)
     again = _TrainedAgain(recording, cast, server) if train and recording.detail == "digests" else None
     return replay(recording, server, again)

@@ -1,0 +1,115 @@
+"""Schemes that learn from every task, whatever becomes of its update."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.privacy import Contribution, PrivacyContext, Scheme, State
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import SeedRun, seed_summary, simulate_seed
+
+LOSSY = {"world.uplink.loss": {"kind": "independent", "probability": 0.2}, "world.uplink.retransmissions": 0}
+
+
+@dataclass
+class Heard(State):
+    tasks: list[tuple[int, int, float]] = field(default_factory=list)
+    collections: list[int] = field(default_factory=list)
+
+    def trained(self, contribution: Contribution, loss: float, norm: float) -> None:
+        assert loss > 0
+        assert norm > 0
+        self.tasks.append((contribution.client, contribution.turn, loss))
+
+    def collected(self, contributions: Any, norms: Any, random: np.random.Generator) -> None:
+        self.collections.append(len(contributions))
+
+
+class Listening(Scheme):
+    """Noise of .01 times the client's tasks so far, none on the first."""
+
+    kind: str = "own"
+    every: bool = True
+
+    @property
+    def needs_every_task(self) -> bool:
+        return self.every
+
+    def start(self, context: PrivacyContext) -> State | None:
+        heard.append(Heard())
+        return heard[-1]
+
+    def upload_epsilon(self, context: Any, state: State | None, client: int, turn: int) -> float | None:
+        assert isinstance(state, Heard)
+        return 1.0 + sum(one[0] == client for one in state.tasks)
+
+    def upload_std(self, context: Any, clip_norm: float | None, contribution: Contribution) -> float:
+        assert contribution.epsilon is not None
+        return 0.001 * (contribution.epsilon - 1)
+
+    def server_std(self, context: Any, clip_norm: Any, state: Any = None, contributions: Any = ()) -> float:
+        return 0.001 * len(contributions)
+
+
+heard: list[Heard] = []
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> None:
+    heard.clear()
+
+
+def run_of(scenario: Scenario, scheme: Scheme, changes: dict[str, Any] | None = None) -> SeedRun:
+    changed = scenario.override(changes or {})
+    return simulate_seed(changed.model_copy(update={"privacy": scheme}), 0)
+
+
+def test_lost_updates_are_trained_and_their_losses_heard(scenario: Scenario) -> None:
+    run = run_of(scenario, Listening(), LOSSY)
+    assert run.fates["lost_up"] > 0
+    assert run.trained == sum(run.fates.values()) == len(heard[0].tasks)
+    assert sum(heard[0].collections) == run.used == run.fates["aggregated"]
+    tasks = seed_summary(run)["tasks"]
+    assert (tasks["trained_not_used"], tasks["never_needed"]) == (run.fates["lost_up"], 0)
+
+
+def test_each_task_is_released_with_the_noise_of_what_was_heard_before(scenario: Scenario) -> None:
+    run = run_of(scenario, Listening(), LOSSY)
+    assert sorted(row["task"] for row in run.uploads) == list(range(run.trained))
+    turns = dict.fromkeys(range(5), 0)
+    for row in sorted(run.uploads, key=lambda row: row["task"]):
+        assert row["noise_std"] == pytest.approx(0.001 * turns[row["client"]])
+        assert row["epsilon"] == 1 + turns[row["client"]]
+        turns[row["client"]] += 1
+        assert (row["version"] == -1) == math.isnan(row["arrived_s"])
+    assert [row["sigma_d"] for row in run.rounds[1:]] == pytest.approx(
+        [0.001 * row["participants"] for row in run.rounds[1:]]
+    )
+
+
+def test_training_ahead_gives_what_training_when_collected_gives(scenario: Scenario) -> None:
+    ahead, later = run_of(scenario, Listening()), run_of(scenario, Listening(every=False))
+    assert [row["train_loss"] for row in ahead.rounds] == pytest.approx([row["train_loss"] for row in later.rounds])
+    assert [sorted(state.tasks) for state in heard] == [sorted(heard[0].tasks)] * 2
+    assert ahead.events.to_pandas().equals(later.events.to_pandas())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"protocol.task_timeout_s": 0.4},
+        {"protocol": {"kind": "buffered", "rounds": 4, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 4}}},
+        {"protocol": {"kind": "fedasync", "rounds": 6, "in_flight": 4, "max_staleness": 0}},
+    ],
+)
+def test_tasks_that_the_server_gave_up_still_count(scenario: Scenario, changes: dict[str, Any]) -> None:
+    spread = {"world.device": {"kind": "uniform", "low_s_per_sample": 0.001, "high_s_per_sample": 0.01}}
+    run = run_of(scenario, Listening(), {**changes, **spread})
+    ended = sum(kind == "trained" for kind in run.events["kind"].to_pylist())
+    assert run.trained == ended == len(heard[0].tasks) == len(run.uploads)
+    assert run.trained >= run.used
