@@ -1,0 +1,221 @@
+"""What many holders have given away after each of their releases, by all accountants, at once.
+
+A run's ledger asks for thousands of epsilons: for each client after each of its uploads. Gaussian releases, and Laplace
+ones of one multiplier, are answered for all holders together in closed form or by look-up; only a client whose Laplace
+noise varies, or comes with Gaussian noise, is composed release by release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from asyncfl.privacy.accounting.exact import smallest_epsilon
+from asyncfl.privacy.accounting.laplace import laplace_epsilons
+from asyncfl.privacy.accounting.parts import Part
+from asyncfl.privacy.accounting.renyi import (
+    ORDERS,
+    epsilon_of_curves,
+    epsilon_of_multiples,
+    gaussian_curve,
+    gaussian_epsilons,
+    laplace_curve,
+)
+from asyncfl.privacy.gaussian import exact_epsilon
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_FEW_KINDS = 4  # kinds of noise of one holder up to which every single budget is solved for by itself
+_NODES = 80
+
+
+@dataclass(frozen=True)
+class Spent:
+    """(n,) epsilon of each holder's releases up to and with this one, one number per release."""
+
+    basic: Floats
+    advanced: Floats
+    rdp: Floats
+    exact: Floats
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The releases of one holder that say something, in order, up to the first that hides nothing."""
+
+    places: Ints
+    laplace: NDArray[np.bool_]
+    multiplier: Floats
+    count: Ints
+    kinds: list[tuple[bool, float]]
+    """Different (laplace, multiplier)."""
+    totals: Ints
+    """(releases, kinds) of each kind so far."""
+
+
+def histories(holder: ArrayLike, laplace: ArrayLike, multiplier: ArrayLike, count: ArrayLike, delta: float) -> Spent:
+    """Epsilon of each holder after each release, at the same total `delta` (0..1; 0: pure epsilon).
+
+    All (n,), each holder's releases in the order in which they were made: `holder` a whole number, `laplace` whether
+    the noise is Laplace (else Gaussian), `multiplier` >= 0 of the noise over the sensitivity (infinite: says nothing),
+    `count` >= 0 such releases made at once.
+    """
+    holders = np.asarray(holder, dtype=np.int64)
+    result = Spent(*(np.zeros(len(holders)) for _ in range(4)))
+    columns = (np.asarray(laplace, dtype=bool), _rounded(multiplier), np.asarray(count, dtype=np.int64))
+    groups = list(_groups(holders, *columns, result))
+    if delta <= 0:
+        _pure(groups, result)
+        return result
+    _single_budgets(groups, delta, result)
+    gaussian = [group for group in groups if not group.laplace.any()]
+    squares = [np.cumsum(group.count / group.multiplier**2) for group in gaussian]
+    if gaussian:
+        places, together = np.concatenate([group.places for group in gaussian]), np.concatenate(squares)
+        result.rdp[places] = gaussian_epsilons(together, delta)
+        result.exact[places] = exact_epsilon(together, delta)
+    for b, alike in _laplace_alike(groups).items():
+        places = np.concatenate([group.places for group in alike])
+        times = np.concatenate([group.totals[:, 0] for group in alike])
+        result.rdp[places] = epsilon_of_multiples(times, laplace_curve(b), delta)
+        result.exact[places] = laplace_epsilons(times, b, delta)
+    for group in groups:
+        if group.laplace.any() and len(group.kinds) > 1:
+            result.rdp[group.places] = _mixed_rdp(group, delta)
+            result.exact[group.places] = [smallest_epsilon(_parts(group, row), delta) for row in group.totals]
+    return result
+
+
+def _laplace_alike(groups: list[_Group]) -> dict[float, list[_Group]]:
+    """Holders of equal Laplace releases, by their multiplier."""
+    alike: dict[float, list[_Group]] = {}
+    for group in groups:
+        if len(group.kinds) == 1 and group.laplace.all():
+            alike.setdefault(group.kinds[0][1], []).append(group)
+    return alike
+
+
+def _rounded(multiplier: ArrayLike) -> Floats:
+    """To 12 digits: noise and sensitivity are rounded, and their quotient is meant to be the same for all."""
+    values = np.asarray(multiplier, dtype=np.float64)
+    usual = np.isfinite(values) & (values > 0)
+    scale = 10.0 ** (11 - np.floor(np.log10(np.where(usual, values, 1.0))))
+    result: Floats = np.where(usual, np.round(values * scale) / scale, values)
+    return result
+
+
+def _groups(
+    holders: Ints, laplace: NDArray[np.bool_], multiplier: Floats, count: Ints, result: Spent
+) -> Iterator[_Group]:
+    """The holders one by one; what comes after a release that hides nothing is infinite."""
+    order = np.argsort(holders, kind="stable")
+    cuts = np.flatnonzero(np.diff(holders[order])) + 1
+    for places in np.split(order, cuts) if len(order) else []:
+        numbers = np.where(np.isinf(multiplier[places]), 0, count[places])
+        bare = np.flatnonzero((multiplier[places] == 0) & (numbers > 0))
+        if len(bare):
+            for column in (result.basic, result.advanced, result.rdp, result.exact):
+                column[places[bare[0] :]] = np.inf
+            places, numbers = places[: bare[0]], numbers[: bare[0]]
+        # What tells nothing leaves the numbers as they are: any noise stands for it.
+        z = np.where(numbers > 0, multiplier[places], 1.0)
+        if not numbers.any():
+            continue
+        z = np.where(numbers > 0, z, z[np.argmax(numbers > 0)])
+        of = np.where(numbers > 0, laplace[places], laplace[places][np.argmax(numbers > 0)])
+        kinds, which = np.unique(np.column_stack([of, z]), axis=0, return_inverse=True)
+        each = np.zeros((len(places), len(kinds)), dtype=np.int64)
+        each[np.arange(len(places)), which.ravel()] = numbers
+        named = [(bool(kind), float(value)) for kind, value in kinds]
+        yield _Group(places, of, z, numbers, named, np.cumsum(each, axis=0))
+
+
+def _pure(groups: list[_Group], result: Spent) -> None:
+    """Without a delta only pure epsilons count, and add up by every accountant."""
+    for group in groups:
+        epsilon = np.where(group.laplace, group.count / group.multiplier, np.where(group.count > 0, np.inf, 0.0))
+        for column in (result.basic, result.advanced, result.rdp, result.exact):
+            column[group.places] = np.cumsum(epsilon)
+
+
+def _single_budgets(groups: list[_Group], delta: float, result: Spent) -> None:
+    """Basic and advanced composition, see `accounting.basic`."""
+    varied = [group for group in groups if len(group.kinds) > _FEW_KINDS]
+    asked = [_Shares(group, delta) for group in groups if len(group.kinds) <= _FEW_KINDS]
+    squares = np.concatenate([np.repeat(one.squares, len(one.share)) for one in asked]) if asked else np.empty(0)
+    shares = np.concatenate([np.tile(one.share, len(one.squares)) for one in asked]) if asked else np.empty(0)
+    # Of all these holders at once: most of them ask for the same.
+    whole, halved = exact_epsilon(squares, shares), exact_epsilon(squares, shares / 2)
+    start = 0
+    for one in asked:
+        shape = (len(one.squares), len(one.share))
+        stop = start + shape[0] * shape[1]
+        one.fill(result, whole[start:stop].reshape(shape).T, halved[start:stop].reshape(shape).T, delta)
+        start = stop
+    both = [_Shares(group, delta) for group in varied]
+    for one, whole, halved in zip(both, _interpolated(both, 1.0), _interpolated(both, 0.5), strict=True):
+        one.fill(result, whole, halved, delta)
+
+
+def _interpolated(asked: list[_Shares], factor: float) -> Iterator[Floats]:
+    """(releases, Gaussian kinds) epsilon of single releases at `factor` of their share of delta, for each holder.
+
+    By one spline over the logarithms of noise and share, good to 1e-6: where each release has noise of its own, there
+    are far more questions than nodes.
+    """
+    from scipy.interpolate import RectBivariateSpline
+
+    if not asked:
+        return
+    logs = [(np.log(one.squares), np.log(factor * one.share)) for one in asked]
+    noise = np.linspace(min(x.min() for x, _ in logs) - 0.01, max(x.max() for x, _ in logs) + 0.01, _NODES)
+    share = np.linspace(min(y.min() for _, y in logs) - 0.01, max(y.max() for _, y in logs) + 0.01, _NODES)
+    at_nodes = exact_epsilon(np.exp(noise)[:, None], np.exp(share)[None, :])
+    spline = RectBivariateSpline(noise, share, at_nodes, s=0)
+    for x, y in logs:
+        # The spline wants rising coordinates; shares fall as releases are made.
+        order = np.argsort(x)
+        found = np.empty((len(y), len(x)))
+        found[:, order] = np.maximum(spline(x[order], y[::-1]), 0.0).T[::-1]
+        yield found
+
+
+class _Shares:
+    """Single releases of one holder, and the share of delta that each has when so many have been made."""
+
+    def __init__(self, group: _Group, delta: float) -> None:
+        self.group = group
+        self.laplace = np.array([kind for kind, _ in group.kinds])
+        self.multiplier = np.array([value for _, value in group.kinds])
+        self.squares = self.multiplier[~self.laplace] ** -2.0
+        self.sharing = group.totals[:, ~self.laplace].sum(axis=1)
+        self.share = delta / np.maximum(self.sharing, 1)
+
+    def fill(self, result: Spent, whole: Floats, halved: Floats, delta: float) -> None:
+        """Write down what follows from (releases, Gaussian kinds) epsilons at a share of delta and at half of it."""
+        totals = self.group.totals
+        own = np.tile(np.where(self.laplace, 1 / self.multiplier, 0.0), (len(totals), 1))
+        half = own.copy()
+        own[:, ~self.laplace], half[:, ~self.laplace] = whole, halved
+        result.basic[self.group.places] = np.sum(totals * own, axis=1)
+        slack = np.where(self.sharing > 0, delta / 2, delta)
+        with np.errstate(over="ignore", invalid="ignore"):
+            grown = np.where(totals > 0, totals * half * np.expm1(half), 0.0).sum(axis=1)
+        squares = np.sum(totals * half**2, axis=1)
+        result.advanced[self.group.places] = np.sqrt(-2 * np.log(slack) * squares) + grown
+
+
+def _mixed_rdp(group: _Group, delta: float) -> Floats:
+    units = [laplace_curve(z) if laplace else gaussian_curve(z**-2.0) for laplace, z in group.kinds]
+    return epsilon_of_curves(group.totals @ np.array(units), delta, ORDERS)
+
+
+def _parts(group: _Group, totals: Ints) -> list[Part]:
+    return [
+        Part("laplace" if laplace else "gaussian", z, int(number))
+        for (laplace, z), number in zip(group.kinds, totals, strict=True)
+    ]

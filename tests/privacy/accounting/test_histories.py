@@ -1,0 +1,83 @@
+"""Many holders at once say what each list says by itself."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from asyncfl.privacy.accounting import Part, worth
+from asyncfl.privacy.accounting.histories import histories
+
+NAMES = ("basic", "advanced", "rdp", "exact")
+
+
+def one_by_one(rows, delta):
+    """The same by the accountants of single lists. `rows`: (holder, laplace, multiplier, count)."""
+    held, found = {}, {name: [] for name in NAMES}
+    for holder, laplace, multiplier, count in rows:
+        held.setdefault(holder, []).append(Part("laplace" if laplace else "gaussian", multiplier, count))
+        single = worth(held[holder], delta)
+        for name in NAMES:
+            found[name].append(getattr(single, name))
+    return found
+
+
+def check(rows, delta, tolerance=1e-9):
+    found, expected = histories(*zip(*rows, strict=True), delta), one_by_one(rows, delta)
+    for name in NAMES:
+        assert getattr(found, name) == pytest.approx(expected[name], rel=tolerance, abs=1e-9), name
+
+
+MULTIPLIERS = st.sampled_from([0.7, 1.3, 4.0, 20.0])
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.just(False), MULTIPLIERS, st.integers(0, 3)), min_size=1, max_size=25),
+    st.sampled_from([1e-5, 0.01]),
+)
+def test_gaussian_releases_of_several_holders(rows, delta):
+    check(rows, delta)
+
+
+def test_laplace_releases_of_several_holders():
+    rows = [(holder, True, 10.0 if holder else 3.0, 1 + holder % 2) for _ in range(12) for holder in range(3)]
+    # The grid of losses is as fine as the largest number of releases in its class needs, not as any list's own.
+    check(rows, 1e-5, tolerance=1e-5)
+
+
+def test_mixed_releases():
+    check([(0, True, 10.0, 2), (1, False, 3.0, 1), (0, False, 5.0, 1), (0, True, 8.0, 1)], 1e-5, tolerance=1e-5)
+
+
+def test_silent_and_bare_releases():
+    rows = [(0, False, math.inf, 1), (0, False, 2.0, 1), (1, False, 2.0, 1), (0, False, 2.0, 0), (1, False, 0.0, 1)]
+    rows += [(1, False, 2.0, 1), (2, True, 5.0, 0)]
+    found = histories(*zip(*rows, strict=True), 1e-5)
+    one = worth([Part("gaussian", 2.0)], 1e-5)
+    for name in NAMES:
+        own = getattr(one, name)
+        assert getattr(found, name) == pytest.approx([0, own, own, own, math.inf, math.inf, 0])
+
+
+def test_without_a_delta_only_pure_epsilons_count():
+    found = histories([0, 0, 1], [True, True, False], [4.0, 2.0, 3.0], [1, 2, 1], 0.0)
+    for name in NAMES:
+        assert getattr(found, name).tolist() == [0.25, 1.25, math.inf]
+
+
+def test_nobody_holds_anything():
+    assert len(histories([], [], [], [], 1e-5).exact) == 0
+
+
+def test_rounding_of_noise_and_sensitivity_makes_no_other_release():
+    z = 4.8448 * np.array([1.0, 1 + 2e-16, 1 - 2e-16])
+    found = histories([0, 1, 2], [False] * 3, z, [1] * 3, 1e-5)
+    assert len(set(found.exact)) == len(set(found.basic)) == 1
+
+
+def test_noise_that_is_another_each_time():
+    z = np.random.default_rng(0).uniform(0.5, 9.0, 40)
+    check([(0, False, value, 1 + place % 2) for place, value in enumerate(z)], 1e-5, tolerance=1e-5)
