@@ -200,7 +200,7 @@ class Scenario(Described):
             widths = [math.prod(self.data.shape), *self.model.hidden, self.data.classes]
             # Six operations per weight and sample, at the rate that small batches reach.
             return 1e-6 + 6 * sum(a * b for a, b in pairwise(widths)) / 100e9
-        return {"lenet": 1.6e-4, "cnn": 5.7e-4}.get(self.model.kind, 3e-4)
+        return {"lenet": 1.6e-4, "cnn": 5.7e-4, "small_cnn": 1.2e-4, "digits": 4.7e-3}.get(self.model.kind, 3e-4)
 
 
 def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:

@@ -27,7 +27,7 @@ class SmallCnn(Architecture):
     kernel: Literal[3, 5] = 3
     """Side of the convolutions' kernels, in pixels."""
     groups: Annotated[int, Field(ge=0)] = 4
-    """Groups of channels that are normalised together behind each convolution, a divisor of each of `channels`; 0: no
+    """Groups of channels that are normalised together behind each pooling, a divisor of each of `channels`; 0: no
     normalisation."""
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = ()
     """Units of each hidden linear layer."""
@@ -40,5 +40,5 @@ class SmallCnn(Architecture):
         return self
 
     def module(self, shape: Shape, classes: int) -> torch.nn.Module:
-        """Convolution, GroupNorm, pooling and ReLU in turn, then linear layers."""
+        """Convolution, pooling, GroupNorm and ReLU in turn, then linear layers."""
         return convolutional(shape, classes, self.channels, self.hidden, kernel=self.kernel, groups=self.groups)
