@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from asyncfl.defences.quality import COUNTS
+from asyncfl.simulation.budgets import BUDGETS
 from asyncfl.simulation.seed import SeedRun
 from asyncfl.simulation.watch import BY_DOMAIN
 
@@ -43,14 +44,18 @@ ROUNDS = pa.schema(
 
 
 def rounds_table(run: SeedRun) -> pa.Table:
-    """The table of rounds; a federation of several domains has the columns of `watch.by_domain` as well."""
+    """The table of rounds; a federation of several domains has the columns of `watch.by_domain` as well,
+    one with budgets for each upload those of `budgets.BUDGETS`."""
     measured = run.rounds[0] if run.rounds else {}
-    domains = [pa.field(name, pa.float64()) for name in measured if name.startswith(BY_DOMAIN)]
-    return pa.Table.from_pylist(run.rounds, schema=pa.schema([*ROUNDS, *domains]))
+    further = [pa.field(name, pa.float64()) for name in measured if name.startswith(BY_DOMAIN) or name in BUDGETS]
+    return pa.Table.from_pylist(run.rounds, schema=pa.schema([*ROUNDS, *further]))
 
 
 def clients_table(run: SeedRun) -> pa.Table:
-    """One row per client: its samples, its tasks and what became of them, and how often the tap holds it."""
+    """One row per client: its samples, its tasks and what became of them, and how often the tap holds it.
+
+    `train_loss` is that of its last trained task (NaN: none was).
+    """
     clients = len(run.sizes)
 
     def count(kind: str) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -61,6 +66,10 @@ def clients_table(run: SeedRun) -> pa.Table:
         column = np.zeros(clients, dtype=np.int64)
         column[list(held)] = list(held.values())
         return column
+
+    train_loss = np.full(clients, np.nan)
+    for row in sorted(run.uploads, key=lambda row: int(row["task"])):  # tasks are numbered as they are given out
+        train_loss[row["client"]] = row["loss"]
 
     return pa.table(
         {
@@ -74,6 +83,7 @@ def clients_table(run: SeedRun) -> pa.Table:
             "aggregated": count("aggregated"),
             "flagged": count("flagged"),
             "discarded": count("discarded"),
+            "train_loss": train_loss,
             "exposures_up": overheard(run.traffic.overheard_up),
             "exposures_down": overheard(run.traffic.overheard_down),
         }

@@ -51,9 +51,9 @@ class Worker:
     def uploads(self) -> list[dict[str, Any]]:
         """One row per trained task, in the order in which they were collected or dropped.
 
-        task, client, version (the one that it was collected for; -1: never collected), arrived_s (when it reached the
-        server; NaN: never), noise_std, sensitivity, distribution, count, epsilon, delta (of `privacy.Release`),
-        clip_norm (None without clipping), attacked.
+        task, client, loss (mean training loss of its last epoch), version (the one that it was collected for; -1: never
+        collected), arrived_s (when it reached the server; NaN: never), noise_std, sensitivity, distribution, count,
+        epsilon, delta (of `privacy.Release`), clip_norm (None without clipping), attacked.
         """
         return [
             {name: task.arrived_s if name == "arrived_s" else value for name, value in row.items()}
@@ -70,9 +70,9 @@ class Worker:
 
     def drop(self, task: TaskInFlight) -> None:
         """Keep what was released by a task that nobody collects, and forget its update."""
-        release, clip_norm = self.path.drop(task.number)
+        release, clip_norm, loss = self.path.drop(task.number)
         attacked = self.attackers is not None and self.attackers.attacks(task.client, task.base_version, task.turn)
-        self._remember(task, release, -1, clip_norm, attacked)
+        self._remember(task, loss, release, -1, clip_norm, attacked)
 
     def carry_out(self, time_s: float, tasks: Sequence[TaskInFlight]) -> Collected:
         """What the clients of `tasks` upload, each from the version it was sent."""
@@ -81,8 +81,9 @@ class Worker:
         tickets = [Ticket(t.number, t.client, t.base_version, book.model(t.base_version), t.turn) for t in tasks]
         payloads = self.path.carry_out(tickets, self.server.version, book.model(self.server.version))
         self.last_std = float(payloads.noise_std.max(initial=0.0))
-        for task, release, bad in zip(tasks, payloads.releases, payloads.attacked, strict=True):
-            self._remember(task, release, self.server.version + 1, payloads.clip_norm, bool(bad))
+        for row, (task, release, bad) in enumerate(zip(tasks, payloads.releases, payloads.attacked, strict=True)):
+            loss = float(payloads.losses[row])
+            self._remember(task, loss, release, self.server.version + 1, payloads.clip_norm, bool(bad))
         self.seconds += time.perf_counter() - began
         numbers = tuple(ticket.task for ticket in tickets)
         return Collected(
@@ -90,11 +91,12 @@ class Worker:
         )
 
     def _remember(
-        self, task: TaskInFlight, release: Release, version: int, clip_norm: float | None, attacked: bool
+        self, task: TaskInFlight, loss: float, release: Release, version: int, clip_norm: float | None, attacked: bool
     ) -> None:
         row = {
             "task": task.number,
             "client": task.client,
+            "loss": loss,
             "version": version,
             "arrived_s": math.nan,
             "noise_std": release.std,

@@ -11,6 +11,7 @@ import pytest
 from asyncfl.api import simulate
 from asyncfl.learning import make_learner
 from asyncfl.scenario import Scenario
+from asyncfl.simulation import clients_table, simulate_clock, simulate_seed
 from asyncfl.simulation.seed import streams_of
 from asyncfl.simulation.watch import Judge, by_domain
 
@@ -68,3 +69,13 @@ def test_a_mean_over_some_of_the_domains_is_no_number() -> None:
     assert math.isnan(row["test_accuracy_domains_mean"])
     assert math.isnan(row["test_accuracy_domains_min"])
     assert by_domain(["a"], [0.5]) == {}
+
+
+def test_each_client_s_loss_is_that_of_its_last_task(domains: Scenario) -> None:
+    run = simulate_seed(domains, 0)
+    losses = clients_table(run)["train_loss"].to_numpy()
+    last = {row["client"]: row["loss"] for row in run.uploads if row["version"] == 3}
+    assert losses.tolist() == [last[client] for client in range(5)]
+    assert (losses > 0).all()
+    assert len(set(losses)) == 5
+    assert np.isnan(clients_table(simulate_clock(domains, 0))["train_loss"].to_numpy()).all()
