@@ -26,7 +26,11 @@ def domains(scenario: Scenario) -> Scenario:
 
 def test_each_domain_has_its_column_and_the_mean_is_plain(domains: Scenario) -> None:
     rounds = simulate(domains).tables["rounds"].to_pandas()
-    assert list(rounds.columns[-7:]) == [*NAMED, "test_accuracy_domains_mean", "test_accuracy_domains_min"]
+    assert [c for c in rounds if c.startswith("test_accuracy_")] == [
+        *NAMED,
+        "test_accuracy_domains_mean",
+        "test_accuracy_domains_min",
+    ]
     tested = rounds[rounds["version"].isin([0, 2, 3])]
     assert rounds.loc[rounds["version"] == 1, [*NAMED, "test_accuracy_domains_mean"]].isna().all(axis=None)
     np.testing.assert_allclose(tested["test_accuracy_domains_mean"], tested[NAMED].mean(axis=1))
