@@ -31,7 +31,9 @@ from asyncfl.description import faults_of, override, read_yaml, sound_parts
 from asyncfl.errors import Fault, InputError, ScenarioError
 from asyncfl.learning import AnyArchitecture, Mlp, Training
 from asyncfl.privacy import AnyScheme, GaussianUpload, NoPrivacy
-from asyncfl.server import AnyProtocol
+from asyncfl.server import AnyProtocol, Protocol
+from asyncfl.server.shuffled import shuffler_faults
+from asyncfl.streams import Streams
 from asyncfl.threats import Threats
 from asyncfl.world import World
 
@@ -193,7 +195,8 @@ class Scenario(Described):
         samples = self.data.samples_per_client or 1000
         tasks = self.protocol.rounds * self.participants
         training_s = tasks * samples * self.training.epochs * self._seconds_per_sample()
-        return len(self.seeds) * (1.0 + 1.2 * training_s)
+        runs = 1 if self.privacy.reference is None else 2
+        return len(self.seeds) * (1.0 + 1.2 * runs * training_s)
 
     def _seconds_per_sample(self) -> float:
         if isinstance(self.model, Mlp):
@@ -219,6 +222,10 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
     if defence is not None and not faults:
         for fault in defence.faults(protocol.knobs().updates_per_version(data.clients)):
             yield Fault(f"defence.{fault.field}", fault.message)
+    if privacy is not None:
+        yield from (Fault(f"privacy.{fault.field}", fault.message) for fault in privacy.faults(data.clients))
+        if privacy.station is not None and defence is not None and not faults:
+            yield from _shuffler_faults(data, protocol, defence)
     training = parts.get("training")
     if isinstance(privacy, GaussianUpload) and training is not None and not privacy.off:
         clip = training.gradient_clip
@@ -231,3 +238,11 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
             privacy.resolve_exposures(protocol.rounds, participants, data.clients)
         except ScenarioError as error:
             yield from error.faults
+
+
+def _shuffler_faults(data: DataSpec, protocol: Protocol, defence: Defence) -> Iterator[Fault]:
+    knobs = protocol.knobs()
+    # Sizes matter only where they are weights; where the data themselves are at fault, they have none yet.
+    weighed = knobs.weighting == "samples" and not data.faults()
+    equal = not weighed or len(set(data.client_sizes(Streams(0)).tolist())) == 1
+    yield from shuffler_faults(knobs, defence, equal)

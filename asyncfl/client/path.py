@@ -94,6 +94,10 @@ class TaskPath:
         self.state = state
         self.contributions: dict[int, Contribution] = {}
         """Task -> what the noise of its upload depended on."""
+        self.entered: tuple[Contribution, ...] = ()
+        """What went into the model that is to be published next."""
+        self.entered_clip_norm: float | None = None
+        """Norm that it was clipped to."""
         self._ready: dict[int, Trained] = {}
         self._collections = 0
         self._rows = np.empty((0, learner.n_parameters), dtype=np.float32)
@@ -109,6 +113,7 @@ class TaskPath:
         else:
             jobs = [self._job(ticket, bool(bad)) for ticket, bad in zip(tickets, attacked, strict=True)]
             losses = self.learner.train(rows, jobs)
+            self._scale(rows, tickets)
             norms = self._norms(rows, tickets)
             self._hear(tickets, losses, norms)
         contributions = tuple(self.contributions[ticket.task] for ticket in tickets)
@@ -130,6 +135,9 @@ class TaskPath:
             random = self.streams.generator("clip_quantile", task=self._collections)
             self.state.collected(contributions, norms, random)
         self._collections += 1
+        if self.scheme.station is not None:
+            random = self.streams.generator("shuffle", task=version)
+            self.scheme.station.shuffle(rows, self.learner.layout, sound, random)
         loan = rows.view()
         loan.flags.writeable = False
         return Payloads(loan, losses, norms, clip_norm, std, contributions, releases, attacked, sound)
@@ -141,6 +149,7 @@ class TaskPath:
         )
         row = np.empty((1, self.learner.n_parameters), dtype=np.float32)
         losses = self.learner.train(row, [self._job(ticket, attacked)])
+        self._scale(row, [ticket])
         norms = self._norms(row, [ticket])
         self._hear([ticket], losses, norms)
         one = self.contributions[ticket.task]
@@ -183,6 +192,17 @@ class TaskPath:
             self.contributions[ticket.task] = one
             if self.state is not None:
                 self.state.trained(one, float(losses[row]), float(norms[row]))
+
+    def _scale(self, rows: Vector, tickets: Sequence[Ticket]) -> None:
+        """Replace in place each update by the scheme's multiple of it."""
+        if self.scheme.payload == "model":
+            return
+        for row, ticket in zip(rows, tickets, strict=True):
+            factor = self.scheme.update_factor(self.context, self.data.samples(ticket.client))
+            if factor != 1:
+                row -= ticket.base
+                row *= np.float32(factor)
+                row += ticket.base
 
     def _norms(self, rows: Vector, tickets: Sequence[Ticket]) -> NDArray[np.float64]:
         """(n,) norms of what the scheme clips."""

@@ -8,6 +8,7 @@ the convergence bounds. A scheme of one's own derives from `Scheme`.
 from typing import Any
 
 from asyncfl.component import choice
+from asyncfl.privacy.adaptive.scheme import AdaptiveBudgets
 from asyncfl.privacy.exposures import MeasuredExposures, ShareExposures
 from asyncfl.privacy.local_gaussian import GaussianUpload
 from asyncfl.privacy.nbafl import Nbafl
@@ -16,10 +17,11 @@ from asyncfl.privacy.release import Contribution, Distribution, Release, Status
 from asyncfl.privacy.scheme import Guarantee, PrivacyContext, Scheme, State
 from asyncfl.privacy.server_noise import NbaflNoise, nbafl_noise
 
-AnyScheme: Any = choice(Scheme, NoPrivacy, Nbafl, GaussianUpload)
+AnyScheme: Any = choice(Scheme, NoPrivacy, Nbafl, GaussianUpload, AdaptiveBudgets)
 """Annotation of a field that holds a privacy scheme, chosen by `kind`."""
 
 __all__ = [
+    "AdaptiveBudgets",
     "AnyScheme",
     "Contribution",
     "Distribution",

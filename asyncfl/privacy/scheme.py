@@ -14,15 +14,19 @@ also of tasks whose update is lost, late, discarded or of a banned client.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.component import Component
+from asyncfl.errors import Fault
 from asyncfl.privacy.release import Contribution, Distribution, Release, Status
+
+if TYPE_CHECKING:
+    from asyncfl.privacy.adaptive.shuffle import Shuffler
 
 Payload = Literal["model", "update"]
 
@@ -41,6 +45,12 @@ class PrivacyContext:
     """m: number of samples of the smallest local data set, >= 1."""
     exposures: int
     """L: uploads of one client that an eavesdropper is assumed to hold, 0..rounds."""
+    batch_size: int = 0
+    """Samples per training step; 0: all that a client holds."""
+    epochs: int = 1
+    """Passes over a client's samples per task."""
+    lr: float = 1.0
+    """Learning rate of the clients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +117,24 @@ class Scheme(Component):
         return False
 
     @property
+    def station(self) -> Shuffler | None:
+        """Trusted node that the updates of a buffer pass together on their way to the server; None: there is none."""
+        return None
+
+    @property
+    def reference(self) -> Scheme | None:
+        """Scheme whose run of the same scenario and seed must come first, because this one is measured by it."""
+        return None
+
+    def measured_by(self, uploads: Sequence[Mapping[str, Any]]) -> Scheme:
+        """This scheme with what it takes from the run of its `reference`, given as the rows of `SeedRun.uploads`."""
+        return self
+
+    def faults(self, clients: int) -> Iterator[Fault]:
+        """What cannot work with `clients` clients, fields named relative to the scheme."""
+        yield from ()
+
+    @property
     def off(self) -> bool:
         """Whether nothing is clipped and nothing noised: such a run is the same as one without privacy."""
         return False
@@ -125,6 +153,13 @@ class Scheme(Component):
     def upload_epsilon(self, context: PrivacyContext, state: State | None, client: int, turn: int) -> float | None:
         """Budget of the upload that `client` makes in its task number `turn`; None: the same for all uploads."""
         return None
+
+    def update_factor(self, context: PrivacyContext, samples: int) -> float:
+        """What an update of a client with `samples` is multiplied by before it is measured, clipped and noised.
+
+        Asked for where the payload is the update.
+        """
+        return 1.0
 
     def clip_norm_of(self, norms: NDArray[np.floating], state: State | None = None) -> float | None:
         """Norm that payloads are clipped to; None: no clipping.

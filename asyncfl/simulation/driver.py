@@ -38,6 +38,7 @@ from asyncfl.messages import (
     UpdateArrived,
     Vector,
 )
+from asyncfl.privacy.adaptive.shuffle import Shuffler
 from asyncfl.server import Phase, Scoring, Server
 from asyncfl.trace import Kind, Recorder
 from asyncfl.trace.recorder import NAN
@@ -145,10 +146,12 @@ class Driver:
         worker: Worker | None = None,
         watcher: Watcher | None = None,
         speed_of: Callable[[int, int], float] = usual_speed,
+        station: Shuffler | None = None,
     ) -> None:
         """`worker` None runs the clock alone, without training. `samples`: (clients,); `epochs` per task.
 
         `speed_of` tells from client and base version how many times as fast as usual a task is done (flooding).
+        `station`: what the updates of a buffer pass together on their way to the server.
         """
         self.server = server
         self.world = world
@@ -160,6 +163,7 @@ class Driver:
         self.worker = worker
         self.watcher = watcher
         self.speed_of = speed_of
+        self.station = station
         self.traffic = Traffic()
         self.tasks: dict[int, TaskInFlight] = {}
         self.fates: Counter[Fate] = Counter()
@@ -202,6 +206,8 @@ class Driver:
                     self._settled(action)
                 case Publish():
                     waiting.extend(self._published(action))
+                case Collect() if self.station is not None and self.station.seconds:
+                    self.env.process(self._pass_station(action, self.station.seconds))
                 case Collect():
                     # Answered before anything else: at the same virtual time, whatever it costs here.
                     waiting.extendleft(reversed(self.server.handle(self._collect(action))))
@@ -267,7 +273,15 @@ class Driver:
         detail = action.fate.value if kind is Kind.DISCARDED else action.detail
         self._note(kind, task, staleness=action.staleness, weight=action.weight, detail=detail)
 
+    def _pass_station(self, action: Collect, seconds: float) -> Steps:
+        yield self.env.timeout(seconds)
+        if self.server.phase is not Phase.STOPPED:
+            self.tell(self._collect(action))
+
     def _collect(self, action: Collect) -> Collected:
+        if self.station is not None:
+            detail = f"{len(action.tasks)} updates, {self.station.swaps} swaps in each layer"
+            self._record(Kind.SHUFFLED, detail=detail)
         tasks = [self.tasks[number] for number in action.tasks]
         if self.worker is None:
             nothing = np.empty((len(tasks), 0), dtype=np.float32)

@@ -27,6 +27,7 @@ from asyncfl.server import DefencePlan, Server, ServerPlan
 from asyncfl.server.application import weights
 from asyncfl.server.machine import ServerNoise
 from asyncfl.server.recording import RecordedServer, Recording
+from asyncfl.simulation.budgets import budget_columns
 from asyncfl.simulation.calibration import measure_exposures
 from asyncfl.simulation.driver import Driver, Traffic, usual_speed
 from asyncfl.simulation.watch import Judge, Rounds
@@ -102,6 +103,7 @@ def simulate_seed(scenario: Scenario, seed: int, progress: Progress | None = Non
         lambda: worker.last_std,
         attackers,
         progress,
+        lambda: budget_columns(cast.path),
     )
     prepared = time.perf_counter()
     driver = Driver(
@@ -115,6 +117,7 @@ def simulate_seed(scenario: Scenario, seed: int, progress: Progress | None = Non
         worker=worker,
         watcher=watcher,
         speed_of=usual_speed if attackers is None else attackers.speed,
+        station=cast.path.scheme.station,
     )
     run = _seed_run(driver, watcher, driver.run(), data.sizes)
     run.uploads = worker.uploads
@@ -125,7 +128,7 @@ def simulate_seed(scenario: Scenario, seed: int, progress: Progress | None = Non
     run.learner = dict(learner.description)
     run.data = _described(data)
     run.notes = [
-        *scenario.privacy.notes(cast.context, learner.n_parameters),
+        *cast.path.scheme.notes(cast.context, learner.n_parameters),
         *scenario.defence.rule.notes(scenario.participants),
     ]
     run.seconds = {
@@ -154,7 +157,9 @@ class Cast:
 def prepare_seed(scenario: Scenario, seed: int) -> Cast:
     """The data, clients and server's plan of one seed; the same each time."""
     from asyncfl.learning import make_learner
+    from asyncfl.simulation.reference import measured
 
+    scenario = measured(scenario, seed)
     streams = streams_of(scenario, seed)
     data, root = split_root(scenario.data.build(streams), scenario.defence.root_samples, streams)
     learner = make_learner(scenario.model, scenario.training, data.shape, data.classes)
@@ -190,6 +195,7 @@ def simulate_clock(scenario: Scenario, seed: int) -> SeedRun:
         payload_bytes=BYTES_PER_PARAMETER * layout.n_parameters,
         watcher=watcher,
         speed_of=usual_speed if attackers is None else attackers.speed,
+        station=scenario.privacy.station,
     )
     run = _seed_run(driver, watcher, driver.run(), sizes)
     run.attackers = [] if attackers is None else sorted(attackers.members(0))
@@ -213,7 +219,12 @@ def privacy_context(scenario: Scenario, sizes: NDArray[np.int64], streams: Strea
         if not isinstance(measured, MeasuredExposures):
             measured = MeasuredExposures()
         exposures, counts = measure_exposures(scenario, measured, streams)
-    return PrivacyContext(clients, participants, rounds, int(sizes.min()), exposures), counts
+    training = scenario.training
+    batch_size = 0 if training.batch_size == "full" else training.batch_size
+    context = PrivacyContext(
+        clients, participants, rounds, int(sizes.min()), exposures, batch_size, training.epochs, training.lr
+    )
+    return context, counts
 
 
 def split_root(
@@ -301,6 +312,7 @@ def _server_noise(
     scheme = path.scheme
     # A server that replays a recording has no path that trained: only a scheme with a state would miss it.
     contributions = [path.contributions[task] for task in tasks if task in path.contributions]
+    path.entered, path.entered_clip_norm = tuple(contributions), clip_norm
     std = scheme.server_std(path.context, clip_norm, path.state, contributions)
     add_noise(scheme.server_distribution, model, std, path.streams, "server_noise", task=version)
     return model, std

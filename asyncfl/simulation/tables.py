@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from asyncfl.defences.quality import COUNTS
+from asyncfl.simulation.budgets import BUDGETS
 from asyncfl.simulation.seed import SeedRun
 from asyncfl.simulation.watch import BY_DOMAIN
 
@@ -43,9 +44,10 @@ ROUNDS = pa.schema(
 
 
 def rounds_table(run: SeedRun) -> pa.Table:
-    """The table of rounds; a federation of several domains has the columns of `watch.by_domain` as well."""
+    """The table of rounds; a federation of several domains has the columns of `watch.by_domain` as well,
+    one with budgets for each upload those of `budgets.BUDGETS`."""
     measured = run.rounds[0] if run.rounds else {}
-    further = [pa.field(name, pa.float64()) for name in measured if name.startswith(BY_DOMAIN)]
+    further = [pa.field(name, pa.float64()) for name in measured if name.startswith(BY_DOMAIN) or name in BUDGETS]
     return pa.Table.from_pylist(run.rounds, schema=pa.schema([*ROUNDS, *further]))
 
 

@@ -28,6 +28,7 @@ class Kind(StrEnum):
     REJECTED = "rejected"
     SCORED = "scored"
     FLAGGED = "flagged"
+    SHUFFLED = "shuffled"
     BANNED = "banned"
     AGGREGATED = "aggregated"
     DISCARDED = "discarded"

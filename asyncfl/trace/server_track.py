@@ -121,7 +121,7 @@ def server_events(
                     f'{{"name":"update","cat":"update","ph":"f","bp":"e","id":{arrow},'
                     f'"ts":{decided},"pid":{tracks.pid},"tid":{tracks.server}}}'
                 )
-    for row in select(events, kinds=[Kind.SHORT_BUFFER, Kind.STOPPED, Kind.TIMER_FIRED]).to_pylist():
+    for row in select(events, kinds=[Kind.SHORT_BUFFER, Kind.SHUFFLED, Kind.STOPPED, Kind.TIMER_FIRED]).to_pylist():
         # Timers of single tasks are on the clients' tracks as what became of the task.
         if row["kind"] != Kind.TIMER_FIRED or row["detail"].partition(":")[0] in ("deadline", "time_limit"):
             args = f'{{"detail":{json.dumps(row["detail"])}}}'

@@ -1,0 +1,55 @@
+"""What a reader of an adaptive run's results must see."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from asyncfl.privacy.gaussian import classical_limit
+
+if TYPE_CHECKING:
+    from asyncfl.privacy.adaptive.scheme import AdaptiveBudgets
+
+
+def notes_of(scheme: AdaptiveBudgets) -> list[str]:
+    """Sentences for `Scheme.notes`; `scheme` is not off."""
+    notes = []
+    if scheme.equal_spend is not None and not scheme.adapts:
+        listed = ", ".join(f"{budget:.4g}" for budget in scheme.budgets)
+        how = "sum of epsilon" if scheme.equal_spend == "naive" else "sum of epsilon squared"
+        notes.append(
+            f"constant budgets {listed}: the {how} over the uploads is that of the run whose budgets follow the loss; "
+            "they were taken from its losses, a release that no ledger covers"
+        )
+    if scheme.sensitivity in ("2M/batch", "2M/n"):
+        notes.append(
+            f"sensitivity {scheme.sensitivity} is heuristic: it is that of one mean gradient, not of what is clipped "
+            "after a whole epoch; sensitivity: 2M always holds"
+        )
+    if scheme.adapts:
+        notes.append(
+            "budgets follow the clients' losses, which no noise protects: how much noise an upload carries depends on "
+            "the data, a release that no ledger covers"
+        )
+    notes.append("a budget is spent on every upload; the ledger says what each client spent in all")
+    limit, largest = classical_limit(scheme.delta, scheme.constant), max(scheme.budgets)
+    if largest > limit or scheme.adapts:
+        has = f"{largest:.4g} gives" if largest > limit else "one that has grown beyond it gives"
+        notes.append(
+            f"the classical calibration holds up to epsilon {limit:.4g} for delta {scheme.delta:g} and constant "
+            f"{scheme.constant:g}; an upload with {has} away more than claimed, see the ledger"
+        )
+    if scheme.threshold is not None:
+        notes.append(_threshold(scheme))
+    if scheme.shuffler is not None:
+        notes.append(
+            "shuffler: no amplification is claimed, the ledger takes the server to know whose each upload is; noise of "
+            "each client's own size and layers that fit one another tell them apart"
+        )
+    return notes
+
+
+def _threshold(scheme: AdaptiveBudgets) -> str:
+    each = f"threshold {scheme.threshold:g} is for the model of one round; the ledger composes the rounds"
+    if scheme.round_budget == "sum":
+        return f"{each}; a sum of budgets is what it costs to have data at every client"
+    return f"{each}; sigma_D is the source's, for Delta and not for the mean's Delta/K: more than is missing"

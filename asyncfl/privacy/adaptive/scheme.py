@@ -1,0 +1,299 @@
+"""Adaptive budgets: each client has its own, its loss moves it, and the server adds what is missing to a threshold.
+
+Per round, of the client: budget from the losses of its tasks so far (`budgets`), clipping of what it uploads to M,
+Gaussian noise of c Delta/epsilon (`noise`). Then a trusted node may swap layers between the clients (`shuffle`), and
+the server averages and adds sigma_D once. Source: Xu, Tong, Dai 2025, algorithms 2 and 3.
+
+Readings. The source uploads "gradients" after a local epoch and adds their mean to the model, with a sign that would
+climb the loss. What is uploaded:
+
+- `update` (default): w_local - w, and w += mean.
+- `gradient`: the mean gradient over the client's steps, estimated as g = -(w_local - w)/(lr steps), which it is for
+  plain SGD; g is clipped to M and noised, and w -= lr mean(g). In terms of updates: the update divided by the number of
+  steps, clipped to lr M, with lr times the noise. Not the default: the model moves 1/steps as far as clients do.
+
+Loss of a task: the mean over its last epoch. The first two uploads of a client use the budget that it began with: there
+is no loss before the first, and no fall before the second. All tasks count, also those whose update is lost: the client
+knows its loss. A loss that is not finite counts as the worst there is, and leaves the floor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from asyncfl.errors import Fault
+from asyncfl.privacy.adaptive.budgets import Adjustment, adjusted_budget, matched_k
+from asyncfl.privacy.adaptive.comparison import Spend, constant_budget
+from asyncfl.privacy.adaptive.noise import (
+    DeltaReading,
+    RoundBudget,
+    client_std,
+    missing_std,
+    round_budget,
+    sensitivity_of,
+)
+from asyncfl.privacy.adaptive.notes import notes_of
+from asyncfl.privacy.adaptive.shuffle import Shuffler
+from asyncfl.privacy.release import Contribution, Status
+from asyncfl.privacy.scheme import Guarantee, Payload, PrivacyContext, Scheme, State
+
+Budget = Annotated[float, Field(gt=0)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+@dataclass
+class LossHistory(State):
+    """What the clients' losses were."""
+
+    context: PrivacyContext
+    first: NDArray[np.float64]
+    """(clients,) loss of the first task; NaN: none yet, or it was not finite."""
+    last: NDArray[np.float64]
+    """(clients,) loss of the latest task; NaN: none yet."""
+
+    def trained(self, contribution: Contribution, loss: float, norm: float) -> None:
+        """Remember the loss."""
+        client = contribution.client
+        if math.isnan(self.first[client]) and math.isfinite(loss):
+            self.first[client] = loss
+        self.last[client] = loss if math.isfinite(loss) else math.inf
+
+
+class AdaptiveBudgets(Scheme):
+    """Noise on each upload by a budget of the client's own that grows as its loss falls."""
+
+    kind: Literal["adaptive"] = "adaptive"
+    budgets: Annotated[tuple[Budget, ...], Field(min_length=1)]
+    """epsilon_i: the budget that each client begins with, one per client; .inf: no noise. All .inf: no clipping
+    either."""
+    delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
+    """Probability with which a budget may be broken, 0..1, exclusive."""
+    clip_norm: Positive = 1.0
+    """M: L2 norm that updates (or gradients, `upload`) are clipped to."""
+    constant: Positive = 1.0
+    """Factor on c1 = sqrt(2 ln(1.25/delta))."""
+    sensitivity: DeltaReading = "2M/batch"
+    """Delta, see `asyncfl.privacy.adaptive.noise`; the batch is `training.batch_size`, or the client's
+    samples if those are fewer."""
+    upload: Literal["update", "gradient"] = "update"
+    """What is clipped and noised, see above."""
+    adjustment: Adjustment = "linear"
+    """How a budget follows the loss; `none`: it stays what it was."""
+    k: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+    """Budget per unit of loss of the linear rule; of the exponential rule, see `matched_k`."""
+    matched_k: bool = True
+    """Whether the exponential rule takes the k with which it reaches the linear rule's budget once the loss has fallen
+    by `loss_span`; false: it takes `k` itself, and grows far beyond the linear one."""
+    loss_span: Positive = 2.0
+    """D: fall of the loss at which the two rules are matched. 2 is about what there is for ten classes (ln 10 =
+    2.3)."""
+    matched_budget: Positive | None = None
+    """epsilon_0: budget at which the two rules are matched; null: for each client its own of `budgets`."""
+    floor: Positive = 0.1
+    """Least budget that an adjustment leaves, where the loss has risen."""
+    threshold: Positive | None = None
+    """epsilon_max: global budget of one round, which the server adds noise for; null: it adds none."""
+    round_budget: RoundBudget = "sum"
+    """epsilon of a round that the threshold is compared with: the sum of its uploads' budgets, or the largest."""
+    shuffler: Shuffler | None = None
+    """The trusted node between the clients and the server; null: there is none."""
+    equal_spend: Spend | None = None
+    """The control: constant budgets, for each client the one with which it spends as much per upload as in the run that
+    all other fields describe. That run is simulated first, with the same seed. `naive`: as large a sum of epsilon;
+    `rdp`: as large a sum of squares. null: this is not the control."""
+
+    @model_validator(mode="after")
+    def _check_together(self) -> AdaptiveBudgets:
+        if self.adjustment == "none":
+            if self.equal_spend is not None:
+                raise ValueError("equal_spend needs a run whose budgets change; set privacy.adjustment")
+        elif low := [budget for budget in self.budgets if budget < self.floor]:
+            raise ValueError(f"budgets must be at least floor ({self.floor:g}), got {low[0]:g}; lower privacy.floor")
+        return self
+
+    def faults(self, clients: int) -> Iterator[Fault]:
+        """A number of budgets that is not that of the clients."""
+        if len(self.budgets) != clients:
+            message = f"must be one for each of the {clients} clients, got {len(self.budgets)}"
+            yield Fault("budgets", f"{message}; change privacy.budgets or data.clients")
+
+    # --- what is clipped -------------------------------------------------------------------------------------------
+
+    @property
+    def off(self) -> bool:
+        """Whether all budgets are infinite: no clipping and no noise."""
+        return all(map(math.isinf, self.budgets))
+
+    @property
+    def payload(self) -> Payload:
+        """The update."""
+        return "update"
+
+    def update_factor(self, context: PrivacyContext, samples: int) -> float:
+        """1; of `gradient` 1/steps, which makes the update lr times the mean gradient."""
+        if self.upload == "update":
+            return 1.0
+        return 1 / (context.epochs * -(-samples // self._batch(context, samples)))
+
+    def clip_norm_of(self, norms: NDArray[np.floating], state: State | None = None) -> float | None:
+        """M, of `gradient` lr M; None where nothing is clipped. Without a state lr is taken for 1."""
+        if self.off:
+            return None
+        return self.clip_norm * (self._unit(state.context) if isinstance(state, LossHistory) else 1.0)
+
+    def _unit(self, context: PrivacyContext) -> float:
+        """What a unit of the clipped quantity is in the upload."""
+        return 1.0 if self.upload == "update" else context.lr
+
+    def _batch(self, context: PrivacyContext, samples: int) -> int:
+        return min(context.batch_size, samples) if context.batch_size else samples
+
+    # --- budgets ---------------------------------------------------------------------------------------------------
+
+    @property
+    def adapts(self) -> bool:
+        """Whether budgets follow the loss."""
+        return self.adjustment != "none" and not self.off
+
+    @property
+    def needs_every_task(self) -> bool:
+        """Whether budgets follow the loss: a client knows that of a lost update too."""
+        return self.adapts and self.equal_spend is None
+
+    def start(self, context: PrivacyContext) -> State | None:
+        """No losses yet."""
+        nothing = np.full(context.clients, np.nan)
+        return LossHistory(context, nothing, nothing.copy())
+
+    def budget(self, client: int, loss_max: float, loss: float) -> float:
+        """Budget of the client's next upload after a first loss and a latest loss, see `budgets`; never below floor."""
+        epsilon = self.budgets[client]
+        k = self.k
+        if self.adjustment == "exponential" and self.matched_k:
+            k = matched_k(k, epsilon if self.matched_budget is None else self.matched_budget, self.loss_span)
+        return max(self.floor, adjusted_budget(self.adjustment, epsilon, k, loss_max, loss))
+
+    def upload_epsilon(self, context: PrivacyContext, state: State | None, client: int, turn: int) -> float | None:
+        """The client's budget after the losses so far."""
+        if not self.adapts or not isinstance(state, LossHistory) or math.isnan(state.last[client]):
+            return self.budgets[client]
+        if math.isnan(state.first[client]):
+            return self.floor
+        return self.budget(client, float(state.first[client]), float(state.last[client]))
+
+    def _epsilon(self, contribution: Contribution) -> float:
+        """Budget of an upload; where nobody says whose it is, the largest, which says most."""
+        if contribution.epsilon is not None:
+            return contribution.epsilon
+        return self.budgets[contribution.client] if contribution.client >= 0 else max(self.budgets)
+
+    # --- noise -----------------------------------------------------------------------------------------------------
+
+    def upload_std(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
+        """sigma_i. The `clip_norm` argument is not used: M never changes."""
+        if self.off:
+            return 0.0
+        sensitivity = self._delta(context, contribution.samples)
+        return client_std(sensitivity, self._epsilon(contribution), self.delta, self.constant)
+
+    def upload_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
+        """Delta; infinite without clipping."""
+        return math.inf if self.off else self._delta(context, contribution.samples)
+
+    def server_std(
+        self,
+        context: PrivacyContext,
+        clip_norm: float | None,
+        state: State | None = None,
+        contributions: Sequence[Contribution] = (),
+    ) -> float:
+        """sigma_D for the largest Delta of the round; before training, for the largest budgets that K clients have."""
+        if self.off or self.threshold is None:
+            return 0.0
+        epsilons = [self._epsilon(one) for one in contributions]
+        if not epsilons:
+            epsilons = sorted(self.budgets, reverse=True)[: context.participants]
+        epsilon = round_budget(epsilons, self.round_budget)
+        return missing_std(
+            self._largest_delta(context, contributions), self.threshold, epsilon, self.delta, self.constant
+        )
+
+    def model_sensitivity(
+        self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()
+    ) -> float:
+        """Delta where samples at all clients are replaced (`sum`), Delta/K where one is (`max`)."""
+        if self.off:
+            return math.inf
+        largest = self._largest_delta(context, contributions)
+        return largest if self.round_budget == "sum" else largest / (len(contributions) or context.participants)
+
+    def _delta(self, context: PrivacyContext, samples: int) -> float:
+        batch = self._batch(context, samples)
+        return self._unit(context) * sensitivity_of(self.sensitivity, self.clip_norm, batch, samples)
+
+    def _largest_delta(self, context: PrivacyContext, contributions: Sequence[Contribution]) -> float:
+        sizes = [one.samples for one in contributions] or [context.smallest_samples]
+        return max(self._delta(context, size) for size in sizes)
+
+    # --- what it claims --------------------------------------------------------------------------------------------
+
+    @property
+    def _status(self) -> Status:
+        # A budget that follows the loss is chosen with the data that it is to protect.
+        return "proven" if self.sensitivity in ("M", "2M") and self.adjustment == "none" else "heuristic"
+
+    @property
+    def _neighbours(self) -> str:
+        of_client = {"2M": "one client's data replaced", "M": "one client's data added or removed"}
+        return of_client.get(self.sensitivity, "one sample replaced")
+
+    def upload_guarantee(self, context: PrivacyContext) -> Guarantee | None:
+        """(epsilon, delta) for one upload, epsilon the largest of the budgets at the start; uploads have their own."""
+        if self.off:
+            return None
+        return Guarantee(self._neighbours, self._status, max(self.budgets), self.delta, 1)
+
+    def model_guarantee(self, context: PrivacyContext) -> Guarantee | None:
+        """(threshold, delta) for the model of one round; None without a threshold."""
+        if self.off or self.threshold is None:
+            return None
+        everywhere = f"{self._neighbours}, at every client" if self.round_budget == "sum" else self._neighbours
+        return Guarantee(everywhere, self._status, self.threshold, self.delta, 1)
+
+    def notes(self, context: PrivacyContext, n_parameters: int) -> list[str]:
+        """What is heuristic, what depends on the data, and what is not claimed."""
+        return [] if self.off else notes_of(self)
+
+    # --- the control -----------------------------------------------------------------------------------------------
+
+    @property
+    def station(self) -> Shuffler | None:
+        """The shuffler."""
+        return self.shuffler
+
+    @property
+    def reference(self) -> Scheme | None:
+        """Of the control: the scheme that it is to spend as much as; None where that has been measured."""
+        if self.equal_spend is None or not self.adapts:
+            return None
+        return self.model_copy(update={"equal_spend": None})
+
+    def measured_by(self, uploads: Sequence[Mapping[str, Any]]) -> Scheme:
+        """The control with its budgets; a client that uploaded nothing keeps what it had."""
+        if self.equal_spend is None:
+            return self
+        spent: list[list[float]] = [[] for _ in self.budgets]
+        for upload in uploads:
+            spent[upload["client"]].append(float(upload["epsilon"]))
+        budgets = tuple(
+            constant_budget(own, self.equal_spend) if own else budget
+            for own, budget in zip(spent, self.budgets, strict=True)
+        )
+        return self.model_copy(update={"budgets": budgets, "adjustment": "none"})

@@ -1,0 +1,54 @@
+"""What a protocol and a defence must be like where a trusted node swaps layers between the clients' updates.
+
+The server then gets rows that belong to nobody: each is put together from layers of several clients. Only what treats
+all rows alike may follow: a mean of equal weights, or a rule that goes coordinate by coordinate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from asyncfl.defences import Defence, Mean, Median, TrimmedMean
+from asyncfl.errors import Fault
+from asyncfl.server.dispatch import CohortDispatch
+from asyncfl.server.opening import OpenAll
+from asyncfl.server.protocol import Knobs
+from asyncfl.server.staleness import ConstantStaleness
+
+ALIKE = (Mean, Median, TrimmedMean)
+"""Rules for which it makes no difference which rows the layers lie in."""
+
+
+def shuffler_faults(knobs: Knobs, defence: Defence, equal_samples: bool) -> Iterator[Fault]:
+    """What does not go together with a shuffler, fields named from the scenario on.
+
+    `equal_samples`: whether all clients hold the same number of samples.
+    """
+    whole = isinstance(knobs.opening, OpenAll) and isinstance(knobs.dispatch, CohortDispatch)
+    if not whole:
+        way_out = "set protocol.kind: sync and protocol.open: {kind: all}"
+        yield Fault("privacy.shuffler", f"waits for a whole cohort, which this protocol does not; {way_out}")
+    elif isinstance(knobs.dispatch, CohortDispatch) and knobs.dispatch.over_selection != 1:
+        factor = f"{knobs.dispatch.over_selection:g}"
+        yield Fault("protocol.over_selection", f"must be 1 where privacy.shuffler waits for the cohort, got {factor}")
+    if whole and knobs.late != "drop":
+        message = "must be drop with privacy.shuffler, got carry: late updates started from another model"
+        yield Fault("protocol.late", message)
+    if not isinstance(knobs.staleness, ConstantStaleness):
+        kind = getattr(knobs.staleness, "kind", type(knobs.staleness).__name__)
+        message = f"must be constant with privacy.shuffler, got {kind}: a shuffled update has no age"
+        yield Fault("protocol.staleness", message)
+    if knobs.weighting == "samples" and not equal_samples:
+        message = "must be uniform with privacy.shuffler where clients hold different numbers of samples, got samples"
+        yield Fault("protocol.weighting", message)
+    if defence.detector is not None:
+        kind = getattr(defence.detector, "kind", type(defence.detector).__name__)
+        message = f"must be null with privacy.shuffler, got {kind}: a shuffled update is nobody's"
+        yield Fault("defence.detector", message)
+    if defence.strikes is not None:
+        yield Fault("defence.strikes", "must be null with privacy.shuffler: a shuffled update is nobody's")
+    if not isinstance(defence.rule, ALIKE) or getattr(defence.rule, "pre", ()):
+        kind = getattr(defence.rule, "kind", type(defence.rule).__name__)
+        names = ", ".join(str(rule.model_fields["kind"].default) for rule in ALIKE)
+        message = f"must be one of {names} without pre with privacy.shuffler, got {kind}: rows are of mixed layers"
+        yield Fault("defence.rule", message)
