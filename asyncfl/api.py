@@ -14,9 +14,9 @@ import pyarrow as pa
 from asyncfl.errors import OutputError
 from asyncfl.scenario import FORMAT, Scenario
 from asyncfl.simulation import (
+    Books,
     SeedRun,
     clients_table,
-    ledger_table,
     rounds_table,
     seed_summary,
     simulate_clock,
@@ -74,13 +74,15 @@ def execute(
 def one_seed(scenario: Scenario, seed: int, progress: Progress | None = None) -> Run:
     """The run of one seed of `scenario`."""
     result = simulate_seed(scenario, seed, progress)
+    books = Books(scenario, result)
     return Run(
         scenario=scenario,
         tables={
-            "rounds": rounds_table(result),
+            "rounds": books.with_epsilons(rounds_table(result)),
             "events": result.events,
             "clients": clients_table(result),
-            "ledger": ledger_table(scenario, result),
+            "ledger": books.ledger,
+            "spending": books.spending,
         },
         summary={"seeds": {str(seed): seed_summary(result)}},
         timing={str(seed): result.seconds},

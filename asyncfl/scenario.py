@@ -30,7 +30,7 @@ from asyncfl.defences import Defence
 from asyncfl.description import faults_of, override, read_yaml, sound_parts
 from asyncfl.errors import Fault, InputError, ScenarioError
 from asyncfl.learning import AnyArchitecture, Mlp, Training
-from asyncfl.privacy import AnyScheme, GaussianUpload, NoPrivacy
+from asyncfl.privacy import AnyScheme, NoPrivacy
 from asyncfl.server import AnyProtocol, Protocol
 from asyncfl.server.shuffled import shuffler_faults
 from asyncfl.streams import Streams
@@ -39,7 +39,7 @@ from asyncfl.world import World
 
 SEEDS = "must be a number of seeds >= 1, or a list of different seeds"
 
-FORMAT = 1
+FORMAT = 2
 """Version of what a run leaves on disk; part of every digest, so that old results are never taken for new ones."""
 
 
@@ -227,11 +227,9 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
         if privacy.station is not None and defence is not None and not faults:
             yield from _shuffler_faults(data, protocol, defence)
     training = parts.get("training")
-    if isinstance(privacy, GaussianUpload) and training is not None and not privacy.off:
-        clip = training.gradient_clip
-        if clip != privacy.clip_norm:
-            message = f"must equal training.gradient_clip ({clip}), got {privacy.clip_norm:g}"
-            yield Fault("privacy.clip_norm", f"{message}; the noise is calibrated to what gradients are clipped to")
+    if privacy is not None and training is not None:
+        for fault in privacy.training_faults(training, protocol.rounds):
+            yield Fault(f"privacy.{fault.field}", fault.message)
     if privacy is not None and not faults:
         participants = protocol.knobs().updates_per_version(data.clients)
         try:

@@ -1,9 +1,9 @@
 """A run on disk: what is written, how it gets there whole, and how it is read back.
 
-A run's folder holds `scenario.yaml`, four tables (`rounds`, `events`, `clients`, `ledger`, as Parquet), `summary.json`,
-`timing.json`, and `messages.jsonl` where the scenario asks for a recording. Everything but `timing.json` is the same
-bytes whenever the same scenario is run on the same machine with the same number of threads. A folder appears under its
-name only when all of it is written.
+A run's folder holds `scenario.yaml`, five tables (`rounds`, `events`, `clients`, `ledger`, `spending`, as Parquet),
+`summary.json`, `timing.json`, and `messages.jsonl` where the scenario asks for a recording. Everything but
+`timing.json` is the same bytes whenever the same scenario is run on the same machine with the same number of threads. A
+folder appears under its name only when all of it is written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from asyncfl.scenario import Scenario
 if TYPE_CHECKING:
     import pandas as pd
 
-TABLES = ("rounds", "events", "clients", "ledger")
+TABLES = ("rounds", "events", "clients", "ledger", "spending")
 """Names of a run's tables."""
 
 MESSAGES = "messages.jsonl"
@@ -68,6 +68,11 @@ class Run:
     def ledger(self) -> pd.DataFrame:
         """One row per seed and holder of a guarantee: what was released, what was claimed, what it is worth."""
         return self._frame("ledger")
+
+    @cached_property
+    def spending(self) -> pd.DataFrame:
+        """The way to the ledger: epsilon so far of clients and models at each version, see `privacy.spending`."""
+        return self._frame("spending")
 
     def _frame(self, name: str) -> pd.DataFrame:
         frame: pd.DataFrame = self.tables[name].to_pandas()

@@ -45,6 +45,7 @@ def test_a_run_on_disk_is_whole_and_the_same_bytes_each_time(scenario: Scenario,
         "events.parquet",
         "clients.parquet",
         "ledger.parquet",
+        "spending.parquet",
         "summary.json",
     }
     assert list((tmp_path / "cache").iterdir()) == []
@@ -57,6 +58,7 @@ def test_a_run_reads_back_what_was_simulated(scenario: Scenario, tmp_path: Path)
     assert run.events.equals(direct.events)
     assert run.clients.equals(direct.clients)
     assert run.ledger.equals(direct.ledger)
+    assert run.spending.equals(direct.spending)
     assert run.summary == json.loads(json.dumps(direct.summary))
     assert run.summary["hash"] == scenario.digest()
     assert run.summary["tasks"] == {

@@ -145,14 +145,13 @@ def _following(events: Any, task: int, seed: int | None) -> Any:
 def _export(run: Run, out: Path, title: str, seed: int | None, clients: list[int] | None) -> None:
     """Write the trace for Perfetto and say what is in the file, and what is not."""
     from asyncfl.cli.output import console
-    from asyncfl.privacy.gaussian import exact_epsilon
     from asyncfl.trace.perfetto import write_perfetto
     from asyncfl.trace.query import select
     from asyncfl.trace.spending import spending
 
     events = run.tables["events"] if seed is None else select(run.tables["events"], seed=seed)
-    ledger = run.tables["ledger"] if seed is None else select(run.tables["ledger"], seed=seed)
-    spent, missing = spending(events, ledger, exact_epsilon)
+    table = run.tables["spending"] if seed is None else select(run.tables["spending"], seed=seed)
+    spent, missing = spending(table)
     notes = [f"spent epsilon not available: {reason}" for reason in missing]
     written = write_perfetto(events, out, title=title, spent=spent, notes=notes, clients=clients)
     for note in notes:

@@ -120,7 +120,8 @@ class TaskPath:
         clip_norm = self._clip(rows, tickets, norms)
 
         releases = tuple(self.scheme.upload_release(self.context, clip_norm, one) for one in contributions)
-        std = np.array([release.std for release in releases])
+        # Not the releases' own: noise that was added during training is in them already.
+        std = np.array([self.scheme.upload_std(self.context, clip_norm, one) for one in contributions])
         sound = np.ones(len(tickets), dtype=bool)
         self._add_noise(rows, tickets, std, np.flatnonzero(~attacked))
         if self.attackers is not None and attacked.any():
@@ -129,7 +130,9 @@ class TaskPath:
                 self._add_noise(rows, tickets, std, np.flatnonzero(attacked))
             else:
                 std[attacked] = 0.0
-                releases = tuple(replace(one, std=float(own)) for one, own in zip(releases, std, strict=True))
+                releases = tuple(
+                    replace(one, std=0.0) if bad else one for one, bad in zip(releases, attacked, strict=True)
+                )
             sound[attacked] = self.attackers.threats.attack.length_error == 0
         if self.state is not None:
             random = self.streams.generator("clip_quantile", task=self._collections)
@@ -182,7 +185,11 @@ class TaskPath:
             images, labels = self.attackers.poisoned(ticket.client, images, labels)
         random = self.streams.generator("batches", ticket.client, ticket.task)
         epochs = np.tile(np.arange(len(labels)), (self.training.epochs, 1))
-        return Job(base=ticket.base, images=images, labels=labels, order=random.permuted(epochs, axis=1))
+        noise = None
+        if self.training.example_noise:
+            noise = self.streams.generator("example_noise", ticket.client, ticket.task)
+        order = random.permuted(epochs, axis=1)
+        return Job(base=ticket.base, images=images, labels=labels, order=order, noise=noise)
 
     def _hear(self, tickets: Sequence[Ticket], losses: NDArray[np.float64], norms: NDArray[np.float64]) -> None:
         """Settle what each upload's noise depends on. The state hears of each task after it was asked about it."""
@@ -214,11 +221,12 @@ class TaskPath:
         clip_norm = self._clip_norm(norms)
         if clip_norm is None:
             return None
+        long: list[int] = np.flatnonzero(norms > clip_norm).tolist()
         if self.scheme.payload == "model":
-            for row in np.flatnonzero(norms > clip_norm):
+            for row in long:
                 rows[row] *= np.float32(clip_norm / norms[row])
             return clip_norm
-        for row in np.flatnonzero(norms > clip_norm):
+        for row in long:
             base = tickets[row].base
             rows[row] -= base
             rows[row] *= np.float32(clip_norm / norms[row])

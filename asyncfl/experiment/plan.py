@@ -32,6 +32,7 @@ RUN_FILES = (
     "events.parquet",
     "clients.parquet",
     "ledger.parquet",
+    "spending.parquet",
     "summary.json",
     "timing.json",
 )

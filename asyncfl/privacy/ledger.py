@@ -1,28 +1,30 @@
-"""What a run gave away: for each client and for the global model, the claimed epsilon beside the exact one.
+"""What a run gave away: for each client and for the global model, the claimed epsilon beside what others make of it.
 
 Noise is calibrated before training, to the releases that are assumed; the ledger is drawn up afterwards, from
-those that happened. Exact means exact for the scheme's own sensitivity: where that is heuristic, so is the
-row, and `status` says it. Rows of one holder with the same adversary describe all its releases together.
+those that happened. All its epsilons are for the scheme's own sensitivity: where that is heuristic, so is the
+row, and `status` and `flags` say it. Rows of one holder with the same adversary describe all its releases together.
 `squared_mu` of several rows may be added, and `gaussian.exact_epsilon` of the sum bounds what an adversary
 learns who holds all of them.
 
 No credit is given for clients being drawn in secret: the server and an eavesdropper on the links see who
 takes part. A scheme that states nothing about published models has no row for them: a model is computed from
-the uploads, so what the server's rows say of them bounds it.
+the uploads, so what the server's rows say of them bounds it. What a run decides from the data beside its releases, a
+clip norm or a budget, no row covers; `flags` name it.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.privacy.gaussian import exact_epsilon
-from asyncfl.privacy.release import Contribution
+from asyncfl.privacy.accounting.histories import Spent
+from asyncfl.privacy.flags import flags
+from asyncfl.privacy.held import MODEL, Held, model_release, one_each, typical_uploads
 from asyncfl.privacy.scheme import Guarantee, PrivacyContext, Scheme
 
 NOTHING = Guarantee("none", "none", np.inf, 0.0, 0)
@@ -34,169 +36,130 @@ COLUMNS = {
     "adversary": "who holds the releases",
     "releases": "uploads of the client, or published models, that the adversary holds",
     "assumed_releases": "releases that the claim is made for",
-    "sigma": "standard deviation of the noise on each parameter of one release, at the last clip norm",
-    "sensitivity": "L2 sensitivity it was calibrated to, at the last clip norm; infinite without clipping",
-    "noise_multiplier": "sigma/sensitivity; the smallest one where releases differ",
-    "squared_mu": "sum over the releases of noise_multiplier^-2",
+    "distribution": "what the noise is drawn from",
+    "sigma": "standard deviation of the noise on each parameter of the last release",
+    "sensitivity": "L2 (laplace: L1) sensitivity it was calibrated to; infinite without clipping",
+    "noise_multiplier": "noise over sensitivity; the smallest one where releases differ",
+    "squared_mu": "sum over the Gaussian releases of noise_multiplier^-2",
     "neighbours": "data sets that are to be indistinguishable",
     "status": "proven, heuristic, invalid or none: how well the sensitivity is founded",
     "claimed_epsilon": "epsilon stated for the assumed releases",
-    "delta": "delta stated for them, and used for `exact_epsilon`",
-    "naive_epsilon": "claimed_epsilon releases/assumed_releases: basic composition, which spends delta as often",
-    "exact_epsilon": "smallest epsilon that holds for the releases that happened",
+    "delta": "delta stated for them, and used for all epsilons below",
+    "naive_epsilon": "sum of the claims of all releases: basic composition of claims, which spends delta as often",
+    "basic_epsilon": "basic composition of what each release's noise is worth",
+    "advanced_epsilon": "advanced composition of the same",
+    "rdp_epsilon": "epsilon by Renyi accounting",
+    "exact_epsilon": "smallest epsilon that holds for the releases that happened (Laplace: by loss distributions)",
     "claim_holds": "exact_epsilon <= claimed_epsilon",
+    "flags": "what stands in the way of the claim, see `privacy.flags`; several are separated by `; `",
 }
 """Column of a ledger -> what it says."""
 
 
-def _rows(
-    *,
-    holder: str,
-    adversary: str,
-    clients: NDArray[np.int64],
-    releases: NDArray[np.int64],
-    sigma: NDArray[np.float64],
-    sensitivity: NDArray[np.float64],
-    multiplier: NDArray[np.float64],
-    squared_mu: NDArray[np.float64],
-    guarantee: Guarantee,
-) -> dict[str, NDArray[Any]]:
-    n = len(clients)
-    if guarantee.delta > 0:
-        exact = np.asarray(exact_epsilon(squared_mu, guarantee.delta))
-    else:
-        exact = np.where(squared_mu > 0, np.inf, 0.0)
-    if guarantee.releases:
-        naive = np.asarray(guarantee.epsilon * releases / guarantee.releases)
-    else:
-        naive = np.where(releases > 0, np.inf, 0.0)
-    return {
-        "holder": np.full(n, holder, dtype=object),
-        "client": clients,
-        "adversary": np.full(n, adversary, dtype=object),
-        "releases": releases,
-        "assumed_releases": np.full(n, guarantee.releases, dtype=np.int64),
-        "sigma": sigma,
-        "sensitivity": sensitivity,
-        "noise_multiplier": multiplier,
-        "squared_mu": squared_mu,
-        "neighbours": np.full(n, guarantee.neighbours, dtype=object),
-        "status": np.full(n, guarantee.status, dtype=object),
-        "claimed_epsilon": np.full(n, guarantee.epsilon),
-        "delta": np.full(n, guarantee.delta),
-        "naive_epsilon": naive,
-        "exact_epsilon": exact,
-        # The claim is compared as it is printed: rounding does not break it.
-        "claim_holds": exact <= guarantee.epsilon * (1 + 1e-9),
-    }
+@dataclass(frozen=True)
+class Account:
+    """Everything that one adversary holds of the clients, or of the models, and what it is worth."""
+
+    adversary: str
+    held: Held
+    stated: Guarantee | None
+    """What the scheme claims of these releases."""
+
+    @cached_property
+    def spent(self) -> Spent:
+        """Epsilon of each holder after each release."""
+        return self.held.spent(self.delta)
+
+    @cached_property
+    def claimed(self) -> NDArray[np.float64]:
+        """(n,) sum of the claims of the holder's releases so far."""
+        return self.held.claimed
+
+    @property
+    def delta(self) -> float:
+        """The delta that epsilons are for."""
+        return 0.0 if self.stated is None else self.stated.delta
 
 
-def client_rows(
-    scheme: Scheme,
-    context: PrivacyContext,
-    adversary: str,
-    uploads: NDArray[np.integer],
-    samples: NDArray[np.integer],
-    clip_norm: float | None,
-) -> dict[str, NDArray[Any]]:
-    """One row per client about the uploads that one adversary holds, as columns (see `COLUMNS`).
-
-    `uploads`: (clients,) different uploads of each client that it holds, >= 0; the same upload caught twice
-    is one. `samples`: (clients,) local samples. `clip_norm`: the last one used; multipliers do not depend on
-    it.
-    """
-    sizes, of_client = np.unique(samples, return_inverse=True)
-    typical = [Contribution(client=-1, samples=int(size)) for size in sizes]
-    sigma = np.array([scheme.upload_std(context, clip_norm, one) for one in typical], dtype=np.float64)
-    sensitivity = np.array([scheme.upload_sensitivity(context, clip_norm, one) for one in typical], dtype=np.float64)
-    multiplier = np.divide(sigma, sensitivity)[of_client]
-    releases = np.asarray(uploads, dtype=np.int64)
-    squared_mu = np.zeros(len(releases))
-    held = releases > 0
-    with np.errstate(divide="ignore"):
-        squared_mu[held] = releases[held] / np.square(multiplier[held])
-    return _rows(
-        holder="client",
-        adversary=adversary,
-        clients=np.arange(len(releases)),
-        releases=releases,
-        sigma=sigma[of_client],
-        sensitivity=sensitivity[of_client],
-        multiplier=multiplier,
-        squared_mu=squared_mu,
-        guarantee=scheme.upload_guarantee(context) or NOTHING,
-    )
+def upload_accounts(scheme: Scheme, context: PrivacyContext, uploads: Mapping[str, Held]) -> list[Account]:
+    """What each adversary holds of the clients; the usual ones are `eavesdropper`, `server`, and `both` together."""
+    stated = scheme.upload_guarantee(context)
+    return [Account(who, releases, stated) for who, releases in uploads.items()]
 
 
-def model_row(
-    scheme: Scheme,
-    context: PrivacyContext,
-    adversary: str,
-    aggregated: Sequence[int] | NDArray[np.integer],
-    clip_norm: float | None,
-) -> dict[str, NDArray[Any]] | None:
-    """One row about the published models that one adversary holds, as columns; None where the scheme states nothing.
-
-    `aggregated`: (n_models,) for each published model it holds, how many updates entered it; one that none entered
-    releases nothing. A model of fewer updates than were planned carries more of the clients' noise and depends more on
-    each client.
-    """
-    guarantee = scheme.model_guarantee(context)
-    if guarantee is None:
-        return None
-    added = scheme.server_std(context, clip_norm)
-    of_client = scheme.upload_std(context, clip_norm, Contribution(-1, context.smallest_samples))
-    entered = np.asarray(aggregated, dtype=np.int64)
-    counts, times = np.unique(entered[entered > 0], return_counts=True)
-    shown = counts if len(counts) else np.array([context.participants])
-    sigma = np.hypot(of_client / np.sqrt(shown), added)
-    sensitivity = np.array([scheme.model_sensitivity(replace(context, participants=int(k)), clip_norm) for k in shown])
-    multiplier = np.divide(sigma, sensitivity)
-    worst = int(np.argmin(multiplier))
-    with np.errstate(divide="ignore"):
-        squared_mu = float(np.sum(times / np.square(multiplier))) if len(counts) else 0.0
-    return _rows(
-        holder="model",
-        adversary=adversary,
-        clients=np.array([-1]),
-        releases=np.array([int(times.sum())]),
-        sigma=sigma[[worst]],
-        sensitivity=sensitivity[[worst]],
-        multiplier=multiplier[[worst]],
-        squared_mu=np.array([squared_mu]),
-        guarantee=guarantee,
-    )
-
-
-def _judged_at(scheme: Scheme, clip_norm: float | None) -> float | None:
-    # A run that collected nothing, or diverged, leaves no usable norm. Multipliers do not depend on it: take any.
-    if clip_norm is not None and math.isfinite(clip_norm) and clip_norm > 0:
-        return clip_norm
-    return scheme.clip_norm_of(np.ones(1))
+def model_accounts(scheme: Scheme, context: PrivacyContext, models: Mapping[str, Held]) -> list[Account]:
+    """What each adversary holds of the published models; none where the scheme states nothing about them."""
+    stated = scheme.model_guarantee(context)
+    return [] if stated is None else [Account(who, releases, stated) for who, releases in models.items()]
 
 
 def ledger(
     scheme: Scheme,
     context: PrivacyContext,
-    *,
     samples: NDArray[np.integer],
-    uploads: Mapping[str, NDArray[np.integer]],
-    models: Mapping[str, Sequence[int] | NDArray[np.integer]],
-    clip_norm: float | None,
+    uploads: Sequence[Account],
+    models: Sequence[Account] = (),
+    clip_norm: float | None = None,
 ) -> dict[str, NDArray[Any]]:
     """The ledger of one seed as columns of equal length (see `COLUMNS`): clients first, then the global model.
 
-    `samples`: (clients,) local samples. `uploads`: adversary -> (clients,) uploads it holds of each client; the usual
-    adversaries are `eavesdropper`, `server`, and `both` together. `models`: adversary -> for each published model that
-    it holds, the number of updates in it. `clip_norm`: the last one used; where there is none (nothing was collected),
-    or it is not finite, `sigma` and `sensitivity` are told for payloads of norm 1.
+    `samples`: (clients,) local samples; `uploads` and `models` from the two functions above; `clip_norm`: the last one
+    used. Who released nothing is shown with the noise and sensitivity that a release would have had.
     """
-    clip_norm = _judged_at(scheme, clip_norm)
-    parts = [client_rows(scheme, context, who, held, samples, clip_norm) for who, held in uploads.items()]
-    for who, aggregated in models.items():
-        row = model_row(scheme, context, who, aggregated, clip_norm)
-        if row is not None:
-            parts.append(row)
+    typical = one_each(typical_uploads(scheme, context, samples, clip_norm))
+    parts = [_rows("client", account, typical, flags(scheme, context, account.stated)) for account in uploads]
+    if models:
+        once = one_each([model_release(scheme, context, clip_norm, context.participants)])
+        parts += [_rows("model", account, once, flags(scheme, context, account.stated, True)) for account in models]
     if not parts:
         return {column: np.array([]) for column in COLUMNS}
     return {column: np.concatenate([part[column] for part in parts]) for column in COLUMNS}
+
+
+def _rows(holder: str, account: Account, typical: Held, flagged: list[str]) -> dict[str, NDArray[Any]]:
+    """One row per holder: the clients 0.., or the model."""
+    own, spent, stated = account.held, account.spent, account.stated or NOTHING
+    n = len(typical.holder)
+    of = np.zeros(len(own.holder), dtype=np.int64) if holder == "model" else own.holder
+    releases = np.bincount(of, minlength=n)
+    # The last of each holder's releases; what released nothing is shown as it would be.
+    last = np.full(n, -1)
+    last[of] = np.arange(len(of))
+    some = last >= 0
+
+    def at_last(column: NDArray[Any], otherwise: NDArray[Any]) -> NDArray[Any]:
+        result = otherwise.copy()
+        result[some] = column[last[some]]
+        return result
+
+    nothing = np.zeros(n)
+    multiplier = typical.multiplier
+    multiplier[some] = np.inf
+    np.minimum.at(multiplier, of, own.multiplier)
+    squared_mu = np.zeros(n)
+    np.add.at(squared_mu, of, own.squared_mu)
+    exact = at_last(spent.exact, nothing)
+    return {
+        "holder": np.full(n, holder, dtype=object),
+        "client": np.array([MODEL]) if holder == "model" else np.arange(n),
+        "adversary": np.full(n, account.adversary, dtype=object),
+        "releases": releases,
+        "assumed_releases": np.full(n, stated.releases, dtype=np.int64),
+        "distribution": np.where(at_last(own.laplace, typical.laplace), "laplace", "gaussian").astype(object),
+        "sigma": at_last(own.sigma, typical.sigma),
+        "sensitivity": at_last(own.sensitivity, typical.sensitivity),
+        "noise_multiplier": multiplier,
+        "squared_mu": squared_mu,
+        "neighbours": np.full(n, stated.neighbours, dtype=object),
+        "status": np.full(n, stated.status, dtype=object),
+        "claimed_epsilon": np.full(n, stated.epsilon),
+        "delta": np.full(n, stated.delta),
+        "naive_epsilon": at_last(account.claimed, nothing),
+        "basic_epsilon": at_last(spent.basic, nothing),
+        "advanced_epsilon": at_last(spent.advanced, nothing),
+        "rdp_epsilon": at_last(spent.rdp, nothing),
+        "exact_epsilon": exact,
+        # The claim is compared as it is printed: rounding does not break it.
+        "claim_holds": exact <= stated.epsilon * (1 + 1e-9),
+        "flags": np.full(n, "; ".join(flagged), dtype=object),
+    }

@@ -10,14 +10,16 @@ model after many steps on batches, so it is heuristic. The server adds nothing. 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from asyncfl.errors import Fault
 from asyncfl.privacy.composition import noise_multiplier
 from asyncfl.privacy.gaussian import classical_limit
 from asyncfl.privacy.release import Contribution
-from asyncfl.privacy.scheme import Guarantee, PrivacyContext, Scheme
+from asyncfl.privacy.scheme import Guarantee, LocalTraining, PrivacyContext, Scheme
 
 
 class GaussianUpload(Scheme):
@@ -40,6 +42,12 @@ class GaussianUpload(Scheme):
     def off(self) -> bool:
         """Whether epsilon is infinite: no noise."""
         return math.isinf(self.epsilon)
+
+    def training_faults(self, training: LocalTraining, rounds: int) -> Iterator[Fault]:
+        """C is the number that gradients are clipped to in training."""
+        if not self.off and training.gradient_clip != self.clip_norm:
+            message = f"must equal training.gradient_clip ({training.gradient_clip}), got {self.clip_norm:g}"
+            yield Fault("clip_norm", f"{message}; the noise is calibrated to what gradients are clipped to")
 
     def _multiplier(self, context: PrivacyContext) -> float:
         releases = 1 if self.budget == "upload" else context.rounds

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,36 @@ class PrivacyContext:
     """Passes over a client's samples per task."""
     lr: float = 1.0
     """Learning rate of the clients."""
+    n_parameters: int = 1
+    """d: parameters of the model."""
+    rate: float = 1.0
+    """Factor of the mean of the updates when it enters the model."""
+    equal_weights: bool = True
+    """Whether no update can weigh more than 1/n in a mean of n."""
+
+
+class LocalTraining(Protocol):
+    """What a scheme may ask of how clients train."""
+
+    @property
+    def epochs(self) -> int:
+        """Passes over the client's samples per task."""
+        ...
+
+    @property
+    def gradient_clip(self) -> float | None:
+        """Largest L2 norm of a batch's gradient; None: no clipping."""
+        ...
+
+    @property
+    def example_clip(self) -> float | None:
+        """Largest L2 norm of one example's gradient; None: no clipping."""
+        ...
+
+    @property
+    def example_noise(self) -> float:
+        """Standard deviation of the noise on the sum of a batch's clipped gradients, in units of `example_clip`."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +162,11 @@ class Scheme(Component):
 
     def faults(self, clients: int) -> Iterator[Fault]:
         """What cannot work with `clients` clients, fields named relative to the scheme."""
+        yield from ()
+
+    def training_faults(self, training: LocalTraining, rounds: int) -> Iterator[Fault]:
+        """What does not go together with how clients train for `rounds` versions, fields named relative to the
+        scheme."""
         yield from ()
 
     @property

@@ -47,7 +47,7 @@ def shuffler_faults(knobs: Knobs, defence: Defence, equal_samples: bool) -> Iter
         yield Fault("defence.detector", message)
     if defence.strikes is not None:
         yield Fault("defence.strikes", "must be null with privacy.shuffler: a shuffled update is nobody's")
-    if not isinstance(defence.rule, ALIKE) or getattr(defence.rule, "pre", ()):
+    if not isinstance(defence.rule, ALIKE) or getattr(defence.rule, "pre", None):
         kind = getattr(defence.rule, "kind", type(defence.rule).__name__)
         names = ", ".join(str(rule.model_fields["kind"].default) for rule in ALIKE)
         message = f"must be one of {names} without pre with privacy.shuffler, got {kind}: rows are of mixed layers"

@@ -1,13 +1,13 @@
 """SimPy drives server, clients and world: one seed of a scenario from start to end."""
 
-from asyncfl.simulation.ledger import ledger_table
+from asyncfl.simulation.ledger import Books
 from asyncfl.simulation.seed import SeedRun, simulate_clock, simulate_seed
 from asyncfl.simulation.tables import clients_table, rounds_table, seed_summary
 
 __all__ = [
+    "Books",
     "SeedRun",
     "clients_table",
-    "ledger_table",
     "rounds_table",
     "seed_summary",
     "simulate_clock",

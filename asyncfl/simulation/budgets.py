@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from asyncfl.client import TaskPath
+from asyncfl.messages import Publish
 
 BUDGETS = ("budget_mean", "budget_min", "budget_max", "budget_sum", "sigma_u_mean")
 """Of the updates that were aggregated into a version: mean, least, largest and sum of their epsilons, and the mean of
@@ -14,13 +15,14 @@ the standard deviations that the scheme asks their clients to add. Only where a 
 own."""
 
 
-def budget_columns(path: TaskPath) -> dict[str, float]:
-    """The columns for the version that is about to be published; NaN where nothing entered it, none without budgets."""
+def budget_columns(path: TaskPath, publish: Publish) -> dict[str, float]:
+    """The columns for the version that is published; NaN where nothing entered it, none without budgets."""
     if path.scheme.upload_epsilon(path.context, path.state, 0, 0) is None:
         return {}
     epsilons = [one.epsilon for one in path.entered if one.epsilon is not None]
-    if not epsilons:
+    if not epsilons or not publish.participants:
         return dict.fromkeys(BUDGETS, math.nan)
     stds = [path.scheme.upload_std(path.context, path.entered_clip_norm, one) for one in path.entered]
-    values = (np.mean(epsilons), min(epsilons), max(epsilons), math.fsum(epsilons), np.mean(stds))
-    return dict(zip(BUDGETS, map(float, values), strict=True))
+    mean, mean_std = float(np.mean(epsilons)), float(np.mean(stds))
+    values = (mean, min(epsilons), max(epsilons), math.fsum(epsilons), mean_std)
+    return dict(zip(BUDGETS, values, strict=True))

@@ -1,7 +1,15 @@
-"""The ledger of a seed: what an eavesdropper and the server hold after the run, and what that is worth."""
+"""The ledger of a seed: what an eavesdropper and the server hold, and what that is worth, at the end and on the way.
+
+The eavesdropper holds what the tap caught. The server holds every update that reached it, also those that it had no use
+for, and all its models. `both` are the two of them together: an update that both hold is one release.
+"""
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -9,7 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from asyncfl.privacy.ledger import COLUMNS, ledger
+from asyncfl.privacy import Contribution, PrivacyContext, Release, Scheme
+from asyncfl.privacy.held import MODEL, Held, held, model_release, typical_uploads
+from asyncfl.privacy.ledger import COLUMNS, NOTHING, Account, ledger, model_accounts, upload_accounts
+from asyncfl.privacy.spending import COLUMNS as SPENDING
+from asyncfl.privacy.spending import largest, spending
 from asyncfl.scenario import Scenario
 from asyncfl.simulation.seed import SeedRun
 from asyncfl.trace import Kind
@@ -18,50 +30,205 @@ from asyncfl.trace.query import select
 TYPES = {
     **dict.fromkeys(COLUMNS, pa.float64()),
     **dict.fromkeys(("client", "releases", "assumed_releases"), pa.int64()),
-    **dict.fromkeys(("holder", "adversary", "neighbours", "status"), pa.string()),
+    **dict.fromkeys(("holder", "adversary", "distribution", "neighbours", "status", "flags"), pa.string()),
     "claim_holds": pa.bool_(),
 }
+SPENDING_TYPES = {
+    **dict.fromkeys(SPENDING, pa.float64()),
+    **dict.fromkeys(("client", "version"), pa.int64()),
+    **dict.fromkeys(("holder", "adversary"), pa.string()),
+}
+
+ROUNDS = {
+    "epsilon_claimed_max": ("server", "claimed"),
+    "epsilon_basic_max": ("server", "basic"),
+    "epsilon_rdp_max": ("server", "rdp"),
+    "epsilon_exact_max": ("server", "exact"),
+    "epsilon_exact_overheard_max": ("eavesdropper", "exact"),
+}
+"""Column of the table of rounds -> adversary and accountant: the largest epsilon of a client so far. Infinite where
+nothing hides what was released."""
+
+Times = dict[int, float]
+"""Task or version -> virtual time at which somebody got it."""
 
 
-def ledger_table(scenario: Scenario, run: SeedRun) -> pa.Table:
-    """The ledger as a table, with the seed in front; see `asyncfl.privacy.ledger.COLUMNS`.
+@dataclass(frozen=True)
+class Books:
+    """The accounts of one seed."""
 
-    The eavesdropper holds what the tap caught. The server holds every update that it collected, and all its models.
-    `both` are the two of them together: an update that both hold is one release.
-    """
-    if run.context is None:
-        raise ValueError("a timeline without training releases nothing")
-    clip_norms = [upload["clip_norm"] for upload in run.uploads if upload["clip_norm"] is not None]
-    overheard = np.zeros(len(run.sizes), dtype=np.int64)
-    for client, count in run.traffic.overheard_up.items():
-        overheard[client] = count
-    collected = np.bincount([upload["client"] for upload in run.uploads], minlength=len(run.sizes))
-    together = overheard + collected - _held_by_both(run)
-    models = _models(run, None)
-    columns = ledger(
-        scenario.privacy,
-        run.context,
-        samples=run.sizes,
-        uploads={"eavesdropper": overheard, "server": collected, "both": together},
-        models={"eavesdropper": _models(run, run.traffic.overheard_versions), "server": models, "both": models},
-        clip_norm=clip_norms[-1] if clip_norms else None,
-    )
-    rows = len(columns["client"])
-    arrays = {"seed": pa.array(np.full(rows, run.seed), pa.int64())}
-    arrays |= {name: pa.array(column.tolist(), TYPES[name]) for name, column in columns.items()}
-    return pa.table(arrays)
+    scenario: Scenario
+    run: SeedRun
+
+    def __post_init__(self) -> None:
+        if self.run.context is None:
+            raise ValueError("a timeline without training releases nothing")
+
+    @property
+    def ledger(self) -> pa.Table:
+        """What everybody holds at the end; see `asyncfl.privacy.ledger.COLUMNS`."""
+        columns = ledger(self._scheme, self._context, self.run.sizes, self._uploads, self._models, self._clip_norm)
+        arrays = {name: pa.array(column.tolist(), TYPES[name]) for name, column in columns.items()}
+        return pa.table({"seed": pa.array([self.run.seed] * len(columns["client"]), pa.int64()), **arrays})
+
+    @property
+    def spending(self) -> pa.Table:
+        """Epsilon so far at each version; see `asyncfl.privacy.spending.COLUMNS`, with version and time of the moment.
+
+        What was released after the last version stands in rows of that version with the time of the last release.
+        """
+        columns = spending(self._uploads, self._models, len(self.run.sizes), len(self._times))
+        moment = columns.pop("moment").astype(np.int64)
+        versions = [row["version"] for row in self.run.rounds]
+        shown = {
+            "version": np.array([*versions, versions[-1]])[moment],
+            "time_s": np.array(self._times)[moment],
+        }
+        columns = {name: columns[name] for name in ("holder", "client", "adversary")} | shown | columns
+        types = SPENDING_TYPES | {"time_s": pa.float64()}
+        arrays = {name: pa.array(column.tolist(), types[name]) for name, column in columns.items()}
+        return pa.table({"seed": pa.array([self.run.seed] * len(moment), pa.int64()), **arrays})
+
+    def with_epsilons(self, rounds: pa.Table) -> pa.Table:
+        """The table of rounds with the columns of `ROUNDS`."""
+        by_adversary = {
+            account.adversary: largest(account, len(self.run.sizes), len(self._times)) for account in self._uploads
+        }
+        for name, (adversary, accountant) in ROUNDS.items():
+            column = by_adversary[adversary][accountant][: len(rounds)]
+            rounds = rounds.append_column(name, pa.array(column, pa.float64()))
+        return rounds
+
+    # --- who holds what --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _uploads(self) -> list[Account]:
+        server = _times(select(self.run.events, kinds=[Kind.UPLOADED]), "task")
+        tapped = _times(self._overheard("up"), "task")
+        held_by = {"eavesdropper": tapped, "server": server, "both": _earliest(tapped, server)}
+        return upload_accounts(self._scheme, self._context, self._held(held_by, self._upload_releases))
+
+    @cached_property
+    def _models(self) -> list[Account]:
+        if self._scheme.model_guarantee(self._context) is None:
+            return []
+        server = {row["version"]: row["time_s"] for row in self.run.rounds}
+        tapped = _times(self._overheard("down"), "base_version")
+        held_by = {"eavesdropper": tapped, "server": server, "both": server}
+        return model_accounts(self._scheme, self._context, self._held(held_by, self._model_releases))
+
+    def _held(self, held_by: dict[str, Times], releases: dict[int, tuple[int, Release]]) -> dict[str, Held]:
+        """Adversary -> releases, of those that are known to release something."""
+        found = {}
+        for who, times in held_by.items():
+            known = sorted((time_s, number) for number, time_s in times.items() if number in releases)
+            moments = np.searchsorted(self._published, [time_s for time_s, _ in known])
+            rows = zip(known, moments.tolist(), strict=True)
+            found[who] = held((releases[number][0], moment, releases[number][1]) for (_, number), moment in rows)
+        return found
+
+    def _overheard(self, direction: str) -> pa.Table:
+        caught = select(self.run.events, kinds=[Kind.OVERHEARD])
+        return caught.filter(pc.equal(caught["detail"].cast(pa.string()), direction))
+
+    # --- what was released -----------------------------------------------------------------------------------------
+
+    @property
+    def _scheme(self) -> Scheme:
+        scheme: Scheme = self.scenario.privacy
+        return scheme
+
+    @property
+    def _context(self) -> PrivacyContext:
+        context: PrivacyContext = self.run.context  # type: ignore[assignment]
+        return context
+
+    @cached_property
+    def _clip_norm(self) -> float | None:
+        used = [upload["clip_norm"] for upload in self.run.uploads if upload["clip_norm"] is not None]
+        return used[-1] if used else None
+
+    @cached_property
+    def _typical(self) -> list[Release]:
+        return typical_uploads(self._scheme, self._context, self.run.sizes, self._clip_norm)
+
+    @cached_property
+    def _upload_releases(self) -> dict[int, tuple[int, Release]]:
+        """Task -> client and release. An update that nobody trained, since nobody used it, would have been typical."""
+        stated = self._scheme.upload_guarantee(self._context) or NOTHING
+        sent = select(self.run.events, kinds=[Kind.UPLOADED, Kind.OVERHEARD])
+        found = {
+            task: (client, self._typical[client])
+            for task, client in zip(sent["task"].to_pylist(), sent["client"].to_pylist(), strict=True)
+        }
+        for row in self.run.uploads:
+            # A run that diverged knows no noise any more; its multipliers are those that it would have had.
+            if math.isfinite(row["noise_std"]):
+                release = Release(
+                    row["distribution"],
+                    float(row["noise_std"]),
+                    float(row["sensitivity"]),
+                    int(row["count"]),
+                    stated.neighbours,
+                    stated.status,
+                    float(row["epsilon"]),
+                    float(row["delta"]),
+                )
+                found[row["task"]] = (row["client"], release)
+        return found
+
+    @cached_property
+    def _model_releases(self) -> dict[int, tuple[int, Release]]:
+        """Version -> release. Version 0 depends on nobody's data, nor does one that no update entered."""
+        entered: dict[int, list[dict[str, Any]]] = defaultdict(list)
+        for upload in self.run.uploads:
+            entered[upload["version"]].append(upload)
+        found = {}
+        for row in self.run.rounds:
+            if row["version"] > 0 and row["participants"] > 0:
+                of_version = entered[row["version"]]
+                contributions = [
+                    Contribution(one["client"], int(self.run.sizes[one["client"]]), 0, one["epsilon"])
+                    for one in of_version
+                ]
+                squares = [float(one["noise_std"]) ** 2 for one in of_version]
+                release = model_release(
+                    self._scheme,
+                    self._context,
+                    row["clip_norm"],
+                    row["participants"],
+                    contributions,
+                    math.sqrt(math.fsum(squares) / len(squares)) if squares else None,
+                    row["sigma_d"],
+                )
+                found[row["version"]] = (MODEL, release)
+        return found
+
+    # --- when ------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _published(self) -> NDArray[np.float64]:
+        return np.array([row["time_s"] for row in self.run.rounds])
+
+    @cached_property
+    def _times(self) -> list[float]:
+        """Times of the moments: the versions, and the last release where it came after them."""
+        sent = select(self.run.events, kinds=[Kind.UPLOADED, Kind.OVERHEARD])["time_s"].to_numpy()
+        last = float(sent.max(initial=0.0))
+        times: list[float] = self._published.tolist()
+        return [*times, last] if last > times[-1] else times
 
 
-def _held_by_both(run: SeedRun) -> NDArray[np.int64]:
-    """(clients,) updates of each client that the tap caught and the server collected."""
-    caught = select(run.events, kinds=[Kind.OVERHEARD]).filter(pc.field("detail").cast(pa.string()) == "up")
-    collected = {upload["task"] for upload in run.uploads}
-    pairs = zip(caught["task"].to_pylist(), caught["client"].to_pylist(), strict=True)
-    clients = [client for task, client in pairs if task in collected]
-    return np.bincount(np.array(clients, dtype=np.int64), minlength=len(run.sizes))
+def _times(events: pa.Table, column: str) -> Times:
+    """When each number in `column` first stands among the events."""
+    found: Times = {}
+    for number, time_s in zip(events[column].to_pylist(), events["time_s"].to_pylist(), strict=True):
+        found.setdefault(number, time_s)
+    return found
 
 
-def _models(run: SeedRun, held: set[int] | None) -> NDArray[np.int64]:
-    """Number of updates in each published model that is held (None: all). Version 0 depends on nobody's data."""
-    rows: list[dict[str, Any]] = [row for row in run.rounds if row["version"] > 0]
-    return np.array([row["participants"] for row in rows if held is None or row["version"] in held], dtype=np.int64)
+def _earliest(first: Times, second: Times) -> Times:
+    return {
+        number: min(first.get(number, math.inf), second.get(number, math.inf))
+        for number in first.keys() | second.keys()
+    }

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from asyncfl.client import Attackers, TaskPath
 from asyncfl.data import FederatedData
-from asyncfl.defences import DefenceContext
+from asyncfl.defences import DefenceContext, Mean
 from asyncfl.learning import Learner
 from asyncfl.messages import Fate, Vector
 from asyncfl.privacy import Contribution, MeasuredExposures, PrivacyContext, State
@@ -27,6 +27,7 @@ from asyncfl.server import DefencePlan, Server, ServerPlan
 from asyncfl.server.application import weights
 from asyncfl.server.machine import ServerNoise
 from asyncfl.server.recording import RecordedServer, Recording
+from asyncfl.server.staleness import ConstantStaleness
 from asyncfl.simulation.budgets import budget_columns
 from asyncfl.simulation.calibration import measure_exposures
 from asyncfl.simulation.driver import Driver, Traffic, usual_speed
@@ -103,7 +104,7 @@ def simulate_seed(scenario: Scenario, seed: int, progress: Progress | None = Non
         lambda: worker.last_std,
         attackers,
         progress,
-        lambda: budget_columns(cast.path),
+        partial(budget_columns, cast.path),
     )
     prepared = time.perf_counter()
     driver = Driver(
@@ -222,9 +223,33 @@ def privacy_context(scenario: Scenario, sizes: NDArray[np.int64], streams: Strea
     training = scenario.training
     batch_size = 0 if training.batch_size == "full" else training.batch_size
     context = PrivacyContext(
-        clients, participants, rounds, int(sizes.min()), exposures, batch_size, training.epochs, training.lr
+        clients,
+        participants,
+        rounds,
+        int(sizes.min()),
+        exposures,
+        batch_size,
+        training.epochs,
+        training.lr,
+        n_parameters=scenario.model.layout(scenario.data.shape, scenario.data.classes).n_parameters,
+        rate=scenario.protocol.knobs().rate,
+        equal_weights=_equal_weights(scenario, sizes),
     )
     return context, counts
+
+
+def _equal_weights(scenario: Scenario, sizes: NDArray[np.int64]) -> bool:
+    """Whether no update can weigh more than 1/n in a mean of n."""
+    knobs, defence = scenario.protocol.knobs(), scenario.defence
+    return (
+        isinstance(defence.rule, Mean)
+        # A detector may weigh updates, and correct the model by earlier ones.
+        and defence.detector is None
+        and knobs.reading in ("delta", "mix")
+        and (knobs.weighting != "samples" or len(np.unique(sizes)) == 1)
+        # Divided by the sum of the weights, a fresh update among stale ones counts for more.
+        and (knobs.divisor == "buffer" or isinstance(knobs.staleness, ConstantStaleness))
+    )
 
 
 def split_root(

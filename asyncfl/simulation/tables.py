@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -90,6 +89,10 @@ def clients_table(run: SeedRun) -> pa.Table:
     )
 
 
+CONTEXT = ("clients", "participants", "rounds", "smallest_samples", "exposures")
+"""What the summary says of the facts that noise was calibrated to; the scenario and the learner tell the others."""
+
+
 def seed_summary(run: SeedRun) -> dict[str, Any]:
     """What the summary says of a seed: plain values, the same each time."""
     begun = sum(run.fates.values())
@@ -114,7 +117,7 @@ def seed_summary(run: SeedRun) -> dict[str, Any]:
             "downlink_versions": len(run.traffic.overheard_versions),
         },
         "detection": _detection(run),
-        "context": None if run.context is None else dataclasses.asdict(run.context),
+        "context": None if run.context is None else {name: getattr(run.context, name) for name in CONTEXT},
         "data": run.data,
         "learner": run.learner,
         "notes": run.notes,

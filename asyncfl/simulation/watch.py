@@ -114,7 +114,7 @@ class Rounds:
         noise_of: Callable[[], float],
         attackers: Attackers | None = None,
         progress: Callable[[dict[str, Any]], None] | None = None,
-        more_columns: Callable[[], dict[str, float]] | None = None,
+        more_columns: Callable[[Publish], dict[str, float]] | None = None,
     ) -> None:
         """`judge` None: only the clock is simulated. `noise_of` tells the clients' noise of the last collection,
         `more_columns` what else is to stand in the row of the version that is published."""
@@ -185,7 +185,7 @@ class Rounds:
             **self._detection(publish.version),
             "attack_success": _or_nan(success),
             **by_domain(domains, shares),
-            **(self.more_columns() if self.more_columns is not None else {}),
+            **(self.more_columns(publish) if self.more_columns is not None else {}),
         }
         self.rows.append(row)
         if self.progress is not None:

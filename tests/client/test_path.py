@@ -11,7 +11,7 @@ import pytest
 from asyncfl.client import Attackers, Payloads, TaskPath, Ticket
 from asyncfl.data import FederatedData
 from asyncfl.learning import Job, Training
-from asyncfl.privacy import Contribution, GaussianUpload, Nbafl, NoPrivacy, PrivacyContext, Scheme
+from asyncfl.privacy import Contribution, DpFedAvg, GaussianUpload, Mechanisms, Nbafl, NoPrivacy, PrivacyContext, Scheme
 from asyncfl.streams import Streams
 from asyncfl.threats import Attack, AttackView, Threats
 
@@ -190,3 +190,51 @@ def test_attackers_drawn_per_round_change_with_the_version() -> None:
     assert all(len(members) == 2 for members in drawn)
     assert len(set(drawn)) > 5
     assert drawn == [attackers.members(version) for version in range(20)]
+
+
+class Towards(Counting):
+    """Updates each base by (3, 4, 0)."""
+
+    def train(self, rows: np.ndarray, jobs: Sequence[Job]) -> np.ndarray:
+        self.jobs = list(jobs)
+        for row, job in zip(rows, jobs, strict=True):
+            row[:] = job.base + np.array([3, 4, 0], np.float32)
+        return np.ones(len(jobs))
+
+
+def updates_of(scheme: Scheme, base: float = 2.0) -> tuple[np.ndarray, Payloads]:
+    path = TaskPath(federation(), Towards(), Training(), scheme, CONTEXT, Streams(0), None, scheme.start(CONTEXT))  # type: ignore[arg-type]
+    bases = np.full(PARAMETERS, base, np.float32)
+    payloads = path.carry_out([Ticket(1, 1, 0, bases)], 0, bases)
+    return payloads.models[0] - bases, payloads
+
+
+def test_updates_are_clipped_around_the_model_that_was_sent() -> None:
+    update, payloads = updates_of(DpFedAvg(noise_multiplier=0))
+    assert update == pytest.approx([0.6, 0.8, 0], abs=1e-6)
+    assert (payloads.norms.tolist(), payloads.clip_norm) == ([5], 1)
+    unclipped, _ = updates_of(DpFedAvg(noise_multiplier=0, clip_norm=6))
+    assert unclipped == pytest.approx([3, 4, 0])
+
+
+def test_clipping_in_l1_measures_in_l1() -> None:
+    scheme = Mechanisms.model_validate({"client": {"kind": "laplace", "epsilon": float("inf")}})
+    update, payloads = updates_of(scheme)
+    assert payloads.norms.tolist() == [7]
+    assert update == pytest.approx([3 / 7, 4 / 7, 0], abs=1e-6)
+
+
+def test_models_are_clipped_with_their_base() -> None:
+    silent = {"kind": "gaussian", "epsilon": float("inf")}
+    scheme = Mechanisms.model_validate({"client": silent, "clip": {"target": "model", "norm": 1.0}})
+    _, payloads = updates_of(scheme)
+    assert payloads.norms[0] == pytest.approx(np.linalg.norm([5, 6, 2]))
+    assert np.linalg.norm(payloads.models[0]) == pytest.approx(1)
+
+
+def test_the_adaptive_clip_norm_moves_after_each_collection() -> None:
+    scheme = DpFedAvg.model_validate({"noise_multiplier": 0, "adaptive": {"learning_rate": 0.5}})
+    path = TaskPath(federation(), Towards(), Training(), scheme, CONTEXT, Streams(0), None, scheme.start(CONTEXT))  # type: ignore[arg-type]
+    base = np.zeros(PARAMETERS, np.float32)
+    used = [path.carry_out([Ticket(task, 1, 0, base)], task, base).clip_norm for task in range(3)]
+    assert used == pytest.approx([1, np.exp(0.25), np.exp(0.5)])

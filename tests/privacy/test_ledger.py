@@ -9,19 +9,34 @@ from hypothesis import strategies as st
 
 from asyncfl.privacy import GaussianUpload, Nbafl, NoPrivacy, PrivacyContext
 from asyncfl.privacy.gaussian import exact_epsilon
-from asyncfl.privacy.ledger import COLUMNS, ledger
+from asyncfl.privacy.held import models_of, uploads_of
+from asyncfl.privacy.ledger import COLUMNS, ledger, model_accounts, upload_accounts
 
 CONTEXT = PrivacyContext(clients=50, participants=50, rounds=25, smallest_samples=100, exposures=1)
 
 
-def of(scheme, context=CONTEXT, *, uploads=(), models=(), samples=100, clip_norm=20.0):
+def drawn_up(scheme, context, samples, uploads, models, clip_norm=20.0):
+    """The ledger of typical releases. `uploads`, `models`: adversary -> numbers of uploads, of updates in models."""
     return ledger(
         scheme,
         context,
-        samples=np.full(len(uploads), samples),
-        uploads={"eavesdropper": np.array(uploads, dtype=np.int64)} if len(uploads) else {},
-        models={"eavesdropper": models} if len(models) else {},
-        clip_norm=clip_norm,
+        samples,
+        upload_accounts(
+            scheme, context, {who: uploads_of(scheme, context, samples, n, clip_norm) for who, n in uploads.items()}
+        ),
+        model_accounts(scheme, context, {who: models_of(scheme, context, n, clip_norm) for who, n in models.items()}),
+        clip_norm,
+    )
+
+
+def of(scheme, context=CONTEXT, *, uploads=(), models=(), samples=100, clip_norm=20.0):
+    return drawn_up(
+        scheme,
+        context,
+        np.full(len(uploads), samples),
+        {"eavesdropper": uploads} if len(uploads) else {},
+        {"eavesdropper": models} if len(models) else {},
+        clip_norm,
     )
 
 
@@ -56,14 +71,7 @@ def test_safl_claimed_and_real():
 
 def test_the_claim_is_per_client_whatever_its_samples():
     samples = np.array([100, 600, 900])
-    found = ledger(
-        GaussianUpload(epsilon=6),
-        CONTEXT,
-        samples=samples,
-        uploads={"server": np.array([3, 3, 3])},
-        models={},
-        clip_norm=None,
-    )
+    found = drawn_up(GaussianUpload(epsilon=6), CONTEXT, samples, {"server": [3, 3, 3]}, {}, None)
     assert found["sigma"] * samples == pytest.approx(found["sigma"][0] * 100)
     assert found["exact_epsilon"] == pytest.approx(found["exact_epsilon"][0])
 
@@ -92,14 +100,8 @@ def test_a_model_that_no_update_entered_releases_nothing():
 
 
 def test_each_adversary_has_its_rows():
-    found = ledger(
-        Nbafl(epsilon=60),
-        CONTEXT,
-        samples=np.full(2, 100),
-        uploads={"eavesdropper": np.array([1, 0]), "server": np.array([2, 2]), "both": np.array([3, 2])},
-        models={"eavesdropper": []},
-        clip_norm=20.0,
-    )
+    uploads = {"eavesdropper": [1, 0], "server": [2, 2], "both": [3, 2]}
+    found = drawn_up(Nbafl(epsilon=60), CONTEXT, np.full(2, 100), uploads, {"eavesdropper": []})
     assert found["adversary"].tolist() == [
         *["eavesdropper"] * 2,
         *["server"] * 2,
@@ -163,3 +165,28 @@ def test_rows_can_be_added_up():
     together = exact_epsilon(found["squared_mu"].sum(), 0.01)
     assert together > found["exact_epsilon"].max()
     assert together < found["exact_epsilon"].sum()
+
+
+def test_all_accountants_stand_side_by_side():
+    found = of(GaussianUpload(epsilon=6), uploads=[1, 50], samples=600, clip_norm=None)
+    alone = exact_epsilon(found["squared_mu"], 1e-5)
+    assert found["exact_epsilon"] == pytest.approx(alone)
+    # One release is worth the same by basic composition; many are worth far more than they spend together.
+    assert found["basic_epsilon"][0] == pytest.approx(found["exact_epsilon"][0])
+    assert found["basic_epsilon"][1] == pytest.approx(50 * exact_epsilon(found["squared_mu"][0], 1e-5 / 50))
+    assert (found["rdp_epsilon"] > found["exact_epsilon"]).all()
+    assert (found["advanced_epsilon"] > found["basic_epsilon"]).all()
+    assert set(found["distribution"]) == {"gaussian"}
+
+
+def test_flags_say_what_stands_in_the_way():
+    context = PrivacyContext(50, 20, 25, 100, 1)
+    found = of(Nbafl(epsilon=60), context, uploads=[1], models=[20])
+    upload, model = found["flags"]
+    assert upload == "classical calibration past its limit; sensitivity heuristic; clip norm depends on data"
+    assert model == "amplification without a secret sample; sensitivity heuristic; clip norm depends on data"
+    honest = Nbafl(epsilon=6, clip_norm=1.0, sensitivity="2C", b_rule="none", composition="analytic")
+    assert of(honest, context, uploads=[1], models=[20])["flags"].tolist() == ["", ""]
+    assert of(NoPrivacy(), uploads=[1])["flags"].tolist() == [""]
+    assert of(GaussianUpload(epsilon=9), uploads=[1])["flags"][0].startswith("classical")
+    assert of(GaussianUpload(epsilon=6), uploads=[1])["flags"][0] == "sensitivity heuristic"

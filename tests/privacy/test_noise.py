@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from asyncfl.privacy.noise import add_gaussian
+from asyncfl.privacy.noise import add_gaussian, add_laplace, add_noise
 from asyncfl.streams import Streams
 
 SIZE = 20_000
@@ -49,3 +49,43 @@ def test_without_deviation_nothing_changes():
     vector = np.ones(3, dtype=np.float32)
     add_gaussian(vector, 0.0, Streams(0), "client_noise")
     assert vector.tolist() == [1, 1, 1]
+
+
+def laplace(std=1.0, seed=0, client=0, task=0):
+    vector = np.zeros(SIZE, dtype=np.float32)
+    add_laplace(vector, std, Streams(seed), "client_noise", client, task)
+    return vector
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_laplace_noise_has_its_distribution_and_moments(seed):
+    noise = laplace(std=2.828427, seed=seed)
+    assert kstest(noise, "laplace", args=(0, 2)).pvalue > 0.01
+    assert kstest(noise, "norm", args=(0, 2.828427)).pvalue < 1e-6
+    assert noise.mean() == pytest.approx(0, abs=4 * 2.83 / SIZE**0.5)
+    # Kurtosis 6: the variance of a sample variance is (6 - 1) sigma^4/n.
+    assert noise.std() == pytest.approx(2.828427, rel=2 * (5 / SIZE) ** 0.5)
+    assert np.abs(noise).mean() == pytest.approx(2, rel=4 / SIZE**0.5)
+    assert ((noise / noise.std()) ** 4).mean() == pytest.approx(6, rel=0.25)
+
+
+def test_no_two_laplace_releases_share_noise():
+    rows = [laplace(), laplace(task=1), laplace(client=1), laplace(client=1, task=1), laplace(seed=1), drawn()]
+    correlations = np.corrcoef(rows)[np.triu_indices(len(rows), 1)]
+    assert np.abs(correlations).max() < 5 / SIZE**0.5
+    assert len(np.unique(np.array(rows)[:, 0])) == len(rows)
+    assert (laplace() == laplace()).all()
+
+
+def test_laplace_noise_is_finite_or_ends_the_run():
+    assert np.isfinite(laplace(std=1e30)).all()
+    assert not np.isfinite(laplace(std=1e39)).any()
+    unchanged = np.ones(3, dtype=np.float32)
+    add_laplace(unchanged, 0.0, Streams(0), "client_noise")
+    assert unchanged.tolist() == [1, 1, 1]
+
+
+def test_the_distribution_is_chosen_by_name():
+    chosen = np.zeros(SIZE, dtype=np.float32)
+    add_noise("laplace", chosen, 1.0, Streams(0), "client_noise", 0, 0)
+    assert (chosen == laplace()).all()

@@ -12,7 +12,7 @@ from asyncfl.data.partition import Partition
 from asyncfl.defences import Bucketing, Detector, Rule, accept_all
 from asyncfl.defences.preaggregation import PreAggregation
 from asyncfl.learning import Architecture
-from asyncfl.privacy import Scheme
+from asyncfl.privacy import Mechanism, Scheme
 from asyncfl.privacy.exposures import Exposures
 from asyncfl.server.dispatch import ContinuousDispatch, Dispatch
 from asyncfl.server.opening import OpenCount, Opening
@@ -121,6 +121,28 @@ class Whisper(Scheme):
 
     def upload_std(self, context: Any, clip_norm: float | None, contribution: Any) -> float:
         return self.std
+
+
+class Coarse(Mechanism):
+    kind: str
+    epsilon: float = 1.0
+
+    @property
+    def distribution(self) -> Any:
+        return "gaussian"
+
+    @property
+    def stated_delta(self) -> float:
+        return 1e-5
+
+    def clip_orders(self) -> tuple[int, ...]:
+        return (2,)
+
+    def sensitivity(self, distance: float, n_parameters: int) -> float:
+        return distance
+
+    def std(self, sensitivity: float, rounds: int) -> float:
+        return 5 * sensitivity / self.epsilon
 
 
 class Twice(Exposures):

@@ -32,6 +32,7 @@ CHANGES: list[dict[str, Any]] = [
     {"world.availability": {"kind": "every_kind:Present"}},
     {"world.uplink.loss": {"kind": "every_kind:FirstPacket"}, "world.uplink.retransmissions": 1},
     {"privacy": {"kind": "every_kind:Whisper"}},
+    {"privacy": {"kind": "mechanisms", "client": {"kind": "every_kind:Coarse"}}},
     {"privacy": {"kind": "nbafl", "epsilon": 100, "exposures": {"kind": "every_kind:Twice"}}},
     {"threats": {"attack": {"kind": "every_kind:Silent"}, "attackers": 2}},
     {"defence.rule": {"kind": "every_kind:Largest"}},

@@ -33,10 +33,10 @@ def notes_of(scheme: AdaptiveBudgets) -> list[str]:
     notes.append("a budget is spent on every upload; the ledger says what each client spent in all")
     limit, largest = classical_limit(scheme.delta, scheme.constant), max(scheme.budgets)
     if largest > limit or scheme.adapts:
-        has = f"{largest:.4g} gives" if largest > limit else "one that has grown beyond it gives"
+        which = f"at {largest:.4g}" if largest > limit else "whose budget has grown beyond"
         notes.append(
             f"the classical calibration holds up to epsilon {limit:.4g} for delta {scheme.delta:g} and constant "
-            f"{scheme.constant:g}; an upload with {has} away more than claimed, see the ledger"
+            f"{scheme.constant:g}; an upload {which} gives away more than claimed, see the ledger"
         )
     if scheme.threshold is not None:
         notes.append(_threshold(scheme))

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -31,6 +30,7 @@ from pydantic import Field, model_validator
 from asyncfl.errors import Fault
 from asyncfl.privacy.adaptive.budgets import Adjustment, adjusted_budget, matched_k
 from asyncfl.privacy.adaptive.comparison import Spend, constant_budget
+from asyncfl.privacy.adaptive.history import LossHistory
 from asyncfl.privacy.adaptive.noise import (
     DeltaReading,
     RoundBudget,
@@ -46,24 +46,6 @@ from asyncfl.privacy.scheme import Guarantee, Payload, PrivacyContext, Scheme, S
 
 Budget = Annotated[float, Field(gt=0)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-
-
-@dataclass
-class LossHistory(State):
-    """What the clients' losses were."""
-
-    context: PrivacyContext
-    first: NDArray[np.float64]
-    """(clients,) loss of the first task; NaN: none yet, or it was not finite."""
-    last: NDArray[np.float64]
-    """(clients,) loss of the latest task; NaN: none yet."""
-
-    def trained(self, contribution: Contribution, loss: float, norm: float) -> None:
-        """Remember the loss."""
-        client = contribution.client
-        if math.isnan(self.first[client]) and math.isfinite(loss):
-            self.first[client] = loss
-        self.last[client] = loss if math.isfinite(loss) else math.inf
 
 
 class AdaptiveBudgets(Scheme):
@@ -128,7 +110,11 @@ class AdaptiveBudgets(Scheme):
 
     @property
     def off(self) -> bool:
-        """Whether all budgets are infinite: no clipping and no noise."""
+        """Whether all budgets are infinite and no shuffler takes its time: no clipping and no noise."""
+        return self._without_noise and self.shuffler is None
+
+    @property
+    def _without_noise(self) -> bool:
         return all(map(math.isinf, self.budgets))
 
     @property
@@ -144,7 +130,7 @@ class AdaptiveBudgets(Scheme):
 
     def clip_norm_of(self, norms: NDArray[np.floating], state: State | None = None) -> float | None:
         """M, of `gradient` lr M; None where nothing is clipped. Without a state lr is taken for 1."""
-        if self.off:
+        if self._without_noise:
             return None
         return self.clip_norm * (self._unit(state.context) if isinstance(state, LossHistory) else 1.0)
 
@@ -160,7 +146,7 @@ class AdaptiveBudgets(Scheme):
     @property
     def adapts(self) -> bool:
         """Whether budgets follow the loss."""
-        return self.adjustment != "none" and not self.off
+        return self.adjustment != "none" and not self._without_noise
 
     @property
     def needs_every_task(self) -> bool:
@@ -169,8 +155,7 @@ class AdaptiveBudgets(Scheme):
 
     def start(self, context: PrivacyContext) -> State | None:
         """No losses yet."""
-        nothing = np.full(context.clients, np.nan)
-        return LossHistory(context, nothing, nothing.copy())
+        return LossHistory.empty(context)
 
     def budget(self, client: int, loss_max: float, loss: float) -> float:
         """Budget of the client's next upload after a first loss and a latest loss, see `budgets`; never below floor."""
@@ -198,14 +183,14 @@ class AdaptiveBudgets(Scheme):
 
     def upload_std(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
         """sigma_i. The `clip_norm` argument is not used: M never changes."""
-        if self.off:
+        if self._without_noise:
             return 0.0
         sensitivity = self._delta(context, contribution.samples)
         return client_std(sensitivity, self._epsilon(contribution), self.delta, self.constant)
 
     def upload_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
         """Delta; infinite without clipping."""
-        return math.inf if self.off else self._delta(context, contribution.samples)
+        return math.inf if self._without_noise else self._delta(context, contribution.samples)
 
     def server_std(
         self,
@@ -215,7 +200,7 @@ class AdaptiveBudgets(Scheme):
         contributions: Sequence[Contribution] = (),
     ) -> float:
         """sigma_D for the largest Delta of the round; before training, for the largest budgets that K clients have."""
-        if self.off or self.threshold is None:
+        if self._without_noise or self.threshold is None:
             return 0.0
         epsilons = [self._epsilon(one) for one in contributions]
         if not epsilons:
@@ -229,7 +214,7 @@ class AdaptiveBudgets(Scheme):
         self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()
     ) -> float:
         """Delta where samples at all clients are replaced (`sum`), Delta/K where one is (`max`)."""
-        if self.off:
+        if self._without_noise:
             return math.inf
         largest = self._largest_delta(context, contributions)
         return largest if self.round_budget == "sum" else largest / (len(contributions) or context.participants)
@@ -247,7 +232,8 @@ class AdaptiveBudgets(Scheme):
     @property
     def _status(self) -> Status:
         # A budget that follows the loss is chosen with the data that it is to protect.
-        return "proven" if self.sensitivity in ("M", "2M") and self.adjustment == "none" else "heuristic"
+        constant = self.adjustment == "none" and self.equal_spend is None
+        return "proven" if constant and self.sensitivity in ("M", "2M") else "heuristic"
 
     @property
     def _neighbours(self) -> str:
@@ -256,20 +242,20 @@ class AdaptiveBudgets(Scheme):
 
     def upload_guarantee(self, context: PrivacyContext) -> Guarantee | None:
         """(epsilon, delta) for one upload, epsilon the largest of the budgets at the start; uploads have their own."""
-        if self.off:
+        if self._without_noise:
             return None
         return Guarantee(self._neighbours, self._status, max(self.budgets), self.delta, 1)
 
     def model_guarantee(self, context: PrivacyContext) -> Guarantee | None:
         """(threshold, delta) for the model of one round; None without a threshold."""
-        if self.off or self.threshold is None:
+        if self._without_noise or self.threshold is None:
             return None
         everywhere = f"{self._neighbours}, at every client" if self.round_budget == "sum" else self._neighbours
         return Guarantee(everywhere, self._status, self.threshold, self.delta, 1)
 
     def notes(self, context: PrivacyContext, n_parameters: int) -> list[str]:
         """What is heuristic, what depends on the data, and what is not claimed."""
-        return [] if self.off else notes_of(self)
+        return [] if self._without_noise else notes_of(self)
 
     # --- the control -----------------------------------------------------------------------------------------------
 

@@ -1,0 +1,168 @@
+"""The releases that somebody holds, as columns, and what each holder of them has spent after each.
+
+A holder is whoever's data a release is about: a client, or `MODEL` for all those behind the published models.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.privacy.accounting.histories import Spent, histories
+from asyncfl.privacy.release import Contribution, Release
+from asyncfl.privacy.scheme import PrivacyContext, Scheme
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MODEL = -1
+"""Holder of the releases that are published models."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """Releases in the order in which an adversary got them, all (n,)."""
+
+    holder: Ints
+    """Number of the client, or `MODEL`."""
+    moment: Ints
+    """When, as a row of a table of moments, rising."""
+    laplace: NDArray[np.bool_]
+    """Whether the noise is Laplace; else Gaussian."""
+    sigma: Floats
+    """Standard deviation of the noise on each parameter."""
+    sensitivity: Floats
+    """L2, for Laplace noise L1; infinite where nothing bounds it."""
+    count: Ints
+    """Mechanisms of this noise that the release stands for."""
+    epsilon: Floats
+    """Claimed for this release alone; infinite where nothing is."""
+
+    @property
+    def multiplier(self) -> Floats:
+        """(n,) noise over sensitivity: sigma for Gaussian noise, the scale for Laplace noise."""
+        scale = np.where(self.laplace, self.sigma / math.sqrt(2), self.sigma)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            quotient = np.where(self.sensitivity == 0, np.inf, scale / self.sensitivity)
+        # Without a bound on what is released no noise hides it, however large.
+        return np.where(np.isinf(self.sensitivity), 0.0, quotient)
+
+    @property
+    def squared_mu(self) -> Floats:
+        """(n,) count/multiplier^2 of Gaussian releases, 0 of others: these add up (`privacy.gaussian`)."""
+        with np.errstate(divide="ignore"):
+            squares: Floats = self.count / np.square(self.multiplier)
+        return np.where(self.laplace, 0.0, squares)
+
+    def spent(self, delta: float) -> Spent:
+        """Epsilon of each holder after each release, for the total `delta` (0..1; 0: pure)."""
+        return histories(self.holder, self.laplace, self.multiplier, self.count, delta)
+
+    @property
+    def claimed(self) -> Floats:
+        """(n,) sum of the claims of the holder's releases, this one included: basic composition of claims."""
+        result = np.zeros(len(self.holder))
+        order = np.argsort(self.holder, kind="stable")
+        if len(order):
+            for places in np.split(order, np.flatnonzero(np.diff(self.holder[order])) + 1):
+                result[places] = np.cumsum(self.epsilon[places])
+        return result
+
+
+def held(releases: Iterable[tuple[int, int, Release]]) -> Held:
+    """Releases as columns, from (holder, moment, release) each."""
+    rows = sorted(releases, key=lambda row: row[1])
+    return Held(
+        np.array([holder for holder, _, _ in rows], dtype=np.int64),
+        np.array([moment for _, moment, _ in rows], dtype=np.int64),
+        np.array([release.distribution == "laplace" for _, _, release in rows], dtype=bool),
+        np.array([release.std for _, _, release in rows], dtype=np.float64),
+        np.array([release.sensitivity for _, _, release in rows], dtype=np.float64),
+        np.array([release.count for _, _, release in rows], dtype=np.int64),
+        np.array([release.epsilon for _, _, release in rows], dtype=np.float64),
+    )
+
+
+def one_each(releases: Sequence[Release]) -> Held:
+    """One release of each of the holders 0.., all at one moment."""
+    return held((holder, 0, release) for holder, release in enumerate(releases))
+
+
+def usable_norm(scheme: Scheme, clip_norm: float | None) -> float | None:
+    """`clip_norm`, or another where a run collected nothing or diverged: multipliers do not depend on it."""
+    if clip_norm is not None and math.isfinite(clip_norm) and clip_norm > 0:
+        return clip_norm
+    return scheme.clip_norm_of(np.ones(1))
+
+
+def typical_uploads(
+    scheme: Scheme, context: PrivacyContext, samples: NDArray[np.integer], clip_norm: float | None
+) -> list[Release]:
+    """One upload of each client (its number of `samples` is given) as the scheme has it before anything happened."""
+    norm = usable_norm(scheme, clip_norm)
+    sizes, of_client = np.unique(samples, return_inverse=True)
+    made = [scheme.upload_release(context, norm, Contribution(-1, int(size))) for size in sizes]
+    return [made[which] for which in of_client]
+
+
+def uploads_of(
+    scheme: Scheme,
+    context: PrivacyContext,
+    samples: NDArray[np.integer],
+    counts: Sequence[int] | NDArray[np.integer],
+    clip_norm: float | None = None,
+) -> Held:
+    """`counts` (clients,) typical uploads of each client, one of each at a time."""
+    typical = typical_uploads(scheme, context, samples, clip_norm)
+    return held((client, turn, typical[client]) for client, count in enumerate(counts) for turn in range(int(count)))
+
+
+def model_release(
+    scheme: Scheme,
+    context: PrivacyContext,
+    clip_norm: float | None,
+    participants: int,
+    contributions: Sequence[Contribution] = (),
+    upload_std: float | None = None,
+    server_std: float | None = None,
+) -> Release:
+    """One published model as an accountant sees it.
+
+    `participants` >= 1 updates entered it: a model of fewer than were planned carries more of the clients' noise and
+    depends more on each client. `upload_std` (root mean square) and `server_std` are the noise that was added; None:
+    what the scheme says. Clients' noise counts where it is Gaussian like the server's: sums of other noise are of no
+    simple kind, and without it the release is accounted for as less private than it is.
+    """
+    norm = usable_norm(scheme, clip_norm)
+    stated = scheme.model_guarantee(context)
+    if upload_std is None or not math.isfinite(upload_std):
+        upload_std = scheme.upload_std(context, norm, Contribution(-1, context.smallest_samples))
+    if server_std is None or not math.isfinite(server_std):
+        server_std = scheme.server_std(context, norm)
+    both = scheme.distribution == scheme.server_distribution == "gaussian"
+    sigma = math.hypot(upload_std / math.sqrt(participants), server_std) if both else server_std
+    return Release(
+        scheme.server_distribution,
+        sigma,
+        scheme.model_sensitivity(replace(context, participants=participants), norm, contributions),
+        1,
+        "none" if stated is None else stated.neighbours,
+        "none" if stated is None else stated.status,
+        math.inf if stated is None or not stated.releases else stated.epsilon / stated.releases,
+        0.0 if stated is None else stated.delta,
+    )
+
+
+def models_of(
+    scheme: Scheme,
+    context: PrivacyContext,
+    aggregated: Sequence[int] | NDArray[np.integer],
+    clip_norm: float | None = None,
+) -> Held:
+    """Published models of `aggregated` (n_models,) updates each; one that none entered releases nothing."""
+    made = {int(k): model_release(scheme, context, clip_norm, int(k)) for k in set(aggregated) if k > 0}
+    return held((MODEL, moment, made[int(k)]) for moment, k in enumerate(aggregated) if k > 0)

@@ -1,0 +1,138 @@
+"""The accounts of whole seeds: who held what, when, and that table, ledger and rounds agree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from asyncfl.privacy.accounting import Part, worth
+from asyncfl.privacy.gaussian import classical_constant, exact_epsilon
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import Books, rounds_table, simulate_clock, simulate_seed
+
+EPSILONS = ("basic", "advanced", "rdp", "exact")
+TAPPED: dict[str, Any] = {
+    "protocol": {"kind": "buffered", "rounds": 5, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 4}},
+    "protocol.max_staleness": 1,
+    "world.device": {"kind": "lognormal", "median_s_per_sample": 0.02, "sigma": 1.0},
+    "world.uplink.loss": {"kind": "independent", "probability": 0.05},
+    "world.uplink.retransmissions": 1,
+    "world.tap": {"uplink": True, "downlink": True, "packet_loss": 0.02},
+    "privacy": {"kind": "nbafl", "epsilon": 60, "clip_norm": 5.0, "exposures": 4},
+}
+
+
+@pytest.fixture(scope="module")
+def seeds() -> dict[str, tuple[Scenario, Any]]:
+    return {}
+
+
+@pytest.fixture
+def tapped(scenario: Scenario, seeds: dict[str, tuple[Scenario, Any]]) -> tuple[Scenario, Any]:
+    """An asynchronous seed with losses and a tap. Simulated once."""
+    if "tapped" not in seeds:
+        own = scenario.override(TAPPED)
+        seeds["tapped"] = (own, simulate_seed(own, 0))
+    return seeds["tapped"]
+
+
+def test_the_server_holds_what_reached_it_and_the_tap_what_it_caught(tapped: tuple[Scenario, Any]) -> None:
+    scenario, run = tapped
+    ledger = Books(scenario, run).ledger.to_pandas()
+    events = run.events.to_pandas()
+    of_clients = ledger[ledger["holder"] == "client"]
+    held = {who: rows.set_index("client")["releases"] for who, rows in of_clients.groupby("adversary")}
+    uploaded = events[events["kind"] == "uploaded"]
+    caught = events[(events["kind"] == "overheard") & (events["detail"] == "up")]
+    assert held["server"].sum() == uploaded["task"].nunique() > 0
+    assert held["eavesdropper"].sum() == caught["task"].nunique() > 0
+    assert held["both"].sum() == len(set(uploaded["task"]) | set(caught["task"]))
+    assert dict(held["eavesdropper"][held["eavesdropper"] > 0]) == run.traffic.overheard_up
+    models = ledger[ledger["holder"] == "model"].set_index("adversary")["releases"]
+    assert models["server"] == models["both"] == 5
+    assert models["eavesdropper"] == len(run.traffic.overheard_versions - {0})
+
+
+def test_every_row_is_what_its_releases_are_worth(tapped: tuple[Scenario, Any]) -> None:
+    scenario, run = tapped
+    ledger = Books(scenario, run).ledger.to_pandas()
+    for row in ledger[(ledger["holder"] == "client") & (ledger["releases"] > 0)].to_dict("records"):
+        found = worth([Part("gaussian", row["noise_multiplier"], row["releases"])], row["delta"])
+        for name in EPSILONS:
+            assert row[f"{name}_epsilon"] == pytest.approx(getattr(found, name), rel=1e-9), name
+        assert row["naive_epsilon"] == pytest.approx(row["releases"] * 60 / 4)
+
+
+def test_spending_ends_at_the_ledger_and_never_falls(tapped: tuple[Scenario, Any]) -> None:
+    scenario, run = tapped
+    books = Books(scenario, run)
+    ledger, spending = books.ledger.to_pandas(), books.spending.to_pandas()
+    names = [f"{name}_epsilon" for name in EPSILONS]
+    for (holder, client, adversary), rows in spending.groupby(["holder", "client", "adversary"]):
+        assert (rows["time_s"].diff().dropna() > 0).all()
+        assert (rows[names].diff().dropna() >= -1e-9).all(axis=None)
+        if holder in ("client", "model"):
+            end = ledger[(ledger["holder"] == holder) & (ledger["client"] == client)]
+            end = end[end["adversary"] == adversary]
+            assert rows[names].iloc[-1].tolist() == end[names].iloc[0].tolist()
+            assert rows["claimed_epsilon"].iloc[-1] == end["naive_epsilon"].iloc[0]
+    of_clients = ledger[ledger["holder"] == "client"].groupby("adversary")[names]
+    for name, reduced in (("largest", of_clients.max()), ("median", of_clients.median()), ("mean", of_clients.mean())):
+        last = spending[spending["holder"] == name].groupby("adversary").last()
+        pd.testing.assert_frame_equal(last[names], reduced, check_names=False)
+
+
+def test_the_table_of_rounds_tells_the_largest_so_far(tapped: tuple[Scenario, Any]) -> None:
+    scenario, run = tapped
+    books = Books(scenario, run)
+    rounds, spending = books.with_epsilons(rounds_table(run)).to_pandas(), books.spending.to_pandas()
+    largest = spending[spending["holder"] == "largest"].drop_duplicates(["adversary", "version"])
+    server = largest[largest["adversary"] == "server"]
+    for name in ("claimed", "basic", "rdp", "exact"):
+        assert rounds[f"epsilon_{name}_max"].tolist() == server[f"{name}_epsilon"].tolist()
+    overheard = largest[largest["adversary"] == "eavesdropper"]["exact_epsilon"]
+    assert rounds["epsilon_exact_overheard_max"].tolist() == overheard.tolist()
+    assert rounds["epsilon_exact_max"].iloc[0] == 0
+
+
+def test_a_synchronous_round_costs_one_upload_of_everybody(scenario: Scenario) -> None:
+    private = scenario.override(
+        {"privacy": {"kind": "local_gaussian", "epsilon": 6, "clip_norm": 1.0}, "training.gradient_clip": 1.0}
+    )
+    books = Books(private, simulate_seed(private, 0))
+    spending = books.spending.to_pandas()
+    server = spending[(spending["holder"] == "client") & (spending["adversary"] == "server")]
+    assert server.groupby("version")["releases"].unique().apply(list).to_dict() == {1: [1], 2: [2], 3: [3]}
+    rounds = books.with_epsilons(rounds_table(books.run)).to_pandas()
+    assert rounds["epsilon_claimed_max"].tolist() == [0, 6, 12, 18]
+    z = classical_constant(1e-5) / 6
+    assert rounds["epsilon_exact_max"].tolist() == pytest.approx(exact_epsilon(np.arange(4) / z**2, 1e-5))
+    assert (rounds["epsilon_exact_overheard_max"] == 0).all()
+
+
+def test_without_privacy_the_first_upload_costs_everything(scenario: Scenario) -> None:
+    books = Books(scenario, simulate_seed(scenario, 0))
+    rounds = books.with_epsilons(rounds_table(books.run)).to_pandas()
+    assert rounds["epsilon_exact_max"].tolist() == [0, np.inf, np.inf, np.inf]
+    spending = books.spending.to_pandas()
+    assert (spending[spending["holder"] == "client"].groupby(["adversary", "client"]).size() == 1).all()
+
+
+def test_a_diverged_seed_has_a_ledger(scenario: Scenario) -> None:
+    private = scenario.override({"privacy": {"kind": "nbafl", "epsilon": 1e-38, "clip_norm": 20}})
+    ledger = Books(private, simulate_seed(private, 0)).ledger.to_pandas()
+    assert not ledger["exact_epsilon"].isna().any()
+
+
+def test_many_clients_are_summed_up(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("asyncfl.privacy.spending.MOST_CLIENTS", 4)
+    books = Books(scenario, simulate_seed(scenario, 0))
+    assert set(books.spending["holder"].to_pylist()) == {"largest", "median", "mean"}
+
+
+def test_a_timeline_has_no_ledger(scenario: Scenario) -> None:
+    with pytest.raises(ValueError, match="releases nothing"):
+        Books(scenario, simulate_clock(scenario, 0))

@@ -1,0 +1,113 @@
+"""Mechanisms in whole seeds, sync and async."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.errors import ScenarioError
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import SeedRun, simulate_seed
+
+BUFFERED = {"kind": "buffered", "rounds": 4, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 4}}
+LAPLACE = {"kind": "laplace", "epsilon": 1.0}
+GAUSSIAN = {"kind": "gaussian", "epsilon": 1.0}
+
+
+def run_of(scenario: Scenario, privacy: dict[str, Any], **changes: Any) -> SeedRun:
+    return simulate_seed(scenario.override({"privacy": privacy, **changes}), 0)
+
+
+@pytest.mark.parametrize("protocol", [{"kind": "sync", "rounds": 3}, BUFFERED])
+@pytest.mark.parametrize("client", [None, GAUSSIAN, LAPLACE])
+@pytest.mark.parametrize("server", [None, LAPLACE])
+def test_any_mechanism_runs_in_any_protocol(
+    scenario: Scenario, protocol: dict[str, Any], client: Any, server: Any
+) -> None:
+    if client is server is None:
+        return
+    clip = {"norm": 0.01}
+    run = run_of(scenario, {"kind": "mechanisms", "clip": clip, "client": client, "server": server}, protocol=protocol)
+    assert run.rounds[-1]["version"] == protocol["rounds"]
+    rows = run.rounds[1:]
+    n = rows[0]["participants"]
+    assert all(row["sigma_u"] > 0 for row in rows) == (client is not None)
+    expected = 0.0 if server is None else np.sqrt(2) * 2 * 0.01 / n
+    assert [row["sigma_d"] for row in rows] == pytest.approx([expected] * len(rows))
+    assert {row["distribution"] for row in run.uploads} == {"laplace" if client is LAPLACE else "gaussian"}
+    if client is not None:
+        assert {row["epsilon"] for row in run.uploads} == {1.0}
+
+
+def test_the_server_rate_scales_the_step_and_its_noise(scenario: Scenario) -> None:
+    private = {"kind": "dp_fedavg", "noise_multiplier": 0.1, "clip_norm": 0.5, "noise_at": "server"}
+    once, twice = (run_of(scenario, private, **{"protocol.server_rate": rate}) for rate in (1.0, 2.0))
+    assert once.rounds[1]["sigma_d"] == pytest.approx(0.1 * 0.5 / 5)
+    assert twice.rounds[1]["sigma_d"] == pytest.approx(2 * 0.1 * 0.5 / 5)
+    assert once.rounds[1]["sigma_u"] == 0
+
+
+def test_a_server_rate_moves_the_model_as_far_as_it_says(scenario: Scenario) -> None:
+    silent = {"kind": "dp_fedavg", "noise_multiplier": 0.0, "clip_norm": 0.05}
+    losses = [run_of(scenario, silent, **{"protocol.server_rate": rate}).rounds for rate in (1.0, 4.0)]
+    falls = [rows[0]["train_loss"] - rows[1]["train_loss"] for rows in losses]
+    assert falls[1] == pytest.approx(4 * falls[0], rel=0.2)
+
+
+def test_an_adaptive_clip_norm_is_in_the_table_of_rounds(scenario: Scenario) -> None:
+    run = run_of(
+        scenario,
+        {"kind": "dp_fedavg", "noise_multiplier": 0.1, "clip_norm": 0.001, "adaptive": {"learning_rate": 1.0}},
+        **{"protocol.rounds": 5},
+    )
+    norms = [row["clip_norm"] for row in run.rounds[1:]]
+    assert norms[0] == 0.001
+    assert norms[-1] > 3 * norms[0]
+    assert [row["noise_std"] / row["sensitivity"] for row in run.uploads] == pytest.approx([0.1] * 25)
+    again = run_of(
+        scenario,
+        {"kind": "dp_fedavg", "noise_multiplier": 0.1, "clip_norm": 0.001, "adaptive": {"learning_rate": 1.0}},
+        **{"protocol.rounds": 5},
+    )
+    assert again.rounds == run.rounds
+
+
+def test_dp_sgd_draws_its_noise_in_training(scenario: Scenario) -> None:
+    private = {"kind": "dp_sgd", "clip_norm": 0.5, "noise_multiplier": 2.0}
+    training = {"training.example_clip": 0.5, "training.example_noise": 2.0, "training.epochs": 2}
+    run, again = (run_of(scenario, private, **training) for _ in range(2))
+    assert run.rounds == again.rounds
+    assert {(row["noise_std"], row["sensitivity"], row["count"]) for row in run.uploads} == {(1.0, 1.0, 2)}
+    assert all(row["sigma_u"] == 0 for row in run.rounds)
+    clean = run_of(scenario, {"kind": "none"}, **{"training.epochs": 2})
+    assert run.rounds[-1]["train_loss"] != clean.rounds[-1]["train_loss"]
+
+
+def test_schemes_and_training_must_agree(scenario: Scenario) -> None:
+    with pytest.raises(ScenarioError, match=r"privacy.noise_multiplier: needs training.example_noise: 2, got 0"):
+        scenario.override({"privacy": {"kind": "dp_sgd", "noise_multiplier": 2.0}})
+    gradients = {"kind": "mechanisms", "client": GAUSSIAN, "clip": {"target": "gradient", "norm": 2.0}}
+    with pytest.raises(ScenarioError, match=r"privacy.clip.norm: must equal training.gradient_clip \(None\), got 2"):
+        scenario.override({"privacy": gradients})
+    agreed = scenario.override({"privacy": gradients, "training.gradient_clip": 2.0})
+    assert Scenario.read(agreed.resolved()) == agreed.override({"data.source": "embedded"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "proven"),
+    [
+        ({}, True),
+        ({"protocol": BUFFERED}, True),
+        ({"protocol": {**BUFFERED, "divisor": "weight_sum"}}, False),
+        ({"defence": {"rule": {"kind": "median"}}}, False),
+    ],
+)
+def test_equal_weights_are_what_proves_the_servers_sensitivity(
+    scenario: Scenario, changes: dict[str, Any], proven: bool
+) -> None:
+    run = run_of(scenario, {"kind": "mechanisms", "clip": {"norm": 0.01}, "server": GAUSSIAN}, **changes)
+    assert run.context is not None
+    assert run.context.equal_weights == proven
+    assert any("weigh more than 1/n" in note for note in run.notes) != proven
