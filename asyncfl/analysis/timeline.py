@@ -100,7 +100,8 @@ def timeline_of(
         versions_sent=len(np.unique(_column(of("dispatched"), "base_version"))),
         tasks=_column(clients, "tasks"),
         attackers_uploads=share,
-        retransmitted=len(of("retransmitted")),
+        # Each has a second transmission, whatever the number of the last.
+        retransmitted=int((_column(of("retransmitted"), "attempt") == 2).sum()),
         fates=dict(fates),
     )
 

@@ -10,6 +10,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -123,6 +124,13 @@ class Traffic:
     """Client -> models sent to it that the tap holds."""
     overheard_versions: set[int] = field(default_factory=set)
     """Versions that the tap holds from any downlink."""
+
+
+def _later(env: simpy.Environment, delay_s: float, do: Callable[[], None]) -> None:
+    """Call `do` after a while: cheaper than a process of its own."""
+    event = env.timeout(delay_s)
+    if event.callbacks is not None:
+        event.callbacks.append(lambda _: do())
 
 
 def usual_speed(client: int, base_version: int) -> float:
@@ -345,6 +353,7 @@ class Driver:
 
         self._note(Kind.DOWNLOAD_STARTED, task, size=self.payload_bytes)
         down = draws.download(self.payload_bytes)
+        self._watch(task, down, speed, "down")
         if not (yield from self._stays(task, down.duration_s / speed)):
             return
         self.traffic.bytes_down += down.sent_bytes
@@ -367,6 +376,7 @@ class Driver:
 
         self._note(Kind.UPLOAD_STARTED, task, size=self.payload_bytes)
         up = draws.upload(self.payload_bytes)
+        self._watch(task, up, speed, "up")
         if not (yield from self._stays(task, up.duration_s / speed)):
             return
         self.traffic.bytes_up += up.sent_bytes
@@ -405,14 +415,29 @@ class Driver:
         if idle:
             self.tell(ClientIdle(self.env.now, task.client))
 
-    def _transferred(self, task: TaskInFlight, transfer: Transfer, arrived: Kind, way: str) -> None:
-        if transfer.attempts > 1:
-            self._note(Kind.RETRANSMITTED, task, attempt=transfer.attempts, detail=way)
+    def _watch(self, task: TaskInFlight, transfer: Transfer, speed: float, way: str) -> None:
+        """Have written down when packets are sent again, and when the tap has all: as long as the client is online."""
+        if not (transfer.waits_s or transfer.overheard):
+            return
+        until = self.world.next_change(task.client, self.env.now)
+        again = zip(transfer.waits_s, transfer.resent_bytes, strict=True)
+        marks = [
+            (at_s, partial(self._note, Kind.RETRANSMITTED, task, size=size, attempt=attempt, detail=way))
+            for attempt, (at_s, size) in enumerate(again, 2)
+        ]
         if transfer.overheard:
-            held = self.traffic.overheard_up if way == "up" else self.traffic.overheard_down
-            held[task.client] = held.get(task.client, 0) + 1
-            if way == "down":
-                self.traffic.overheard_versions.add(task.base_version)
-            self._note(Kind.OVERHEARD, task, detail=way)
+            marks.append((transfer.overheard_s, partial(self._overheard, task, way)))
+        for at_s, record in marks:
+            if self.env.now + at_s / speed <= until:
+                _later(self.env, at_s / speed, record)
+
+    def _overheard(self, task: TaskInFlight, way: str) -> None:
+        held = self.traffic.overheard_up if way == "up" else self.traffic.overheard_down
+        held[task.client] = held.get(task.client, 0) + 1
+        if way == "down":
+            self.traffic.overheard_versions.add(task.base_version)
+        self._note(Kind.OVERHEARD, task, detail=way)
+
+    def _transferred(self, task: TaskInFlight, transfer: Transfer, arrived: Kind, way: str) -> None:
         kind = arrived if transfer.delivered else Kind.LOST
         self._note(kind, task, size=transfer.sent_bytes, attempt=transfer.attempts, detail=way)

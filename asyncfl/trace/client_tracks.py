@@ -114,7 +114,9 @@ def client_instants(events: pa.Table, tracks: Tracks, shown: set[int] | None) ->
             # What the server discards is marked by why: late, stale, timed out, ...
             name = detail.replace("_", " ") if kind == Kind.DISCARDED else kind.replace("_", " ")
             args = [f'"task":{task}'] if task >= 0 else []
-            args += [f'"transmissions":{attempt}'] if attempt > 0 else []
+            if attempt > 0:
+                counted = "transmission" if kind == Kind.RETRANSMITTED else "transmissions"
+                args.append(f'"{counted}":{attempt}')
             args += [f'"staleness":{staleness}'] if staleness >= 0 else []
             args += [f'"detail":{_quoted(detail)}'] if detail and kind != Kind.DISCARDED else []
             yield instant_of(name, tracks, tracks.client(client), at, "{" + ",".join(args) + "}" if args else "")

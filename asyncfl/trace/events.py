@@ -64,9 +64,9 @@ class Event:
     staleness: int = -1
     """Versions between the two when an update was judged."""
     bytes: int = -1
-    """Bytes that went over the link, retransmissions included."""
+    """Bytes that went over the link, retransmissions included; of a `retransmitted`, those sent again."""
     attempt: int = -1
-    """Number of the transmission, 1 for the first."""
+    """Number of the transmission, 1 for the first; where a message arrived or was lost, of the last one."""
     weight: float = float("nan")
     """Factor of the update in the aggregate."""
     detail: str = ""

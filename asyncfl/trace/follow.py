@@ -176,7 +176,7 @@ def _said(row: dict[str, Any]) -> str:
         case Kind.LOST:
             return f"on the way {detail}, {row['bytes']:,} bytes sent{times}"
         case Kind.RETRANSMITTED:
-            return f"sent {row['attempt']} times on the way {detail}"
+            return f"transmission {row['attempt']} on the way {detail}, {row['bytes']:,} bytes again"
         case Kind.OVERHEARD:
             return f"on the way {detail}"
         case Kind.AGGREGATED | Kind.FLAGGED | Kind.REJECTED:

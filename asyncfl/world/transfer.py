@@ -11,6 +11,7 @@ times; acknowledgements are free and arrive. What is still missing then makes th
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -36,10 +37,17 @@ class Transfer(NamedTuple):
     """Transmissions that did not arrive."""
     sent_bytes: int
     """Bytes sent, retransmissions included."""
-    overheard: bool
-    """Whether the tap holds the whole message."""
+    overheard_s: float
+    """When the tap had the whole message, in seconds from the start of the transfer; inf: it never had."""
     waits_s: tuple[float, ...]
     """When each retransmission began, in seconds from the start of the transfer; () without any."""
+    resent_bytes: tuple[int, ...]
+    """Bytes that each retransmission sent again."""
+
+    @property
+    def overheard(self) -> bool:
+        """Whether the tap holds the whole message."""
+        return self.overheard_s < math.inf
 
 
 def send(
@@ -63,13 +71,13 @@ def send(
     packets = -(-payload_bytes // mtu_bytes)
     packet_s = 8 * payload_bytes / (packets * bandwidth_bps)
     if rng is None or loss.lossless:
-        held = tap_packet_loss is not None and tap_coin < held_probability((packets,), tap_packet_loss)
-        duration_s = packets * packet_s + latency_s
-        return Transfer(duration_s, True, 1, packets, packets, 0, payload_bytes, held, ())
+        sent_s = packets * packet_s
+        overheard_s = _caught_s((packets,), (sent_s,), tap_packet_loss, tap_coin)
+        return Transfer(sent_s + latency_s, True, 1, packets, packets, 0, payload_bytes, overheard_s, (), ())
 
     idle_slots = retransmission_timeout_s / packet_s if packet_s > 0 else math.inf
     now_s = packets * packet_s
-    sent = [packets]
+    sent, left_s = [packets], [now_s]
     resent_at_s: list[float] = []
     pending, channel = loss.step(loss.start(rng), packets, 0.0, rng)
     lost = pending
@@ -78,6 +86,7 @@ def send(
         resent_at_s.append(now_s)
         sent.append(pending)
         now_s += pending * packet_s
+        left_s.append(now_s)
         pending, channel = loss.step(channel, pending, idle_slots, rng)
         lost += pending
 
@@ -90,6 +99,22 @@ def send(
         packets_sent=packets_sent,
         packets_lost=lost,
         sent_bytes=-(-payload_bytes * packets_sent // packets),
-        overheard=tap_packet_loss is not None and tap_coin < held_probability(sent, tap_packet_loss),
+        overheard_s=_caught_s(sent, left_s, tap_packet_loss, tap_coin),
         waits_s=tuple(resent_at_s),
+        resent_bytes=tuple(-(-payload_bytes * again // packets) for again in sent[1:]),
+    )
+
+
+def _caught_s(sent: Sequence[int], sent_s: Sequence[float], tap_packet_loss: float | None, tap_coin: float) -> float:
+    """When the tap had caught each packet, inf for never: with the last packet of the transmission that made it whole.
+
+    `sent`: packets of each transmission, `sent_s`: when the last of them had left. One coin decides for all of them:
+    the probability to hold the message only grows with each transmission.
+    """
+    if tap_packet_loss is None or tap_coin >= held_probability(sent, tap_packet_loss):
+        return math.inf
+    return next(
+        end_s
+        for number, end_s in enumerate(sent_s, 1)
+        if number == len(sent) or tap_coin < held_probability(sent[:number], tap_packet_loss)
     )

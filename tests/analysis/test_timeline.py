@@ -22,7 +22,8 @@ def tables(attackers=(False, False, True)):
         recorder.add(2.0, Kind.OVERHEARD, 0, client, 1, 0, detail="up")
     for base in (1, 1):
         recorder.add(2.0, Kind.OVERHEARD, 0, 0, 1, base, detail="down")
-    recorder.add(2.0, Kind.RETRANSMITTED, 0, 0, 1, 0, attempt=2, detail="up")
+    for attempt in (2, 3):
+        recorder.add(2.0, Kind.RETRANSMITTED, 0, 0, 1, 0, attempt=attempt, detail="up")
     for age in (0, 0, 2):
         recorder.add(3.0, Kind.AGGREGATED, 0, 0, 2, 0, age)
     rounds = pa.table(

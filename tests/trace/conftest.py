@@ -78,11 +78,12 @@ def story() -> pa.Table:
     plan += phases(0, 0, 0, 0, 1, 3, 4)
     plan += phases(1, 1, 0, 0, 1, 4.5)
     up = {"task": 1, "client": 1, "base_version": 0, "detail": "up"}
-    plan += [(5.0, Kind.RETRANSMITTED, up | {"attempt": 2}), (5.0, Kind.OVERHEARD, up)]
+    plan += [(4.8, Kind.RETRANSMITTED, up | {"attempt": 2, "size": 50}), (4.9, Kind.OVERHEARD, up)]
     plan += [(5.0, Kind.UPLOADED, up | {"attempt": 2, "size": 150})]
     plan += phases(2, 2, 0, 0)
     down = {"task": 2, "client": 2, "base_version": 0, "detail": "down", "attempt": 3}
-    plan += [(2.0, Kind.RETRANSMITTED, down), (2.0, Kind.LOST, down | {"size": 300})]
+    plan += [(at, Kind.RETRANSMITTED, down | {"attempt": n, "size": 100}) for at, n in ((0.5, 2), (1.0, 3))]
+    plan += [(2.0, Kind.LOST, down | {"size": 300})]
     plan += phases(3, 2, 0, 2, 3)
     gone = {"task": 3, "client": 2, "base_version": 0}
     plan += [(4.0, Kind.WENT_OFFLINE, gone), (4.0, Kind.DROPPED_OUT, gone | {"detail": "offline"})]

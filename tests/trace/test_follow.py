@@ -29,7 +29,7 @@ def test_a_flagged_update_says_why_and_that_its_client_was_banned(story: pa.Tabl
     assert said["flagged"] == "staleness 0, too far"
     assert said["banned"] == "client 1"
     assert said["uploaded"] == "150 bytes sent, in 2 transmissions"
-    assert said["retransmitted"] == "sent 2 times on the way up"
+    assert said["retransmitted"] == "transmission 2 on the way up, 50 bytes again"
 
 
 @pytest.mark.parametrize(

@@ -75,12 +75,17 @@ def test_what_was_broken_off_ends_with_its_task_or_with_the_trace(document: dict
 
 def test_marks_and_times_offline_are_on_the_clients_tracks(document: dict[str, Any]) -> None:
     assert instants(track(document, "client 1")) == [
-        ("retransmitted", 5),
-        ("overheard", 5),
+        ("retransmitted", 4.8),
+        ("overheard", 4.9),
         ("flagged", 5),
         ("banned", 5),
     ]
-    assert instants(track(document, "client 2")) == [("retransmitted", 2), ("lost", 2), ("dropped out", 4)]
+    assert instants(track(document, "client 2")) == [
+        ("retransmitted", 0.5),
+        ("retransmitted", 1),
+        ("lost", 2),
+        ("dropped out", 4),
+    ]
     assert ("timed out", 6.5) in instants(track(document, "client 0"))
     assert ("offline", 4, 6) in slices(track(document, "client 2"))
     assert ("offline", 5, 10.3) in slices(track(document, "client 3"))

@@ -44,7 +44,7 @@ def message(payload_bytes=4000, loss=None, rng=None, **changes) -> Transfer:
 
 
 def test_a_lossless_message() -> None:
-    assert message() == Transfer(4.5, True, 1, 4, 4, 0, 4000, False, ())
+    assert message() == Transfer(4.5, True, 1, 4, 4, 0, 4000, math.inf, (), ())
 
 
 def test_a_message_of_half_a_million_parameters() -> None:
@@ -61,17 +61,18 @@ def test_packets_of_a_message(payload, packets) -> None:
 def test_retransmission_worked_out_by_hand() -> None:
     # Sent 0-4 s, three lost; again 6-9 s, one lost; again 11-12 s; half a second on the way.
     transfer = message(loss=Scripted(losses=(3, 1, 0)))
-    assert transfer == Transfer(12.5, True, 3, 4, 8, 4, 8000, False, (6.0, 11.0))
+    assert transfer == Transfer(12.5, True, 3, 4, 8, 4, 8000, math.inf, (6.0, 11.0), (3000, 1000))
 
 
 def test_a_message_given_up_worked_out_by_hand() -> None:
     # As above, but the sender tries twice only, and waits for its timeout in vain.
     transfer = message(loss=Scripted(losses=(3, 1, 0)), retransmissions=1)
-    assert transfer == Transfer(11.0, False, 2, 4, 7, 4, 7000, False, (6.0,))
+    assert transfer == Transfer(11.0, False, 2, 4, 7, 4, 7000, math.inf, (6.0,), (3000,))
 
 
 def test_without_retransmission_one_packet_lost_is_the_message_lost() -> None:
-    assert message(loss=Scripted(losses=(1,)), retransmissions=0) == Transfer(6.0, False, 1, 4, 4, 1, 4000, False, ())
+    transfer = message(loss=Scripted(losses=(1,)), retransmissions=0)
+    assert transfer == Transfer(6.0, False, 1, 4, 4, 1, 4000, math.inf, (), ())
 
 
 @pytest.mark.parametrize(("bandwidth", "slots"), [(8000, 2.0), (80, 0.02), (math.inf, math.inf)])
@@ -106,6 +107,17 @@ def test_a_perfect_tap_holds_a_message_that_was_lost() -> None:
     transfer = message(loss=Scripted(losses=(4,)), retransmissions=0, tap_packet_loss=0.0, tap_coin=0.999)
     assert transfer.overheard
     assert not transfer.delivered
+
+
+@pytest.mark.parametrize(
+    ("coin", "at_s"),
+    [(0.0, 4.0), (1 / 16 - 1e-9, 4.0), (1 / 16 + 1e-9, 9.0), (1 / 2 * (3 / 4) ** 3 - 1e-9, 9.0), (0.24, 12.0)],
+)
+def test_the_tap_has_the_message_with_the_last_packet_that_it_needs(coin, at_s) -> None:
+    # Sent 0-4 s, three of them again 6-9 s, one 11-12 s; caught by then with probability .0625, .2109 and .2461.
+    transfer = message(loss=Scripted(losses=(3, 1, 0)), tap_packet_loss=0.5, tap_coin=coin)
+    assert transfer.overheard_s == at_s
+    assert message(tap_packet_loss=0.0, tap_coin=coin).overheard_s == 4.0
 
 
 def test_a_deaf_tap_holds_nothing() -> None:
@@ -151,6 +163,8 @@ def test_nothing_is_lost_from_the_books(payload, loss, retransmissions, bandwidt
     assert transfer.delivered or transfer.attempts == retransmissions + 1
     assert len(transfer.waits_s) == transfer.attempts - 1
     assert list(transfer.waits_s) == sorted(transfer.waits_s)
+    assert len(transfer.resent_bytes) == transfer.attempts - 1
+    assert 0 <= sum(transfer.resent_bytes) - (transfer.sent_bytes - payload) <= transfer.attempts
     assert transfer.sent_bytes == math.ceil(payload * transfer.packets_sent / transfer.packets - 1e-6)
     sending_s = transfer.packets_sent * 8 * payload / transfer.packets / bandwidth
     waiting_s = timeout_s * (transfer.attempts - transfer.delivered) + 0.5 * transfer.delivered

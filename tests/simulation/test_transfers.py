@@ -1,0 +1,57 @@
+"""When packets go over the links again and when the tap has a message, as the trace tells it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import SeedRun, simulate_clock
+from asyncfl.trace.query import select
+
+LOST = {"kind": "independent", "probability": 1.0}
+
+
+def times(run: SeedRun, kind: str, **conditions: Any) -> list[float]:
+    return list(select(run.events, kinds=[kind], **conditions)["time_s"].to_pylist())
+
+
+def sending_s(run: SeedRun, bandwidth_bps: float) -> float:
+    (size,) = set(select(run.events, kinds=["upload_started"])["bytes"].to_pylist())
+    return float(8 * size / bandwidth_bps)
+
+
+def test_each_retransmission_is_told_when_it_begins(scenario: Scenario) -> None:
+    link = {"bandwidth_bps": 1e5, "loss": LOST, "retransmissions": 2, "retransmission_timeout_s": 3.0}
+    limits = {"protocol.rounds": 1, "protocol.time_limit_s": 60}
+    run = simulate_clock(scenario.override({"world.uplink": link, "world.tap.uplink": True, **limits}), 0)
+    began, sent = times(run, "upload_started", task=0)[0], sending_s(run, 1e5)
+    assert times(run, "overheard", task=0) == pytest.approx([began + sent])
+    assert times(run, "retransmitted", task=0) == pytest.approx([began + sent + 3, began + 2 * sent + 6])
+    assert times(run, "lost", task=0) == pytest.approx([began + 3 * sent + 9])
+    again = select(run.events, kinds=["retransmitted"], task=0)
+    assert again["attempt"].to_pylist() == [2, 3]
+    assert set(again["bytes"].to_pylist()) == set(select(run.events, kinds=["upload_started"])["bytes"].to_pylist())
+    assert set(again["detail"].to_pylist()) == {"up"}
+
+
+def test_a_tap_keeps_what_it_caught_before_the_client_went_offline(scenario: Scenario) -> None:
+    # The message is on the air in a moment, but takes longer to arrive than anybody stays.
+    away = {"kind": "alternating", "on_s": 5.0, "off_s": 1.0}
+    changes = {"world.uplink": {"latency_s": 100.0}, "world.availability": away, "protocol.time_limit_s": 40}
+    run = simulate_clock(scenario.override({**changes, "world.tap.uplink": True}), 0)
+    assert run.fates["dropped_out"] > 0
+    assert times(run, "uploaded") == []
+    assert sum(run.traffic.overheard_up.values()) == len(times(run, "overheard")) > 0
+
+
+def test_nothing_is_sent_again_by_who_is_offline(scenario: Scenario) -> None:
+    away = {"kind": "alternating", "on_s": 5.0, "off_s": 1.0}
+    link = {"loss": LOST, "retransmissions": 100, "retransmission_timeout_s": 1.0}
+    changes = {"world.uplink": link, "world.availability": away, "protocol.time_limit_s": 30}
+    run = simulate_clock(scenario.override(changes), 0)
+    for task in set(select(run.events, kinds=["dropped_out"])["task"].to_pylist()):
+        (gone,) = times(run, "dropped_out", task=task)
+        assert all(time_s <= gone for time_s in times(run, "retransmitted", task=task))
+    assert len(times(run, "retransmitted")) > len(times(run, "dropped_out")) > 0
