@@ -33,7 +33,7 @@ class Grid:
     exact: bool = False
     """The values are those of a formula: one seed, no error."""
     sources: frozenset[str] = field(default_factory=frozenset)
-    """Where the training data came from: real, embedded."""
+    """Where the training data came from: real, embedded, or stand-in (files that are not the whole original)."""
 
     def points(self, where: dict[str, Any], free: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
         """Every combination of axis values that satisfies `where`, the `free` axes left out.

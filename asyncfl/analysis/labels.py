@@ -33,6 +33,9 @@ COLUMNS = {
     "exposures_up_mean": "mean exposure of the clients",
     "exposures_assumed": "exposure $L$ that the noise is made for",
     "time_to_target": "virtual time to the target (s)",
+    "rounds_to_converge": "rounds to convergence",
+    "budget_sum": "sum of a round's budgets",
+    "sigma_u_mean": "mean client noise",
     "bytes_to_target": "traffic to the target (bytes)",
     "attacker_upload_share": "attackers' share of arrivals",
     "attacker_aggregated_share": "attackers' share of aggregated updates",
@@ -50,8 +53,8 @@ DOMAINS = {
 """Domain -> its name in words; columns `test_accuracy_<domain>` are measured on its test samples alone."""
 
 WHOLE_RUN = (
-    *("exposures_", "overheard_", "attacker_", "time_to_", "bytes_to_", "staleness_", "honest_", "malicious_"),
-    *("versions", "precision", "recall"),
+    *("exposures_", "overheard_", "attacker_", "time_to_", "bytes_to_", "rounds_to_", "epsilon_", "staleness_"),
+    *("honest_", "malicious_", "versions", "precision", "recall"),
 )
 """Beginnings of columns that are counted over a whole run."""
 
@@ -76,10 +79,10 @@ AXES = {
 
 
 def column_label(column: str) -> str:
-    """A measured column on an axis of a figure; targets named `time_to_70` or `bytes_to_70` say 70 %."""
-    if target := re.fullmatch(r"(time|bytes)_to_(\d+)", column):
-        what, unit = {"time": ("virtual time", "s"), "bytes": ("traffic", "bytes")}[target[1]]
-        return f"{what} to {target[2]} % ({unit})"
+    """A measured column on an axis of a figure; targets named `time_to_70`, `bytes_to_70`, `rounds_to_70` say 70 %."""
+    if target := re.fullmatch(r"(time|bytes|rounds)_to_(\d+)", column):
+        what, unit = {"time": ("virtual time", " (s)"), "bytes": ("traffic", " (bytes)")}.get(target[1], ("rounds", ""))
+        return f"{what} to {target[2]} %{unit}"
     domain = column.removeprefix("test_accuracy_")
     if column != domain and domain in DOMAINS:
         return f"test accuracy on {DOMAINS[domain]}"

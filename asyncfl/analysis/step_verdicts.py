@@ -16,7 +16,11 @@ def make_verdicts(experiment: Experiment, scale: Scale, folder: Path) -> None:
     tables = {name: read_csv(folder / f"{name}.csv") for name in ("rounds", "ends", "cells", "bounds")}
     runs = None
     if experiment.scenario is not None:
-        sources = frozenset(str(source) for source in tables["cells"]["source"])
+        cells = tables["cells"]
+        sources = frozenset(
+            str(source) if original else "stand-in"
+            for source, original in zip(cells["source"], cells["original"], strict=True)
+        )
         runs = Grid(experiment.grid(scale), tables["rounds"], tables["ends"], sources=sources)
     bounds = {name: bound_grid(spec, of(tables["bounds"], name)) for name, spec in experiment.bounds.items()}
     write_csv(frame(judge(experiment, scale, runs, bounds)), folder / "claims.csv")

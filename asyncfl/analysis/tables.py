@@ -4,7 +4,7 @@
 `curves`  long: axis columns, round, metric, mean, low, high (95 % interval over seeds), least, most, seeds, diverged
 `ends`    per seed: the last version's values and the counts of the whole run (see `whole_run`)
 `final`   long: axis columns, metric, mean, low, high, least, most, seeds, diverged
-`cells`   per cell: axis columns, run (hash), data source and provenance, notes
+`cells`   per cell: axis columns, run (hash), data source, whether it is the original, provenance, notes
 """
 
 from __future__ import annotations
@@ -68,7 +68,14 @@ def collect(
         last = add_targets(targets, measured, last)
         data = summary.get("data", {})
         notes = " | ".join(dict.fromkeys(str(note) for note in summary.get("notes", [])))
-        about = {"run": Path(folder).name, "source": data.get("source", ""), "provenance": data.get("provenance", "")}
+        source = data.get("source", "")
+        about = {
+            "run": Path(folder).name,
+            "source": source,
+            # a file may hold a part of the data set that it is named after, or a re-make of it
+            "original": bool(data.get("original", source == "real")),
+            "provenance": data.get("provenance", ""),
+        }
         cells.append(pd.DataFrame([{**keys, **about, "notes": notes}]))
         rounds.append(_keyed(measured, keys))
         ends.append(_keyed(last, keys))

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from asyncfl.errors import RunError
-from asyncfl.experiment.target import Target
+from asyncfl.experiment.target import Settling, Target
 
 
 def add_targets(targets: Mapping[str, Target], rounds: pd.DataFrame, ends: pd.DataFrame) -> pd.DataFrame:
@@ -19,7 +19,7 @@ def add_targets(targets: Mapping[str, Target], rounds: pd.DataFrame, ends: pd.Da
     """
     ends = ends.copy()
     for name, target in targets.items():
-        reached = rounds[_reached(target, rounds)].groupby("seed")["round"].min()
+        reached = _first(target, rounds)
         costs = _costs(target, rounds).groupby([rounds["seed"], rounds["round"]]).first()
         at = [(seed, reached.get(seed, -1)) for seed in ends["seed"]]
         found = costs.reindex(pd.MultiIndex.from_tuples(at)).to_numpy(dtype=np.float64)
@@ -28,13 +28,35 @@ def add_targets(targets: Mapping[str, Target], rounds: pd.DataFrame, ends: pd.Da
     return ends
 
 
-def _reached(target: Target, rounds: pd.DataFrame) -> pd.Series:
+def _first(target: Target, rounds: pd.DataFrame) -> pd.Series:
+    """Seed -> the round at which it got there; seeds that never did are left out."""
     if target.column not in rounds:
         raise RunError(f"the runs have no column {target.column}, which a target of the experiment names")
     # versions that were not evaluated are NaN, which reaches nothing
-    values = rounds[target.column]
-    hit: pd.Series = values >= target.reaches if target.direction == "rises" else values <= target.reaches
-    return hit
+    values = rounds[target.column] if target.direction == "rises" else -rounds[target.column]
+    if target.settles is None:
+        assert target.reaches is not None
+        wanted = target.reaches if target.direction == "rises" else -target.reaches
+        return rounds[values >= wanted].groupby("seed")["round"].min()
+    settled = {
+        seed: settled_round(pd.Series(own.to_numpy(), index=rounds.loc[own.index, "round"]), target.settles)
+        for seed, own in values.groupby(rounds["seed"])
+    }
+    return pd.Series({seed: at for seed, at in settled.items() if at is not None}, dtype=np.int64)
+
+
+def settled_round(curve: pd.Series, settling: Settling) -> int | None:
+    """First round from which on a curve that rises has settled; None where it has not.
+
+    curve: values by round (index), NaN where not measured. Round 0, the initial model, belongs to no window.
+    """
+    last = int(curve.index.max())
+    known = curve[curve.index > 0].dropna().sort_index()
+    window, watched = settling.window * last, settling.watched * last
+    smooth = pd.Series({at: known[(known.index > at - window) & (known.index <= at)].mean() for at in known.index})
+    to_come = smooth[::-1].cummax()[::-1]
+    settled = smooth.index[(to_come - smooth <= settling.within) & (smooth.index <= last - watched)]
+    return int(settled[0]) if len(settled) else None
 
 
 def _costs(target: Target, rounds: pd.DataFrame) -> pd.Series:

@@ -15,6 +15,8 @@ def test_axes_and_columns_in_words_and_symbols():
     assert column_label("test_accuracy_domains_min") == "accuracy on worst domain"
     assert column_label("test_accuracy_other") == "test accuracy other"
     assert column_label("mnist") == "mnist"
+    assert column_label("rounds_to_70") == "rounds to 70 %"
+    assert column_label("time_to_70") == "virtual time to 70 % (s)"
 
 
 def test_values_in_words():

@@ -79,11 +79,12 @@ def test_a_claim_that_fails_stays_with_its_explanation(tmp_path, new_experiment,
     assert "Expected to fail: it falls" in page
 
 
-def test_absolute_claims_are_judged_on_original_data_only(tmp_path, new_experiment, runs):
+@pytest.mark.parametrize("written", ['"embedded"', '"real", "original": false'])
+def test_absolute_claims_are_judged_on_original_data_only(tmp_path, new_experiment, runs, written):
     claim = {"check": "at_least", "value": "final test_accuracy", "threshold": 0.1, "says": "high"}
     for _, folder in runs:
         summary = Path(folder) / "summary.json"
-        summary.write_text(summary.read_text().replace('"real"', '"embedded"'))
+        summary.write_text(summary.read_text().replace('"real"', written))
     experiment = new_experiment(claims=[claim, {**claim, "absolute": True}])
     make_tables(experiment, "full", runs, tmp_path / "out")
     make_verdicts(experiment, "full", tmp_path / "out")

@@ -4,9 +4,10 @@ import pytest
 
 from asyncfl.analysis.pivot import markdown
 from asyncfl.analysis.tables import collect, over_seeds
-from asyncfl.analysis.targets import add_targets
+from asyncfl.analysis.targets import add_targets, settled_round
 from asyncfl.errors import RunError
 from asyncfl.experiment import Table, Target
+from asyncfl.experiment.target import Settling
 
 ROUNDS = pd.DataFrame(
     {
@@ -56,3 +57,42 @@ def test_a_target_that_a_seed_missed_has_no_mean(tmp_path, make_run):
     assert np.isnan(final.loc["far", ["low", "high", "least", "most"]].astype(float)).all()
     table = Table(rows="a", value="far")
     assert "not by all seeds" in markdown(table, {"a": (1,)}, final.reset_index())
+
+
+def rising(until, rounds=100, step=0.01):
+    """A curve that rises by `step` each round up to `until` and then stays, by round from 0 on."""
+    return pd.Series([step * min(at, until) for at in range(rounds + 1)])
+
+
+def test_a_run_has_settled_where_it_gets_better_no_more():
+    assert settled_round(rising(50), Settling(within=0.0, window=0.01)) == 50
+    assert settled_round(rising(50), Settling(within=0.1, window=0.01)) == 40
+    # the mean of the last ten rounds reaches the plateau nine rounds after its last step
+    assert settled_round(rising(50), Settling(within=0.0, window=0.1)) == 59
+
+
+def test_a_run_that_still_rose_shortly_before_its_end_has_not_settled():
+    assert settled_round(rising(80), Settling(within=0.0, window=0.01)) == 80
+    assert settled_round(rising(81), Settling(within=0.0, window=0.01)) is None
+    assert settled_round(rising(100), Settling(within=0.0, window=0.01, watched=0.01)) is None
+
+
+def test_dips_after_settling_do_not_count_and_neither_do_rounds_that_were_not_judged():
+    curve = rising(50)
+    curve[70] = 0.1
+    curve[51:60:2] = np.nan
+    assert settled_round(curve, Settling(within=0.0, window=0.01)) == 50
+    assert settled_round(curve * np.nan, Settling(within=0.0)) is None
+
+
+def test_settling_is_a_target_of_each_seed():
+    falling = 2.0 - np.concatenate([rising(50), rising(100)])
+    rounds = pd.DataFrame({"seed": np.repeat([0, 1], 101), "round": np.tile(np.arange(101), 2), "test_loss": falling})
+    target = Target(column="test_loss", settles={"within": 0.0, "window": 0.01}, direction="falls", cost="round")
+    assert add_targets({"x": target}, rounds, ENDS)["x"].tolist() == [50.0, np.inf]
+
+
+@pytest.mark.parametrize("fields", [{}, {"reaches": 0.5, "settles": {"within": 0.1}}])
+def test_a_target_is_a_value_or_a_settled_column(fields):
+    with pytest.raises(ValueError, match="either reaches, a value, or settles"):
+        Target(**fields)
