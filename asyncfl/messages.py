@@ -115,7 +115,18 @@ class ClientGone:
     fate: Fate | None
 
 
-Input: TypeAlias = ClientIdle | UpdateArrived | Collected | ScoresArrived | TimerFired | ClientGone
+@dataclass(frozen=True, slots=True)
+class BudgetSpent:
+    """A client says that its privacy budget is spent: once a task that it may be at is over, it answers no more.
+
+    It says so with its last upload; a client that cannot afford even one, before the server has started.
+    """
+
+    time_s: float
+    client: int
+
+
+Input: TypeAlias = ClientIdle | UpdateArrived | Collected | ScoresArrived | TimerFired | ClientGone | BudgetSpent
 
 
 # --- from the server -----------------------------------------------------------------------------------------------

@@ -30,7 +30,8 @@ from asyncfl.defences import Defence
 from asyncfl.description import faults_of, override, read_yaml, sound_parts
 from asyncfl.errors import Fault, InputError, ScenarioError
 from asyncfl.learning import AnyArchitecture, Mlp, Training
-from asyncfl.privacy import AnyScheme, NoPrivacy
+from asyncfl.privacy import AnyScheme, NoPrivacy, PrivacyContext, Scheme
+from asyncfl.privacy.meter import stop_faults
 from asyncfl.server import AnyProtocol, Protocol
 from asyncfl.server.shuffled import shuffler_faults
 from asyncfl.streams import Streams
@@ -233,9 +234,33 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
     if privacy is not None and not faults:
         participants = protocol.knobs().updates_per_version(data.clients)
         try:
-            privacy.resolve_exposures(protocol.rounds, participants, data.clients)
+            exposures = privacy.resolve_exposures(protocol.rounds, participants, data.clients)
         except ScenarioError as error:
             yield from error.faults
+            return
+        if training is not None and privacy.stop_at is not None and not list(privacy.faults(data.clients)):
+            yield from _stop_faults(data, training, protocol, privacy, exposures)
+
+
+def _stop_faults(
+    data: DataSpec, training: Training, protocol: Protocol, privacy: Scheme, exposures: int | None
+) -> Iterator[Fault]:
+    """Budgets at which nobody would ever answer."""
+    knobs = protocol.knobs()
+    # Noise over sensitivity depends neither on how many samples there are nor on the size of the model.
+    context = PrivacyContext(
+        data.clients,
+        knobs.updates_per_version(data.clients),
+        protocol.rounds,
+        smallest_samples=data.samples_per_client or 1,
+        exposures=1 if exposures is None else exposures,
+        batch_size=0 if training.batch_size == "full" else training.batch_size,
+        epochs=training.epochs,
+        lr=training.lr,
+        rate=knobs.rate,
+    )
+    for fault in stop_faults(privacy, context, noise_known=exposures is not None):
+        yield Fault(f"privacy.{fault.field}", fault.message)
 
 
 def _shuffler_faults(data: DataSpec, protocol: Protocol, defence: Defence) -> Iterator[Fault]:

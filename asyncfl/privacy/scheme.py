@@ -20,10 +20,12 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from asyncfl.component import Component
 from asyncfl.errors import Fault
 from asyncfl.privacy.release import Contribution, Distribution, Release, Status
+from asyncfl.privacy.stop_at import StopAt
 
 if TYPE_CHECKING:
     from asyncfl.privacy.adaptive.shuffle import Shuffler
@@ -117,6 +119,15 @@ class State:
 
 class Scheme(Component):
     """Says what is clipped and how much noise is added where."""
+
+    stop_at: StopAt | None = None
+    """Budget at which a client stops answering, checked before it would be overspent; null: it always answers."""
+
+    @model_serializer(mode="wrap")
+    def _leave_out_no_budget(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without `stop_at: null`: runs in which nobody stops keep the name that they have had."""
+        fields: dict[str, Any] = handler(self)
+        return {name: value for name, value in fields.items() if name != "stop_at" or value is not None}
 
     @property
     def payload(self) -> Payload:

@@ -24,6 +24,7 @@ from asyncfl.defences import Buffer
 from asyncfl.messages import (
     Action,
     Ban,
+    BudgetSpent,
     ClientGone,
     ClientIdle,
     Collect,
@@ -122,6 +123,7 @@ class Server:
         self.tasks.publish(0, self.plan.initial)
         self._begin_cohort(time_s, actions)
         self._refill(time_s, actions)
+        self._stop_without_clients(actions)
         return actions
 
     def handle(self, message: Input) -> list[Action]:
@@ -142,11 +144,16 @@ class Server:
                 self._gone(message, actions)
             case TimerFired():
                 self._timer(message, actions)
+            case BudgetSpent():
+                # It is busy, or nobody has been asked yet: nothing else follows.
+                self.population.retire(message.client)
+                return actions
         self._open_if_ready(actions)
         if self.phase is not Phase.COLLECTING:
             # A replacement for the update that filled the buffer gets the version this buffer makes, if that is now.
             self._refill(message.time_s, actions)
             self._open_if_ready(actions)
+        self._stop_without_clients(actions)
         return actions
 
     def _arrived(self, message: UpdateArrived, actions: list[Action]) -> None:
@@ -363,8 +370,8 @@ class Server:
         if self.version >= self.knobs.rounds:
             self._stop("all versions published", actions)
             return
-        if len(self.population.banned) == self.clients:
-            self._stop("every client is banned", actions)
+        self._stop_without_clients(actions)
+        if self.stopped is not None:
             return
         queued, self._queue = self._queue, []
         for task in queued:
@@ -441,6 +448,12 @@ class Server:
         self.stopped = reason
         self.tasks.check()
         actions.append(Stop(reason))
+
+    def _stop_without_clients(self, actions: list[Action]) -> None:
+        """End the run where nobody will ever come again and nothing is under way."""
+        under_way = self._buffer or self._queue or self._flying
+        if self.phase is Phase.FILLING and not under_way and (reason := self.population.why_nobody) is not None:
+            self._stop(reason, actions)
 
     def stop(self, reason: str) -> list[Action]:
         """Last actions of a run that is ended from outside, because nothing can happen any more or it diverged."""

@@ -1,4 +1,4 @@
-"""Which clients the server may ask: the idle, the busy and the banned.
+"""Which clients the server may ask: the idle, the busy, the banned and those whose budget is spent.
 
 Drawing, adding and removing cost the same however many clients there are: idle clients lie in the front part of one
 list, and a client that leaves swaps places with the last of them. Only a draw of the least served looks at everybody.
@@ -21,6 +21,9 @@ class Population:
         self._idle = 0
         self._asks = np.zeros(clients, dtype=bool)
         self.banned: set[int] = set()
+        self.spent: set[int] = set()
+        """Clients that answer no more because their privacy budget is spent."""
+        self._left: set[int] = set()
         self.served = np.zeros(clients, dtype=np.int64)
         """How many tasks each client has been given."""
 
@@ -37,15 +40,15 @@ class Population:
         return np.flatnonzero(self._asks)
 
     def add(self, client: int) -> None:
-        """`client` is idle now; no effect on one that is idle already or banned."""
-        if client not in self.banned and not self.is_idle(client):
+        """`client` is idle now; no effect on one that is idle already, banned or spent."""
+        if client not in self._left and not self.is_idle(client):
             self._swap(client, self._idle)
             self._idle += 1
             self._asks[client] = True
 
     def add_all(self) -> None:
-        """Everybody who is not banned is idle now."""
-        if self.banned:
+        """Everybody who is neither banned nor spent is idle now."""
+        if self._left:
             for client in range(self.clients):
                 self.add(client)
         else:
@@ -63,6 +66,24 @@ class Population:
         """`client` will never be idle again."""
         self.remove(client)
         self.banned.add(client)
+        self._left.add(client)
+
+    def retire(self, client: int) -> None:
+        """`client` has spent its budget and will never be idle again."""
+        self.remove(client)
+        self.spent.add(client)
+        self._left.add(client)
+
+    @property
+    def why_nobody(self) -> str | None:
+        """Why no client will ever be idle again; None: one may."""
+        if len(self._left) < self.clients:
+            return None
+        if len(self.banned) == self.clients:
+            return "every client is banned"
+        if len(self.spent) == self.clients:
+            return "every client has spent its budget"
+        return "every client is banned or has spent its budget"
 
     def _swap(self, client: int, place: int) -> None:
         old, other = self._place[client], self._order[place]

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from asyncfl.errors import RunError
 from asyncfl.messages import (
     Action,
+    BudgetSpent,
     ClientGone,
     ClientIdle,
     Collected,
@@ -199,6 +200,8 @@ def message_of(hears: Plain, models: Vector | None) -> Input:
                 return ClientIdle(**values)
             case "UpdateArrived":
                 return UpdateArrived(**values)
+            case "BudgetSpent":
+                return BudgetSpent(**values)
             case "TimerFired":
                 return TimerFired(**values)
             case "ClientGone":

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from asyncfl.messages import (
     Action,
     Ban,
+    BudgetSpent,
     ClientGone,
     ClientIdle,
     Collect,
@@ -40,6 +41,7 @@ from asyncfl.messages import (
     Vector,
 )
 from asyncfl.privacy.adaptive.shuffle import Shuffler
+from asyncfl.privacy.meter import Meter
 from asyncfl.server import Phase, Scoring, Server
 from asyncfl.trace import Kind, Recorder
 from asyncfl.trace.recorder import NAN
@@ -155,11 +157,13 @@ class Driver:
         watcher: Watcher | None = None,
         speed_of: Callable[[int, int], float] = usual_speed,
         station: Shuffler | None = None,
+        meter: Meter | None = None,
     ) -> None:
         """`worker` None runs the clock alone, without training. `samples`: (clients,); `epochs` per task.
 
         `speed_of` tells from client and base version how many times as fast as usual a task is done (flooding).
-        `station`: what the updates of a buffer pass together on their way to the server.
+        `station`: what the updates of a buffer pass together on their way to the server. `meter`: budgets at which
+        clients stop answering.
         """
         self.server = server
         self.world = world
@@ -172,6 +176,9 @@ class Driver:
         self.watcher = watcher
         self.speed_of = speed_of
         self.station = station
+        self.meter = meter
+        self.spent: dict[int, float] = {}
+        """Client -> when its budget was spent: its last upload began then."""
         self.traffic = Traffic()
         self.tasks: dict[int, TaskInFlight] = {}
         self.fates: Counter[Fate] = Counter()
@@ -185,11 +192,14 @@ class Driver:
 
     def run(self) -> str:
         """Run to the end. Returns the reason why it ended."""
+        for client in range(len(self.samples) if self.meter is not None else 0):
+            self._check_budget(client)
         self._carry_out(self.server.start(self.env.now))
         server, env = self.server, self.env
         while server.phase is not Phase.STOPPED:
             if env.peek() == math.inf:
-                self._carry_out(server.stop("nothing can happen any more: no client can come"))
+                spent = f", {len(self.spent)} of {server.clients} have spent their budget" if self.spent else ""
+                self._carry_out(server.stop(f"nothing can happen any more: no client can come{spent}"))
                 break
             env.step()
         return str(server.stopped)
@@ -316,7 +326,8 @@ class Driver:
             up = draws.upload(number * BYTES_PER_SCORE)
             yield self.env.timeout(up.duration_s)
             self.traffic.bytes_up += up.sent_bytes
-            if up.delivered and self.worker is not None and self.world.online(client, self.env.now):
+            answers = client not in self.spent and self.world.online(client, self.env.now)
+            if up.delivered and self.worker is not None and answers:
                 scores = self.worker.score(action)
         detail = f"{number} models" if scores is not None else "no answer"
         self._record(Kind.SCORED, client=client, detail=detail)
@@ -375,6 +386,10 @@ class Driver:
         self._train_now(task)
 
         self._note(Kind.UPLOAD_STARTED, task, size=self.payload_bytes)
+        if self.meter is not None:
+            # Sent is spent, whether or not it arrives: somebody may hear it.
+            self.meter.send(task.client)
+            self._check_budget(task.client)
         up = draws.upload(self.payload_bytes)
         self._watch(task, up, speed, "up")
         if not (yield from self._stays(task, up.duration_s / speed)):
@@ -386,6 +401,19 @@ class Driver:
             self.tell(UpdateArrived(self.env.now, task.number))
         else:
             self._ended(task, Fate.LOST_UP)
+
+    def _check_budget(self, client: int) -> None:
+        """Have the client say so where one more upload would take it past its budget."""
+        if self.meter is None or self.meter.affords(client, self._turns[client]):
+            return
+        self.spent[client] = self.env.now
+        meter = self.meter
+        detail = (
+            f"epsilon {meter.spent(client):.6g} of {meter.stop_at.epsilon:g} spent on {meter.uploads(client)} uploads, "
+            f"one more would make it {meter.would_spend(client):.6g}"
+        )
+        self._record(Kind.BUDGET_SPENT, client=client, detail=detail)
+        self.tell(BudgetSpent(self.env.now, client))
 
     def _stays(self, task: TaskInFlight, duration_s: float) -> Generator[simpy.Event, None, bool]:
         """Wait for a phase of the task. False: the client went offline before its end, and the task with it."""

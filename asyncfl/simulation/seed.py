@@ -20,7 +20,8 @@ from asyncfl.data import FederatedData
 from asyncfl.defences import DefenceContext, Mean
 from asyncfl.learning import Learner
 from asyncfl.messages import Fate, Vector
-from asyncfl.privacy import Contribution, MeasuredExposures, PrivacyContext, State
+from asyncfl.privacy import Contribution, MeasuredExposures, PrivacyContext, Scheme, State
+from asyncfl.privacy.meter import Meter, stop_notes
 from asyncfl.privacy.noise import add_noise
 from asyncfl.scenario import Scenario
 from asyncfl.server import DefencePlan, Server, ServerPlan
@@ -60,6 +61,10 @@ class SeedRun:
     """One row per trained task, see `Worker.uploads`."""
     attackers: list[int] = field(default_factory=list)
     """Clients that attack (with attackers drawn per round: those of version 0)."""
+    spent: dict[int, float] | None = None
+    """Client -> virtual time at which its budget was spent; None: there were no budgets to stop at."""
+    domains: tuple[str, ...] = ()
+    """(clients,) domain of each client's data; empty where there is only one."""
     context: PrivacyContext | None = None
     learner: dict[str, Any] = field(default_factory=dict)
     data: dict[str, Any] = field(default_factory=dict)
@@ -119,6 +124,7 @@ def simulate_seed(scenario: Scenario, seed: int, progress: Progress | None = Non
         watcher=watcher,
         speed_of=usual_speed if attackers is None else attackers.speed,
         station=cast.path.scheme.station,
+        meter=_meter(cast.path.scheme, cast.context, data.sizes, cast.path.state),
     )
     run = _seed_run(driver, watcher, driver.run(), data.sizes)
     run.uploads = worker.uploads
@@ -127,9 +133,11 @@ def simulate_seed(scenario: Scenario, seed: int, progress: Progress | None = Non
     run.calibration = cast.calibration
     run.recording = recording
     run.learner = dict(learner.description)
+    run.domains = tuple(data.domains[place] for place in data.client_domains) if len(data.domains) > 1 else ()
     run.data = _described(data)
     run.notes = [
         *cast.path.scheme.notes(cast.context, learner.n_parameters),
+        *stop_notes(cast.path.scheme),
         *scenario.defence.rule.notes(scenario.participants),
     ]
     run.seconds = {
@@ -187,6 +195,11 @@ def simulate_clock(scenario: Scenario, seed: int) -> SeedRun:
     watcher = Rounds(seed, scenario.protocol.rounds, scenario.data.clients, scenario.evaluation, None, lambda: 0.0)
     layout = scenario.model.layout(scenario.data.shape, scenario.data.classes)
     attackers = _attackers(scenario, streams)
+    meter = None
+    if scenario.privacy.stop_at is not None:
+        context, _ = privacy_context(scenario, sizes, streams)
+        # Without training no loss is known, so that budgets which follow it stay what they are at first.
+        meter = _meter(scenario.privacy, context, sizes, scenario.privacy.start(context))
     driver = Driver(
         server,
         scenario.world.start(scenario.data.clients, streams),
@@ -197,11 +210,16 @@ def simulate_clock(scenario: Scenario, seed: int) -> SeedRun:
         watcher=watcher,
         speed_of=usual_speed if attackers is None else attackers.speed,
         station=scenario.privacy.station,
+        meter=meter,
     )
     run = _seed_run(driver, watcher, driver.run(), sizes)
     run.attackers = [] if attackers is None else sorted(attackers.members(0))
     run.seconds = {"total": time.perf_counter() - began}
     return run
+
+
+def _meter(scheme: Scheme, context: PrivacyContext, sizes: NDArray[np.int64], state: State | None) -> Meter | None:
+    return None if scheme.stop_at is None else Meter(scheme.stop_at, scheme, context, sizes, state)
 
 
 def _attackers(scenario: Scenario, streams: Streams) -> Attackers | None:
@@ -358,6 +376,7 @@ def _seed_run(driver: Driver, watcher: Rounds, stopped: str, sizes: NDArray[np.i
         trained=driver.trained,
         used=driver.used,
         sizes=sizes,
+        spent=None if driver.meter is None else driver.spent,
     )
 
 

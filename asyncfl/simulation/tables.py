@@ -53,7 +53,8 @@ def rounds_table(run: SeedRun) -> pa.Table:
 def clients_table(run: SeedRun) -> pa.Table:
     """One row per client: its samples, its tasks and what became of them, and how often the tap holds it.
 
-    `train_loss` is that of its last trained task (NaN: none was).
+    `train_loss` is that of its last trained task (NaN: none was). Where clients are of several domains, `domain` names
+    that of each; where they stop at a budget, `budget_spent_s` is when that was spent (NaN: it is not).
     """
     clients = len(run.sizes)
 
@@ -70,10 +71,15 @@ def clients_table(run: SeedRun) -> pa.Table:
     for row in sorted(run.uploads, key=lambda row: int(row["task"])):  # tasks are numbered as they are given out
         train_loss[row["client"]] = row["loss"]
 
+    spent_s = np.full(clients, np.nan)
+    for client, time_s in (run.spent or {}).items():
+        spent_s[client] = time_s
+
     return pa.table(
         {
             "seed": np.full(clients, run.seed, dtype=np.int64),
             "client": np.arange(clients, dtype=np.int64),
+            **({"domain": list(run.domains)} if run.domains else {}),
             "samples": run.sizes.astype(np.int64),
             "attacker": np.isin(np.arange(clients), run.attackers),
             "banned": count("banned") > 0,
@@ -85,6 +91,7 @@ def clients_table(run: SeedRun) -> pa.Table:
             "train_loss": train_loss,
             "exposures_up": overheard(run.traffic.overheard_up),
             "exposures_down": overheard(run.traffic.overheard_down),
+            **({} if run.spent is None else {"budget_spent_s": spent_s}),
         }
     )
 
@@ -117,10 +124,20 @@ def seed_summary(run: SeedRun) -> dict[str, Any]:
             "downlink_versions": len(run.traffic.overheard_versions),
         },
         "detection": _detection(run),
+        **({} if run.spent is None else {"budgets": _budgets(run.spent)}),
         "context": None if run.context is None else {name: getattr(run.context, name) for name in CONTEXT},
         "data": run.data,
         "learner": run.learner,
         "notes": run.notes,
+    }
+
+
+def _budgets(spent: dict[int, float]) -> dict[str, Any]:
+    """How many clients have spent their budgets, and when the first and the last of them had; None: nobody has."""
+    return {
+        "spent": len(spent),
+        "first_s": min(spent.values(), default=None),
+        "last_s": max(spent.values(), default=None),
     }
 
 

@@ -28,6 +28,7 @@ MARKS = (
     Kind.FLAGGED,
     Kind.DISCARDED,
     Kind.BANNED,
+    Kind.BUDGET_SPENT,
 )
 """Kinds of events that become instants on a client's track."""
 

@@ -30,6 +30,7 @@ class Kind(StrEnum):
     FLAGGED = "flagged"
     SHUFFLED = "shuffled"
     BANNED = "banned"
+    BUDGET_SPENT = "budget_spent"
     AGGREGATED = "aggregated"
     DISCARDED = "discarded"
     PUBLISHED = "published"

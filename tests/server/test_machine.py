@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asyncfl.messages import (
+    BudgetSpent,
     ClientGone,
     ClientIdle,
     Collect,
@@ -377,3 +378,60 @@ def test_sync_is_the_buffered_protocol_with_a_buffer_for_the_whole_cohort(seed: 
     for left, right in zip(drive(sync, seed, 400), drive(buffered, seed, 400), strict=True):
         np.testing.assert_array_equal(left.model, right.model)
         assert left.staleness == right.staleness
+
+
+def test_a_client_that_has_spent_its_budget_is_asked_no_more() -> None:
+    machine = server(Buffered(rounds=9, buffer=2, dispatch=ContinuousDispatch()), clients=3)
+    tasks = {action.client: action.task for action in kinds(machine.start(), Dispatch)}
+    assert machine.handle(BudgetSpent(0.5, 1)) == [], "it is still at its last task"
+    assert machine.handle(UpdateArrived(1.0, tasks[1])) == []
+    assert [action.client for action in kinds(machine.handle(ClientIdle(1.5, 1)), Dispatch)] == []
+    actions = machine.handle(UpdateArrived(2.0, tasks[0]))
+    (collect,) = kinds(actions, Collect)
+    assert collect.tasks == (tasks[1], tasks[0]), "what it sent is used"
+    assert [action.client for action in kinds(collected(machine, actions), Dispatch)] == [0]
+
+
+def test_a_client_that_cannot_afford_a_single_upload_says_so_before_the_start() -> None:
+    machine = server(Sync(rounds=2), clients=3)
+    assert machine.handle(BudgetSpent(0.0, 1)) == []
+    assert sorted(action.client for action in kinds(machine.start(), Dispatch)) == [0, 2]
+    nobody = server(Sync(rounds=2), clients=2)
+    for client in (0, 1):
+        nobody.handle(BudgetSpent(0.0, client))
+    actions = nobody.start()
+    assert [type(action) for action in actions] == [Publish, Stop]
+    assert nobody.stopped == "every client has spent its budget"
+
+
+@pytest.mark.parametrize("fate", [None, Fate.LOST_UP])
+def test_when_all_budgets_are_spent_the_last_updates_are_used_and_the_run_ends(fate: Fate | None) -> None:
+    """Three clients, buffers of two: the last update is alone, or lost."""
+    machine = server(Buffered(rounds=9, buffer=2, dispatch=ContinuousDispatch()), clients=3)
+    machine.start()
+    for client in range(3):
+        machine.handle(BudgetSpent(0.5, client))
+    machine.handle(UpdateArrived(1.0, 0))
+    assert kinds(collected(machine, machine.handle(UpdateArrived(2.0, 1))), Stop) == []
+    if fate is None:
+        actions = machine.handle(UpdateArrived(3.0, 2))
+        assert kinds(actions, ShortBuffer) == [ShortBuffer(1, 2)]
+        actions = collected(machine, actions)
+    else:
+        actions = machine.handle(ClientGone(3.0, machine.tasks.open[2].client, 2, fate))
+    assert kinds(actions, Stop) == [Stop("every client has spent its budget")]
+    assert machine.version == (2 if fate is None else 1)
+    machine.tasks.check()
+
+
+def test_a_quorum_that_too_few_can_meet_waits_for_nobody() -> None:
+    machine = server(Sync(rounds=3, participants=4, open=OpenQuorum(share=1.0)), clients=4)
+    for client in (0, 2, 3):
+        machine.handle(BudgetSpent(0.0, client))
+    (only,) = kinds(machine.start(), Dispatch)
+    actions = collected(machine, machine.handle(UpdateArrived(1.0, only.task)))
+    assert [action.version for action in kinds(actions, Publish)] == [1]
+    (again,) = kinds(actions, Dispatch)
+    machine.handle(BudgetSpent(1.5, 1))
+    actions = collected(machine, machine.handle(UpdateArrived(2.0, again.task)))
+    assert kinds(actions, Stop) == [Stop("every client has spent its budget")]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from asyncfl.server.population import Population
 
 
-@given(st.lists(st.tuples(st.sampled_from(["add", "remove", "ban"]), st.integers(0, 6)), max_size=40))
+@given(st.lists(st.tuples(st.sampled_from(["add", "remove", "ban", "retire"]), st.integers(0, 6)), max_size=40))
 def test_it_knows_who_is_idle_like_a_set_would(steps: list[tuple[str, int]]) -> None:
     population, idle, banned = Population(7), set(), set()
     for step, client in steps:
@@ -16,7 +16,7 @@ def test_it_knows_who_is_idle_like_a_set_would(steps: list[tuple[str, int]]) -> 
             idle.add(client)
         elif step != "add":
             idle.discard(client)
-        if step == "ban":
+        if step in ("ban", "retire"):
             banned.add(client)
         assert set(population.idle.tolist()) == idle
         assert [population.is_idle(c) for c in range(7)] == [c in idle for c in range(7)]
@@ -53,3 +53,21 @@ def test_the_least_served_go_first_whatever_happened_before() -> None:
     population.served[:] = [2, 0, 1, 0]
     assert set(population.draw_least_served(2, np.random.default_rng(0))) == {1, 3}
     assert population.draw_least_served(5, np.random.default_rng(0)) == [2, 0]
+
+
+def test_it_knows_why_nobody_will_come_again() -> None:
+    population = Population(2)
+    population.ban(0)
+    assert population.why_nobody is None
+    population.ban(1)
+    assert population.why_nobody == "every client is banned"
+    spent = Population(2)
+    spent.retire(1)
+    spent.retire(0)
+    assert spent.why_nobody == "every client has spent its budget"
+    both = Population(2)
+    both.retire(1)
+    both.ban(0)
+    assert both.why_nobody == "every client is banned or has spent its budget"
+    both.ban(1)
+    assert both.why_nobody == "every client is banned"

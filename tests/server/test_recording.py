@@ -10,6 +10,7 @@ import pytest
 
 from asyncfl.errors import RunError
 from asyncfl.messages import (
+    BudgetSpent,
     ClientGone,
     ClientIdle,
     Collected,
@@ -90,6 +91,7 @@ def test_models_to_be_scored_are_digests_in_any_case() -> None:
         TimerFired(1 / 3, "deadline:2"),
         ClientGone(2.0, 1, 5, Fate.LOST_UP),
         ClientGone(2.0, 1, 5, None),
+        BudgetSpent(2.5, 1),
         ScoresArrived(3.0, 0, None),
     ],
 )

@@ -39,6 +39,17 @@ def test_each_domain_has_its_column_and_the_mean_is_plain(domains: Scenario) -> 
     np.testing.assert_allclose(tested["test_accuracy"], tested["test_accuracy_domains_mean"])
 
 
+def test_the_table_of_clients_names_the_domain_of_each(domains: Scenario, scenario: Scenario) -> None:
+    twice = domains.override({"data.clients": 10})
+    table = simulate(twice).tables["clients"].to_pandas()
+    assert list(table.columns[:4]) == ["seed", "client", "domain", "samples"]
+    assert table["domain"].tolist() == [name for name in FIVE for _ in range(2)]
+    seeds = simulate(domains.override({"seeds": 2})).tables["clients"].to_pandas()
+    assert seeds["domain"].tolist() == FIVE * 2
+    for one in (scenario, scenario.override({"data.domains": ["usps"]})):
+        assert "domain" not in simulate(one).tables["clients"].column_names
+
+
 def test_one_data_set_has_no_such_columns(scenario: Scenario) -> None:
     assert not [c for c in simulate(scenario).tables["rounds"].column_names if c.startswith("test_accuracy_")]
     one = scenario.override({"data.domains": ["usps"]})

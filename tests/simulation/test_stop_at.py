@@ -1,0 +1,266 @@
+"""Clients that stop answering at their budget, in whole seeds, sync and async."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.api import simulate
+from asyncfl.errors import ScenarioError
+from asyncfl.privacy.gaussian import exact_epsilon
+from asyncfl.scenario import Scenario
+from asyncfl.server import Server
+from asyncfl.server.replay import replay
+from asyncfl.simulation import SeedRun, clients_table, seed_summary, simulate_clock, simulate_seed
+from asyncfl.simulation.ledger import Books
+from asyncfl.simulation.seed import prepare_seed
+from asyncfl.trace.perfetto import chrome_trace
+from asyncfl.world import WorldState
+
+Z = 5.0
+BUFFERED = {"kind": "buffered", "rounds": 40, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 3}}
+SYNC = {"kind": "sync", "rounds": 40}
+
+
+def dp_fedavg(uploads: float, **stop_at: Any) -> dict[str, Any]:
+    """A budget that is spent by just so many uploads."""
+    epsilon = float(exact_epsilon(uploads / Z**2, 1e-5))
+    return {"kind": "dp_fedavg", "noise_multiplier": Z, "stop_at": {"epsilon": epsilon, **stop_at}}
+
+
+def sent(run: SeedRun) -> list[int]:
+    """Uploads of each client that were begun."""
+    events = run.events.to_pandas()
+    begun = events[events["kind"] == "upload_started"]["client"]
+    return np.bincount(begun, minlength=5).tolist()
+
+
+def spent_events(run: SeedRun) -> list[dict[str, Any]]:
+    return [row for row in run.events.to_pylist() if row["kind"] == "budget_spent"]
+
+
+@pytest.mark.parametrize("protocol", [SYNC, BUFFERED], ids=["sync", "buffered"])
+def test_each_client_sends_what_its_budget_allows_and_the_run_ends_when_all_have(
+    scenario: Scenario, protocol: dict[str, Any]
+) -> None:
+    run = simulate_seed(scenario.override({"privacy": dp_fedavg(4), "protocol": protocol}), 0)
+    assert run.stopped == "every client has spent its budget"
+    assert sent(run) == [4] * 5
+    assert run.fates["aggregated"] == sum(run.fates.values()) == 20
+    events = run.events.to_pylist()
+    assert events[-1]["kind"] == "stopped"
+    assert events[-1]["detail"] == run.stopped
+    for row in spent_events(run):
+        begun = [one for one in events if one["kind"] == "upload_started" and one["client"] == row["client"]]
+        assert row["time_s"] == begun[-1]["time_s"] == run.spent[row["client"]]
+        later = [one for one in events if one["seq"] > row["seq"] and one["client"] == row["client"]]
+        assert {one["kind"] for one in later} <= {"uploaded", "aggregated"}, "it answers no more"
+    assert sorted(run.spent) == [0, 1, 2, 3, 4]
+    epsilon = exact_epsilon(4 / Z**2, 1e-5)
+    more = exact_epsilon(5 / Z**2, 1e-5)
+    said = f"epsilon {epsilon:.6g} of {epsilon:g} spent on 4 uploads, one more would make it {more:.6g}"
+    assert {row["detail"] for row in spent_events(run)} == {said}
+
+
+@pytest.mark.parametrize("protocol", [SYNC, BUFFERED], ids=["sync", "buffered"])
+def test_exactly_the_budget_is_allowed_and_a_little_less_is_one_upload_less(
+    scenario: Scenario, protocol: dict[str, Any]
+) -> None:
+    just, less = (
+        simulate_seed(scenario.override({"privacy": dp_fedavg(uploads), "protocol": protocol}), 0)
+        for uploads in (3, 2.999)
+    )
+    assert sent(just) == [3] * 5
+    assert sent(less) == [2] * 5
+
+
+@pytest.mark.parametrize("protocol", [SYNC, BUFFERED], ids=["sync", "buffered"])
+@pytest.mark.parametrize("accountant", ["exact", "rdp", "basic", "naive"])
+def test_the_ledger_never_exceeds_the_budget(scenario: Scenario, protocol: dict[str, Any], accountant: str) -> None:
+    """Whoever holds whatever was sent, over links that lose some of it."""
+    stop_at = {"epsilon": 4.0, "accountant": accountant}
+    private = scenario.override(
+        {
+            "privacy": {"kind": "dp_fedavg", "noise_multiplier": Z, "stop_at": stop_at},
+            "protocol": protocol,
+            "world.uplink.loss": {"kind": "independent", "probability": 0.3},
+            "world.uplink.retransmissions": 0,
+            "world.tap": {"uplink": True, "packet_loss": 0.2},
+            "protocol.rounds": 60,
+        }
+    )
+    run = simulate_seed(private, 0)
+    assert run.stopped == "every client has spent its budget"
+    ledger = Books(private, run).ledger.to_pandas()
+    column = f"{accountant}_epsilon"
+    assert ledger[column][ledger["holder"] == "client"].max() <= 4.0 + 1e-9
+    # What was lost counts as well: somebody might have held it.
+    assert max(sent(run)) == min(sent(run)) > ledger["releases"][ledger["adversary"] == "server"].min()
+
+
+def test_a_federation_goes_on_with_those_that_can_afford_it(scenario: Scenario) -> None:
+    """Budgets 1, 1, 1, 1 and 0.2 of claims: the last client can pay five times as many uploads."""
+    budgets = {"kind": "adaptive", "adjustment": "none", "budgets": [1, 1, 1, 1, 0.2], "sensitivity": "2M"}
+    stop_at = {"epsilon": 2.0, "accountant": "naive"}
+    changes = {"privacy": {**budgets, "stop_at": stop_at}, "protocol.rounds": 6}
+    run = simulate_seed(scenario.override(changes), 0)
+    assert run.stopped == "all versions published"
+    assert [row["participants"] for row in run.rounds] == [0, 5, 5, 1, 1, 1, 1]
+    assert sorted(run.spent) == [0, 1, 2, 3]
+    table = clients_table(run).to_pandas()
+    assert table["budget_spent_s"].isna().tolist() == [False] * 4 + [True]
+    assert table["budget_spent_s"][0] == run.spent[0]
+    said = seed_summary(run)["budgets"]
+    assert said == {"spent": 4, "first_s": min(run.spent.values()), "last_s": max(run.spent.values())}
+
+
+def test_a_client_whose_first_upload_is_too_dear_is_never_asked(scenario: Scenario) -> None:
+    budgets = {"kind": "adaptive", "adjustment": "none", "budgets": [1, 9, 1, 1, 9], "sensitivity": "2M"}
+    stop_at = {"epsilon": 2.0, "accountant": "naive"}
+    run = simulate_seed(scenario.override({"privacy": {**budgets, "stop_at": stop_at}}), 0)
+    assert sent(run) == [2, 0, 2, 2, 0]
+    assert run.stopped == "every client has spent its budget"
+    assert run.spent[1] == run.spent[4] == 0.0
+    first = run.events.to_pylist()[:2]
+    assert [(row["kind"], row["client"], row["task"]) for row in first] == [
+        ("budget_spent", 1, -1),
+        ("budget_spent", 4, -1),
+    ]
+    assert first[0]["detail"] == "epsilon 0 of 2 spent on 0 uploads, one more would make it 9"
+
+
+def test_adaptive_budgets_are_asked_for_before_they_are_spent(scenario: Scenario) -> None:
+    """Sums of claims, each of the budget that the losses so far have led to."""
+    scheme = {"kind": "adaptive", "budgets": [50] * 5, "k": 20, "sensitivity": "2M/n"}
+    stopping = scenario.override(
+        {"privacy": {**scheme, "stop_at": {"epsilon": 290.0, "accountant": "naive"}}, "protocol.rounds": 20}
+    )
+    run = simulate_seed(stopping, 0)
+    assert run.stopped == "every client has spent its budget"
+    endless = simulate_seed(scenario.override({"privacy": scheme, "protocol.rounds": 20}), 0)
+    for client in range(5):
+        mine = [row["epsilon"] for row in run.uploads if row["client"] == client]
+        theirs = [row["epsilon"] for row in endless.uploads if row["client"] == client]
+        assert sum(mine) <= 290
+        if len(mine) <= len([row for row in run.rounds if row["participants"] == 5]):
+            # As long as all take part both runs are the same, and the next one would have been too much.
+            assert theirs[: len(mine)] == mine
+            assert sum(theirs[: len(mine) + 1]) > 290
+
+
+def test_the_clock_alone_stops_them_too(scenario: Scenario) -> None:
+    stopping = scenario.override({"privacy": dp_fedavg(3), "protocol": BUFFERED})
+    trained, timed = simulate_seed(stopping, 0), simulate_clock(stopping, 0)
+    assert trained.events.to_pandas().equals(timed.events.to_pandas())
+    assert timed.spent == trained.spent
+
+
+def test_a_measured_exposure_does_not_wait_for_the_noise_that_it_decides(scenario: Scenario) -> None:
+    private = {"kind": "nbafl", "epsilon": 10, "exposures": {"kind": "measured", "replicates": 2}}
+    changes = {"privacy": {**private, "stop_at": {"epsilon": 12.0}}, "world.tap": {"uplink": True}}
+    run = simulate_seed(scenario.override({**changes, "protocol.rounds": 5}), 0)
+    assert run.calibration == [5, 5]
+    assert run.spent is not None
+
+
+def test_a_run_that_stops_can_be_decided_again(scenario: Scenario) -> None:
+    budgets = {"kind": "adaptive", "adjustment": "none", "budgets": [1, 9, 1, 1, 9], "sensitivity": "2M"}
+    changes = {"privacy": {**budgets, "stop_at": {"epsilon": 2.0, "accountant": "naive"}}}
+    recorded = scenario.override({**changes, "evaluation.record": "parameters"})
+    run = simulate_seed(recorded, 0)
+    assert run.recording is not None
+    assert replay(run.recording, Server(prepare_seed(recorded, 0).plan)).unchecked == ()
+
+
+def test_spent_clients_are_told_of_where_the_others_never_come(
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Client 4 is offline for ever; the others spend their budgets."""
+    online, change = WorldState.online, WorldState.next_change
+    monkeypatch.setattr(WorldState, "online", lambda self, c, t: c != 4 and online(self, c, t))
+    monkeypatch.setattr(WorldState, "next_change", lambda self, c, t: math.inf if c == 4 else change(self, c, t))
+    for protocol in (SYNC, BUFFERED):
+        run = simulate_seed(scenario.override({"privacy": dp_fedavg(2), "protocol": protocol}), 0)
+        assert run.stopped == "nothing can happen any more: no client can come, 4 of 5 have spent their budget"
+        assert sum(run.fates.values()) == run.fates["aggregated"] == 8
+        assert run.events["kind"].to_pylist()[-1] == "stopped"
+
+
+def test_the_trace_shows_when_a_budget_is_spent(scenario: Scenario) -> None:
+    run = simulate_seed(scenario.override({"privacy": dp_fedavg(2)}), 0)
+    marks = [line for line in chrome_trace(run.events, "run", [], None) if '"name":"budget spent"' in line]
+    assert len(marks) == 5
+    first = min(run.spent or {}, key=(run.spent or {}).__getitem__)
+    at = f'"ts":{round(1e6 * (run.spent or {})[first])}'
+    assert any(at in mark and "spent on 2 uploads" in mark for mark in marks)
+
+
+def test_a_client_that_is_spent_scores_nothing_either(scenario: Scenario) -> None:
+    """Scores are computed from its data, and carry no noise."""
+    changes = {
+        "privacy": dp_fedavg(3),
+        "protocol": {**BUFFERED, "buffer": 5, "dispatch": {"kind": "constant", "in_flight": 5}},
+        "defence": {"detector": {"kind": "safl"}},
+    }
+    events = simulate_seed(scenario.override(changes), 0).events.to_pylist()
+    spent = {row["client"]: row["seq"] for row in events if row["kind"] == "budget_spent"}
+    asked = [row for row in events if row["kind"] == "scored" and row["seq"] > spent.get(row["client"], math.inf)]
+    assert asked
+    assert {row["detail"] for row in asked} == {"no answer"}
+
+
+def test_without_a_budget_nothing_changes(scenario: Scenario) -> None:
+    plain = scenario.override({"privacy": {"kind": "dp_fedavg", "noise_multiplier": Z}})
+    run = simulate_seed(plain, 0)
+    assert run.spent is None
+    assert "budget_spent_s" not in clients_table(run).column_names
+    assert "budgets" not in seed_summary(run)
+    never = simulate_seed(plain.override({"privacy.stop_at.epsilon": 1e4}), 0)
+    assert never.events.to_pandas().equals(run.events.to_pandas())
+    assert never.rounds == run.rounds
+    assert never.spent == {}
+    assert seed_summary(never)["budgets"] == {"spent": 0, "first_s": None, "last_s": None}
+    assert np.isnan(clients_table(never)["budget_spent_s"].to_numpy()).all()
+
+
+@pytest.mark.parametrize(
+    ("privacy", "field", "words"),
+    [
+        ({"kind": "none", "stop_at": {"epsilon": 5}}, "privacy.stop_at", "nobody would ever answer"),
+        ({"kind": "local_gaussian", "epsilon": math.inf, "stop_at": {"epsilon": 5}}, "privacy.stop_at", "nobody"),
+        ({"kind": "dp_fedavg", "noise_multiplier": 0, "stop_at": {"epsilon": 5}}, "privacy.stop_at", "nobody"),
+        (
+            {"kind": "dp_fedavg", "noise_multiplier": 1, "stop_at": {"epsilon": 2}},
+            "privacy.stop_at.epsilon",
+            "must be at least 4.37722",
+        ),
+        (
+            {"kind": "dp_fedavg", "noise_multiplier": 1, "stop_at": {"epsilon": -2}},
+            "privacy.stop_at.epsilon",
+            "greater than 0",
+        ),
+        ({"kind": "dp_fedavg", "noise_multiplier": 1, "stop_at": {}}, "privacy.stop_at.epsilon", "required"),
+        (
+            {"kind": "adaptive", "budgets": [1, 2], "stop_at": {"epsilon": 2}},
+            "privacy.budgets",
+            "must be one for each of the 5 clients",
+        ),
+    ],
+)
+def test_budgets_under_which_nobody_answers_are_one_fault(
+    tiny: dict[str, Any], privacy: dict[str, Any], field: str, words: str
+) -> None:
+    with pytest.raises(ScenarioError) as error:
+        Scenario.read({**tiny, "privacy": privacy})
+    (fault,) = error.value.faults
+    assert fault.field == field
+    assert words in fault.message
+
+
+def test_the_notes_of_a_run_name_its_budget(scenario: Scenario) -> None:
+    summary = simulate(scenario.override({"privacy": dp_fedavg(2)})).summary
+    (seed,) = summary["seeds"].values() if isinstance(summary["seeds"], dict) else summary["seeds"]
+    assert any(note.startswith("stop_at: clients send no upload") for note in seed["notes"])
