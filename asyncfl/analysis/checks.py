@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from asyncfl.analysis.grid import Floats, Grid, MissingError, describe
-from asyncfl.analysis.labels import axis_label, number, value_label
+from asyncfl.analysis.labels import TARGETS, axis_label, number, value_label
 from asyncfl.analysis.statistics import Interval, paired, t_interval
 from asyncfl.experiment import AtLeast, BestAt, Claim, Crossover, InteriorBest, Near, NoWorse, Order, Times
 
@@ -90,7 +90,7 @@ def _listing(claim: Claim, values: dict[Any, Floats], axis: str) -> str:
     if len(shown) > LISTED:
         ranked = sorted(shown, key=lambda v: means[v])
         shown = [v for v in shown if v in (shown[0], ranked[0], ranked[-1], shown[-1])]
-    listed = ", ".join(f"{value_label(v, axis)}: {number(means[v])}" for v in shown)
+    listed = ", ".join(f"{value_label(v, axis)}: {_said(claim, means[v])}" for v in shown)
     left_out = "" if len(shown) == len(means) else f" (ends, lowest and highest of {len(means)})"
     return f"{axis_label(axis, plain_text=True)} {listed}{left_out}"
 
@@ -100,6 +100,11 @@ def _mean(claim: Claim, x: Floats) -> float:
     with np.errstate(invalid="ignore"):
         mean = t_interval(x).mean
         return float(np.exp(mean)) if claim.log else mean
+
+
+def _said(claim: Claim, mean: float) -> str:
+    """A mean in words; what it costs to reach a target is infinite for seeds that did not."""
+    return "not by all seeds" if np.isinf(mean) and claim.column.startswith(TARGETS) else number(mean)
 
 
 def _span(claim: Claim, interval: Interval) -> str:
@@ -218,7 +223,7 @@ def _at_least(claim: AtLeast, grid: Grid, at: dict[str, Any]) -> Finding:
         kept, broken, sign = span.low >= threshold, span.high < threshold, "at least"
     answer: Answer = "holds" if kept else "does not hold" if broken else "not decided"
     reason = f"wanted {sign} {number(claim.threshold)}, got {_span(claim, span)}"
-    return Finding(at, answer, f"{claim.value} {number(_mean(claim, x))}", reason, len(x))
+    return Finding(at, answer, f"{claim.value} {_said(claim, _mean(claim, x))}", reason, len(x))
 
 
 def _near(claim: Near, grid: Grid, at: dict[str, Any]) -> Finding:
@@ -229,7 +234,7 @@ def _near(claim: Near, grid: Grid, at: dict[str, Any]) -> Finding:
     inside, outside = span.low >= low and span.high <= high, span.high < low or span.low > high
     answer: Answer = "holds" if inside else "does not hold" if outside else "not decided"
     reason = f"wanted {number(claim.target)} ± {claim.tolerance:g}, got {_span(claim, span)}"
-    return Finding(at, answer, f"{claim.value} {number(_mean(claim, x))}", reason, len(x))
+    return Finding(at, answer, f"{claim.value} {_said(claim, _mean(claim, x))}", reason, len(x))
 
 
 def _no_worse(claim: NoWorse, grid: Grid, at: dict[str, Any]) -> Finding:

@@ -52,9 +52,12 @@ DOMAINS = {
 }
 """Domain -> its name in words; columns `test_accuracy_<domain>` are measured on its test samples alone."""
 
+TARGETS = ("time_to_", "bytes_to_", "rounds_to_")
+"""Beginnings of columns that tell what it cost to get somewhere."""
 WHOLE_RUN = (
-    *("exposures_", "overheard_", "attacker_", "time_to_", "bytes_to_", "rounds_to_", "epsilon_", "staleness_"),
-    *("honest_", "malicious_", "versions", "precision", "recall"),
+    *TARGETS,
+    *("exposures_", "overheard_", "attacker_", "epsilon_", "staleness_", "honest_", "malicious_"),
+    *("versions", "precision", "recall"),
 )
 """Beginnings of columns that are counted over a whole run."""
 

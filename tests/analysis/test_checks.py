@@ -216,3 +216,21 @@ def test_fluctuation_is_nothing_for_a_straight_line():
 
 def test_figures_and_tables_show_the_values_that_where_leaves():
     assert restricted({"a": (1, 2, 3), "b": ("x", "y")}, {"a": [3, 1], "b": "y"}) == {"a": (1, 3), "b": ("y",)}
+
+
+def test_a_target_that_is_never_reached_is_not_called_diverged():
+    reached = {"early": [90.0, 100.0, 110.0], "late": [150.0, np.inf, 160.0], "never": [np.inf] * 3}
+    ends = pd.DataFrame(
+        [
+            {"x": x, "seed": seed, "rounds_to_converge": cost, "diverged": False}
+            for x, costs in reached.items()
+            for seed, cost in enumerate(costs)
+        ]
+    )
+    on = Grid({"x": tuple(reached)}, ends, ends)
+    best = {"check": "best_at", "along": "x", "at": "early", "value": "final rounds_to_converge", "says": "so"}
+    found = findings(TypeAdapter(Claim).validate_python(best), on)[0]
+    assert found.measured == "x early: 100, late: not by all seeds, never: not by all seeds"
+    not_within = {"check": "at_least", "value": "final rounds_to_converge", "goal": "high", "threshold": 250}
+    answers = [answer({**not_within, "where": {"x": x}}, on) for x in reached]
+    assert answers == ["does not hold", "not decided", "holds"]
