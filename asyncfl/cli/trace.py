@@ -71,11 +71,14 @@ def trace(
     if follow is not None:
         trace_views.print_life(_following(events, follow, seed), json=json)
     elif tabulate is not None:
+        from asyncfl.trace.requests import requests_of
         from asyncfl.trace.tabulate import tabulate as table_of
         from asyncfl.trace.tasks import tasks_of
 
         tasks = tasks_of(events).select(clients=client, task=task, seed=seed, since_s=since, until_s=until)
-        trace_views.print_rows(table_of(tasks, tabulate.value), limit=limit, json=json)
+        # Requests are of no task, and of a time other than that of a dispatch.
+        requests = requests_of(events) if (task, since, until) == (None, None, None) else []
+        trace_views.print_rows(table_of(tasks, tabulate.value, requests), limit=limit, json=json)
     elif compare is not None:
         if not trace_views.print_comparison(loaded, Run.load(compare), (str(run), str(compare)), seed, json=json):
             raise typer.Exit(1)

@@ -43,7 +43,7 @@ class ShareExposures(Exposures):
 
 class MeasuredExposures(Exposures):
     """What the tap of the scenario really catches: the timeline runs without training before the noise is
-    calibrated."""
+    calibrated. Nothing is judged there, so updates that only a tap on scoring would catch are not in it."""
 
     kind: Literal["measured"] = "measured"
     quantile: Annotated[float, Field(gt=0, le=1)] | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol, TypeAlias
@@ -44,7 +44,9 @@ from asyncfl.privacy.adaptive.shuffle import Shuffler
 from asyncfl.privacy.meter import Meter
 from asyncfl.server import Phase, Scoring, Server
 from asyncfl.trace import Kind, Recorder
+from asyncfl.trace.events import SCORING_DOWN, SCORING_UP
 from asyncfl.trace.recorder import NAN
+from asyncfl.trace.requests import NO_ANSWER
 from asyncfl.world import Transfer, WorldState
 
 JUDGED = {
@@ -112,6 +114,8 @@ class TaskInFlight:
     """The model that it was sent, kept where the task must be trained even after the server has forgotten it."""
     trained: bool = False
     """Whether it has been trained ahead of its collection."""
+    overheard: bool = False
+    """Whether the tap holds its update."""
 
 
 @dataclass
@@ -126,6 +130,16 @@ class Traffic:
     """Client -> models sent to it that the tap holds."""
     overheard_versions: set[int] = field(default_factory=set)
     """Versions that the tap holds from any downlink."""
+
+
+def _marks(
+    transfer: Transfer, again: Callable[..., None], overheard: Callable[[], None]
+) -> Iterator[tuple[float, Callable[[], None]]]:
+    """What there is to write down of a message on its way, each with its time in seconds after the start."""
+    for attempt, (at_s, size) in enumerate(zip(transfer.waits_s, transfer.resent_bytes, strict=True), 2):
+        yield at_s, partial(again, size=size, attempt=attempt)
+    if transfer.overheard:
+        yield transfer.overheard_s, overheard
 
 
 def _later(env: simpy.Environment, delay_s: float, do: Callable[[], None]) -> None:
@@ -185,6 +199,8 @@ class Driver:
         self.trained = 0
         self.used = 0
         self._turns: Counter[int] = Counter()
+        self._collected: tuple[int, ...] = ()
+        """Tasks of the buffer that was collected last."""
         self._running: dict[int, simpy.Process] = {}
         """Client -> its latest task, where scoring waits for that."""
         self._unreached: deque[ClientGone] = deque()
@@ -243,8 +259,10 @@ class Driver:
                 case Stop():
                     self._record(Kind.STOPPED, detail=action.reason)
 
-    def _record(self, kind: Kind, client: int = -1, detail: str = "") -> None:
-        self.recorder.add(self.env.now, kind, -1, client, self.server.version, detail=detail)
+    def _record(self, kind: Kind, client: int = -1, detail: str = "", size: int = -1, attempt: int = -1) -> None:
+        """Record an event that is of no task."""
+        version = self.server.version
+        self.recorder.add(self.env.now, kind, -1, client, version, size=size, attempt=attempt, detail=detail)
 
     def _note(
         self,
@@ -300,6 +318,7 @@ class Driver:
         if self.station is not None:
             detail = f"{len(action.tasks)} updates, {self.station.swaps} swaps in each layer"
             self._record(Kind.SHUFFLED, detail=detail)
+        self._collected = action.tasks
         tasks = [self.tasks[number] for number in action.tasks]
         if self.worker is None:
             nothing = np.empty((len(tasks), 0), dtype=np.float32)
@@ -314,22 +333,26 @@ class Driver:
     def _score(self, action: RequestScores) -> Steps:
         """A client downloads models, evaluates each on its data and sends the scores."""
         client, number = action.client, len(action.models)
+        size = number * self.payload_bytes
+        self._record(Kind.SCORES_REQUESTED, client=client, detail=f"{number} models", size=size)
         if client in self._running:
             yield self._running[client]
         draws = self.world.scoring(client, action.request)
         scores = None
-        down = draws.download(number * self.payload_bytes)
+        down = draws.download(size)
+        self._watch_scoring(client, down, SCORING_DOWN)
         yield self.env.timeout(down.duration_s)
         self.traffic.bytes_down += down.sent_bytes
         if down.delivered:
             yield self.env.timeout(draws.evaluate_s(int(self.samples[client]), number))
             up = draws.upload(number * BYTES_PER_SCORE)
+            self._watch_scoring(client, up, SCORING_UP)
             yield self.env.timeout(up.duration_s)
             self.traffic.bytes_up += up.sent_bytes
             answers = client not in self.spent and self.world.online(client, self.env.now)
             if up.delivered and self.worker is not None and answers:
                 scores = self.worker.score(action)
-        detail = f"{number} models" if scores is not None else "no answer"
+        detail = f"{number} models" if scores is not None else NO_ANSWER
         self._record(Kind.SCORED, client=client, detail=detail)
         self.tell(ScoresArrived(self.env.now, action.request, scores))
 
@@ -448,19 +471,26 @@ class Driver:
         if not (transfer.waits_s or transfer.overheard):
             return
         until = self.world.next_change(task.client, self.env.now)
-        again = zip(transfer.waits_s, transfer.resent_bytes, strict=True)
-        marks = [
-            (at_s, partial(self._note, Kind.RETRANSMITTED, task, size=size, attempt=attempt, detail=way))
-            for attempt, (at_s, size) in enumerate(again, 2)
-        ]
-        if transfer.overheard:
-            marks.append((transfer.overheard_s, partial(self._overheard, task, way)))
-        for at_s, record in marks:
+        again = partial(self._note, Kind.RETRANSMITTED, task, detail=way)
+        for at_s, record in _marks(transfer, again, partial(self._overheard, task, way)):
             if self.env.now + at_s / speed <= until:
                 _later(self.env, at_s / speed, record)
 
+    def _watch_scoring(self, client: int, transfer: Transfer, way: str) -> None:
+        again = partial(self._record, Kind.RETRANSMITTED, client, way)
+        for at_s, record in _marks(transfer, again, partial(self._overheard_scoring, client, way)):
+            _later(self.env, at_s, record)
+
+    def _overheard_scoring(self, client: int, way: str) -> None:
+        """The tap has the models of a request, and so each update of the buffer; or it has scores."""
+        self._record(Kind.OVERHEARD, client, way)
+        for number in self._collected if way == SCORING_DOWN else ():
+            if (task := self.tasks.get(number)) is not None and not task.overheard:
+                self._overheard(task, way)
+
     def _overheard(self, task: TaskInFlight, way: str) -> None:
-        held = self.traffic.overheard_up if way == "up" else self.traffic.overheard_down
+        task.overheard |= way != "down"
+        held = self.traffic.overheard_down if way == "down" else self.traffic.overheard_up
         held[task.client] = held.get(task.client, 0) + 1
         if way == "down":
             self.traffic.overheard_versions.add(task.base_version)

@@ -25,6 +25,7 @@ from asyncfl.privacy.spending import largest, spending
 from asyncfl.scenario import Scenario
 from asyncfl.simulation.seed import SeedRun
 from asyncfl.trace import Kind
+from asyncfl.trace.events import SCORING_DOWN
 from asyncfl.trace.query import select
 
 TYPES = {
@@ -104,7 +105,7 @@ class Books:
     @cached_property
     def _uploads(self) -> list[Account]:
         server = _times(select(self.run.events, kinds=[Kind.UPLOADED]), "task")
-        tapped = _times(self._overheard("up"), "task")
+        tapped = _times(self._overheard("up", SCORING_DOWN), "task")
         held_by = {"eavesdropper": tapped, "server": server, "both": _earliest(tapped, server)}
         return upload_accounts(self._scheme, self._context, self._held(held_by, self._upload_releases))
 
@@ -127,9 +128,10 @@ class Books:
             found[who] = held((releases[number][0], moment, releases[number][1]) for (_, number), moment in rows)
         return found
 
-    def _overheard(self, direction: str) -> pa.Table:
+    def _overheard(self, *ways: str) -> pa.Table:
         caught = select(self.run.events, kinds=[Kind.OVERHEARD])
-        return caught.filter(pc.equal(caught["detail"].cast(pa.string()), direction))
+        caught = caught.filter(pc.field("task") >= 0)  # messages of a request for scores are of no task
+        return caught.filter(pc.is_in(caught["detail"].cast(pa.string()), pa.array(ways)))
 
     # --- what was released -----------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ class Kind(StrEnum):
     UPLOADED = "uploaded"
     OVERHEARD = "overheard"
     REJECTED = "rejected"
+    SCORES_REQUESTED = "scores_requested"
     SCORED = "scored"
     FLAGGED = "flagged"
     SHUFFLED = "shuffled"
@@ -40,6 +41,10 @@ class Kind(StrEnum):
     DROPPED_OUT = "dropped_out"
     SHORT_BUFFER = "short_buffer"
     STOPPED = "stopped"
+
+
+SCORING_DOWN, SCORING_UP = "scoring down", "scoring up"
+"""Details of events of the messages of a request for scores: the models to a client, and its scores."""
 
 
 @dataclass(frozen=True, slots=True)

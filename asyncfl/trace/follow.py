@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from asyncfl.errors import Fault, InputError
 from asyncfl.messages import Fate
-from asyncfl.trace.events import Kind
+from asyncfl.trace.events import SCORING_DOWN, Kind
 from asyncfl.trace.query import select
 from asyncfl.trace.tasks import FATES, SETTLING, Tasks, tasks_of
 
@@ -19,6 +19,7 @@ BEGINNING = {
     Kind.DOWNLOADED: Kind.DOWNLOAD_STARTED,
     Kind.TRAINED: Kind.TRAINING_STARTED,
     Kind.UPLOADED: Kind.UPLOAD_STARTED,
+    Kind.SCORED: Kind.SCORES_REQUESTED,
     Kind.AGGREGATED: Kind.UPLOADED,
     Kind.FLAGGED: Kind.UPLOADED,
     Kind.REJECTED: Kind.UPLOADED,
@@ -132,13 +133,18 @@ def _durations(found: Tasks) -> dict[str, float]:
 
 
 def _around(events: pa.Table, found: Tasks, own: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What happened to others but belongs to the story: the publication, the ban of the client, the end of the run."""
+    """What happened to others but belongs to the story: scoring of its buffer, its publication, the ban of its client,
+    the end of the run."""
     fate = FATES[int(found.fate[0])]
     if fate == Fate.UNFINISHED:
         return list(select(events, kinds=[Kind.STOPPED]).to_pylist())
     settled = next(row["seq"] for row in own if row["kind"] in SETTLING)
     later = events.filter(pc.field("seq") > settled)
     shown: list[dict[str, Any]] = []
+    if found.waiting_s[0] == found.waiting_s[0]:
+        # Those of its own buffer; a buffer that was judged while it waited in the queue made an earlier version.
+        asked = select(events, kinds=[Kind.SCORES_REQUESTED, Kind.SCORED], version=int(found.making[0]) - 1)
+        shown += asked.to_pylist()
     if fate == Fate.AGGREGATED:
         shown += select(later, kinds=[Kind.PUBLISHED]).slice(0, 1).to_pylist()
     if fate in (Fate.FLAGGED, Fate.REJECTED, Fate.BANNED):
@@ -178,7 +184,13 @@ def _said(row: dict[str, Any]) -> str:
         case Kind.RETRANSMITTED:
             return f"transmission {row['attempt']} on the way {detail}, {row['bytes']:,} bytes again"
         case Kind.OVERHEARD:
-            return f"on the way {detail}"
+            return (
+                "among the models that a client was sent to score" if detail == SCORING_DOWN else f"on the way {detail}"
+            )
+        case Kind.SCORES_REQUESTED:
+            return f"client {row['client']} is to score {detail}"
+        case Kind.SCORED:
+            return f"client {row['client']}: {detail}"
         case Kind.AGGREGATED | Kind.FLAGGED | Kind.REJECTED:
             said = [f"weight {row['weight']:.6g}"] if kind is Kind.AGGREGATED else []
             said += [f"staleness {row['staleness']}"] if row["staleness"] >= 0 else []

@@ -6,9 +6,6 @@ which it was known to be offline; below it, for clients that were asked for scor
 client may train meanwhile. Instants mark what has no duration, counters the version, the updates that the server holds
 and the epsilon spent, arrows lead from an upload to the aggregation that used it. Times are whole microseconds.
 
-A trace does not say when a request for scores was sent: it is taken to begin when its buffer can have opened, that is,
-with the last update that came into it, the publication before it or the event that opened it early.
-
 Format: "Trace Event Format" of the Chromium project; slices of a track nest, arrows bind to the slice around them.
 """
 

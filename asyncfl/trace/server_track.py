@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from asyncfl.trace.events import Kind
 from asyncfl.trace.query import select
+from asyncfl.trace.requests import Request, requests_of
 from asyncfl.trace.tasks import FATES, JUDGED, Tasks
 from asyncfl.trace.tracks import Tracks, all_microseconds, counter_of, instant_of, microseconds, slice_of
-
-
-@dataclass(frozen=True)
-class Request:
-    """A client was asked to score models."""
-
-    client: int
-    began_s: float
-    ended_s: float
-    detail: str
-    """How many models it scored, or that it gave no answer."""
 
 
 @dataclass
@@ -53,9 +41,8 @@ def batches(events: pa.Table, tasks: Tasks) -> list[Batch]:
     versions = len(published) + 1
     made = tasks.making[judged]
     updates = np.bincount(made, minlength=versions)
-    decided, arrived = np.full(versions, -np.inf), np.full(versions, -np.inf)
+    decided = np.full(versions, -np.inf)
     np.maximum.at(decided, made, tasks.settled_s[judged])
-    np.maximum.at(arrived, made, tasks.uploaded_s[judged])
     result = []
     for version in range(1, versions):
         over = version < len(published)
@@ -64,30 +51,11 @@ def batches(events: pa.Table, tasks: Tasks) -> list[Batch]:
         if over or updates[version] or end_s > published[version - 1]:
             begun_s = float(published[version - 1])
             result.append(Batch(version, begun_s, decided_s, published_s, int(updates[version])))
-    _add_requests(result, events, arrived)
+    by_version = {batch.version: batch for batch in result}
+    for request in requests_of(events):
+        if request.making in by_version:
+            by_version[request.making].requests.append(request)
     return result
-
-
-def _add_requests(made: Sequence[Batch], events: pa.Table, arrived: np.ndarray[Any, Any]) -> None:
-    """Give each buffer its requests for scores, with their derived beginnings."""
-    scored = select(events, kinds=[Kind.SCORED])
-    if not len(scored):
-        return
-    openings: dict[int, float] = defaultdict(lambda: -np.inf)
-    for row in select(events, kinds=[Kind.SHORT_BUFFER, Kind.TIMER_FIRED]).to_pylist():
-        if row["kind"] == Kind.SHORT_BUFFER or row["detail"] == f"deadline:{row['version']}":
-            openings[row["version"] + 1] = row["time_s"]
-    by_version = {batch.version: batch for batch in made}
-    for row in scored.to_pylist():
-        batch = by_version.get(row["version"] + 1)
-        if batch is None:
-            continue
-        began_s = max(batch.filling_s, arrived[batch.version], openings[batch.version])
-        if batch.requests:
-            # The evaluator before it gave no answer.
-            began_s = batch.requests[-1].ended_s
-        ended_s = row["time_s"]
-        batch.requests.append(Request(row["client"], float(min(began_s, ended_s)), ended_s, row["detail"]))
 
 
 def server_events(
@@ -108,11 +76,12 @@ def server_events(
         args = f'{{"updates":{batch.updates}}}'
         yield slice_of(f"version {batch.version - 1}", tracks, tracks.server, filling, published)
         for request in batch.requests:
-            detail = f'{{"client":{request.client},"detail":{json.dumps(request.detail)}}}'
-            began, ended = microseconds(request.began_s), microseconds(request.ended_s)
+            said = json.dumps(request.answer or f"{request.asked}, not finished")
+            detail = f'{{"client":{request.client},"detail":{said}}}'
+            began, ended = microseconds(request.asked_s), microseconds(request.ended_s)
             yield slice_of("score", tracks, tracks.server, began, ended, detail)
             if shown is None or request.client in shown:
-                asked = f'{{"for_version":{batch.version},"detail":{json.dumps(request.detail)}}}'
+                asked = f'{{"for_version":{batch.version},"detail":{said}}}'
                 yield slice_of("score", tracks, tracks.scoring(request.client), began, ended, asked)
         if batch.updates:
             yield slice_of(f"aggregate into version {batch.version}", tracks, tracks.server, decided, published, args)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from asyncfl.trace.requests import Request
+from asyncfl.trace.requests import columns as columns_of_requests
 from asyncfl.trace.tasks import FATES, Floats, Ints, Tasks
 
 By: TypeAlias = Literal["client", "version", "base_version", "seed", "staleness"]
@@ -16,12 +19,12 @@ GROUPS: tuple[str, ...] = get_args(By)
 fate was settled; `base_version`, the one it was sent; `seed`, all its tasks; `staleness`, that of judged updates."""
 
 
-def tabulate(tasks: Tasks, by: By) -> pa.Table:
+def tabulate(tasks: Tasks, by: By, requests: Sequence[Request] = ()) -> pa.Table:
     """One row per seed and group, ordered: tasks, fates that occur, mean seconds of the phases, staleness, traffic.
 
     Means are over the tasks that finished the phase; NaN where none did. `waiting_s` runs from the arrival of an update
     to the server's decision on it. An unfinished task is in no row of `version`, and one that was not judged in none of
-    `staleness`.
+    `staleness`. `requests` for scores, where there are any, are counted by client, version or seed.
     """
     group = {"version": tasks.making, "seed": tasks.seed}.get(by)
     group = getattr(tasks, by) if group is None else group
@@ -51,6 +54,8 @@ def tabulate(tasks: Tasks, by: By) -> pa.Table:
     resent = np.maximum(tasks.attempts_down - 1, 0) + np.maximum(tasks.attempts_up - 1, 0)
     columns["retransmissions"] = np.bincount(row_of, weights=resent, minlength=rows).astype(np.int64)
     columns["overheard"] = np.bincount(row_of, weights=tasks.overheard, minlength=rows).astype(np.int64)
+    if requests and by in ("client", "version", "seed"):
+        columns |= columns_of_requests(requests, keys[0], keys[1], by)
     return pa.table(columns)
 
 

@@ -75,7 +75,7 @@ class Tasks:
     """Transmissions of the model, 1 without retransmissions; 0 where the download never ended."""
     attempts_up: Ints
     overheard: Ints
-    """How many of its two messages the tap holds."""
+    """How many messages with the model that it was sent, or with its update, the tap holds: 0..3."""
     held: NDArray[np.bool_]
     """Whether its update came before its fate was settled, so that the server had to keep it."""
     end_s: Floats

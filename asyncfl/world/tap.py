@@ -25,7 +25,7 @@ class Tap(Described):
     downlink: bool = False
     """Whether models on their way to the clients are tapped."""
     scoring: bool = False
-    """Whether models sent for scoring, and the scores sent back, are tapped."""
+    """Whether models sent for scoring, and the scores sent back, are tapped; the models are the buffer's updates."""
     packet_loss: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Probability that the tap misses a transmission of a packet, 0..1, apart from the link's own loss."""
 

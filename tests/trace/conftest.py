@@ -98,7 +98,10 @@ def story() -> pa.Table:
     plan += [(5.5, Kind.PUBLISHED, {"version": 1})]
     plan += phases(6, 2, 0, 6, 7, 8, 9)
     plan += phases(7, 0, 1, 7, 8)
+    asked = {"version": 1, "detail": "2 models", "size": 200}
+    plan += [(9.1, Kind.SCORES_REQUESTED, asked | {"client": 3})]
     plan += [(9.5, Kind.SCORED, {"client": 3, "version": 1, "detail": "no answer"})]
+    plan += [(9.5, Kind.SCORES_REQUESTED, asked | {"client": 0})]
     plan += [(9.8, Kind.SCORED, {"client": 0, "version": 1, "detail": "2 models"})]
     last = {"task": 6, "client": 2, "base_version": 0, "staleness": 1, "weight": 0.25}
     plan += [(9.8, Kind.AGGREGATED, last | {"version": 1}), (10.3, Kind.PUBLISHED, {"version": 2})]

@@ -17,7 +17,14 @@ def test_an_aggregated_update_is_followed_to_the_publication_it_entered(story: p
     assert life.durations_s == pytest.approx({"download": 1, "training": 1, "upload": 1, "waiting": 0.8, "total": 3.8})
     events = [(step.time_s, step.event) for step in life.steps]
     assert events[0] == (6.0, "dispatched")
-    assert events[-3:] == [(9.0, "uploaded"), (9.8, "aggregated"), (10.3, "published")]
+    assert events[-2:] == [(9.8, "aggregated"), (10.3, "published")]
+    scoring = [(step.event, step.took_s, step.what) for step in life.steps[-6:-2]]
+    assert scoring == [
+        ("scores_requested", None, "client 3 is to score 2 models"),
+        ("scored", pytest.approx(0.4), "client 3: no answer"),
+        ("scores_requested", None, "client 0 is to score 2 models"),
+        ("scored", pytest.approx(0.3), "client 0: 2 models"),
+    ]
     assert life.steps[-2].took_s == pytest.approx(0.8)
     assert life.steps[-2].what == "weight 0.25, staleness 1"
 

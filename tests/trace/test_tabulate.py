@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from asyncfl.storage import Run
+from asyncfl.trace.requests import requests_of
 from asyncfl.trace.tabulate import GROUPS, tabulate
 from asyncfl.trace.tasks import Tasks, tasks_of
 
@@ -46,6 +47,17 @@ def test_quantiles_are_values_that_occur(tasks: Tasks) -> None:
     assert (row["seed"], row["tasks"]) == (3, 7)
     assert row["staleness_mean"] == pytest.approx(1 / 3)
     assert (row["staleness_p50"], row["staleness_p90"], row["staleness_max"]) == (0, 1, 1)
+
+
+def test_requests_for_scores_are_counted_where_they_belong(story: pa.Table, tasks: Tasks) -> None:
+    requests = requests_of(story)
+    by_client = {row["client"]: row for row in tabulate(tasks, "client", requests).to_pylist()}
+    assert [by_client[client]["score_requests"] for client in (0, 1, 2)] == [1, 0, 0]
+    assert by_client[0]["scoring_s"] == pytest.approx(0.3)
+    assert math.isnan(by_client[1]["scoring_s"])
+    rows = tabulate(tasks, "version", requests).to_pylist()
+    assert [(row["score_requests"], row["scores"]) for row in rows] == [(0, 0), (2, 1)]
+    assert "score_requests" not in tabulate(tasks, "staleness", requests).column_names
 
 
 def test_means_of_nothing_are_not_a_number(tasks: Tasks) -> None:

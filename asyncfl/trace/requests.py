@@ -1,0 +1,84 @@
+"""Requests for scores in a trace: a detector had a client score models before it judged a buffer.
+
+The server has one request out at a time. It ends with the client's scores, or when it is known that none will come;
+then the next client may be asked for the same buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from asyncfl.trace.events import Kind
+from asyncfl.trace.query import select
+from asyncfl.trace.tasks import Floats, Ints
+
+
+@dataclass(frozen=True)
+class Request:
+    """A client was asked to score models."""
+
+    seed: int
+    client: int
+    making: int
+    """Version that the judged buffer was to make."""
+    asked_s: float
+    ended_s: float
+    """When its scores came, or when it was clear that none would; the end of the trace where it ended before."""
+    asked: str
+    """What it was to score."""
+    answer: str
+    """What came of it, empty where the trace ended before."""
+    answered: bool
+    """Whether its scores came."""
+
+    @property
+    def took_s(self) -> float:
+        """Seconds from the request to the scores, NaN where none came."""
+        return self.ended_s - self.asked_s if self.answered else float("nan")
+
+
+def requests_of(events: pa.Table) -> list[Request]:
+    """The requests that `events`, a whole trace of one or more seeds in its order, tells of; by seed, in order."""
+    rows = select(events, kinds=[Kind.SCORES_REQUESTED, Kind.SCORED]).to_pylist()
+    found: list[Request] = []
+    for number, row in enumerate(rows):
+        if row["kind"] != Kind.SCORES_REQUESTED:
+            continue
+        end = rows[number + 1] if number + 1 < len(rows) and rows[number + 1]["seed"] == row["seed"] else None
+        ended_s = _last_s(events, row["seed"]) if end is None else end["time_s"]
+        answer = "" if end is None else end["detail"]
+        answered = end is not None and answer != NO_ANSWER
+        making = row["version"] + 1
+        asked = Request(row["seed"], row["client"], making, row["time_s"], ended_s, row["detail"], answer, answered)
+        found.append(asked)
+    return sorted(found, key=lambda request: request.seed)
+
+
+NO_ANSWER = "no answer"
+"""Detail of a `scored` that brought none."""
+
+
+def columns(requests: Sequence[Request], seeds: Ints, groups: Ints, by: str) -> dict[str, Ints | Floats]:
+    """What the rows of a table, one per seed and group (`client`, `version` or `seed`), say of requests.
+
+    `score_requests`, `scores` (requests that were answered) and `scoring_s` (mean seconds until they were).
+    """
+    name = {"version": "making"}.get(by, by)
+    row_of = {key: row for row, key in enumerate(zip(seeds.tolist(), groups.tolist(), strict=True))}
+    asked, answered, took_s = (np.zeros(len(seeds)) for _ in range(3))
+    for request in requests:
+        row = row_of.get((request.seed, getattr(request, name)))
+        if row is not None:
+            asked[row] += 1
+            answered[row] += request.answered
+            took_s[row] += request.took_s if request.answered else 0.0
+    mean = np.divide(took_s, answered, out=np.full(len(seeds), np.nan), where=answered > 0)
+    return {"score_requests": asked.astype(np.int64), "scores": answered.astype(np.int64), "scoring_s": mean}
+
+
+def _last_s(events: pa.Table, seed: int) -> float:
+    return float(select(events, seed=seed)["time_s"].to_numpy().max(initial=0.0))

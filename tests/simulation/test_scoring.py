@@ -1,0 +1,74 @@
+"""Requests for scores on the clock: when they begin, what they cost, what a tap on them catches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from asyncfl.api import simulate
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import simulate_seed
+from asyncfl.trace.query import select
+from asyncfl.trace.requests import requests_of
+
+SCORED: dict[str, Any] = {
+    "protocol": {"kind": "buffered", "rounds": 3, "buffer": 3, "dispatch": {"kind": "constant", "in_flight": 4}},
+    "defence.detector": {"kind": "safl"},
+    "world.downlink": {"latency_s": 0.5, "bandwidth_bps": 1e6},
+    "evaluation.train_every": 0,
+    "evaluation.test_every": 0,
+}
+
+
+def test_a_request_begins_when_its_buffer_has_been_collected_and_takes_both_ways(scenario: Scenario) -> None:
+    run = simulate_seed(scenario.override(SCORED), 0)
+    requests = requests_of(run.events)
+    assert [request.making for request in requests] == [1, 2, 3]
+    asked = select(run.events, kinds=["scores_requested"]).to_pylist()
+    opened = select(run.events, kinds=["uploaded", "published"])["time_s"].to_pylist()
+    for request, row in zip(requests, asked, strict=True):
+        assert request.asked_s in opened
+        # Three updates and three decoys down, six scores of 8 bytes up.
+        assert request.asked == "6 models"
+        links_s = 0.5 + 8 * row["bytes"] / 1e6 + 0.05 + 8 * 48 / 1e6
+        assert request.took_s > links_s
+
+
+def test_what_is_sent_again_for_scoring_is_told(scenario: Scenario) -> None:
+    lossy = {"kind": "independent", "probability": 0.5}
+    changes = SCORED | {"world.downlink": {"loss": lossy, "retransmissions": 50}}
+    run = simulate_seed(scenario.override(changes), 0)
+    again = select(run.events, kinds=["retransmitted"]).to_pylist()
+    assert [row["client"] for row in again if row["detail"] == "scoring down"]
+    assert all(row["task"] == -1 for row in again if row["detail"].startswith("scoring"))
+
+
+def test_a_tap_on_scoring_holds_each_update_of_the_buffer_once(scenario: Scenario) -> None:
+    run = simulate_seed(scenario.override(SCORED | {"world.tap": {"scoring": True}}), 0)
+    heard = select(run.events, kinds=["overheard"]).to_pylist()
+    assert sorted(row["task"] for row in heard if row["task"] >= 0) == sorted(
+        select(run.events, kinds=["aggregated", "flagged"])["task"].to_pylist()
+    )
+    assert [row["detail"] for row in heard if row["task"] < 0] == ["scoring down", "scoring up"] * 3
+    assert sum(run.traffic.overheard_up.values()) == 9
+    both = simulate_seed(scenario.override(SCORED | {"world.tap": {"scoring": True, "uplink": True}}), 0)
+    uplink = simulate_seed(scenario.override(SCORED | {"world.tap": {"uplink": True}}), 0)
+    assert both.traffic.overheard_up == uplink.traffic.overheard_up
+
+
+def test_the_ledger_counts_what_a_tap_on_scoring_holds(scenario: Scenario) -> None:
+    private = {"privacy": {"kind": "nbafl", "epsilon": 60, "clip_norm": 5.0, "exposures": 3}}
+    run = simulate(scenario.override(SCORED | private | {"world.tap": {"scoring": True}}))
+    rows = run.tables["ledger"].to_pylist()
+    held = {row["client"]: row["releases"] for row in rows if row["adversary"] == "eavesdropper" and row["client"] >= 0}
+    clients = run.tables["clients"].to_pylist()
+    assert sum(held.values()) == 9
+    assert all(held[row["client"]] == row["exposures_up"] for row in clients)
+
+
+@pytest.mark.parametrize("scoring", ["parallel", "serial"])
+def test_asking_is_told_even_where_the_client_first_finishes_its_task(scenario: Scenario, scoring: str) -> None:
+    run = simulate_seed(scenario.override(SCORED | {"protocol.scoring": scoring}), 0)
+    opened = select(run.events, kinds=["uploaded", "published"])["time_s"].to_pylist()
+    assert all(request.asked_s in opened for request in requests_of(run.events))
