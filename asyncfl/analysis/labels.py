@@ -80,6 +80,9 @@ AXES = {
     "world.device.sigma": (r"spread of device speeds $\sigma$", "sigma"),
 }
 
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|inf", re.IGNORECASE)
+"""A label that is a number."""
+
 
 def column_label(column: str) -> str:
     """A measured column on an axis of a figure; targets named `time_to_70`, `bytes_to_70`, `rounds_to_70` say 70 %."""
@@ -116,11 +119,15 @@ def value_label(value: Any, axis: str = "") -> str:
 
 
 def legend_label(axis: str, value: Any) -> str:
-    """An entry of a legend: the bare name where the axis is one of names."""
+    """An entry of a legend or the title of a panel: the bare name where the axis is one of names.
+
+    A name says nothing alone where it is a number, or stands for a value of a quantity (`L`: one, measured).
+    """
     text = value_label(value, axis)
-    if isinstance(value, str) or text == "no noise":
+    name = axis.rpartition(".")[2]
+    if text == "no noise" or (isinstance(value, str) and len(name) > 1 and not NUMBER.fullmatch(value)):
         return text
-    drawn = axis_label(axis)
+    drawn = axis_label(axis) if len(name) > 1 else f"${name}$"
     symbol = drawn.rpartition(" ")[2] if "$" in drawn else drawn
     return f"{symbol} = {text}"
 

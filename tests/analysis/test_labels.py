@@ -25,7 +25,19 @@ def test_values_in_words():
     assert value_label({"kind": "share", "share": 0.2}) == "share"
     assert value_label(None) == "none"
     assert legend_label("privacy.clip_norm", 20) == "$C$ = 20"
-    assert legend_label("L", "measured") == "measured"
+    assert legend_label("defence", "Krum") == "Krum"
+    assert legend_label("partition", "Dirichlet 0.5") == "Dirichlet 0.5"
+
+
+def test_a_label_that_says_nothing_alone_has_its_axis_beside_it():
+    assert legend_label("L", "measured") == "$L$ = measured"
+    assert legend_label("L", 1) == "$L$ = 1"
+    assert [legend_label("epsilon", text) for text in ("100", "1e-3", ".5")] == [
+        r"$\epsilon$ = 100",
+        r"$\epsilon$ = 1e-3",
+        r"$\epsilon$ = .5",
+    ]
+    assert legend_label("privacy.epsilon", float("inf")) == "no noise"
 
 
 def test_numbers_to_four_digits():
