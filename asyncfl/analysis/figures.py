@@ -159,12 +159,21 @@ def _draw_bars(axis: Axes, figure: Bars, hues: list[Any], final: pd.DataFrame, a
         low, high = _spread(rows)
         error = np.nan_to_num(np.abs(np.stack([mean - low, high - mean])))
         label = None if figure.hue is None else legend_label(figure.hue, hue) + _diverged(rows)
-        axis.bar(x, mean, 0.92 * width, color=look["color"], label=label)
-        axis.errorbar(x, mean, error, fmt="none", ecolor="#333333", elinewidth=0.9, capsize=2)
+        finite = np.where(np.isinf(mean), np.nan, mean)
+        axis.bar(x, finite, 0.92 * width, color=look["color"], label=label)
+        axis.errorbar(x, finite, error, fmt="none", ecolor="#333333", elinewidth=0.9, capsize=2)
+        for place in x[np.isinf(mean)]:  # a target that was not reached has no bar
+            _note(axis, place, "not by all seeds", look["color"])
     axis.set_xticks(range(len(points)), [value_label(v, figure.x) for v in points])
     axis.set_xlabel(axis_label(figure.x))
     axis.set_ylabel(end_label(figure.y))
     axis.grid(False, axis="x")
+
+
+def _note(axis: Axes, place: float, text: str, colour: Any) -> None:
+    """Upright text on the x axis at `place`, where there is nothing to draw."""
+    at: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
+    axis.annotate(text, (place, 0), (0, 4), **at, rotation=90, ha="center", va="bottom", fontsize=7, color=colour)
 
 
 def _draw_bound(

@@ -147,6 +147,16 @@ def test_a_diverged_cell_is_named_in_figure_and_table(tmp_path, experiment, make
     assert "(1 diverged)" in table
 
 
+def test_bars_say_where_a_target_was_not_reached(tmp_path, new_experiment, runs):
+    experiment = new_experiment(
+        # final accuracies are 1 - loss / 3; only the cell with the highest loss stays below
+        targets={"rounds_to_80": {"cost": "round", "reaches": 0.8}},
+        figure={"kind": "bars", "x": "privacy.epsilon", "y": "rounds_to_80"},
+    )
+    analyse(experiment, runs, tmp_path / "out")
+    assert (tmp_path / "out" / "figure.svg").read_text().count("<!-- not by all seeds -->") == 1
+
+
 def test_columns_share_a_figure_and_a_table(tmp_path, new_experiment, runs):
     columns = ["train_loss", "test_accuracy"]
     experiment = new_experiment(
