@@ -2,12 +2,14 @@
 
 import math
 
+import dp_accounting
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncfl.privacy import GaussianUpload, Nbafl, NoPrivacy, PrivacyContext
+from asyncfl.privacy import DpFedAvg, GaussianUpload, Mechanisms, Nbafl, NoPrivacy, PrivacyContext
+from asyncfl.privacy.accounting.renyi import ORDERS
 from asyncfl.privacy.gaussian import exact_epsilon
 from asyncfl.privacy.held import models_of, uploads_of
 from asyncfl.privacy.ledger import COLUMNS, ledger, model_accounts, upload_accounts
@@ -190,3 +192,40 @@ def test_flags_say_what_stands_in_the_way():
     assert of(NoPrivacy(), uploads=[1])["flags"].tolist() == [""]
     assert of(GaussianUpload(epsilon=9), uploads=[1])["flags"][0].startswith("classical")
     assert of(GaussianUpload(epsilon=6), uploads=[1])["flags"][0] == "sensitivity heuristic"
+
+
+COUNTS = [1, 2, 5, 17, 100]
+ORACLES = [
+    (GaussianUpload(epsilon=6), dp_accounting.GaussianDpEvent, lambda scheme: 4.844805214 / 6),
+    (GaussianUpload(epsilon=0.5), dp_accounting.GaussianDpEvent, lambda scheme: 4.844805214 / 0.5),
+    (DpFedAvg(noise_multiplier=1.1), dp_accounting.GaussianDpEvent, lambda scheme: 1.1),
+    (DpFedAvg(noise_multiplier=8, neighbours="replace"), dp_accounting.GaussianDpEvent, lambda scheme: 4.0),
+]
+
+
+def renyi(event, count):
+    accountant = dp_accounting.rdp.RdpAccountant(ORDERS.tolist())
+    accountant.compose(event, count)
+    return accountant.get_epsilon(1e-5)
+
+
+@pytest.mark.parametrize(("scheme", "event", "multiplier"), ORACLES)
+def test_the_ledger_is_that_of_dp_accounting_analytic_to_1e_6_and_renyi_to_1e_4(scheme, event, multiplier):
+    found, z = of(scheme, uploads=COUNTS, clip_norm=1.0), multiplier(scheme)
+    exact = [dp_accounting.get_epsilon_gaussian(z / math.sqrt(count), 1e-5) for count in COUNTS]
+    # dp-accounting itself ends 1e-8 of a large epsilon early.
+    assert found["exact_epsilon"] == pytest.approx(exact, rel=1e-7, abs=1e-6)
+    assert found["rdp_epsilon"] == pytest.approx([renyi(event(z), count) for count in COUNTS], abs=1e-4)
+
+
+def test_the_ledger_of_laplace_noise_is_that_of_loss_distributions_to_1e_4():
+    client = {"kind": "laplace", "epsilon": 1.0, "composition": "rdp", "delta": 1e-5, "releases": 10}
+    scheme = Mechanisms(client=client)
+    found = of(scheme, uploads=COUNTS, clip_norm=1.0)
+    b = found["noise_multiplier"][0]
+    assert b > 1
+    for row, count in enumerate(COUNTS):
+        accountant = dp_accounting.pld.PLDAccountant()
+        accountant.compose(dp_accounting.LaplaceDpEvent(b), count)
+        assert found["exact_epsilon"][row] == pytest.approx(accountant.get_epsilon(1e-5), abs=1e-4)
+        assert found["rdp_epsilon"][row] == pytest.approx(renyi(dp_accounting.LaplaceDpEvent(b), count), abs=1e-4)

@@ -77,6 +77,54 @@ def test_no_two_laplace_releases_share_noise():
     assert (laplace() == laplace()).all()
 
 
+def test_the_density_of_laplace_noise_of_scale_2_at_0_is_a_quarter():
+    noise = np.concatenate([laplace(std=2.828427, task=task) for task in range(20)])
+    near, width = np.abs(noise) < 0.1, 0.2
+    # Over the interval the density falls to 1/4 e^(-1/20) at its ends.
+    mean = 0.5 * -np.expm1(-0.05) / (width / 2)
+    assert near.mean() / width == pytest.approx(mean, abs=4 * (mean / width / len(noise)) ** 0.5)
+    assert mean == pytest.approx(0.25, rel=0.03)
+
+
+@pytest.mark.parametrize("distribution", ["gaussian", "laplace"])
+def test_each_client_draws_afresh_in_each_round(distribution):
+    """6 clients, 6 rounds, clients' and server's noise: no value twice more than chance has it, no two correlated."""
+    size = 4000
+    rows = []
+    for purpose, clients in (("client_noise", range(6)), ("server_noise", [-1])):
+        for client in clients:
+            for task in range(6):
+                vector = np.zeros(size, dtype=np.float32)
+                add_noise(distribution, vector, 1.0, Streams(3), purpose, client, task)
+                rows.append(vector)
+    assert len({row.tobytes() for row in rows}) == len(rows) == 42
+    assert len({row[:4].tobytes() for row in rows}) == 42
+    pairs = np.corrcoef(rows)[np.triu_indices(len(rows), 1)]
+    # 861 pairs, each normal with deviation 1/sqrt(size): 4.9 deviations are passed once in 1000 such tests.
+    assert np.abs(pairs).max() < 4.9 / size**0.5
+    assert pairs.std() == pytest.approx(size**-0.5, rel=0.1)
+    # Nor are rounds the shifted noise of others: correlations at any lag are as small.
+    spectra = np.fft.rfft(np.array(rows[:8], dtype=np.float64) / np.std(rows[:8], axis=1, keepdims=True))
+    for one in range(8):
+        for other in range(one):
+            lags = np.fft.irfft(spectra[one] * spectra[other].conj(), size) / size
+            assert np.abs(lags).max() < 6.5 / size**0.5
+    scale = 2**-0.5 if distribution == "laplace" else 1.0
+    name = {"gaussian": "norm", "laplace": "laplace"}[distribution]
+    together = np.concatenate(rows)
+    assert kstest(together, name, args=(0, scale)).pvalue > 0.01
+    # And across the releases at one parameter, which is what averaging over rounds would see.
+    across = np.array(rows)[:, :500].ravel()
+    assert kstest(across, name, args=(0, scale)).pvalue > 0.01
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_moments_of_gaussian_noise(seed):
+    noise = np.concatenate([drawn(seed=seed, task=task) for task in range(5)]).astype(np.float64)
+    for power, mean, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
+        assert (noise**power).mean() == pytest.approx(mean, abs=4 * (variance / len(noise)) ** 0.5)
+
+
 def test_laplace_noise_is_finite_or_ends_the_run():
     assert np.isfinite(laplace(std=1e30)).all()
     assert not np.isfinite(laplace(std=1e39)).any()
