@@ -216,6 +216,10 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
     if data is not None and threats is not None:
         for fault in threats.faults(data.clients, data.classes, data.shape):
             yield Fault(f"threats.{fault.field}", fault.message)
+    world = parts.get("world")
+    if world is not None and protocol is not None and protocol.time_limit_s is None:
+        for fault in world.hopeless():
+            yield Fault(f"world.{fault.field}", f"{fault.message}; lower it or set protocol.time_limit_s")
     if data is None or protocol is None:
         return
     faults = list(protocol.faults(data.clients))

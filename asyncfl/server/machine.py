@@ -45,6 +45,7 @@ from asyncfl.messages import (
     Vector,
 )
 from asyncfl.server.opening import Filling, OpenCount
+from asyncfl.server.patience import Patience
 from asyncfl.server.population import Population
 from asyncfl.server.protocol import Knobs
 from asyncfl.server.tasks import Task, TaskBook
@@ -93,6 +94,7 @@ class Server:
         self.clients = len(plan.samples)
         self.population = Population(self.clients)
         self.tasks = TaskBook()
+        self.patience = Patience(self.clients)
         self.version = 0
         self.phase = Phase.FILLING
         self.stopped: str | None = None
@@ -149,6 +151,8 @@ class Server:
                 self.population.retire(message.client)
                 return actions
         self._open_if_ready(actions)
+        if self.phase is Phase.FILLING and (reason := self.patience.why_stop) is not None:
+            self._stop(reason, actions)
         if self.phase is not Phase.COLLECTING:
             # A replacement for the update that filled the buffer gets the version this buffer makes, if that is now.
             self._refill(message.time_s, actions)
@@ -164,6 +168,7 @@ class Server:
                 self.population.add(client)
             return
         self.population.add(task.client)
+        self.patience.arrived()
         task.arrived_s = message.time_s
         in_time = self._leave_cohort(task)
         if self.phase is Phase.FILLING and (in_time or self.knobs.late == "carry"):
@@ -184,6 +189,7 @@ class Server:
             self.tasks.withdraw(task.number)
             self.population.served[task.client] -= 1
         else:
+            self.patience.ended(message.fate)
             self._settle(task, message.fate, actions)
 
     def _timer(self, message: TimerFired, actions: list[Action]) -> None:
@@ -197,6 +203,7 @@ class Server:
         elif name == "task" and (task := self._flying.pop(int(number), None)) is not None:
             self._leave_cohort(task)
             self._given_up[task.number] = task.client
+            self.patience.ended(Fate.TIMED_OUT)
             self._settle(task, Fate.TIMED_OUT, actions)
 
     # --- filling the buffer ----------------------------------------------------------------------------------------

@@ -78,7 +78,8 @@ class Protocol(Component):
     scoring: Scoring = "parallel"
     """Whether a client that is asked to score models does so beside its own training, or after it."""
     time_limit_s: Annotated[float, Field(gt=0)] | None = None
-    """Virtual seconds after which the run ends with the versions it has; null: not before the last version."""
+    """Virtual seconds after which the run ends with the versions it has; null: not before the last version, unless
+    no update at all arrives in 10,000 tasks in succession (or in 10 per client, where that is more)."""
 
     def knobs(self) -> Knobs:
         """The four knobs, set."""

@@ -59,6 +59,11 @@ class Link(Described):
             )
         return self
 
+    @property
+    def hopeless(self) -> bool:
+        """Whether no packet ever arrives; what a profile measured is not looked at."""
+        return self.loss.mean_loss() > 1 - 1e-12
+
     def start(self, clients: int, streams: Streams, direction: int) -> LinkState:
         """The links of a population.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
 from asyncfl.component import Described
-from asyncfl.errors import DataError
+from asyncfl.errors import DataError, Fault
 from asyncfl.streams import Streams
 from asyncfl.world.availability import AlwaysOnline, AnyAvailability
 from asyncfl.world.devices import AnyDevice, CsvDevice, FixedDevice
@@ -61,6 +62,14 @@ class World(Described):
             evaluation_cost=self.evaluation_cost,
             tap=self.tap,
         )
+
+    def hopeless(self) -> Iterator[Fault]:
+        """Why no task could ever be finished in this world, fields named relative to it."""
+        if self.dropout == 1:
+            yield Fault("dropout", f"must be below 1, got {self.dropout:g}: no client would ever finish a task")
+        for name, link in (("downlink", self.downlink), ("uplink", self.uplink)):
+            if link.hopeless:
+                yield Fault(f"{name}.loss", "must let some packets through, got a loss of all: nothing would arrive")
 
     def profile_digests(self) -> dict[str, str]:
         """SHA-256 of every CSV file that the world is read from, by path; a run's hash has to cover them.

@@ -1,0 +1,82 @@
+"""Runs in which nothing ever comes back: they end, with their reason, and their tables are whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from asyncfl.api import simulate
+from asyncfl.errors import ScenarioError
+from asyncfl.scenario import Scenario
+from asyncfl.server import patience
+from asyncfl.simulation import simulate_clock
+
+HARDLY = {"kind": "alternating", "on_s": 1e-6, "off_s": 1e12}
+LOSSY = {"kind": "independent", "probability": 1 - 1e-9}
+ALL_LOST = {"kind": "gilbert_elliott", "good_to_bad": 0.3, "bad_to_good": 0.1, "loss_in_good": 1}
+BUFFERED = {"kind": "buffered", "rounds": 3, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 3}}
+
+
+@pytest.mark.parametrize("protocol", [{"kind": "sync", "rounds": 3}, BUFFERED], ids=["sync", "buffered"])
+@pytest.mark.parametrize(
+    ("changes", "fate"),
+    [
+        ({"world.availability": HARDLY}, "dropped_out"),
+        ({"world.dropout": 1 - 1e-9}, "dropped_out"),
+        ({"world.uplink.loss": LOSSY}, "lost_up"),
+        ({"world.downlink.loss": LOSSY}, "lost_down"),
+        ({"protocol.task_timeout_s": 1e-6}, "timed_out"),
+    ],
+    ids=["offline", "dropout", "uplink", "downlink", "timeout"],
+)
+def test_a_run_to_which_nothing_comes_back_ends_with_its_reason(
+    scenario: Scenario, protocol: dict[str, Any], changes: dict[str, Any], fate: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "LEAST_TASKS", 30)
+    monkeypatch.setattr(patience, "TASKS_PER_CLIENT", 7)
+    run = simulate_clock(scenario.override({"protocol": protocol, **changes}), 0)
+    assert run.stopped == f"no update reached the server in the last 35 tasks (35 {fate})"
+    assert [row["version"] for row in run.rounds] == [0]
+    assert run.events["kind"].to_pylist()[-1] == "stopped"
+    assert run.fates[fate] == 35
+    assert sum(run.fates.values()) == run.fates[fate] + run.fates["unfinished"]
+
+
+def test_the_reason_stands_in_the_summary_and_the_tables_are_whole(
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "LEAST_TASKS", 30)
+    run = simulate(scenario.override({"world.availability": HARDLY}))
+    summary = run.summary["seeds"]["0"]
+    assert summary["stopped"] == "no update reached the server in the last 50 tasks (50 dropped_out)"
+    assert not summary["diverged"]
+    assert (run.tables["rounds"].num_rows, run.tables["clients"].num_rows) == (1, 5)
+    assert sum(run.tables["clients"]["tasks"].to_pylist()) == 50
+
+
+def test_a_lossy_world_is_borne(scenario: Scenario) -> None:
+    """One task in about a hundred succeeds."""
+    once = {"world.uplink": {"loss": {"kind": "independent", "probability": 0.99}, "retransmissions": 0}}
+    changes = {"protocol.rounds": 1, "protocol.open": {"kind": "deadline", "seconds": 1.0}, **once}
+    assert simulate_clock(scenario.override({"world.uplink.mtu_bytes": 10**6, **changes}), 0).rounds[-1]["version"] == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("world.dropout", 1.0, "must be below 1, got 1"),
+        ("world.uplink.loss", {"kind": "independent", "probability": 1.0}, "got a loss of all"),
+        ("world.downlink.loss", ALL_LOST, "got a loss of all"),
+    ],
+)
+def test_what_can_never_succeed_is_refused_unless_the_run_has_a_time_limit(
+    scenario: Scenario, field: str, value: Any, said: str
+) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        scenario.override({field: value})
+    (fault,) = caught.value.faults
+    assert fault.field == field
+    assert said in fault.message
+    assert fault.message.endswith("lower it or set protocol.time_limit_s")
+    assert scenario.override({field: value, "protocol.time_limit_s": 3.0}).protocol.time_limit_s == 3.0
