@@ -25,7 +25,9 @@ def measure_exposures(scenario: Scenario, measured: MeasuredExposures, streams: 
     # Who will attack is not known beforehand: a flooder's many uploads must not set the noise of all the others.
     # Nor is it known what budgets allow, which depends on the noise: everybody answers, and L is rather too large.
     unlimited = scenario.privacy.model_copy(update={"stop_at": None})
-    honest = scenario.model_copy(update={"threats": None, "privacy": unlimited})
+    # And a clock with a seed of its own would make every replicate the run itself, which so would know its future.
+    seeding = scenario.seeding.model_copy(update={"clock": None})
+    honest = scenario.model_copy(update={"threats": None, "privacy": unlimited, "seeding": seeding})
     seeds = streams.generator("calibration").integers(0, 2**31 - 1, size=measured.replicates)
     counts = [max(simulate_clock(honest, int(seed)).traffic.overheard_up.values(), default=0) for seed in seeds]
     if measured.quantile is None:
