@@ -14,6 +14,7 @@ from asyncfl.defences.geometric_median import GeometricMedian
 from asyncfl.defences.krum import Krum
 from asyncfl.defences.mean import Mean
 from asyncfl.defences.median import Median
+from asyncfl.defences.robust import RobustRule
 from asyncfl.defences.rule import Aggregate, Rule, present
 from asyncfl.defences.trimmed_mean import TrimmedMean
 from asyncfl.messages import Vector
@@ -27,8 +28,9 @@ class Basgd(Rule):
 
     Use it against flooding: a client that sends many updates still reaches one group only. Each attacker spoils a whole
     group, so there must be more than twice as many groups as attackers. Within a group updates count by their weights;
-    groups without an update are left out. The original waits until each group has one: here the protocol's `open` says
-    when. Source: Yang & Li 2021, algorithm 2.
+    groups without an update are left out, and an explicit `byzantine` of the inner rule that the others do not bear is
+    lowered, and noted. The original waits until each group has one: here the protocol's `open` says when. Source: Yang
+    & Li 2021, algorithm 2.
     """
 
     kind: Literal["basgd"] = "basgd"
@@ -60,7 +62,15 @@ class Basgd(Rule):
         masses = made_of.sum(axis=1)
         made_of /= masses[:, None]
         means = made_of.astype(np.float32) @ buffer.deltas
-        return Aggregate(self.rule.aggregate(means, masses), self.rule.weigh(means, masses) @ made_of), state
+        rule, notes = self._fitted(len(groups))
+        return Aggregate(rule.aggregate(means, masses), rule.weigh(means, masses) @ made_of, notes), state
+
+    def _fitted(self, groups: int) -> tuple[Rule, tuple[str, ...]]:
+        """The inner rule as it can be computed from `groups` means, and notes on what was lowered for that."""
+        if not isinstance(self.rule, RobustRule):
+            return self.rule, ()
+        rule, notes = self.rule.fitted(groups)
+        return rule, tuple(f"basgd, means of groups: {note}" for note in notes)
 
     def faults(self, collected: int) -> list[str]:
         """See `Rule.faults`."""

@@ -118,6 +118,27 @@ def test_basgd_must_know_the_senders():
     assert Basgd(buffers=4, rule=TrimmedMean(byzantine=2)).faults(10)[0].startswith("rule: byzantine must be at most 1")
 
 
+@pytest.mark.parametrize(
+    ("rule", "lowered"),
+    [(TrimmedMean(byzantine=4), {8: 3, 2: 0, 1: 0}), (Krum(byzantine=6), {8: 5, 2: 0, 1: 0})],
+    ids=["trimmed_mean", "krum"],
+)
+def test_basgd_fits_its_rule_to_the_groups_that_have_an_update(buffer_of, rule, lowered):
+    """Ten updates, but of fewer groups as soon as two senders share one."""
+    basgd = Basgd(buffers=10, rule=rule)
+    assert basgd.faults(10) == []
+    for groups, byzantine in lowered.items():
+        buffer = buffer_of([[float(n)] for n in range(10)], clients=[n % groups for n in range(10)])
+        done, _ = basgd.step(None, buffer, np.full(10, 0.1))
+        name = type(rule).__name__
+        said = f"{name}: byzantine {rule.byzantine} lowered to {byzantine} for a buffer of {groups}"
+        assert done.notes == (f"basgd, means of groups: {said}",)
+        assert np.isfinite(done.update).all()
+        assert done.weights.sum() == pytest.approx(1)
+    alone = basgd.step(None, buffer_of([[float(n)] for n in range(10)], clients=range(10)), np.full(10, 0.1))[0]
+    assert alone.notes == ()
+
+
 def test_fltrust_follows_those_that_agree_with_the_server():
     own = np.array([0.0, 2.0], dtype=np.float32)
     updates = np.array([[0.0, 9.0], [3.0, 3.0], [0.0, -1.0]], dtype=np.float32)
