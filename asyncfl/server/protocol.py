@@ -146,7 +146,8 @@ class BufferedProtocol(Protocol):
     """Asynchronous: clients train from whatever version they were sent; K updates make the next one."""
 
     buffer: Annotated[int, Field(ge=1)] = 10
-    """K: updates per aggregation."""
+    """K: updates per aggregation. With cohorts at most as many as are asked at once; otherwise more than are in flight
+    are allowed: for each update that arrives another task begins, until the buffer is full."""
     dispatch: AnyDispatch = ConstantDispatch(in_flight=20)
     """Who gets a model, when."""
     late: Late = "carry"
@@ -185,6 +186,13 @@ class BufferedProtocol(Protocol):
         yield from super().faults(clients)
         if self.buffer > clients:
             yield Fault("buffer", f"must be 1..clients ({clients}), got {self.buffer}; lower protocol.buffer")
+        elif isinstance(self.dispatch, CohortDispatch) and self.buffer > (asked := self.dispatch.at_publish(clients)):
+            # Nobody replaces who has answered: a buffer that the cohort does not fill would open short each time.
+            yield Fault(
+                "buffer",
+                f"must be 1..{asked}, the clients that a cohort asks, got {self.buffer}; lower protocol.buffer or "
+                "raise protocol.dispatch.participants",
+            )
         if self.late == "drop" and not self.dispatch.at_publish(clients):
             yield Fault(
                 "late",

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from asyncfl.server import Buffered, FedAsync, FedBuff, Protocol, Sync
-from asyncfl.server.dispatch import CohortDispatch, ConstantDispatch, ContinuousDispatch
+from asyncfl.server.dispatch import CohortDispatch, ConstantDispatch, ContinuousDispatch, Dispatch
 from asyncfl.server.opening import OpenCount, OpenDeadline
 
 
@@ -35,6 +35,8 @@ def test_fedasync_is_a_buffer_of_one_and_fedbuff_weighs_all_alike() -> None:
         (Sync(rounds=1, participants=60), "participants", r"1\.\.clients \(50\), got 60"),
         (Sync(rounds=1, participants=2, open=OpenDeadline(seconds=1, at_least=3)), "open.at_least", r"got 3"),
         (Buffered(rounds=1, buffer=250), "buffer", r"1\.\.clients \(50\), got 250; lower protocol\.buffer"),
+        (Buffered(rounds=1, buffer=4, dispatch=CohortDispatch(participants=3)), "buffer", r"1\.\.3, .* got 4; lower"),
+        (Buffered(rounds=1, buffer=11, dispatch=CohortDispatch(participants=0.2)), "buffer", r"1\.\.10, .* got 11"),
         (Buffered(rounds=1, dispatch=ConstantDispatch(in_flight=51)), "in_flight", "got 51"),
         (Buffered(rounds=1, late="drop"), "late", "got drop"),
     ],
@@ -44,6 +46,19 @@ def test_what_cannot_work_with_so_many_clients(protocol: Protocol, field: str, m
     assert [fault.field for fault in faults] == [field]
     with pytest.raises(AssertionError, match=message):
         raise AssertionError(faults[0].message)
+
+
+@pytest.mark.parametrize(
+    "dispatch",
+    [
+        CohortDispatch(participants=4),
+        CohortDispatch(participants=3, over_selection=1.3),
+        ConstantDispatch(in_flight=1),
+        ContinuousDispatch(),
+    ],
+)
+def test_a_buffer_may_be_filled_by_reserves_and_by_replacements(dispatch: Dispatch) -> None:
+    assert list(Buffered(rounds=1, buffer=4, dispatch=dispatch).faults(50)) == []
 
 
 @pytest.mark.parametrize("participants", [0, -1, 1.5, "all"])
