@@ -219,10 +219,29 @@ class ShortBuffer:
 
 
 @dataclass(frozen=True, slots=True)
+class CohortRepeated:
+    """The record that nothing came of a cohort of `size` clients, and that another is drawn for the same version."""
+
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """The run is over, and why."""
 
     reason: str
 
 
-Action: TypeAlias = Publish | Dispatch | Collect | RequestScores | SetTimer | Ban | Settle | Judged | ShortBuffer | Stop
+Action: TypeAlias = (
+    Publish
+    | Dispatch
+    | Collect
+    | RequestScores
+    | SetTimer
+    | Ban
+    | Settle
+    | Judged
+    | ShortBuffer
+    | CohortRepeated
+    | Stop
+)

@@ -51,6 +51,8 @@ class Timeline:
     """Share of the updates that arrived which attackers sent; None where nobody attacks or nothing arrived."""
     retransmitted: int
     """Messages of which something was sent again."""
+    cohorts_repeated: int
+    """Cohorts of which nothing came, so that the server drew another for the same version."""
     fates: Mapping[str, int]
     """How the tasks ended."""
 
@@ -102,6 +104,7 @@ def timeline_of(
         attackers_uploads=share,
         # Each has a second transmission, whatever the number of the last.
         retransmitted=int((_column(of("retransmitted"), "attempt") == 2).sum()),
+        cohorts_repeated=len(of("cohort_repeated")),
         fates=dict(fates),
     )
 
@@ -141,6 +144,7 @@ def summary(timeline: Timeline) -> dict[str, Any]:
         },
         "tasks_of_client": spread(timeline.tasks),
         "attackers_share_of_arrivals": timeline.attackers_uploads,
+        "cohorts_repeated": timeline.cohorts_repeated,
         "fates": dict(timeline.fates),
     }
 

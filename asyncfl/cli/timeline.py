@@ -68,6 +68,12 @@ def _report(one: dict[str, Any]) -> None:
         f"traffic: {traffic['up_bytes'] / 1e6:.6g} MB up, {traffic['down_bytes'] / 1e6:.6g} MB down, "
         f"{traffic['messages_retransmitted']} messages retransmitted"
     )
+    if one["cohorts_repeated"]:
+        console.print(
+            f"cohorts repeated: {one['cohorts_repeated']}; nothing came of them, and the server drew another for "
+            "the same version. Each upload counts for L, so L may pass the number of versions; allow retransmissions, "
+            "or open the buffer before all have come"
+        )
     if one["attackers_share_of_arrivals"] is not None:
         console.print(f"attackers: {one['attackers_share_of_arrivals']:.1%} of the updates that arrived")
     fates = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in one["fates"].items() if count)

@@ -43,7 +43,10 @@ class ShareExposures(Exposures):
 
 class MeasuredExposures(Exposures):
     """What the tap of the scenario really catches: the timeline runs without training before the noise is
-    calibrated. Nothing is judged there, so updates that only a tap on scoring would catch are not in it."""
+    calibrated. Nothing is judged there, so updates that only a tap on scoring would catch are not in it.
+
+    The number may pass that of the rounds: where nothing of a cohort arrives, another is drawn for the same version,
+    and each upload that is overheard counts."""
 
     kind: Literal["measured"] = "measured"
     quantile: Annotated[float, Field(gt=0, le=1)] | None = None

@@ -27,6 +27,7 @@ from asyncfl.messages import (
     BudgetSpent,
     ClientGone,
     ClientIdle,
+    CohortRepeated,
     Collect,
     Collected,
     Dispatch,
@@ -105,6 +106,7 @@ class Server:
         self._given_up: dict[int, int] = {}
         self._cohort = 0
         self._cohort_flying = 0
+        self._repeating = False
         self._deadline_passed = False
         self._publication: Publish | None = None
         self._judged: Buffer | None = None
@@ -196,6 +198,11 @@ class Server:
         name, _, number = message.timer.partition(":")
         if name == "aggregated":
             self._publish(message.time_s, actions)
+        elif name == "cohort":
+            self._repeating = False
+            if self._is_starved():
+                actions.append(CohortRepeated(self._cohort))
+                self._begin_cohort(message.time_s, actions)
         elif name == "time_limit":
             self._stop("time limit reached", actions)
         elif name == "deadline" and int(number) == self.version:
@@ -404,8 +411,13 @@ class Server:
         if missing > 0:
             self._begin(missing, -1, time_s, actions)
         elif self._is_starved():
-            # Cohorts only: nobody could be drawn when the last version came out, somebody can now.
-            self._begin_cohort(time_s, actions)
+            # Cohorts only: nobody could be drawn when the last version came out, somebody can now. Or all of the last
+            # cohort was lost: then those who ask again at this moment shall be among the next, too.
+            if not self._cohort:
+                self._begin_cohort(time_s, actions)
+            elif not self._repeating:
+                self._repeating = True
+                actions.append(SetTimer("cohort", 0.0))
 
     def _is_starved(self) -> bool:
         in_cohorts = self.knobs.dispatch.at_publish(self.clients) > 0

@@ -23,6 +23,7 @@ from asyncfl.messages import (
     BudgetSpent,
     ClientGone,
     ClientIdle,
+    CohortRepeated,
     Collect,
     Collected,
     Dispatch,
@@ -256,6 +257,8 @@ class Driver:
                     self._record(Kind.BANNED, client=action.client)
                 case ShortBuffer():
                     self._record(Kind.SHORT_BUFFER, detail=f"{action.held} of {action.wanted} updates")
+                case CohortRepeated():
+                    self._record(Kind.COHORT_REPEATED, detail=f"nothing came of {action.size} tasks")
                 case Stop():
                     self._record(Kind.STOPPED, detail=action.reason)
 

@@ -35,7 +35,8 @@ from asyncfl.simulation.driver import Driver, Traffic, usual_speed
 from asyncfl.simulation.watch import Judge, Rounds
 from asyncfl.simulation.worker import Worker
 from asyncfl.streams import Streams
-from asyncfl.trace import Recorder
+from asyncfl.trace import Kind, Recorder
+from asyncfl.trace.query import select
 
 Progress = Callable[[dict[str, Any]], None]
 """Is told each row of the table of rounds as soon as it is known."""
@@ -140,6 +141,11 @@ def simulate_seed(scenario: Scenario, seed: int, progress: Progress | None = Non
         *stop_notes(cast.path.scheme),
         *scenario.defence.rule.notes(scenario.participants),
     ]
+    if repeated := len(select(run.events, kinds=[Kind.COHORT_REPEATED])):
+        run.notes.append(
+            f"{repeated} cohorts came to nothing, and the server drew another for the same version: clients sent more "
+            "updates than there are versions, and each is a release"
+        )
     run.seconds = {
         "preparation": prepared - began,
         "training": worker.seconds,

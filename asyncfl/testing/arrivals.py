@@ -3,7 +3,8 @@
     play = arrivals(server(), [3, 5, Lost(2), 3, 1], changes={5: -10.0})
     play.published[-1].model, play.fates, play.banned
 
-There is no clock: each step takes `step_s` and timers fire only where the sequence says so.
+There is no clock: each step takes `step_s` and timers fire only where the sequence says so, those of no delay after
+the step that set them.
 """
 
 from __future__ import annotations
@@ -98,6 +99,8 @@ class Play:
     inputs: list[Input] = field(default_factory=list)
     """Everything that the server was told, in order."""
     _flying: dict[int, deque[Dispatch]] = field(default_factory=dict)
+    _at_once: deque[str] = field(default_factory=deque)
+    """Timers of no delay: they fire when all of a step has been told."""
     _tasks: dict[int, Dispatch] = field(default_factory=dict)
     _models: dict[int, Vector] = field(default_factory=dict)
 
@@ -122,6 +125,8 @@ class Play:
                 pass
             case _:
                 self.tell(UpdateArrived(self.time_s, self._task_of(int(step)).task))
+        while self._at_once:
+            self.tell(TimerFired(self.time_s, self._at_once.popleft()))
         return self
 
     def tell(self, message: Input) -> None:
@@ -195,6 +200,8 @@ class Play:
                     self._flying.setdefault(action.client, deque()).append(action)
                 case Collect():
                     waiting.extendleft(reversed(self._hear(self._collected(action))))
+                case SetTimer() if action.delay_s == 0:
+                    self._at_once.append(action.timer)
                 case RequestScores():
                     answer = None if self.scores is None else self.scores(action.client, action.models)
                     values = None if answer is None else np.asarray(answer, dtype=np.float64)

@@ -40,6 +40,7 @@ class Kind(StrEnum):
     CAME_ONLINE = "came_online"
     DROPPED_OUT = "dropped_out"
     SHORT_BUFFER = "short_buffer"
+    COHORT_REPEATED = "cohort_repeated"
     STOPPED = "stopped"
 
 

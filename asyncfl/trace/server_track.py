@@ -15,6 +15,9 @@ from asyncfl.trace.requests import Request, requests_of
 from asyncfl.trace.tasks import FATES, JUDGED, Tasks
 from asyncfl.trace.tracks import Tracks, all_microseconds, counter_of, instant_of, microseconds, slice_of
 
+MARKS = (Kind.SHORT_BUFFER, Kind.COHORT_REPEATED, Kind.SHUFFLED, Kind.STOPPED, Kind.TIMER_FIRED)
+"""Kinds of events that become instants on the server's track."""
+
 
 @dataclass
 class Batch:
@@ -90,7 +93,7 @@ def server_events(
                     f'{{"name":"update","cat":"update","ph":"f","bp":"e","id":{arrow},'
                     f'"ts":{decided},"pid":{tracks.pid},"tid":{tracks.server}}}'
                 )
-    for row in select(events, kinds=[Kind.SHORT_BUFFER, Kind.SHUFFLED, Kind.STOPPED, Kind.TIMER_FIRED]).to_pylist():
+    for row in select(events, kinds=MARKS).to_pylist():
         # Timers of single tasks are on the clients' tracks as what became of the task.
         if row["kind"] != Kind.TIMER_FIRED or row["detail"].partition(":")[0] in ("deadline", "time_limit"):
             args = f'{{"detail":{json.dumps(row["detail"])}}}'

@@ -120,6 +120,7 @@ def test_long_runs_are_thinned_and_many_seeds_drawn(tmp_path):
         tasks=np.ones(4, dtype=np.int64),
         attackers_uploads=None,
         retransmitted=0,
+        cohorts_repeated=0,
         fates=FATES,
     )
     written = draw_timeline([long] * 9, "caption", tmp_path)

@@ -23,6 +23,19 @@ def test_the_clock_is_told_in_words(file):
     assert "fates: aggregated 15" in result.output
 
 
+def test_cohorts_that_are_lost_whole_explain_an_exposure_above_the_versions(file):
+    lossy = [
+        "world.uplink.loss.kind=independent",
+        "world.uplink.loss.probability=0.8",
+        "world.uplink.retransmissions=0",
+    ]
+    small = [f"--set={setting}" for setting in [*lossy, "world.uplink.mtu_bytes=100000"]]
+    result = CliRunner().invoke(app, ["timeline", str(file), *small])
+    assert result.exit_code == 0, result.output
+    assert "cohorts repeated: " in result.output
+    assert "L may pass the number of versions" in " ".join(result.output.split())
+
+
 def test_the_clock_as_json_and_on_disk(file, tmp_path):
     arguments = ["timeline", str(file), "--set", "protocol.rounds=4", "--set", "seeds=2", "--json"]
     result = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "out")])

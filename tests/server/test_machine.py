@@ -11,6 +11,7 @@ from asyncfl.messages import (
     BudgetSpent,
     ClientGone,
     ClientIdle,
+    CohortRepeated,
     Collect,
     Collected,
     Dispatch,
@@ -128,14 +129,6 @@ def test_a_lost_task_is_not_waited_for() -> None:
     assert kinds(actions, Settle) == [Settle(1, Fate.LOST_UP)]
     assert kinds(actions, ShortBuffer) == [ShortBuffer(1, 2)]
     assert kinds(actions, Collect) == [Collect((0,))]
-
-
-def test_when_a_whole_cohort_is_lost_another_is_drawn() -> None:
-    machine = server(Sync(rounds=1, participants=1), clients=2)
-    (first,) = kinds(machine.start(), Dispatch)
-    (second,) = kinds(machine.handle(ClientGone(1.0, first.client, 0, Fate.LOST_DOWN)), Dispatch)
-    assert (second.task, second.version) == (1, 0)
-    assert second.client != first.client
 
 
 def test_a_task_that_takes_too_long_is_given_up_and_its_update_ignored() -> None:
@@ -298,6 +291,7 @@ def drive(machine: Server, seed: int, steps: int) -> list[Publish]:
     actions = list(machine.start())
     flying: list[Dispatch] = []
     published: list[Publish] = []
+    repeat = False
     for step in range(steps):
         while actions:
             action = actions.pop(0)
@@ -308,6 +302,12 @@ def drive(machine: Server, seed: int, steps: int) -> list[Publish]:
                 actions += machine.handle(Collected(step, action.tasks, models, np.zeros(len(action.tasks))))
             elif isinstance(action, Publish):
                 published.append(action)
+            elif action == SetTimer("cohort", 0.0):
+                repeat = True
+        if repeat:
+            repeat = False
+            actions += machine.handle(TimerFired(step, "cohort"))
+            continue
         if machine.phase is Phase.STOPPED or not flying:
             break
         task = flying.pop(int(random.integers(len(flying))))
@@ -378,6 +378,22 @@ def test_sync_is_the_buffered_protocol_with_a_buffer_for_the_whole_cohort(seed: 
     for left, right in zip(drive(sync, seed, 400), drive(buffered, seed, 400), strict=True):
         np.testing.assert_array_equal(left.model, right.model)
         assert left.staleness == right.staleness
+
+
+def test_a_cohort_that_comes_to_nothing_is_followed_by_another_of_all_who_ask_again() -> None:
+    machine = server(Sync(rounds=2), clients=3)
+    tasks = kinds(machine.start(), Dispatch)
+    for number, task in enumerate(tasks):
+        actions = machine.handle(ClientGone(1.0 + number, task.client, task.task, Fate.LOST_UP))
+        # Only with the last of them nothing more can come; it asks for work only after it is known to be lost.
+        assert kinds(actions, SetTimer) == ([SetTimer("cohort", 0.0)] if number == 2 else [])
+        assert kinds(actions, Dispatch) == []
+        assert machine.handle(ClientIdle(1.0 + number, task.client)) == []
+    actions = machine.handle(TimerFired(3.0, "cohort"))
+    assert kinds(actions, CohortRepeated) == [CohortRepeated(3)]
+    again = kinds(actions, Dispatch)
+    assert sorted(action.client for action in again) == [0, 1, 2]
+    assert {action.version for action in again} == {0}
 
 
 def test_a_client_that_has_spent_its_budget_is_asked_no_more() -> None:

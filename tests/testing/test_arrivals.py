@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncfl.defences import Safl, Strikes
-from asyncfl.messages import ClientIdle, Fate, RequestScores
+from asyncfl.messages import ClientIdle, CohortRepeated, Fate, RequestScores
 from asyncfl.server import Buffered, Sync
 from asyncfl.server.dispatch import ContinuousDispatch
 from asyncfl.server.opening import OpenDeadline
@@ -97,3 +97,10 @@ def test_any_sequence_leaves_every_task_with_one_fate(sequence: list, seed: int)
     came = [step for step in sequence if isinstance(step, int)]
     assert len(play.published) == 1 + len(came) // 3
     assert np.isfinite(play.model).all()
+
+
+def test_a_cohort_that_is_lost_whole_is_followed_by_another_in_the_same_step() -> None:
+    play = arrivals(server(Sync(rounds=2), clients=2), [Lost(0), Lost(1), 0, 1])
+    assert [settled.fate for settled in play.fates.values()] == [Fate.LOST_UP, Fate.LOST_UP] + [Fate.AGGREGATED] * 2
+    assert play.published[-1].version == 1
+    assert CohortRepeated(2) in play.actions
