@@ -92,7 +92,7 @@ def one_seed(scenario: Scenario, seed: int, progress: Progress | None = None) ->
 
 def gather(scenario: Scenario, parts: Sequence[Run]) -> Run:
     """One run out of the runs of its seeds."""
-    tables = {name: pa.concat_tables([part.tables[name] for part in parts]) for name in parts[0].tables}
+    tables = {name: _joined(name, [part.tables[name] for part in parts]) for name in parts[0].tables}
     seeds = {seed: summary for part in parts for seed, summary in part.summary["seeds"].items()}
     first = next(iter(seeds.values()))
     return Run(
@@ -104,7 +104,7 @@ def gather(scenario: Scenario, parts: Sequence[Run]) -> Run:
             "versions": _versions(),
             "data": {"dataset": ", ".join(scenario.data.names), **first["data"]},
             "learner": first["learner"],
-            "notes": list(dict.fromkeys(note for summary in seeds.values() for note in summary["notes"])),
+            "notes": _notes(list(seeds.values())),
             "diverged": [int(seed) for seed, summary in seeds.items() if summary["diverged"]],
             "fates": _total(summary["fates"] for summary in seeds.values()),
             "tasks": _total(summary["tasks"] for summary in seeds.values()),
@@ -113,6 +113,19 @@ def gather(scenario: Scenario, parts: Sequence[Run]) -> Run:
         timing={seed: seconds for part in parts for seed, seconds in part.timing.items()},
         messages=[text for part in parts for text in part.messages],
     )
+
+
+def _joined(name: str, tables: Sequence[pa.Table]) -> pa.Table:
+    # A detector may have had a number to tell of one seed only.
+    return pa.concat_tables(tables, promote_options="default" if name == "rounds" else "none")
+
+
+def _notes(seeds: Sequence[dict[str, Any]]) -> list[str]:
+    """What a reader must know, each once; what was noted version by version with the number of versions."""
+    noted = _total(summary.get("noted", {}) for summary in seeds)
+    versions = sum(summary["versions"] for summary in seeds)
+    counted = [f"{note} (in {number} of {versions} versions)" for note, number in noted.items()]
+    return [*dict.fromkeys(note for summary in seeds for note in summary["notes"]), *counted]
 
 
 def _total(parts: Iterable[dict[str, int]]) -> dict[str, int]:

@@ -74,7 +74,7 @@ class Verdict:
     details: tuple[str, ...] = ()
     """One text per update on why it was flagged, or empty."""
     notes: dict[str, float] = field(default_factory=dict)
-    """Numbers about the whole buffer that belong into the run's tables."""
+    """Numbers about the whole buffer, by name; they become columns `detector_<name>` of the table of rounds."""
 
 
 class Detector(Component):

@@ -32,7 +32,7 @@ class Aggregate:
     """(n_updates,) what each update weighed in it, 0 where it was not chosen. Rules that choose anew for each parameter
     (median, trimmed mean) leave the weights as they were."""
     notes: tuple[str, ...] = ()
-    """What was unusual about this buffer, for the run's summary."""
+    """What was unusual about this buffer; the notes of a run's summary tell each with the number of versions."""
 
 
 class Rule(Component):

@@ -12,6 +12,7 @@ Use: `actions = server.start(time_s)`, then `actions = server.handle(message)` f
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -99,6 +100,8 @@ class Server:
         self.version = 0
         self.phase = Phase.FILLING
         self.stopped: str | None = None
+        self.noted: Counter[str] = Counter()
+        """What the rule found unusual -> number of versions."""
         self._buffer: list[Task] = []
         self._opened: list[Task] = []
         self._queue: list[Task] = []
@@ -320,6 +323,7 @@ class Server:
             raise ValueError("there is no buffer to judge")
         verdict, banned = self._tribunal.judge(buffer, scores)
         outcome = self._tribunal.aggregate(buffer, verdict)
+        self.noted.update(set(outcome.notes))
         model, std = outcome.model, 0.0
         kept = tuple(task.number for task, flagged in zip(opened, verdict.flagged, strict=True) if not flagged)
         aggregated = len(kept)

@@ -72,6 +72,8 @@ class SeedRun:
     calibration: list[int] = field(default_factory=list)
     """Counts of the replicates, where L was measured."""
     notes: list[str] = field(default_factory=list)
+    noted: dict[str, int] = field(default_factory=dict)
+    """What the server's rule found unusual -> in how many versions."""
     recording: Recording | None = None
     """What the server heard and answered, where the scenario asks for it."""
     seconds: dict[str, float] = field(default_factory=dict)
@@ -146,6 +148,7 @@ def simulate_seed(scenario: Scenario, seed: int, progress: Progress | None = Non
             f"{repeated} cohorts came to nothing, and the server drew another for the same version: clients sent more "
             "updates than there are versions, and each is a release"
         )
+    run.noted = dict(sorted(server.noted.items()))
     run.seconds = {
         "preparation": prepared - began,
         "training": worker.seconds,

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from asyncfl.defences.quality import COUNTS
 from asyncfl.simulation.budgets import BUDGETS
 from asyncfl.simulation.seed import SeedRun
-from asyncfl.simulation.watch import BY_DOMAIN
+from asyncfl.simulation.watch import BY_DOMAIN, DETECTOR
 
 ROUNDS = pa.schema(
     [
@@ -44,10 +44,14 @@ ROUNDS = pa.schema(
 
 def rounds_table(run: SeedRun) -> pa.Table:
     """The table of rounds; a federation of several domains has the columns of `watch.by_domain` as well,
-    one with budgets for each upload those of `budgets.BUDGETS`."""
+    one with budgets for each upload those of `budgets.BUDGETS`, one with a detector a column for each of its numbers,
+    `detector_` and the name (NaN: it gave none)."""
     measured = run.rounds[0] if run.rounds else {}
     further = [pa.field(name, pa.float64()) for name in measured if name.startswith(BY_DOMAIN) or name in BUDGETS]
-    return pa.Table.from_pylist(run.rounds, schema=pa.schema([*ROUNDS, *further]))
+    numbers = sorted({name for row in run.rounds for name in row if name.startswith(DETECTOR)})
+    further += [pa.field(name, pa.float64()) for name in numbers]
+    none = dict.fromkeys(numbers, np.nan)
+    return pa.Table.from_pylist([none | row for row in run.rounds], schema=pa.schema([*ROUNDS, *further]))
 
 
 def clients_table(run: SeedRun) -> pa.Table:
@@ -129,6 +133,7 @@ def seed_summary(run: SeedRun) -> dict[str, Any]:
         "data": run.data,
         "learner": run.learner,
         "notes": run.notes,
+        **({"noted": run.noted} if run.noted else {}),
     }
 
 

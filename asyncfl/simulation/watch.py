@@ -47,6 +47,9 @@ COLUMNS = (
 BY_DOMAIN = "test_accuracy_"
 """Beginning of the further columns of a federation of several domains."""
 
+DETECTOR = "detector_"
+"""Beginning of the further columns of a run with a detector: its numbers about each buffer (`Verdict.notes`)."""
+
 
 def by_domain(domains: Sequence[str], accuracies: Sequence[float]) -> dict[str, float]:
     """Further columns of a federation of several domains: accuracy in each, their plain mean, the worst.
@@ -128,12 +131,14 @@ class Rounds:
         self.progress = progress
         self.more_columns = more_columns
         self._judgements: list[Judgement] = []
+        self._numbers: dict[str, float] = {}
         self.seconds = 0.0
         self.rows: list[dict[str, Any]] = []
 
     def judged(self, judged: Judged) -> None:
         """Keep a verdict for the row of the version that follows from it."""
         self._judgements.append(Judgement(judged.version, judged.clients, judged.accused, judged.banned))
+        self._numbers = {f"{DETECTOR}{name}": float(number) for name, number in judged.notes}
 
     def _detection(self, version: int) -> dict[str, int]:
         """Counts of the verdicts that led to `version`."""
@@ -187,6 +192,8 @@ class Rounds:
             **by_domain(domains, shares),
             **(self.more_columns(publish) if self.more_columns is not None else {}),
         }
+        row |= self._numbers
+        self._numbers = {}
         self.rows.append(row)
         if self.progress is not None:
             self.progress(row)
