@@ -208,6 +208,10 @@ class Judged:
     """Clients banned by it."""
     notes: tuple[tuple[str, float], ...] = ()
     """The detector's numbers about the buffer, by name."""
+    tasks: tuple[int, ...] = ()
+    """Tasks that the updates are of, in the order of the buffer."""
+    unjudged: tuple[bool, ...] = ()
+    """Which of their updates were left out though nothing could be found out about them; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)

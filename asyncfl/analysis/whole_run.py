@@ -20,7 +20,8 @@ def whole_run(rounds: pd.DataFrame, clients: pd.DataFrame, summary: dict[str, An
 
     Of detection (left out for runs that were written without it): updates `judged`, `true_positives`,
     `false_positives`, `false_negatives` of all verdicts; `precision` (NaN where nobody was accused), `recall` (NaN
-    where nothing malicious came); `honest_flagged_share` of the honest updates judged; clients `honest_banned`,
+    where nothing malicious came); `honest_flagged_share` of the honest updates judged (buffers that nobody could score
+    are not among them); clients `honest_banned`,
     `malicious_banned`, and `malicious_banned_share` of the attackers.
     """
     by_seed = clients.groupby("seed", sort=True)

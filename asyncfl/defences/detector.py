@@ -62,7 +62,7 @@ class Verdict:
     """What a detector says of a buffer. Rows follow the buffer."""
 
     flagged: NDArray[np.bool_]
-    """(n_updates,) taken for poison and left out of the aggregate."""
+    """(n_updates,) left out of the aggregate: taken for poison, except those that are `unjudged`."""
     strikes: NDArray[np.bool_]
     """(n_updates,) counted against the sender; a flag without a strike is a doubt in its favour."""
     weights: NDArray[np.float64] | None = None
@@ -71,10 +71,19 @@ class Verdict:
     """(n_parameters,) to be added to the next model, where a late verdict amends earlier ones; None: nothing."""
     late_strikes: tuple[int, ...] = ()
     """Clients that are struck now for what they sent in earlier buffers, each once; counted before `strikes`."""
+    unjudged: NDArray[np.bool_] | None = None
+    """(n_updates,) those of `flagged` of which nothing is known, left out to be safe; None: nobody. They accuse nobody,
+    and do not count where it is counted how often the detector was right."""
     details: tuple[str, ...] = ()
     """One text per update on why it was flagged, or empty."""
     notes: dict[str, float] = field(default_factory=dict)
     """Numbers about the whole buffer, by name; they become columns `detector_<name>` of the table of rounds."""
+
+    @property
+    def accused(self) -> NDArray[np.bool_]:
+        """(n_updates,) taken for poison: flagged, or struck where flagged updates are still aggregated."""
+        flagged = self.flagged if self.unjudged is None else self.flagged & ~self.unjudged
+        return np.asarray(flagged | self.strikes)
 
 
 class Detector(Component):

@@ -1,6 +1,7 @@
 """How good a detector was: its verdicts and bans against who really attacked.
 
-An update counts as malicious when its client is an attacker, whether or not the attack had begun or did harm.
+An update counts as malicious when its client is an attacker, whether or not the attack had begun or did harm; where
+attackers are drawn anew all the time, when it was one for this task.
 """
 
 from __future__ import annotations
@@ -11,7 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-COUNTS = ("judged", "true_positives", "false_positives", "false_negatives", "honest_bans", "malicious_bans")
+COUNTS = (
+    "judged",
+    "unjudged",
+    "true_positives",
+    "false_positives",
+    "false_negatives",
+    "honest_bans",
+    "malicious_bans",
+)
 
 
 @dataclass(frozen=True)
@@ -26,6 +35,10 @@ class Judgement:
     """(n_updates,) taken for poison: flagged, or struck where flagged updates are still aggregated."""
     banned: tuple[int, ...] = ()
     """Clients banned by this verdict."""
+    unjudged: NDArray[np.bool_] | Sequence[bool] | None = None
+    """(n_updates,) left out though nothing could be found out about them; None: nobody."""
+    malicious: NDArray[np.bool_] | Sequence[bool] | None = None
+    """(n_updates,) sent by an attacker; None: where the sender is one of the attackers of the whole run."""
 
 
 def detection_quality(
@@ -33,10 +46,10 @@ def detection_quality(
 ) -> dict[str, NDArray[np.int64] | NDArray[np.float64]]:
     """Columns of one row per judged version.
 
-    `attackers`: (clients,) who attacks. Columns: `version`; `judged` updates; `true_positives`, `false_positives`,
-    `false_negatives` among them; `precision` (NaN where nobody was accused) and `recall` (NaN where no attacker's
-    update was in the buffer); `honest_bans`, `malicious_bans` of this version; `honest_banned`, `malicious_banned` up
-    to and with it.
+    `attackers`: (clients,) who attacks. Columns: `version`; `judged` updates, accepted or accused, and the `unjudged`;
+    `true_positives`, `false_positives`, `false_negatives` among the judged; `precision` (NaN where nobody was accused)
+    and `recall` (NaN where no attacker's update was judged); `honest_bans`, `malicious_bans` of this version;
+    `honest_banned`, `malicious_banned` up to and with it.
     """
     rows = [_row(judgement, attackers) for judgement in judgements]
     counts = {name: np.array([row[name] for row in rows], dtype=np.int64) for name in ("version", *COUNTS)}
@@ -62,16 +75,23 @@ def overall_quality(judgements: Iterable[Judgement], attackers: NDArray[np.bool_
 
 def _row(judgement: Judgement, attackers: NDArray[np.bool_]) -> dict[str, int]:
     malicious = attackers[np.asarray(judgement.clients, dtype=np.int64)]
+    if judgement.malicious is not None:
+        malicious = np.asarray(judgement.malicious, dtype=bool)
     accused = np.asarray(judgement.accused, dtype=bool)
     if malicious.shape != accused.shape:
         raise ValueError(f"one verdict per update is required: {malicious.shape} updates, {accused.shape} verdicts")
+    judged = np.ones(len(accused), dtype=bool)
+    if judgement.unjudged is not None:
+        # A strike is a verdict, whatever became of the update.
+        judged = ~np.asarray(judgement.unjudged, dtype=bool) | accused
     bans = attackers[np.array(judgement.banned, dtype=np.int64)]
     return {
         "version": judgement.version,
-        "judged": len(accused),
+        "judged": int(judged.sum()),
+        "unjudged": int((~judged).sum()),
         "true_positives": int((accused & malicious).sum()),
         "false_positives": int((accused & ~malicious).sum()),
-        "false_negatives": int((~accused & malicious).sum()),
+        "false_negatives": int((judged & ~accused & malicious).sum()),
         "honest_bans": int((~bans).sum()),
         "malicious_bans": int(bans.sum()),
     }

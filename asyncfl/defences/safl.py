@@ -50,7 +50,8 @@ class Safl(Detector):
     evaluators_tried: Annotated[int, Field(ge=1)] = 3
     """Clients that are asked for scores, one after another, before the buffer is judged without."""
     without_scores: Literal["discard", "aggregate"] = "discard"
-    """What happens to a buffer that nobody scored; neither is a strike."""
+    """What happens to a buffer that nobody scored; neither accuses anybody. What is discarded is `unjudged`, what is
+    aggregated counts as accepted by the detector."""
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> SaflState:
         """See `Detector.start`."""
@@ -98,7 +99,8 @@ class Safl(Detector):
         if scores is None or rows is None or np.shape(scores) != rows.shape or not np.isfinite(scores).all():
             discard = self.without_scores == "discard"
             details = ("no scores",) * len(buffer) if discard else ()
-            return Verdict(nobody | discard, nobody, details=details, notes={"evaluator": -1.0}), after
+            left_out = nobody | discard
+            return Verdict(left_out, nobody, unjudged=left_out, details=details, notes={"evaluator": -1.0}), after
         low = lower_cluster(scores)
         own = rows >= 0
         accused = nobody.copy()

@@ -341,9 +341,11 @@ class Server:
                 Judged(
                     self.version,
                     tuple(int(client) for client in buffer.clients),
-                    tuple((verdict.flagged | verdict.strikes).tolist()),
+                    tuple(verdict.accused.tolist()),
                     banned,
                     tuple(sorted(verdict.notes.items())),
+                    tuple(task.number for task in opened),
+                    () if verdict.unjudged is None else tuple(verdict.unjudged.tolist()),
                 )
             )
         ages = tuple(int(age) for age in buffer.staleness[~verdict.flagged])

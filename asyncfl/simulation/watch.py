@@ -35,9 +35,12 @@ COLUMNS = (
     "bytes_down",
     "diverged",
     "judged",
+    "unjudged",
     "true_positives",
     "false_positives",
     "false_negatives",
+    "precision",
+    "recall",
     "honest_bans",
     "malicious_bans",
     "attack_success",
@@ -137,19 +140,21 @@ class Rounds:
 
     def judged(self, judged: Judged) -> None:
         """Keep a verdict for the row of the version that follows from it."""
-        self._judgements.append(Judgement(judged.version, judged.clients, judged.accused, judged.banned))
+        self._judgements.append(
+            Judgement(judged.version, judged.clients, judged.accused, judged.banned, judged.unjudged or None)
+        )
         self._numbers = {f"{DETECTOR}{name}": float(number) for name, number in judged.notes}
 
-    def _detection(self, version: int) -> dict[str, int]:
-        """Counts of the verdicts that led to `version`."""
+    def _detection(self, version: int) -> dict[str, float]:
+        """Counts of the verdicts that led to `version`, and how good they were."""
         if not self._judgements:
-            return dict.fromkeys(COUNTS, 0)
+            return {**dict.fromkeys(COUNTS, 0), "precision": math.nan, "recall": math.nan}
         malicious = np.zeros(self.clients, dtype=bool)
         if self.attackers is not None:
             malicious[list(self.attackers.members(version - 1))] = True
         quality = overall_quality(self._judgements, malicious)
         self._judgements = []
-        return {name: int(quality[name]) for name in COUNTS}
+        return {name: int(value) if name in COUNTS else value for name, value in quality.items()}
 
     def published(self, time_s: float, publish: Publish, traffic: Traffic) -> str | None:
         """Judge a version and write its row. A text: the run has diverged and must stop."""

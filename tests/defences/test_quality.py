@@ -27,6 +27,24 @@ def test_columns_by_version():
     np.testing.assert_allclose(columns["recall"], [1, np.nan, 2 / 3, np.nan])
 
 
+def test_who_was_left_out_unjudged_is_no_false_positive():
+    nothing_known = Judgement(4, [0, 2, 3], [False] * 3, (), unjudged=[True] * 3)
+    struck = Judgement(5, [0, 1, 2], [True, False, False], (), unjudged=[True, True, False])
+    columns = detection_quality([nothing_known, struck], ATTACKERS)
+    assert columns["judged"].tolist() == [0, 2]
+    assert columns["unjudged"].tolist() == [3, 1]
+    assert columns["true_positives"].tolist() == [0, 1]
+    assert columns["false_positives"].tolist() == columns["false_negatives"].tolist() == [0, 0]
+    np.testing.assert_array_equal(columns["precision"], [np.nan, 1])
+    np.testing.assert_array_equal(columns["recall"], [np.nan, 1])
+
+
+def test_an_update_may_be_malicious_whoever_sends_it():
+    columns = detection_quality([Judgement(0, [0, 2], [True, True], (0,), malicious=[False, True])], ATTACKERS)
+    assert (columns["true_positives"].tolist(), columns["false_positives"].tolist()) == ([1], [1])
+    assert columns["malicious_bans"].tolist() == [1]
+
+
 def test_overall_is_that_of_the_sums():
     total = overall_quality(JUDGEMENTS, ATTACKERS)
     assert total["precision"] == pytest.approx(3 / 4)

@@ -143,6 +143,9 @@ def test_without_usable_scores_nobody_is_struck(scores, reading, left_out):
     verdict, after = detector.judge(state, BUFFER, scores)
     assert verdict.flagged.all() == verdict.flagged.any() == left_out
     assert not verdict.strikes.any()
+    assert not verdict.accused.any()
+    assert verdict.unjudged is not None
+    assert verdict.unjudged.all() == left_out
     assert after.models is None
 
 

@@ -91,7 +91,9 @@ def test_flagged_updates_are_left_out_and_the_verdict_is_recorded() -> None:
         (1, Fate.FLAGGED, "too high"),
         (2, Fate.AGGREGATED, ""),
     ]
-    assert kinds(actions, Judged) == [Judged(0, tuple(clients), (False, True, False), (), (("highest", 1.0),))]
+    assert kinds(actions, Judged) == [
+        Judged(0, tuple(clients), (False, True, False), (), (("highest", 1.0),), (0, 1, 2))
+    ]
     (publish,) = kinds(actions, Publish)
     assert publish.model == pytest.approx([2.0])
     assert publish.participants == 2

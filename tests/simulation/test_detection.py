@@ -1,0 +1,59 @@
+"""How good detection was, in the tables of whole seeds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.analysis.whole_run import whole_run
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import SeedRun, clients_table, rounds_table, seed_summary, simulate_seed
+
+SCORED: dict[str, Any] = {
+    "protocol": {"kind": "buffered", "rounds": 6, "buffer": 4, "dispatch": {"kind": "constant", "in_flight": 4}},
+    "defence": {"detector": {"kind": "safl"}},
+    "evaluation.train_every": 0,
+    "evaluation.test_every": 0,
+}
+ATTACKED = {"threats": {"attack": {"kind": "sign_flip", "factor": 5}, "attackers": 2}}
+
+
+def whole(run: SeedRun) -> dict[str, Any]:
+    rounds, clients = rounds_table(run).to_pandas(), clients_table(run).to_pandas()
+    return dict(whole_run(rounds, clients, {"seeds": {"0": seed_summary(run)}}).iloc[0])
+
+
+def test_each_version_tells_the_precision_and_recall_of_its_verdict(scenario: Scenario) -> None:
+    table = rounds_table(simulate_seed(scenario.override(SCORED | ATTACKED), 0)).to_pandas()
+    true, false, missed = (table[f"{name}"] for name in ("true_positives", "false_positives", "false_negatives"))
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(table["precision"], true / (true + false))
+        np.testing.assert_array_equal(table["recall"], true / (true + missed))
+    assert np.isnan(table["precision"][0])
+    assert table["recall"].notna().any()
+
+
+def test_without_a_detector_there_is_neither(scenario: Scenario) -> None:
+    table = rounds_table(simulate_seed(scenario, 0)).to_pandas()
+    assert table[["precision", "recall"]].isna().all(axis=None)
+    assert (table[["judged", "unjudged"]] == 0).all(axis=None)
+
+
+@pytest.mark.parametrize("reading", ["discard", "aggregate"])
+def test_a_buffer_that_nobody_scored_accuses_nobody(scenario: Scenario, reading: str) -> None:
+    # One packet for a task, six for a request of scores: one that three evaluators miss is not rare.
+    lossy = {"loss": {"kind": "independent", "probability": 0.2}, "retransmissions": 0, "mtu_bytes": 30_000}
+    detector = {"kind": "safl", "without_scores": reading}
+    changes = SCORED | {"world.downlink": lossy, "defence": {"detector": detector}}
+    run = simulate_seed(scenario.override(changes), 0)
+    table = rounds_table(run).to_pandas()
+    silent = table["judged"] == 0 if reading == "discard" else table["false_positives"] == 0
+    assert silent[1:].any()
+    assert (table["judged"] + table["unjudged"])[1:].tolist() == [4] * 6
+    assert (table["unjudged"] > 0).any() == (reading == "discard")
+    scored_low = [text for text in run.events["detail"].to_pylist() if text.startswith("scored ")]
+    assert table["false_positives"].sum() == len(scored_low)
+    assert whole(run)["honest_flagged_share"] == len(scored_low) / table["judged"].sum()
+    assert seed_summary(run)["detection"]["unjudged"] == table["unjudged"].sum()
