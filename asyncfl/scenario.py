@@ -33,6 +33,7 @@ from asyncfl.learning import AnyArchitecture, Mlp, Training
 from asyncfl.privacy import AnyScheme, NoPrivacy, PrivacyContext, Scheme
 from asyncfl.privacy.meter import stop_faults
 from asyncfl.server import AnyProtocol, Protocol
+from asyncfl.server.application import reading_faults
 from asyncfl.server.shuffled import shuffler_faults
 from asyncfl.streams import Streams
 from asyncfl.threats import Threats
@@ -227,6 +228,8 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
     if defence is not None and not faults:
         for fault in defence.faults(protocol.knobs().updates_per_version(data.clients)):
             yield Fault(f"defence.{fault.field}", fault.message)
+    if defence is not None:
+        yield from reading_faults(protocol.knobs().reading, defence.rule)
     if privacy is not None:
         yield from (Fault(f"privacy.{fault.field}", fault.message) for fault in privacy.faults(data.clients))
         if privacy.station is not None and defence is not None and not faults:

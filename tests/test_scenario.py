@@ -106,6 +106,20 @@ def test_noise_for_clipped_gradients_needs_gradients_that_are_clipped_to_that(ti
     assert Scenario.read(tiny).privacy.clip_norm == 2
 
 
+@pytest.mark.parametrize("reading", ["delta", "mix", "normalised", "alg4_literal", "eq6_literal"])
+def test_a_reading_that_is_a_plain_sum_takes_no_other_rule(tiny: dict[str, Any], reading: str) -> None:
+    tiny["protocol"] = {"kind": "buffered", "rounds": 2, "buffer": 3, "aggregation": reading}
+    tiny["protocol"]["dispatch"] = {"kind": "constant", "in_flight": 3}
+    assert Scenario.read(tiny).defence.off
+    tiny["defence"] = {"rule": {"kind": "krum"}}
+    if reading.endswith("literal"):
+        found = faults(tiny)
+        assert list(found) == ["defence.rule"]
+        assert f"must be mean with protocol.aggregation {reading}, got krum" in found["defence.rule"]
+    else:
+        assert Scenario.read(tiny).defence.rule.kind == "krum"
+
+
 def test_the_schema_describes_every_part() -> None:
     schema = Scenario.model_json_schema()
     assert set(schema["properties"]) == set(Scenario.model_fields)

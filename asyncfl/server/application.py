@@ -8,6 +8,7 @@ show what that costs.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -15,10 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.defences import Buffer, Mean, Rule
+from asyncfl.errors import Fault
 from asyncfl.messages import Vector
 
 Reading: TypeAlias = Literal["delta", "mix", "normalised", "alg4_literal", "eq6_literal"]
 Divisor: TypeAlias = Literal["buffer", "weight_sum"]
+
+WITH_RATE: tuple[Reading, ...] = ("delta", "mix")
+"""Readings that know a server rate; the others put what they compute in place of the model, or add it whole."""
+WITHOUT_RULE: tuple[Reading, ...] = ("alg4_literal", "eq6_literal")
+"""Readings that are a weighted sum, and leave no place for another rule."""
 
 
 def weights(
@@ -64,7 +71,8 @@ def next_model(
 
     `delta` (default): w + rate * rule(w_i - b_i). `mix`: the same against w instead of b_i; an old update then pulls
     the model back to where it started. `normalised`: the rule on the models themselves, forgetting w. The literal
-    readings take the weighted sum only, since they say nothing of other rules.
+    readings take the weighted sum only, since they say nothing of other rules. `reading_faults` refuses what a reading
+    has no place for.
     """
     models, current = buffer.models, buffer.current
     if reading == "alg4_literal":
@@ -95,6 +103,17 @@ def next_model(
         buffer = replace(buffer, bases=(current,), base_of=nowhere)
     aggregate, state = rule.step(state, buffer, factors)
     return Moved(_moved(current, aggregate.update, rate), aggregate.weights, state, aggregate.notes)
+
+
+def reading_faults(reading: Reading, rule: Rule) -> Iterator[Fault]:
+    """A rule that `reading` would not use, fields named from the scenario on."""
+    if reading in WITHOUT_RULE and not isinstance(rule, Mean):
+        kind = getattr(rule, "kind", type(rule).__name__)
+        yield Fault(
+            "defence.rule",
+            f"must be mean with protocol.aggregation {reading}, got {kind}: that reading is a weighted sum; set "
+            "protocol.aggregation to delta, mix or normalised",
+        )
 
 
 def _sum(factors: NDArray[np.float64], models: Vector) -> Vector:

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from asyncfl.component import Component, choice
 from asyncfl.errors import Fault
-from asyncfl.server.application import Divisor, Reading
+from asyncfl.server.application import WITH_RATE, Divisor, Reading
 from asyncfl.server.dispatch import (
     AnyDispatch,
     CohortDispatch,
@@ -161,7 +161,8 @@ class BufferedProtocol(Protocol):
     aggregation: Reading = "delta"
     """How the aggregate enters the model, see `asyncfl.server.application`."""
     server_rate: Rate = 1.0
-    """Factor of the averaged update (FedBuff's eta_g)."""
+    """Factor of the averaged update (FedBuff's eta_g); 1 with the readings that know none: `normalised` and the literal
+    ones."""
 
     def knobs(self) -> Knobs:
         """The fields as they stand."""
@@ -192,6 +193,12 @@ class BufferedProtocol(Protocol):
                 "buffer",
                 f"must be 1..{asked}, the clients that a cohort asks, got {self.buffer}; lower protocol.buffer or "
                 "raise protocol.dispatch.participants",
+            )
+        if self.server_rate != 1 and self.aggregation not in WITH_RATE:
+            yield Fault(
+                "server_rate",
+                f"must be 1 with protocol.aggregation {self.aggregation}, which has no rate, got {self.server_rate:g}; "
+                "leave it out or set protocol.aggregation to delta or mix",
             )
         if self.late == "drop" and not self.dispatch.at_publish(clients):
             yield Fault(

@@ -39,6 +39,9 @@ def test_fedasync_is_a_buffer_of_one_and_fedbuff_weighs_all_alike() -> None:
         (Buffered(rounds=1, buffer=11, dispatch=CohortDispatch(participants=0.2)), "buffer", r"1\.\.10, .* got 11"),
         (Buffered(rounds=1, dispatch=ConstantDispatch(in_flight=51)), "in_flight", "got 51"),
         (Buffered(rounds=1, late="drop"), "late", "got drop"),
+        (Buffered(rounds=1, aggregation="normalised", server_rate=0.1), "server_rate", "must be 1 .* got 0.1; leave"),
+        (Buffered(rounds=1, aggregation="eq6_literal", server_rate=2), "server_rate", "eq6_literal, .* got 2; leave"),
+        (FedBuff(rounds=1, aggregation="alg4_literal", server_rate=2), "server_rate", "alg4_literal, .* got 2; leave"),
     ],
 )
 def test_what_cannot_work_with_so_many_clients(protocol: Protocol, field: str, message: str) -> None:
