@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from asyncfl.analysis.grid import Floats, restricted, select
-from asyncfl.analysis.heatmap import draw_heatmap
+from asyncfl.analysis.heatmap import LETTER, draw_heatmap
 from asyncfl.analysis.labels import axis_label, column_label, end_label, legend_label, value_label
+from asyncfl.analysis.overlay import overlaid
 from asyncfl.analysis.statistics import DECISIVE_SEEDS
 from asyncfl.analysis.style import HEIGHT, WIDTH, canvas, looks, save, styled
 from asyncfl.experiment.figure import Bars, BoundCurves, Curves, Figure, FigureBase, Final, Heatmap, Measured
@@ -43,6 +44,9 @@ def draw(
     grid = restricted(grid, figure.where)
     if not all(grid.values()):
         return _draw_nothing(caption, figure.title or title, stem)
+    said = None
+    if isinstance(figure, Measured) and figure.overlay:
+        figure, grid, tables, said = overlaid(figure, grid, tables)
     if isinstance(figure, Heatmap):
         return draw_heatmap(figure, grid, tables["final"], caption, title, stem)
     with styled():
@@ -60,6 +64,8 @@ def draw(
         for place, (axis, panel) in enumerate(zip(axes, panels, strict=False)):
             at = dict(figure.where) if figure.panels is None else {**figure.where, figure.panels: panel}
             _draw_panel(shown[place], axis, at, hues, grid, tables)
+            if said is not None:
+                axis.set_ylabel(said)
             if figure.panels:
                 axis.set_title(legend_label(figure.panels, panel))
             elif len(shown) > 1:  # a shared axis is named at the first panel alone
@@ -145,6 +151,9 @@ def _draw_final(
         _band(axis, places, rows, look, label)
     axis.set_xlabel(axis_label(figure.x))
     axis.set_ylabel(end_label(figure.y))
+    if figure.log_x:
+        axis.set_xscale("log")
+        axis.minorticks_off()
     axis.set_xticks(places, names)
 
 
@@ -164,7 +173,10 @@ def _draw_bars(axis: Axes, figure: Bars, hues: list[Any], final: pd.DataFrame, a
         axis.errorbar(x, finite, error, fmt="none", ecolor="#333333", elinewidth=0.9, capsize=2)
         for place in x[np.isinf(mean)]:  # a target that was not reached has no bar
             _note(axis, place, "not by all seeds", look["color"])
-    axis.set_xticks(range(len(points)), [value_label(v, figure.x) for v in points])
+    names = [value_label(v, figure.x) for v in points]
+    # names that would run into each other are written aslant
+    slant: dict[str, Any] = {"rotation": 40, "ha": "right"} if sum(map(len, names)) * LETTER > WIDTH - 0.8 else {}
+    axis.set_xticks(range(len(points)), names, **slant)
     axis.set_xlabel(axis_label(figure.x))
     axis.set_ylabel(end_label(figure.y))
     axis.grid(False, axis="x")

@@ -37,7 +37,10 @@ def _cell(found: pd.DataFrame) -> str:
         return "–"
     first = found.iloc[0]
     if not np.isfinite(first["mean"]):
-        return "diverged" if first["diverged"] else "not by all seeds"
+        if first["diverged"]:
+            return "diverged"
+        # nothing hides what was released; other values are infinite where a seed never got to a target
+        return "∞" if str(first["metric"]).startswith("epsilon_") else "not by all seeds"
     half = (first["high"] - first["low"]) / 2
     lost = f" ({int(first['diverged'])} diverged)" if first["diverged"] else ""
     return number(first["mean"]) + (f" ± {number(half)}" if np.isfinite(half) else "") + lost

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from asyncfl.analysis.spending import with_spending
 from asyncfl.analysis.statistics import t_interval
 from asyncfl.analysis.targets import add_targets
 from asyncfl.analysis.whole_run import whole_run
@@ -32,18 +33,19 @@ BY_DOMAIN = "test_accuracy_"
 
 
 def read_run(folder: str | Path) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Any]]:
-    """(rounds, clients, summary) of a run folder.
+    """(rounds, clients, summary) of a run folder, the rounds by seed and version.
 
     Raises RunError where the folder is missing, unfinished or unreadable.
     """
     path = Path(folder)
     try:
-        rounds = pd.read_parquet(path / "rounds.parquet")
+        rounds = pd.read_parquet(path / "rounds.parquet").rename(columns={"version": "round"})
         clients = pd.read_parquet(path / "clients.parquet")
         summary = json.loads((path / "summary.json").read_text(encoding="utf-8"))
+        rounds = with_spending(rounds.sort_values(["seed", "round"], kind="stable"), path)
     except (OSError, ValueError) as error:
         raise RunError(f"{path}: cannot be read as a run ({error}); delete it and run again") from None
-    return rounds.rename(columns={"version": "round"}), clients, summary
+    return rounds, clients, summary
 
 
 def collect(
@@ -57,7 +59,6 @@ def collect(
     for values, folder in runs:
         keys = {name: plain(value) for name, value in values.items()}
         measured, clients, summary = read_run(folder)
-        measured = measured.sort_values(["seed", "round"], kind="stable")
         measured = _so_far(measured)
         last = _last_measured(measured)
         whole = whole_run(measured, clients, summary)

@@ -68,10 +68,14 @@ class Measured(FigureBase):
 
     ys: tuple[str, ...] = ()
     """Columns with a panel each, instead of `y` and of `panels`: the accuracy in each domain, for example."""
+    overlay: bool = False
+    """The columns of `ys` share a panel instead, told apart by colour: epsilon by several accountants, for example."""
 
     @model_validator(mode="after")
     def _check_panels(self) -> Measured:
-        if self.ys and self.panels:
+        if self.overlay and (not self.ys or self.hue):
+            raise ValueError("overlay tells the columns of ys apart by colour: it needs ys, and no hue")
+        if self.ys and self.panels and not self.overlay:
             raise ValueError("ys and panels exclude each other: a panel shows one column or one value of an axis")
         return self
 
@@ -80,13 +84,14 @@ class Curves(Measured):
     """A measured column over rounds or time, one line per value of `hue`."""
 
     kind: Literal["curves"] = "curves"
-    x: Literal["round", "time_s", "bytes_up", "bytes_down"] = "round"
+    x: Literal["round", "time_s", "bytes_up", "bytes_down", "epsilon_exact_max", "epsilon_exact_model"] = "round"
+    """What has passed: versions, virtual seconds, traffic, or the largest epsilon of a client or that of the models."""
     y: str = "train_loss"
     """Column of the run's rounds."""
     start: int = 1
     """First round that is drawn; 0 draws the initial model too."""
     log_x: bool = False
-    """Logarithmic x axis, for times that range over decades."""
+    """Logarithmic x axis, for times and budgets that range over decades."""
 
 
 class Final(Measured):
@@ -95,6 +100,8 @@ class Final(Measured):
     kind: Literal["final"] = "final"
     x: str
     y: str = "train_loss"
+    log_x: bool = False
+    """Logarithmic x axis, for an axis of numbers that range over decades."""
     bound: Bound | None = None
     """A theorem drawn in a panel beside the measured values, over the same axis and hue."""
 

@@ -20,12 +20,12 @@ class Source(Described):
     """Where the experiment comes from."""
 
     paper: str
-    """Short name of the paper: nbafl, safl, adaptive."""
+    """Short name of the paper: nbafl, safl, adaptive, mechanisms, dp_fedavg."""
     figure: int | str | None = None
     """Number of the figure or name of the table there."""
 
     def __str__(self) -> str:
-        papers = {"nbafl": "NbAFL", "safl": "SAFL", "adaptive": "adaptive DP"}
+        papers = {"nbafl": "NbAFL", "safl": "SAFL", "adaptive": "adaptive DP", "dp_fedavg": "DP-FedAvg"}
         where = f", fig. {self.figure}" if isinstance(self.figure, int) else f", {self.figure}"
         return papers.get(self.paper, self.paper) + ("" if self.figure is None else where)
 

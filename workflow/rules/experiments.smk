@@ -28,7 +28,12 @@ for name, planned in PLAN.selected.items():
             runs=[
                 f"{RESULTS}/runs/{digest}/{file}"
                 for _, digest in planned.cells
-                for file in ["rounds.parquet", "clients.parquet", "summary.json"]
+                for file in [
+                    "rounds.parquet",
+                    "clients.parquet",
+                    "spending.parquet",
+                    "summary.json",
+                ]
             ],
         output:
             tables,

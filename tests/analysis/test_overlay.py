@@ -1,0 +1,62 @@
+import pandas as pd
+import pytest
+from pydantic import ValidationError
+
+from asyncfl.analysis.overlay import AXIS, METRIC, overlaid
+from asyncfl.analysis.step_figures import make_figures
+from asyncfl.analysis.step_tables import make_tables
+from asyncfl.experiment.figure import Bars, Curves, Final
+
+GRID = {"privacy.epsilon": (50, 60)}
+ALIKE = ("epsilon_rdp_max", "epsilon_exact_max")
+
+
+def values(metrics, **columns):
+    rows = [{"privacy.epsilon": e, "metric": m, "mean": e + i} for e in (50, 60) for i, m in enumerate(metrics)]
+    return pd.DataFrame(rows).assign(**columns)
+
+
+def test_columns_become_an_axis_and_what_their_names_share_stands_at_the_axis():
+    figure = Bars(x="privacy.epsilon", ys=ALIKE, overlay=True)
+    drawn, grid, tables, said = overlaid(figure, GRID, {"final": values([*ALIKE, "train_loss"])})
+    assert grid == {**GRID, AXIS: ("RDP", "exact")}
+    assert said == "largest ε of a client"
+    assert (drawn.hue, drawn.y, drawn.ys) == (AXIS, METRIC, ())
+    assert tables["final"].query(f"`{AXIS}` == 'exact'")["mean"].tolist() == [51, 61]
+
+
+def test_columns_of_different_kinds_keep_their_names():
+    figure = Final(x="privacy.epsilon", ys=("epsilon_exact_max", "epsilon_exact_model"), overlay=True)
+    _, grid, _, said = overlaid(figure, GRID, {"final": values(figure.ys)})
+    assert grid[AXIS] == ("largest ε of a client, exact", "ε of published models, exact")
+    assert said == "ε"
+    figure = Curves(ys=("train_loss", "test_loss"), overlay=True)
+    assert overlaid(figure, GRID, {"curves": values(figure.ys, round=1)})[3] == ""
+
+
+def test_each_column_has_its_own_times():
+    figure = Curves(x="time_s", ys=ALIKE, overlay=True)
+    curves = overlaid(figure, GRID, {"curves": values([*ALIKE, "time_s"], round=1)})[2]["curves"]
+    assert curves.groupby([AXIS, "metric"]).size().to_dict() == {
+        (hue, metric): 2 for hue in ("RDP", "exact") for metric in (METRIC, "time_s")
+    }
+
+
+def test_an_overlay_needs_columns_and_no_other_colours():
+    for fields in ({}, {"ys": ALIKE, "hue": "privacy.epsilon"}):
+        with pytest.raises(ValidationError, match="it needs ys, and no hue"):
+            Bars(x="privacy.epsilon", overlay=True, **fields)
+
+
+def test_overlaid_figures_are_drawn(tmp_path, new_experiment, runs):
+    both = {"ys": ["train_loss", "test_accuracy"], "overlay": True}
+    figures = [
+        {"name": "a", "kind": "curves", "x": "time_s", "panels": "privacy.epsilon", **both},
+        {"name": "b", "kind": "final", "x": "privacy.epsilon", "where": {"privacy.epsilon": [50, 60]}, **both},
+        {"name": "c", "kind": "bars", "x": "privacy.epsilon", **both},
+        {"name": "d", "kind": "final", "x": "privacy.epsilon", "log_x": True, "where": {"privacy.epsilon": [50, 60]}},
+    ]
+    experiment = new_experiment(figure=None, figures=figures)
+    make_tables(experiment, "full", runs, tmp_path / "out")
+    written = make_figures(experiment, "full", tmp_path / "out")
+    assert len(written) == 8
