@@ -29,7 +29,7 @@ def nbafl(
     clip_norm: Annotated[float, typer.Option(help="C")] = 20.0,
     samples: Annotated[int, typer.Option(help="m, samples of the smallest data set")] = 100,
     sensitivity: Annotated[str, typer.Option(help="2C/m | 2C | 2C/N")] = "2C/m",
-    composition: Annotated[str, typer.Option(help="naive | naive_delta_split | analytic | rdp")] = "naive",
+    composition: Annotated[str, typer.Option(help="naive | naive_delta_split | advanced | analytic | rdp")] = "naive",
     b_rule: Annotated[str, typer.Option(help="paper | amplification | none")] = "paper",
     parameters: Annotated[int | None, typer.Option(help="size of the model, to tell the noise's norm")] = None,
     json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from asyncfl.privacy.composition import noise_multiplier
 from asyncfl.privacy.gaussian import classical_constant, exact_epsilon
 
-RULES = ["naive", "naive_delta_split", "analytic", "rdp"]
+RULES = ["naive", "naive_delta_split", "advanced", "analytic", "rdp"]
 
 
 def test_naive_grows_linearly():
@@ -38,6 +38,13 @@ def test_one_release_needs_the_same_under_both_naive_rules():
     assert noise_multiplier(1, 6, 0.01) == noise_multiplier(1, 6, 0.01, 1.0, "naive_delta_split")
 
 
+def test_advanced_composition_beats_the_naive_rule_for_many_releases_and_keeps_its_promise():
+    advanced = noise_multiplier(1000, 1, 0.01, composition="advanced")
+    assert advanced < noise_multiplier(1000, 1, 0.01, composition="naive_delta_split") / 2
+    assert exact_epsilon(1000 / advanced**2, 0.01) < 1
+    assert noise_multiplier(1, 60, 0.01, composition="advanced") > noise_multiplier(1, 60, 0.01)
+
+
 @pytest.mark.parametrize("rule", RULES)
 def test_nothing_released_or_no_budget_means_no_noise(rule):
     assert noise_multiplier(0, 6, 0.01, composition=rule) == 0
@@ -45,7 +52,7 @@ def test_nothing_released_or_no_budget_means_no_noise(rule):
 
 
 @settings(deadline=None, max_examples=25)
-@given(st.sampled_from(RULES[:3]), st.integers(1, 100), st.floats(0.1, 100), st.floats(1.01, 3))
+@given(st.sampled_from(RULES[:4]), st.integers(1, 100), st.floats(0.1, 100), st.floats(1.01, 3))
 def test_less_budget_or_more_releases_need_more_noise(rule, releases, epsilon, factor):
     z = noise_multiplier(releases, epsilon, 0.01, composition=rule)
     assert noise_multiplier(releases, epsilon * factor, 0.01, composition=rule) < z

@@ -13,28 +13,13 @@ little wasteful.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import Literal
 
-from asyncfl.privacy.composition import noise_multiplier
+from asyncfl.privacy.composition import advanced_share, noise_multiplier
 from asyncfl.privacy.gaussian import analytic_multiplier, classical_constant
 
 Composition = Literal["naive", "advanced", "analytic", "rdp"]
 Calibration = Literal["classical", "analytic"]
-
-_HALVINGS = 200
-
-
-@lru_cache(maxsize=1024)
-def advanced_share(epsilon: float, slack: float, releases: int) -> float:
-    """epsilon_0 of each of `releases` by advanced composition, `slack` (0..1, exclusive) left over for it."""
-    low, high = 0.0, epsilon
-    factor = math.sqrt(-2 * releases * math.log(slack))
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        grown = releases * middle * math.expm1(min(middle, 700.0))
-        low, high = (middle, high) if factor * middle + grown <= epsilon else (low, middle)
-    return low
 
 
 def share(epsilon: float, delta: float, releases: int, composition: Composition, pure: bool) -> tuple[float, float]:

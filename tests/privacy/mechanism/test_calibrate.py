@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from asyncfl.privacy.composition import advanced_share
 from asyncfl.privacy.gaussian import analytic_multiplier, exact_epsilon
-from asyncfl.privacy.mechanism.calibrate import advanced_share, gaussian_multiplier, laplace_multiplier, share
+from asyncfl.privacy.mechanism.calibrate import gaussian_multiplier, laplace_multiplier, share
 
 
 def test_one_gaussian_release_classical_and_analytic():
