@@ -20,6 +20,7 @@ import pandas as pd
 from asyncfl.analysis.spending import with_spending
 from asyncfl.analysis.statistics import t_interval
 from asyncfl.analysis.targets import add_targets
+from asyncfl.analysis.used import with_used
 from asyncfl.analysis.whole_run import whole_run
 from asyncfl.errors import RunError
 from asyncfl.experiment.target import Target
@@ -61,7 +62,7 @@ def collect(
         measured, clients, summary = read_run(folder)
         measured = _so_far(measured)
         last = _last_measured(measured)
-        whole = whole_run(measured, clients, summary)
+        whole = whole_run(measured, with_used(clients, folder), summary)
         last = last.drop(columns=[name for name in whole if name != "seed" and name in last])
         last = last.merge(whole, on="seed", how="left", validate="one_to_one")
         lost = set(summary.get("diverged", []))

@@ -16,13 +16,12 @@ def whole_run(rounds: pd.DataFrame, clients: pd.DataFrame, summary: dict[str, An
     Of the clock: `versions` published; `exposures_up_max`, `exposures_up_mean` and the same `_down`: transfers of a
     client that the tap holds; `exposures_assumed`; `overheard_down_share`; `staleness_mean` over all aggregated
     updates, `staleness_max`; `attacker_upload_share`, `attacker_aggregated_share`: the attackers' part of what arrived,
-    and of what was aggregated.
+    and of what was aggregated with a weight above 0 (an update that Krum does not choose is not among that).
 
     Of detection (left out for runs that were written without it): updates `judged`, `true_positives`,
     `false_positives`, `false_negatives` of all verdicts; `precision` (NaN where nobody was accused), `recall` (NaN
     where nothing malicious came); `honest_flagged_share` of the honest updates judged (buffers that nobody could score
-    are not among them); clients `honest_banned`,
-    `malicious_banned`, and `malicious_banned_share` of the attackers.
+    are not among them); clients `honest_banned`, `malicious_banned`, and `malicious_banned_share` of the attackers.
     """
     by_seed = clients.groupby("seed", sort=True)
     counted = pd.DataFrame(index=by_seed.size().index)
@@ -30,10 +29,10 @@ def whole_run(rounds: pd.DataFrame, clients: pd.DataFrame, summary: dict[str, An
     for column in ("exposures_up", "exposures_down"):
         counted[f"{column}_max"] = by_seed[column].max()
         counted[f"{column}_mean"] = by_seed[column].mean()
-    if {"attacker", "uploads", "aggregated"} <= set(clients):
-        for column in ("uploads", "aggregated"):
+    for column, share in (("uploads", "attacker_upload_share"), ("used", "attacker_aggregated_share")):
+        if {"attacker", column} <= set(clients):
             by_attackers = clients[column].where(clients["attacker"], 0).groupby(clients["seed"]).sum()
-            counted[f"attacker_{column.removesuffix('s')}_share"] = by_attackers / by_seed[column].sum().clip(lower=1)
+            counted[share] = by_attackers / by_seed[column].sum().clip(lower=1)
     if {"staleness_mean", "participants"} <= set(rounds):
         counted = counted.join(_staleness(rounds))
     for seed in counted.index:

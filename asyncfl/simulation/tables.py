@@ -60,14 +60,23 @@ def rounds_table(run: SeedRun) -> pa.Table:
 def clients_table(run: SeedRun) -> pa.Table:
     """One row per client: its samples, its tasks and what became of them, and how often the tap holds it.
 
-    `train_loss` is that of its last trained task (NaN: none was). Where clients are of several domains, `domain` names
+    `aggregated` counts fates, `used` those of them that got a weight above 0 (Krum uses one of a buffer). `train_loss`
+    is that of its last trained task (NaN: none was). Where clients are of several domains, `domain` names
     that of each; where they stop at a budget, `budget_spent_s` is when that was spent (NaN: it is not).
     """
     clients = len(run.sizes)
 
+    def events(kind: str) -> pa.Table:
+        return run.events.filter(pc.equal(run.events["kind"].cast(pa.string()), kind))
+
+    def number(chosen: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
+        return np.bincount(chosen["client"].to_numpy(), minlength=clients).astype(np.int64)
+
     def count(kind: str) -> np.ndarray[Any, np.dtype[np.int64]]:
-        chosen = run.events.filter(pc.equal(run.events["kind"].cast(pa.string()), kind))["client"]
-        return np.bincount(chosen.to_numpy(), minlength=clients).astype(np.int64)
+        return number(events(kind))
+
+    aggregated = events("aggregated")
+    used = aggregated.filter(pc.greater(aggregated["weight"], 0.0))
 
     def overheard(held: dict[int, int]) -> np.ndarray[Any, np.dtype[np.int64]]:
         column = np.zeros(clients, dtype=np.int64)
@@ -92,7 +101,8 @@ def clients_table(run: SeedRun) -> pa.Table:
             "banned": count("banned") > 0,
             "tasks": count("dispatched"),
             "uploads": count("uploaded"),
-            "aggregated": count("aggregated"),
+            "aggregated": number(aggregated),
+            "used": number(used),
             "flagged": count("flagged"),
             "discarded": count("discarded"),
             "train_loss": train_loss,

@@ -67,7 +67,7 @@ def test_attackers_share_of_what_arrives(tmp_path, make_run):
     clients = pd.read_parquet(folder / "clients.parquet")
     clients["attacker"] = clients["client"] == 2
     clients["uploads"] = [1, 1, 2, 0, 0, 0]
-    clients["aggregated"] = [1, 2, 1, 0, 0, 0]
+    clients["aggregated"] = clients["used"] = [1, 2, 1, 0, 0, 0]
     clients.to_parquet(folder / "clients.parquet")
     ends = collect([({}, folder)])["ends"]
     assert ends["attacker_upload_share"].tolist() == [0.5, 0.0]

@@ -11,7 +11,8 @@ CLIENTS = pd.DataFrame(
         "exposures_down": [1, 1, 1],
         "attacker": [True, False, False],
         "uploads": [6, 2, 2],
-        "aggregated": [1, 2, 2],
+        "aggregated": [4, 2, 2],
+        "used": [1, 2, 2],
     }
 )
 ROUNDS = pd.DataFrame(

@@ -57,3 +57,15 @@ def test_a_buffer_that_nobody_scored_accuses_nobody(scenario: Scenario, reading:
     assert table["false_positives"].sum() == len(scored_low)
     assert whole(run)["honest_flagged_share"] == len(scored_low) / table["judged"].sum()
     assert seed_summary(run)["detection"]["unjudged"] == table["unjudged"].sum()
+
+
+def test_updates_that_krum_does_not_choose_are_not_used(scenario: Scenario) -> None:
+    krum = {"defence": {"rule": {"kind": "krum", "byzantine": 1}}, "protocol.rounds": 4}
+    attacked = {"threats": {"attack": {"kind": "gaussian", "std": 10.0}, "attackers": 1}}
+    run = simulate_seed(scenario.override({**krum, **attacked}), 0)
+    clients = clients_table(run).to_pandas()
+    assert clients["aggregated"].tolist() == [4] * 5
+    assert clients["used"].sum() == run.used == 4
+    assert clients["used"][clients["attacker"]].tolist() == [0]
+    assert whole(run)["attacker_aggregated_share"] == 0
+    assert whole(run)["attacker_upload_share"] == pytest.approx(0.2)
