@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import sys
 from collections.abc import Iterator
 from functools import reduce
 from operator import or_
-from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Discriminator, GetCoreSchemaHandler, GetJsonSchemaHandler, Tag
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from asyncfl.own_modules import own_modules
 
 CUSTOM_KIND = r"^[\w.]+:\w+$"
 
@@ -111,17 +111,10 @@ def choice(base: type[Component], *members: type[Component]) -> Any:
 
 
 def own_sources(description: BaseModel) -> dict[str, str]:
-    """Module -> SHA-256 of its file, for each module of a user's own that a component of `description` comes from.
-
-    What that module imports itself is not looked at, nor a class that was typed into an interpreter.
-    """
+    """Module -> SHA-256 of its file, for each module of a user's own that a component of `description` comes from, and
+    for what these import from beside them; see `asyncfl.own_modules`."""
     modules = {type(part).__module__ for part in _parts(description) if isinstance(part, Component)}
-    files = {
-        name: getattr(sys.modules.get(name), "__file__", None)
-        for name in sorted(modules)
-        if name.partition(".")[0] != "asyncfl"
-    }
-    return {name: hashlib.sha256(Path(file).read_bytes()).hexdigest() for name, file in files.items() if file}
+    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in own_modules(modules).items()}
 
 
 def _parts(value: Any) -> Iterator[BaseModel]:

@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import importlib.util
-import inspect
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from pydantic import BaseModel
 
-from asyncfl.component import Component
+from asyncfl.component import Component, own_sources
 
 ROOT = "asyncfl.api"
 
@@ -41,10 +37,9 @@ class _Source:
 def code_digest(scenario: BaseModel, root: str = ROOT) -> str:
     """16 hex digits over the code that can change a run of this scenario."""
     used = {type(part) for part in _parts(scenario) if isinstance(part, Component)}
-    own = sorted({cls.__module__ for cls in used if not cls.__module__.startswith("asyncfl.")})
     used_modules = frozenset(cls.__module__ for cls in used if cls.__module__.startswith("asyncfl."))
-    # a tree of the user's own modules is not followed: the module that defines the component counts
-    return _digest(_reached(frozenset([root]) | used_modules, used_modules), [_own_source(name) for name in own])
+    own = [f"{module}\n{digest}\n" for module, digest in own_sources(scenario).items()]
+    return _digest(_reached(frozenset([root]) | used_modules, used_modules), own)
 
 
 def combined(codes: Iterable[str]) -> str:
@@ -116,14 +111,6 @@ def _path(module: str) -> Path | None:
         if path.is_file():
             return path
     return None
-
-
-def _own_source(module: str) -> str:
-    loaded: ModuleType | None = sys.modules.get(module)
-    if loaded is not None:
-        return inspect.getsource(loaded)
-    spec = importlib.util.find_spec(module)
-    return Path(spec.origin).read_text(encoding="utf-8") if spec is not None and spec.origin else module
 
 
 @cache

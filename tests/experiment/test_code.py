@@ -87,3 +87,18 @@ def test_a_users_own_component_counts(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     own = Scenario.read({**PLAIN, "privacy": {"kind": "own_privacy:Mine"}})
     assert code_digest(own) != code_digest(Scenario.read(PLAIN))
+
+
+def test_what_a_users_own_component_imports_from_beside_it_counts(tmp_path, monkeypatch):
+    (tmp_path / "own_helped.py").write_text(
+        "from asyncfl.privacy import NoPrivacy\nfrom own_helper import KIND\n\n"
+        "class Mine(NoPrivacy):\n    kind: str = KIND\n"
+    )
+    helper = tmp_path / "own_helper.py"
+    helper.write_text("KIND = 'own_helped:Mine'\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    own = Scenario.read({**PLAIN, "privacy": {"kind": "own_helped:Mine"}})
+    before = code_digest(own), own.digest()
+    helper.write_text("KIND = 'own_helped:' + 'Mine'\n")
+    assert code_digest(own) != before[0]
+    assert own.digest() != before[1]

@@ -1,0 +1,85 @@
+"""Modules of a user's own: the files behind components named by import path, and what these import from beside them.
+
+Imports are read from the source, not followed by running it, so that also those inside functions count. A name belongs
+to the user where its file lies in the folder from which the component is imported, or below; of an installed package
+only the package itself is looked at. Files that are not Python (a CSV that a component reads) are not covered.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+
+def own_modules(names: Iterable[str]) -> dict[str, Path]:
+    """Module -> its file, for these imported modules and all of the user's own that they import, in alphabetical order.
+
+    Modules of asyncfl, and those without a file (typed into an interpreter), are left out.
+    """
+    found: dict[str, Path] = {}
+    for name in names:
+        path = _loaded(name)
+        if path is None or name.partition(".")[0] == "asyncfl":
+            continue
+        root, inside = _home(name, path)
+        todo = [(name, path)]
+        while todo:
+            module, file = todo.pop()
+            if module in found:
+                continue
+            found[module] = file
+            for wanted in _imports(module, file):
+                place = _place(wanted, root)
+                if place is not None and (not inside or wanted.partition(".")[0] == inside):
+                    todo.append((wanted, place))
+    return dict(sorted(found.items()))
+
+
+def _loaded(name: str) -> Path | None:
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return None if file is None else Path(file)
+
+
+def _home(name: str, path: Path) -> tuple[Path, str]:
+    """The folder that `name` is imported from, and the package to stay in: "" for a folder of the user's own."""
+    above = name.count(".") + (path.name == "__init__.py")
+    root = path.parents[above]
+    installed = {"site-packages", "dist-packages"} & set(root.parts)
+    return root, name.partition(".")[0] if installed else ""
+
+
+def _place(module: str, root: Path) -> Path | None:
+    """File of a module below `root`; None where there is none, or where Python takes another of that name."""
+    place = root.joinpath(*module.split("."))
+    for path in (place / "__init__.py", place.with_suffix(".py")):
+        if path.is_file():
+            taken = _loaded(module)
+            other = taken is not None and taken.resolve() != path.resolve()
+            return None if other or module.partition(".")[0] in sys.stdlib_module_names else path
+    return None
+
+
+def _imports(module: str, file: Path) -> Iterator[str]:
+    """Names that may be modules which `module` imports, the packages around them included."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError):
+        return  # it may stand in a branch that nobody takes; whoever imports it hears of it
+    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from _with_packages(alias.name)
+        elif isinstance(node, ast.ImportFrom):
+            parts = package.split(".") if package else []
+            above = parts[: len(parts) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            for alias in node.names:
+                yield from _with_packages(f"{base}.{alias.name}" if base else alias.name)
+
+
+def _with_packages(module: str) -> Iterator[str]:
+    parts = module.split(".")
+    yield from (".".join(parts[: end + 1]) for end in range(len(parts)))

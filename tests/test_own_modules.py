@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from asyncfl.own_modules import own_modules
+
+Files = Callable[[dict[str, str]], None]
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Files]:
+    """Writes modules into a folder that can be imported from; they are forgotten afterwards."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(sources: dict[str, str]) -> None:
+        for name, text in sources.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text)
+        importlib.invalidate_caches()
+
+    yield write
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def found(name: str) -> list[str]:
+    importlib.import_module(name)
+    return list(own_modules([name]))
+
+
+def test_what_lies_beside_a_module_and_is_imported_counts_and_nothing_else(files: Files) -> None:
+    files(
+        {
+            "mine_main.py": "import json\nimport numpy\nimport mine_near\n\ndef late():\n    from mine_late import x\n",
+            "mine_near.py": "from mine_far import one as two\nfrom asyncfl.errors import Fault\n",
+            "mine_far.py": "import mine_main\none = 1\n",
+            "mine_late.py": "x = 1\n",
+            "mine_other.py": "",
+        }
+    )
+    assert found("mine_main") == ["mine_far", "mine_late", "mine_main", "mine_near"]
+
+
+def test_packages_count_with_what_surrounds_a_module(files: Files) -> None:
+    files(
+        {
+            "mine_pack/__init__.py": "",
+            "mine_pack/rules/__init__.py": "from . import maths\n",
+            "mine_pack/rules/rule.py": "from ..shared import one\nfrom .maths import two\nimport mine_beside.deep\n",
+            "mine_pack/rules/maths.py": "two = 2\n",
+            "mine_pack/shared.py": "one = 1\n",
+            "mine_pack/unused.py": "",
+            "mine_beside/__init__.py": "",
+            "mine_beside/deep.py": "",
+        }
+    )
+    wanted = ["mine_beside", "mine_beside.deep", "mine_pack.rules.maths", "mine_pack.rules.rule", "mine_pack.shared"]
+    assert sorted(set(found("mine_pack.rules.rule")) & set(wanted)) == wanted
+    assert "mine_pack.unused" not in own_modules(["mine_pack.rules.rule"])
+
+
+def test_a_file_that_python_does_not_take_does_not_count(files: Files) -> None:
+    files({"mine_taker.py": "import json\nimport yaml\n", "json.py": "", "yaml.py": "raise ValueError\n"})
+    assert found("mine_taker") == ["mine_taker"]
+
+
+def test_of_an_installed_package_only_that_package_counts(files: Files) -> None:
+    files(
+        {
+            "site-packages/mine_installed/__init__.py": "from mine_installed import part\nimport mine_stranger\n",
+            "site-packages/mine_installed/part.py": "",
+            "site-packages/mine_stranger.py": "",
+        }
+    )
+    sys.path.insert(0, str(Path(sys.path[0]) / "site-packages"))
+    try:
+        assert found("mine_installed") == ["mine_installed", "mine_installed.part"]
+    finally:
+        del sys.path[0]
+
+
+def test_what_cannot_be_read_or_has_no_file_is_no_error(files: Files) -> None:
+    files({"mine_whole.py": "try:\n    import mine_broken\nexcept SyntaxError:\n    pass\n", "mine_broken.py": "def\n"})
+    assert found("mine_whole") == ["mine_broken", "mine_whole"]
+    assert own_modules(["__main__no_such", "asyncfl.errors"]) == {}
