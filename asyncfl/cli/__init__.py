@@ -1,4 +1,4 @@
-"""The command line: `asyncfl run | timeline | trace | bounds | privacy | data | schema`."""
+"""The command line: `asyncfl run | timeline | trace | replay | bounds | privacy | data | schema`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from asyncfl.cli import bounds, data, privacy, run, schema, timeline, trace
+from asyncfl.cli import bounds, data, privacy, replay, run, schema, timeline, trace
 from asyncfl.cli.imports import look_for_modules_in
 from asyncfl.errors import AsyncflError
 
@@ -21,6 +21,7 @@ app = typer.Typer(
 app.command("run")(run.run)
 app.command("timeline")(timeline.timeline)
 app.command("trace")(trace.trace)
+app.command("replay")(replay.replay)
 app.command("bounds")(bounds.bounds)
 app.add_typer(privacy.app, name="privacy")
 app.add_typer(data.app, name="data")

@@ -62,8 +62,8 @@ def replay(recording: Recording, server: Server, collect: CollectAgain | None = 
     detector = server.plan.defence.detector
     if not values and detector is not None:
         raise RunError(
-            f"the recording holds digests, but detector {getattr(detector, 'kind', '')!r} judges parameters; record "
-            "the run with evaluation.record: parameters, or hand the models in with collect="
+            f"the recording holds digests, but detector {getattr(detector, 'kind', '')!r} judges parameters; have "
+            "the tasks trained again (--train, train=True), or record the run with evaluation.record: parameters"
         )
     chooses = _chooses(server.plan.defence.rule)
     count = actions = 0

@@ -122,7 +122,7 @@ def test_digests_alone_say_nothing_of_the_weights_of_a_rule_that_chooses() -> No
 
 def test_digests_alone_are_refused_where_a_detector_judges() -> None:
     guarded = plan(detector=Safl())
-    with pytest.raises(RunError, match=r"detector 'safl' judges parameters; record .* parameters"):
+    with pytest.raises(RunError, match=r"detector 'safl' judges parameters; have .* again .* parameters"):
         replay(record(guarded), Server(guarded))
 
 

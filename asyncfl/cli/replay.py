@@ -1,0 +1,62 @@
+"""`asyncfl replay`: have a server decide a recorded run again, without a clock."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from asyncfl.cli.output import console, print_json
+from asyncfl.errors import Fault, RunError, ScenarioError
+
+
+def replay(
+    run: Annotated[Path, typer.Argument(help="folder of a run with evaluation.record: digests or parameters")],
+    seed: Annotated[int | None, typer.Option(help="only this seed")] = None,
+    train: Annotated[
+        bool, typer.Option("--train", help="train what was collected again, where only digests of it were recorded")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+) -> None:
+    """Feed the messages of a recorded run to a fresh server and compare its answers; exit status 1 if one differs."""
+    from asyncfl.server.replay import Replayed, ReplayError
+    from asyncfl.storage import MESSAGES, Run
+    from asyncfl.testing.recorded import replay_run
+
+    scenario = Run.load(run).scenario
+    if not (run / MESSAGES).exists():
+        raise RunError(f"{run} holds no {MESSAGES}; run its scenario with --set evaluation.record=digests")
+    if seed is not None and seed not in scenario.seeds:
+        known = ", ".join(map(str, scenario.seeds))
+        raise ScenarioError([Fault("--seed", f"must be one of the run's ({known}), got {seed}")])
+    found: dict[int, Replayed | str] = {}
+    for one in scenario.seeds if seed is None else (seed,):
+        try:
+            found[one] = replay_run(run, one, train=train)
+        except ReplayError as error:
+            found[one] = str(error)
+    same = not any(isinstance(result, str) for result in found.values())
+    if json:
+        seeds = [
+            {"seed": one, "difference": result} if isinstance(result, str) else {"seed": one, **asdict(result)}
+            for one, result in found.items()
+        ]
+        print_json({"same": same, "seeds": seeds})
+    else:
+        for one, result in found.items():
+            console.print(f"seed {one}: {_said(result)}")
+    if not same:
+        raise typer.Exit(1)
+
+
+def _said(result: object) -> str:
+    from asyncfl.server.replay import Replayed
+
+    if not isinstance(result, Replayed):
+        return f"first difference in {result}"
+    said = f"all {result.actions} actions in answer to {result.calls} messages are the same as recorded"
+    if result.unchecked:
+        said += f"; not compared: {', '.join(result.unchecked)} (--train compares them)"
+    return said
