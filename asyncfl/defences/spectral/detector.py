@@ -1,12 +1,14 @@
 """The spectral detector: certificates, then a test on the inner products of all clients' last updates.
 
 It asks no client for anything, so no evaluator can lie. Each part can be switched off. The state is replaced, never
-changed; its memory is the bank: clients x parameters in float32 (or clients x `sketch`).
+changed; its memory is the bank and the pool: each clients x parameters in float32 (or clients x `sketch`), and until
+the gate opens every update.
 
 The defaults go past the first design where that failed: `majority.diffuse` (label skew), `majority.laggards` (Min-Max),
-`majority.memory_versions` 20 instead of 6 (flooding) and `strike_at_gate`; null, null, 6 and false give the first
-design. `majority.skewed: root` judges by a root set under label skew. It is meant to be used with selection `fair` and
-a ban at 2 strikes in the last 3 updates.
+`majority.memory_versions` 20 instead of 6 (flooding), `strike_at_gate`, and `pool`, `patience`, `amends` and
+`majority.suspicion` (networks that stand on a plateau first, where single updates are mostly noise); null, null, 6,
+false, null, 0, `subtract` and 5 give the first design. `majority.skewed: root` judges by a root set under label skew.
+It is meant to be used with selection `fair` and a ban at 2 strikes in the last 3 updates.
 """
 
 from __future__ import annotations
@@ -23,8 +25,9 @@ from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
 from asyncfl.defences.spectral.bank import Bank, empty_bank, inner_products, squared_norms
 from asyncfl.defences.spectral.certificates import ROUNDING, culprits, norm_bounds, pair_bounds
-from asyncfl.defences.spectral.gate import Provisional, amends, covers
+from asyncfl.defences.spectral.gate import Amends, Provisional, amends, covers
 from asyncfl.defences.spectral.majority import Finding, MajorityTest
+from asyncfl.defences.spectral.pool import Pool, empty_pool
 from asyncfl.defences.spectral.root import projections
 from asyncfl.defences.spectral.sketch import Sketch, draw_sketch
 from asyncfl.messages import Vector
@@ -36,10 +39,14 @@ class SpectralState:
 
     context: DefenceContext
     bank: Bank
+    pool: Pool | None = None
+    """Means of each client's last updates; None: they are not kept."""
     is_open: bool = False
     """Whether verdicts count."""
     provisional: tuple[Provisional, ...] = ()
-    """What was let in or kept out so far, while they do not."""
+    """The buffers so far, while they do not."""
+    suspects: frozenset[int] = frozenset()
+    """Clients that went against the majority when last they were not cleared; only while noise blurs the majority."""
     banned: frozenset[int] = frozenset()
     sketch: Sketch | None = None
     """What shortens updates before they are compared; None: nothing."""
@@ -58,7 +65,18 @@ class Spectral(Detector):
     majority: MajorityTest | None = MajorityTest()
     """The spectral test; null: only certificates speak."""
     coverage: Annotated[float, Field(ge=0, le=1)] = 0.8
-    """Share of the clients not banned that the bank must hold before verdicts count; 0: from the first buffer on."""
+    """Share of the clients not banned that the bank must hold before verdicts count; 0: no share, see `patience`."""
+    patience: Annotated[float, Field(ge=0)] = 5.0
+    """Updates per client not banned for which the gate waits at most until the majority stands clear of the noise; all
+    of them are remembered. 0: it opens by coverage alone."""
+    amends: Amends = "rebuild"
+    """How the model is corrected, see `gate.amends`. `rebuild`: at each buffer until the gate opens, and then for the
+    last time; `subtract`: only then."""
+    pool: Annotated[int, Field(ge=2)] | None = 5
+    """Updates of a client whose mean is judged beside single ones while these do not stand clear of the noise; null:
+    that is never done."""
+    enough: Annotated[float, Field(ge=0)] = 20.0
+    """Standard deviations of the noise from which on the majority of single updates is clear enough without that."""
     strike_at_gate: bool = True
     """Whether the guilty of earlier buffers are struck once when the gate opens, and so are banned an update sooner."""
     sketch: Annotated[int, Field(ge=1)] | None = None
@@ -70,11 +88,19 @@ class Spectral(Detector):
         """See `Detector.start`."""
         short = self.sketch is not None and self.sketch < context.n_parameters
         sketch = draw_sketch(context.n_parameters, self.sketch or 1, random) if short else None
-        return SpectralState(context, empty_bank(context.clients), sketch=sketch)
+        pool = None if self.pool is None else empty_pool(context.clients)
+        return SpectralState(context, empty_bank(context.clients), pool, sketch=sketch)
 
     def banned(self, state: SpectralState, client: int) -> SpectralState:
-        """The bank forgets the client, see `Detector.banned`."""
-        return replace(state, bank=state.bank.forget(client), banned=state.banned | {client})
+        """Bank and pool forget the client, see `Detector.banned`."""
+        pool = None if state.pool is None else state.pool.forget(client)
+        return replace(
+            state,
+            bank=state.bank.forget(client),
+            pool=pool,
+            banned=state.banned | {client},
+            suspects=state.suspects - {client},
+        )
 
     def judge(
         self, state: SpectralState, buffer: Buffer, scores: NDArray[np.float64] | None
@@ -85,33 +111,44 @@ class Spectral(Detector):
         own = inner_products(kept, kept)
         against = state.bank.products(kept)
         reasons = self._certify(state, buffer.clients, deltas, own, against)
-        certified = np.array([bool(reason) for reason in reasons], dtype=bool)
-        out, struck = certified.copy(), certified.copy()
-        bank, finding = state.bank, None
+        broken = np.array([bool(reason) for reason in reasons], dtype=bool)
+        # What a client sends along with a forgery is left out too, whether or not it is banned for that one.
+        certified = np.isin(buffer.clients, buffer.clients[broken])
+        reasons = [
+            reason or "sent along with one" if bad else "" for reason, bad in zip(reasons, certified, strict=True)
+        ]
+        out, struck = certified.copy(), broken.copy()
+        bank, pool, finding, suspects = state.bank, state.pool, None, state.suspects
         along = self._along(state.context, buffer)
         for rows, products in _waves(buffer.clients, ~certified, against, own):
             clients = buffer.clients[rows]
             bank = bank.put(clients, kept[rows], products, buffer.base_versions[rows], along[rows])
-            finding = self._test(state, bank)
-            out[rows], struck[rows] = finding.out[clients], finding.struck[clients]
+            if pool is not None and self.pool is not None:
+                pool = pool.add(clients, kept[rows], buffer.base_versions[rows], along[rows], self.pool)
+            finding = self._test(state, bank, pool)
+            suspects = self._suspects(state, finding)
+            out[rows], struck[rows] = finding.out[clients] | np.isin(clients, list(suspects)), finding.struck[clients]
             for row, client in zip(rows, clients, strict=True):
-                reasons[row] = finding.reasons.get(int(client), "")
-        notes = {"certificates": float(certified.sum())} | (finding.notes if finding else {})
-        correction, provisional, late = None, state.provisional, set[int]()
-        seen, clients_left = len(bank.present), state.context.clients - len(state.banned)
-        is_open = state.is_open or covers(seen, clients_left, self.coverage)
-        if is_open and not state.is_open:
-            finding = finding or self._test(state, bank)
+                reasons[row] = finding.reasons.get(int(client), "suspected before" if client in suspects else "")
+        notes = {"certificates": float(broken.sum())} | (finding.notes if finding else {})
+        is_open, correction, provisional, late = state.is_open, None, state.provisional, set[int]()
+        if not is_open:
+            finding = finding or self._test(state, bank, pool)
             guilty = finding.out.copy()
-            guilty[list(state.banned)] = True
-            if self.strike_at_gate:
-                # Who is in this buffer is struck for it; one finding is not two strikes.
-                known = state.banned | set(buffer.clients.tolist())
-                late = {entry.client for entry in provisional if guilty[entry.client]} - known
-            correction, provisional = amends(provisional, guilty), ()
-        elif not is_open:
-            struck &= certified
-            provisional += _remember(state.context, buffer, out, certified)
+            guilty[list(state.banned | suspects)] = True
+            is_open = self._opens(state, bank, len(buffer), finding)
+            if is_open or self.amends == "rebuild":
+                correction = amends(provisional, guilty, self.amends, state.context.factors)
+                provisional = tuple(earlier.settled(guilty, state.context.factors) for earlier in provisional)
+            if is_open:
+                if self.strike_at_gate:
+                    # Who is in this buffer is struck for it; one finding is not two strikes.
+                    known = state.banned | set(buffer.clients.tolist())
+                    late = {int(one) for earlier in provisional for one in earlier.clients if guilty[one]} - known
+                provisional = ()
+            else:
+                struck &= broken
+                provisional += (_remember(state.context, buffer, out, certified),)
         notes["gate_open"] = float(is_open)
         verdict = Verdict(
             out,
@@ -121,7 +158,17 @@ class Spectral(Detector):
             details=tuple(reasons),
             notes=notes,
         )
-        return verdict, replace(state, bank=bank, is_open=is_open, provisional=provisional)
+        return verdict, replace(
+            state, bank=bank, pool=pool, is_open=is_open, provisional=provisional, suspects=suspects
+        )
+
+    def _opens(self, state: SpectralState, bank: Bank, arrived: int, finding: Finding) -> bool:
+        """Whether verdicts count from now on; `arrived`: updates of this buffer."""
+        clients_left = state.context.clients - len(state.banned)
+        if not covers(len(bank.present), clients_left, self.coverage):
+            return False
+        remembered = arrived + sum(len(earlier.clients) for earlier in state.provisional)
+        return finding.decided or remembered >= self.patience * clients_left
 
     def _certify(
         self,
@@ -163,19 +210,31 @@ class Spectral(Detector):
             return np.full(len(buffer), np.nan)
         return projections(buffer.deltas, context.root_gradient(buffer.current))
 
-    def _test(self, state: SpectralState, bank: Bank) -> Finding:
+    def _test(self, state: SpectralState, bank: Bank, pool: Pool | None) -> Finding:
+        """By single updates, and by the means of the pool too while single ones are not as clear as `enough`."""
         context = state.context
         if self.majority is None:
             nobody = np.zeros(context.clients, dtype=bool)
-            return Finding(nobody, nobody, {}, {})
-        by_root = self.root and context.root_gradient is not None
+            return Finding(nobody, nobody, {}, {}, decided=True)
+        finding = self._judge(self.majority, state, bank, context.upload_std)
+        if pool is None or finding.clearness >= self.enough or finding.notes.get("diffuse"):
+            return finding
+        pooled = self._judge(self.majority, state, pool.bank, context.upload_std * np.sqrt(pool.variance))
+        return finding.either(pooled) if pooled.clearness > finding.clearness else finding
+
+    def _suspects(self, state: SpectralState, finding: Finding) -> frozenset[int]:
+        """Who stays out until cleared, since a blurred majority finds one attacker today and another tomorrow."""
+        if self.pool is None or finding.clearness >= self.enough or finding.notes.get("diffuse"):
+            return frozenset()
+        return (state.suspects - finding.cleared) | finding.against
+
+    def _judge(self, test: MajorityTest, state: SpectralState, bank: Bank, noise_std: NDArray[np.float64]) -> Finding:
         extra = 0.0
         if state.sketch is not None:
             squared_lengths = np.diag(bank.gram)[bank.present]
             extra = float(np.mean(squared_lengths)) ** 2 / state.sketch.length
-        return self.majority.judge(
-            bank, context.n_parameters, context.upload_std, by_root=by_root, extra_variance=extra
-        )
+        by_root = self.root and state.context.root_gradient is not None
+        return test.judge(bank, state.context.n_parameters, noise_std, by_root=by_root, extra_variance=extra)
 
 
 def longest_steps(context: DefenceContext) -> NDArray[np.float64]:
@@ -203,16 +262,18 @@ def _waves(
 
 def _remember(
     context: DefenceContext, buffer: Buffer, out: NDArray[np.bool_], certified: NDArray[np.bool_]
-) -> tuple[Provisional, ...]:
+) -> Provisional:
     """The buffer's provisional verdicts; certified guilt is final and not among them."""
-    held, applied = np.flatnonzero(out & ~certified), np.flatnonzero(~out)
-    every = np.arange(len(buffer))
-    factors = np.zeros(len(buffer))
-    for rows, judged in ((held, every), (applied, applied)):
-        if len(rows):
-            all_factors = context.factors(buffer.samples[judged], buffer.staleness[judged])
-            factors[rows] = all_factors[np.searchsorted(judged, rows)]
-    return tuple(
-        Provisional(int(buffer.clients[row]), float(factors[row]), not out[row], buffer.deltas[row].copy())
-        for row in np.sort(np.concatenate([held, applied]))
+    factors = context.factors(buffer.samples, buffer.staleness).copy()
+    applied = np.flatnonzero(~out)
+    if len(applied):
+        factors[applied] = context.factors(buffer.samples[applied], buffer.staleness[applied])
+    rows = np.flatnonzero(~certified)
+    return Provisional(
+        buffer.clients[rows],
+        buffer.samples[rows],
+        buffer.staleness[rows],
+        ~out[rows],
+        factors[rows],
+        buffer.deltas[rows],
     )

@@ -21,15 +21,21 @@ class Evidence:
     """(n,) o: squared distance from the majority's line."""
     doubt: NDArray[np.float64]
     """(n,) |nu| / |m|: how far a point is off by noise alone."""
-    certain: NDArray[np.bool_]
-    """(n,) whether |m| itself stands clear of the noise; where not, nothing can be said."""
+    blur: NDArray[np.float64]
+    """(n,) standard deviation of `along` that is due to the point's own noise."""
+    clearness: NDArray[np.float64]
+    """(n,) |m| in standard deviations of a point's noise in its direction: how well two opposites can be told apart."""
 
 
-def weigh_evidence(embedding: Embedding, medians: NDArray[np.float64], certainty: float = 5.0) -> Evidence:
+def weigh_evidence(
+    embedding: Embedding,
+    medians: NDArray[np.float64],
+    noisiness: NDArray[np.float64] | float = 1.0,
+) -> Evidence:
     """Evidence on each point of `embedding` (n, r) against its own median.
 
-    `medians`: (n, r), the majority as of the version each update was trained from. A median is certain when it is
-    longer than `certainty` standard deviations of the noise in its direction.
+    `medians`: (n, r), the majority as of the version each update was trained from. `noisiness`: (n,) noise of the
+    points over the usual one that the embedding knows.
     """
     length = np.linalg.norm(medians, axis=1)
     known = length > 0
@@ -41,8 +47,9 @@ def weigh_evidence(embedding: Embedding, medians: NDArray[np.float64], certainty
     return Evidence(
         along,
         np.einsum("nr,nr->n", rest, rest),
-        float(np.linalg.norm(embedding.noise)) / scale,
-        known & (length > certainty * noise_along),
+        noisiness * float(np.linalg.norm(embedding.noise)) / scale,
+        noisiness * noise_along / scale,
+        np.where(known, np.divide(length, noise_along, out=np.full_like(length, np.inf), where=noise_along > 0), 0.0),
     )
 
 

@@ -28,6 +28,33 @@ class Finding:
     reasons: dict[int, str]
     """Client -> why."""
     notes: dict[str, float]
+    decided: bool = False
+    """Whether the majority is certain for most rows, or has been found to have no common direction."""
+    clearness: float = 0.0
+    """How far it stands clear of the noise: median over the rows, in standard deviations."""
+    against: frozenset[int] = frozenset()
+    """Clients that are left out because they do not go along the majority."""
+    cleared: frozenset[int] = frozenset()
+    """Clients that go along it, as far as their noise lets see."""
+
+    def either(self, pooled: Finding) -> Finding:
+        """What this or a clearer finding, of the `pooled` updates, says.
+
+        Of that only who goes against the majority counts: means of updates of different times lie off a common line
+        when the majority turns.
+        """
+        more = np.zeros_like(self.out)
+        more[list(pooled.against)] = True
+        return Finding(
+            self.out | more,
+            self.struck | more,
+            {client: f"pooled {pooled.reasons[client]}" for client in sorted(pooled.against)} | self.reasons,
+            self.notes | {"pooled": pooled.clearness},
+            self.decided or pooled.decided,
+            pooled.clearness,
+            self.against | pooled.against,
+            pooled.cleared - self.against,
+        )
 
 
 class MajorityTest(Described):
@@ -48,7 +75,10 @@ class MajorityTest(Described):
     weiszfeld_steps: Annotated[int, Field(ge=1)] = 60
     """Steps of the geometric median."""
     certainty: Annotated[float, Field(ge=0)] = 5.0
-    """Standard deviations that the majority must be clear of the noise by; else the test abstains."""
+    """Standard deviations that the majority must be clear of the noise by to be certain."""
+    suspicion: Annotated[float, Field(ge=0)] = 2.0
+    """Standard deviations below which the test abstains. Between the two only `direction` counts, and only beyond what
+    a point's own noise excuses (`blur`)."""
     direction: float = 0.3
     """Left out is what goes less than this along the majority (1: as far as it)."""
     coherence: Annotated[float, Field(gt=0)] = 1.0
@@ -57,6 +87,12 @@ class MajorityTest(Described):
     """And struck above this."""
     doubt: Annotated[float, Field(ge=0)] = 4.0
     """Standard deviations of noise that are forgiven a point off the line."""
+    blur: Annotated[float, Field(ge=0)] = 3.5
+    """Standard deviations of its own noise that are forgiven a point along it. Where the majority is certain this
+    matters to points that are noisier than others: of the others `direction` is as far from it."""
+    acquittal: Annotated[float, Field(ge=0)] = 2.0
+    """Standard deviations of its own noise within which a point must go as far as the majority not to be suspected any
+    more."""
     laggards: Annotated[float, Field(gt=0)] | None = 5.0
     """Left out, but not struck, is also a minority that goes less far along the majority, if it lies this many standard
     deviations of both groups apart: attackers that stay just inside `direction` to slow the model down. One group of
@@ -89,6 +125,7 @@ class MajorityTest(Described):
             return Finding(nobody, nobody, {}, {"rank": 0.0})
         gram = bank.gram[np.ix_(present, present)]
         sigma = float(np.sqrt(np.mean(noise_std[present] ** 2)))
+        noisiness = noise_std[present] / sigma if sigma > 0 else np.ones(len(present))
         noise = product_std(gram, n_parameters, sigma, extra_variance)
         embedding = embed(
             gram,
@@ -106,21 +143,28 @@ class MajorityTest(Described):
         if self.diffuse is not None and notes["looseness"] > self.diffuse:
             notes["diffuse"] = 1.0
             if self.skewed == "abstain" or not by_root:
-                return Finding(nobody, nobody, {}, notes)
+                return Finding(nobody, nobody, {}, notes, decided=True)
             along = bank.projections[present]
             left, far = uphill(along, bank.arrived[present])
             reasons = {int(present[row]): f"uphill {along[row]:.3g}" for row in np.flatnonzero(left)}
-            return Finding(_spread(left, present, nobody), _spread(far, present, nobody), reasons, notes)
+            out, struck = _spread(left, present, nobody), _spread(far, present, nobody)
+            return Finding(out, struck, reasons, notes, decided=True)
         if not votes.any():
             return Finding(nobody, nobody, {}, notes)
-        evidence = self.weigh(embedding, bank.base_versions[present], votes)
-        notes |= {"diffuse": 0.0, "certain": float(evidence.certain.mean())}
+        evidence = self.weigh(embedding, bank.base_versions[present], votes, noisiness)
+        notes |= {"diffuse": 0.0, "certain": float((evidence.clearness > self.certainty).mean())}
         return self._find(evidence, present, nobody, notes)
 
-    def weigh(self, embedding: Embedding, base_versions: NDArray[np.int64], votes: NDArray[np.bool_]) -> Evidence:
+    def weigh(
+        self,
+        embedding: Embedding,
+        base_versions: NDArray[np.int64],
+        votes: NDArray[np.bool_],
+        noisiness: NDArray[np.float64] | float = 1.0,
+    ) -> Evidence:
         """Evidence on each point against the median of the voters, those of near versions counting most.
 
-        `base_versions`: (n,) of the points. `votes`: (n,) bool, at least one.
+        `base_versions`: (n,) of the points. `votes`: (n,) bool, at least one. `noisiness`: (n,) see `weigh_evidence`.
         """
         versions, which = np.unique(base_versions, return_inverse=True)
         gaps = np.abs(base_versions - versions[:, None]).astype(np.float64)
@@ -128,16 +172,18 @@ class MajorityTest(Described):
         # Only ratios of weights count; against the nearest voter none of them underflows to a sum of 0.
         weights = np.where(votes, np.exp((nearest - gaps) / self.memory_versions), 0.0)
         medians = geometric_medians(embedding.points, weights, self.weiszfeld_steps)
-        return weigh_evidence(embedding, medians[which], self.certainty)
+        return weigh_evidence(embedding, medians[which], noisiness)
 
     def _find(
         self, evidence: Evidence, present: NDArray[np.int64], nobody: NDArray[np.bool_], notes: dict[str, float]
     ) -> Finding:
         noise = (self.doubt * evidence.doubt) ** 2
-        against = evidence.certain & (evidence.along < self.direction)
-        apart = evidence.certain & (evidence.off > self.coherence + noise)
-        gross = evidence.certain & (evidence.off > self.coherence_strike + noise)
-        behind = evidence.certain & lagging(evidence.along, self.laggards)
+        certain, clear = evidence.clearness > self.certainty, evidence.clearness > self.suspicion
+        against = clear & (evidence.along < np.minimum(self.direction, 1 - self.blur * evidence.blur))
+        along_with = clear & (evidence.along > np.maximum(self.direction, 1 - self.acquittal * evidence.blur))
+        apart = certain & (evidence.off > self.coherence + noise)
+        gross = certain & (evidence.off > self.coherence_strike + noise)
+        behind = certain & lagging(evidence.along, self.laggards)
         reasons = {
             int(present[row]): f"direction {evidence.along[row]:.2f}"
             if against[row]
@@ -151,6 +197,10 @@ class MajorityTest(Described):
             _spread(against | gross, present, nobody),
             reasons,
             notes,
+            decided=bool(2 * certain.sum() >= len(present)),
+            clearness=float(np.median(evidence.clearness)),
+            against=frozenset(present[against].tolist()),
+            cleared=frozenset(present[along_with].tolist()),
         )
 
 

@@ -106,6 +106,19 @@ def test_certificates_can_be_switched_off(switch):
     assert by_norm.flagged.any() == (switch != "norm_certificate")
 
 
+def test_what_is_sent_along_with_a_forgery_is_left_out_without_a_strike_and_never_amended():
+    detector, sender = Spectral(), Sender()
+    first = sender.buffer([0, 0, 1], [GOOD, 9 * GOOD, GOOD])
+    verdict, state = detector.judge(start(detector), first, None)
+    assert verdict.flagged.tolist() == [True, True, False]
+    assert verdict.strikes.tolist() == [False, True, False]
+    assert verdict.details[0] == "sent along with one"
+    state = detector.banned(state, 0)
+    verdict, state = detector.judge(state, sender.buffer(range(2, 10), [GOOD] * 8), None)
+    assert state.is_open
+    assert verdict.correction is None
+
+
 # --- the test and the gate -------------------------------------------------------------------------------------------
 
 
@@ -132,8 +145,8 @@ def test_before_the_gate_opens_nobody_is_struck_and_then_the_model_is_corrected(
     assert state.is_open
     assert not verdict.flagged.any()
     assert verdict.late_strikes == (0, 1, 2)
-    # Three were let in with a third of the weight each; the fourth would have had a quarter.
-    expected = -first.deltas[:3].sum(axis=0) / 3 + first.deltas[3] / 4
+    # Three were let in with a third of the weight each; the fourth is all that is left.
+    expected = first.deltas[3] - first.deltas[:3].sum(axis=0) / 3
     np.testing.assert_allclose(verdict.correction, expected, atol=1e-6)
     assert state.provisional == ()
 
@@ -171,7 +184,63 @@ def test_a_client_banned_before_the_gate_opens_leaves_nothing_in_the_model():
     assert 2 not in state.bank.present
     verdict, state = detector.judge(state, sender.buffer(range(4, 10), [GOOD] * 6), None)
     assert state.is_open
-    np.testing.assert_allclose(verdict.correction, -first.deltas[2] / 4, atol=1e-6)
+    without = first.deltas[[0, 1, 3]].mean(axis=0) - first.deltas.mean(axis=0)
+    np.testing.assert_allclose(verdict.correction, without, atol=1e-6)
+
+
+def test_the_first_design_subtracts_and_lets_a_buffer_of_attackers_count_for_less():
+    detector, sender = Spectral(amends="subtract"), Sender()
+    first = sender.buffer([0, 1, 2, 3], [BAD, BAD, BAD, GOOD])
+    _, state = detector.judge(start(detector), first, None)
+    verdict, _ = detector.judge(state, sender.buffer(range(4, 10), [GOOD] * 6), None)
+    expected = -first.deltas[:3].sum(axis=0) / 3 + first.deltas[3] / 4
+    np.testing.assert_allclose(verdict.correction, expected, atol=1e-6)
+
+
+# --- where single updates are mostly noise ---------------------------------------------------------------------------
+
+FAINT = {"noise": 0.22, "seed": 5}
+"""Single updates of this noise say nothing; means of a few do."""
+
+
+def faintly(detector, buffers, good=0.8):
+    """Every client sends in each of the buffers, 7 to 9 against the others; the verdicts."""
+    sender, verdicts = Sender(**FAINT), []
+    state = start(detector, upload_std=np.full(CLIENTS, FAINT["noise"]))
+    for _ in range(buffers):
+        verdict, state = detector.judge(state, sender.buffer(range(10), [good * GOOD] * 7 + [-good * GOOD] * 3), None)
+        verdicts.append(verdict)
+    return verdicts
+
+
+def test_the_means_of_several_updates_say_what_single_ones_cannot():
+    verdicts = faintly(Spectral(), 5)
+    assert [int(verdict.flagged.sum()) for verdict in verdicts] == [0, 0, 3, 3, 3]
+    assert verdicts[2].flagged.tolist() == [False] * 7 + [True] * 3
+    assert verdicts[2].notes["pooled"] > 2
+    assert {detail.split(" ")[0] for detail in verdicts[2].details[7:]} == {"pooled"}
+    assert not any(verdict.flagged.any() for verdict in faintly(Spectral(pool=None), 5))
+
+
+def test_the_model_is_rebuilt_as_soon_as_somebody_is_suspected_and_struck_when_the_majority_is_certain():
+    verdicts = faintly(Spectral(), 5)
+    assert [verdict.correction is not None for verdict in verdicts] == [False, False, True, False, False]
+    assert [int(verdict.strikes.sum()) for verdict in verdicts] == [0, 0, 0, 0, 3]
+    assert [verdict.notes["gate_open"] for verdict in verdicts] == [0, 0, 0, 0, 1]
+    # All of the guilty are in the buffer that opens the gate, and struck for that once.
+    assert verdicts[-1].late_strikes == ()
+
+
+def test_patience_bounds_the_waiting_and_what_is_remembered():
+    for patience, opens_at in ((0.0, 0), (2.0, 1), (3.0, 2)):
+        verdicts = faintly(Spectral(pool=None, patience=patience), 4, good=0.0)
+        assert [bool(verdict.notes["gate_open"]) for verdict in verdicts].index(True) == opens_at
+
+
+def test_a_ban_empties_the_pool_as_well():
+    detector, sender = Spectral(), Sender()
+    _, state = detector.judge(start(detector), sender.buffer([0, 1, 2], [GOOD] * 3), None)
+    assert detector.banned(state, 1).pool.bank.present.tolist() == [0, 2]
 
 
 def test_banned_clients_are_not_waited_for():

@@ -2,30 +2,70 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from asyncfl.defences.spectral.gate import Provisional, amends, covers
 
-
-def entry(client, factor, applied, *delta):
-    return Provisional(client, factor, applied, np.array(delta, dtype=np.float32))
+WEIGHT = 0.7
 
 
-def test_the_guilty_lose_what_they_gave_and_the_innocent_get_what_was_held():
-    entries = [
-        entry(0, 0.5, True, 2, 0),
-        entry(1, 0.25, False, 0, 4),
-        entry(2, 0.5, True, 100, 100),
-        entry(3, 0.5, False, 100, 100),
-    ]
-    guilty = np.array([True, False, False, True])
-    assert amends(entries, guilty).tolist() == [-1, 1]
-    assert amends(entries, guilty).dtype == np.float32
+def evenly(samples, staleness):
+    """A mean, times a rate."""
+    return np.full(len(samples), WEIGHT / len(samples))
+
+
+def buffer(clients, applied, deltas):
+    n, applied = len(clients), np.array(applied, dtype=bool)
+    ones = np.ones(n, dtype=np.int64)
+    factors = np.where(applied, WEIGHT / max(1, applied.sum()), WEIGHT / n)
+    return Provisional(np.array(clients), ones, ones, applied, factors, np.array(deltas, dtype=np.float32))
+
+
+BUFFER = buffer([0, 1, 2, 3], [True, False, True, False], [(2, 0), (0, 4), (100, 100), (100, 100)])
+GUILTY = np.array([True, False, False, True])
+
+
+def test_subtracting_takes_what_the_guilty_gave_and_gives_what_the_innocent_had_held():
+    change = amends([BUFFER], GUILTY, "subtract", evenly)
+    np.testing.assert_allclose(change, [-0.35 * 2, 0.175 * 4], rtol=1e-6)
+    assert change.dtype == np.float32
+
+
+def test_rebuilding_makes_of_a_buffer_what_it_had_been_without_the_guilty():
+    change = amends([BUFFER], GUILTY, "rebuild", evenly)
+    before = 0.35 * np.array([102, 100])
+    after = 0.35 * np.array([100, 104])
+    np.testing.assert_allclose(change, after - before, rtol=1e-5)
+
+
+def test_of_a_buffer_of_guilty_ones_nothing_is_left():
+    both = buffer([0, 3], [True, True], [(2, 0), (4, 4)])
+    for how in ("rebuild", "subtract"):
+        np.testing.assert_allclose(amends([both], GUILTY, how, evenly), [-0.35 * 6, -0.35 * 4], rtol=1e-6)
 
 
 def test_where_every_verdict_stands_there_is_nothing_to_amend():
-    entries = [entry(0, 0.5, True, 1, 1), entry(1, 0.5, False, 1, 1)]
-    assert amends(entries, np.array([False, True])) is None
-    assert amends([], np.array([False, True])) is None
+    right = buffer([0, 1], [False, True], [(1, 1), (1, 1)])
+    for how in ("rebuild", "subtract"):
+        assert amends([right], GUILTY, how, evenly) is None
+        assert amends([], GUILTY, how, evenly) is None
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=8),
+    st.lists(st.booleans(), min_size=6, max_size=6),
+)
+def test_after_rebuilding_only_the_innocent_are_in_the_model(rows, guilty):
+    """Whatever the verdicts were: what was applied plus what is amended is the mean over the innocent."""
+    clients, applied = [client for client, _ in rows], [let_in for _, let_in in rows]
+    deltas = np.random.default_rng(len(rows)).normal(size=(len(rows), 3)).astype(np.float32)
+    made = buffer(clients, applied, deltas)
+    change = amends([made], np.array(guilty), "rebuild", evenly)
+    innocent = deltas[[not guilty[client] for client in clients]]
+    wanted = WEIGHT * innocent.mean(axis=0) if len(innocent) else np.zeros(3)
+    before = (made.factors * made.applied) @ deltas
+    np.testing.assert_allclose(before + (0 if change is None else change), wanted, atol=1e-6)
 
 
 @pytest.mark.parametrize(("seen", "clients", "opens"), [(4, 5, True), (3, 5, False), (80, 100, True), (79, 100, False)])

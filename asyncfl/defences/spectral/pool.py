@@ -1,0 +1,76 @@
+"""Means of each client's last updates, for times when a single one is mostly noise.
+
+Noise of a client's updates is independent, and what moves its model changes slowly while training stands on a plateau:
+the mean of m updates has the same signal and 1/m of the noise's variance. The inner product of two means stands m times
+as high above the noise as that of two updates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.defences.spectral.bank import Bank, empty_bank, inner_products
+from asyncfl.messages import Vector
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Rows are clients. Nothing is changed in place."""
+
+    bank: Bank
+    """Its rows are means; their base versions are rounded means as well."""
+    counts: NDArray[np.int64]
+    """(clients,) updates that have entered the mean."""
+    variance: NDArray[np.float64]
+    """(clients,) variance of the noise of the mean over that of one update."""
+    bases: NDArray[np.float64]
+    """(clients,) mean version that the updates were trained from."""
+
+    def add(
+        self,
+        clients: NDArray[np.int64],
+        updates: Vector,
+        base_versions: NDArray[np.int64],
+        projections: NDArray[np.float64],
+        most: int,
+    ) -> Pool:
+        """The pool with one more update of each of `clients`, all different; arguments as of `Bank.put`.
+
+        The mean is over all updates up to `most` of them; from then on a new one has the share 1/most, and older ones
+        fade.
+        """
+        shares = 1 / np.minimum(self.counts[clients] + 1, most)
+        first = self.counts[clients] == 0
+        means = updates.astype(np.float32, copy=True)
+        for row in np.flatnonzero(~first).tolist():
+            before = self.bank.rows[clients[row]]
+            if before is not None:
+                means[row] = before + np.float32(shares[row]) * (means[row] - before)
+        bases, variance, counts = self.bases.copy(), self.variance.copy(), self.counts.copy()
+        bases[clients] += shares * (base_versions - bases[clients])
+        variance[clients] = (1 - shares) ** 2 * variance[clients] + shares**2
+        counts[clients] += 1
+        along = projections.copy()
+        along[~first] = (self.bank.projections[clients] + shares * (projections - self.bank.projections[clients]))[
+            ~first
+        ]
+        products = self.bank.products(means)
+        products[:, clients] = inner_products(means, means)
+        bank = self.bank.put(clients, means, products, np.rint(bases[clients]).astype(np.int64), along)
+        return Pool(bank, counts, variance, bases)
+
+    def forget(self, client: int) -> Pool:
+        """The pool without the row of `client`."""
+        counts, variance, bases = self.counts.copy(), self.variance.copy(), self.bases.copy()
+        counts[client] = 0
+        variance[client] = bases[client] = 0.0
+        return replace(self, bank=self.bank.forget(client), counts=counts, variance=variance, bases=bases)
+
+
+def empty_pool(clients: int) -> Pool:
+    """A pool without rows."""
+    zeros = np.zeros(clients)
+    return Pool(empty_bank(clients), np.zeros(clients, dtype=np.int64), zeros, zeros)
