@@ -25,7 +25,7 @@ class Fate(StrEnum):
     FLAGGED = "flagged"
     """A detector took it for poison."""
     REJECTED = "rejected"
-    """It was malformed: not finite, of the wrong length, or not asked for."""
+    """It was malformed: not finite, of the wrong length, or not asked for (then it is the fate of no task)."""
     STALE = "stale"
     """It was more versions old than `max_staleness` allows."""
     BANNED = "banned"

@@ -47,7 +47,7 @@ from asyncfl.messages import (
     Vector,
 )
 from asyncfl.server.opening import Filling, OpenCount
-from asyncfl.server.patience import Patience
+from asyncfl.server.patience import Patience, Rejections
 from asyncfl.server.population import Population
 from asyncfl.server.protocol import Knobs
 from asyncfl.server.tasks import Task, TaskBook
@@ -97,9 +97,12 @@ class Server:
         self.population = Population(self.clients)
         self.tasks = TaskBook()
         self.patience = Patience(self.clients)
+        self.rejections = Rejections(self.clients)
         self.version = 0
         self.phase = Phase.FILLING
         self.stopped: str | None = None
+        self.unasked = 0
+        """Updates that were rejected because no such task was ever begun."""
         self.noted: Counter[str] = Counter()
         """What the rule found unusual -> number of versions."""
         self._buffer: list[Task] = []
@@ -168,9 +171,12 @@ class Server:
     def _arrived(self, message: UpdateArrived, actions: list[Action]) -> None:
         task = self._flying.pop(message.task, None)
         if task is None:
-            # Given up before, or never asked for: the update is not kept, but its client is there again.
+            # Given up before: the update is not kept, but its client is there again.
             if (client := self._given_up.pop(message.task, None)) is not None:
                 self.population.add(client)
+            if not 0 <= message.task < self.tasks.begun:
+                self.unasked += 1
+                actions.append(Settle(message.task, Fate.REJECTED, detail="not asked for"))
             return
         self.population.add(task.client)
         self.patience.arrived()
@@ -264,22 +270,40 @@ class Server:
         expected = tuple(task.number for task in self._opened)
         if self.phase is not Phase.COLLECTING or message.tasks != expected:
             raise ValueError(f"the server asked for tasks {expected}, got {message.tasks}")
-        sound = np.asarray(np.isfinite(message.models).all(axis=1))
-        if message.sound is not None:
-            sound &= message.sound
+        whole = np.ones(len(expected), dtype=bool) if message.sound is None else message.sound
+        sound = whole & np.isfinite(message.models).all(axis=1)
         unsound = [self._opened[row] for row in np.flatnonzero(~sound)]
-        for task in unsound:
+        if sound.any():
+            self.rejections.sound()
+        for task, right_length in zip(unsound, whole[~sound], strict=True):
             self._settle(task, Fate.REJECTED, actions, detail="not finite or of the wrong length")
-        if not sound.any():
-            self._opened = []
-            self._stop("diverged: every update of the buffer was rejected", actions)
-            return
+            self.rejections.rejected(task.client, finite=not right_length)
+        banned = self._strike(unsound, [True] * len(unsound))
+        self._ban(banned, actions)
+        if banned:
+            # What else a banned client has in this buffer is as little used as what it has in the next.
+            for row in np.flatnonzero(sound & np.isin([task.client for task in self._opened], banned)):
+                self._settle(self._opened[row], Fate.BANNED, actions)
+                sound[row] = False
         self._opened = [self._opened[row] for row in np.flatnonzero(sound)]
+        if not self._opened:
+            self._discard(actions)
+            return
         self._clip_norm = message.clip_norm
         self._judged = self._buffer_of(message.models if sound.all() else message.models[sound])
         self._tried = ()
-        self._ban(self._strike(unsound, [True] * len(unsound)), actions)
         self._request_or_decide(message.time_s, actions)
+
+    def _discard(self, actions: list[Action]) -> None:
+        """Go on filling for the same version after a buffer of which nothing could be used, if that is any use."""
+        self.phase = Phase.FILLING
+        reason = self.population.why_nobody or self.rejections.why_stop(self.population.left)
+        if reason is not None:
+            self._stop(reason, actions)
+            return
+        queued, self._queue = self._queue, []
+        for task in queued:
+            self._enter(task, actions)
 
     def _buffer_of(self, models: Vector) -> Buffer:
         base_versions = np.array([task.base_version for task in self._opened], dtype=np.int64)

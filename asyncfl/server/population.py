@@ -6,6 +6,8 @@ list, and a client that leaves swaps places with the last of them. Only a draw o
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -73,6 +75,11 @@ class Population:
         self.remove(client)
         self.spent.add(client)
         self._left.add(client)
+
+    @property
+    def left(self) -> AbstractSet[int]:
+        """The banned and the spent, who are never asked again."""
+        return self._left
 
     @property
     def why_nobody(self) -> str | None:

@@ -301,6 +301,10 @@ class Driver:
             self.worker.drop(task)
 
     def _settled(self, action: Settle) -> None:
+        if action.fate is Fate.REJECTED and action.task not in self.tasks:
+            # An update that nobody asked for: it is of no task, and counts as none.
+            self._record(JUDGED[action.fate], detail=action.detail)
+            return
         task = self.tasks.pop(action.task)
         if self.worker is not None and task.trained:
             self.worker.drop(task)

@@ -171,6 +171,51 @@ def test_malformed_updates_are_rejected_and_struck() -> None:
     assert {ban.client for ban in kinds(actions, Ban)} == set(clients[1:])
 
 
+def test_a_ban_for_a_malformed_update_takes_the_clients_other_update_out_of_the_buffer() -> None:
+    protocol = Buffered(rounds=9, buffer=3, dispatch=ConstantDispatch(in_flight=4))
+    machine = server(protocol, None, Strikes(th=1))
+    flying = {a.task: a.client for a in kinds(machine.start(), Dispatch)}
+    (again,) = kinds(arrive(machine, 0), Dispatch)
+    assert again.client == flying[0], "everybody else is busy"
+    arrive(machine, again.task)
+    actions = hand_over(machine, arrive(machine, 1), 5.0, np.nan, 3.0)
+    assert [(s.task, s.fate) for s in kinds(actions, Settle)] == [
+        (again.task, Fate.REJECTED),
+        (again.task + 1, Fate.BANNED),
+        (0, Fate.BANNED),
+        (1, Fate.AGGREGATED),
+    ]
+    assert kinds(actions, Ban) == [Ban(flying[0])]
+    (publish,) = kinds(actions, Publish)
+    assert publish.model == pytest.approx([3.0])
+    assert publish.participants == 1
+
+
+def test_when_all_that_is_left_of_a_buffer_is_a_banned_clients_it_is_discarded() -> None:
+    protocol = Buffered(rounds=9, buffer=2, dispatch=ConstantDispatch(in_flight=4))
+    machine = server(protocol, None, Strikes(th=1))
+    machine.start()
+    (again,) = kinds(arrive(machine, 0), Dispatch)
+    actions = hand_over(machine, arrive(machine, again.task), 5.0, np.nan)
+    assert kinds(actions, Publish) == kinds(actions, Stop) == []
+    assert len(hand_over(machine, arrive(machine, 1, 2), 1.0, 3.0)) > 0
+    assert machine.version == 1
+
+
+@pytest.mark.parametrize("protocol", [Sync(rounds=3), Buffered(rounds=3, buffer=2)], ids=["sync", "buffered"])
+def test_when_everybody_is_banned_for_malformed_updates_that_is_the_reason(protocol: Protocol) -> None:
+    machine = server(protocol, None, Strikes(th=1))
+    actions = machine.start()
+    flying = [a.task for a in kinds(actions, Dispatch)]
+    while machine.stopped is None:
+        collect = arrive(machine, *flying[: protocol.knobs().updates_per_version(4)])
+        (wanted,) = kinds(collect, Collect)
+        flying = [task for task in flying if task not in wanted.tasks]
+        wrong = np.zeros(len(wanted.tasks), dtype=bool)
+        actions = hand_over(machine, collect, *[1.0] * len(wrong), sound=wrong)
+    assert machine.stopped == "every client is banned"
+
+
 def test_judging_takes_the_servers_time_only_where_something_is_judged() -> None:
     for detector, seconds in ((Above(), 3.0), (None, 2.0)):
         machine = server(Sync(rounds=2, participants=1), detector, aggregate_s=2.0, score_s=1.0)

@@ -239,8 +239,47 @@ def test_a_buffer_without_one_sound_update_ends_the_run_as_diverged() -> None:
     machine.start()
     machine.handle(UpdateArrived(1.0, 0))
     actions = collected(machine, machine.handle(UpdateArrived(1.0, 1)), [np.inf, np.nan])
-    assert kinds(actions, Stop)[0].reason.startswith("diverged")
+    assert kinds(actions, Stop) == [Stop("diverged: the last 2 updates were all rejected, 2 not finite")]
     assert machine.tasks.fates == {Fate.REJECTED: 2}
+
+
+def test_a_buffer_of_one_attacker_alone_is_discarded_and_the_next_serves_the_same_version() -> None:
+    machine = server(FedAsync(rounds=2, in_flight=2), clients=4)
+    machine.start()
+    actions = collected(machine, machine.handle(UpdateArrived(1.0, 0)), [np.nan])
+    assert [(s.task, s.fate) for s in kinds(actions, Settle)] == [(0, Fate.REJECTED)]
+    assert kinds(actions, Stop) == kinds(actions, Publish) == []
+    assert [d.version for d in kinds(actions, Dispatch)] == [0]
+    (publish,) = kinds(collected(machine, machine.handle(UpdateArrived(2.0, 1)), [1.0]), Publish)
+    assert publish.version == 1
+
+
+def test_another_cohort_is_drawn_where_nothing_of_the_first_was_sound() -> None:
+    machine = server(Sync(rounds=1, participants=2), clients=4)
+    machine.start()
+    machine.handle(UpdateArrived(1.0, 0))
+    actions = collected(machine, machine.handle(UpdateArrived(1.0, 1)), [np.nan, np.nan])
+    assert kinds(actions, SetTimer) == [SetTimer("cohort", 0.0)]
+    assert len(kinds(machine.handle(TimerFired(1.0, "cohort")), Dispatch)) == 2
+    machine.handle(UpdateArrived(2.0, 2))
+    (publish,) = kinds(collected(machine, machine.handle(UpdateArrived(2.0, 3)), [np.nan, 4.0]), Publish)
+    assert publish.model == pytest.approx([4.0])
+
+
+def test_a_model_that_makes_everybody_send_nonsense_has_diverged() -> None:
+    machine = server(FedAsync(rounds=9, in_flight=2), clients=4)
+    actions = machine.start()
+    senders: list[int] = []
+    flying = kinds(actions, Dispatch)
+    while machine.stopped is None:
+        task = flying.pop(0)
+        senders.append(task.client)
+        actions = collected(machine, machine.handle(UpdateArrived(1.0, task.task)), [np.inf])
+        flying += kinds(actions, Dispatch)
+    assert set(senders) == {0, 1, 2, 3}
+    assert set(senders[:-1]) != {0, 1, 2, 3}, "as soon as nobody is left who might do better"
+    said = f"diverged: the last {len(senders)} updates were all rejected, {len(senders)} not finite"
+    assert machine.stopped == said
 
 
 def test_server_noise_is_added_before_publication() -> None:
@@ -262,8 +301,21 @@ def test_what_was_not_asked_for_raises_and_changes_nothing() -> None:
     before = (machine.version, machine.phase, dict(machine.tasks.open))
     with pytest.raises(ValueError, match="asked for tasks"):
         machine.handle(Collected(1.0, (0,), np.zeros((1, 1), np.float32), np.zeros(1)))
-    assert machine.handle(UpdateArrived(1.0, 77)) == []
     assert (machine.version, machine.phase, dict(machine.tasks.open)) == before
+
+
+@pytest.mark.parametrize("task", [77, -1])
+def test_an_update_that_nobody_asked_for_is_rejected_and_changes_nothing_else(task: int) -> None:
+    machine = server(Buffered(rounds=2, buffer=2, dispatch=ContinuousDispatch()), clients=2)
+    machine.start()
+    before = (machine.version, machine.phase, dict(machine.tasks.open), len(machine.population))
+    assert machine.handle(UpdateArrived(1.0, task)) == [Settle(task, Fate.REJECTED, detail="not asked for")]
+    assert (machine.version, machine.phase, dict(machine.tasks.open), len(machine.population)) == before
+    assert machine.unasked == 1
+    machine.handle(UpdateArrived(2.0, 0))
+    assert machine.handle(UpdateArrived(3.0, task)) == [Settle(task, Fate.REJECTED, detail="not asked for")]
+    machine.stop("the test is over")
+    assert sum(machine.tasks.fates.values()) == machine.tasks.begun
 
 
 def test_a_stopped_server_answers_nothing() -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from asyncfl.messages import Fate
-from asyncfl.server.patience import Patience
+from asyncfl.server.patience import Patience, Rejections
 
 
 def test_tasks_in_vain_are_counted_since_the_last_update() -> None:
@@ -21,3 +21,28 @@ def test_tasks_in_vain_are_counted_since_the_last_update() -> None:
 def test_a_large_federation_asks_everybody_several_times() -> None:
     assert Patience(5).limit == 10_000
     assert Patience(100_000).limit == 1_000_000
+
+
+def test_rejected_updates_are_counted_since_the_last_sound_one() -> None:
+    few, many = Rejections(3), Rejections(30)
+    for client in (0, 1):
+        few.rejected(client, finite=True)
+    assert few.why_stop(set()) is None
+    assert few.why_stop({2}) == "no update could be used: the last 2 were all of the wrong length"
+    few.sound()
+    few.rejected(2, finite=False)
+    assert few.why_stop(set()) is None
+    for _ in range(29):
+        many.rejected(0, finite=True)
+    assert many.why_stop(set()) is None
+    many.rejected(1, finite=False)
+    assert many.why_stop(set()) == "diverged: the last 30 updates were all rejected, 1 not finite"
+
+
+def test_a_small_federation_with_an_attacker_that_is_always_first_is_given_time() -> None:
+    rejections = Rejections(2)
+    for _ in range(19):
+        rejections.rejected(0, finite=False)
+    assert rejections.why_stop(set()) is None
+    rejections.rejected(0, finite=False)
+    assert rejections.why_stop(set()) is not None

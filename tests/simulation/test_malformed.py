@@ -1,0 +1,43 @@
+"""Clients that send what is no update, in whole seeds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import seed_summary, simulate_seed
+
+FEDASYNC = {"kind": "fedasync", "rounds": 6, "in_flight": 3}
+FEW = {"kind": "buffered", "rounds": 6, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 3}}
+STRUCK = {"strikes": {"th": 1}}
+
+
+@pytest.mark.parametrize("kind", ["non_finite", "wrong_length"])
+@pytest.mark.parametrize("protocol", [FEDASYNC, FEW], ids=["fedasync", "buffered"])
+def test_buffers_of_attackers_alone_do_not_end_a_run(scenario: Scenario, protocol: dict[str, Any], kind: str) -> None:
+    threats = {"attack": {"kind": kind}, "attackers": 0.4}
+    run = simulate_seed(scenario.override({"protocol": protocol, "threats": threats}), 0)
+    assert run.stopped == "all versions published"
+    assert run.fates["rejected"] > 0
+    assert run.fates["aggregated"] == sum(row["participants"] for row in run.rounds)
+    assert not any(row["diverged"] for row in run.rounds)
+
+
+@pytest.mark.parametrize("protocol", [FEDASYNC, {"kind": "sync", "rounds": 3}], ids=["fedasync", "sync"])
+def test_a_federation_of_attackers_alone_ends_with_its_reason(scenario: Scenario, protocol: dict[str, Any]) -> None:
+    def stopped(kind: str, defence: dict[str, Any]) -> tuple[str, bool]:
+        threats = {"attack": {"kind": kind}, "attackers": 5}
+        run = simulate_seed(scenario.override({"protocol": protocol, "threats": threats, "defence": defence}), 0)
+        assert sum(run.fates.values()) == run.fates["rejected"] + run.fates["banned"] + run.fates["unfinished"]
+        assert [row["version"] for row in run.rounds] == [0]
+        return run.stopped, bool(seed_summary(run)["diverged"])
+
+    assert stopped("wrong_length", STRUCK) == stopped("non_finite", STRUCK) == ("every client is banned", False)
+    reason, diverged = stopped("wrong_length", {})
+    assert reason.startswith("no update could be used: the last ")
+    assert not diverged
+    reason, diverged = stopped("non_finite", {})
+    assert reason.startswith("diverged: the last ")
+    assert diverged
