@@ -223,6 +223,9 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
             yield Fault(f"world.{fault.field}", f"{fault.message}; lower it or set protocol.time_limit_s")
     if data is None or protocol is None:
         return
+    if threats is not None:
+        for fault in threats.too_many(protocol.knobs().updates_per_version(data.clients)):
+            yield Fault(f"threats.{fault.field}", fault.message)
     faults = list(protocol.faults(data.clients))
     yield from (Fault(f"protocol.{fault.field}", fault.message) for fault in faults)
     if defence is not None and not faults:

@@ -87,8 +87,8 @@ def timeline_of(
     overheard = of("overheard")
     heard_down = overheard.filter(pc.equal(overheard["detail"].cast(pa.string()), "down"))
     ages = _column(of("aggregated"), "staleness")
-    uploads, theirs = _column(clients, "uploads"), _column(clients, "attacker").astype(bool)
-    share = float(uploads[theirs].sum() / uploads.sum()) if theirs.any() and uploads.sum() else None
+    uploads, theirs = _column(clients, "uploads").sum(), _column(clients, "malicious_uploads").sum()
+    share = float(theirs / uploads) if _column(clients, "attacker").any() and uploads else None
     return Timeline(
         seed=seed,
         ended=ended,

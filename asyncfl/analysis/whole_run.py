@@ -31,8 +31,8 @@ def whole_run(rounds: pd.DataFrame, clients: pd.DataFrame, summary: dict[str, An
         counted[f"{column}_mean"] = by_seed[column].mean()
     for column, share in (("uploads", "attacker_upload_share"), ("used", "attacker_aggregated_share")):
         if {"attacker", column} <= set(clients):
-            by_attackers = clients[column].where(clients["attacker"], 0).groupby(clients["seed"]).sum()
-            counted[share] = by_attackers / by_seed[column].sum().clip(lower=1)
+            theirs = clients.get(f"malicious_{column}", clients[column].where(clients["attacker"], 0))
+            counted[share] = theirs.groupby(clients["seed"]).sum() / by_seed[column].sum().clip(lower=1)
     if {"staleness_mean", "participants"} <= set(rounds):
         counted = counted.join(_staleness(rounds))
     for seed in counted.index:

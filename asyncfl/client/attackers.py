@@ -1,9 +1,12 @@
-"""The attackers among the clients of one run: who they are, what they train on, what they send instead."""
+"""The attackers among the clients of one run: who they are, what they train on, what they send instead.
+
+With attackers drawn per round it is tasks that are drawn, when they are begun: an update is malicious or not whatever
+version it is aggregated in, and an attacker of one round may be honest in the next.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +19,10 @@ from asyncfl.threats import Attack, AttackView, Threats
 class Attackers:
     """Carries out the threats of one run. Poisoned data are made once per client and kept."""
 
-    def __init__(self, threats: Threats, clients: int, classes: int, streams: Streams) -> None:
+    def __init__(
+        self, threats: Threats, clients: int, classes: int, streams: Streams, of_round: int | None = None
+    ) -> None:
+        """`of_round`: tasks of a round where attackers are drawn per round; None: those that are begun together."""
         self.threats = threats
         self.clients = clients
         self.classes = classes
@@ -24,23 +30,63 @@ class Attackers:
         self._crafts = type(threats.attack).craft is not Attack.craft
         self._poisons = type(threats.attack).poison is not Attack.poison
         self._poisoned: dict[int, tuple[NDArray[np.float32], NDArray[np.int64]]] = {}
-        self._members = lru_cache(maxsize=256)(self._draw)
+        self.members: set[int] = set()
+        """Clients that are attackers; where they are drawn per round: those that have been one."""
+        self.drawn: set[int] | None = None
+        """Tasks that were drawn, where attackers are drawn per round; None: all tasks of a member."""
+        if threats.selection == "pool":
+            self.members.update(threats.draw(streams, clients).tolist())
+        else:
+            self.drawn = set()
+        self._of_round = of_round
+        self._begun: list[tuple[int, int]] = []
+        self._round = 0
+        self._place = 0
+        self._drawn_for = -1
+        self._drawn_places: frozenset[int] = frozenset()
 
-    def _draw(self, version: int) -> frozenset[int]:
-        return frozenset(self.threats.attackers_at(self.streams, self.clients, version).tolist())
+    def begin(self, task: int, client: int) -> None:
+        """Take note of a task that is begun, in the order in which they are.
 
-    def members(self, version: int) -> frozenset[int]:
-        """The attackers for tasks that start from `version`."""
-        return self._members(0 if self.threats.selection == "pool" else version)
+        Where those that are begun together are a round, it ends with the first question about any of them.
+        """
+        if self.drawn is not None:
+            self._begun.append((task, client))
 
-    def attacks(self, client: int, base_version: int, turn: int) -> bool:
+    def _draw(self) -> None:
+        if self.drawn is None or not self._begun:
+            return
+        begun, self._begun = self._begun, []
+        of = self._of_round or len(begun)
+        for task, client in begun:
+            if self._place in self._places(of):
+                self.drawn.add(task)
+                self.members.add(client)
+            self._place += 1
+            if self._place == of:
+                self._place, self._round = 0, self._round + 1
+
+    def _places(self, of: int) -> frozenset[int]:
+        """The attackers' places among the tasks of this round."""
+        if self._drawn_for != self._round:
+            self._drawn_for = self._round
+            self._drawn_places = frozenset(self.threats.draw(self.streams, of, self._round).tolist())
+        return self._drawn_places
+
+    def malicious(self, task: int, client: int) -> bool:
+        """Whether a task that was begun is an attacker's, whether or not the attack is on."""
+        if self.drawn is None:
+            return client in self.members
+        self._draw()
+        return task in self.drawn
+
+    def attacks(self, task: int, client: int, base_version: int, turn: int) -> bool:
         """Whether a task is an attack. `turn`: tasks that the client was given before."""
-        return client in self.members(base_version) and self.threats.active(base_version, turn)
+        return self.malicious(task, client) and self.threats.active(base_version, turn)
 
-    def speed(self, client: int, base_version: int) -> float:
+    def speed(self, task: int, client: int) -> float:
         """How many times as fast as honest clients this one finishes a task (flooding)."""
-        rate = self.threats.attack.rate
-        return rate if rate != 1.0 and client in self.members(base_version) else 1.0
+        return self.threats.attack.rate if self.malicious(task, client) else 1.0
 
     def poisoned(
         self, client: int, images: NDArray[np.float32], labels: NDArray[np.int64]

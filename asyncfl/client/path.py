@@ -106,7 +106,7 @@ class TaskPath:
         """What the clients of `tickets` upload, while `version` with the parameters `current` is the newest."""
         attacked = np.zeros(len(tickets), dtype=bool)
         if self.attackers is not None:
-            attacked[:] = [self.attackers.attacks(t.client, t.base_version, t.turn) for t in tickets]
+            attacked[:] = [self.attackers.attacks(t.task, t.client, t.base_version, t.turn) for t in tickets]
         rows = self._buffer(len(tickets))
         if self.scheme.needs_every_task:
             losses, norms = self._fetch(rows, tickets)
@@ -148,7 +148,7 @@ class TaskPath:
     def train(self, ticket: Ticket) -> None:
         """Train a task now, for a scheme that needs every task; `carry_out` fetches it, unless it is dropped."""
         attacked = self.attackers is not None and self.attackers.attacks(
-            ticket.client, ticket.base_version, ticket.turn
+            ticket.task, ticket.client, ticket.base_version, ticket.turn
         )
         row = np.empty((1, self.learner.n_parameters), dtype=np.float32)
         losses = self.learner.train(row, [self._job(ticket, attacked)])

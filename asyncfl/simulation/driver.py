@@ -88,6 +88,18 @@ class Worker(Protocol):
         ...
 
 
+class Attackers(Protocol):
+    """Who attacks, as far as the clock has to know."""
+
+    def begin(self, task: int, client: int) -> None:
+        """Take note of a task that is begun."""
+        ...
+
+    def speed(self, task: int, client: int) -> float:
+        """How many times as fast as usual a task is done. Asked for each task, after those begun with it."""
+        ...
+
+
 class Watcher(Protocol):
     """Looks at every verdict and every published model."""
 
@@ -150,11 +162,6 @@ def _later(env: simpy.Environment, delay_s: float, do: Callable[[], None]) -> No
         event.callbacks.append(lambda _: do())
 
 
-def usual_speed(client: int, base_version: int) -> float:
-    """1: nobody floods."""
-    return 1.0
-
-
 class Driver:
     """One seed of a run on the clock."""
 
@@ -170,13 +177,13 @@ class Driver:
         scoring: Scoring = "parallel",
         worker: Worker | None = None,
         watcher: Watcher | None = None,
-        speed_of: Callable[[int, int], float] = usual_speed,
+        attackers: Attackers | None = None,
         station: Shuffler | None = None,
         meter: Meter | None = None,
     ) -> None:
         """`worker` None runs the clock alone, without training. `samples`: (clients,); `epochs` per task.
 
-        `speed_of` tells from client and base version how many times as fast as usual a task is done (flooding).
+        `attackers` are told of each task that is begun, and how fast it is done (flooding).
         `station`: what the updates of a buffer pass together on their way to the server. `meter`: budgets at which
         clients stop answering.
         """
@@ -189,7 +196,7 @@ class Driver:
         self.scoring = scoring
         self.worker = worker
         self.watcher = watcher
-        self.speed_of = speed_of
+        self.attackers = attackers
         self.station = station
         self.meter = meter
         self.spent: dict[int, float] = {}
@@ -383,6 +390,8 @@ class Driver:
             task.base = self.server.tasks.model(task.base_version)
         self.tasks[task.number] = task
         self._turns[task.client] += 1
+        if self.attackers is not None:
+            self.attackers.begin(task.number, task.client)
         self._note(Kind.DISPATCHED, task)
         process = self.env.process(self._task(task))
         if self.scoring == "serial":
@@ -390,7 +399,7 @@ class Driver:
 
     def _task(self, task: TaskInFlight) -> Steps:
         draws = self.world.task(task.client, task.number)
-        speed = self.speed_of(task.client, task.base_version)
+        speed = 1.0 if self.attackers is None else self.attackers.speed(task.number, task.client)
 
         self._note(Kind.DOWNLOAD_STARTED, task, size=self.payload_bytes)
         down = draws.download(self.payload_bytes)

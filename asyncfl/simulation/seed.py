@@ -31,7 +31,7 @@ from asyncfl.server.recording import RecordedServer, Recording
 from asyncfl.server.staleness import ConstantStaleness
 from asyncfl.simulation.budgets import budget_columns
 from asyncfl.simulation.calibration import measure_exposures
-from asyncfl.simulation.driver import Driver, Traffic, usual_speed
+from asyncfl.simulation.driver import Driver, Traffic
 from asyncfl.simulation.watch import Judge, Rounds
 from asyncfl.simulation.worker import Worker
 from asyncfl.streams import Streams
@@ -61,7 +61,9 @@ class SeedRun:
     uploads: list[dict[str, Any]] = field(default_factory=list)
     """One row per trained task, see `Worker.uploads`."""
     attackers: list[int] = field(default_factory=list)
-    """Clients that attack (with attackers drawn per round: those of version 0)."""
+    """Clients that attack; with attackers drawn per round: those that were drawn at least once."""
+    drawn: list[int] | None = None
+    """Tasks of attackers, where they are drawn per round; None: all tasks of `attackers`."""
     spent: dict[int, float] | None = None
     """Client -> virtual time at which its budget was spent; None: there were no budgets to stop at."""
     domains: tuple[str, ...] = ()
@@ -125,13 +127,13 @@ def simulate_seed(scenario: Scenario, seed: int, progress: Progress | None = Non
         scoring=scenario.protocol.scoring,
         worker=worker,
         watcher=watcher,
-        speed_of=usual_speed if attackers is None else attackers.speed,
+        attackers=attackers,
         station=cast.path.scheme.station,
         meter=_meter(cast.path.scheme, cast.context, data.sizes, cast.path.state),
     )
     run = _seed_run(driver, watcher, driver.run(), data.sizes)
     run.uploads = worker.uploads
-    run.attackers = [] if attackers is None else sorted(attackers.members(0))
+    _tell_attackers(run, attackers)
     run.context = cast.context
     run.calibration = cast.calibration
     run.recording = recording
@@ -217,12 +219,12 @@ def simulate_clock(scenario: Scenario, seed: int) -> SeedRun:
         epochs=scenario.training.epochs,
         payload_bytes=BYTES_PER_PARAMETER * layout.n_parameters,
         watcher=watcher,
-        speed_of=usual_speed if attackers is None else attackers.speed,
+        attackers=attackers,
         station=scenario.privacy.station,
         meter=meter,
     )
     run = _seed_run(driver, watcher, driver.run(), sizes)
-    run.attackers = [] if attackers is None else sorted(attackers.members(0))
+    _tell_attackers(run, attackers)
     run.seconds = {"total": time.perf_counter() - began}
     return run
 
@@ -234,7 +236,16 @@ def _meter(scheme: Scheme, context: PrivacyContext, sizes: NDArray[np.int64], st
 def _attackers(scenario: Scenario, streams: Streams) -> Attackers | None:
     if scenario.threats is None or scenario.threats.off:
         return None
-    return Attackers(scenario.threats, scenario.data.clients, scenario.data.classes, streams)
+    # The cohort of a publication is a round; where tasks are begun one by one, as many as make a version.
+    in_cohorts = scenario.protocol.knobs().dispatch.at_publish(scenario.data.clients) > 0
+    of_round = None if in_cohorts else scenario.participants
+    return Attackers(scenario.threats, scenario.data.clients, scenario.data.classes, streams, of_round)
+
+
+def _tell_attackers(run: SeedRun, attackers: Attackers | None) -> None:
+    if attackers is not None:
+        run.attackers = sorted(attackers.members)
+        run.drawn = None if attackers.drawn is None else sorted(attackers.drawn)
 
 
 def privacy_context(scenario: Scenario, sizes: NDArray[np.int64], streams: Streams) -> tuple[PrivacyContext, list[int]]:

@@ -60,9 +60,11 @@ def rounds_table(run: SeedRun) -> pa.Table:
 def clients_table(run: SeedRun) -> pa.Table:
     """One row per client: its samples, its tasks and what became of them, and how often the tap holds it.
 
-    `aggregated` counts fates, `used` those of them that got a weight above 0 (Krum uses one of a buffer). `train_loss`
-    is that of its last trained task (NaN: none was). Where clients are of several domains, `domain` names
-    that of each; where they stop at a budget, `budget_spent_s` is when that was spent (NaN: it is not).
+    `aggregated` counts fates, `used` those of them that got a weight above 0 (Krum uses one of a buffer). `malicious_`
+    counts what came from the client as an attacker: all, or with attackers drawn per round those of the tasks that were
+    drawn; `attacker` is who was drawn at least once. `train_loss` is that of its last trained task (NaN: none was).
+    Where clients are of several domains, `domain` names that of each; where they stop at a budget, `budget_spent_s` is
+    when that was spent (NaN: it is not).
     """
     clients = len(run.sizes)
 
@@ -75,7 +77,11 @@ def clients_table(run: SeedRun) -> pa.Table:
     def count(kind: str) -> np.ndarray[Any, np.dtype[np.int64]]:
         return number(events(kind))
 
-    aggregated = events("aggregated")
+    def theirs(chosen: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
+        of, values = ("client", run.attackers) if run.drawn is None else ("task", run.drawn)
+        return number(chosen.filter(np.isin(chosen[of].to_numpy(), values)))
+
+    uploads, aggregated = events("uploaded"), events("aggregated")
     used = aggregated.filter(pc.greater(aggregated["weight"], 0.0))
 
     def overheard(held: dict[int, int]) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -100,9 +106,11 @@ def clients_table(run: SeedRun) -> pa.Table:
             "attacker": np.isin(np.arange(clients), run.attackers),
             "banned": count("banned") > 0,
             "tasks": count("dispatched"),
-            "uploads": count("uploaded"),
+            "uploads": number(uploads),
+            "malicious_uploads": theirs(uploads),
             "aggregated": number(aggregated),
             "used": number(used),
+            "malicious_used": theirs(used),
             "flagged": count("flagged"),
             "discarded": count("discarded"),
             "train_loss": train_loss,

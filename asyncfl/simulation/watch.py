@@ -134,25 +134,32 @@ class Rounds:
         self.progress = progress
         self.more_columns = more_columns
         self._judgements: list[Judgement] = []
+        self._attacked: set[int] = set()
+        """Clients of whom an attacker's update has been judged."""
         self._numbers: dict[str, float] = {}
         self.seconds = 0.0
         self.rows: list[dict[str, Any]] = []
 
     def judged(self, judged: Judged) -> None:
         """Keep a verdict for the row of the version that follows from it."""
+        malicious = [self._malicious(task, client) for task, client in zip(judged.tasks, judged.clients, strict=True)]
+        self._attacked.update(client for client, bad in zip(judged.clients, malicious, strict=True) if bad)
         self._judgements.append(
-            Judgement(judged.version, judged.clients, judged.accused, judged.banned, judged.unjudged or None)
+            Judgement(judged.version, judged.clients, judged.accused, judged.banned, judged.unjudged or None, malicious)
         )
         self._numbers = {f"{DETECTOR}{name}": float(number) for name, number in judged.notes}
 
-    def _detection(self, version: int) -> dict[str, float]:
-        """Counts of the verdicts that led to `version`, and how good they were."""
+    def _malicious(self, task: int, client: int) -> bool:
+        return self.attackers is not None and self.attackers.malicious(task, client)
+
+    def _detection(self) -> dict[str, float]:
+        """Counts of the verdicts since the last version, and how good they were."""
         if not self._judgements:
             return {**dict.fromkeys(COUNTS, 0), "precision": math.nan, "recall": math.nan}
-        malicious = np.zeros(self.clients, dtype=bool)
-        if self.attackers is not None:
-            malicious[list(self.attackers.members(version - 1))] = True
-        quality = overall_quality(self._judgements, malicious)
+        # A ban is right where the client has attacked so far.
+        banned_rightly = np.zeros(self.clients, dtype=bool)
+        banned_rightly[list(self._attacked)] = True
+        quality = overall_quality(self._judgements, banned_rightly)
         self._judgements = []
         return {name: int(value) if name in COUNTS else value for name, value in quality.items()}
 
@@ -192,7 +199,7 @@ class Rounds:
             "bytes_up": traffic.bytes_up,
             "bytes_down": traffic.bytes_down,
             "diverged": diverged,
-            **self._detection(publish.version),
+            **self._detection(),
             "attack_success": _or_nan(success),
             **by_domain(domains, shares),
             **(self.more_columns(publish) if self.more_columns is not None else {}),

@@ -38,6 +38,8 @@ class Worker:
         self.data = data
         self.streams = streams
         self.attackers = attackers
+        self._last: dict[int, tuple[int, int, int]] = {}
+        """Client -> number, base version and turn of its task that was collected last."""
         self._releases: list[tuple[TaskInFlight, dict[str, Any]]] = []
         self.last_std = 0.0
         self.seconds = 0.0
@@ -71,7 +73,9 @@ class Worker:
     def drop(self, task: TaskInFlight) -> None:
         """Keep what was released by a task that nobody collects, and forget its update."""
         release, clip_norm, loss = self.path.drop(task.number)
-        attacked = self.attackers is not None and self.attackers.attacks(task.client, task.base_version, task.turn)
+        attacked = self.attackers is not None and self.attackers.attacks(
+            task.number, task.client, task.base_version, task.turn
+        )
         self._remember(task, loss, release, -1, clip_norm, attacked)
 
     def carry_out(self, time_s: float, tasks: Sequence[TaskInFlight]) -> Collected:
@@ -81,6 +85,7 @@ class Worker:
         tickets = [Ticket(t.number, t.client, t.base_version, book.model(t.base_version), t.turn) for t in tasks]
         payloads = self.path.carry_out(tickets, self.server.version, book.model(self.server.version))
         self.last_std = float(payloads.noise_std.max(initial=0.0))
+        self._last.update((task.client, (task.number, task.base_version, task.turn)) for task in tasks)
         for row, (task, release, bad) in enumerate(zip(tasks, payloads.releases, payloads.attacked, strict=True)):
             loss = float(payloads.losses[row])
             self._remember(task, loss, release, self.server.version + 1, payloads.clip_norm, bool(bad))
@@ -111,12 +116,16 @@ class Worker:
         self._releases.append((task, row))
 
     def score(self, request: RequestScores) -> NDArray[np.float64]:
-        """Accuracy of each model on the client's data, or what an attacker says of them."""
+        """Accuracy of each model on the client's data, or what an attacker says of them.
+
+        It answers as what it was when it sent its last update that was collected: a sleeping attacker lies about the
+        buffers that it attacks.
+        """
         began = time.perf_counter()
         images, labels = self.data.client(request.client)
         scores = np.asarray(self.learner.accuracies(request.models, images, labels), dtype=np.float64)
-        version = self.server.version
-        if self.attackers is not None and self.attackers.attacks(request.client, version, 0):
+        number, base_version, turn = self._last.get(request.client, (-1, self.server.version, 0))
+        if self.attackers is not None and self.attackers.attacks(number, request.client, base_version, turn):
             random = self.streams.generator("attack", request.client, request.request)
             scores = self.attackers.threats.lie(scores, random)
         self.seconds += time.perf_counter() - began

@@ -57,7 +57,11 @@ class _TrainedAgain:
         self.server = server
         self.turns: dict[int, int] = {}
         served: Counter[int] = Counter()
-        for call in recording.calls():
+        calls = list(recording.calls())
+        unreached = {
+            call.hears["task"] for call in calls if call.hears["type"] == "ClientGone" and call.hears["fate"] is None
+        }
+        for call in calls:
             if call.hears["type"] == "ClientGone" and call.hears["fate"] is None:
                 # The client was offline: that task never began, and is not counted as one it was given.
                 served[call.hears["client"]] -= 1
@@ -65,6 +69,15 @@ class _TrainedAgain:
                 if action["type"] == "Dispatch":
                     self.turns[action["task"]] = served[action["client"]]
                     served[action["client"]] += 1
+            begun = [one for one in call.answers if one["type"] == "Dispatch" and one["task"] not in unreached]
+            self._begin([(action["task"], action["client"]) for action in begun])
+
+    def _begin(self, tasks: list[tuple[int, int]]) -> None:
+        """Have attackers that are drawn per round drawn among the tasks of one answer."""
+        if self.cast.attackers is not None and tasks:
+            for task, client in tasks:
+                self.cast.attackers.begin(task, client)
+            self.cast.attackers.speed(*tasks[0])
 
     def __call__(self, tasks: tuple[int, ...]) -> Vector:
         from asyncfl.client import Ticket

@@ -39,9 +39,11 @@ class Threats(Described):
     attack: AnyAttack
     """What the attackers do."""
     attackers: CountOrShare
-    """How many: a whole number of clients, or a share with a decimal point, 0.0..1.0 (rounded)."""
+    """How many: a whole number, or a share with a decimal point, 0.0..1.0 (rounded); of all clients (`pool`), or of
+    the tasks of each round (`per_round`)."""
     selection: Literal["pool", "per_round"] = "pool"
-    """The same clients throughout, or drawn anew for each version."""
+    """`pool`: the same clients throughout. `per_round`: the same number in each round, drawn anew among the tasks that
+    are begun together; where tasks are not begun in cohorts, each K tasks in a row are a round."""
     attackers_add_noise: bool = True
     """Whether attackers add the privacy scheme's noise to what they upload, like everybody else."""
     attackers_lie: bool = True
@@ -66,30 +68,20 @@ class Threats(Described):
         """Whether nobody attacks."""
         return self.attackers == 0
 
-    def count(self, clients: int) -> int:
-        """Attackers among `clients`, 0..clients."""
+    def count(self, of: int) -> int:
+        """Attackers among `of` clients (or tasks of a round), 0..of."""
         if isinstance(self.attackers, int):
-            return min(self.attackers, clients)
-        return round(self.attackers * clients)
+            return min(self.attackers, of)
+        return round(self.attackers * of)
 
-    def attackers_at(
-        self, streams: Streams, clients: int, version: int = 0, among: NDArray[np.int64] | None = None
-    ) -> NDArray[np.int64]:
-        """Sorted ids of the attackers, out of clients 0..clients-1.
+    def draw(self, streams: Streams, of: int, number: int = 0) -> NDArray[np.int64]:
+        """Sorted places of the attackers among clients 0..of-1 (`pool`), or among the `of` tasks of round `number`.
 
-        `selection: pool`: the same for all versions, whatever `among`. `per_round`: drawn for `version` from the
-        clients `among` (distinct ids, for example a cohort; None: from all), which the count or share then refers to.
-
-        Clients are ranked at random and the first are the attackers: with more attackers, the earlier stay, so that
-        runs with different numbers compare.
+        A pool is the same whatever `number`. Places are ranked at random and the first are the attackers: with more
+        attackers, the earlier stay, so that runs with different numbers compare.
         """
-        if self.selection == "pool":
-            ranking = streams.generator("attackers").permutation(clients)
-            return np.sort(ranking[: self.count(clients)])
-        ranking = streams.generator("attackers", task=version).permutation(clients)
-        if among is not None:
-            ranking = ranking[np.isin(ranking, among)]
-        return np.sort(ranking[: self.count(len(ranking))])
+        random = streams.generator("attackers", task=-1 if self.selection == "pool" else number)
+        return np.sort(random.permutation(of)[: self.count(of)])
 
     def active(self, base_version: int, turn: int = 0) -> bool:
         """Whether an attacker attacks with a task that starts from version `base_version`.
@@ -107,6 +99,15 @@ class Threats(Described):
         if self.attack.lies:
             return np.asarray(self.attack.lie(scores, random))
         return LyingEvaluator().lie(scores, random) if self.attackers_lie else scores
+
+    def too_many(self, of_round: int) -> Iterator[Fault]:
+        """More attackers in each round than it has tasks."""
+        if self.selection == "per_round" and isinstance(self.attackers, int) and self.attackers > of_round:
+            yield Fault(
+                "attackers",
+                f"must be 0..{of_round}, the tasks of a round, or a share 0.0..1.0, got {self.attackers}; "
+                "lower threats.attackers or set threats.selection: pool",
+            )
 
     def faults(self, clients: int, classes: int, shape: tuple[int, int, int]) -> Iterator[Fault]:
         """What cannot work with so many clients and such data, fields named relative to the threats."""

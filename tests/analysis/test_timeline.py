@@ -34,6 +34,7 @@ def tables(attackers=(False, False, True)):
             "seed": [7, 7, 7],
             "attacker": list(attackers),
             "uploads": [1, 1, 2],
+            "malicious_uploads": [number if bad else 0 for number, bad in zip([1, 1, 2], attackers, strict=True)],
             "tasks": [1, 1, 2],
             "exposures_up": [0, 1, 2],
             "exposures_down": [2, 0, 0],

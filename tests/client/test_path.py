@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -140,7 +141,7 @@ def test_attackers_see_what_their_knowledge_allows_and_replace_only_their_rows(k
     threats = Threats(attack=Tenfold(knows=knows), attackers=2)
     payloads, _, attackers = carried_out(NoPrivacy(), threats)
     assert attackers is not None
-    bad = np.isin(np.arange(CLIENTS), list(attackers.members(0)))
+    bad = np.isin(np.arange(CLIENTS), list(attackers.members))
     np.testing.assert_array_equal(payloads.attacked, bad)
     factor = np.where(bad, 10, 1)
     np.testing.assert_array_equal(payloads.models[:, 0], (np.arange(CLIENTS) + 1) * factor)
@@ -188,18 +189,47 @@ def test_poisoned_data_are_made_once_and_leave_the_federation_as_it_was() -> Non
 def test_an_attack_begins_with_its_version_and_flooders_are_faster() -> None:
     threats = Threats.model_validate({"attack": {"kind": "flooding", "times": 5}, "attackers": 1.0, "from_version": 3})
     attackers = Attackers(threats, CLIENTS, 10, Streams(0))
-    assert not attackers.attacks(0, 2, 0)
-    assert attackers.attacks(0, 3, 0)
-    assert attackers.speed(0, 3) == 5
+    assert not attackers.attacks(7, 0, 2, 0)
+    assert attackers.attacks(7, 0, 3, 0)
+    assert attackers.speed(7, 0) == 5
 
 
-def test_attackers_drawn_per_round_change_with_the_version() -> None:
+def drawn_per_round(
+    cohorts: Sequence[Sequence[int]], of_round: int | None = None
+) -> tuple[list[list[bool]], Attackers]:
+    """Whether each task was drawn of cohorts of clients, two attackers a round."""
     threats = Threats.model_validate({"attack": {"kind": "label_flip"}, "attackers": 2, "selection": "per_round"})
-    attackers = Attackers(threats, CLIENTS, 10, Streams(0))
-    drawn = [attackers.members(version) for version in range(20)]
-    assert all(len(members) == 2 for members in drawn)
-    assert len(set(drawn)) > 5
-    assert drawn == [attackers.members(version) for version in range(20)]
+    attackers = Attackers(threats, CLIENTS, 10, Streams(0), of_round)
+    drawn, task = [], 0
+    for cohort in cohorts:
+        numbers = range(task, task + len(cohort))
+        for number, client in zip(numbers, cohort, strict=True):
+            attackers.begin(number, client)
+        drawn.append([attackers.malicious(number, client) for number, client in zip(numbers, cohort, strict=True)])
+        task += len(cohort)
+    return drawn, attackers
+
+
+def test_per_round_each_cohort_has_the_same_number_of_attackers() -> None:
+    cohorts = [[0, 1, 2, 3], [3, 4, 5], [0, 1, 2, 3, 4, 5], [1]] * 5
+    drawn, attackers = drawn_per_round(cohorts)
+    assert [sum(cohort) for cohort in drawn] == [2, 2, 2, 1] * 5
+    assert len({tuple(cohort) for cohort in drawn[::4]}) > 1
+    assert drawn == drawn_per_round(cohorts)[0]
+    # What was said of a task stays, whatever its client does next.
+    assert [attackers.malicious(task, client) for task, client in enumerate(cohorts[0])] == drawn[0]
+    assert attackers.members == {
+        client for cohort, bad in zip(cohorts, drawn, strict=True) for client, b in zip(cohort, bad, strict=True) if b
+    }
+
+
+def test_per_round_without_cohorts_so_many_tasks_in_a_row_are_a_round() -> None:
+    for together in (1, 3, 7):
+        started = [[client % CLIENTS for client in range(first, first + together)] for first in range(0, 84, together)]
+        drawn = list(chain.from_iterable(drawn_per_round(started, of_round=4)[0]))
+        assert [sum(drawn[first : first + 4]) for first in range(0, 84, 4)] == [2] * 21
+        one_by_one = [[client] for client in chain.from_iterable(started)]
+        assert [[bad] for bad in drawn] == drawn_per_round(one_by_one, of_round=4)[0]
 
 
 class Towards(Counting):

@@ -10,6 +10,7 @@ import pytest
 from asyncfl.analysis.whole_run import whole_run
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SeedRun, clients_table, rounds_table, seed_summary, simulate_seed
+from asyncfl.threats import LyingEvaluator
 
 SCORED: dict[str, Any] = {
     "protocol": {"kind": "buffered", "rounds": 6, "buffer": 4, "dispatch": {"kind": "constant", "in_flight": 4}},
@@ -69,3 +70,51 @@ def test_updates_that_krum_does_not_choose_are_not_used(scenario: Scenario) -> N
     assert clients["used"][clients["attacker"]].tolist() == [0]
     assert whole(run)["attacker_aggregated_share"] == 0
     assert whole(run)["attacker_upload_share"] == pytest.approx(0.2)
+
+
+PER_ROUND = {"threats": {"attack": {"kind": "sign_flip", "factor": 5}, "attackers": 2, "selection": "per_round"}}
+
+
+def attacked_tasks(run: SeedRun) -> set[int]:
+    return {row["task"] for row in run.uploads if row["attacked"]}
+
+
+@pytest.mark.parametrize("kind", ["sync", "buffered"])
+def test_attackers_per_round_are_a_fixed_number_of_the_tasks_begun(scenario: Scenario, kind: str) -> None:
+    asynchronous = {"kind": kind, "rounds": 6, "buffer": 4, "dispatch": {"kind": "constant", "in_flight": 4}}
+    protocol = asynchronous if kind == "buffered" else {"kind": kind, "rounds": 6, "participants": 4}
+    run = simulate_seed(scenario.override(PER_ROUND | {"protocol": protocol}), 0)
+    assert run.drawn is not None
+    rounds = np.bincount(np.array(run.drawn) // 4)
+    assert set(rounds[:6]) == {2}
+    trained = {row["task"] for row in run.uploads}
+    assert attacked_tasks(run) == trained & set(run.drawn)
+
+
+def test_a_stale_update_is_labelled_by_what_it_was_when_it_was_begun(scenario: Scenario) -> None:
+    stale = {"protocol": SCORED["protocol"] | {"rounds": 12, "buffer": 2}, "data.clients": 8}
+    stale["protocol"]["dispatch"] = {"kind": "constant", "in_flight": 7}
+    run = simulate_seed(scenario.override(SCORED | PER_ROUND | stale | {"threats.attackers": 1}), 0)
+    assert max(row["staleness_max"] for row in run.rounds) > 1
+    bad = attacked_tasks(run)
+    events = run.events.to_pandas()
+    flagged = set(events["task"][events["kind"] == "flagged"])
+    accepted = set(events["task"][events["kind"] == "aggregated"])
+    told = seed_summary(run)["detection"]
+    assert told["true_positives"] == len(flagged & bad)
+    assert told["false_positives"] == len(flagged - bad)
+    assert told["false_negatives"] == len(accepted & bad)
+    clients = clients_table(run).to_pandas()
+    assert clients["malicious_used"].sum() == len(accepted & bad)
+    assert whole(run)["attacker_aggregated_share"] == pytest.approx(len(accepted & bad) / len(accepted))
+    assert told["attackers"] == clients["attacker"].sum() > 1
+
+
+def test_sleeping_attackers_lie_about_the_buffers_that_they_attack(
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LyingEvaluator, "lie", lambda self, scores, random: np.full(len(scores), 0.5))
+    asleep = {"attack": {"kind": "lying_evaluator"}, "attackers": 1.0, "rhythm": {"asleep": 3, "awake": 2}}
+    changes = {"protocol": {"kind": "sync", "rounds": 10}, "defence": SCORED["defence"], "threats": asleep}
+    rounds = rounds_table(simulate_seed(scenario.override(changes), 0)).to_pandas()[1:]
+    assert (rounds["detector_score_high"] == 0.5).tolist() == [False, False, False, True, True] * 2

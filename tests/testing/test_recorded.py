@@ -46,6 +46,15 @@ def test_digests_are_enough_where_the_tasks_are_trained_again(attacked: Scenario
     assert replay_run(folder, train=True).unchecked == ()
 
 
+@pytest.mark.parametrize("protocol", [{}, {"kind": "sync", "rounds": 6, "participants": 4}])
+def test_attackers_drawn_per_round_are_drawn_again(
+    attacked: Scenario, protocol: dict[str, Any], tmp_path: Path
+) -> None:
+    changes = {"protocol": protocol} if protocol else {}
+    per_round = attacked.override({"evaluation.record": "digests", "threats.selection": "per_round", **changes})
+    assert replay_run(execute(per_round, tmp_path / "run"), train=True).unchecked == ()
+
+
 def test_recording_changes_nothing_but_the_name(attacked: Scenario) -> None:
     silent, recorded = simulate(attacked), simulate(attacked.override({"evaluation.record": "digests"}))
     assert silent.messages == []

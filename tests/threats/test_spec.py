@@ -19,34 +19,31 @@ def threats(**fields):
 )
 def test_share_or_number(attackers, clients, count):
     spec = threats(attackers=attackers)
-    found = spec.attackers_at(Streams(0), clients)
+    found = spec.draw(Streams(0), clients)
     assert len(found) == spec.count(clients) == count
     assert spec.off == (count == 0)
 
 
 def test_a_pool_stays_and_other_seeds_have_others():
     spec = threats()
-    pools = [spec.attackers_at(Streams(seed), 100, version) for seed, version in [(0, 0), (0, 9), (1, 0)]]
+    pools = [spec.draw(Streams(seed), 100, version) for seed, version in [(0, 0), (0, 9), (1, 0)]]
     np.testing.assert_array_equal(pools[0], pools[1])
     assert not np.array_equal(pools[0], pools[2])
 
 
 def test_per_round_draws_anew_and_the_same_again():
     spec = threats(selection="per_round", attackers=3)
-    first, second = (spec.attackers_at(Streams(0), 50, version) for version in (1, 2))
+    first, second = (spec.draw(Streams(0), 50, number) for number in (1, 2))
     assert len(first) == len(second) == 3
     assert not np.array_equal(first, second)
-    np.testing.assert_array_equal(spec.attackers_at(Streams(0), 50, 1), first)
+    np.testing.assert_array_equal(spec.draw(Streams(0), 50, 1), first)
 
 
-def test_per_round_draws_a_fixed_number_of_a_cohort():
-    cohort = np.array([4, 17, 3, 20, 31])
-    for version in range(20):
-        found = threats(selection="per_round", attackers=2).attackers_at(Streams(0), 50, version, cohort)
-        assert len(found) == 2
-        assert set(found) <= set(cohort)
-    assert len(threats(selection="per_round").attackers_at(Streams(0), 50, 0, cohort)) == 2
-    assert len(threats(selection="per_round", attackers=9).attackers_at(Streams(0), 50, 0, cohort)) == 5
+def test_per_round_draws_a_fixed_number_of_the_tasks_of_a_round():
+    for number in range(20):
+        assert len(threats(selection="per_round", attackers=2).draw(Streams(0), 5, number)) == 2
+    assert len(threats(selection="per_round").draw(Streams(0), 5)) == 2
+    assert len(threats(selection="per_round", attackers=9).draw(Streams(0), 5)) == 5
 
 
 @given(
@@ -54,8 +51,7 @@ def test_per_round_draws_a_fixed_number_of_a_cohort():
 )
 def test_attackers_are_distinct_clients_and_more_include_fewer(clients, a, b, seed, selection):
     few, many = (
-        threats(attackers=share, selection=selection).attackers_at(Streams(seed), clients, 5)
-        for share in sorted((a, b))
+        threats(attackers=share, selection=selection).draw(Streams(seed), clients, 5) for share in sorted((a, b))
     )
     assert set(few) <= set(many) <= set(range(clients))
     assert len(set(many)) == len(many)
@@ -65,8 +61,16 @@ def test_attackers_are_distinct_clients_and_more_include_fewer(clients, a, b, se
 def test_other_streams_are_not_touched():
     streams = Streams(3)
     before = streams.generator("selection").random(3)
-    threats().attackers_at(streams, 20)
+    threats().draw(streams, 20)
     np.testing.assert_array_equal(streams.generator("selection").random(3), before)
+
+
+def test_more_attackers_per_round_than_it_has_tasks_are_a_fault():
+    (fault,) = threats(selection="per_round", attackers=5).too_many(4)
+    assert fault.field == "attackers"
+    assert "0..4, the tasks of a round" in fault.message
+    assert not list(threats(selection="per_round", attackers=4).too_many(4))
+    assert not list(threats(attackers=5).too_many(4))
 
 
 def test_attacks_begin_and_end():
