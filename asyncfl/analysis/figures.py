@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
 
 Axes_ = dict[str, tuple[Any, ...]]
+TITLE_LETTERS = 10.0
+"""Letters of a panel's title to the inch."""
 MANY = 4
 """Lines above which the legend stands beside the axes, as it would cover them; beside bars it always does."""
 OUTSIDE = 1.5
@@ -69,7 +72,8 @@ def draw(
             if figure.panels:
                 axis.set_title(legend_label(figure.panels, panel))
             elif len(shown) > 1:  # a shared axis is named at the first panel alone
-                axis.set_title(axis.get_ylabel())
+                across = page.get_size_inches()[0] / len(shown)
+                axis.set_title(textwrap.fill(axis.get_ylabel(), int(across * TITLE_LETTERS)))
                 axis.set_ylabel("")
             if many and place == len(panels) - 1:
                 axis.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
@@ -177,6 +181,9 @@ def _draw_bars(axis: Axes, figure: Bars, hues: list[Any], final: pd.DataFrame, a
     # names that would run into each other are written aslant
     slant: dict[str, Any] = {"rotation": 40, "ha": "right"} if sum(map(len, names)) * LETTER > WIDTH - 0.8 else {}
     axis.set_xticks(range(len(points)), names, **slant)
+    axis.set_xlim(-0.6, len(points) - 0.4)
+    if not any(np.isfinite(bar.get_height()) for bar in axis.patches):  # type: ignore[attr-defined]
+        axis.set_yticks([])
     axis.set_xlabel(axis_label(figure.x))
     axis.set_ylabel(end_label(figure.y))
     axis.grid(False, axis="x")
