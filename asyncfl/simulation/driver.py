@@ -351,24 +351,34 @@ class Driver:
         self._record(Kind.SCORES_REQUESTED, client=client, detail=f"{number} models", size=size)
         if client in self._running:
             yield self._running[client]
-        draws = self.world.scoring(client, action.request)
         scores = None
-        down = draws.download(size)
-        self._watch_scoring(client, down, SCORING_DOWN)
-        yield self.env.timeout(down.duration_s)
-        self.traffic.bytes_down += down.sent_bytes
-        if down.delivered:
-            yield self.env.timeout(draws.evaluate_s(int(self.samples[client]), number))
-            up = draws.upload(number * BYTES_PER_SCORE)
-            self._watch_scoring(client, up, SCORING_UP)
-            yield self.env.timeout(up.duration_s)
-            self.traffic.bytes_up += up.sent_bytes
-            answers = client not in self.spent and self.world.online(client, self.env.now)
-            if up.delivered and self.worker is not None and answers:
+        # As with tasks, the server does not know who is away; nothing is sent to who cannot be reached.
+        if client not in self.spent and self.world.online(client, self.env.now):
+            answers = yield from self._answers(action, size)
+            if answers and client not in self.spent and self.worker is not None:
                 scores = self.worker.score(action)
         detail = f"{number} models" if scores is not None else NO_ANSWER
         self._record(Kind.SCORED, client=client, detail=detail)
         self.tell(ScoresArrived(self.env.now, action.request, scores))
+
+    def _answers(self, action: RequestScores, size: int) -> Generator[simpy.Event, None, bool]:
+        """Carry out a request. False: the client went offline before its end, or a message was lost."""
+        client, number = action.client, len(action.models)
+        draws = self.world.scoring(client, action.request)
+        down = draws.download(size)
+        self._watch_scoring(client, down, SCORING_DOWN)
+        if not (yield from self._waits(client, down.duration_s)):
+            return False
+        self.traffic.bytes_down += down.sent_bytes
+        evaluate_s = draws.evaluate_s(int(self.samples[client]), number)
+        if not (down.delivered and (yield from self._waits(client, evaluate_s))):
+            return False
+        up = draws.upload(number * BYTES_PER_SCORE)
+        self._watch_scoring(client, up, SCORING_UP)
+        if not (yield from self._waits(client, up.duration_s)):
+            return False
+        self.traffic.bytes_up += up.sent_bytes
+        return up.delivered
 
     def _timer(self, action: SetTimer) -> Steps:
         yield self.env.timeout(action.delay_s)
@@ -456,16 +466,20 @@ class Driver:
 
     def _stays(self, task: TaskInFlight, duration_s: float) -> Generator[simpy.Event, None, bool]:
         """Wait for a phase of the task. False: the client went offline before its end, and the task with it."""
-        until = self.world.next_change(task.client, self.env.now)
-        if self.env.now + duration_s <= until:
-            yield self.env.timeout(duration_s)
+        if (yield from self._waits(task.client, duration_s)):
             return True
-        yield self.env.timeout(until - self.env.now)
         self._note(Kind.WENT_OFFLINE, task)
         self._note(Kind.DROPPED_OUT, task, detail="offline")
         self.env.process(self._return(task.client))
         self._ended(task, Fate.DROPPED_OUT, idle=False)
         return False
+
+    def _waits(self, client: int, duration_s: float) -> Generator[simpy.Event, None, bool]:
+        """Wait as long as that, or until the client goes offline, then False."""
+        until = self.world.next_change(client, self.env.now)
+        stays = self.env.now + duration_s <= until
+        yield self.env.timeout(duration_s if stays else until - self.env.now)
+        return stays
 
     def _return(self, client: int) -> Steps:
         back_s = self.world.next_change(client, self.env.now)
@@ -493,9 +507,13 @@ class Driver:
                 _later(self.env, at_s / speed, record)
 
     def _watch_scoring(self, client: int, transfer: Transfer, way: str) -> None:
+        if not (transfer.waits_s or transfer.overheard):
+            return
+        until = self.world.next_change(client, self.env.now)
         again = partial(self._record, Kind.RETRANSMITTED, client, way)
         for at_s, record in _marks(transfer, again, partial(self._overheard_scoring, client, way)):
-            _later(self.env, at_s, record)
+            if self.env.now + at_s <= until:
+                _later(self.env, at_s, record)
 
     def _overheard_scoring(self, client: int, way: str) -> None:
         """The tap has the models of a request, and so each update of the buffer; or it has scores."""

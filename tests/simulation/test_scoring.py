@@ -10,7 +10,7 @@ from asyncfl.api import simulate
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
 from asyncfl.trace.query import select
-from asyncfl.trace.requests import requests_of
+from asyncfl.trace.requests import NO_ANSWER, requests_of
 
 SCORED: dict[str, Any] = {
     "protocol": {"kind": "buffered", "rounds": 3, "buffer": 3, "dispatch": {"kind": "constant", "in_flight": 4}},
@@ -65,6 +65,28 @@ def test_the_ledger_counts_what_a_tap_on_scoring_holds(scenario: Scenario) -> No
     clients = run.tables["clients"].to_pylist()
     assert sum(held.values()) == 9
     assert all(held[row["client"]] == row["exposures_up"] for row in clients)
+
+
+def test_nothing_is_sent_to_an_evaluator_that_is_offline(scenario: Scenario) -> None:
+    away = {"kind": "alternating", "on_s": 3.0, "off_s": 1.0}
+    # Every client is soon off after its update has come, for the buffer waits.
+    slow = {"world.availability": away, "world.downlink": {"bandwidth_bps": 2e6}, "protocol.time_limit_s": 200.0}
+    run = simulate_seed(scenario.override(SCORED | {"protocol.rounds": 30} | slow), 0)
+    events = run.events.to_pandas()
+    asked, told = (events[events["kind"] == kind].reset_index() for kind in ("scores_requested", "scored"))
+    assert (asked["client"][: len(told)] == told["client"]).all()
+    took = told["time_s"] - asked["time_s"][: len(told)]
+    silent = told["detail"] == NO_ANSWER
+    assert (took[~silent] > 0).all()
+    assert (took[silent] == 0).any(), "nobody was asked while offline"
+    assert ((took[silent] > 0) & (took[silent] < 1.5)).any(), "nobody left in the middle"
+    # What was broken off has no bytes, as with tasks: models and scores count where they were waited for to the end.
+    (size,) = set(events["bytes"][events["kind"] == "upload_started"])
+    tasks_down = events["bytes"][(events["kind"] == "downloaded")].sum()
+    most = asked["bytes"][: len(told)][took > 0].sum()
+    least = asked["bytes"][: len(told)][~silent].sum()
+    assert least <= run.traffic.bytes_down - tasks_down <= most < asked["bytes"].sum()
+    assert size * 4 <= asked["bytes"].min()
 
 
 @pytest.mark.parametrize("scoring", ["parallel", "serial"])
