@@ -4,6 +4,7 @@
     ├── InputError         a description the user wrote: all its faults at once
     │   ├── ScenarioError       a scenario or experiment file
     │   └── DataError           a data folder or data file
+    ├── ComponentError      a component that returned what it may not
     ├── OutputError         a results folder that cannot be written
     └── RunError            a run on disk that is missing, unfinished or of another version
 
@@ -56,6 +57,10 @@ class ScenarioError(InputError):
 
 class DataError(InputError):
     """A data set that is missing, damaged or too small for what is asked of it."""
+
+
+class ComponentError(AsyncflError):
+    """A rule, detector, attack or staleness function returned something that no run can go on with."""
 
 
 class OutputError(AsyncflError):

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.answers import numbers
 from asyncfl.messages import Vector
 from asyncfl.streams import Streams
 from asyncfl.threats import Attack, AttackView, Threats
@@ -130,4 +131,5 @@ class Attackers:
             version=version,
             random=self.streams.generator("attack", task=version),
         )
-        rows[theirs] = base + self.threats.attack.craft(view)
+        attack = self.threats.attack
+        rows[theirs] = base + numbers(attack, "craft", attack.craft(view), base.shape)

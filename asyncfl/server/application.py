@@ -15,7 +15,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.defences import Buffer, Mean, Rule
+from asyncfl.answers import numbers, with_state
+from asyncfl.defences import Aggregate, Buffer, Mean, Rule
 from asyncfl.errors import Fault
 from asyncfl.messages import Vector
 
@@ -39,7 +40,8 @@ def weights(
     """
     weighed = staleness_weight * samples
     total = float(samples.sum() if divisor == "buffer" else weighed.sum())
-    return weighed / total
+    # Nothing but updates that are too old to count: they move nothing.
+    return weighed / total if total else weighed
 
 
 @dataclass(frozen=True)
@@ -83,11 +85,13 @@ def next_model(
         return Moved(_sum(factors, models), factors, state)
     if reading == "normalised":
         # Models are averaged (or put through the rule) as if they were differences from nothing.
+        if not factors.any():
+            return Moved(current.copy(), factors, state)
         shares = factors / factors.sum()
         if isinstance(rule, Mean):
             return Moved(_sum(shares, models), shares, state)
         origin = replace(buffer, bases=(np.zeros_like(current),), base_of=np.zeros(len(buffer), dtype=np.int64))
-        aggregate, state = rule.step(state, origin, shares)
+        aggregate, state = _stepped(rule, state, origin, shares)
         return Moved(aggregate.update, aggregate.weights, state, aggregate.notes)
     if isinstance(rule, Mean):
         # The weighted sum needs no matrix of differences: sum f_i (w_i - b_i) = sum f_i w_i - sum over bases.
@@ -101,7 +105,7 @@ def next_model(
     if reading == "mix":
         nowhere = np.zeros(len(buffer), dtype=np.int64)
         buffer = replace(buffer, bases=(current,), base_of=nowhere)
-    aggregate, state = rule.step(state, buffer, factors)
+    aggregate, state = _stepped(rule, state, buffer, factors)
     return Moved(_moved(current, aggregate.update, rate), aggregate.weights, state, aggregate.notes)
 
 
@@ -114,6 +118,14 @@ def reading_faults(reading: Reading, rule: Rule) -> Iterator[Fault]:
             f"must be mean with protocol.aggregation {reading}, got {kind}: that reading is a weighted sum; set "
             "protocol.aggregation to delta, mix or normalised",
         )
+
+
+def _stepped(rule: Rule, state: Any, buffer: Buffer, factors: NDArray[np.float64]) -> tuple[Aggregate, Any]:
+    """What `rule` makes of `buffer`. Raises ComponentError for what cannot be used; a sum may overflow."""
+    aggregate, state = with_state(rule, "step", rule.step(state, buffer, factors), Aggregate)
+    numbers(rule, "aggregate", aggregate.update, buffer.current.shape)
+    numbers(rule, "weigh", aggregate.weights, factors.shape, finite=True)
+    return aggregate, state
 
 
 def _sum(factors: NDArray[np.float64], models: Vector) -> Vector:

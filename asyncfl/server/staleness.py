@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from asyncfl.answers import numbers
 from asyncfl.component import Component, choice
 
 
@@ -75,6 +76,11 @@ class ExponentialStaleness(Staleness):
     def weight(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
         """e^(-a tau), see `Staleness.weight`."""
         return np.asarray(np.exp(-self.rate * staleness))
+
+
+def discount(function: Staleness, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(n_updates,) what `function` makes of these ages, finite and >= 0. Raises ComponentError otherwise."""
+    return numbers(function, "weight", function.weight(staleness), staleness.shape, finite=True, at_least=0)
 
 
 if TYPE_CHECKING:

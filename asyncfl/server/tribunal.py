@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.answers import flags, numbers, require, with_state
 from asyncfl.defences import Buffer, DefenceContext, Detector, Mean, Rule, ScoreRequest, Strikes, Verdict, accept_all
 from asyncfl.messages import Vector
 from asyncfl.server.application import next_model, weights
 from asyncfl.server.protocol import Knobs
+from asyncfl.server.staleness import discount
 from asyncfl.streams import Streams
 
 
@@ -47,6 +49,7 @@ class Tribunal:
     def __init__(self, plan: DefencePlan, knobs: Knobs, clients: int, streams: Streams) -> None:
         self.plan = plan
         self.knobs = knobs
+        self.clients = clients
         self._rule: Any = None
         self._detector: Any = None
         if plan.context is not None:
@@ -59,7 +62,16 @@ class Tribunal:
         """What a client has to score before `buffer` can be judged; None: nothing (more)."""
         if self.plan.detector is None:
             return None
-        request, self._detector = self.plan.detector.request(self._detector, buffer, tried)
+        detector = self.plan.detector
+        answer = detector.request(self._detector, buffer, tried)
+        right = isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], ScoreRequest | None)
+        require(right, detector, "request", "must return (ScoreRequest or None, state)", answer)
+        request, self._detector = answer
+        if request is not None:
+            known = 0 <= request.client < self.clients
+            require(known, detector, "request: client", f"must be 0..{self.clients - 1}", request.client)
+            models = (len(request.models), len(buffer.current))
+            numbers(detector, "request: models", request.models, models)
         return request
 
     def judge(self, buffer: Buffer, scores: NDArray[np.float64] | None) -> tuple[Verdict, tuple[int, ...]]:
@@ -70,12 +82,30 @@ class Tribunal:
         """
         if self.plan.detector is None:
             return accept_all(buffer), ()
-        verdict, self._detector = self.plan.detector.judge(self._detector, buffer, scores)
+        detector = self.plan.detector
+        answer = detector.judge(self._detector, buffer, scores)
+        verdict, self._detector = with_state(detector, "judge", answer, Verdict)
+        self._check(detector, verdict, buffer)
         late = np.array(verdict.late_strikes, dtype=np.int64)
         banned = self.strike(late, np.ones(len(late), dtype=bool)) + self.strike(buffer.clients, verdict.strikes)
         if banned:
             verdict = replace(verdict, flagged=verdict.flagged | np.isin(buffer.clients, banned))
         return verdict, banned
+
+    def _check(self, detector: Detector, verdict: Verdict, buffer: Buffer) -> None:
+        """Raise ComponentError for a verdict that cannot be carried out."""
+        n = len(buffer)
+        for name in ("flagged", "strikes", "unjudged"):
+            if name != "unjudged" or verdict.unjudged is not None:
+                flags(detector, f"judge: {name}", getattr(verdict, name), n)
+        if verdict.weights is not None:
+            numbers(detector, "judge: weights", verdict.weights, (n,), finite=True, at_least=0)
+        if verdict.correction is not None:
+            numbers(detector, "judge: correction", verdict.correction, buffer.current.shape)
+        details, late = verdict.details, verdict.late_strikes
+        require(len(details) in (0, n), detector, "judge: details", f"must be {n} texts, or none", details)
+        known = all(0 <= client < self.clients for client in late)
+        require(known, detector, "judge: late_strikes", f"must be clients 0..{self.clients - 1}", late)
 
     def aggregate(self, buffer: Buffer, verdict: Verdict) -> Outcome:
         """The model that follows from what `verdict` leaves of `buffer`."""
@@ -85,8 +115,8 @@ class Tribunal:
         model = buffer.current
         if len(kept):
             samples = buffer.samples if self.knobs.weighting == "samples" else np.ones_like(buffer.samples)
-            discount = self.knobs.staleness.weight(buffer.staleness)
-            factors[kept] = weights(samples[kept], discount[kept], self.knobs.divisor)
+            by_age = discount(self.knobs.staleness, buffer.staleness)
+            factors[kept] = weights(samples[kept], by_age[kept], self.knobs.divisor)
             if verdict.weights is not None:
                 factors *= verdict.weights
             accepted = buffer if len(kept) == len(buffer) else buffer.only(kept)

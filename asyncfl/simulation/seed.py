@@ -28,7 +28,7 @@ from asyncfl.server import DefencePlan, Server, ServerPlan
 from asyncfl.server.application import weights
 from asyncfl.server.machine import ServerNoise
 from asyncfl.server.recording import RecordedServer, Recording
-from asyncfl.server.staleness import ConstantStaleness
+from asyncfl.server.staleness import ConstantStaleness, discount
 from asyncfl.simulation.budgets import budget_columns
 from asyncfl.simulation.calibration import measure_exposures
 from asyncfl.simulation.driver import Driver, Traffic
@@ -327,7 +327,7 @@ def defence_plan(
 
     def weigh(samples: NDArray[np.int64], staleness: NDArray[np.int64]) -> NDArray[np.float64]:
         counted = samples if knobs.weighting == "samples" else np.ones_like(samples)
-        return knobs.rate * weights(counted, knobs.staleness.weight(staleness), knobs.divisor)
+        return knobs.rate * weights(counted, discount(knobs.staleness, staleness), knobs.divisor)
 
     known = DefenceContext(
         clients=data.clients,

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
+from asyncfl.answers import numbers
 from asyncfl.component import Described, choice
 from asyncfl.errors import Fault
 from asyncfl.streams import Streams
@@ -97,7 +98,7 @@ class Threats(Described):
     def lie(self, scores: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
         """(n_models,) what an attacker answers to a scoring request whose true answer is `scores` (0..1)."""
         if self.attack.lies:
-            return np.asarray(self.attack.lie(scores, random))
+            return numbers(self.attack, "lie", self.attack.lie(scores, random), scores.shape)
         return LyingEvaluator().lie(scores, random) if self.attackers_lie else scores
 
     def too_many(self, of_round: int) -> Iterator[Fault]:
