@@ -117,6 +117,8 @@ def _draw_panel(
         _draw_bound(axis, figure.x, figure, hues, tables["bound"], at)
     if isinstance(figure, Bars):
         axis.set_yscale("log" if figure.log else "linear")
+        if not any(np.isfinite(bar.get_height()) for bar in axis.patches):  # type: ignore[attr-defined]
+            axis.set_yticks([])
     else:
         _frame(axis, figure.log)
 
@@ -182,8 +184,6 @@ def _draw_bars(axis: Axes, figure: Bars, hues: list[Any], final: pd.DataFrame, a
     slant: dict[str, Any] = {"rotation": 40, "ha": "right"} if sum(map(len, names)) * LETTER > WIDTH - 0.8 else {}
     axis.set_xticks(range(len(points)), names, **slant)
     axis.set_xlim(-0.6, len(points) - 0.4)
-    if not any(np.isfinite(bar.get_height()) for bar in axis.patches):  # type: ignore[attr-defined]
-        axis.set_yticks([])
     axis.set_xlabel(axis_label(figure.x))
     axis.set_ylabel(end_label(figure.y))
     axis.grid(False, axis="x")
