@@ -88,10 +88,12 @@ class Protocol(Component):
     def faults(self, clients: int) -> Iterator[Fault]:
         """What cannot work with `clients` clients, fields named relative to the protocol."""
         dispatch = self.knobs().dispatch
+        # Some protocols have the number as a field of their own.
+        place = "dispatch." if "dispatch" in type(self).model_fields else ""
         if isinstance(dispatch, CohortDispatch):
-            yield from _too_many("participants", dispatch.participants, clients)
+            yield from _too_many(f"{place}participants", dispatch.participants, clients)
         if isinstance(dispatch, ConstantDispatch):
-            yield from _too_many("in_flight", dispatch.in_flight, clients)
+            yield from _too_many(f"{place}in_flight", dispatch.in_flight, clients)
 
 
 def _too_many(field: str, amount: int | float | None, clients: int) -> Iterator[Fault]:
