@@ -38,6 +38,7 @@ PURPOSES = {
     "poison": "training",
     "attack": "training",
     "client_noise": "training",
+    "epoch_noise": "training",
     "server_noise": "training",
     "example_noise": "training",
     "clip_quantile": "training",

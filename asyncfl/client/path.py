@@ -83,7 +83,9 @@ class TaskPath:
         attackers: Attackers | None = None,
         state: State | None = None,
     ) -> None:
-        """`state`: what the scheme remembers over the run (`Scheme.start`); the server's noise shares it."""
+        """`learner`: where the scheme adds noise after each epoch, one that trains one epoch at a time.
+
+        `state`: what the scheme remembers over the run (`Scheme.start`); the server's noise shares it."""
         self.data = data
         self.learner = learner
         self.training = training
@@ -111,8 +113,7 @@ class TaskPath:
         if self.scheme.needs_every_task:
             losses, norms = self._fetch(rows, tickets)
         else:
-            jobs = [self._job(ticket, bool(bad)) for ticket, bad in zip(tickets, attacked, strict=True)]
-            losses = self.learner.train(rows, jobs)
+            losses = self._train(rows, tickets, attacked)
             self._scale(rows, tickets)
             norms = self._norms(rows, tickets)
             self._hear(tickets, losses, norms)
@@ -151,7 +152,7 @@ class TaskPath:
             ticket.task, ticket.client, ticket.base_version, ticket.turn
         )
         row = np.empty((1, self.learner.n_parameters), dtype=np.float32)
-        losses = self.learner.train(row, [self._job(ticket, attacked)])
+        losses = self._train(row, [ticket], np.array([attacked]))
         self._scale(row, [ticket])
         norms = self._norms(row, [ticket])
         self._hear([ticket], losses, norms)
@@ -163,6 +164,27 @@ class TaskPath:
         made = self._ready.pop(task)
         clip_norm = self._clip_norm(np.array([made.norm]))
         return self.scheme.upload_release(self.context, clip_norm, made.contribution), clip_norm, made.loss
+
+    def _train(self, rows: Vector, tickets: Sequence[Ticket], attacked: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Losses of tasks whose models go to `rows`: trained at one go, or with noise after all epochs but the last."""
+        jobs = [self._job(ticket, bool(bad)) for ticket, bad in zip(tickets, attacked, strict=True)]
+        if not self.scheme.noise_each_epoch:
+            return self.learner.train(rows, jobs)
+        streams = [self.streams.generator("epoch_noise", ticket.client, ticket.task) for ticket in tickets]
+        noised = ~attacked | (self.attackers is not None and self.attackers.threats.attackers_add_noise)
+        bases = [job.base for job in jobs]
+        for epoch in range(self.training.epochs):
+            parts = zip(jobs, bases, strict=True)
+            losses = self.learner.train(
+                rows, [replace(job, base=base, order=job.order[epoch : epoch + 1]) for job, base in parts]
+            )
+            if epoch + 1 < self.training.epochs:
+                for row in np.flatnonzero(noised).tolist():
+                    one = Contribution(tickets[row].client, self.data.samples(tickets[row].client), tickets[row].turn)
+                    std = np.float32(self.scheme.upload_std(self.context, None, one))
+                    rows[row] += std * streams[row].standard_normal(rows.shape[1], dtype=np.float32)
+                bases = list(rows.copy())
+        return losses
 
     def _fetch(self, rows: Vector, tickets: Sequence[Ticket]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Losses and norms of tasks that have been trained before; their models go to `rows`."""

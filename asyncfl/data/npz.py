@@ -39,10 +39,9 @@ class NpzSource:
         """Number of images."""
         return self._sizes[split]
 
-    @property
-    def nominal(self) -> int:
-        """Training samples that are shared out where no number is asked for: all."""
-        return self._sizes["train"]
+    def nominal(self, split: Split = "train") -> int:
+        """Samples that are shared out where no number is asked for: all."""
+        return self._sizes[split]
 
     @property
     def is_original(self) -> bool:
@@ -72,16 +71,18 @@ class NpzSource:
         taken: NDArray[np.uint8] = _array(self.path, f"x_{split}", _stamp(self.path))[indices]
         return taken
 
-    def pool(self, samples: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Training samples to choose from: all, shuffled, however many are asked for."""
-        return rng.permutation(self._sizes["train"])
+    def pool(self, samples: int, rng: np.random.Generator, split: Split = "train") -> NDArray[np.int64]:
+        """Samples to train on, to choose from: all, shuffled, however many are asked for."""
+        return rng.permutation(self._sizes[split])
 
-    def test_set(self, count: int | None, rng: np.random.Generator) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Images and labels of `count` test samples, drawn without replacement; None: all."""
-        chosen = np.arange(self._sizes["test"])
+    def test_set(
+        self, count: int | None, rng: np.random.Generator, split: Split = "test"
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Images and labels of `count` samples to test on, drawn without replacement; None: all."""
+        chosen = np.arange(self._sizes[split])
         if count is not None:
             chosen = np.sort(rng.permutation(chosen)[:count])
-        return self.images("test", chosen), self.labels("test", chosen)
+        return self.images(split, chosen), self.labels(split, chosen)
 
 
 def _stamp(path: Path) -> tuple[int, int]:

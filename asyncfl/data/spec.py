@@ -27,6 +27,10 @@ else:
     AnyPartition: Any = choice(Partition, Iid, Quantity, Dirichlet, Shards)
 
 
+UNUSED: dict[str, Any] = {"test_share": None, "concept": None, "train_on": "train"}
+"""Fields that came later -> the value that leaves everything as it was."""
+
+
 class DataSpec(Described):
     """Data set, number of clients and how the samples are shared out."""
 
@@ -53,16 +57,17 @@ class DataSpec(Described):
     test_share: float | None = Field(default=None, gt=0, lt=1)
     """Instead of `test_samples`: the part that test samples are of all samples in use of each domain, .2 for a split
     of 80 to 20. They are taken from the data set's own test split all the same."""
+    train_on: Split = "train"
+    """Split of the data set that clients hold; models are tested on the other. `test` is one reading of SAFL's 100
+    samples per client, `train` (of MNIST 600 for each of 100 clients) everybody else's."""
     concept: AnyConcept | None = None
     """Groups of clients that name classes or see images in their own way; null: all agree."""
 
     @model_serializer(mode="wrap")
     def _leave_out_what_is_not_used(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without `test_share: null` and `concept: null`: runs without them keep the name that they have had."""
+        """Without the defaults of `UNUSED`: runs without them keep the name that they have had."""
         fields: dict[str, Any] = handler(self)
-        return {
-            name: value for name, value in fields.items() if name not in ("test_share", "concept") or value is not None
-        }
+        return {name: value for name, value in fields.items() if name not in UNUSED or value != UNUSED[name]}
 
     @property
     def names(self) -> tuple[DatasetName, ...]:
@@ -104,6 +109,8 @@ class DataSpec(Described):
             faults.append(Fault("data.clients", f"{allowed}, got {self.clients}"))
         if self.test_share is not None and self.test_samples is not None:
             faults.append(Fault("data.test_share", f"must be null where test_samples ({self.test_samples}) is given"))
+        if self.train_on == "test" and (self.domains or self.test_share is not None):
+            faults.append(Fault("data.train_on", "must be train where domains or a test_share are given, got test"))
         if self.concept is not None:
             faults += self.concept.faults(self.clients, self.classes)
         if faults:
@@ -114,16 +121,18 @@ class DataSpec(Described):
             least = min(sources, key=self._most)
             allowed = f"must be 1..{self._most(least)} (samples of {least.dataset.title} to train on)"
             return [Fault("data.clients", f"{allowed} where samples_per_client is null, got {clients}")]
-        if short := [source for source in sources if clients * samples > source.size("train")]:
-            most = min(source.size("train") for source in short) // clients
-            allowed = f"must be at most {most} ({_listed(short, 'train')}, {clients} clients{self._of_each})"
+        if short := [source for source in sources if clients * samples > source.size(self.train_on)]:
+            most = min(source.size(self.train_on) for source in short) // clients
+            allowed = f"must be at most {most} ({_listed(short, self.train_on)}, {clients} clients{self._of_each})"
             way_out = "lower data.samples_per_client or data.clients"
             faults.append(Fault("data.samples_per_client", f"{allowed}, got {samples}; {way_out}"))
         tested = self._tested(samples) or 0
-        if short := [source for source in sources if tested > source.size("test")]:
-            most = min(source.size("test") for source in short)
+        if short := [source for source in sources if tested > source.size(self.test_on)]:
+            most = min(source.size(self.test_on) for source in short)
             if self.test_share is None:
-                faults.append(Fault("data.test_samples", f"must be 1..{most} ({_listed(short, 'test')}), got {tested}"))
+                faults.append(
+                    Fault("data.test_samples", f"must be 1..{most} ({_listed(short, self.test_on)}), got {tested}")
+                )
             else:
                 wanted = f"asks for {tested} test samples{self._of_each}, and there are {_listed(short, 'test')}"
                 faults.append(Fault("data.test_share", f"{wanted}; lower it or data.samples_per_client"))
@@ -163,14 +172,16 @@ class DataSpec(Described):
             sizes += [len(share) for share in shares]
             members = domain * per_domain + np.arange(per_domain)
             owners = np.repeat(members, [len(share) for share in shares])
-            pixels = source.images("train", np.concatenate(shares))
+            pixels = source.images(self.train_on, np.concatenate(shares))
             images.append(self._scaled(source, self._seen(pixels, owners)))
             labels.append(self._named(label_of, owners, streams))
-            pixels, label_of = source.test_set(tested, streams.generator("samples", client=0, task=domain))
+            random = streams.generator("samples", client=0, task=domain)
+            pixels, label_of = source.test_set(tested, random, self.test_on)
             owners = members[np.arange(len(label_of)) % per_domain]
             test_images.append(self._scaled(source, self._seen(pixels, owners)))
             test_labels.append(self._named(label_of, owners, streams))
         said = [source.provenance for source in sources] + ([self.concept.said] if self.concept else [])
+        said += ["clients hold the test split, tested on the training split"] if self.train_on == "test" else []
         return FederatedData(
             images=_joined(images),
             labels=_joined(labels),
@@ -185,6 +196,11 @@ class DataSpec(Described):
             client_domains=np.repeat(np.arange(len(sources)), per_domain),
             test_offsets=_offsets([len(part) for part in test_labels]),
         )
+
+    @property
+    def test_on(self) -> Split:
+        """Split of the data set that models are tested on."""
+        return "test" if self.train_on == "train" else "train"
 
     @property
     def _clients_per_domain(self) -> int:
@@ -203,8 +219,8 @@ class DataSpec(Described):
     def _most(self, source: ImageSource) -> int:
         """Training samples that are shared out of a data set where no number is asked for."""
         if self.test_share is None:
-            return source.nominal
-        return min(source.nominal, int(source.size("test") * (1 - self.test_share) / self.test_share))
+            return source.nominal(self.train_on)
+        return min(source.nominal(), int(source.size("test") * (1 - self.test_share) / self.test_share))
 
     def _tested(self, samples: int) -> int | None:
         """Test samples of each domain, None for all there are; `samples` are those of a client."""
@@ -220,8 +236,9 @@ class DataSpec(Described):
     ) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
         """Training samples of each client of a domain, and the labels of all of them."""
         clients = self._clients_per_domain
-        pool = source.pool(clients * samples * self.partition.spare, streams.generator("samples", task=domain))
-        labels = source.labels("train", pool)
+        random = streams.generator("samples", task=domain)
+        pool = source.pool(clients * samples * self.partition.spare, random, self.train_on)
+        labels = source.labels(self.train_on, pool)
         shares = self.partition.assign(labels, clients, samples, streams.generator("partition", task=domain))
         return [pool[share] for share in shares], labels[np.concatenate(shares)]
 

@@ -1,19 +1,19 @@
 """Gaussian noise on every upload, calibrated to the clipped gradient: the local privacy of SAFL.
 
 The client trains with gradients clipped to C and adds noise once per upload, sigma = c Delta/epsilon with
-Delta = 2C/|D_i|. Source: SAFL, algorithm 2, equations 4 and 5; an index in the algorithm suggests one draw per epoch,
-but the noise is calibrated for one per upload. The sensitivity is that of one mean gradient over all its data, not of a
-model after many steps on batches, so it is heuristic. The server adds nothing. Over T versions the source claims
-(T epsilon, T delta).
+Delta = 2C/|D_i|. Source: SAFL, algorithm 2, equations 4 and 5; an index in the algorithm suggests one draw per epoch
+(`noise: epoch`), but the noise is calibrated for one per upload. The sensitivity is that of one mean gradient over all
+its data, not of a model after many steps on batches, so it is heuristic. The server adds nothing. Over T versions the
+source claims (T epsilon, T delta).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from asyncfl.errors import Fault
 from asyncfl.privacy.composition import noise_multiplier
@@ -37,6 +37,21 @@ class GaussianUpload(Scheme):
     budget: Literal["upload", "total"] = "upload"
     """epsilon for each upload, as SAFL states it | for all T versions together, epsilon/T each: not the
     default, since T times the noise leaves nothing to learn."""
+    noise: Literal["upload", "epoch"] = "upload"
+    """One draw on each upload | one after each local epoch, from which the next one goes on; with one epoch per task
+    the same."""
+
+    @model_serializer(mode="wrap")
+    def _leave_out_no_budget(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without what leaves everything as it was: such runs keep the name that they have had."""
+        fields: dict[str, Any] = handler(self)
+        unused = {"stop_at": None, "noise": "upload"}
+        return {name: value for name, value in fields.items() if name not in unused or value != unused[name]}
+
+    @property
+    def noise_each_epoch(self) -> bool:
+        """Whether each epoch of a task ends with noise."""
+        return self.noise == "epoch" and not self.off
 
     @property
     def off(self) -> bool:
@@ -48,6 +63,11 @@ class GaussianUpload(Scheme):
         if not self.off and training.gradient_clip != self.clip_norm:
             message = f"must equal training.gradient_clip ({training.gradient_clip}), got {self.clip_norm:g}"
             yield Fault("clip_norm", f"{message}; the noise is calibrated to what gradients are clipped to")
+        if self.noise_each_epoch and (training.momentum or training.proximal_mu):
+            got = f"momentum {training.momentum:g} and proximal_mu {training.proximal_mu:g}"
+            yield Fault(
+                "noise", f"epoch goes on from a noised model, without what came before; both must be 0, got {got}"
+            )
 
     def _multiplier(self, context: PrivacyContext) -> float:
         releases = 1 if self.budget == "upload" else context.rounds
@@ -60,6 +80,10 @@ class GaussianUpload(Scheme):
     def upload_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
         """2C/samples; infinite at infinite epsilon."""
         return math.inf if self.off else 2 * self.clip_norm / contribution.samples
+
+    def upload_count(self, context: PrivacyContext, contribution: Contribution) -> int:
+        """1, or the epochs of a task where each ends with noise: the model after each follows from them."""
+        return context.epochs if self.noise_each_epoch else 1
 
     def upload_guarantee(self, context: PrivacyContext) -> Guarantee | None:
         """(epsilon, delta) for one upload or for T, for one replaced sample."""

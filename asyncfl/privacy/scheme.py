@@ -70,6 +70,16 @@ class LocalTraining(Protocol):
         ...
 
     @property
+    def momentum(self) -> float:
+        """Share of the last step that a step repeats."""
+        ...
+
+    @property
+    def proximal_mu(self) -> float:
+        """Strength of the pull back to the model that was sent."""
+        ...
+
+    @property
     def gradient_clip(self) -> float | None:
         """Largest L2 norm of a batch's gradient; None: no clipping."""
         ...
@@ -155,6 +165,11 @@ class Scheme(Component):
 
         The clip norm of such a scheme must not depend on the norms of a collection.
         """
+        return False
+
+    @property
+    def noise_each_epoch(self) -> bool:
+        """Whether clients add the noise of an upload after each earlier epoch of a task as well."""
         return False
 
     @property

@@ -182,7 +182,9 @@ def prepare_seed(scenario: Scenario, seed: int) -> Cast:
     scenario = measured(scenario, seed)
     streams = streams_of(scenario, seed)
     data, root = split_root(scenario.data.build(streams), scenario.defence.root_samples, streams)
-    learner = make_learner(scenario.model, scenario.training, data.shape, data.classes)
+    at_once = {"epochs": 1} if scenario.privacy.noise_each_epoch else {}
+    training = scenario.training.model_copy(update=at_once)
+    learner = make_learner(scenario.model, training, data.shape, data.classes)
     context, calibration = privacy_context(scenario, data.sizes, streams)
     attackers = _attackers(scenario, streams)
     state = scenario.privacy.start(context)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any, ClassVar
 
@@ -298,3 +299,38 @@ def test_the_adaptive_clip_norm_moves_after_each_collection() -> None:
     base = np.zeros(PARAMETERS, np.float32)
     used = [path.carry_out([Ticket(task, 1, 0, base)], task, base).clip_norm for task in range(3)]
     assert used == pytest.approx([1, np.exp(0.25), np.exp(0.5)])
+
+
+@pytest.mark.parametrize("attackers_add_noise", [True, False])
+def test_noise_after_each_epoch_but_the_last_and_on_the_upload(attackers_add_noise: bool) -> None:
+    training = Training(lr=0.1, batch_size=2, epochs=3, gradient_clip=1.0)
+    context = replace(CONTEXT, epochs=3)
+    bases: list[np.ndarray] = []
+
+    class Watching(Counting):
+        def train(self, rows: np.ndarray, jobs: Sequence[Job]) -> np.ndarray:
+            assert {job.order.shape for job in jobs} == {(1, SAMPLES)}
+            bases.append(np.array([job.base for job in jobs]))
+            return super().train(rows, jobs)
+
+    streams = Streams(0)
+    threats = Threats(attack=Still(), attackers=2, attackers_add_noise=attackers_add_noise)
+    attackers = Attackers(threats, CLIENTS, 10, streams)
+    scheme = GaussianUpload(epsilon=0.5, noise="epoch")
+    path = TaskPath(federation(), Watching(), training, scheme, context, streams, attackers)  # type: ignore[arg-type]
+    tickets = [Ticket(client, client, 0, np.zeros(PARAMETERS, np.float32)) for client in range(CLIENTS)]
+    payloads = path.carry_out(tickets, 0, np.zeros(PARAMETERS, np.float32))
+    changes = np.arange(CLIENTS)[:, None] + 1.0
+    noises = [bases[epoch] - epoch * changes for epoch in range(3)]
+    honest = ~payloads.attacked
+    assert not noises[0].any()
+    for noise, before in zip(noises[1:], noises, strict=False):
+        assert ((noise != before).all(axis=1) == (honest | attackers_add_noise)).all()
+    assert (payloads.models != bases[2] + changes)[honest].all()
+    assert [release.count for release in payloads.releases] == [3] * CLIENTS
+
+
+class Still(Attack):
+    """Trains like everybody."""
+
+    kind: str = "test_path:Still"

@@ -277,3 +277,27 @@ def test_import_is_light():
     heavy = {"torch", "torchvision", "sklearn", "scipy", "matplotlib", "pandas"}
     code = f"import sys, asyncfl.data; print(sorted({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("source", ["real", "embedded"])
+def test_clients_may_hold_the_test_split_and_be_tested_on_the_other(save, source):
+    save("mnist")
+    usual, swapped = (
+        small(source=source, samples_per_client=5, train_on=split).build(Streams(0)) for split in ("train", "test")
+    )
+    assert swapped.images.shape == usual.images.shape
+    assert swapped.test_images.shape == usual.test_images.shape
+    assert not np.array_equal(swapped.images, usual.images)
+    assert not np.array_equal(swapped.test_images, usual.test_images)
+    assert "clients hold the test split" in swapped.provenance
+    again = small(source=source, samples_per_client=5, train_on="test").build(Streams(0))
+    np.testing.assert_array_equal(again.images, swapped.images)
+
+
+def test_the_test_split_holds_fewer_samples(save):
+    save("mnist")
+    (fault,) = faults_of(small(source="real", clients=10, samples_per_client=1000, train_on="test"))
+    assert "test samples of MNIST" in fault
+    (fault,) = faults_of(small(domains=DOMAINS, clients=5, train_on="test"))
+    assert fault.startswith("data.train_on: must be train where domains")
+    assert "train_on" not in small().model_dump()

@@ -1,9 +1,11 @@
 """SAFL's noise on uploads."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
+from asyncfl.learning import Training
 from asyncfl.privacy import Contribution, GaussianUpload, PrivacyContext
 
 SMALL, LARGE = Contribution(0, 300), Contribution(0, 600)
@@ -49,3 +51,24 @@ def test_notes():
     assert not any("every upload" in n for n in GaussianUpload(epsilon=6, budget="total").notes(CONTEXT, 1))
     assert not any("one release at" in note for note in GaussianUpload(epsilon=6).notes(CONTEXT, 1))
     assert any("one release at 9" in note for note in GaussianUpload(epsilon=9).notes(CONTEXT, 1))
+
+
+def test_noise_after_each_epoch_is_as_many_releases_and_needs_plain_sgd():
+    scheme = GaussianUpload(epsilon=6, noise="epoch")
+    two = replace(CONTEXT, epochs=2)
+    assert scheme.noise_each_epoch
+    assert scheme.upload_std(two, None, LARGE) == GaussianUpload(epsilon=6).upload_std(two, None, LARGE)
+    assert scheme.upload_release(two, None, LARGE).count == 2
+    assert GaussianUpload(epsilon=6).upload_release(two, None, LARGE).count == 1
+    assert not GaussianUpload(epsilon=math.inf, noise="epoch").noise_each_epoch
+    plain = Training(lr=0.1, gradient_clip=1.0, epochs=2)
+    assert list(scheme.training_faults(plain, 5)) == []
+    (fault,) = scheme.training_faults(plain.model_copy(update={"momentum": 0.5}), 5)
+    assert fault.field == "noise"
+    assert "must be 0, got momentum 0.5" in fault.message
+
+
+def test_a_run_without_the_reading_keeps_its_name():
+    assert "noise" not in GaussianUpload(epsilon=6).model_dump()
+    assert "stop_at" not in GaussianUpload(epsilon=6).model_dump()
+    assert GaussianUpload(epsilon=6, noise="epoch").model_dump()["noise"] == "epoch"

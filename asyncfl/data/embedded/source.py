@@ -43,10 +43,9 @@ class EmbeddedSource:
         """Number of images: more than anybody will draw."""
         return BLOCK * BLOCKS
 
-    @property
-    def nominal(self) -> int:
-        """Training samples that are shared out where no number is asked for: as many as the original has."""
-        return self.dataset.official[0] if self.dataset.official else TEST_SAMPLES
+    def nominal(self, split: Split = "train") -> int:
+        """Samples that are shared out where no number is asked for: as many as the original has."""
+        return self.dataset.official[split == "test"] if self.dataset.official else TEST_SAMPLES
 
     def labels(self, split: Split, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """(n,) labels of the samples `indices`, 0 to BLOCK * BLOCKS - 1."""
@@ -64,15 +63,17 @@ class EmbeddedSource:
             images[rows] = self._style.render(labels[inside], draws[inside], split)
         return images
 
-    def pool(self, samples: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Training samples to choose from: at least `samples`, a stretch of whole blocks that is this seed's own."""
+    def pool(self, samples: int, rng: np.random.Generator, split: Split = "train") -> NDArray[np.int64]:
+        """Samples to train on, to choose from: at least `samples`, whole blocks in a row that are this seed's own."""
         blocks = -(-samples // BLOCK)
         first = int(rng.integers(BLOCKS - blocks))
         return np.arange(first * BLOCK, (first + blocks) * BLOCK)
 
-    def test_set(self, count: int | None, rng: np.random.Generator) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Images and labels of the first `count` test samples (None: 2000), the same for every seed."""
-        return _first_test_samples(self.dataset, TEST_SAMPLES if count is None else count)
+    def test_set(
+        self, count: int | None, rng: np.random.Generator, split: Split = "test"
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Images and labels of the first `count` samples to test on (None: 2000), the same for every seed."""
+        return _first_samples(self.dataset, split, TEST_SAMPLES if count is None else count)
 
 
 def _by_block(indices: NDArray[np.int64]) -> list[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
@@ -95,6 +96,6 @@ _STREAMS = Streams(0)
 
 
 @lru_cache(maxsize=8)
-def _first_test_samples(dataset: Dataset, samples: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def _first_samples(dataset: Dataset, split: Split, samples: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     source, indices = EmbeddedSource(dataset), np.arange(samples)
-    return source.images("test", indices), source.labels("test", indices)
+    return source.images(split, indices), source.labels(split, indices)
