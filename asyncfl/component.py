@@ -52,7 +52,10 @@ def load_custom(path: str, base: type[C]) -> type[C]:
     try:
         found = getattr(importlib.import_module(module_name), class_name)
     except ImportError as error:
-        raise PydanticCustomError("own_component", f"cannot import {module_name!r}: {error}") from None
+        # Another module that is missing is one that this module imports.
+        missing = isinstance(error, ModuleNotFoundError) and error.name == module_name.partition(".")[0]
+        way_out = "; name its folder in PYTHONPATH" if missing else ""
+        raise PydanticCustomError("own_component", f"cannot import {module_name!r}: {error}{way_out}") from None
     except AttributeError:
         raise PydanticCustomError("own_component", f"module {module_name!r} has no {class_name!r}") from None
     if not (isinstance(found, type) and issubclass(found, base)):

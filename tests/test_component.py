@@ -59,7 +59,7 @@ def test_an_import_path_names_a_class_of_ones_own_and_survives_a_round_trip(modu
     ("value", "message"),
     [
         ({"kind": "triangle"}, "'triangle'"),
-        ({"kind": "no_such_module:Mine"}, "cannot import 'no_such_module'"),
+        ({"kind": "no_such_module:Mine"}, "cannot import 'no_such_module': .*; name its folder in PYTHONPATH"),
         ({"kind": "own_shapes:Yours"}, "has no 'Yours'"),
         ({"kind": "own_shapes:Other"}, "must be a class derived from Shape"),
         ({"kind": "round", "corners": 3}, "corners"),
