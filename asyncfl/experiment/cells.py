@@ -36,6 +36,8 @@ def cells(experiment: Experiment, scale: Scale) -> list[Cell]:
             seeds = experiment.seeds.at(scale)
             if scale == "full":
                 seeds = changes.pop("seeds", seeds)
+                for exception in experiment.seeds.cells:
+                    seeds = exception.seeds if exception.fits(values) else seeds
             scenario = base.override({**lowered, **changes, "seeds": seeds})
             made.append(Cell(values, scenario))
         except ScenarioError as error:

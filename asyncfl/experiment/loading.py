@@ -137,6 +137,7 @@ def _own_faults(experiment: Experiment) -> Iterator[Fault]:
     for name in set(experiment.axes) & set(experiment.variants):
         yield Fault(f"variants.{name}", "is also an axis; give it another name")
     yield from _quick_faults(experiment)
+    yield from _seed_faults(experiment, grid)
     yield from _figure_faults(experiment, grid)
     yield from _claim_faults(experiment, grid)
 
@@ -183,6 +184,18 @@ def _figure_faults(experiment: Experiment, grid: dict[str, tuple[Any, ...]]) -> 
     for number, table in enumerate(experiment.tables):
         named = [("rows", table.rows)] + ([("columns", table.columns)] if table.columns else [])
         yield from _unknown_axes(f"tables.{number}", [*named, *(("where", a) for a in table.where)], grid)
+
+
+def _seed_faults(experiment: Experiment, grid: dict[str, tuple[Any, ...]]) -> Iterator[Fault]:
+    for number, exception in enumerate(experiment.seeds.cells):
+        place = f"seeds.cells.{number}"
+        yield from _unknown_axes(place, [("where", axis) for axis in exception.where], grid)
+        for axis, wanted in exception.where.items():
+            for value in wanted if isinstance(wanted, list | tuple) else [wanted]:
+                if axis in grid and value not in grid[axis]:
+                    yield Fault(
+                        f"{place}.where", f"{value!r} is not among the values of {axis} ({_listed(grid[axis])})"
+                    )
 
 
 def _claim_faults(experiment: Experiment, grid: dict[str, tuple[Any, ...]]) -> Iterator[Fault]:

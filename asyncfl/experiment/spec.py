@@ -30,6 +30,19 @@ class Source(Described):
         return papers.get(self.paper, self.paper) + ("" if self.figure is None else where)
 
 
+class CellSeeds(Described):
+    """Seeds of some cells at full scale."""
+
+    where: dict[str, Any]
+    """Axis or variant -> value or label, or a list of several."""
+    seeds: int | tuple[int, ...]
+
+    def fits(self, values: Mapping[str, Any]) -> bool:
+        """Whether a cell at these values is meant."""
+        listed = {axis: wanted if isinstance(wanted, list | tuple) else [wanted] for axis, wanted in self.where.items()}
+        return all(axis in values and values[axis] in wanted for axis, wanted in listed.items())
+
+
 class SeedPlan(Described):
     """Seeds of each cell, by scale: a number N means 0..N-1.
 
@@ -39,6 +52,8 @@ class SeedPlan(Described):
 
     quick: int | tuple[int, ...] = 2
     full: int | tuple[int, ...] = 6
+    cells: tuple[CellSeeds, ...] = ()
+    """Cells that have other seeds at full scale, whatever their labels say; of several that fit the last one counts."""
 
     def at(self, scale: Scale) -> tuple[int, ...]:
         """The seeds at a scale."""
@@ -105,6 +120,7 @@ class Experiment(Described):
         own = [
             changes["seeds"] for labels in self.variants.values() for changes in labels.values() if "seeds" in changes
         ]
+        own += [exception.seeds for exception in self.seeds.cells]
         return tuple(sorted(plain | {seeds if isinstance(seeds, int) else len(seeds) for seeds in own}))
 
     def changes(self, axis: str, value: Any, scale: Scale) -> dict[str, Any]:

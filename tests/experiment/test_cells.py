@@ -1,3 +1,8 @@
+import re
+
+import pytest
+
+from asyncfl.errors import ScenarioError
 from asyncfl.experiment import cells, load
 
 
@@ -61,3 +66,27 @@ def test_a_label_may_have_seeds_of_its_own_at_full_scale(write, described):
     seeds = {cell.values["L"]: cell.scenario.seeds for cell in cells(experiment, "full")}
     assert seeds == {"one": (0, 1, 2), "share": (0,)}
     assert {cell.scenario.seeds for cell in cells(experiment, "quick")} == {(0,)}
+
+
+def test_some_cells_may_have_other_seeds_whatever_their_labels_say(write, described):
+    described["variants"]["L"]["one"]["seeds"] = 3
+    axis, values = next(iter(described["axes"].items()))
+    described["seeds"]["cells"] = [{"where": {axis: values[:1], "L": "one"}, "seeds": [7]}]
+    experiment = load(write(described))
+    made = [cell for cell in cells(experiment, "full") if cell.values["protocol.rounds"] == 2]
+    seeds = {(cell.values[axis], cell.values["L"]): cell.scenario.seeds for cell in made}
+    assert seeds[values[0], "one"] == (7,)
+    assert seeds[values[1], "one"] == (0, 1, 2)
+    assert seeds[values[0], "share"] == (3, 5)
+    assert experiment.seed_counts("full") == (1, 2, 3)
+    assert {cell.scenario.seeds for cell in cells(experiment, "quick")} == {(0,)}
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [({"M": 1}, "there is no axis M"), ({"L": ["one", "two"]}, "'two' is not among the values of L")],
+)
+def test_cells_of_other_seeds_must_exist(write, described, where, message):
+    described["seeds"]["cells"] = [{"where": where, "seeds": 1}]
+    with pytest.raises(ScenarioError, match=re.escape(message)):
+        load(write(described))
