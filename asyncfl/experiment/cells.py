@@ -33,7 +33,7 @@ def cells(experiment: Experiment, scale: Scale) -> list[Cell]:
     faults: dict[Fault, None] = {}
     for values, changes in points(experiment, scale):
         try:
-            seeds = experiment.seeds.at(scale)
+            seeds: int | tuple[int, ...] = experiment.seeds.at(scale)
             if scale == "full":
                 seeds = changes.pop("seeds", seeds)
                 for exception in experiment.seeds.cells:
