@@ -217,14 +217,18 @@ class Spectral(Detector):
             nobody = np.zeros(context.clients, dtype=bool)
             return Finding(nobody, nobody, {}, {}, decided=True)
         finding = self._judge(self.majority, state, bank, context.upload_std)
-        if pool is None or finding.clearness >= self.enough or finding.notes.get("diffuse"):
+        if pool is None or self._speaks(finding):
             return finding
         pooled = self._judge(self.majority, state, pool.bank, context.upload_std * np.sqrt(pool.variance))
         return finding.either(pooled) if pooled.clearness > finding.clearness else finding
 
+    def _speaks(self, finding: Finding) -> bool:
+        """Whether it needs no help: its majority is clear enough, or there is none to be found."""
+        return finding.clearness >= self.enough or bool(finding.notes.get("diffuse"))
+
     def _suspects(self, state: SpectralState, finding: Finding) -> frozenset[int]:
         """Who stays out until cleared, since a blurred majority finds one attacker today and another tomorrow."""
-        if self.pool is None or finding.clearness >= self.enough or finding.notes.get("diffuse"):
+        if self.pool is None or self._speaks(finding):
             return frozenset()
         return (state.suspects - finding.cleared) | finding.against
 
