@@ -48,8 +48,6 @@ def t_interval(values: ArrayLike, exact: bool = False) -> Interval:
     values: (n_seeds,). NaN entries (both sides diverged) are left out. `exact`: a single value is known without error,
     as that of a formula is. With infinite values the interval is one-sided where all signs agree, else everything.
     """
-    from scipy.special import stdtrit
-
     x: NDArray[np.float64] = np.asarray(values, dtype=np.float64)
     x = x[~np.isnan(x)]
     n = len(x)
@@ -60,8 +58,19 @@ def t_interval(values: ArrayLike, exact: bool = False) -> Interval:
     mean = float(x.mean())
     if n == 1:
         return Interval(mean, mean, mean, 1) if exact else Interval(mean, -np.inf, np.inf, 1)
-    half = float(stdtrit(n - 1, 0.5 + LEVEL / 2) * x.std(ddof=1) / np.sqrt(n))
+    half = float(half_width(x))
     return Interval(mean, mean - half, mean + half, n)
+
+
+def half_width(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Half the width of the 95 % t interval of the mean over the last axis.
+
+    x: (..., n_seeds), finite, at least two seeds.
+    """
+    from scipy.special import stdtrit
+
+    n = x.shape[-1]
+    return np.asarray(stdtrit(n - 1, 0.5 + LEVEL / 2) * x.std(axis=-1, ddof=1) / np.sqrt(n))
 
 
 def _by_sign(x: NDArray[np.float64]) -> Interval:

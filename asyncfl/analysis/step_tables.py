@@ -8,8 +8,9 @@ from typing import Any
 import pandas as pd
 
 from asyncfl.analysis.bounds import all_bounds
+from asyncfl.analysis.over_seeds import over_seeds
 from asyncfl.analysis.pivot import markdown
-from asyncfl.analysis.tables import collect, over_seeds, write_csv, write_text
+from asyncfl.analysis.tables import collect, write_csv, write_text
 from asyncfl.experiment import Experiment, Scale
 
 FRAMES = ("rounds", "curves", "ends", "final", "cells", "bounds")

@@ -1,7 +1,8 @@
 """The tables of an experiment, as pandas frames, from the run folders of its cells.
 
 `rounds`  per seed and version: axis columns, seed, round, time_s and all measured columns
-`curves`  long: axis columns, round, metric, mean, low, high (95 % interval over seeds), least, most, seeds, diverged
+`curves`  long: axis columns, round, metric, mean, low, high (95 % interval over seeds), least, most, seeds, diverged;
+          see `over_seeds`
 `ends`    per seed: the last version's values and the counts of the whole run (see `whole_run`)
 `final`   long: axis columns, metric, mean, low, high, least, most, seeds, diverged
 `cells`   per cell: axis columns, run (hash), data source, whether it is the original, provenance, notes
@@ -14,11 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from asyncfl.analysis.spending import with_spending
-from asyncfl.analysis.statistics import t_interval
 from asyncfl.analysis.targets import add_targets
 from asyncfl.analysis.used import with_used
 from asyncfl.analysis.whole_run import whole_run
@@ -26,7 +25,6 @@ from asyncfl.errors import RunError
 from asyncfl.experiment.target import Target
 
 NO_TARGETS: Mapping[str, Target] = {}
-NOT_MEASURED = {"seed", "round", "diverged"}
 EVALUATED = ("train_loss", "test_loss", "test_accuracy", "attack_success")
 """Columns that are not measured at every version."""
 BY_DOMAIN = "test_accuracy_"
@@ -115,42 +113,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, bool) or value is None or isinstance(value, list | tuple | dict):
         return json.dumps(value, sort_keys=True)
     return value
-
-
-def metrics(frame: pd.DataFrame, axes: Sequence[str]) -> list[str]:
-    """Measured numeric columns of a frame of rounds or ends."""
-    return [
-        name
-        for name in frame.columns
-        if name not in axes and name not in NOT_MEASURED and pd.api.types.is_numeric_dtype(frame[name])
-    ]
-
-
-def over_seeds(frame: pd.DataFrame, axes: Sequence[str], by_round: bool) -> pd.DataFrame:
-    """Long frame with mean and 95 % interval over the seeds that did not diverge, and how many did.
-
-    Values that no seed evaluated are left out.
-    """
-    columns = [*axes, "round"] if by_round else list(axes)
-    groups: Iterable[tuple[Any, pd.DataFrame]]
-    groups = frame.groupby(columns, sort=False, dropna=False) if columns else [((), frame)]
-    rows = []
-    for key, group in groups:
-        for metric in metrics(frame, axes):
-            if metric == "round":
-                continue
-            sound = group[metric][~group["diverged"].astype(bool)]
-            sound = sound[sound.notna()]
-            diverged = int(group["diverged"].astype(bool).sum())
-            if len(sound) == 0 and diverged == 0:
-                continue
-            span = t_interval(sound.to_numpy())
-            # a target that not every seed reached is at no finite mean
-            finite = bool(np.isfinite(sound.astype(float)).all())
-            low, high = (span.low, span.high) if span.seeds > 1 and finite else (np.nan, np.nan)
-            ends = (sound.min(), sound.max()) if len(sound) and finite else (np.nan, np.nan)
-            rows.append((*key, metric, span.mean, low, high, *ends, span.seeds, diverged))
-    return pd.DataFrame(rows, columns=[*columns, "metric", "mean", "low", "high", "least", "most", "seeds", "diverged"])
 
 
 def write_csv(frame: pd.DataFrame, path: str | Path) -> None:

@@ -35,11 +35,9 @@ def whole_run(rounds: pd.DataFrame, clients: pd.DataFrame, summary: dict[str, An
             counted[share] = theirs.groupby(clients["seed"]).sum() / by_seed[column].sum().clip(lower=1)
     if {"staleness_mean", "participants"} <= set(rounds):
         counted = counted.join(_staleness(rounds))
-    for seed in counted.index:
-        said = summary.get("seeds", {}).get(str(seed), {})
-        for name, value in {**_heard(said), **_detected(said)}.items():
-            counted.loc[seed, name] = value
-    return counted.reset_index()
+    said = [summary.get("seeds", {}).get(str(seed), {}) for seed in counted.index]
+    told = pd.DataFrame([{**_heard(of_seed), **_detected(of_seed)} for of_seed in said], index=counted.index)
+    return counted.join(told).reset_index()
 
 
 def _staleness(rounds: pd.DataFrame) -> pd.DataFrame:

@@ -2,8 +2,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from asyncfl.analysis.over_seeds import over_seeds
 from asyncfl.analysis.spending import with_spending
-from asyncfl.analysis.tables import collect, over_seeds
+from asyncfl.analysis.tables import collect
 
 
 def write_spending(folder, seeds, holders=("median", "model", "client")):

@@ -2,8 +2,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from asyncfl.analysis.over_seeds import over_seeds
 from asyncfl.analysis.pivot import markdown
-from asyncfl.analysis.tables import collect, over_seeds
+from asyncfl.analysis.tables import collect
 from asyncfl.analysis.targets import add_targets, settled_round
 from asyncfl.errors import RunError
 from asyncfl.experiment import Table, Target
