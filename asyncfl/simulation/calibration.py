@@ -1,7 +1,7 @@
-"""Measuring L before training: how often an eavesdropper would overhear the most exposed client.
+"""What the noise of a seed is calibrated to; above all L, how often the most exposed client is overheard.
 
-The timeline of the scenario runs without training, several times and with seeds of its own, and counts what the tap
-holds. The result is an assumption about one adversary in one world, not a guarantee.
+Where L is measured, the timeline of the scenario runs before training, without it, several times and with seeds of its
+own, and counts what the tap holds. The result is an assumption about one adversary in one world, not a guarantee.
 """
 
 from __future__ import annotations
@@ -9,10 +9,55 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
-from asyncfl.privacy import MeasuredExposures
+from asyncfl.defences import Mean
+from asyncfl.privacy import MeasuredExposures, PrivacyContext
 from asyncfl.scenario import Scenario
+from asyncfl.server.staleness import ConstantStaleness
 from asyncfl.streams import Streams
+
+
+def privacy_context(scenario: Scenario, sizes: NDArray[np.int64], streams: Streams) -> tuple[PrivacyContext, list[int]]:
+    """What the noise of a seed is calibrated to, and the counts behind L where it was measured on the clock."""
+    clients, participants, rounds = scenario.data.clients, scenario.participants, scenario.protocol.rounds
+    exposures = scenario.privacy.resolve_exposures(rounds, participants, clients)
+    counts: list[int] = []
+    if exposures is None:
+        measured = getattr(scenario.privacy, "exposures", None)
+        if not isinstance(measured, MeasuredExposures):
+            measured = MeasuredExposures()
+        exposures, counts = measure_exposures(scenario, measured, streams)
+    training = scenario.training
+    batch_size = 0 if training.batch_size == "full" else training.batch_size
+    context = PrivacyContext(
+        clients,
+        participants,
+        rounds,
+        int(sizes.min()),
+        exposures,
+        batch_size,
+        training.epochs,
+        training.lr,
+        n_parameters=scenario.model.layout(scenario.data.shape, scenario.data.classes).n_parameters,
+        rate=scenario.protocol.knobs().rate,
+        equal_weights=_equal_weights(scenario, sizes),
+    )
+    return context, counts
+
+
+def _equal_weights(scenario: Scenario, sizes: NDArray[np.int64]) -> bool:
+    """Whether no update can weigh more than 1/n in a mean of n."""
+    knobs, defence = scenario.protocol.knobs(), scenario.defence
+    return (
+        isinstance(defence.rule, Mean)
+        # A detector may weigh updates, and correct the model by earlier ones.
+        and defence.detector is None
+        and knobs.reading in ("delta", "mix")
+        and (knobs.weighting != "samples" or len(np.unique(sizes)) == 1)
+        # Divided by the sum of the weights, a fresh update among stale ones counts for more.
+        and (knobs.divisor == "buffer" or isinstance(knobs.staleness, ConstantStaleness))
+    )
 
 
 def measure_exposures(scenario: Scenario, measured: MeasuredExposures, streams: Streams) -> tuple[int, list[int]]:

@@ -23,7 +23,7 @@ from asyncfl.privacy.ledger import COLUMNS, NOTHING, Account, ledger, model_acco
 from asyncfl.privacy.spending import COLUMNS as SPENDING
 from asyncfl.privacy.spending import largest, spending
 from asyncfl.scenario import Scenario
-from asyncfl.simulation.seed import SeedRun
+from asyncfl.simulation.seed_run import SeedRun
 from asyncfl.trace import Kind
 from asyncfl.trace.events import SCORING_DOWN
 from asyncfl.trace.query import select

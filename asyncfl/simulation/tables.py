@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from asyncfl.defences.quality import COUNTS
 from asyncfl.simulation.budgets import BUDGETS
-from asyncfl.simulation.seed import SeedRun
+from asyncfl.simulation.seed_run import SeedRun
 from asyncfl.simulation.watch import BY_DOMAIN, DETECTOR
 
 ROUNDS = pa.schema(

@@ -15,7 +15,7 @@ from asyncfl.defences.quality import COUNTS, Judgement, overall_quality
 from asyncfl.learning import Learner
 from asyncfl.messages import Judged, Publish, Vector
 from asyncfl.scenario import Evaluation
-from asyncfl.simulation.driver import Traffic
+from asyncfl.simulation.transfers import Traffic
 from asyncfl.threats import Attack, backdoor_test_set
 
 COLUMNS = (

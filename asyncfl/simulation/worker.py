@@ -16,7 +16,7 @@ from asyncfl.learning import Learner
 from asyncfl.messages import Collected, RequestScores
 from asyncfl.privacy import Release
 from asyncfl.server import Server
-from asyncfl.simulation.driver import TaskInFlight
+from asyncfl.simulation.task import TaskInFlight
 from asyncfl.streams import Streams
 
 

@@ -36,7 +36,7 @@ def replay_run(folder: str | Path, seed: int | None = None, *, train: bool = Fal
     ReplayError, RunError, see `asyncfl.server.replay.replay`.
     """
     from asyncfl.scenario import Scenario
-    from asyncfl.simulation.seed import prepare_seed
+    from asyncfl.simulation.cast import prepare_seed
 
     recording = read_recording(folder, seed)
     cast = prepare_seed(Scenario.load(Path(folder) / "scenario.yaml"), recording.seed)

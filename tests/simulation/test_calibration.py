@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from asyncfl.scenario import Scenario
-from asyncfl.simulation import SeedRun, simulate_seed
+from asyncfl.simulation import SeedRun, clients_table, simulate_seed
 
 TAPPED: dict[str, Any] = {
     "protocol.rounds": 8,
@@ -37,3 +37,17 @@ def test_seeds_with_one_clock_assume_one_number_of_exposures(scenario: Scenario)
     runs = [simulate_seed(scenario.override(TAPPED | {"seeding.clock": 3, "seeding.data": 3}), seed) for seed in (0, 1)]
     assert runs[0].calibration == runs[1].calibration
     assert most_overheard(runs[0]) == most_overheard(runs[1])
+
+
+def test_measured_exposures_are_what_the_tap_catches_most(scenario: Scenario) -> None:
+    tapped = scenario.override(
+        {
+            "world.tap": {"uplink": True, "packet_loss": 0.0},
+            "privacy": {"kind": "nbafl", "epsilon": 60, "exposures": {"kind": "measured", "replicates": 2}},
+        }
+    )
+    run = simulate_seed(tapped, 0)
+    assert run.calibration == [3, 3]
+    assert run.context is not None
+    assert run.context.exposures == 3
+    assert clients_table(run)["exposures_up"].to_pylist() == [3] * 5

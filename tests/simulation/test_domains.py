@@ -12,7 +12,7 @@ from asyncfl.api import simulate
 from asyncfl.learning import make_learner
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import clients_table, simulate_clock, simulate_seed
-from asyncfl.simulation.seed import streams_of
+from asyncfl.simulation.cast import streams_of
 from asyncfl.simulation.watch import Judge, by_domain
 
 FIVE = ["mnist", "svhn", "usps", "synth_digits", "mnist_m"]

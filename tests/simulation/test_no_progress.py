@@ -55,6 +55,15 @@ def test_the_reason_stands_in_the_summary_and_the_tables_are_whole(
     assert sum(run.tables["clients"]["tasks"].to_pylist()) == 50
 
 
+def test_a_run_without_progress_ends_at_its_time_limit(scenario: Scenario) -> None:
+    hardly = {"kind": "alternating", "on_s": 1e-6, "off_s": 100.0}
+    never = scenario.override({"world.availability": hardly, "protocol.time_limit_s": 1000.0})
+    run = simulate_clock(never, 0)
+    assert run.stopped == "time limit reached"
+    assert run.rounds[-1]["version"] == 0
+    assert sum(run.fates.values()) == run.fates["dropped_out"] + run.fates["unfinished"]
+
+
 def test_a_lossy_world_is_borne(scenario: Scenario) -> None:
     """One task in about a hundred succeeds."""
     once = {"world.uplink": {"loss": {"kind": "independent", "probability": 0.99}, "retransmissions": 0}}

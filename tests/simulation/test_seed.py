@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from asyncfl.scenario import Scenario
-from asyncfl.simulation import SeedRun, clients_table, rounds_table, seed_summary, simulate_clock, simulate_seed
+from asyncfl.simulation import SeedRun, rounds_table, simulate_clock, simulate_seed
 
 
 def kinds(run: SeedRun) -> list[str]:
@@ -40,13 +40,6 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not(scenario: Scena
     assert first.rounds[-1]["train_loss"] != other.rounds[-1]["train_loss"]
 
 
-def test_seeding_apart_keeps_the_clock_while_the_training_changes(scenario: Scenario) -> None:
-    apart = scenario.override({"seeding.clock": 3, "seeding.data": 3})
-    first, other = simulate_seed(apart, 0), simulate_seed(apart, 1)
-    assert [row["time_s"] for row in first.rounds] == [row["time_s"] for row in other.rounds]
-    assert first.rounds[-1]["train_loss"] != other.rounds[-1]["train_loss"]
-
-
 def test_the_clock_alone_has_the_same_events_as_the_training(scenario: Scenario) -> None:
     lossy = scenario.override(
         {
@@ -59,42 +52,6 @@ def test_the_clock_alone_has_the_same_events_as_the_training(scenario: Scenario)
     assert trained.events.to_pandas().equals(timed.events.to_pandas())
     assert trained.traffic == timed.traffic
     assert timed.trained == 0
-
-
-def test_lost_updates_are_never_trained(scenario: Scenario) -> None:
-    lossy = scenario.override(
-        {"world.uplink.loss": {"kind": "independent", "probability": 0.2}, "world.uplink.retransmissions": 0}
-    )
-    run = simulate_seed(lossy, 0)
-    assert run.fates["lost_up"] > 0
-    assert run.trained == run.fates["aggregated"] == run.used
-    assert seed_summary(run)["tasks"]["never_needed"] == run.fates["lost_up"]
-
-
-def test_a_run_without_progress_ends_at_its_time_limit(scenario: Scenario) -> None:
-    hardly = {"kind": "alternating", "on_s": 1e-6, "off_s": 100.0}
-    never = scenario.override({"world.availability": hardly, "protocol.time_limit_s": 1000.0})
-    run = simulate_clock(never, 0)
-    assert run.stopped == "time limit reached"
-    assert run.rounds[-1]["version"] == 0
-    assert sum(run.fates.values()) == run.fates["dropped_out"] + run.fates["unfinished"]
-
-
-def test_clients_that_are_offline_come_back(scenario: Scenario) -> None:
-    flaky = scenario.override(
-        {
-            "protocol.rounds": 8,
-            "world.availability": {
-                "kind": "alternating",
-                "on_s": {"kind": "exponential", "mean": 0.4},
-                "off_s": {"kind": "exponential", "mean": 0.2},
-            },
-        }
-    )
-    run = simulate_seed(flaky, 0)
-    assert run.stopped == "all versions published"
-    assert {"went_offline", "came_online"} <= set(kinds(run))
-    assert run.fates["dropped_out"] > 0
 
 
 def test_noise_that_destroys_the_model_stops_the_seed_as_diverged(scenario: Scenario) -> None:
@@ -116,25 +73,6 @@ def test_nbafl_clips_to_the_median_and_both_sides_add_their_noise(scenario: Scen
     assert row["sigma_u"] == pytest.approx(c * 2 * row["clip_norm"] / (20 * 60))
     # T = 4 rounds are more than L sqrt(N) = 2.24 uploads' worth of noise.
     assert row["sigma_d"] == pytest.approx(2 * c * row["clip_norm"] * np.sqrt(16 - 5) / (20 * 5 * 60))
-
-
-def test_measured_exposures_are_what_the_tap_catches_most(scenario: Scenario) -> None:
-    tapped = scenario.override(
-        {
-            "world.tap": {"uplink": True, "packet_loss": 0.0},
-            "privacy": {"kind": "nbafl", "epsilon": 60, "exposures": {"kind": "measured", "replicates": 2}},
-        }
-    )
-    run = simulate_seed(tapped, 0)
-    assert run.calibration == [3, 3]
-    assert run.context is not None
-    assert run.context.exposures == 3
-    assert clients_table(run)["exposures_up"].to_pylist() == [3] * 5
-
-
-def test_the_tap_holds_each_version_that_was_sent(scenario: Scenario) -> None:
-    run = simulate_clock(scenario.override({"world.tap": {"downlink": True, "packet_loss": 0.0}}), 0)
-    assert run.traffic.overheard_versions == {0, 1, 2}
 
 
 def test_evaluation_can_be_rare(scenario: Scenario) -> None:

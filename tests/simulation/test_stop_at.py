@@ -15,8 +15,8 @@ from asyncfl.scenario import Scenario
 from asyncfl.server import Server
 from asyncfl.server.replay import replay
 from asyncfl.simulation import SeedRun, clients_table, seed_summary, simulate_clock, simulate_seed
+from asyncfl.simulation.cast import prepare_seed
 from asyncfl.simulation.ledger import Books
-from asyncfl.simulation.seed import prepare_seed
 from asyncfl.trace.perfetto import chrome_trace
 from asyncfl.world import WorldState
 

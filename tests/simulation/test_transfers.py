@@ -55,3 +55,8 @@ def test_nothing_is_sent_again_by_who_is_offline(scenario: Scenario) -> None:
         (gone,) = times(run, "dropped_out", task=task)
         assert all(time_s <= gone for time_s in times(run, "retransmitted", task=task))
     assert len(times(run, "retransmitted")) > len(times(run, "dropped_out")) > 0
+
+
+def test_the_tap_holds_each_version_that_was_sent(scenario: Scenario) -> None:
+    run = simulate_clock(scenario.override({"world.tap": {"downlink": True, "packet_loss": 0.0}}), 0)
+    assert run.traffic.overheard_versions == {0, 1, 2}

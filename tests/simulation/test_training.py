@@ -1,4 +1,4 @@
-"""Schemes that learn from every task, whatever becomes of its update."""
+"""Which tasks are trained: those that are collected, or all where the scheme learns from every task."""
 
 from __future__ import annotations
 
@@ -67,6 +67,13 @@ def _forget() -> None:
 def run_of(scenario: Scenario, scheme: Scheme, changes: dict[str, Any] | None = None) -> SeedRun:
     changed = scenario.override(changes or {})
     return simulate_seed(changed.model_copy(update={"privacy": scheme}), 0)
+
+
+def test_lost_updates_are_never_trained(scenario: Scenario) -> None:
+    run = simulate_seed(scenario.override(LOSSY), 0)
+    assert run.fates["lost_up"] > 0
+    assert run.trained == run.fates["aggregated"] == run.used
+    assert seed_summary(run)["tasks"]["never_needed"] == run.fates["lost_up"]
 
 
 def test_lost_updates_are_trained_and_their_losses_heard(scenario: Scenario) -> None:

@@ -1,0 +1,114 @@
+"""Everybody who takes part in one seed: the streams they draw from, clients, attackers, and the server's plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.client import Attackers, TaskPath
+from asyncfl.data import FederatedData
+from asyncfl.learning import Learner
+from asyncfl.messages import Vector
+from asyncfl.privacy import PrivacyContext, Scheme, State
+from asyncfl.privacy.meter import Meter
+from asyncfl.privacy.noise import add_noise
+from asyncfl.scenario import Scenario
+from asyncfl.server import DefencePlan, ServerPlan
+from asyncfl.server.machine import ServerNoise
+from asyncfl.simulation.calibration import privacy_context
+from asyncfl.simulation.defence import defence_plan, split_root
+from asyncfl.simulation.reference import measured
+from asyncfl.streams import Streams
+
+
+@dataclass(frozen=True)
+class Cast:
+    """Everybody who takes part in one seed, before anything has happened."""
+
+    streams: Streams
+    data: FederatedData
+    learner: Learner
+    context: PrivacyContext
+    calibration: list[int]
+    attackers: Attackers | None
+    path: TaskPath
+    plan: ServerPlan
+
+
+def prepare_seed(scenario: Scenario, seed: int) -> Cast:
+    """The data, clients and server's plan of one seed; the same each time."""
+    from asyncfl.learning import make_learner
+
+    scenario = measured(scenario, seed)
+    streams = streams_of(scenario, seed)
+    data, root = split_root(scenario.data.build(streams), scenario.defence.root_samples, streams)
+    at_once = {"epochs": 1} if scenario.privacy.noise_each_epoch else {}
+    training = scenario.training.model_copy(update=at_once)
+    learner = make_learner(scenario.model, training, data.shape, data.classes)
+    context, calibration = privacy_context(scenario, data.sizes, streams)
+    attackers = attackers_of(scenario, streams)
+    state = scenario.privacy.start(context)
+    path = TaskPath(data, learner, scenario.training, scenario.privacy, context, streams, attackers, state)
+    initial = scenario.model.initial_parameters(data.shape, data.classes, streams.torch_generator("initial_model"))
+    noise = partial(_server_noise, path)
+    defence = defence_plan(scenario, data, learner, context, root, state)
+    plan = server_plan(scenario, data.sizes, initial, streams, noise, defence)
+    return Cast(streams, data, learner, context, calibration, attackers, path, plan)
+
+
+def streams_of(scenario: Scenario, seed: int) -> Streams:
+    """The random streams of one seed."""
+    apart = scenario.seeding
+    return Streams(seed, data=apart.data, clock=apart.clock, training=apart.training)
+
+
+def attackers_of(scenario: Scenario, streams: Streams) -> Attackers | None:
+    """Who attacks in one seed; None: nobody does."""
+    if scenario.threats is None or scenario.threats.off:
+        return None
+    # The cohort of a publication is a round; where tasks are begun one by one, as many as make a version.
+    in_cohorts = scenario.protocol.knobs().dispatch.at_publish(scenario.data.clients) > 0
+    of_round = None if in_cohorts else scenario.participants
+    return Attackers(scenario.threats, scenario.data.clients, scenario.data.classes, streams, of_round)
+
+
+def meter_of(scheme: Scheme, context: PrivacyContext, sizes: NDArray[np.int64], state: State | None) -> Meter | None:
+    """The budgets of one seed at which clients stop; None: there are none."""
+    return None if scheme.stop_at is None else Meter(scheme.stop_at, scheme, context, sizes, state)
+
+
+def server_plan(
+    scenario: Scenario,
+    sizes: NDArray[np.int64],
+    initial: Vector,
+    streams: Streams,
+    noise: ServerNoise | None,
+    defence: DefencePlan,
+) -> ServerPlan:
+    """What the server of one seed knows from the start. `noise` None: it adds none."""
+    return ServerPlan(
+        scenario.protocol.knobs(),
+        sizes,
+        initial,
+        streams,
+        defence=defence,
+        noise=noise,
+        aggregate_s=scenario.world.aggregate_s,
+        score_s=scenario.world.score_s,
+    )
+
+
+def _server_noise(
+    path: TaskPath, model: Vector, version: int, tasks: tuple[int, ...], clip_norm: float | None
+) -> tuple[Vector, float]:
+    """The model with the noise that the scheme wants the server to add; see `Scheme.server_std`."""
+    scheme = path.scheme
+    # A server that replays a recording has no path that trained: only a scheme with a state would miss it.
+    contributions = [path.contributions[task] for task in tasks if task in path.contributions]
+    path.entered, path.entered_clip_norm = tuple(contributions), clip_norm
+    std = scheme.server_std(path.context, clip_norm, path.state, contributions)
+    add_noise(scheme.server_distribution, model, std, path.streams, "server_noise", task=version)
+    return model, std

@@ -1,0 +1,84 @@
+"""Virtual time, and the record of what happens in it.
+
+One process per task in flight; a client at rest costs nothing. What two events of the same time do is settled by the
+order in which they were scheduled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TypeAlias
+
+import simpy
+
+from asyncfl.messages import Input
+from asyncfl.server import Phase, Server
+from asyncfl.simulation.task import TaskInFlight
+from asyncfl.trace import Kind, Recorder
+from asyncfl.trace.recorder import NAN
+from asyncfl.world import WorldState
+
+Steps: TypeAlias = Generator[simpy.Event, None, None]
+"""What a process waits for, one after another."""
+Waiting: TypeAlias = Generator[simpy.Event, None, bool]
+"""Part of a process; its value is whether it came to its end."""
+Tell: TypeAlias = Callable[[Input], None]
+"""Hands a message to the server, and carries out the answer."""
+
+
+class Clock:
+    """The time of one seed. Every event is recorded here, with the time and the server's version."""
+
+    def __init__(self, server: Server, world: WorldState, recorder: Recorder) -> None:
+        self.env = simpy.Environment()
+        self.server = server
+        self.world = world
+        self.recorder = recorder
+
+    @property
+    def now(self) -> float:
+        """Virtual seconds since the start."""
+        return self.env.now
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the server has stopped: what was still to come does not happen."""
+        return self.server.phase is Phase.STOPPED
+
+    def start(self, steps: Steps) -> simpy.Process:
+        """A process that takes these steps, from now on."""
+        return self.env.process(steps)
+
+    def later(self, delay_s: float, do: Callable[[], None]) -> None:
+        """Call `do` after a while: cheaper than a process of its own."""
+        event = self.env.timeout(delay_s)
+        if event.callbacks is not None:
+            event.callbacks.append(lambda _: do())
+
+    def stays(self, client: int, duration_s: float) -> Waiting:
+        """Wait as long as that, or until the client goes offline, then False."""
+        until = self.world.next_change(client, self.env.now)
+        stays = self.env.now + duration_s <= until
+        yield self.env.timeout(duration_s if stays else until - self.env.now)
+        return stays
+
+    def record(self, kind: Kind, client: int = -1, detail: str = "", size: int = -1, attempt: int = -1) -> None:
+        """Record an event that is of no task."""
+        version = self.server.version
+        self.recorder.add(self.env.now, kind, -1, client, version, size=size, attempt=attempt, detail=detail)
+
+    def note(
+        self,
+        kind: Kind,
+        task: TaskInFlight,
+        staleness: int = -1,
+        size: int = -1,
+        attempt: int = -1,
+        weight: float = NAN,
+        detail: str = "",
+    ) -> None:
+        """Record an event of a task."""
+        # By position: most events are of tasks, and naming the columns costs as much as writing them down.
+        number, client, base = task.number, task.client, task.base_version
+        version = self.server.version
+        self.recorder.add(self.env.now, kind, number, client, version, base, staleness, size, attempt, weight, detail)

@@ -1,0 +1,140 @@
+"""The course of a task on the clock: download, training, upload, and what may end it before."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import simpy
+
+from asyncfl.messages import ClientGone, ClientIdle, Dispatch, Fate, UpdateArrived
+from asyncfl.simulation.clock import Clock, Steps, Tell, Waiting
+from asyncfl.simulation.stop_at import SpentBudgets
+from asyncfl.simulation.task import Load, TaskInFlight, Tasks
+from asyncfl.simulation.training import Training
+from asyncfl.simulation.transfers import Transfers
+from asyncfl.trace import Kind
+
+
+class Attackers(Protocol):
+    """Who attacks, as far as the clock has to know."""
+
+    def begin(self, task: int, client: int) -> None:
+        """Take note of a task that is begun."""
+        ...
+
+    def speed(self, task: int, client: int) -> float:
+        """How many times as fast as usual a task is done. Asked for each task, after those begun with it."""
+        ...
+
+
+class Course:
+    """Takes the tasks of one seed from their dispatch to the server's hearing of them."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        tasks: Tasks,
+        transfers: Transfers,
+        training: Training,
+        budgets: SpentBudgets,
+        load: Load,
+        attackers: Attackers | None,
+        running: dict[int, simpy.Process] | None,
+        tell: Tell,
+    ) -> None:
+        """`running`: where to keep each client's latest task; None: nobody waits for it."""
+        self.clock = clock
+        self.tasks = tasks
+        self.transfers = transfers
+        self.training = training
+        self.budgets = budgets
+        self.load = load
+        self.attackers = attackers
+        self.running = running
+        self.tell = tell
+
+    def dispatch(self, action: Dispatch) -> ClientGone | None:
+        """Begin a task. A message: the client cannot be reached, and the server is to hear of it."""
+        clock = self.clock
+        if not clock.world.online(action.client, clock.now):
+            # Availability is looked up when it matters: the server drew a client that it took for idle.
+            clock.record(Kind.WENT_OFFLINE, client=action.client)
+            clock.start(self._return(action.client))
+            return ClientGone(clock.now, action.client, action.task, None)
+        task = self.tasks.begin(action)
+        self.training.dispatched(task)
+        if self.attackers is not None:
+            self.attackers.begin(task.number, task.client)
+        clock.note(Kind.DISPATCHED, task)
+        process = clock.start(self._task(task))
+        if self.running is not None:
+            self.running[task.client] = process
+        return None
+
+    def _task(self, task: TaskInFlight) -> Steps:
+        clock, transfers, payload_bytes = self.clock, self.transfers, self.load.payload_bytes
+        draws = clock.world.task(task.client, task.number)
+        speed = 1.0 if self.attackers is None else self.attackers.speed(task.number, task.client)
+
+        clock.note(Kind.DOWNLOAD_STARTED, task, size=payload_bytes)
+        down = draws.download(payload_bytes)
+        transfers.begin(task, down, speed, "down")
+        if not (yield from self._stays(task, down.duration_s / speed)):
+            return
+        transfers.end(task, down, "down")
+        if not down.delivered:
+            self._ended(task, Fate.LOST_DOWN)
+            return
+
+        clock.note(Kind.TRAINING_STARTED, task)
+        compute_s = draws.compute_s(int(self.load.samples[task.client]), self.load.epochs) / speed
+        gives_up_at = draws.dropout()
+        if not (yield from self._stays(task, compute_s * (1.0 if gives_up_at is None else gives_up_at))):
+            return
+        if gives_up_at is not None:
+            clock.note(Kind.DROPPED_OUT, task)
+            self._ended(task, Fate.DROPPED_OUT)
+            return
+        clock.note(Kind.TRAINED, task)
+        self.training.ended(task)
+
+        clock.note(Kind.UPLOAD_STARTED, task, size=payload_bytes)
+        self.budgets.send(task.client)
+        up = draws.upload(payload_bytes)
+        transfers.begin(task, up, speed, "up")
+        if not (yield from self._stays(task, up.duration_s / speed)):
+            return
+        transfers.end(task, up, "up")
+        if up.delivered:
+            task.arrived_s = clock.now
+            self.tell(UpdateArrived(clock.now, task.number))
+        else:
+            self._ended(task, Fate.LOST_UP)
+
+    def _stays(self, task: TaskInFlight, duration_s: float) -> Waiting:
+        """Wait for a phase of the task. False: the client went offline before its end, and the task with it."""
+        if (yield from self.clock.stays(task.client, duration_s)):
+            return True
+        self.clock.note(Kind.WENT_OFFLINE, task)
+        self.clock.note(Kind.DROPPED_OUT, task, detail="offline")
+        self.clock.start(self._return(task.client))
+        self._ended(task, Fate.DROPPED_OUT, idle=False)
+        return False
+
+    def _ended(self, task: TaskInFlight, fate: Fate, *, idle: bool = True) -> None:
+        """The task came to nothing. Its client says so when it asks for work again: asking is taken as reliable."""
+        self.tell(ClientGone(self.clock.now, task.client, task.number, fate))
+        if idle:
+            self.tell(ClientIdle(self.clock.now, task.client))
+
+    def _return(self, client: int) -> Steps:
+        """Have a client that is offline ask for work when it is back."""
+        clock = self.clock
+        back_s = clock.world.next_change(client, clock.now)
+        if back_s == math.inf:
+            return
+        yield clock.env.timeout(back_s - clock.now)
+        if not clock.stopped:
+            clock.record(Kind.CAME_ONLINE, client=client)
+            self.tell(ClientIdle(clock.now, client))

@@ -1,0 +1,78 @@
+"""The server's defences in one seed, and what they know about the federation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.data import FederatedData
+from asyncfl.defences import DefenceContext
+from asyncfl.learning import Learner
+from asyncfl.messages import Vector
+from asyncfl.privacy import Contribution, PrivacyContext, State
+from asyncfl.scenario import Scenario
+from asyncfl.server import DefencePlan
+from asyncfl.server.application import weights
+from asyncfl.server.staleness import discount
+from asyncfl.streams import Streams
+
+
+def split_root(
+    data: FederatedData, samples: int, streams: Streams
+) -> tuple[FederatedData, tuple[NDArray[np.float32], NDArray[np.int64]] | None]:
+    """The data without the server's root set, and the root set (images, labels); None where it has none.
+
+    The root set is drawn from the test set, and taken out of it.
+    """
+    if not samples:
+        return data, None
+    chosen = streams.generator("root_set").permutation(len(data.test_labels))
+    root, rest = np.sort(chosen[:samples]), np.sort(chosen[samples:])
+    offsets = np.searchsorted(rest, data.test_offsets)
+    smaller = replace(
+        data, test_images=data.test_images[rest], test_labels=data.test_labels[rest], test_offsets=offsets
+    )
+    return smaller, (data.test_images[root], data.test_labels[root])
+
+
+def defence_plan(
+    scenario: Scenario,
+    data: FederatedData,
+    learner: Learner,
+    context: PrivacyContext,
+    root: tuple[NDArray[np.float32], NDArray[np.int64]] | None,
+    state: State | None = None,
+) -> DefencePlan:
+    """The server's defences, with what they know about the federation: of noise that varies, its first amount."""
+    knobs, training, scheme = scenario.protocol.knobs(), scenario.training, scenario.privacy
+    clip = getattr(scheme, "clip_norm", None)
+    clip_norm = clip if isinstance(clip, float | int) else None
+    firsts = [
+        Contribution(client, int(size), 0, scheme.upload_epsilon(context, state, client, 0))
+        for client, size in enumerate(data.sizes)
+    ]
+
+    def weigh(samples: NDArray[np.int64], staleness: NDArray[np.int64]) -> NDArray[np.float64]:
+        counted = samples if knobs.weighting == "samples" else np.ones_like(samples)
+        return knobs.rate * weights(counted, discount(knobs.staleness, staleness), knobs.divisor)
+
+    known = DefenceContext(
+        clients=data.clients,
+        samples=data.sizes,
+        n_parameters=learner.n_parameters,
+        # What a unit of gradient moves the model in the long run: with momentum it is added again and again.
+        lr=training.lr / (1 - training.momentum),
+        gradient_clip=training.gradient_clip,
+        steps=np.array([training.steps(int(size)) for size in data.sizes], dtype=np.int64),
+        upload_std=np.array([scheme.upload_std(context, clip_norm, first) for first in firsts]),
+        root_gradient=None if root is None else partial(_root_gradient, learner, *root),
+        weigh=weigh,
+    )
+    return DefencePlan(scenario.defence.rule, scenario.defence.detector, scenario.defence.strikes, known)
+
+
+def _root_gradient(learner: Learner, images: NDArray[np.float32], labels: NDArray[np.int64], model: Vector) -> Vector:
+    return learner.gradient(model, images, labels)

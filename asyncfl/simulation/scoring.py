@@ -1,0 +1,78 @@
+"""Requests for scores on the clock: a client downloads models, evaluates each on its data and sends the scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import simpy
+
+from asyncfl.messages import RequestScores, ScoresArrived
+from asyncfl.simulation.clock import Clock, Steps, Tell, Waiting
+from asyncfl.simulation.stop_at import SpentBudgets
+from asyncfl.simulation.task import Load
+from asyncfl.simulation.training import Training
+from asyncfl.simulation.transfers import Transfers
+from asyncfl.trace import Kind
+from asyncfl.trace.events import SCORING_DOWN, SCORING_UP
+from asyncfl.trace.requests import NO_ANSWER
+
+BYTES_PER_SCORE = 8
+
+
+class ScoreRequests:
+    """Carries out the requests of one seed."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        transfers: Transfers,
+        training: Training,
+        budgets: SpentBudgets,
+        load: Load,
+        running: Mapping[int, simpy.Process] | None,
+        tell: Tell,
+    ) -> None:
+        """`running`: client -> its latest task, which a request waits for; None: it does not wait."""
+        self.clock = clock
+        self.transfers = transfers
+        self.training = training
+        self.budgets = budgets
+        self.load = load
+        self.running = running
+        self.tell = tell
+
+    def carry_out(self, action: RequestScores) -> Steps:
+        """Ask a client, and tell the server what it says, or that it says nothing."""
+        clock, client, number = self.clock, action.client, len(action.models)
+        size = number * self.load.payload_bytes
+        clock.record(Kind.SCORES_REQUESTED, client=client, detail=f"{number} models", size=size)
+        if self.running is not None and client in self.running:
+            yield self.running[client]
+        scores = None
+        # As with tasks, the server does not know who is away; nothing is sent to who cannot be reached.
+        if client not in self.budgets.spent and clock.world.online(client, clock.now):
+            answers = yield from self._answers(action, size)
+            if answers and client not in self.budgets.spent:
+                scores = self.training.score(action)
+        detail = f"{number} models" if scores is not None else NO_ANSWER
+        clock.record(Kind.SCORED, client=client, detail=detail)
+        self.tell(ScoresArrived(clock.now, action.request, scores))
+
+    def _answers(self, action: RequestScores, size: int) -> Waiting:
+        """Carry out a request. False: the client went offline before its end, or a message was lost."""
+        clock, client, number = self.clock, action.client, len(action.models)
+        draws = clock.world.scoring(client, action.request)
+        down = draws.download(size)
+        self.transfers.begin_scoring(client, down, SCORING_DOWN)
+        if not (yield from clock.stays(client, down.duration_s)):
+            return False
+        self.transfers.traffic.count(down, "down")
+        evaluate_s = draws.evaluate_s(int(self.load.samples[client]), number)
+        if not (down.delivered and (yield from clock.stays(client, evaluate_s))):
+            return False
+        up = draws.upload(number * BYTES_PER_SCORE)
+        self.transfers.begin_scoring(client, up, SCORING_UP)
+        if not (yield from clock.stays(client, up.duration_s)):
+            return False
+        self.transfers.traffic.count(up, "up")
+        return up.delivered

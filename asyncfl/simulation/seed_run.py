@@ -1,0 +1,56 @@
+"""What one seed left behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from asyncfl.privacy import PrivacyContext
+from asyncfl.server.recording import Recording
+from asyncfl.simulation.transfers import Traffic
+
+
+@dataclass
+class SeedRun:
+    """Everything that one seed left behind."""
+
+    seed: int
+    stopped: str
+    rounds: list[dict[str, Any]]
+    events: pa.Table
+    fates: dict[str, int]
+    traffic: Traffic
+    trained: int
+    used: int
+    sizes: NDArray[np.int64]
+    uploads: list[dict[str, Any]] = field(default_factory=list)
+    """One row per trained task, see `Worker.uploads`."""
+    attackers: list[int] = field(default_factory=list)
+    """Clients that attack; with attackers drawn per round: those that were drawn at least once."""
+    drawn: list[int] | None = None
+    """Tasks of attackers, where they are drawn per round; None: all tasks of `attackers`."""
+    spent: dict[int, float] | None = None
+    """Client -> virtual time at which its budget was spent; None: there were no budgets to stop at."""
+    domains: tuple[str, ...] = ()
+    """(clients,) domain of each client's data; empty where there is only one."""
+    context: PrivacyContext | None = None
+    learner: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)
+    calibration: list[int] = field(default_factory=list)
+    """Counts of the replicates, where L was measured."""
+    notes: list[str] = field(default_factory=list)
+    noted: dict[str, int] = field(default_factory=dict)
+    """What the server's rule found unusual -> in how many versions."""
+    recording: Recording | None = None
+    """What the server heard and answered, where the scenario asks for it."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Wall time by part; the only numbers here that are not the same each time."""
+
+    @property
+    def diverged(self) -> bool:
+        """Whether the run ended because something was no longer finite."""
+        return self.stopped.startswith("diverged")

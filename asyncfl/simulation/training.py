@@ -1,0 +1,92 @@
+"""Training on demand: a task is trained when its update is collected, and not before it is known to be needed.
+
+A scheme that learns from every task changes that: then each is trained as soon as its training ends on the clock,
+whatever becomes of its update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.messages import Collect, Collected, RequestScores
+from asyncfl.server import Server
+from asyncfl.simulation.task import TaskInFlight, Tasks
+
+
+class Worker(Protocol):
+    """Carries out tasks when they are collected, or each as soon as its training ends on the clock."""
+
+    @property
+    def every_task(self) -> bool:
+        """Whether each task must be trained, whatever becomes of its update."""
+        ...
+
+    def train(self, task: TaskInFlight) -> None:
+        """Train a task whose training has just ended on the clock. Asked for only with `every_task`."""
+        ...
+
+    def drop(self, task: TaskInFlight) -> None:
+        """A task that `train` was asked for will not be collected."""
+        ...
+
+    def carry_out(self, time_s: float, tasks: Sequence[TaskInFlight]) -> Collected:
+        """What the clients of `tasks` upload."""
+        ...
+
+    def score(self, request: RequestScores) -> NDArray[np.float64]:
+        """(n_models,) what the client answers that was asked to score models."""
+        ...
+
+
+class Training:
+    """Has the tasks of one seed trained that must be."""
+
+    def __init__(self, worker: Worker | None, server: Server, tasks: Tasks) -> None:
+        """`worker` None: the clock runs alone, without training."""
+        self.worker = worker
+        self.server = server
+        self.tasks = tasks
+        self.trained = 0
+        """Tasks that were trained so far."""
+
+    def dispatched(self, task: TaskInFlight) -> None:
+        """Keep the model that a task begins with, where it will be trained in any case."""
+        if self.worker is not None and self.worker.every_task:
+            task.base = self.server.tasks.model(task.base_version)
+
+    def ended(self, task: TaskInFlight) -> None:
+        """The training of a task has ended on the clock: carry it out, where that does not wait for its collection."""
+        if self.worker is None or not self.worker.every_task:
+            return
+        self.trained += 1
+        self.worker.train(task)
+        task.trained, task.base = True, None
+        if task.number not in self.tasks:
+            # Given up, or its client banned, while it was trained.
+            self.worker.drop(task)
+
+    def settled(self, task: TaskInFlight) -> None:
+        """Forget what a task has learned that nobody collects."""
+        if self.worker is not None and task.trained:
+            self.worker.drop(task)
+
+    def collect(self, time_s: float, action: Collect) -> Collected:
+        """The updates of a buffer; those of an empty model where nothing is trained."""
+        tasks = self.tasks.collect(action.tasks)
+        if self.worker is None:
+            nothing = np.empty((len(tasks), 0), dtype=np.float32)
+            return Collected(time_s, action.tasks, nothing, np.zeros(len(tasks)))
+        if not self.worker.every_task:
+            self.trained += len(tasks)
+        collected = self.worker.carry_out(time_s, tasks)
+        for task in tasks:
+            task.trained = False
+        return collected
+
+    def score(self, request: RequestScores) -> NDArray[np.float64] | None:
+        """(n_models,) what a client says of the models; None where nothing is trained."""
+        return None if self.worker is None else self.worker.score(request)

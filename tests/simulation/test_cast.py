@@ -1,0 +1,40 @@
+"""Who takes part in a seed, and that it is the same each time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import simulate_seed
+from asyncfl.simulation.cast import attackers_of, prepare_seed, streams_of
+
+
+def test_a_cast_is_the_same_each_time_and_another_for_another_seed(scenario: Scenario) -> None:
+    first, again, other = (prepare_seed(scenario, seed) for seed in (0, 0, 1))
+    assert (first.data.images == again.data.images).all()
+    assert (first.plan.initial == again.plan.initial).all()
+    assert (first.plan.initial != other.plan.initial).any()
+    assert first.context == again.context
+
+
+def test_seeding_apart_keeps_the_clock_while_the_training_changes(scenario: Scenario) -> None:
+    apart = scenario.override({"seeding.clock": 3, "seeding.data": 3})
+    first, other = simulate_seed(apart, 0), simulate_seed(apart, 1)
+    assert [row["time_s"] for row in first.rounds] == [row["time_s"] for row in other.rounds]
+    assert first.rounds[-1]["train_loss"] != other.rounds[-1]["train_loss"]
+
+
+@pytest.mark.parametrize("threats", [None, {"attack": {"kind": "sign_flip"}, "attackers": 0}])
+def test_where_nobody_attacks_there_are_no_attackers(scenario: Scenario, threats: object) -> None:
+    quiet = scenario.override({"threats": threats})
+    assert attackers_of(quiet, streams_of(quiet, 0)) is None
+
+
+def test_a_pool_of_attackers_is_drawn_from_the_seed(scenario: Scenario) -> None:
+    attacked = scenario.override({"threats": {"attack": {"kind": "sign_flip"}, "attackers": 2}})
+    pools = [attackers_of(attacked, streams_of(attacked, seed)) for seed in (0, 0, 1, 2, 3)]
+    members = [sorted(pool.members) for pool in pools if pool is not None]
+    assert members[0] == members[1]
+    assert len(np.unique(members, axis=0)) > 1
+    assert {len(pool) for pool in members} == {2}

@@ -1,0 +1,68 @@
+"""Virtual time: what happens in which order, and how long a client stays."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from asyncfl.server import Phase, Server
+from asyncfl.simulation.clock import Clock, Steps
+from asyncfl.simulation.task import TaskInFlight
+from asyncfl.streams import Streams
+from asyncfl.testing import server
+from asyncfl.trace import Kind, Recorder
+from asyncfl.world import World
+
+
+@pytest.fixture
+def machine() -> Server:
+    return server()
+
+
+def clock_of(machine: Server, **world: Any) -> Clock:
+    return Clock(machine, World.model_validate(world).start(2, Streams(0)), Recorder(0))
+
+
+def test_events_of_one_time_happen_in_the_order_of_their_scheduling(machine: Server) -> None:
+    clock, happened = clock_of(machine), list[str]()
+    for name, delay_s in (("b", 2.0), ("a", 1.0), ("c", 2.0)):
+        clock.later(delay_s, lambda name=name: happened.append(f"{name} at {clock.now:g}"))
+    clock.env.run()
+    assert happened == ["a at 1", "b at 2", "c at 2"]
+
+
+def test_a_client_stays_as_long_as_asked_or_until_it_goes_offline(machine: Server) -> None:
+    clock, stayed = clock_of(machine, availability={"kind": "alternating", "on_s": 5.0, "off_s": 1.0}), list[Any]()
+    leaves_s = clock.world.next_change(0, 0.0)
+    assert 0 < leaves_s < math.inf
+
+    def steps(duration_s: float) -> Steps:
+        stayed.append(((yield from clock.stays(0, duration_s)), clock.now))
+
+    for duration_s in (leaves_s / 2, leaves_s, leaves_s * 1.01):
+        clock.start(steps(duration_s))
+    clock.env.run()
+    assert stayed == [(True, leaves_s / 2), (True, leaves_s), (False, leaves_s)]
+
+
+def test_events_are_recorded_with_the_time_and_the_servers_version(machine: Server) -> None:
+    clock = clock_of(machine)
+    machine.version = 3
+    clock.later(1.5, lambda: clock.note(Kind.DOWNLOADED, TaskInFlight(7, 1, 2), size=80, detail="down"))
+    clock.later(2.0, lambda: clock.record(Kind.BANNED, client=1))
+    clock.env.run()
+    task, ban = clock.recorder.table().to_pylist()
+    names = ("time_s", "kind", "task", "client", "version", "base_version", "bytes", "detail")
+    assert tuple(task[name] for name in names) == (1.5, "downloaded", 7, 1, 3, 2, 80, "down")
+    assert tuple(ban[name] for name in names) == (2.0, "banned", -1, 1, 3, -1, -1, "")
+
+
+def test_it_stops_with_the_server(machine: Server) -> None:
+    clock = clock_of(machine)
+    assert not clock.stopped
+    machine.start()
+    machine.stop("enough")
+    assert machine.phase is Phase.STOPPED
+    assert clock.stopped
