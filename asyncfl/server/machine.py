@@ -3,9 +3,8 @@
     FILLING ──enough has come──> COLLECTING ──Collected──> AGGREGATING ──(takes time)──> publish ──> FILLING ...
                                       └──> SCORING ──ScoresArrived──┘    (only where a detector asks clients)
 
-While it collects, waits for scores or aggregates, arrivals queue in their order; at the publication they enter the next
-buffer. Staleness is counted against the version that a buffer makes its updates part of, and is therefore known when an
-update enters it.
+The phases and what leads from one to the next are here; what each of them works with is elsewhere: tasks that clients
+are at (`in_flight`), updates that wait (`inbox`), the buffer that is open (`aggregation`).
 
 Use: `actions = server.start(time_s)`, then `actions = server.handle(message)` for each message, in order of time.
 """
@@ -13,7 +12,7 @@ Use: `actions = server.start(time_s)`, then `actions = server.handle(message)` f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TypeAlias
@@ -21,22 +20,16 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.defences import Buffer
 from asyncfl.messages import (
     Action,
     Ban,
     BudgetSpent,
     ClientGone,
     ClientIdle,
-    CohortRepeated,
-    Collect,
     Collected,
-    Dispatch,
     Fate,
     Input,
-    Judged,
     Publish,
-    RequestScores,
     ScoresArrived,
     SetTimer,
     Settle,
@@ -46,7 +39,10 @@ from asyncfl.messages import (
     UpdateArrived,
     Vector,
 )
-from asyncfl.server.opening import Filling, OpenCount
+from asyncfl.server.aggregation import Aggregation
+from asyncfl.server.in_flight import InFlight
+from asyncfl.server.inbox import Inbox
+from asyncfl.server.opening import OpenCount
 from asyncfl.server.patience import Patience, Rejections
 from asyncfl.server.population import Population
 from asyncfl.server.protocol import Knobs
@@ -88,7 +84,7 @@ class ServerPlan:
 
 
 class Server:
-    """The protocol of one run. All state is here; the plan is never changed."""
+    """The protocol of one run. All state is here and in the parts; the plan is never changed."""
 
     def __init__(self, plan: ServerPlan) -> None:
         self.plan = plan
@@ -105,22 +101,11 @@ class Server:
         """Updates that were rejected because no such task was ever begun."""
         self.noted: Counter[str] = Counter()
         """What the rule found unusual -> number of versions."""
-        self._buffer: list[Task] = []
-        self._opened: list[Task] = []
-        self._queue: list[Task] = []
-        self._flying: dict[int, Task] = {}
-        self._given_up: dict[int, int] = {}
-        self._cohort = 0
-        self._cohort_flying = 0
-        self._repeating = False
-        self._deadline_passed = False
+        self._in_flight = InFlight(plan.knobs, self.population, self.tasks, plan.streams.generator("selection"))
+        self._inbox = Inbox(plan.knobs.max_staleness)
+        tribunal = Tribunal(plan.defence, plan.knobs, self.clients, plan.streams)
+        self._aggregation = Aggregation(tribunal, self.tasks, self.rejections, plan.samples)
         self._publication: Publish | None = None
-        self._judged: Buffer | None = None
-        self._clip_norm: float | None = None
-        self._tried: tuple[int, ...] = ()
-        self._requests = -1
-        self._tribunal = Tribunal(plan.defence, plan.knobs, self.clients, plan.streams)
-        self._selection = plan.streams.generator("selection")
 
     # --- what happens to it ----------------------------------------------------------------------------------------
 
@@ -131,7 +116,7 @@ class Server:
         if self.knobs.time_limit_s is not None:
             actions.append(SetTimer("time_limit", self.knobs.time_limit_s))
         self.tasks.publish(0, self.plan.initial)
-        self._begin_cohort(time_s, actions)
+        self._in_flight.begin_cohort(self.version, time_s, actions)
         self._refill(time_s, actions)
         self._stop_without_clients(actions)
         return actions
@@ -169,10 +154,10 @@ class Server:
         return actions
 
     def _arrived(self, message: UpdateArrived, actions: list[Action]) -> None:
-        task = self._flying.pop(message.task, None)
+        task = self._in_flight.end(message.task, self._awaited)
         if task is None:
             # Given up before: the update is not kept, but its client is there again.
-            if (client := self._given_up.pop(message.task, None)) is not None:
+            if (client := self._in_flight.returned(message.task)) is not None:
                 self.population.add(client)
             if not 0 <= message.task < self.tasks.begun:
                 self.unasked += 1
@@ -181,118 +166,84 @@ class Server:
         self.population.add(task.client)
         self.patience.arrived()
         task.arrived_s = message.time_s
-        in_time = self._leave_cohort(task)
-        if self.phase is Phase.FILLING and (in_time or self.knobs.late == "carry"):
-            self._enter(task, actions)
+        if self.phase is Phase.FILLING and (task.cohort == self.version or self.knobs.late == "carry"):
+            if not self._inbox.enter(task, self.version):
+                self._settle([task], Fate.STALE, actions)
         elif self.knobs.late == "carry":
-            self._queue.append(task)
+            self._inbox.queue(task)
         else:
-            self._settle(task, Fate.SURPLUS if self._cohort > self._wanted else Fate.LATE, actions)
+            self._settle([task], Fate.SURPLUS if self._in_flight.has_reserves else Fate.LATE, actions)
 
     def _gone(self, message: ClientGone, actions: list[Action]) -> None:
         self.population.remove(message.client)
-        self._given_up.pop(message.task, None)
-        task = self._flying.pop(message.task, None)
+        self._in_flight.returned(message.task)
+        task = self._in_flight.end(message.task, self._awaited)
         if task is None:
             return
-        self._leave_cohort(task)
         if message.fate is None:
             self.tasks.withdraw(task.number)
             self.population.served[task.client] -= 1
         else:
             self.patience.ended(message.fate)
-            self._settle(task, message.fate, actions)
+            self._settle([task], message.fate, actions)
 
     def _timer(self, message: TimerFired, actions: list[Action]) -> None:
         name, _, number = message.timer.partition(":")
         if name == "aggregated":
             self._publish(message.time_s, actions)
         elif name == "cohort":
-            self._repeating = False
-            if self._is_starved():
-                actions.append(CohortRepeated(self._cohort))
-                self._begin_cohort(message.time_s, actions)
+            self._in_flight.repeat_cohort(self.version, message.time_s, actions, is_empty=self._is_empty)
         elif name == "time_limit":
             self._stop("time limit reached", actions)
         elif name == "deadline" and int(number) == self.version:
-            self._deadline_passed = True
-        elif name == "task" and (task := self._flying.pop(int(number), None)) is not None:
-            self._leave_cohort(task)
-            self._given_up[task.number] = task.client
+            self._in_flight.deadline_passed = True
+        elif name == "task" and (task := self._in_flight.give_up(int(number), self._awaited)) is not None:
             self.patience.ended(Fate.TIMED_OUT)
-            self._settle(task, Fate.TIMED_OUT, actions)
+            self._settle([task], Fate.TIMED_OUT, actions)
 
     # --- filling the buffer ----------------------------------------------------------------------------------------
 
     @property
-    def _wanted(self) -> int:
-        return self.knobs.dispatch.wanted(self.clients)
+    def _awaited(self) -> int | None:
+        """Version whose cohort the buffer is filled with; None: no buffer is being filled."""
+        return self.version if self.phase is Phase.FILLING else None
 
-    def _leave_cohort(self, task: Task) -> bool:
-        """Count `task` as ended; whether it was of the cohort that the open buffer waits for."""
-        if task.cohort != self.version or self.phase is not Phase.FILLING:
-            return False
-        self._cohort_flying -= 1
-        return True
+    @property
+    def _is_empty(self) -> bool:
+        """Whether a buffer is being filled that holds nothing yet."""
+        return self.phase is Phase.FILLING and not self._inbox.held
 
-    def _staleness(self, task: Task) -> int:
-        return self.version - task.base_version
-
-    def _enter(self, task: Task, actions: list[Action]) -> None:
-        limit = self.knobs.max_staleness
-        if limit is not None and self._staleness(task) > limit:
-            self._settle(task, Fate.STALE, actions)
-        else:
-            self._buffer.append(task)
-
-    def _filling(self) -> Filling:
-        coming = self._cohort_flying if self.knobs.late == "drop" else len(self._flying)
-        return Filling(len(self._buffer), coming, self._cohort, self._wanted, self._deadline_passed)
+    def _refill(self, time_s: float, actions: list[Action]) -> None:
+        if self.phase is not Phase.STOPPED:
+            self._in_flight.refill(self.version, time_s, actions, is_empty=self._is_empty)
 
     def _open_if_ready(self, actions: list[Action]) -> None:
-        if self.phase is not Phase.FILLING or not self._buffer:
+        if self.phase is not Phase.FILLING or not self._inbox.held:
             return
-        filling = self._filling()
-        startable = len(self.population) if self.knobs.dispatch.level(self.clients) else 0
-        if not self.knobs.opening.is_open(filling):
-            if filling.coming or startable:
+        filling, opening = self._in_flight.filling(self._inbox.held), self.knobs.opening
+        if not opening.is_open(filling):
+            if filling.coming or self._in_flight.startable:
                 return
-            actions.append(ShortBuffer(filling.held, self.knobs.opening.target(filling)))
-        held = self.knobs.opening.target(filling) if isinstance(self.knobs.opening, OpenCount) else filling.held
-        self._opened, rest = self._buffer[:held], self._buffer[held:]
-        self._buffer, self._queue = [], rest + self._queue
+            actions.append(ShortBuffer(filling.held, opening.target(filling)))
+        taken = opening.target(filling) if isinstance(opening, OpenCount) else filling.held
         self.phase = Phase.COLLECTING
-        actions.append(Collect(tuple(task.number for task in self._opened)))
+        actions.append(self._aggregation.open(self._inbox.take(taken)))
+
+    def _admit(self, actions: list[Action]) -> None:
+        self._settle(self._inbox.admit(self.version), Fate.STALE, actions)
 
     # --- making the next version -----------------------------------------------------------------------------------
 
     def _collected(self, message: Collected, actions: list[Action]) -> None:
-        expected = tuple(task.number for task in self._opened)
+        expected = self._aggregation.tasks
         if self.phase is not Phase.COLLECTING or message.tasks != expected:
             raise ValueError(f"the server asked for tasks {expected}, got {message.tasks}")
-        whole = np.ones(len(expected), dtype=bool) if message.sound is None else message.sound
-        sound = whole & np.isfinite(message.models).all(axis=1)
-        unsound = [self._opened[row] for row in np.flatnonzero(~sound)]
-        if sound.any():
-            self.rejections.sound()
-        for task, right_length in zip(unsound, whole[~sound], strict=True):
-            self._settle(task, Fate.REJECTED, actions, detail="not finite or of the wrong length")
-            self.rejections.rejected(task.client, finite=not right_length)
-        banned = self._strike(unsound, [True] * len(unsound))
+        sound, banned = self._aggregation.reject(message, actions)
         self._ban(banned, actions)
-        if banned:
-            # What else a banned client has in this buffer is as little used as what it has in the next.
-            for row in np.flatnonzero(sound & np.isin([task.client for task in self._opened], banned)):
-                self._settle(self._opened[row], Fate.BANNED, actions)
-                sound[row] = False
-        self._opened = [self._opened[row] for row in np.flatnonzero(sound)]
-        if not self._opened:
+        if self._aggregation.fill(message, sound, banned, self.version, actions):
+            self._request_or_decide(message.time_s, actions)
+        else:
             self._discard(actions)
-            return
-        self._clip_norm = message.clip_norm
-        self._judged = self._buffer_of(message.models if sound.all() else message.models[sound])
-        self._tried = ()
-        self._request_or_decide(message.time_s, actions)
 
     def _discard(self, actions: list[Action]) -> None:
         """Go on filling for the same version after a buffer of which nothing could be used, if that is any use."""
@@ -300,40 +251,19 @@ class Server:
         reason = self.population.why_nobody or self.rejections.why_stop(self.population.left)
         if reason is not None:
             self._stop(reason, actions)
-            return
-        queued, self._queue = self._queue, []
-        for task in queued:
-            self._enter(task, actions)
-
-    def _buffer_of(self, models: Vector) -> Buffer:
-        base_versions = np.array([task.base_version for task in self._opened], dtype=np.int64)
-        versions, base_of = np.unique(base_versions, return_inverse=True)
-        clients = np.array([task.client for task in self._opened], dtype=np.int64)
-        return Buffer(
-            version=self.version,
-            current=self.tasks.model(self.version),
-            models=models,
-            bases=tuple(self.tasks.model(int(version)) for version in versions),
-            base_of=base_of.astype(np.int64),
-            base_versions=base_versions,
-            clients=clients,
-            samples=self.plan.samples[clients],
-        )
+        else:
+            self._admit(actions)
 
     def _request_or_decide(self, time_s: float, actions: list[Action]) -> None:
-        if self._judged is None:
-            raise ValueError("there is no buffer to judge")
-        request = self._tribunal.request(self._judged, self._tried)
+        request = self._aggregation.request()
         if request is None:
             self._decide(None, time_s, actions)
-            return
-        self.phase = Phase.SCORING
-        self._tried = (*self._tried, request.client)
-        self._requests += 1
-        actions.append(RequestScores(self._requests, request.client, request.models))
+        else:
+            self.phase = Phase.SCORING
+            actions.append(request)
 
     def _scored(self, message: ScoresArrived, actions: list[Action]) -> None:
-        if self.phase is not Phase.SCORING or message.request != self._requests:
+        if self.phase is not Phase.SCORING or message.request != self._aggregation.last_request:
             # The answer of a client that was given up meanwhile.
             return
         if message.scores is None:
@@ -342,41 +272,15 @@ class Server:
             self._decide(message.scores, message.time_s, actions)
 
     def _decide(self, scores: NDArray[np.float64] | None, time_s: float, actions: list[Action]) -> None:
-        buffer, opened = self._judged, self._opened
-        if buffer is None:
-            raise ValueError("there is no buffer to judge")
-        verdict, banned = self._tribunal.judge(buffer, scores)
-        outcome = self._tribunal.aggregate(buffer, verdict)
-        self.noted.update(set(outcome.notes))
-        model, std = outcome.model, 0.0
-        kept = tuple(task.number for task, flagged in zip(opened, verdict.flagged, strict=True) if not flagged)
-        aggregated = len(kept)
-        if self.plan.noise is not None and aggregated:
-            model, std = self.plan.noise(model, self.version + 1, kept, self._clip_norm)
+        made = self._aggregation.decide(scores, actions)
+        self.noted.update(set(made.notes))
+        model, std = made.model, 0.0
+        if self.plan.noise is not None and made.tasks:
+            model, std = self.plan.noise(model, self.version + 1, made.tasks, made.clip_norm)
         model.flags.writeable = False
-        self._judged, self._opened = None, []
-        for row, task in enumerate(opened):
-            fate = Fate.FLAGGED if verdict.flagged[row] else Fate.AGGREGATED
-            detail = verdict.details[row] if verdict.details else ""
-            weight, old = float(outcome.weights[row]), int(buffer.staleness[row])
-            self._settle(task, fate, actions, weight=weight, staleness=old, detail=detail)
-        if self.plan.defence.detector is not None:
-            actions.append(
-                Judged(
-                    self.version,
-                    tuple(int(client) for client in buffer.clients),
-                    tuple(verdict.accused.tolist()),
-                    banned,
-                    tuple(sorted(verdict.notes.items())),
-                    tuple(task.number for task in opened),
-                    () if verdict.unjudged is None else tuple(verdict.unjudged.tolist()),
-                )
-            )
-        ages = tuple(int(age) for age in buffer.staleness[~verdict.flagged])
-        self._publication = Publish(self.version + 1, model, aggregated, ages, std, self._clip_norm)
-        self._ban(banned, actions)
-        if self.phase is Phase.STOPPED:
-            return
+        participants = len(made.tasks)
+        self._publication = Publish(self.version + 1, model, participants, made.staleness, std, made.clip_norm)
+        self._ban(made.banned, actions)
         self.phase = Phase.AGGREGATING
         seconds = self.plan.aggregate_s + (self.plan.score_s if self.plan.defence.detector is not None else 0.0)
         if seconds:
@@ -384,24 +288,13 @@ class Server:
         else:
             self._publish(time_s, actions)
 
-    def _strike(self, tasks: list[Task], struck: list[bool]) -> tuple[int, ...]:
-        if not tasks:
-            return ()
-        return self._tribunal.strike(np.array([task.client for task in tasks]), np.array(struck))
-
     def _ban(self, clients: tuple[int, ...], actions: list[Action]) -> None:
         for client in clients:
             self.population.ban(client)
             actions.append(Ban(client))
-            for held in (self._buffer, self._queue):
-                for task in [task for task in held if task.client == client]:
-                    held.remove(task)
-                    self._settle(task, Fate.BANNED, actions)
-            for task in [task for task in self._flying.values() if task.client == client]:
-                # It may still arrive; nobody waits for it any more.
-                del self._flying[task.number]
-                self._leave_cohort(task)
-                self._settle(task, Fate.BANNED, actions)
+            self._settle(self._inbox.remove(client), Fate.BANNED, actions)
+            # What is in flight may still arrive; nobody waits for it any more.
+            self._settle(self._in_flight.remove(client, self._awaited), Fate.BANNED, actions)
 
     def _publish(self, time_s: float, actions: list[Action]) -> None:
         if self._publication is None:
@@ -417,82 +310,17 @@ class Server:
         self._stop_without_clients(actions)
         if self.stopped is not None:
             return
-        queued, self._queue = self._queue, []
-        for task in queued:
-            self._enter(task, actions)
-        self._begin_cohort(time_s, actions)
-
-    # --- beginning tasks -------------------------------------------------------------------------------------------
-
-    def _begin_cohort(self, time_s: float, actions: list[Action]) -> None:
-        number = self.knobs.dispatch.at_publish(self.clients)
-        if not number:
-            return
-        self._cohort = self._cohort_flying = self._begin(number, self.version, time_s, actions)
-        self._deadline_passed = False
-        seconds = getattr(self.knobs.opening, "seconds", None)
-        if seconds is not None:
-            actions.append(SetTimer(f"deadline:{self.version}", seconds))
-
-    def _refill(self, time_s: float, actions: list[Action]) -> None:
-        if self.phase is Phase.STOPPED:
-            return
-        missing = self.knobs.dispatch.level(self.clients) - len(self._flying)
-        if missing > 0:
-            self._begin(missing, -1, time_s, actions)
-        elif self._is_starved():
-            # Cohorts only: nobody could be drawn when the last version came out, somebody can now. Or all of the last
-            # cohort was lost: then those who ask again at this moment shall be among the next, too.
-            if not self._cohort:
-                self._begin_cohort(time_s, actions)
-            elif not self._repeating:
-                self._repeating = True
-                actions.append(SetTimer("cohort", 0.0))
-
-    def _is_starved(self) -> bool:
-        in_cohorts = self.knobs.dispatch.at_publish(self.clients) > 0
-        return (
-            in_cohorts
-            and self.phase is Phase.FILLING
-            and not self._buffer
-            and not self._filling().coming
-            and len(self.population) > 0
-        )
-
-    def _begin(self, number: int, cohort: int, time_s: float, actions: list[Action]) -> int:
-        fair = self.knobs.selection == "fair"
-        draw = self.population.draw_least_served if fair else self.population.draw
-        drawn = draw(number, self._selection)
-        for client in drawn:
-            task = self.tasks.begin(client, self.version, cohort, time_s)
-            self._flying[task.number] = task
-            self.population.served[client] += 1
-            actions.append(Dispatch(task.number, client, self.version))
-            if self.knobs.task_timeout_s is not None:
-                actions.append(SetTimer(f"task:{task.number}", self.knobs.task_timeout_s))
-        return len(drawn)
+        self._admit(actions)
+        self._in_flight.begin_cohort(self.version, time_s, actions)
 
     # --- ends ------------------------------------------------------------------------------------------------------
 
-    def _settle(
-        self,
-        task: Task,
-        fate: Fate,
-        actions: list[Action],
-        *,
-        weight: float = 0.0,
-        staleness: int = -1,
-        detail: str = "",
-    ) -> None:
-        self.tasks.settle(task.number, fate)
-        actions.append(Settle(task.number, fate, staleness, weight, detail))
+    def _settle(self, tasks: Iterable[Task], fate: Fate, actions: list[Action]) -> None:
+        actions.extend(self.tasks.settle(task.number, fate) for task in tasks)
 
     def _stop(self, reason: str, actions: list[Action]) -> None:
-        for task in [*self._buffer, *self._queue]:
-            self._settle(task, Fate.SURPLUS, actions)
-        for task in [*self._opened, *self._flying.values()]:
-            self._settle(task, Fate.UNFINISHED, actions)
-        self._buffer, self._queue, self._opened, self._flying = [], [], [], {}
+        self._settle(self._inbox.clear(), Fate.SURPLUS, actions)
+        self._settle([*self._aggregation.clear(), *self._in_flight.clear()], Fate.UNFINISHED, actions)
         self.phase = Phase.STOPPED
         self.stopped = reason
         self.tasks.check()
@@ -500,7 +328,7 @@ class Server:
 
     def _stop_without_clients(self, actions: list[Action]) -> None:
         """End the run where nobody will ever come again and nothing is under way."""
-        under_way = self._buffer or self._queue or self._flying
+        under_way = len(self._inbox) or len(self._in_flight)
         if self.phase is Phase.FILLING and not under_way and (reason := self.population.why_nobody) is not None:
             self._stop(reason, actions)
 

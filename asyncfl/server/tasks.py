@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from asyncfl.messages import Fate, Vector
+from asyncfl.messages import Fate, Settle, Vector
 
 
 @dataclass(slots=True)
@@ -59,11 +59,11 @@ class TaskBook:
         self._needed[base_version] += 1
         return task
 
-    def settle(self, number: int, fate: Fate) -> Task:
-        """Close a task with its fate."""
-        task = self._close(number)
+    def settle(self, number: int, fate: Fate, *, weight: float = 0.0, staleness: int = -1, detail: str = "") -> Settle:
+        """Close a task with its fate; the record of it, see `Settle`."""
+        self._close(number)
         self.fates[fate] += 1
-        return task
+        return Settle(number, fate, staleness, weight, detail)
 
     def withdraw(self, number: int) -> Task:
         """Close a task that never began because its client could not be reached: it has no fate."""

@@ -225,63 +225,6 @@ def test_fedasync_mixes_each_update_at_once() -> None:
     assert second.model == pytest.approx([4.0 + 0.5 * 0.5 * 4.0])
 
 
-def test_an_update_that_is_not_finite_is_rejected_alone() -> None:
-    machine = server(Sync(rounds=1), clients=2)
-    machine.start()
-    machine.handle(UpdateArrived(1.0, 0))
-    actions = collected(machine, machine.handle(UpdateArrived(1.0, 1)), [np.nan, 4.0])
-    assert [(s.task, s.fate) for s in kinds(actions, Settle)] == [(0, Fate.REJECTED), (1, Fate.AGGREGATED)]
-    assert kinds(actions, Publish)[0].model == pytest.approx([4.0])
-
-
-def test_a_buffer_without_one_sound_update_ends_the_run_as_diverged() -> None:
-    machine = server(Sync(rounds=1), clients=2)
-    machine.start()
-    machine.handle(UpdateArrived(1.0, 0))
-    actions = collected(machine, machine.handle(UpdateArrived(1.0, 1)), [np.inf, np.nan])
-    assert kinds(actions, Stop) == [Stop("diverged: the last 2 updates were all rejected, 2 not finite")]
-    assert machine.tasks.fates == {Fate.REJECTED: 2}
-
-
-def test_a_buffer_of_one_attacker_alone_is_discarded_and_the_next_serves_the_same_version() -> None:
-    machine = server(FedAsync(rounds=2, in_flight=2), clients=4)
-    machine.start()
-    actions = collected(machine, machine.handle(UpdateArrived(1.0, 0)), [np.nan])
-    assert [(s.task, s.fate) for s in kinds(actions, Settle)] == [(0, Fate.REJECTED)]
-    assert kinds(actions, Stop) == kinds(actions, Publish) == []
-    assert [d.version for d in kinds(actions, Dispatch)] == [0]
-    (publish,) = kinds(collected(machine, machine.handle(UpdateArrived(2.0, 1)), [1.0]), Publish)
-    assert publish.version == 1
-
-
-def test_another_cohort_is_drawn_where_nothing_of_the_first_was_sound() -> None:
-    machine = server(Sync(rounds=1, participants=2), clients=4)
-    machine.start()
-    machine.handle(UpdateArrived(1.0, 0))
-    actions = collected(machine, machine.handle(UpdateArrived(1.0, 1)), [np.nan, np.nan])
-    assert kinds(actions, SetTimer) == [SetTimer("cohort", 0.0)]
-    assert len(kinds(machine.handle(TimerFired(1.0, "cohort")), Dispatch)) == 2
-    machine.handle(UpdateArrived(2.0, 2))
-    (publish,) = kinds(collected(machine, machine.handle(UpdateArrived(2.0, 3)), [np.nan, 4.0]), Publish)
-    assert publish.model == pytest.approx([4.0])
-
-
-def test_a_model_that_makes_everybody_send_nonsense_has_diverged() -> None:
-    machine = server(FedAsync(rounds=9, in_flight=2), clients=4)
-    actions = machine.start()
-    senders: list[int] = []
-    flying = kinds(actions, Dispatch)
-    while machine.stopped is None:
-        task = flying.pop(0)
-        senders.append(task.client)
-        actions = collected(machine, machine.handle(UpdateArrived(1.0, task.task)), [np.inf])
-        flying += kinds(actions, Dispatch)
-    assert set(senders) == {0, 1, 2, 3}
-    assert set(senders[:-1]) != {0, 1, 2, 3}, "as soon as nobody is left who might do better"
-    said = f"diverged: the last {len(senders)} updates were all rejected, {len(senders)} not finite"
-    assert machine.stopped == said
-
-
 def test_server_noise_is_added_before_publication() -> None:
     def noise(model: np.ndarray, version: int, tasks: tuple[int, ...], clip_norm: float | None) -> tuple:
         assert (version, tasks, clip_norm) == (1, (0, 1), None)

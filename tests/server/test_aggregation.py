@@ -1,4 +1,4 @@
-"""The server with detectors, strikes and scores, fed by hand."""
+"""The open buffer of a server that is fed by hand: what is malformed in it, scores, verdicts, strikes and bans."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from asyncfl.messages import (
     SetTimer,
     Settle,
     Stop,
+    TimerFired,
     UpdateArrived,
 )
-from asyncfl.server import Buffered, DefencePlan, Phase, Protocol, Server, ServerPlan, Sync
+from asyncfl.server import Buffered, DefencePlan, FedAsync, Phase, Protocol, Server, ServerPlan, Sync
 from asyncfl.server.dispatch import ConstantDispatch
 from asyncfl.streams import Streams
 
@@ -156,6 +157,57 @@ def test_an_evaluator_that_does_not_answer_is_replaced_and_late_answers_mean_not
     assert machine.handle(ScoresArrived(2.5, first.request, np.zeros(3))) == []
     actions = machine.handle(ScoresArrived(3.0, second.request, None))
     assert kinds(actions, Publish)[0].model == pytest.approx([2.0])
+
+
+def test_an_update_that_is_not_finite_is_rejected_alone() -> None:
+    machine = server(Sync(rounds=1, participants=2), None)
+    machine.start()
+    actions = hand_over(machine, arrive(machine, 0, 1), np.nan, 4.0)
+    assert [(s.task, s.fate) for s in kinds(actions, Settle)] == [(0, Fate.REJECTED), (1, Fate.AGGREGATED)]
+    assert kinds(actions, Publish)[0].model == pytest.approx([4.0])
+
+
+def test_a_buffer_without_one_sound_update_ends_the_run_as_diverged() -> None:
+    machine = server(Sync(rounds=1), None)
+    machine.start()
+    actions = hand_over(machine, arrive(machine, 0, 1, 2, 3), np.inf, np.nan, -np.inf, np.nan)
+    assert kinds(actions, Stop) == [Stop("diverged: the last 4 updates were all rejected, 4 not finite")]
+    assert machine.tasks.fates == {Fate.REJECTED: 4}
+
+
+def test_a_buffer_of_one_attacker_alone_is_discarded_and_the_next_serves_the_same_version() -> None:
+    machine = server(FedAsync(rounds=2, in_flight=2), None)
+    machine.start()
+    actions = hand_over(machine, arrive(machine, 0), np.nan)
+    assert [(s.task, s.fate) for s in kinds(actions, Settle)] == [(0, Fate.REJECTED)]
+    assert kinds(actions, Stop) == kinds(actions, Publish) == []
+    assert [d.version for d in kinds(actions, Dispatch)] == [0]
+    (publish,) = kinds(hand_over(machine, arrive(machine, 1), 1.0), Publish)
+    assert publish.version == 1
+
+
+def test_another_cohort_is_drawn_where_nothing_of_the_first_was_sound() -> None:
+    machine = server(Sync(rounds=1, participants=2), None)
+    machine.start()
+    actions = hand_over(machine, arrive(machine, 0, 1), np.nan, np.nan)
+    assert kinds(actions, SetTimer) == [SetTimer("cohort", 0.0)]
+    assert len(kinds(machine.handle(TimerFired(1.0, "cohort")), Dispatch)) == 2
+    (publish,) = kinds(hand_over(machine, arrive(machine, 2, 3), np.nan, 4.0), Publish)
+    assert publish.model == pytest.approx([4.0])
+
+
+def test_a_model_that_makes_everybody_send_nonsense_has_diverged() -> None:
+    machine = server(FedAsync(rounds=9, in_flight=2), None)
+    flying = kinds(machine.start(), Dispatch)
+    senders: list[int] = []
+    while machine.stopped is None:
+        task = flying.pop(0)
+        senders.append(task.client)
+        flying += kinds(hand_over(machine, arrive(machine, task.task), np.inf), Dispatch)
+    assert set(senders) == {0, 1, 2, 3}
+    assert set(senders[:-1]) != {0, 1, 2, 3}, "as soon as nobody is left who might do better"
+    said = f"diverged: the last {len(senders)} updates were all rejected, {len(senders)} not finite"
+    assert machine.stopped == said
 
 
 def test_malformed_updates_are_rejected_and_struck() -> None:

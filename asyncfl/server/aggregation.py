@@ -1,0 +1,175 @@
+"""The buffer that is open: from the parameters of its updates to the model that they make.
+
+What is malformed is rejected first, and counts against its sender. Then clients are asked for scores, one after
+another until one answers, where a detector wants any. Then the tribunal decides, and each task of the buffer has its
+fate. The server goes along step by step: what time passes between them, and who else is hurt by a ban, is its affair.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.defences import Buffer
+from asyncfl.messages import Action, Collect, Collected, Fate, Judged, RequestScores, Vector
+from asyncfl.server.patience import Rejections
+from asyncfl.server.tasks import Task, TaskBook
+from asyncfl.server.tribunal import Tribunal
+
+
+@dataclass(frozen=True)
+class Aggregated:
+    """What came of a buffer."""
+
+    model: Vector
+    """(n_parameters,) the next global model, before the server's noise."""
+    tasks: tuple[int, ...]
+    """Tasks whose updates were aggregated."""
+    staleness: tuple[int, ...]
+    """Their ages in versions."""
+    clip_norm: float | None
+    """Clipping norm that the clients used, None where none."""
+    banned: tuple[int, ...]
+    """Clients that are banned for it."""
+    notes: tuple[str, ...]
+    """What the rule found unusual."""
+
+
+class Aggregation:
+    """The open buffer of one server, one after another. `samples`: (clients,) training samples of each client."""
+
+    def __init__(self, tribunal: Tribunal, book: TaskBook, rejections: Rejections, samples: NDArray[np.int64]) -> None:
+        self.tribunal = tribunal
+        self.book = book
+        self.rejections = rejections
+        self.samples = samples
+        self.last_request = -1
+        """Number of the last request for scores; they are numbered 0, 1, 2, ..."""
+        self._tasks: list[Task] = []
+        self._buffer: Buffer | None = None
+        self._clip_norm: float | None = None
+        self._tried: tuple[int, ...] = ()
+
+    @property
+    def tasks(self) -> tuple[int, ...]:
+        """The tasks whose updates are in the buffer, in its order."""
+        return tuple(task.number for task in self._tasks)
+
+    def open(self, tasks: list[Task]) -> Collect:
+        """Open a buffer with the updates of `tasks`, whose parameters are asked for."""
+        self._tasks = tasks
+        return Collect(self.tasks)
+
+    def clear(self) -> list[Task]:
+        """The tasks of the buffer, which is given up."""
+        removed, self._tasks, self._buffer = self._tasks, [], None
+        return removed
+
+    # --- what can be used ------------------------------------------------------------------------------------------
+
+    def reject(self, collected: Collected, actions: list[Action]) -> tuple[NDArray[np.bool_], tuple[int, ...]]:
+        """Reject what is malformed: which rows are sound, (n_updates,) bool, and the clients that are banned now."""
+        whole = np.ones(len(self._tasks), dtype=bool) if collected.sound is None else collected.sound
+        sound = whole & np.isfinite(collected.models).all(axis=1)
+        unsound = [self._tasks[row] for row in np.flatnonzero(~sound)]
+        if sound.any():
+            self.rejections.sound()
+        for task, right_length in zip(unsound, whole[~sound], strict=True):
+            actions.append(self.book.settle(task.number, Fate.REJECTED, detail="not finite or of the wrong length"))
+            self.rejections.rejected(task.client, finite=not right_length)
+        if not unsound:
+            return sound, ()
+        senders = np.array([task.client for task in unsound])
+        return sound, self.tribunal.strike(senders, np.ones(len(unsound), dtype=bool))
+
+    def fill(
+        self,
+        collected: Collected,
+        sound: NDArray[np.bool_],
+        banned: tuple[int, ...],
+        version: int,
+        actions: list[Action],
+    ) -> bool:
+        """Make a buffer for `version` of the `sound` rows of `collected` by clients that are not among the `banned`.
+
+        Returns whether there is any.
+        """
+        kept = sound
+        if banned:
+            # What else a banned client has in this buffer is as little used as what it has in the next.
+            kept = sound & ~np.isin([task.client for task in self._tasks], banned)
+            for row in np.flatnonzero(sound & ~kept):
+                actions.append(self.book.settle(self._tasks[row].number, Fate.BANNED))
+        self._tasks = [self._tasks[row] for row in np.flatnonzero(kept)]
+        if not self._tasks:
+            return False
+        self._clip_norm = collected.clip_norm
+        self._buffer = self._buffer_of(collected.models if kept.all() else collected.models[kept], version)
+        self._tried = ()
+        return True
+
+    def _buffer_of(self, models: Vector, version: int) -> Buffer:
+        base_versions = np.array([task.base_version for task in self._tasks], dtype=np.int64)
+        versions, base_of = np.unique(base_versions, return_inverse=True)
+        clients = np.array([task.client for task in self._tasks], dtype=np.int64)
+        return Buffer(
+            version=version,
+            current=self.book.model(version),
+            models=models,
+            bases=tuple(self.book.model(int(version)) for version in versions),
+            base_of=base_of.astype(np.int64),
+            base_versions=base_versions,
+            clients=clients,
+            samples=self.samples[clients],
+        )
+
+    # --- what becomes of it ----------------------------------------------------------------------------------------
+
+    def _judged(self) -> Buffer:
+        if self._buffer is None:
+            raise ValueError("there is no buffer to judge")
+        return self._buffer
+
+    def request(self) -> RequestScores | None:
+        """What the next client has to score before the buffer can be judged; None: nothing (more)."""
+        request = self.tribunal.request(self._judged(), self._tried)
+        if request is None:
+            return None
+        self._tried = (*self._tried, request.client)
+        self.last_request += 1
+        return RequestScores(self.last_request, request.client, request.models)
+
+    def decide(self, scores: NDArray[np.float64] | None, actions: list[Action]) -> Aggregated:
+        """Judge and aggregate the buffer, and give each of its tasks a fate. `scores`: see `Detector.judge`."""
+        buffer = self._judged()
+        verdict, banned = self.tribunal.judge(buffer, scores)
+        outcome = self.tribunal.aggregate(buffer, verdict)
+        numbers = self.tasks
+        self.clear()
+        for row, number in enumerate(numbers):
+            fate = Fate.FLAGGED if verdict.flagged[row] else Fate.AGGREGATED
+            detail = verdict.details[row] if verdict.details else ""
+            weight, age = float(outcome.weights[row]), int(buffer.staleness[row])
+            actions.append(self.book.settle(number, fate, weight=weight, staleness=age, detail=detail))
+        if self.tribunal.plan.detector is not None:
+            actions.append(
+                Judged(
+                    buffer.version,
+                    tuple(int(client) for client in buffer.clients),
+                    tuple(verdict.accused.tolist()),
+                    banned,
+                    tuple(sorted(verdict.notes.items())),
+                    numbers,
+                    () if verdict.unjudged is None else tuple(verdict.unjudged.tolist()),
+                )
+            )
+        return Aggregated(
+            model=outcome.model,
+            tasks=tuple(number for number, flagged in zip(numbers, verdict.flagged, strict=True) if not flagged),
+            staleness=tuple(int(age) for age in buffer.staleness[~verdict.flagged]),
+            clip_norm=self._clip_norm,
+            banned=banned,
+            notes=outcome.notes,
+        )

@@ -1,0 +1,146 @@
+"""Tasks in flight: begun with a client, and neither arrived nor known to be lost.
+
+Clients are asked in cohorts, when a version is published, or one at a time, to keep a level of tasks in flight. Of a
+cohort it is counted how many may still come, for the buffer that is filled with it: who leaves once that buffer is
+open, leaves another count.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from asyncfl.messages import Action, CohortRepeated, Dispatch, SetTimer
+from asyncfl.server.opening import Filling
+from asyncfl.server.population import Population
+from asyncfl.server.protocol import Knobs
+from asyncfl.server.tasks import Task, TaskBook
+
+
+class InFlight:
+    """The tasks that one server waits for. `random` draws whom it asks."""
+
+    def __init__(self, knobs: Knobs, population: Population, book: TaskBook, random: np.random.Generator) -> None:
+        self.knobs = knobs
+        self.population = population
+        self.book = book
+        self.deadline_passed = False
+        """Whether the time is up within which the last cohort should have come."""
+        self._random = random
+        self._tasks: dict[int, Task] = {}
+        self._given_up: dict[int, int] = {}
+        self._cohort = 0
+        self._cohort_coming = 0
+        self._repeating = False
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    @property
+    def clients(self) -> int:
+        """Clients of the federation."""
+        return self.population.clients
+
+    @property
+    def startable(self) -> int:
+        """Tasks that can be begun at any time, without a new version."""
+        return len(self.population) if self.knobs.dispatch.level(self.clients) else 0
+
+    @property
+    def has_reserves(self) -> bool:
+        """Whether the last cohort is larger than what is needed of it."""
+        return self._cohort > self.knobs.dispatch.wanted(self.clients)
+
+    def filling(self, held: int) -> Filling:
+        """What an opening rule may look at, where the buffer holds `held` updates."""
+        coming = self._cohort_coming if self.knobs.late == "drop" else len(self)
+        wanted = self.knobs.dispatch.wanted(self.clients)
+        return Filling(held, coming, self._cohort, wanted, self.deadline_passed)
+
+    # --- ends ------------------------------------------------------------------------------------------------------
+
+    def end(self, number: int, awaited: int | None) -> Task | None:
+        """The task of that number, which is in flight no longer; None: it was not.
+
+        `awaited`: version whose cohort the buffer is filled with; None: no buffer is being filled.
+        """
+        task = self._tasks.pop(number, None)
+        if task is not None and task.cohort == awaited:
+            self._cohort_coming -= 1
+        return task
+
+    def give_up(self, number: int, awaited: int | None) -> Task | None:
+        """As `end`, for a task that may still arrive: its client is not idle before that, see `returned`."""
+        task = self.end(number, awaited)
+        if task is not None:
+            self._given_up[number] = task.client
+        return task
+
+    def returned(self, number: int) -> int | None:
+        """The client of a task that was given up, once it is heard of again; None: no such task was."""
+        return self._given_up.pop(number, None)
+
+    def remove(self, client: int, awaited: int | None) -> list[Task]:
+        """All tasks of `client`, which nobody waits for any more. `awaited`: see `end`."""
+        removed = [task for task in self._tasks.values() if task.client == client]
+        for task in removed:
+            self.end(task.number, awaited)
+        return removed
+
+    def clear(self) -> list[Task]:
+        """All tasks, which nobody waits for any more."""
+        removed = list(self._tasks.values())
+        self._tasks = {}
+        return removed
+
+    # --- beginnings ------------------------------------------------------------------------------------------------
+
+    def begin_cohort(self, version: int, time_s: float, actions: list[Action]) -> None:
+        """Ask the cohort of `version`, which has just been published; nobody where clients are not asked in cohorts."""
+        number = self.knobs.dispatch.at_publish(self.clients)
+        if not number:
+            return
+        self._cohort = self._cohort_coming = self._begin(number, version, version, time_s, actions)
+        self.deadline_passed = False
+        seconds = getattr(self.knobs.opening, "seconds", None)
+        if seconds is not None:
+            actions.append(SetTimer(f"deadline:{version}", seconds))
+
+    def refill(self, version: int, time_s: float, actions: list[Action], *, is_empty: bool) -> None:
+        """Begin the tasks that are missing. `is_empty`: whether a buffer is being filled that holds nothing yet."""
+        missing = self.knobs.dispatch.level(self.clients) - len(self)
+        if missing > 0:
+            self._begin(missing, version, -1, time_s, actions)
+        elif is_empty and self._came_to_nothing:
+            # Nobody could be drawn when the last version came out, somebody can now. Or all of the last cohort was
+            # lost: then those who ask again at this moment shall be among the next, too.
+            if not self._cohort:
+                self.begin_cohort(version, time_s, actions)
+            elif not self._repeating:
+                self._repeating = True
+                actions.append(SetTimer("cohort", 0.0))
+
+    def repeat_cohort(self, version: int, time_s: float, actions: list[Action], *, is_empty: bool) -> None:
+        """Ask another cohort for the same version, if still nothing came of the last one. `is_empty`: see `refill`."""
+        self._repeating = False
+        if is_empty and self._came_to_nothing:
+            actions.append(CohortRepeated(self._cohort))
+            self.begin_cohort(version, time_s, actions)
+
+    @property
+    def _came_to_nothing(self) -> bool:
+        """Whether nobody will come who was asked in a cohort, while there are clients that could be asked."""
+        in_cohorts = self.knobs.dispatch.at_publish(self.clients) > 0
+        return in_cohorts and not self.filling(0).coming and len(self.population) > 0
+
+    def _begin(self, number: int, version: int, cohort: int, time_s: float, actions: list[Action]) -> int:
+        fair = self.knobs.selection == "fair"
+        draw = self.population.draw_least_served if fair else self.population.draw
+        drawn = draw(number, self._random)
+        for client in drawn:
+            task = self.book.begin(client, version, cohort, time_s)
+            self._tasks[task.number] = task
+            self.population.served[client] += 1
+            actions.append(Dispatch(task.number, client, version))
+            if self.knobs.task_timeout_s is not None:
+                actions.append(SetTimer(f"task:{task.number}", self.knobs.task_timeout_s))
+        return len(drawn)
