@@ -1,7 +1,8 @@
 """How a claim is judged: each check as a list of comparisons, each comparison an interval over seeds.
 
 A comparison is oriented so that the claim says "above 0". The claim holds if every interval that it rests on lies above
-0, does not hold if one lies below 0 (or, of several ways to be true, all do), and is not decided otherwise.
+0, does not hold if one reaches no further than 0 (or, of several ways to be true, all do), and is not decided
+otherwise. What ties in every seed is therefore not better.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from asyncfl.analysis.grid import Floats, Grid, MissingError, describe
 from asyncfl.analysis.labels import TARGETS, axis_label, number, value_label
 from asyncfl.analysis.statistics import Interval, paired, t_interval
-from asyncfl.experiment import AtLeast, BestAt, Claim, Crossover, InteriorBest, Near, NoWorse, Order, Times
+from asyncfl.experiment import Alike, AtLeast, BestAt, Claim, Crossover, InteriorBest, Near, NoWorse, Order, Times
 
 LISTED = 8
 """Points of an axis up to which all measured values are written out."""
@@ -54,6 +55,7 @@ def findings(claim: Claim, grid: Grid) -> list[Finding]:
         "interior_best": _interior_best,
         "crossover": _crossover,
         "no_worse": _no_worse,
+        "alike": _alike,
         "times": _times,
     }[claim.check]
     return [judge(claim, grid, at) for at in grid.points(claim.where, taken)]  # type: ignore[operator]
@@ -120,7 +122,7 @@ def _span(claim: Claim, interval: Interval) -> str:
 def _answer(for_it: list[Interval]) -> Answer:
     if all(interval.above_zero for interval in for_it):
         return "holds"
-    return "does not hold" if any(interval.below_zero for interval in for_it) else "not decided"
+    return "does not hold" if any(interval.high <= 0 for interval in for_it) else "not decided"
 
 
 def _seeds(values: dict[Any, Floats]) -> int:
@@ -140,7 +142,7 @@ def _order(claim: Order, grid: Grid, at: dict[str, Any]) -> Finding:
     else:
         ends = list(values)
         far = next(iter(steps(iter([(ends[0], ends[-1])])).values()))
-        wrong = far.below_zero or any(step.below_zero for step in near.values())
+        wrong = far.high <= 0 or any(step.below_zero for step in near.values())
         answer = "does not hold" if wrong else "holds" if far.above_zero else "not decided"
     (a, b), weakest = min(near.items(), key=lambda item: item[1].low if answer != "does not hold" else item[1].high)
     word = "falls" if claim.direction == "falls" else "rises"
@@ -247,11 +249,26 @@ def _no_worse(claim: NoWorse, grid: Grid, at: dict[str, Any]) -> Finding:
     return Finding(at, answer, _listing(claim, values, claim.along), reason, _seeds(values))
 
 
+def _alike(claim: Alike, grid: Grid, at: dict[str, Any]) -> Finding:
+    values = {v: _read(claim, grid, {**at, claim.along: v}) for v in (claim.at, claim.than)}
+    gap = _better(claim, grid, values[claim.at], values[claim.than])
+    margin = claim.margin
+    apart = "does not hold" if gap.low > margin or gap.high < -margin else "not decided"
+    answer: Answer = "holds" if gap.low >= -margin and gap.high <= margin else apart  # type: ignore[assignment]
+    here, there = value_label(claim.at, claim.along), value_label(claim.than, claim.along)
+    reason = f"{here} is better than {there} by {_span(claim, gap)}, alike within {margin:g}"
+    return Finding(at, answer, _listing(claim, values, claim.along), reason, _seeds(values))
+
+
 def _times(claim: Times, grid: Grid, at: dict[str, Any]) -> Finding:
     values = {v: _read(claim, grid, {**at, claim.along: v}) for v in (claim.at, claim.than)}
     gain, wanted = _better(claim, grid, values[claim.at], values[claim.than]), float(np.log(claim.factor))
-    missed = "does not hold" if gain.high < wanted else "not decided"
-    answer: Answer = "holds" if gain.low >= wanted else missed  # type: ignore[assignment]
+    answer: Answer
+    if claim.factor == 1:
+        answer = _answer([gain])
+    else:
+        missed = "does not hold" if gain.high < wanted else "not decided"
+        answer = "holds" if gain.low >= wanted else missed  # type: ignore[assignment]
     here, there = value_label(claim.at, claim.along), value_label(claim.than, claim.along)
     reason = f"{here} is better than {there} by {_span(claim, gain)}, wanted {claim.factor:g}"
     return Finding(at, answer, _listing(claim, values, claim.along), reason, _seeds(values))

@@ -55,7 +55,8 @@ def settled_round(curve: pd.Series, settling: Settling) -> int | None:
     window, watched = settling.window * last, settling.watched * last
     smooth = pd.Series({at: known[(known.index > at - window) & (known.index <= at)].mean() for at in known.index})
     to_come = smooth[::-1].cummax()[::-1]
-    settled = smooth.index[(to_come - smooth <= settling.within) & (smooth.index <= last - watched)]
+    learnt = smooth > curve.dropna().sort_index().iloc[:1].max() + settling.within
+    settled = smooth.index[learnt & (to_come - smooth <= settling.within) & (smooth.index <= last - watched)]
     return int(settled[0]) if len(settled) else None
 
 

@@ -1,7 +1,19 @@
 """Experiment files: one YAML holds a grid of scenarios, the figures drawn from it and the claims judged on it."""
 
 from asyncfl.experiment.cells import Cell, cells
-from asyncfl.experiment.claim import VALUE, AtLeast, BestAt, Claim, Crossover, InteriorBest, Near, NoWorse, Order, Times
+from asyncfl.experiment.claim import (
+    VALUE,
+    Alike,
+    AtLeast,
+    BestAt,
+    Claim,
+    Crossover,
+    InteriorBest,
+    Near,
+    NoWorse,
+    Order,
+    Times,
+)
 from asyncfl.experiment.code import code_digest, modules_digest
 from asyncfl.experiment.figure import Bars, Bound, Bounds, Curves, Figure, Final, Heatmap, Table
 from asyncfl.experiment.loading import find, load
@@ -11,6 +23,7 @@ from asyncfl.experiment.target import Target
 __all__ = [
     "SCALES",
     "VALUE",
+    "Alike",
     "AtLeast",
     "Bars",
     "BestAt",

@@ -172,6 +172,23 @@ class NoWorse(ClaimBase):
         return [*super().values_named, ("at", self.along, self.at), ("than", self.along, self.than)]
 
 
+class Alike(ClaimBase):
+    """Two points of an axis differ by no more than a margin, either way."""
+
+    check: Literal["alike"] = "alike"
+    along: str
+    at: Any
+    """One of the points."""
+    than: Any
+    """The other."""
+    margin: float = Field(gt=0)
+    """Difference that still counts as alike, in units of the value."""
+
+    @property
+    def values_named(self) -> list[tuple[str, str, Any]]:
+        return [*super().values_named, ("at", self.along, self.at), ("than", self.along, self.than)]
+
+
 class Times(ClaimBase):
     """One point of an axis is better than another by a factor."""
 
@@ -182,7 +199,8 @@ class Times(ClaimBase):
     than: Any
     """The point it is compared with."""
     factor: float = Field(gt=0)
-    """How many times better: a value to be low is divided by this, one to be high multiplied."""
+    """How many times better: a value to be low is divided by this, one to be high multiplied. 1 asks for better at all,
+    which a tie is not."""
     log: Literal[True] = True
     """Ratios are differences of logarithms."""
 
@@ -192,5 +210,5 @@ class Times(ClaimBase):
 
 
 Claim = Annotated[
-    Order | BestAt | InteriorBest | Crossover | AtLeast | Near | NoWorse | Times, Field(discriminator="check")
+    Order | BestAt | InteriorBest | Crossover | AtLeast | Near | NoWorse | Alike | Times, Field(discriminator="check")
 ]

@@ -17,7 +17,8 @@ class Settling(Described):
 
     The column is smoothed (mean over `window`). From the version on, the smoothed column never lies more than `within`
     above (for one that falls: below) what it is there, and that has been watched for `watched` at least: a run that
-    was still getting better shortly before its end has not converged.
+    was still getting better shortly before its end has not converged. Nor has one that learnt nothing: there the
+    smoothed column must lie more than `within` above where the run began.
     """
 
     within: Annotated[float, Field(ge=0)]

@@ -46,14 +46,15 @@ ORDER = {"check": "order", "along": "x"}
 def test_order():
     assert answer(ORDER, grid({1: 3.0, 2: 2.0, 3: 1.0})) == "holds"
     assert answer(ORDER, grid({1: 3.0, 2: 3.5, 3: 1.0})) == "does not hold"
-    assert answer(ORDER, grid({1: 3.0, 2: 3.0, 3: 1.0})) == "not decided"
+    assert answer(ORDER, grid({1: 3.0, 2: 3.0, 3: 1.0})) == "does not hold"
+    assert answer(ORDER, grid({1: 3.0, 2: 3.0, 3: 1.0}, shared=False)) == "not decided"
     assert answer({**ORDER, "direction": "rises"}, grid({1: 1.0, 2: 2.0})) == "holds"
 
 
 def test_order_that_allows_ties():
     assert answer({**ORDER, "strict": False}, grid({1: 3.0, 2: 3.0, 3: 1.0})) == "holds"
     assert answer({**ORDER, "strict": False}, grid({1: 3.0, 2: 3.5, 3: 1.0})) == "does not hold"
-    assert answer({**ORDER, "strict": False}, grid({1: 3.0, 2: 3.0, 3: 3.0})) == "not decided"
+    assert answer({**ORDER, "strict": False}, grid({1: 3.0, 2: 3.0, 3: 3.0})) == "does not hold"
 
 
 def test_order_of_noisy_seeds_is_not_decided():
@@ -64,7 +65,7 @@ def test_best_at():
     claim = {"check": "best_at", "along": "x", "at": 2}
     assert answer(claim, grid({1: 3.0, 2: 1.0, 3: 2.0})) == "holds"
     assert answer(claim, grid({1: 3.0, 2: 2.0, 3: 1.0})) == "does not hold"
-    assert answer(claim, grid({1: 3.0, 2: 1.0, 3: 1.0})) == "not decided"
+    assert answer(claim, grid({1: 3.0, 2: 1.0, 3: 1.0}, shared=False)) == "not decided"
     accuracy = {**claim, "value": "final test_accuracy"}
     assert answer(accuracy, grid({1: 0.5, 2: 0.1, 3: 0.4})) == "holds"
 
@@ -73,7 +74,7 @@ def test_interior_best_beats_both_ends():
     claim = {"check": "interior_best", "along": "x"}
     assert answer(claim, grid({1: 3.0, 2: 1.0, 3: 2.0})) == "holds"
     assert answer(claim, grid({1: 3.0, 2: 1.0, 3: 0.5})) == "does not hold"
-    assert answer(claim, grid({1: 3.0, 2: 1.0, 3: 1.0})) == "not decided"
+    assert answer(claim, grid({1: 3.0, 2: 1.0, 3: 1.0}, shared=False)) == "not decided"
     with pytest.raises(MissingError, match="no interior point"):
         answer(claim, grid({1: 3.0, 2: 1.0}))
 
@@ -100,7 +101,7 @@ def test_crossover():
     claim = {"check": "crossover", "along": "x", "early": 25, "late": 20, "rounds": (5, 6)}
     assert answer(claim, crossing(-0.1, 0.2)) == "holds"
     assert answer(claim, crossing(0.1, 0.2)) == "does not hold"
-    assert answer(claim, crossing(0.0, 0.2)) == "not decided"
+    assert answer(claim, crossing(0.0, 0.2)) == "does not hold"
     found = findings(TypeAdapter(Claim).validate_python({"says": "so", **claim}), crossing(-0.1, 0.2))
     assert "cross at round 6" in found[0].measured
     with pytest.raises(MissingError, match="end at round 10"):
@@ -135,6 +136,24 @@ def test_no_worse():
     assert answer(claim, grid({1: 1.05, 2: 1.0})) == "holds"
     assert answer(claim, grid({1: 1.5, 2: 1.0})) == "does not hold"
     assert answer(claim, grid({1: 1.1, 2: 1.0}, shared=False)) == "not decided"
+
+
+def test_alike_looks_both_ways():
+    claim = {"check": "alike", "along": "x", "at": 1, "than": 2, "margin": 0.1}
+    assert answer(claim, grid({1: 1.05, 2: 1.0})) == answer(claim, grid({1: 1.0, 2: 1.05})) == "holds"
+    assert answer(claim, grid({1: 1.5, 2: 1.0})) == answer(claim, grid({1: 1.0, 2: 1.5})) == "does not hold"
+    assert answer(claim, grid({1: 1.1, 2: 1.0}, shared=False)) == "not decided"
+    with pytest.raises(ValueError, match="margin"):
+        TypeAdapter(Claim).validate_python({"says": "so", **claim, "margin": 0})
+
+
+def test_what_ties_in_every_seed_is_not_better():
+    tie = grid({1: 1.0, 2: 1.0})
+    assert answer({"check": "times", "along": "x", "at": 1, "than": 2, "factor": 1}, tie) == "does not hold"
+    assert answer({"check": "best_at", "along": "x", "at": 1}, tie) == "does not hold"
+    assert answer(ORDER, tie) == "does not hold"
+    twice = grid({1: 1.0, 2: 2.0}, shared=True)
+    assert answer({"check": "times", "along": "x", "at": 1, "than": 2, "factor": 1}, twice) == "holds"
 
 
 def test_points_with_different_seeds_are_not_compared():

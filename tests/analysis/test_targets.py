@@ -86,6 +86,14 @@ def test_dips_after_settling_do_not_count_and_neither_do_rounds_that_were_not_ju
     assert settled_round(curve * np.nan, Settling(within=0.0)) is None
 
 
+def test_a_run_that_learns_nothing_has_not_settled():
+    flat, falling = pd.Series(np.full(101, 0.1)), pd.Series(np.linspace(0.5, 0.1, 101))
+    for curve in (flat, falling, flat + 0.009 * (np.arange(101) % 2)):
+        assert settled_round(curve, Settling(within=0.01)) is None
+    # the initial model need not have been judged
+    assert settled_round(rising(50)[10:], Settling(within=0.1, window=0.01)) == 40
+
+
 def test_settling_is_a_target_of_each_seed():
     falling = 2.0 - np.concatenate([rising(50), rising(100)])
     rounds = pd.DataFrame({"seed": np.repeat([0, 1], 101), "round": np.tile(np.arange(101), 2), "test_loss": falling})
