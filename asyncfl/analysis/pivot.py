@@ -11,6 +11,9 @@ from asyncfl.analysis.grid import restricted, select
 from asyncfl.analysis.labels import axis_label, column_label, number, value_label
 from asyncfl.experiment import Table
 
+DUST = 1e-12
+"""Share of a mean below which an interval is rounding of equal values."""
+
 
 def markdown(table: Table, grid: dict[str, tuple[Any, ...]], final: pd.DataFrame) -> str:
     """The table as Markdown: a line per value of `rows`, a column per value of `columns` or per entry of `values`."""
@@ -42,5 +45,6 @@ def _cell(found: pd.DataFrame) -> str:
         # nothing hides what was released; other values are infinite where a seed never got to a target
         return "∞" if str(first["metric"]).startswith("epsilon_") else "not by all seeds"
     half = (first["high"] - first["low"]) / 2
+    half = 0.0 if half < DUST * abs(first["mean"]) else half
     lost = f" ({int(first['diverged'])} diverged)" if first["diverged"] else ""
     return number(first["mean"]) + (f" ± {number(half)}" if np.isfinite(half) else "") + lost
