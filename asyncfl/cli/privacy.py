@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from asyncfl.cli.asking import ask
 from asyncfl.cli.output import console, number, print_json, print_table
+
+if TYPE_CHECKING:
+    from asyncfl.privacy.question import Question
 
 app = typer.Typer(help="Noise for a budget, and the budget that noise is really worth.", no_args_is_help=True)
 
@@ -15,6 +19,49 @@ app = typer.Typer(help="Noise for a budget, and the budget that noise is really 
 @app.callback()
 def _privacy() -> None:
     """Noise for a budget, and the budget that noise is really worth."""
+
+
+def _show(answer: dict[str, Any]) -> None:
+    """Single values, then tables, then notes."""
+    for name, value in answer.items():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            _show_rows(value)
+        elif not isinstance(value, list):
+            console.print(f"{name}: {number(value)}")
+    _show_notes(answer["notes"])
+
+
+def _show_noise(answer: dict[str, Any]) -> None:
+    """The many quantities as a table, then what the noise is worth, then notes."""
+    quantities = [(name, value) for name, value in answer.items() if name not in ("worth", "notes")]
+    print_table(["quantity", "value"], quantities)
+    console.print()
+    _show_rows(answer["worth"])
+    _show_notes(answer["notes"])
+
+
+def _show_rows(rows: list[dict[str, Any]]) -> None:
+    print_table(list(rows[0]), [list(row.values()) for row in rows])
+
+
+def _show_notes(notes: list[str]) -> None:
+    for note in notes:
+        console.print(f"note: {note}")
+
+
+def _answer(
+    command: str, question: type[Question], options: dict[str, Any], show: Callable[[dict[str, Any]], None] = _show
+) -> None:
+    """Asks a question and prints its answer by `show`, or with the option `json` as JSON.
+
+    options: of the command by name; the question takes those that are its fields.
+    """
+    asked = {name: value for name, value in options.items() if name in question.model_fields}
+    answer = ask(question, asked, f"asyncfl privacy {command}").answer()
+    if options["json"]:
+        print_json({"question": asked, "answer": answer})
+    else:
+        show(answer)
 
 
 @app.command()
@@ -37,17 +84,7 @@ def nbafl(
     """Noise of NbAFL's clients and server (eqs. 5 and 7), and the exact epsilon of it."""
     from asyncfl.privacy.report import NbaflQuestion
 
-    asked = {name: value for name, value in locals().items() if name in NbaflQuestion.model_fields}
-    answer = ask(NbaflQuestion, asked, "asyncfl privacy nbafl").answer()
-    if json:
-        print_json({"question": asked, "answer": answer})
-        return
-    worth, notes = answer.pop("worth"), answer.pop("notes")
-    print_table(["quantity", "value"], list(answer.items()))
-    console.print()
-    print_table(list(worth[0]), [list(row.values()) for row in worth])
-    for note in notes:
-        console.print(f"note: {note}")
+    _answer("nbafl", NbaflQuestion, locals(), _show_noise)
 
 
 Releases = Annotated[int, typer.Option(help="releases of the same data, with equal noise")]
@@ -71,8 +108,7 @@ def epsilon(
     """Epsilon that a noise multiplier is worth, by each accountant."""
     from asyncfl.privacy.questions import EpsilonQuestion
 
-    asked = {name: value for name, value in locals().items() if name in EpsilonQuestion.model_fields}
-    _print(asked, ask(EpsilonQuestion, asked, "asyncfl privacy epsilon").answer(), json)
+    _answer("epsilon", EpsilonQuestion, locals())
 
 
 @app.command()
@@ -89,8 +125,7 @@ def noise(
     """Smallest noise that keeps releases within an epsilon, by each accountant."""
     from asyncfl.privacy.questions import NoiseQuestion
 
-    asked = {name: value for name, value in locals().items() if name in NoiseQuestion.model_fields}
-    _print(asked, ask(NoiseQuestion, asked, "asyncfl privacy noise").answer(), json)
+    _answer("noise", NoiseQuestion, locals())
 
 
 @app.command()
@@ -103,13 +138,9 @@ def compose(
     json: Json = False,
 ) -> None:
     """Epsilon of several sorts of releases together, by each accountant."""
-    from asyncfl.privacy.questions import ComposeQuestion, read_parts
+    from asyncfl.privacy.questions import ComposeQuestion
 
-    command = "asyncfl privacy compose"
-    parts = read_parts(releases, command)
-    asked = {"delta": delta, "neighbours": neighbours}
-    answer = ask(ComposeQuestion, asked, command).answer(parts)
-    _print({"releases": releases, **asked}, answer, json)
+    _answer("compose", ComposeQuestion, locals())
 
 
 @app.command()
@@ -126,19 +157,4 @@ def exposure(
     """Uploads that may be overheard before a budget is spent, and the L that NbAFL needs for those that are."""
     from asyncfl.privacy.questions import ExposureQuestion
 
-    asked = {name: value for name, value in locals().items() if name in ExposureQuestion.model_fields}
-    _print(asked, ask(ExposureQuestion, asked, "asyncfl privacy exposure").answer(), json)
-
-
-def _print(asked: dict[str, Any], answer: dict[str, Any], json: bool) -> None:
-    """Single values, then tables, then notes."""
-    if json:
-        print_json({"question": asked, "answer": answer})
-        return
-    for name, value in answer.items():
-        if isinstance(value, list) and value and isinstance(value[0], dict):
-            print_table(list(value[0]), [list(row.values()) for row in value])
-        elif not isinstance(value, list):
-            console.print(f"{name}: {number(value)}")
-    for note in answer["notes"]:
-        console.print(f"note: {note}")
+    _answer("exposure", ExposureQuestion, locals())

@@ -10,10 +10,8 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
-from asyncfl.component import Described
-from asyncfl.errors import Fault, ScenarioError
 from asyncfl.privacy.accounting import (
     ACCOUNTANTS,
     Mechanism,
@@ -26,6 +24,7 @@ from asyncfl.privacy.accounting import (
 )
 from asyncfl.privacy.accounting.worth import notes
 from asyncfl.privacy.gaussian import classical_constant, classical_limit, exact_epsilon
+from asyncfl.privacy.question import Question
 
 Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -35,14 +34,14 @@ MOST_RELEASES = 10**9
 """No more are counted."""
 
 
-class _Question(Described):
+class _OfReleases(Question):
     delta: Probability = 1e-5
     """Probability with which the budget may be broken, 0..1, exclusive."""
     neighbours: Neighbours = "add_remove"
     """Data sets that are to be indistinguishable: one record more or less, or one replaced."""
 
 
-class _OfEqualReleases(_Question):
+class _OfEqualReleases(_OfReleases):
     releases: Count = 1
     """Releases of the same data, all with the same noise."""
     laplace: bool = False
@@ -77,30 +76,23 @@ class EpsilonQuestion(_OfEqualReleases):
         return _worth([part], self.delta, self.neighbours)
 
 
-def read_parts(texts: Iterable[str], command: str) -> tuple[Part, ...]:
-    """The parts that `texts` describe. Raises ScenarioError with all that are wrong."""
-    parts, faults = [], []
-    for text in texts:
-        try:
-            parts.append(parse_part(text))
-        except ValueError as error:
-            faults.append(Fault(text, str(error)))
-    if faults:
-        raise ScenarioError(faults, command)
-    return tuple(parts)
+def _part(written: Any) -> Any:
+    return parse_part(written) if isinstance(written, str) else written
 
 
-class ComposeQuestion(_Question):
+class ComposeQuestion(_OfReleases):
     """What are several sorts of releases of the same data worth together?"""
 
-    def answer(self, parts: tuple[Part, ...]) -> dict[str, Any]:
+    releases: tuple[Annotated[Part, BeforeValidator(_part)], ...]
+    """Each as a part or as text, `mechanism:multiplier[@rate][xcount]`."""
+
+    def answer(self) -> dict[str, Any]:
         """Epsilon of all of them by each accountant, and of each by itself, exactly."""
-        answer = _worth(parts, self.delta, self.neighbours)
         alone = [
             {"releases": str(part), "exact_epsilon": epsilon_by("exact", [part], self.delta, self.neighbours)}
-            for part in parts
+            for part in self.releases
         ]
-        return {"alone": alone, **answer}
+        return {"alone": alone, **_worth(self.releases, self.delta, self.neighbours)}
 
 
 def _worth(parts: Iterable[Part], delta: float, neighbours: Neighbours) -> dict[str, Any]:
@@ -144,7 +136,7 @@ class NoiseQuestion(_OfEqualReleases):
         return {"accountant": name, "noise_multiplier": multiplier, "scale" if self.laplace else "sigma": noise}
 
 
-class ExposureQuestion(Described):
+class ExposureQuestion(Question):
     """How many uploads may be overheard, and which L must NbAFL assume?"""
 
     epsilon: Positive = 60.0

@@ -13,7 +13,6 @@ import numpy as np
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-from asyncfl.component import Described
 from asyncfl.privacy.bounds import (
     BoundSettings,
     FullParticipation,
@@ -26,6 +25,7 @@ from asyncfl.privacy.bounds import (
 from asyncfl.privacy.composition import Composition
 from asyncfl.privacy.gaussian import classical_limit, exact_epsilon, rdp_epsilon
 from asyncfl.privacy.nbafl import Nbafl
+from asyncfl.privacy.question import Question
 from asyncfl.privacy.release import Contribution
 from asyncfl.privacy.scheme import PrivacyContext
 from asyncfl.privacy.server_noise import BRule, Sensitivity, model_std
@@ -43,7 +43,7 @@ def _at_most(value: int | None, info: ValidationInfo, other: str) -> int | None:
     return value
 
 
-class NbaflQuestion(Described):
+class NbaflQuestion(Question):
     """How much noise does NbAFL add, and what is it worth?"""
 
     clients: Count = 50
@@ -144,7 +144,7 @@ def _worth(release: str, releases: int, multiplier: float, delta: float) -> dict
     }
 
 
-class BoundsQuestion(Described):
+class BoundsQuestion(Question):
     """What do NbAFL's convergence bounds promise, and where are they best?"""
 
     loss: LossConstants = LossConstants()

@@ -68,6 +68,10 @@ def test_exposure(privacy: Any) -> None:
         ("noise --epsilon -1 --releases 0", "2 faults"),
         ("compose gaussian:1 gauss:2", "gauss:2: mechanism must be one of gaussian, laplace, pure, got 'gauss'"),
         ("compose gaussian:1x0", "gaussian:1x0: number of releases must be a whole number of at least 1, got '0'"),
+        (
+            "compose gaussian:1 gaussian:1x0 gauss:2 --delta 7",
+            "3 faults\n  --delta: must be less than 1, got 7.0\n  gaussian:1x0: ",
+        ),
         ("exposure --exposures 0", "--exposures: must be greater than or equal to 1, got 0"),
     ],
 )

@@ -6,9 +6,9 @@ import math
 import pytest
 from pydantic import ValidationError
 
-from asyncfl.errors import ScenarioError
+from asyncfl.privacy.accounting import Part
 from asyncfl.privacy.gaussian import classical_constant, exact_epsilon
-from asyncfl.privacy.questions import ComposeQuestion, EpsilonQuestion, ExposureQuestion, NoiseQuestion, read_parts
+from asyncfl.privacy.questions import ComposeQuestion, EpsilonQuestion, ExposureQuestion, NoiseQuestion
 
 
 def column(answer, name):
@@ -45,8 +45,7 @@ def test_noise_for_an_epsilon_beside_the_classical_calibration():
 
 
 def test_composition_of_a_list():
-    parts = read_parts(["gaussian:5", "gaussian:6", "gaussian:7", "gaussian:8"], "here")
-    answer = ComposeQuestion().answer(parts)
+    answer = ComposeQuestion(releases=["gaussian:5", "gaussian:6", Part("gaussian", 7), Part("gaussian", 8)]).answer()
     found = column(answer, "epsilon")
     assert (found["exact"], found["rdp"]) == (pytest.approx(1.224343), pytest.approx(1.335174))
     assert [row["releases"] for row in answer["alone"]] == [
@@ -59,9 +58,9 @@ def test_composition_of_a_list():
 
 
 def test_all_bad_parts_are_named():
-    with pytest.raises(ScenarioError) as caught:
-        read_parts(["gaussian:1", "gauss:1", "laplace:0"], "here")
-    assert [fault.field for fault in caught.value.faults] == ["gauss:1", "laplace:0"]
+    with pytest.raises(ValidationError) as caught:
+        ComposeQuestion(releases=["gaussian:1", "gauss:1", "laplace:0"])
+    assert [fault["loc"] for fault in caught.value.errors()] == [("releases", 1), ("releases", 2)]
 
 
 def test_nbafls_noise_for_one_upload_does_not_keep_a_large_budget():
