@@ -5,8 +5,8 @@ The first line of a recording describes the federation; each further line is one
     {"answers":[{"tasks":[0,3],"type":"Collect"}],"hears":{"task":3,"time_s":1.5,"type":"UpdateArrived"}}
 
 Models are written as digests (one per row), or with their values beside the digests (`parameters`: base64 of
-little-endian float32, 16 bytes of text for 3 parameters). Losses, scores, and which rows were sound are always there.
-Keys are sorted and floats written so that they read back as they were: equal runs give equal bytes.
+little-endian float32, 16 bytes of text for 3 parameters). Losses, scores, and which rows were sound and finite are
+always there. Keys are sorted and floats written so that they read back as they were: equal runs give equal bytes.
 
 `asyncfl.server.replay` says what each of the two can reproduce.
 """
@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asyncfl.errors import RunError
 from asyncfl.messages import (
@@ -45,7 +44,7 @@ from asyncfl.server.machine import Server, ServerPlan
 Detail: TypeAlias = Literal["digests", "parameters"]
 """What is written of a model."""
 
-FORMAT = 1
+FORMAT = 2
 """Version of the lines."""
 
 Plain: TypeAlias = dict[str, Any]
@@ -167,7 +166,7 @@ class RecordedServer(Server):
 def plain(message: Input | Action, detail: Detail) -> Plain:
     """A message or action as plain values: its type and its fields.
 
-    `Collected.sound` becomes what the server makes of it: False for rows that are not finite either.
+    `Collected` says beside `sound` which rows are `finite`: a server tells the two apart.
     """
     out: Plain = {"type": type(message).__name__}
     # What a server asks clients to score follows from what it collected: a digest says all.
@@ -176,14 +175,9 @@ def plain(message: Input | Action, detail: Detail) -> Plain:
         value = getattr(message, one.name)
         out[one.name] = _models(value, values) if one.name in ("model", "models") else _plain(value)
     if isinstance(message, Collected):
-        out["sound"] = sound_rows(message).tolist()
+        out["sound"] = [True] * len(message.tasks) if message.sound is None else message.sound.tolist()
+        out["finite"] = np.isfinite(message.models).all(axis=1).tolist()
     return out
-
-
-def sound_rows(message: Collected) -> NDArray[np.bool_]:
-    """(n_updates,) whether each update is of the right length and finite."""
-    finite = np.asarray(np.isfinite(message.models).all(axis=1))
-    return finite if message.sound is None else finite & message.sound
 
 
 def message_of(hears: Plain, models: Vector | None) -> Input:

@@ -93,6 +93,7 @@ def _feed(call: Call, recording: Recording, server: Server, collect: CollectAgai
             models = _checked(call, np.asarray(collect(tuple(hears["tasks"])), dtype=np.float32))
         elif models is None:
             models = np.tile(np.asarray(server.plan.initial, dtype=np.float32), (len(hears["tasks"]), 1))
+            models[~np.array(hears["finite"], dtype=bool)] = np.nan
     try:
         return server.handle(message_of(hears, models))
     except ValueError as error:
@@ -101,14 +102,14 @@ def _feed(call: Call, recording: Recording, server: Server, collect: CollectAgai
 
 
 def _checked(call: Call, models: Vector) -> Vector:
-    recorded, sound = call.hears["models"]["digests"], call.hears["sound"]
-    tasks = call.hears["tasks"]
+    recorded, tasks = call.hears["models"]["digests"], call.hears["tasks"]
+    usable = [sound and finite for sound, finite in zip(call.hears["sound"], call.hears["finite"], strict=True)]
     if len(models) != len(tasks):
         raise ReplayError(f"{_place(call)}: {len(tasks)} models were collected, {len(models)} are handed in")
     other = [
         task
-        for task, model, was, usable in zip(tasks, models, recorded, sound, strict=True)
-        if usable and digest_of(model) != was
+        for task, model, was, counts in zip(tasks, models, recorded, usable, strict=True)
+        if counts and digest_of(model) != was
     ]
     if other:
         raise ReplayError(f"{_place(call)}: other models were collected for tasks {other}")
@@ -154,7 +155,7 @@ def _compare(call: Call, expected: list[Plain], again: list[Plain]) -> None:
 
 
 def _place(call: Call) -> str:
-    long = ("models", "losses", "sound", "scores")
+    long = ("models", "losses", "sound", "finite", "scores")
     return f"line {call.line}, {_shown({name: value for name, value in call.hears.items() if name not in long})}"
 
 

@@ -49,7 +49,7 @@ def test_each_call_is_a_line_with_sorted_keys_and_equal_runs_are_equal_bytes() -
     recording = recorded()
     assert recording.text() == recorded().text()
     lines = recording.text().splitlines()
-    assert lines[0] == '{"format":1,"n_parameters":3,"record":"digests","samples":[10,10],"seed":0}'
+    assert lines[0] == '{"format":2,"n_parameters":3,"record":"digests","samples":[10,10],"seed":0}'
     assert lines[2] == '{"answers":[],"hears":{"task":0,"time_s":1.0,"type":"UpdateArrived"}}'
     assert json.loads(lines[3])["answers"] == [{"tasks": [0, 1], "type": "Collect"}]
     assert lines[5] == ('{"answers":[],"hears":{"reason":"too late: it has stopped already","type":"stop"}}')
@@ -61,7 +61,7 @@ def test_what_was_collected_is_there_by_digest_with_losses_and_soundness() -> No
     models = call.hears["models"]
     assert models == {"digests": [digest_of(np.array([1, 2, 3])), models["digests"][1]], "shape": [2, 3]}
     assert call.hears["losses"] == [0.25, "inf"]
-    assert call.hears["sound"] == [True, False], "what is not finite is not sound either"
+    assert (call.hears["sound"], call.hears["finite"]) == ([True, True], [True, False])
     fates = {answer["task"]: answer["fate"] for answer in call.answers if answer["type"] == "Settle"}
     assert fates == {0: "aggregated", 1: "rejected"}
 
@@ -135,8 +135,8 @@ def test_a_file_holds_several_seeds(tmp_path: Path) -> None:
         ("", "holds no recording"),
         ('{"hears": 1}\n', "describes no federation"),
         ('{"format":9}\n', "this is format 9"),
-        ('{"format":1,"record":"all","n_parameters":1,"samples":[],"seed":0}\n', "line 1 is damaged"),
-        ('{"format":1\n', "line 1 is damaged"),
+        ('{"format":2,"record":"all","n_parameters":1,"samples":[],"seed":0}\n', "line 1 is damaged"),
+        ('{"format":2\n', "line 1 is damaged"),
         (b"\xff\xfe", "not a text file"),
     ],
 )

@@ -114,6 +114,13 @@ def test_digests_alone_show_every_decision_of_a_server_without_detector(seed: in
     assert shown.unchecked == ("models of versions above 0",)
 
 
+@pytest.mark.parametrize("detail", ["digests", "parameters"])
+def test_a_run_that_ends_because_it_diverged_is_reproduced_with_its_reason(detail: str) -> None:
+    recording = record(plan(), detail, malformed=1.0)
+    assert "not finite" in recording.lines[-1]
+    assert replay(recording, Server(plan())).calls == len(recording.lines)
+
+
 def test_digests_alone_say_nothing_of_the_weights_of_a_rule_that_chooses() -> None:
     choosing = plan(rule=Krum(byzantine=1))
     assert replay(record(choosing), Server(choosing)).unchecked[1:] == ("weights of updates",)
