@@ -19,13 +19,20 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from asyncfl.privacy.gaussian import analytic_multiplier, classical_constant, rdp_multiplier
 
 Composition = Literal["naive", "naive_delta_split", "advanced", "analytic", "rdp"]
 
 _HALVINGS = 200
+
+
+class Budget(NamedTuple):
+    """An epsilon and the probability with which it may be broken."""
+
+    epsilon: float
+    delta: float
 
 
 @lru_cache(maxsize=1024)
@@ -42,6 +49,16 @@ def advanced_share(epsilon: float, slack: float, releases: int) -> float:
         grown = releases * middle * math.expm1(min(middle, 700.0))
         low, high = (middle, high) if factor * middle + grown <= epsilon else (low, middle)
     return low
+
+
+def classical_share(releases: int, epsilon: float, delta: float, composition: Composition = "naive") -> Budget:
+    """The budget that one of `releases` (>= 1) is calibrated for by a composition with a c1.
+
+    It is this one, and not the whole budget, that the classical calibration must hold for (`classical_limit`).
+    """
+    if composition == "advanced":
+        return Budget(advanced_share(epsilon, delta / 2, releases), delta / 2 / releases)
+    return Budget(epsilon / releases, delta / releases if composition == "naive_delta_split" else delta)
 
 
 def noise_multiplier(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Discriminator, Field, Tag
 
 from asyncfl.privacy import server_noise
-from asyncfl.privacy.composition import Composition
+from asyncfl.privacy.composition import Composition, classical_share
 from asyncfl.privacy.exposures import AnyExposures, resolve_exposures
 from asyncfl.privacy.gaussian import classical_limit
 from asyncfl.privacy.release import Contribution, Status
@@ -207,11 +207,22 @@ class Nbafl(Scheme):
             notes.append(
                 "composition: naive gives (epsilon, releases x delta), strictly; naive_delta_split repairs that"
             )
-        limit = classical_limit(self.delta, self.constant)
-        if self.epsilon > limit:
-            notes.append(
-                f"the classical calibration holds up to epsilon {limit:.4g} for delta {self.delta:g} and "
-                f"constant {self.constant:g}; one release at {self.epsilon:g} gives away more than claimed, "
-                "see the ledger"
-            )
-        return notes
+        return notes + self._limit_notes(context)
+
+    def _limit_notes(self, context: PrivacyContext) -> list[str]:
+        """The classical calibration past its limit, which one release alone decides: an upload has epsilon/L.
+
+        Where no upload is overheard it is a published model, with epsilon/T.
+        """
+        uploads, models = (context.exposures, "overheard uploads"), (context.rounds, "published models")
+        n, what = uploads if context.exposures else models
+        one = classical_share(n, self.epsilon, self.delta, self.composition)
+        limit = classical_limit(one.delta, self.constant)
+        if one.epsilon <= limit:
+            return []
+        each = f"each of {n} {what} has {one.epsilon:.4g} of {self.epsilon:g} and" if n > 1 else ""
+        return [
+            f"the classical calibration holds up to epsilon {limit:.4g} for delta {one.delta:.4g} and "
+            f"constant {self.constant:g}; {each or f'one release at {one.epsilon:.4g}'} gives away more than claimed, "
+            "see the ledger"
+        ]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncfl.privacy.composition import noise_multiplier
+from asyncfl.privacy.composition import classical_share, noise_multiplier
 from asyncfl.privacy.gaussian import classical_constant, exact_epsilon
 
 RULES = ["naive", "naive_delta_split", "advanced", "analytic", "rdp"]
@@ -20,6 +20,20 @@ def test_delta_split_spends_delta_once():
     assert noise_multiplier(25, 60, 0.01, 1.25, "naive_delta_split") == pytest.approx(
         1.25 * classical_constant(0.01 / 25) * 25 / 60
     )
+
+
+@pytest.mark.parametrize("rule", ["naive", "naive_delta_split", "advanced"])
+@pytest.mark.parametrize("releases", [1, 7, 25])
+def test_classical_noise_is_that_of_one_release_with_its_share(rule, releases):
+    one = classical_share(releases, 60, 0.01, rule)
+    expected = 1.25 * classical_constant(one.delta) / one.epsilon
+    assert noise_multiplier(releases, 60, 0.01, 1.25, rule) == pytest.approx(expected, rel=1e-12)
+
+
+def test_shares_of_a_budget():
+    assert classical_share(25, 60, 0.01) == (pytest.approx(2.4), 0.01)
+    assert classical_share(25, 60, 0.01, "naive_delta_split") == (pytest.approx(2.4), pytest.approx(0.0004))
+    assert classical_share(1, 50, 0.01, "advanced") == (pytest.approx(2.762719), 0.005)
 
 
 @pytest.mark.parametrize("releases", [1, 7, 25])

@@ -1,5 +1,6 @@
 """NbAFL as a component: what it reads, what it clips to, what it adds, what it warns of."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -9,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from asyncfl.component import Described
 from asyncfl.errors import ScenarioError
 from asyncfl.privacy import AnyScheme, Contribution, Nbafl, PrivacyContext
+from asyncfl.privacy.gaussian import exact_epsilon
 
 READER = TypeAdapter(AnyScheme)
 SMALL, LARGE = Contribution(0, 100), Contribution(0, 900)
@@ -128,6 +130,43 @@ def test_notes_are_silent_where_all_is_well():
     assert len(sound.notes(EVERYONE, MLP_PARAMETERS)) == 1  # the assumption about the eavesdropper stays
     assert not noted(Nbafl(epsilon=6), EVERYONE, "one release at")
     assert not noted(Nbafl(epsilon=100), EVERYONE, "-fold")
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "exposures", "said", "exact"),
+    [
+        (50, 1, "holds up to epsilon 13.77 for delta 0.01 and constant 1.25; one release at 50 gives", 111.872),
+        (
+            100,
+            2,
+            "holds up to epsilon 13.77 for delta 0.01 and constant 1.25; each of 2 overheard uploads has 50 of 100",
+            111.872,
+        ),
+        (50, 3, "each of 3 overheard uploads has 16.67 of 50 and gives away more than claimed", 18.3929),
+        (50, 4, None, 11.9182),
+        (344, 25, None, 13.7526),
+    ],
+)
+def test_the_classical_limit_is_one_of_each_upload(epsilon, exposures, said, exact):
+    # sigma_u = c L 2C/(m epsilon): an upload is calibrated for epsilon/L, and worth no more up to 13.775
+    scheme, context = Nbafl(epsilon=epsilon, clip_norm=20), dataclasses.replace(EVERYONE, exposures=exposures)
+    z = scheme.upload_std(context, 20.0, SMALL) / scheme.upload_sensitivity(context, 20.0, SMALL)
+    assert z == pytest.approx(3.8843893 * exposures / epsilon, rel=1e-7)
+    assert exact_epsilon(z**-2, 0.01) == pytest.approx(exact, abs=5e-4)
+    assert (exact > epsilon / exposures) == (said is not None)
+    assert bool(noted(scheme, context, "classical calibration")) == (said is not None)
+    assert said is None or noted(scheme, context, said)
+
+
+def test_the_classical_limit_of_other_shares_of_the_budget():
+    two = dataclasses.replace(EVERYONE, exposures=2)
+    split = Nbafl(epsilon=29, composition="naive_delta_split")
+    assert not noted(split, two, "classical")  # 14.5, up to 14.85 at half of delta
+    assert noted(Nbafl(epsilon=30, composition="naive_delta_split"), two, "up to epsilon 14.85 for delta 0.005")
+    assert not noted(Nbafl(epsilon=50, composition="advanced"), EVERYONE, "classical")  # leaves it 2.763
+    nobody = dataclasses.replace(EVERYONE, exposures=0)
+    assert not noted(Nbafl(epsilon=344), nobody, "classical")
+    assert noted(Nbafl(epsilon=350), nobody, "each of 25 published models has 14 of 350")
 
 
 def test_notes_on_drawing_some_of_the_clients():
