@@ -16,6 +16,7 @@ from asyncfl.data.npz import Split
 from asyncfl.data.partition import Dirichlet, Iid, Partition, Quantity, Shards
 from asyncfl.data.pixels import COMMON_SIDE, to_common_shape, to_float
 from asyncfl.data.sources import ImageSource, on_disk, sources_of
+from asyncfl.data.supply import Demand, other, overdrawn, shortages
 from asyncfl.errors import DataError, Fault
 from asyncfl.streams import Streams
 
@@ -44,7 +45,7 @@ class DataSpec(Described):
     """Number of clients; with `domains` a multiple of their number."""
     samples_per_client: int | None = Field(default=100, ge=1)
     """Training samples of each client, on average where the partition makes sizes unequal; null: all there
-    are, shared out evenly (of stand-ins, as many as the original has)."""
+    are, shared out evenly (of stand-ins, as many as the original has). Stand-ins are drawn up to 500 000 in all."""
     partition: AnyPartition = Iid()
     """How samples are shared out."""
     source: Literal["auto", "real", "embedded"] = "auto"
@@ -121,21 +122,9 @@ class DataSpec(Described):
             least = min(sources, key=self._most)
             allowed = f"must be 1..{self._most(least)} (samples of {least.dataset.title} to train on)"
             return [Fault("data.clients", f"{allowed} where samples_per_client is null, got {clients}")]
-        if short := [source for source in sources if clients * samples > source.size(self.train_on)]:
-            most = min(source.size(self.train_on) for source in short) // clients
-            allowed = f"must be at most {most} ({_listed(short, self.train_on)}, {clients} clients{self._of_each})"
-            way_out = "lower data.samples_per_client or data.clients"
-            faults.append(Fault("data.samples_per_client", f"{allowed}, got {samples}; {way_out}"))
-        tested = self._tested(samples) or 0
-        if short := [source for source in sources if tested > source.size(self.test_on)]:
-            most = min(source.size(self.test_on) for source in short)
-            if self.test_share is None:
-                faults.append(
-                    Fault("data.test_samples", f"must be 1..{most} ({_listed(short, self.test_on)}), got {tested}")
-                )
-            else:
-                wanted = f"asks for {tested} test samples{self._of_each}, and there are {_listed(short, 'test')}"
-                faults.append(Fault("data.test_share", f"{wanted}; lower it or data.samples_per_client"))
+        asked = self._demand(samples)
+        drawn = self.resolve_source() == "embedded"
+        faults = overdrawn(asked, drawn_for=1) if drawn else shortages(asked, sources)
         return faults or self.partition.faults(clients, samples)
 
     def client_sizes(self, streams: Streams) -> NDArray[np.int64]:
@@ -165,7 +154,9 @@ class DataSpec(Described):
             raise DataError(faults)
         sources = self._sources()
         samples, per_domain = self._samples(sources), self._clients_per_domain
-        tested = self._tested(samples)
+        asked = self._demand(samples)
+        if self.resolve_source() == "embedded" and (faults := overdrawn(asked, drawn_for=self.clients)):
+            raise DataError(faults)
         images, labels, test_images, test_labels, sizes = [], [], [], [], []
         for domain, source in enumerate(sources):
             shares, label_of = self._shares(domain, source, samples, streams)
@@ -176,7 +167,7 @@ class DataSpec(Described):
             images.append(self._scaled(source, self._seen(pixels, owners)))
             labels.append(self._named(label_of, owners, streams))
             random = streams.generator("samples", client=0, task=domain)
-            pixels, label_of = source.test_set(tested, random, self.test_on)
+            pixels, label_of = source.test_set(asked.tested, random, self.test_on)
             owners = members[np.arange(len(label_of)) % per_domain]
             test_images.append(self._scaled(source, self._seen(pixels, owners)))
             test_labels.append(self._named(label_of, owners, streams))
@@ -200,15 +191,16 @@ class DataSpec(Described):
     @property
     def test_on(self) -> Split:
         """Split of the data set that models are tested on."""
-        return "test" if self.train_on == "train" else "train"
+        return other(self.train_on)
 
     @property
     def _clients_per_domain(self) -> int:
         return self.clients // len(self.names)
 
-    @property
-    def _of_each(self) -> str:
-        return " of each domain" if self.domains else ""
+    def _demand(self, samples: int) -> Demand:
+        """What is asked of the data sets, at so many samples of each client."""
+        tested, by_share = self._tested(samples), self.test_share is not None
+        return Demand(self.clients, len(self.names), samples, tested, by_share, self.train_on)
 
     def _samples(self, sources: list[ImageSource]) -> int:
         """Samples per client, on average."""
@@ -254,13 +246,6 @@ class DataSpec(Described):
         if self.domains:
             images = to_common_shape(images)
         return to_float(images, source.dataset if self.scaling == "standardised" else None)
-
-
-def _listed(sources: list[ImageSource], split: Split) -> str:
-    """How many samples there are of each data set, in words."""
-    first, *rest = [(source.size(split), source.dataset.title) for source in sources]
-    kind = "training" if split == "train" else "test"
-    return ", ".join([f"{first[0]} {kind} samples of {first[1]}", *(f"{count} of {title}" for count, title in rest)])
 
 
 def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:

@@ -233,6 +233,63 @@ def test_too_many_samples(save):
     ]
 
 
+MUCH = 10_000_000
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"samples_per_client": MUCH},
+            "data.samples_per_client: must be at most 125000 (no more than 500000 stand-ins are drawn, 4 clients), "
+            "got 10000000; lower data.samples_per_client or data.clients",
+        ),
+        (
+            {"samples_per_client": MUCH, "domains": DOMAINS, "clients": 5},
+            "data.samples_per_client: must be at most 100000 (no more than 500000 stand-ins are drawn, 5 clients), "
+            "got 10000000; lower data.samples_per_client or data.clients",
+        ),
+        (
+            {"test_samples": MUCH},
+            "data.test_samples: must be 1..500000 (no more than 500000 stand-ins are drawn), got 1",
+        ),
+        (
+            {"test_samples": MUCH, "domains": DOMAINS, "clients": 5},
+            "data.test_samples: must be 1..100000 (no more than 500000 stand-ins are drawn, 5 domains), got 10000000",
+        ),
+        (
+            {"test_samples": None, "test_share": 0.99999},
+            "data.test_share: asks for 3999960 test samples, and no more than 500000 stand-ins are drawn; lower it or ",
+        ),
+    ],
+    ids=["data set", "domains", "tests", "tests of domains", "share"],
+)
+def test_nobody_draws_stand_ins_without_end(fields, message):
+    (fault,) = map(str, small(source="embedded", **fields).faults())
+    assert fault.startswith(message)
+
+
+def test_a_population_of_stand_ins_is_too_large_only_where_it_is_drawn():
+    spec = small(source="embedded", clients=100_000, samples_per_client=90)
+    assert spec.faults() == []
+    assert spec.client_sizes(Streams(0)).sum() == 9_000_000
+    assert faults_of(spec) == [
+        "data.samples_per_client: must be at most 5 (no more than 500000 stand-ins are drawn, 100000 clients), got 90; "
+        "lower data.samples_per_client or data.clients"
+    ]
+    spec = small(source="embedded", clients=1_000_000)
+    assert faults_of(spec) == [
+        "data.clients: must be at most 500000 (no more than 500000 stand-ins are drawn), got 1000000"
+    ]
+
+
+def test_stand_ins_are_drawn_for_as_much_as_any_original_has():
+    for name in CATALOG:
+        assert small(source="embedded", dataset=name, samples_per_client=None, clients=7).faults() == []
+    every = tuple(CATALOG)
+    assert small(source="embedded", domains=every, samples_per_client=None, clients=7).faults() == []
+
+
 def test_all_faults_at_once(save):
     save()
     found = faults_of(small(samples_per_client=16, test_samples=21))

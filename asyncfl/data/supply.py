@@ -1,0 +1,95 @@
+"""Whether there are as many samples as a federation asks for: in the files, or to be drawn in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from asyncfl.data.npz import Split
+from asyncfl.data.sources import ImageSource
+from asyncfl.errors import Fault
+
+MOST_DRAWN = 500_000
+"""Stand-ins to train on, and again to test on, of all domains together. There is no end to them, but so many take up to
+half a minute to draw and 6 GB to keep; the largest original has 479 400."""
+_WHY = f"no more than {MOST_DRAWN} stand-ins are drawn"
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What is asked of the data sets, each of which has an equal part of the clients."""
+
+    clients: int
+    domains: int
+    samples: int
+    """To train on, of each client."""
+    tested: int | None
+    """To test on, of each domain; None: all there are, or what is usual."""
+    by_share: bool
+    """Whether `tested` follows from a share of all samples."""
+    train_on: Split = "train"
+
+    @property
+    def clients_per_domain(self) -> int:
+        return self.clients // self.domains
+
+    @property
+    def of_each(self) -> str:
+        """Words behind a number that every domain has."""
+        return " of each domain" if self.domains > 1 else ""
+
+
+def shortages(asked: Demand, sources: Sequence[ImageSource]) -> list[Fault]:
+    """What more is asked for than files have."""
+    faults, clients = [], asked.clients_per_domain
+    if short := [source for source in sources if clients * asked.samples > source.size(asked.train_on)]:
+        most = min(source.size(asked.train_on) for source in short) // clients
+        allowed = f"must be at most {most} ({_listed(short, asked.train_on)}, {clients} clients{asked.of_each})"
+        faults.append(_too_many_samples(allowed, asked))
+    tested, test_on = asked.tested or 0, other(asked.train_on)
+    if short := [source for source in sources if tested > source.size(test_on)]:
+        most = min(source.size(test_on) for source in short)
+        listed = _listed(short, test_on)
+        faults.append(_too_many_tests(asked, f"must be 1..{most} ({listed})", f"there are {listed}"))
+    return faults
+
+
+def overdrawn(asked: Demand, drawn_for: int) -> list[Fault]:
+    """What takes more stand-ins than are drawn, if their training samples are drawn for so many clients.
+
+    A population that is only put on the clock may be larger, as nobody draws its samples: then it is asked for one.
+    """
+    faults = []
+    if drawn_for > MOST_DRAWN:
+        faults.append(Fault("data.clients", f"must be at most {MOST_DRAWN} ({_WHY}), got {asked.clients}"))
+    elif drawn_for * asked.samples > MOST_DRAWN:
+        most = max(1, MOST_DRAWN // asked.clients)
+        faults.append(_too_many_samples(f"must be at most {most} ({_WHY}, {asked.clients} clients)", asked))
+    if (asked.tested or 0) * asked.domains > MOST_DRAWN:
+        of = f", {asked.domains} domains" if asked.domains > 1 else ""
+        faults.append(_too_many_tests(asked, f"must be 1..{MOST_DRAWN // asked.domains} ({_WHY}{of})", _WHY + of))
+    return faults
+
+
+def _too_many_samples(allowed: str, asked: Demand) -> Fault:
+    way_out = "lower data.samples_per_client or data.clients"
+    return Fault("data.samples_per_client", f"{allowed}, got {asked.samples}; {way_out}")
+
+
+def _too_many_tests(asked: Demand, allowed: str, why: str) -> Fault:
+    if not asked.by_share:
+        return Fault("data.test_samples", f"{allowed}, got {asked.tested}")
+    wanted = f"asks for {asked.tested} test samples{asked.of_each}, and {why}"
+    return Fault("data.test_share", f"{wanted}; lower it or data.samples_per_client")
+
+
+def other(split: Split) -> Split:
+    """The split that models are tested on, of the one that clients hold."""
+    return "test" if split == "train" else "train"
+
+
+def _listed(sources: Sequence[ImageSource], split: Split) -> str:
+    """How many samples there are of each data set, in words."""
+    first, *rest = [(source.size(split), source.dataset.title) for source in sources]
+    kind = "training" if split == "train" else "test"
+    return ", ".join([f"{first[0]} {kind} samples of {first[1]}", *(f"{count} of {title}" for count, title in rest)])
