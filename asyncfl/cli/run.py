@@ -14,6 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from asyncfl.cli.imports import look_for_modules_in
 from asyncfl.cli.output import console, print_table
+from asyncfl.data import DataSpec
+from asyncfl.data.sources import sources_of
 from asyncfl.errors import Fault, ScenarioError
 from asyncfl.scenario import Scenario
 
@@ -34,8 +36,7 @@ def run(
     from asyncfl.api import execute
     from asyncfl.storage import COMPLETE, Run
 
-    source = description.data.resolve_source()
-    console.print(f"data: {', '.join(description.data.names)} ({source})")
+    console.print(f"data: {_data_line(description.data)}")
     existed = (folder / COMPLETE).exists()
     began = time.monotonic()
     with _bar(description, quiet) as bar:
@@ -44,6 +45,15 @@ def run(
     _report(result)
     note = "was there already" if existed else f"written in {time.monotonic() - began:.1f} s"
     console.print(f"{folder} {note}")
+
+
+def _data_line(data: DataSpec) -> str:
+    """Data sets in use, what stands in for them, and whether they are files."""
+    origin = data.resolve_source()
+    sources = sources_of(data.names, origin, federated=bool(data.domains))
+    used = [source.dataset.name for source in sources]
+    pairs = zip(data.names, used, strict=True)
+    return f"{', '.join(name if name == own else f'{own} in place of {name}' for name, own in pairs)} ({origin})"
 
 
 def read_scenario(path: Path, assignments: list[str]) -> Scenario:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
@@ -51,6 +52,21 @@ def test_run_says_where_the_data_come_from_what_came_out_and_where_it_is(asyncfl
     assert f"{out} written in" in result.out
     assert yaml.safe_load((out / "scenario.yaml").read_text())["protocol"]["rounds"] == 2
     assert "was there already" in asyncfl("run", file, "--out", out, "--set", "protocol.rounds=2").out
+
+
+def test_run_says_which_data_set_stands_in_for_another(
+    asyncfl: Any, tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASYNCFL_DATA_DIR", str(tmp_path))
+    for name, shape in (("mnist", (28, 28)), ("svhn", (32, 32, 3)), ("street_digits", (32, 32, 3))):
+        images, labels = np.zeros((20, *shape), np.uint8), (np.arange(20) % 10).astype(np.uint8)
+        np.savez(tmp_path / f"{name}.npz", x_train=images, y_train=labels, x_test=images, y_test=labels)
+    tiny["data"] = {"domains": ["mnist", "svhn"], "clients": 2, "samples_per_client": 10, "source": "real"}
+    tiny["protocol"]["rounds"] = 1
+    (tmp_path / "domains.yaml").write_text(yaml.safe_dump(tiny))
+    result = asyncfl("run", tmp_path / "domains.yaml", "--out", tmp_path / "run", "--quiet")
+    assert result.status == 0, result.err
+    assert result.out.startswith("data: mnist, street_digits in place of svhn (real)\n")
 
 
 def test_run_writes_below_results_unless_told_otherwise(
