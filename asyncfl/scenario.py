@@ -29,7 +29,7 @@ from asyncfl.data import DataSpec
 from asyncfl.defences import Defence
 from asyncfl.description import faults_of, override, read_yaml, sound_parts
 from asyncfl.errors import Fault, InputError, ScenarioError
-from asyncfl.learning import AnyArchitecture, Mlp, Training
+from asyncfl.learning import AnyArchitecture, Architecture, Mlp, Training
 from asyncfl.privacy import AnyScheme, NoPrivacy, PrivacyContext, Scheme
 from asyncfl.privacy.meter import stop_faults
 from asyncfl.server import AnyProtocol, Protocol
@@ -249,15 +249,21 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
             yield from error.faults
             return
         if training is not None and privacy.stop_at is not None and not list(privacy.faults(data.clients)):
-            yield from _stop_faults(data, training, protocol, privacy, exposures)
+            yield from _stop_faults(data, parts.get("model"), training, protocol, privacy, exposures)
 
 
 def _stop_faults(
-    data: DataSpec, training: Training, protocol: Protocol, privacy: Scheme, exposures: int | None
+    data: DataSpec,
+    model: Architecture | None,
+    training: Training,
+    protocol: Protocol,
+    privacy: Scheme,
+    exposures: int | None,
 ) -> Iterator[Fault]:
     """Budgets at which nobody would ever answer."""
     knobs = protocol.knobs()
-    # Noise over sensitivity depends neither on how many samples there are nor on the size of the model.
+    # Noise over sensitivity does not depend on how many samples there are; on the size of the model where it is
+    # calibrated to a wrong sensitivity.
     context = PrivacyContext(
         data.clients,
         knobs.updates_per_version(data.clients),
@@ -267,6 +273,7 @@ def _stop_faults(
         batch_size=0 if training.batch_size == "full" else training.batch_size,
         epochs=training.epochs,
         lr=training.lr,
+        n_parameters=1 if model is None else model.layout(data.shape, data.classes).n_parameters,
         rate=knobs.rate,
     )
     for fault in stop_faults(privacy, context, noise_known=exposures is not None):

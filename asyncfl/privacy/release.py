@@ -15,8 +15,8 @@ Distribution = Literal["gaussian", "laplace"]
 """What noise is drawn from. The sensitivity that counts is L2 for `gaussian` and L1 for `laplace`."""
 
 Status = Literal["proven", "heuristic", "invalid", "none"]
-"""What stands behind a sensitivity: a proof | an argument that does not hold for this training | a wrong
-formula | no noise at all."""
+"""What stands behind a claim: a proof | a sensitivity that is argued for and does not hold for this training | a wrong
+formula, of the sensitivity or of the noise for it | no noise at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Contribution:
     """One upload, as far as its noise depends on it."""
 
     client: int
-    """Number of the client, >= 0."""
+    """Number of the client, >= 0; -1: of nobody in particular."""
     samples: int
     """Training samples that it holds."""
     turn: int = 0
@@ -41,7 +41,8 @@ class Release:
     std: float
     """Standard deviation of the noise on each parameter, >= 0."""
     sensitivity: float
-    """What one neighbour can change, in L2 (gaussian) or L1 (laplace); infinite where nothing bounds it."""
+    """What one neighbour can change, in L2 (gaussian) or L1 (laplace); infinite where nothing bounds it. Where noise is
+    calibrated to a wrong one (`status` invalid), the true one."""
     count: int
     """Mechanisms of this multiplier that it stands for: 1, or the epochs of a task that adds noise in each."""
     neighbours: str

@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 _LARGEST = 2**15  # points of the grid
 _LOSS_STEP = 1e-3  # a finer grid changes no digit that anybody reads
 _TAIL = 1e-6  # share of delta that is set aside for losses outside the grid
+_LARGEST_EXPONENT = 700.0  # e to that is a float; where epsilon is so large that steps are wider, nothing is left of it
 _REACH = 60.0  # a loss this much above epsilon counts in full
 
 
@@ -59,7 +60,7 @@ def _transform(largest: int, epsilon_0: float, delta: float) -> tuple[NDArray[np
     curve = -np.expm1((at - epsilon_0) / 2)
     rises = np.diff(curve)
     mass = np.zeros(len(at))
-    mass[:-1] += rises / math.expm1(step)
+    mass[:-1] += rises / math.expm1(min(step, _LARGEST_EXPONENT))
     mass[1:] -= rises / -math.expm1(-step)
     mass[0] += math.exp(-epsilon_0)
     on_circle = np.zeros(points)

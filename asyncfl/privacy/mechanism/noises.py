@@ -2,7 +2,8 @@
 
 Laplace noise of scale b on a value of L1 sensitivity D is (D/b)-private, with no delta. The source uses it with the L2
 norm and without the 2 of a replaced client, on the server moreover without the 1/n of a mean (`seed_literal`): the L1
-norm of d numbers may be sqrt(d) times their L2 norm, so that is no guarantee.
+norm of d numbers may be sqrt(d) times their L2 norm, so that is not the guarantee it claims. What such noise really
+gives is known all the same, D/b with the true D: for an upload 2 sqrt(d) times the claim. That is what accountants get.
 """
 
 from __future__ import annotations
@@ -55,6 +56,11 @@ class Mechanism(Component):
         """Whether it knows that in a mean of n each counts 1/n."""
         return True
 
+    @property
+    def miscalibrated(self) -> bool:
+        """Whether what it takes for its sensitivity is not what neighbours can differ by."""
+        return False
+
     def clip_orders(self) -> tuple[int, ...]:
         """Norms that the value may have been clipped in."""
         raise NotImplementedError
@@ -62,6 +68,10 @@ class Mechanism(Component):
     def sensitivity(self, distance: float, n_parameters: int) -> float:
         """What the mechanism takes for its sensitivity, where neighbours differ by `distance` in the clipped norm."""
         raise NotImplementedError
+
+    def true_sensitivity(self, distance: float, n_parameters: int) -> float:
+        """What it would have to take for that to hold; the same unless it is `miscalibrated`."""
+        return self.sensitivity(distance, n_parameters)
 
     def std(self, sensitivity: float, rounds: int) -> float:
         """Standard deviation of the noise on each parameter."""
@@ -175,7 +185,12 @@ class LaplaceNoise(Mechanism):
     @property
     def divides_by_n(self) -> bool:
         """Not in the source."""
-        return self.sensitivity_from != "seed_literal"
+        return not self.miscalibrated
+
+    @property
+    def miscalibrated(self) -> bool:
+        """In the source."""
+        return self.sensitivity_from == "seed_literal"
 
     def clip_orders(self) -> tuple[int, ...]:
         """L1 for `l1`, else L2."""
@@ -183,9 +198,11 @@ class LaplaceNoise(Mechanism):
 
     def sensitivity(self, distance: float, n_parameters: int) -> float:
         """`distance` in L1; sqrt(n_parameters) times a distance in L2; or half that distance, the source's norm."""
-        if self.sensitivity_from == "seed_literal":
-            return distance / 2
-        return distance * math.sqrt(n_parameters) if self.sensitivity_from == "from_l2" else distance
+        return distance / 2 if self.miscalibrated else self.true_sensitivity(distance, n_parameters)
+
+    def true_sensitivity(self, distance: float, n_parameters: int) -> float:
+        """`distance` in L1, or sqrt(n_parameters) times a distance in L2."""
+        return distance if self.sensitivity_from == "l1" else distance * math.sqrt(n_parameters)
 
     def std(self, sensitivity: float, rounds: int) -> float:
         """sqrt(2) times the scale."""
@@ -194,13 +211,14 @@ class LaplaceNoise(Mechanism):
 
     def status(self, rounds: int) -> Status:
         """Invalid for the source's reading."""
-        return "invalid" if self.sensitivity_from == "seed_literal" else "proven"
+        return "invalid" if self.miscalibrated else "proven"
 
     def notes(self, where: str, rounds: int) -> list[str]:
         """What the source's reading leaves out."""
-        if self.sensitivity_from != "seed_literal":
+        if not self.miscalibrated:
             return []
         return [
             f"{where}: sensitivity_from: seed_literal is invalid: Laplace noise needs the L1 sensitivity, which is up "
-            "to sqrt(parameters) times the L2 norm; use l1 or from_l2"
+            "to sqrt(parameters) times the L2 norm, and what neighbours differ by twice the norm that is clipped to; "
+            "the ledger says what the noise is really worth; use l1 or from_l2"
         ]

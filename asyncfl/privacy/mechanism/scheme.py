@@ -5,6 +5,9 @@ and for updates. In a mean of n in which nobody weighs more than 1/n it changes 
 which the source forgets. Clipping the gradients of batches instead leaves the trained model unbounded: 2 S/|D_i|, the
 change of one mean gradient when one sample is replaced, is heuristic.
 
+A mechanism that is calibrated to a wrong sensitivity (`Mechanism.miscalibrated`) adds the noise of that one, and
+accountants are told the true one: its epsilons are what the noise gives, infinite where no true one is proven.
+
 The two budgets are about two adversaries: who sees uploads has the client's, who sees published models the server's or,
 together with the uploads, no more than the sum of both per version. The source states that sum for the whole run; it
 grows with the versions.
@@ -128,14 +131,21 @@ class Mechanisms(Scheme):
         """What the client's mechanism needs."""
         if self.client is None:
             return 0.0
-        sensitivity = self.upload_sensitivity(context, clip_norm, contribution)
+        sensitivity = self.client.sensitivity(self._distance(contribution.samples), context.n_parameters)
         return float(self.client.std(sensitivity, context.rounds))
 
     def upload_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
-        """2 S, in the sense of the client's mechanism; infinite without one."""
+        """2 S in the norm that the client's mechanism needs; infinite without one."""
         if self.client is None:
             return math.inf
-        return float(self.client.sensitivity(self._distance(contribution.samples), context.n_parameters))
+        return self._accounted(self.client, self._distance(contribution.samples), context, proven=True)
+
+    def _accounted(self, mechanism: Any, distance: float, context: PrivacyContext, proven: bool) -> float:
+        """Sensitivity that an accountant goes by. `proven`: whether neighbours are known to be no further apart than
+        `distance` if clipped so; what is heuristic cannot mend what is invalid."""
+        if mechanism.miscalibrated and not (proven and self.clip.target != "gradient"):
+            return math.inf
+        return float(mechanism.true_sensitivity(distance, context.n_parameters))
 
     def server_std(
         self,
@@ -147,18 +157,26 @@ class Mechanisms(Scheme):
         """What the server's mechanism needs for a mean of as many as are in it."""
         if self.server is None:
             return 0.0
-        return float(self.server.std(self.model_sensitivity(context, clip_norm, contributions), context.rounds))
+        n = self._updates(context, contributions) if self.server.divides_by_n else 1
+        distance = self._distance_of_sums(context, contributions) / n
+        return float(self.server.std(self.server.sensitivity(distance, context.n_parameters), context.rounds))
 
     def model_sensitivity(
         self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()
     ) -> float:
-        """2 S rate/n, in the sense of the server's mechanism; infinite without one."""
+        """2 S rate/n in the norm that the server's mechanism needs; infinite without one."""
         if self.server is None:
             return math.inf
-        n = (len(contributions) or context.participants) if self.server.divides_by_n else 1
+        distance = self._distance_of_sums(context, contributions) / self._updates(context, contributions)
+        return self._accounted(self.server, distance, context, context.equal_weights)
+
+    def _updates(self, context: PrivacyContext, contributions: Sequence[Contribution]) -> int:
+        return len(contributions) or context.participants
+
+    def _distance_of_sums(self, context: PrivacyContext, contributions: Sequence[Contribution]) -> float:
+        """How far apart two neighbours may move n times the published model, in the norm that is clipped."""
         smallest = min((one.samples for one in contributions), default=context.smallest_samples)
-        distance = context.rate * self._distance(smallest) / n
-        return float(self.server.sensitivity(distance, context.n_parameters))
+        return context.rate * self._distance(smallest)
 
     # --- what it is worth ------------------------------------------------------------------------------------------
 

@@ -73,6 +73,31 @@ def test_the_literal_reading_is_invalid_wherever_it_stands():
     assert sum("seed_literal is invalid" in note for note in scheme.notes(CONTEXT, 10)) == 2
 
 
+def test_accountants_are_told_what_invalid_noise_is_really_worth():
+    literal = LaplaceNoise(epsilon=1, sensitivity_from="seed_literal")
+    scheme = Mechanisms(client=literal, server=literal, clip=Clip(norm=0.5))
+    # Ten parameters: the L1 sensitivity of an upload is sqrt(10) 2S, and the scale S/epsilon.
+    assert scheme.upload_sensitivity(CONTEXT, 0.5, UPLOAD) == pytest.approx(math.sqrt(10))
+    release = scheme.upload_release(CONTEXT, 0.5, UPLOAD)
+    assert 1 / release.multiplier == pytest.approx(2 * math.sqrt(10))
+    assert (release.status, release.epsilon) == ("invalid", 1)
+    # In a mean of four a neighbour moves a quarter of that.
+    assert scheme.model_sensitivity(CONTEXT, 0.5) == pytest.approx(math.sqrt(10) / 4)
+    assert scheme.server_std(CONTEXT, 0.5) == pytest.approx(math.sqrt(2) * 0.5)
+
+
+def test_no_sensitivity_is_made_up_where_none_is_proven():
+    literal = LaplaceNoise(epsilon=1, sensitivity_from="seed_literal")
+    of_gradients = Mechanisms(client=literal, server=literal, clip=Clip(target="gradient"))
+    assert of_gradients.upload_sensitivity(CONTEXT, None, UPLOAD) == math.inf
+    assert of_gradients.model_sensitivity(CONTEXT, None) == math.inf
+    assert 0 < of_gradients.upload_std(CONTEXT, None, UPLOAD) < math.inf
+    uneven = replace(CONTEXT, equal_weights=False)
+    assert Mechanisms(server=literal).model_sensitivity(uneven, 1.0) == math.inf
+    assert Mechanisms(client=literal).upload_sensitivity(uneven, 1.0, UPLOAD) == pytest.approx(2 * math.sqrt(10))
+    assert Mechanisms(server=GaussianNoise(epsilon=1)).model_sensitivity(uneven, 1.0) == 0.5, "heuristic, not invalid"
+
+
 def test_in_a_mean_of_n_each_client_counts_one_nth():
     scheme = Mechanisms(server=GaussianNoise(epsilon=1))
     assert scheme.model_sensitivity(CONTEXT, 1) == 0.5
