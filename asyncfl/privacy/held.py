@@ -54,7 +54,7 @@ class Held:
     @property
     def squared_mu(self) -> Floats:
         """(n,) count/multiplier^2 of Gaussian releases, 0 of others: these add up (`privacy.gaussian`)."""
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             squares: Floats = self.count / np.square(self.multiplier)
         return np.where(self.laplace, 0.0, squares)
 
@@ -103,10 +103,17 @@ def typical_uploads(
     scheme: Scheme, context: PrivacyContext, samples: NDArray[np.integer], clip_norm: float | None
 ) -> list[Release]:
     """One upload of each client (its number of `samples` is given) as the scheme has it before anything happened."""
-    norm = usable_norm(scheme, clip_norm)
-    sizes, of_client = np.unique(samples, return_inverse=True)
-    made = [scheme.upload_release(context, norm, Contribution(-1, int(size))) for size in sizes]
-    return [made[which] for which in of_client]
+    norm, state = usable_norm(scheme, clip_norm), scheme.start(context)
+    made: dict[tuple[int, float | None], Release] = {}
+    found = []
+    for client, size in enumerate(samples.tolist()):
+        epsilon = scheme.upload_epsilon(context, state, client, 0)
+        if (size, epsilon) not in made:
+            # With a budget of its own it matters whose it is: what is claimed of it.
+            whose = -1 if epsilon is None else client
+            made[size, epsilon] = scheme.upload_release(context, norm, Contribution(whose, size, 0, epsilon))
+        found.append(made[size, epsilon])
+    return found
 
 
 def uploads_of(

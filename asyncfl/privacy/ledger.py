@@ -2,9 +2,13 @@
 
 Noise is calibrated before training, to the releases that are assumed; the ledger is drawn up afterwards, from
 those that happened. All its epsilons are for the scheme's own sensitivity: where that is heuristic, so is the
-row, and `status` and `flags` say it. Rows of one holder with the same adversary describe all its releases together.
-`squared_mu` of several rows may be added, and `gaussian.exact_epsilon` of the sum bounds what an adversary
-learns who holds all of them.
+row, and `status` and `flags` say it. Noise of an invalid sensitivity is accounted for with the true one: the claim is
+what the scheme states, the other epsilons what the noise gives, infinite where no true sensitivity is known. Rows of
+one holder with the same adversary describe all its releases together. `squared_mu` of several rows may be added, and
+`gaussian.exact_epsilon` of the sum bounds what an adversary learns who holds all of them.
+
+Each client has the claim that is made to it. Where the claim is for one release and uploads have budgets of their own,
+that is the largest budget of the uploads in the row; what basic composition makes of all of them is `naive_epsilon`.
 
 No credit is given for clients being drawn in secret: the server and an eavesdropper on the links see who
 takes part. A scheme that states nothing about published models has no row for them: a model is computed from
@@ -14,9 +18,9 @@ clip norm or a budget, no row covers; `flags` name it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +30,8 @@ from asyncfl.privacy.accounting.histories import Spent
 from asyncfl.privacy.flags import flags
 from asyncfl.privacy.held import MODEL, Held, model_release, one_each, typical_uploads
 from asyncfl.privacy.scheme import Guarantee, PrivacyContext, Scheme
+
+Floats = NDArray[np.float64]
 
 NOTHING = Guarantee("none", "none", np.inf, 0.0, 0)
 """What holds where a scheme states nothing."""
@@ -38,19 +44,20 @@ COLUMNS = {
     "assumed_releases": "releases that the claim is made for",
     "distribution": "what the noise is drawn from",
     "sigma": "standard deviation of the noise on each parameter of the last release",
-    "sensitivity": "L2 (laplace: L1) sensitivity it was calibrated to; infinite without clipping",
+    "sensitivity": "L2 (laplace: L1) sensitivity it is accounted for with: what it was calibrated to, or the true one "
+    "where that is invalid; infinite without clipping",
     "noise_multiplier": "noise over sensitivity; the smallest one where releases differ",
     "squared_mu": "sum over the Gaussian releases of noise_multiplier^-2",
     "neighbours": "data sets that are to be indistinguishable",
-    "status": "proven, heuristic, invalid or none: how well the sensitivity is founded",
-    "claimed_epsilon": "epsilon stated for the assumed releases",
+    "status": "proven, heuristic, invalid or none: how well the claim is founded",
+    "claimed_epsilon": "epsilon stated for the assumed releases; where each upload has its own budget, the largest",
     "delta": "delta stated for them, and used for all epsilons below",
     "naive_epsilon": "sum of the claims of all releases: basic composition of claims, which spends delta as often",
     "basic_epsilon": "basic composition of what each release's noise is worth",
     "advanced_epsilon": "advanced composition of the same",
     "rdp_epsilon": "epsilon by Renyi accounting",
     "exact_epsilon": "smallest epsilon that holds for the releases that happened (Laplace: by loss distributions)",
-    "claim_holds": "exact_epsilon <= claimed_epsilon",
+    "claim_holds": "exact_epsilon <= claimed_epsilon; an invalid claim holds only where nothing was released",
     "flags": "what stands in the way of the claim, see `privacy.flags`; several are separated by `; `",
 }
 """Column of a ledger -> what it says."""
@@ -107,18 +114,39 @@ def ledger(
     used. Who released nothing is shown with the noise and sensitivity that a release would have had.
     """
     typical = one_each(typical_uploads(scheme, context, samples, clip_norm))
-    parts = [_rows("client", account, typical, flags(scheme, context, account.stated)) for account in uploads]
+    stated = [scheme.client_guarantee(context, client) for client in range(len(samples))]
+    find = partial(_flags, scheme, context, of_models=False)
+    parts = [_rows("client", account, typical, stated, find) for account in uploads]
     if models:
         once = one_each([model_release(scheme, context, clip_norm, context.participants)])
-        parts += [_rows("model", account, once, flags(scheme, context, account.stated, True)) for account in models]
+        find = partial(_flags, scheme, context, of_models=True)
+        parts += [_rows("model", account, once, [account.stated], find) for account in models]
     if not parts:
         return {column: np.array([]) for column in COLUMNS}
     return {column: np.concatenate([part[column] for part in parts]) for column in COLUMNS}
 
 
-def _rows(holder: str, account: Account, typical: Held, flagged: list[str]) -> dict[str, NDArray[Any]]:
-    """One row per holder: the clients 0.., or the model."""
-    own, spent, stated = account.held, account.spent, account.stated or NOTHING
+def _flags(
+    scheme: Scheme, context: PrivacyContext, stated: Sequence[Guarantee | None], once: Floats, of_models: bool
+) -> NDArray[Any]:
+    """(n,) flags of each row; `once`: (n,) largest epsilon that one of its releases was calibrated for."""
+    known: dict[tuple[Guarantee | None, float], str] = {}
+    for one in zip(stated, once.tolist(), strict=True):
+        if one not in known:
+            known[one] = "; ".join(flags(scheme, context, *one, of_models=of_models))
+    return np.array([known[one] for one in zip(stated, once.tolist(), strict=True)], dtype=object)
+
+
+def _rows(
+    holder: str,
+    account: Account,
+    typical: Held,
+    promised: Sequence[Guarantee | None],
+    find: Callable[[Sequence[Guarantee | None], Floats], NDArray[Any]],
+) -> dict[str, NDArray[Any]]:
+    """One row per holder, the clients 0.. or the model, with what was `promised` to it and the flags found in that."""
+    own, spent = account.held, account.spent
+    stated = [one or NOTHING for one in promised]
     n = len(typical.holder)
     of = np.zeros(len(own.holder), dtype=np.int64) if holder == "model" else own.holder
     releases = np.bincount(of, minlength=n)
@@ -138,28 +166,35 @@ def _rows(holder: str, account: Account, typical: Held, flagged: list[str]) -> d
     np.minimum.at(multiplier, of, own.multiplier)
     squared_mu = np.zeros(n)
     np.add.at(squared_mu, of, own.squared_mu)
+    once = typical.epsilon.copy()
+    once[some] = 0.0
+    np.maximum.at(once, of, own.epsilon)
+    assumed = np.array([one.releases for one in stated], dtype=np.int64)
+    claimed = np.where((assumed == 1) & some, once, [one.epsilon for one in stated])
+    status = np.array([one.status for one in stated], dtype=object)
     exact = at_last(spent.exact, nothing)
+    # The claim is compared as it is printed: rounding does not break it.
+    within = exact <= claimed * (1 + 1e-9)
     return {
         "holder": np.full(n, holder, dtype=object),
         "client": np.array([MODEL]) if holder == "model" else np.arange(n),
         "adversary": np.full(n, account.adversary, dtype=object),
         "releases": releases,
-        "assumed_releases": np.full(n, stated.releases, dtype=np.int64),
+        "assumed_releases": assumed,
         "distribution": np.where(at_last(own.laplace, typical.laplace), "laplace", "gaussian").astype(object),
         "sigma": at_last(own.sigma, typical.sigma),
         "sensitivity": at_last(own.sensitivity, typical.sensitivity),
         "noise_multiplier": multiplier,
         "squared_mu": squared_mu,
-        "neighbours": np.full(n, stated.neighbours, dtype=object),
-        "status": np.full(n, stated.status, dtype=object),
-        "claimed_epsilon": np.full(n, stated.epsilon),
-        "delta": np.full(n, stated.delta),
+        "neighbours": np.array([one.neighbours for one in stated], dtype=object),
+        "status": status,
+        "claimed_epsilon": claimed,
+        "delta": np.array([one.delta for one in stated]),
         "naive_epsilon": at_last(account.claimed, nothing),
         "basic_epsilon": at_last(spent.basic, nothing),
         "advanced_epsilon": at_last(spent.advanced, nothing),
         "rdp_epsilon": at_last(spent.rdp, nothing),
         "exact_epsilon": exact,
-        # The claim is compared as it is printed: rounding does not break it.
-        "claim_holds": exact <= stated.epsilon * (1 + 1e-9),
-        "flags": np.full(n, "; ".join(flagged), dtype=object),
+        "claim_holds": within & ((status != "invalid") | ~some),
+        "flags": find(promised, once),
     }

@@ -237,8 +237,8 @@ class Scheme(Component):
         return 0.0
 
     def upload_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
-        """Sensitivity of one upload that the scheme calibrates to, L2 (gaussian) or L1 (laplace); infinite where it
-        has none."""
+        """Sensitivity of one upload that accountants take, L2 (gaussian) or L1 (laplace); infinite where nothing bounds
+        it. It is the one that the scheme calibrates to; where that is known to be wrong, the true one."""
         return np.inf
 
     def upload_count(self, context: PrivacyContext, contribution: Contribution) -> int:
@@ -264,13 +264,17 @@ class Scheme(Component):
         clip_norm: float | None,
         contributions: Sequence[Contribution] = (),
     ) -> float:
-        """Sensitivity of one published model that the scheme calibrates to, L2 (gaussian) or L1 (laplace); infinite
-        where it has none. `contributions` as in `server_std`."""
+        """Sensitivity of one published model, as of an upload (`upload_sensitivity`). `contributions` as in
+        `server_std`."""
         return np.inf
 
     def upload_guarantee(self, context: PrivacyContext) -> Guarantee | None:
-        """What the scheme states about uploads; None: nothing."""
+        """What the scheme states about uploads, of all clients alike; None: nothing."""
         return None
+
+    def client_guarantee(self, context: PrivacyContext, client: int) -> Guarantee | None:
+        """What it states about the uploads of `client`, where its clients have claims of their own; None: nothing."""
+        return self.upload_guarantee(context)
 
     def model_guarantee(self, context: PrivacyContext) -> Guarantee | None:
         """What the scheme states about published models; None: nothing."""
@@ -278,7 +282,8 @@ class Scheme(Component):
 
     def upload_release(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Release:
         """One upload as an accountant sees it. Its claim is the upload's own budget, or its share of the scheme's."""
-        stated = self.upload_guarantee(context)
+        client = contribution.client
+        stated = self.upload_guarantee(context) if client < 0 else self.client_guarantee(context, client)
         return Release(
             self.distribution,
             self.upload_std(context, clip_norm, contribution),

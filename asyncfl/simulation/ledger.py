@@ -23,6 +23,7 @@ from asyncfl.privacy.ledger import COLUMNS, NOTHING, Account, ledger, model_acco
 from asyncfl.privacy.spending import COLUMNS as SPENDING
 from asyncfl.privacy.spending import largest, spending
 from asyncfl.scenario import Scenario
+from asyncfl.simulation.reference import measured
 from asyncfl.simulation.seed_run import SeedRun
 from asyncfl.trace import Kind
 from asyncfl.trace.events import SCORING_DOWN
@@ -135,9 +136,10 @@ class Books:
 
     # --- what was released -----------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def _scheme(self) -> Scheme:
-        scheme: Scheme = self.scenario.privacy
+        # A control's budgets are those that it got from the run it is measured by, which is at hand by now.
+        scheme: Scheme = measured(self.scenario, self.run.seed).privacy
         return scheme
 
     @property

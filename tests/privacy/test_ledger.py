@@ -194,6 +194,41 @@ def test_flags_say_what_stands_in_the_way():
     assert of(GaussianUpload(epsilon=6), uploads=[1])["flags"][0] == "sensitivity heuristic"
 
 
+LITERAL = {"kind": "laplace", "epsilon": 1.0, "sensitivity_from": "seed_literal"}
+
+
+def test_noise_of_an_invalid_sensitivity_is_worth_what_it_hides_of_the_true_one():
+    context = PrivacyContext(50, 50, 25, 100, 1, n_parameters=25)
+    found = of(Mechanisms(client=LITERAL, server=LITERAL), context, uploads=[0, 1, 4], models=[50], clip_norm=1.0)
+    # 2 sqrt(25) = 10 times the claim for an upload, a fiftieth of that for a mean of 50: by luck it is enough.
+    for name in ("basic", "advanced", "rdp", "exact"):
+        assert found[f"{name}_epsilon"] == pytest.approx([0, 10, 40, 0.2]), name
+    assert found["claimed_epsilon"].tolist() == [1, 1, 1, 1]
+    assert found["naive_epsilon"].tolist() == [0, 1, 4, 1]
+    assert found["sensitivity"] == pytest.approx([10, 10, 10, 0.2])
+    assert found["claim_holds"].tolist() == [True, False, False, False]
+    assert set(found["status"]) == {"invalid"}
+    assert set(found["flags"]) == {"sensitivity invalid"}
+
+
+def test_with_a_delta_it_is_worth_hardly_less():
+    context = PrivacyContext(50, 50, 25, 100, 1, n_parameters=50890)
+    client = {**LITERAL, "composition": "advanced", "delta": 1e-5, "epsilon": 1e4}
+    found = of(Mechanisms(client=client), context, uploads=[1, 3], clip_norm=1.0)
+    once = 1 / found["noise_multiplier"][0]
+    assert once > 451
+    assert found["exact_epsilon"] == pytest.approx([once, 3 * once], rel=1e-4)
+    assert not found["claim_holds"].any()
+
+
+def test_invalid_noise_of_an_unbounded_model_hides_nothing():
+    client = {**LITERAL, "epsilon": 100}
+    found = of(Mechanisms(client=client, clip={"target": "gradient"}), uploads=[0, 1], clip_norm=None)
+    assert found["exact_epsilon"].tolist() == found["rdp_epsilon"].tolist() == [0, math.inf]
+    assert found["claimed_epsilon"].tolist() == [100, 100]
+    assert found["claim_holds"].tolist() == [True, False]
+
+
 COUNTS = [1, 2, 5, 17, 100]
 ORACLES = [
     (GaussianUpload(epsilon=6), dp_accounting.GaussianDpEvent, lambda scheme: 4.844805214 / 6),

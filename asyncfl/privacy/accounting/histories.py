@@ -73,7 +73,8 @@ def histories(holder: ArrayLike, laplace: ArrayLike, multiplier: ArrayLike, coun
         return result
     _single_budgets(groups, delta, result)
     gaussian = [group for group in groups if not group.laplace.any()]
-    squares = [np.cumsum(group.count / group.multiplier**2) for group in gaussian]
+    with np.errstate(over="ignore"):
+        squares = [np.cumsum(group.count / group.multiplier**2) for group in gaussian]
     if gaussian:
         places, together = np.concatenate([group.places for group in gaussian]), np.concatenate(squares)
         result.rdp[places] = gaussian_epsilons(together, delta)
@@ -205,7 +206,7 @@ class _Shares:
         slack = np.where(self.sharing > 0, delta / 2, delta)
         with np.errstate(over="ignore", invalid="ignore"):
             grown = np.where(totals > 0, totals * half * np.expm1(half), 0.0).sum(axis=1)
-        squares = np.sum(totals * half**2, axis=1)
+            squares = np.where(totals > 0, totals * half**2, 0.0).sum(axis=1)
         result.advanced[self.group.places] = np.sqrt(-2 * np.log(slack) * squares) + grown
 
 

@@ -17,6 +17,9 @@ from typing import Literal
 
 Adjustment = Literal["linear", "exponential", "none"]
 
+LARGEST = 1e100
+"""No budget grows beyond: its noise has long been nothing, and its square and sums are still numbers."""
+
 
 def linear_budget(epsilon: float, k: float, fall: float) -> float:
     """epsilon + k fall. `epsilon` > 0; `fall`: loss_max - loss, negative where the loss has risen. Equation 6."""

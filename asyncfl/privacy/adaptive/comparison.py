@@ -35,8 +35,17 @@ def uniform_budget(epsilons: Sequence[float]) -> float:
 def constant_budget(spent: Sequence[float], measure: Spend) -> float:
     """Constant epsilon that spends over the same number of uploads what `spent` (one per upload, at least one) did.
 
-    `naive`: the same sum. `rdp`: the same sqrt(mean epsilon^2), never smaller.
+    `naive`: the same sum. `rdp`: the same sqrt(mean epsilon^2), never smaller. Infinite where one of `spent` is.
     """
+    try:
+        return _constant_budget(spent, measure)
+    except OverflowError:
+        # The sum or the squares are beyond the floats, the mean is not.
+        largest = max(spent)
+        return largest * _constant_budget([epsilon / largest for epsilon in spent], measure)
+
+
+def _constant_budget(spent: Sequence[float], measure: Spend) -> float:
     if measure == "naive":
         return math.fsum(spent) / len(spent)
     return math.sqrt(math.fsum(epsilon**2 for epsilon in spent) / len(spent))

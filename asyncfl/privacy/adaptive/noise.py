@@ -7,7 +7,7 @@ c is a factor times c1 = sqrt(2 ln(1.25/delta)). The source leaves Delta open. R
 
 - `2M/batch` (default): that of the mean of a batch of gradients, each of norm M at most, where one sample is replaced.
   It gives accuracies of the shape of the source's table 3. An update is no such mean, so it is heuristic.
-- `2M`: holds for whatever is clipped to M, where all data of a client are replaced; not the default: 16 times the noise
+- `2M`: holds for whatever is clipped to M, where all data of a client are replaced; not the default: 32 times the noise
   at a batch of 32, with which nothing is learnt at the source's budgets.
 - `M`: holds where a client takes part or not; not the default for the same reason.
 - `2M/n`, n the client's samples: that of one mean gradient over all its data, as NbAFL and SAFL have it; heuristic, and
@@ -51,4 +51,8 @@ def round_budget(epsilons: Sequence[float], rule: RoundBudget = "sum") -> float:
 def missing_std(sensitivity: float, threshold: float, epsilon: float, delta: float, constant: float = 1.0) -> float:
     """sigma_D: what the server adds to each parameter of the mean, once; 0 while `epsilon` is within `threshold`."""
     unit = sensitivity * noise_multiplier(1, 1.0, delta, constant)
-    return unit * math.sqrt(max(0.0, threshold**-2 - epsilon**-2))
+    try:
+        return unit * math.sqrt(max(0.0, threshold**-2 - epsilon**-2))
+    except OverflowError:
+        # Of a threshold so small the square is beyond the floats: what is there already is nothing beside it.
+        return unit / threshold

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from asyncfl.privacy.gaussian import classical_limit
 
 if TYPE_CHECKING:
     from asyncfl.privacy.adaptive.scheme import AdaptiveBudgets
+
+
+NAMED = 5
+"""Clients that a sentence names."""
 
 
 def notes_of(scheme: AdaptiveBudgets) -> list[str]:
@@ -31,13 +36,7 @@ def notes_of(scheme: AdaptiveBudgets) -> list[str]:
             "the data, a release that no ledger covers"
         )
     notes.append("a budget is spent on every upload; the ledger says what each client spent in all")
-    limit, largest = classical_limit(scheme.delta, scheme.constant), max(scheme.budgets)
-    if largest > limit or scheme.adapts:
-        which = f"at {largest:.4g}" if largest > limit else "whose budget has grown beyond"
-        notes.append(
-            f"the classical calibration holds up to epsilon {limit:.4g} for delta {scheme.delta:g} and constant "
-            f"{scheme.constant:g}; an upload {which} gives away more than claimed, see the ledger"
-        )
+    notes += _classical(scheme)
     if scheme.threshold is not None:
         notes.append(_threshold(scheme))
     if scheme.shuffler is not None:
@@ -46,6 +45,22 @@ def notes_of(scheme: AdaptiveBudgets) -> list[str]:
             "each client's own size and layers that fit one another tell them apart"
         )
     return notes
+
+
+def _classical(scheme: AdaptiveBudgets) -> list[str]:
+    limit = classical_limit(scheme.delta, scheme.constant)
+    past = [f"{client} ({epsilon:.4g})" for client, epsilon in enumerate(scheme.budgets) if limit < epsilon < math.inf]
+    named = f"that of client {', '.join(past[:NAMED])}"
+    if len(past) > NAMED:
+        named += f" and {len(past) - NAMED} more"
+    which = [named] if past else []
+    which += ["one whose budget grows beyond"] if scheme.adapts else []
+    if not which:
+        return []
+    return [
+        f"the classical calibration holds up to epsilon {limit:.4g} for delta {scheme.delta:g} and constant "
+        f"{scheme.constant:g}; an upload past it ({', or '.join(which)}) gives away more than claimed, see the ledger"
+    ]
 
 
 def _threshold(scheme: AdaptiveBudgets) -> str:

@@ -9,8 +9,9 @@ climb the loss. What is uploaded:
 
 - `update` (default): w_local - w, and w += mean.
 - `gradient`: the mean gradient over the client's steps, estimated as g = -(w_local - w)/(lr steps), which it is for
-  plain SGD; g is clipped to M and noised, and w -= lr mean(g). In terms of updates: the update divided by the number of
-  steps, clipped to lr M, with lr times the noise. Not the default: the model moves 1/steps as far as clients do.
+  plain SGD (with momentum or a proximal term it is refused); g is clipped to M and noised, and w -= lr mean(g). In
+  terms of updates: the update divided by the number of steps, clipped to lr M, with lr times the noise. Not the
+  default: the model moves 1/steps as far as clients do.
 
 Loss of a task: the mean over its last epoch. The first two uploads of a client use the budget that it began with: there
 is no loss before the first, and no fall before the second. All tasks count, also those whose update is lost: the client
@@ -25,10 +26,12 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from asyncfl.errors import Fault
-from asyncfl.privacy.adaptive.budgets import Adjustment, adjusted_budget, matched_k
+from asyncfl.privacy.adaptive.budgets import LARGEST, Adjustment, adjusted_budget, matched_k
+from asyncfl.privacy.adaptive.checks import budget_faults, training_faults
+from asyncfl.privacy.adaptive.claims import of_models, of_uploads
 from asyncfl.privacy.adaptive.comparison import Spend, constant_budget
 from asyncfl.privacy.adaptive.history import LossHistory
 from asyncfl.privacy.adaptive.noise import (
@@ -41,8 +44,8 @@ from asyncfl.privacy.adaptive.noise import (
 )
 from asyncfl.privacy.adaptive.notes import notes_of
 from asyncfl.privacy.adaptive.shuffle import Shuffler
-from asyncfl.privacy.release import Contribution, Status
-from asyncfl.privacy.scheme import Guarantee, Payload, PrivacyContext, Scheme, State
+from asyncfl.privacy.release import Contribution
+from asyncfl.privacy.scheme import Guarantee, LocalTraining, Payload, PrivacyContext, Scheme, State
 
 Budget = Annotated[float, Field(gt=0)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -91,27 +94,20 @@ class AdaptiveBudgets(Scheme):
     all other fields describe. That run is simulated first, with the same seed. `naive`: as large a sum of epsilon;
     `rdp`: as large a sum of squares. null: this is not the control."""
 
-    @model_validator(mode="after")
-    def _check_together(self) -> AdaptiveBudgets:
-        if self.adjustment == "none":
-            if self.equal_spend is not None:
-                raise ValueError("equal_spend needs a run whose budgets change; set privacy.adjustment")
-        elif low := [budget for budget in self.budgets if budget < self.floor]:
-            raise ValueError(f"budgets must be at least floor ({self.floor:g}), got {low[0]:g}; lower privacy.floor")
-        return self
-
     def faults(self, clients: int) -> Iterator[Fault]:
-        """A number of budgets that is not that of the clients."""
-        if len(self.budgets) != clients:
-            message = f"must be one for each of the {clients} clients, got {len(self.budgets)}"
-            yield Fault("budgets", f"{message}; change privacy.budgets or data.clients")
+        """Budgets that are too few, too many or below the floor, and a control of what never changes."""
+        yield from budget_faults(self, clients)
+
+    def training_faults(self, training: LocalTraining, rounds: int) -> Iterator[Fault]:
+        """Reading `gradient` without plain SGD."""
+        yield from training_faults(self, training)
 
     # --- what is clipped -------------------------------------------------------------------------------------------
 
     @property
     def off(self) -> bool:
-        """Whether all budgets are infinite and no shuffler takes its time: no clipping and no noise."""
-        return self._without_noise and self.shuffler is None
+        """Whether all budgets are infinite, whole updates uploaded, and no shuffler takes its time."""
+        return self._without_noise and self.shuffler is None and self.upload == "update"
 
     @property
     def _without_noise(self) -> bool:
@@ -158,12 +154,15 @@ class AdaptiveBudgets(Scheme):
         return LossHistory.empty(context)
 
     def budget(self, client: int, loss_max: float, loss: float) -> float:
-        """Budget of the client's next upload after a first loss and a latest loss, see `budgets`; never below floor."""
+        """Budget of the client's next upload after a first loss and a latest loss, see `budgets`; never below floor,
+        and infinite only where it was so at the start."""
         epsilon = self.budgets[client]
+        if math.isinf(epsilon):
+            return epsilon
         k = self.k
         if self.adjustment == "exponential" and self.matched_k:
             k = matched_k(k, epsilon if self.matched_budget is None else self.matched_budget, self.loss_span)
-        return max(self.floor, adjusted_budget(self.adjustment, epsilon, k, loss_max, loss))
+        return min(max(self.floor, adjusted_budget(self.adjustment, epsilon, k, loss_max, loss)), LARGEST)
 
     def upload_epsilon(self, context: PrivacyContext, state: State | None, client: int, turn: int) -> float | None:
         """The client's budget after the losses so far."""
@@ -229,29 +228,18 @@ class AdaptiveBudgets(Scheme):
 
     # --- what it claims --------------------------------------------------------------------------------------------
 
-    @property
-    def _status(self) -> Status:
-        # A budget that follows the loss is chosen with the data that it is to protect.
-        constant = self.adjustment == "none" and self.equal_spend is None
-        return "proven" if constant and self.sensitivity in ("M", "2M") else "heuristic"
-
-    @property
-    def _neighbours(self) -> str:
-        of_client = {"2M": "one client's data replaced", "M": "one client's data added or removed"}
-        return of_client.get(self.sensitivity, "one sample replaced")
-
     def upload_guarantee(self, context: PrivacyContext) -> Guarantee | None:
-        """(epsilon, delta) for one upload, epsilon the largest of the budgets at the start; uploads have their own."""
-        if self._without_noise:
-            return None
-        return Guarantee(self._neighbours, self._status, max(self.budgets), self.delta, 1)
+        """For an upload of any client, so with the largest budget at the start; see `claims`. None without noise."""
+        return None if self._without_noise else of_uploads(self, max(self.budgets))
+
+    def client_guarantee(self, context: PrivacyContext, client: int) -> Guarantee | None:
+        """For an upload of `client`, with the budget that it begins with; None without noise."""
+        budget = self.budgets[client]
+        return None if math.isinf(budget) else of_uploads(self, budget)
 
     def model_guarantee(self, context: PrivacyContext) -> Guarantee | None:
-        """(threshold, delta) for the model of one round; None without a threshold."""
-        if self._without_noise or self.threshold is None:
-            return None
-        everywhere = f"{self._neighbours}, at every client" if self.round_budget == "sum" else self._neighbours
-        return Guarantee(everywhere, self._status, self.threshold, self.delta, 1)
+        """For the model of one round; None without a threshold."""
+        return None if self._without_noise else of_models(self)
 
     def notes(self, context: PrivacyContext, n_parameters: int) -> list[str]:
         """What is heuristic, what depends on the data, and what is not claimed."""

@@ -63,6 +63,7 @@ def test_the_server_adds_what_is_missing_to_the_threshold() -> None:
     assert missing_std(unit, 9, 12, 1e-5) == pytest.approx(0.0734931, abs=5e-8)
     assert missing_std(unit, 12, 9, 1e-5) == missing_std(unit, 9, 9, 1e-5) == 0
     assert missing_std(unit, 9, math.inf, 1e-5) == pytest.approx(1 / 9)
+    assert missing_std(unit, 1e-200, 9, 1e-5) == pytest.approx(1e200)
     assert round_budget([1, 1, 2, 2, 3]) == 9
     assert round_budget([1, 1, 2, 2, 3], "max") == 3
 
@@ -79,6 +80,15 @@ def test_equal_budgets_cost_least_for_their_sum() -> None:
 def test_by_jensen(budgets: list[float]) -> None:
     equal = [uniform_budget(budgets)] * len(budgets)
     assert variance_ratio(budgets, equal) >= 1 - 1e-9
+
+
+def test_constant_budgets_of_what_is_beyond_the_floats() -> None:
+    spent = [4.0, 1e200, 3e200]
+    assert constant_budget(spent, "rdp") == pytest.approx(math.sqrt(10 / 3) * 1e200)
+    assert constant_budget(spent, "naive") == pytest.approx(4e200 / 3)
+    assert constant_budget([1.5e308] * 3, "naive") == constant_budget([1.5e308] * 3, "rdp") == pytest.approx(1.5e308)
+    for measure in ("naive", "rdp"):
+        assert constant_budget([4.0, math.inf], measure) == math.inf
 
 
 @given(BUDGETS)

@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from asyncfl.errors import ScenarioError
 from asyncfl.privacy import AdaptiveBudgets, PrivacyContext
 from asyncfl.privacy.adaptive.history import LossHistory
 from asyncfl.privacy.gaussian import exact_epsilon
 from asyncfl.privacy.release import Contribution
-from asyncfl.scenario import Scenario
 
 CONTEXT = PrivacyContext(
     clients=5, participants=5, rounds=250, smallest_samples=1000, exposures=0, batch_size=32, epochs=1, lr=0.01
@@ -116,14 +114,12 @@ def test_the_control_spends_as_much_as_the_run_that_it_is_measured_by() -> None:
         ({"budgets": ()}, "at least 1"),
         ({"budgets": (4, 0)}, "greater than 0"),
         ({"budgets": (4, -1)}, "greater than 0"),
-        ({"budgets": (4, 0.05)}, "must be at least floor"),
         ({"budgets": (4,), "delta": 0}, "greater than 0"),
         ({"budgets": (4,), "delta": 1}, "less than 1"),
         ({"budgets": (4,), "clip_norm": 0}, "greater than 0"),
         ({"budgets": (4,), "clip_norm": math.inf}, "finite"),
         ({"budgets": (4,), "threshold": 0}, "greater than 0"),
         ({"budgets": (4,), "k": -1}, "greater than or equal to 0"),
-        ({"budgets": (4,), "adjustment": "none", "equal_spend": "rdp"}, "needs a run whose budgets change"),
         ({"budgets": (4,), "shuffler": {"swaps": -1}}, "greater than or equal to 0"),
     ],
 )
@@ -132,30 +128,24 @@ def test_bad_input(fields: dict[str, Any], words: str) -> None:
         AdaptiveBudgets.model_validate(fields)
 
 
-def test_budgets_are_one_for_each_client(tiny: dict[str, Any]) -> None:
-    with pytest.raises(ScenarioError) as error:
-        Scenario.read({**tiny, "privacy": {"kind": "adaptive", "budgets": [1, 2]}})
-    (fault,) = error.value.faults
-    assert (fault.field, fault.message) == (
-        "privacy.budgets",
-        "must be one for each of the 5 clients, got 2; change privacy.budgets or data.clients",
-    )
+def test_a_budget_grows_until_its_square_would_be_no_number_and_infinity_stays() -> None:
+    scheme = AdaptiveBudgets(budgets=(4, math.inf), adjustment="exponential", matched_k=False, k=700)
+    assert scheme.budget(0, 2.3, 2.2) == pytest.approx(4 * math.exp(70))
+    assert scheme.budget(0, 2.3, 1.0) == scheme.budget(0, 2.3, 0.0) == 1e100
+    assert scheme.budget(1, 2.3, 0.0) == scheme.budget(1, 2.3, math.inf) == math.inf
 
 
-@pytest.mark.parametrize(
-    ("changes", "field"),
-    [
-        ({"protocol": {"kind": "buffered", "rounds": 3, "buffer": 2, "dispatch": {"kind": "continuous"}}}, "shuffler"),
-        ({"protocol.open": {"kind": "quorum", "share": 0.5}}, "privacy.shuffler"),
-        ({"protocol.late": "carry"}, "protocol.late"),
-        ({"defence.detector": {"kind": "safl"}}, "defence.detector"),
-        ({"defence.rule": {"kind": "geometric_median"}}, "defence.rule"),
-        ({"data.partition": {"kind": "quantity"}}, "protocol.weighting"),
-        ({"protocol.over_selection": 1.5, "protocol.participants": 2}, "protocol.over_selection"),
-    ],
-)
-def test_what_does_not_go_with_a_shuffler(scenario: Scenario, changes: dict[str, Any], field: str) -> None:
-    shuffled = scenario.override({"privacy": {"kind": "adaptive", "budgets": [1] * 5, "shuffler": {"swaps": 3}}})
-    with pytest.raises(ScenarioError) as error:
-        shuffled.override(changes)
-    assert any(field in fault.field for fault in error.value.faults), error.value
+def test_the_classical_calibration_past_its_limit_is_told_once_with_the_clients_that_begin_there() -> None:
+    def told_of(*budgets: float, adjustment: Any = "none") -> list[str]:
+        notes = AdaptiveBudgets(budgets=budgets, adjustment=adjustment).notes(CONTEXT, 10)
+        return [note for note in notes if "classical calibration" in note]
+
+    assert told_of(1, 2, 8.4) == []
+    (note,) = told_of(1, 12, 8.5)
+    assert "(that of client 1 (12), 2 (8.5))" in note
+    (note,) = told_of(*range(9, 17))
+    assert "4 (13) and 3 more" in note
+    (note,) = told_of(1, 2, adjustment="linear")
+    assert "(one whose budget grows beyond)" in note
+    (note,) = told_of(1, 12, math.inf, adjustment="linear")
+    assert "(that of client 1 (12), or one whose budget grows beyond)" in note

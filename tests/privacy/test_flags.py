@@ -1,0 +1,74 @@
+"""What stands in the way of a claim, read off a scheme's fields."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from asyncfl.privacy import GaussianUpload, Mechanisms, Nbafl, NoPrivacy, PrivacyContext, Scheme
+from asyncfl.privacy.flags import CLASSICAL, FLAGS, HEURISTIC, INVALID, flags
+
+CONTEXT = PrivacyContext(clients=50, participants=50, rounds=25, smallest_samples=100, exposures=1)
+
+
+def found(scheme: Scheme, context: PrivacyContext = CONTEXT, once: float | None = None, of_models: bool = False) -> Any:
+    stated = scheme.model_guarantee(context) if of_models else scheme.upload_guarantee(context)
+    return flags(scheme, context, stated, once, of_models)
+
+
+def gaussian(epsilon: float, **fields: Any) -> dict[str, Any]:
+    return {"kind": "gaussian", "epsilon": epsilon, **fields}
+
+
+def test_a_mechanism_that_is_classical_is_flagged_by_that_name_and_not_for_its_sensitivity() -> None:
+    past = gaussian(20, calibration="classical")
+    assert found(Mechanisms(client=past)) == [CLASSICAL]
+    assert found(Mechanisms(client=gaussian(20))) == []
+    assert found(Mechanisms(client=gaussian(8.4, calibration="classical"))) == []
+    shared = gaussian(20, calibration="classical", releases="rounds")
+    assert found(Mechanisms(client=shared)) == [], "one of 25 releases has .8"
+    both = Mechanisms(client=gaussian(1), server=past)
+    assert (found(both), found(both, of_models=True)) == ([], [CLASSICAL])
+    literal = {"kind": "laplace", "epsilon": 1, "sensitivity_from": "seed_literal"}
+    assert found(Mechanisms(client=literal)) == [INVALID]
+
+
+def test_the_limit_is_compared_with_the_largest_budget_of_one_release() -> None:
+    assert found(GaussianUpload(epsilon=9)) == [CLASSICAL, HEURISTIC]
+    assert found(GaussianUpload(epsilon=9), once=8.4) == [HEURISTIC]
+    assert found(GaussianUpload(epsilon=6), once=8.5) == [CLASSICAL, HEURISTIC]
+    assert found(GaussianUpload(epsilon=25 * 8.4, budget="total")) == [HEURISTIC]
+    assert found(GaussianUpload(epsilon=25 * 8.5, budget="total")) == [CLASSICAL, HEURISTIC]
+
+
+@pytest.mark.parametrize(
+    ("composition", "per_release", "past"),
+    [
+        # The limit is 6.772 at delta = .01, and 7.688 at a twenty-fifth of it.
+        ("naive", 6.7, False),
+        ("naive", 6.8, True),
+        ("naive_delta_split", 7.6, False),
+        ("naive_delta_split", 7.7, True),
+        ("analytic", 50, False),
+        ("rdp", 50, False),
+    ],
+)
+def test_a_share_has_its_own_delta(composition: Any, per_release: float, past: bool) -> None:
+    context = replace(CONTEXT, exposures=25)
+    scheme = Nbafl(epsilon=25 * per_release, clip_norm=1.0, composition=composition, constant=1, sensitivity="2C")
+    assert (CLASSICAL in found(scheme, context)) == past
+    assert (CLASSICAL in found(scheme, context, once=per_release)) == past
+
+
+def test_advanced_composition_leaves_each_release_far_less() -> None:
+    context = replace(CONTEXT, exposures=25)
+    scheme = Nbafl(epsilon=25 * 60, clip_norm=1.0, composition="advanced", constant=1)
+    assert CLASSICAL not in found(scheme, context)
+    assert CLASSICAL in found(scheme.model_copy(update={"epsilon": 1e9}), context)
+
+
+def test_nothing_is_flagged_where_nothing_is_stated() -> None:
+    assert found(NoPrivacy()) == found(Nbafl(epsilon=float("inf"))) == []
+    assert all(FLAGS.values())

@@ -1,0 +1,166 @@
+"""Budgets of each client's own in whole seeds: the ledger, the table of rounds, and the control of equal spend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from asyncfl.privacy.flags import BUDGETS, CLASSICAL, HEURISTIC
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import Books, SeedRun, reference, rounds_table, simulate_seed
+from asyncfl.simulation.budgets import BUDGETS as COLUMNS
+
+ADAPTIVE = {"kind": "adaptive", "budgets": [1, 1, 2, 2, 3]}
+DROPPING = {"kind": "buffered", "rounds": 5, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 4}}
+
+
+def run_of(scenario: Scenario, **privacy: Any) -> tuple[SeedRun, Books]:
+    private = scenario.override({"privacy": {**ADAPTIVE, **privacy}})
+    run = simulate_seed(private, 0)
+    return run, Books(private, run)
+
+
+def of_server(books: Books) -> pd.DataFrame:
+    ledger = books.ledger.to_pandas()
+    return ledger[(ledger["holder"] == "client") & (ledger["adversary"] == "server")].set_index("client")
+
+
+def budgets_of(run: SeedRun) -> dict[int, list[float]]:
+    """Client -> budgets of its uploads."""
+    made: dict[int, list[float]] = {}
+    for row in run.uploads:
+        made.setdefault(row["client"], []).append(row["epsilon"])
+    return made
+
+
+def test_each_client_s_row_claims_its_own_budget(scenario: Scenario) -> None:
+    run, books = run_of(scenario, adjustment="none")
+    rows = of_server(books)
+    assert rows["claimed_epsilon"].tolist() == [1, 1, 2, 2, 3]
+    assert rows["naive_epsilon"].tolist() == [3, 3, 6, 6, 9]
+    rounds = books.with_epsilons(rounds_table(run)).to_pandas()
+    assert rounds["epsilon_claimed_max"].tolist() == [0, 3, 6, 9], "of all clients the largest"
+    ledger = books.ledger.to_pandas()
+    heard = ledger[ledger["adversary"] == "eavesdropper"]
+    assert heard["claimed_epsilon"].tolist() == [1, 1, 2, 2, 3], "nothing was overheard, and the promise is the same"
+    assert heard["claim_holds"].all()
+
+
+def test_an_adjusted_budget_claims_the_largest_and_is_flagged_from_there(scenario: Scenario) -> None:
+    learning = scenario.override({"training.lr": 0.2, "data.samples_per_client": 200})
+    run, books = run_of(learning, budgets=[8, 8, 4, 4, 0.5], k=10, sensitivity="2M/n")
+    rows, made = of_server(books), budgets_of(run)
+    assert rows["claimed_epsilon"].tolist() == [max(made[client]) for client in range(5)]
+    assert rows["naive_epsilon"].tolist() == pytest.approx([sum(made[client]) for client in range(5)])
+    past = [max(made[client]) > 8.42 for client in range(5)]
+    assert past[:2] == [True, True]
+    assert [CLASSICAL in flags for flags in rows["flags"]] == past
+    assert not all(past)
+    assert sum("classical calibration" in note for note in run.notes) == 1
+
+
+def test_only_the_client_past_the_limit_is_flagged(scenario: Scenario) -> None:
+    rows = of_server(run_of(scenario, budgets=[1, 12, 8, 8.4, 8.5], adjustment="none")[1])
+    assert rows["flags"].tolist() == [
+        f"{CLASSICAL}; {HEURISTIC}" if past else HEURISTIC for past in (False, True, False, False, True)
+    ]
+
+
+def test_an_upload_that_nobody_used_had_its_client_s_own_budget(scenario: Scenario) -> None:
+    private = scenario.override(
+        {"protocol": DROPPING, "protocol.max_staleness": 0, "privacy": {**ADAPTIVE, "adjustment": "none"}}
+    )
+    run = simulate_seed(private, 0)
+    rows = of_server(Books(private, run))
+    assert rows["releases"].sum() > len(run.uploads), "some were never trained"
+    assert (rows["naive_epsilon"] == rows["releases"] * np.array([1, 1, 2, 2, 3])).all()
+    assert rows["squared_mu"].to_numpy() == pytest.approx(rows["naive_epsilon"] * [1, 1, 2, 2, 3] / 4.844805214**2)
+
+
+def test_the_table_of_rounds_has_the_budgets_of_what_entered_a_version(scenario: Scenario) -> None:
+    run, _ = run_of(scenario)
+    rounds = rounds_table(run).to_pandas()
+    assert rounds.loc[0, list(COLUMNS)].isna().all()
+    for version in (1, 2, 3):
+        rows = [row for row in run.uploads if row["version"] == version]
+        epsilons = [row["epsilon"] for row in rows]
+        expected = [np.mean(epsilons), min(epsilons), max(epsilons), sum(epsilons)]
+        expected.append(np.mean([row["noise_std"] for row in rows]))
+        assert rounds.loc[version, list(COLUMNS)].tolist() == pytest.approx(expected)
+    assert rounds.loc[1, "budget_sum"] == 9
+    assert rounds.loc[3, "budget_sum"] != 9
+    without = scenario.override({"privacy": {"kind": "nbafl", "epsilon": 60}})
+    assert not set(COLUMNS) & set(rounds_table(simulate_seed(without, 0)).column_names)
+
+
+@pytest.mark.parametrize("spend", ["naive", "rdp"])
+def test_the_control_spends_as_much_as_the_adaptive_run(scenario: Scenario, spend: str) -> None:
+    power = 1 if spend == "naive" else 2
+    adaptive, control = budgets_of(run_of(scenario)[0]), budgets_of(run_of(scenario, equal_spend=spend)[0])
+    for client in range(5):
+        assert len(set(adaptive[client])) > 1, "the reference's budgets change"
+        assert len(set(control[client])) == 1, "the control's do not"
+        assert len(control[client]) == len(adaptive[client]) == 3
+        spent = [sum(epsilon**power for epsilon in made[client]) for made in (adaptive, control)]
+        assert spent[1] == pytest.approx(spent[0])
+
+
+def test_the_control_claims_the_budgets_that_it_got(scenario: Scenario) -> None:
+    run, books = run_of(scenario, equal_spend="rdp")
+    rows, made = of_server(books), budgets_of(run)
+    assert rows["claimed_epsilon"].tolist() == [made[client][0] for client in range(5)]
+    assert rows["flags"].tolist() == [f"{HEURISTIC}; {BUDGETS}"] * 5, "its budgets come from the other run's losses"
+    ledger = books.ledger.to_pandas()
+    heard = ledger[ledger["adversary"] == "eavesdropper"]
+    assert heard["claimed_epsilon"].tolist() == rows["claimed_epsilon"].tolist()
+
+
+def test_a_reference_is_simulated_once_for_all_its_controls(
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reference, "_uploads", kept := {})
+    for spend in ("naive", "rdp"):
+        run_of(scenario, equal_spend=spend)
+    assert len(kept) == 1
+    monkeypatch.setattr(reference, "KEPT", 1)
+    run_of(scenario, equal_spend="rdp", k=2)
+    assert len(kept) == 1, "the oldest gives way"
+
+
+def test_what_needs_no_reference_is_left_as_it_is(scenario: Scenario) -> None:
+    assert reference.measured(scenario, 0) is scenario
+    private = scenario.override({"privacy": {**ADAPTIVE, "equal_spend": "naive"}})
+    found = reference.measured(private, 0)
+    assert found.privacy.reference is None
+    assert found.model_copy(update={"privacy": private.privacy}) == private
+
+
+def test_budgets_beyond_the_floats_end_in_a_control_all_the_same(scenario: Scenario) -> None:
+    grown = {"adjustment": "exponential", "matched_k": False, "k": 1e5}
+    learning = scenario.override({"training.lr": 0.5, "protocol.rounds": 5})
+    rows = of_server(run_of(learning, **grown, equal_spend="rdp")[1])
+    assert rows["claimed_epsilon"].max() > 1e99
+    assert not rows.isna().any(axis=None)
+
+
+def test_what_invalid_noise_is_worth_is_the_same_in_all_tables(scenario: Scenario) -> None:
+    client = {"kind": "laplace", "epsilon": 1.0, "sensitivity_from": "seed_literal"}
+    private = scenario.override({"privacy": {"kind": "mechanisms", "clip": {"norm": 0.5}, "client": client}})
+    run = simulate_seed(private, 0)
+    books = Books(private, run)
+    rows = of_server(books)
+    assert run.context is not None
+    once = 2 * np.sqrt(run.context.n_parameters)
+    for name in ("basic", "advanced", "rdp", "exact"):
+        assert rows[f"{name}_epsilon"].to_numpy() == pytest.approx(np.full(5, 3 * once)), name
+    assert rows["claimed_epsilon"].tolist() == [1] * 5
+    assert not rows["claim_holds"].any()
+    rounds = books.with_epsilons(rounds_table(run)).to_pandas()
+    for name in ("basic", "rdp", "exact"):
+        assert rounds[f"epsilon_{name}_max"].tolist() == pytest.approx([0, once, 2 * once, 3 * once]), name
+    assert rounds["epsilon_claimed_max"].tolist() == [0, 1, 2, 3]
+    spending = books.spending.to_pandas().query("holder == 'largest' and adversary == 'server'")
+    assert spending["exact_epsilon"].tolist() == rounds["epsilon_exact_max"].tolist()
