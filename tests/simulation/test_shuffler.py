@@ -1,0 +1,177 @@
+"""The trusted shuffler as a station on the way: its event, its time on the clock, and a mean that it does not touch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from asyncfl.errors import ScenarioError
+from asyncfl.messages import Collected, Publish
+from asyncfl.scenario import Scenario
+from asyncfl.server import Server
+from asyncfl.simulation import SeedRun, simulate_clock, simulate_seed
+from asyncfl.trace import Kind
+from asyncfl.trace.query import select
+
+ADAPTIVE = {"kind": "adaptive", "budgets": [1, 1, 2, 2, 3]}
+
+
+def shuffled(scenario: Scenario, shuffler: dict[str, Any] | None, **changes: Any) -> Scenario:
+    return scenario.override({"privacy": {**ADAPTIVE, "shuffler": shuffler}, **changes})
+
+
+@pytest.fixture
+def direct(scenario: Scenario) -> SeedRun:
+    return simulate_seed(shuffled(scenario, None), 0)
+
+
+@pytest.fixture
+def passed(scenario: Scenario) -> SeedRun:
+    return simulate_seed(shuffled(scenario, {"swaps": 3, "seconds": 2.5}), 0)
+
+
+def of(run: SeedRun, kind: Kind) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = select(run.events, kinds=[kind]).to_pylist()
+    return rows
+
+
+def models(monkeypatch: pytest.MonkeyPatch, scenario: Scenario) -> tuple[list[Any], list[Any]]:
+    """What the server was handed in each version, and what it published."""
+    handed, published = [], []
+    handle = Server.handle
+
+    def spy(server: Server, message: Any) -> Any:
+        if isinstance(message, Collected):
+            handed.append(np.array(message.models))
+        actions = handle(server, message)
+        published.extend(np.array(one.model) for one in actions if isinstance(one, Publish))
+        return actions
+
+    monkeypatch.setattr(Server, "handle", spy)
+    simulate_seed(scenario, 0)
+    monkeypatch.undo()
+    return handed, published
+
+
+def test_each_version_s_cohort_passes_the_station_once(passed: SeedRun, direct: SeedRun) -> None:
+    events = of(passed, Kind.SHUFFLED)
+    assert len(events) == 3
+    assert {row["detail"] for row in events} == {"5 updates, 3 swaps in each layer"}
+    assert {(row["client"], row["task"]) for row in events} == {(-1, -1)}, "they are nobody's"
+    assert [row["version"] for row in events] == [0, 1, 2]
+    assert of(direct, Kind.SHUFFLED) == []
+
+
+def test_the_station_waits_for_the_last_of_the_cohort_and_then_takes_its_time(passed: SeedRun, direct: SeedRun) -> None:
+    arrived = of(passed, Kind.UPLOADED)
+    published = [row["time_s"] for row in of(passed, Kind.PUBLISHED)]
+    for version, event in enumerate(of(passed, Kind.SHUFFLED)):
+        last = max(row["time_s"] for row in arrived if row["version"] == version)
+        assert event["time_s"] == pytest.approx(last + 2.5)
+        assert published[version + 1] == pytest.approx(event["time_s"])
+    # Nothing else on the clock is touched: each version comes as much later as cohorts have passed.
+    waited = np.array(published) - [row["time_s"] for row in of(direct, Kind.PUBLISHED)]
+    assert waited == pytest.approx([0, 2.5, 5, 7.5])
+
+
+def test_a_timeline_without_training_knows_the_station(scenario: Scenario, passed: SeedRun) -> None:
+    clock = simulate_clock(shuffled(scenario, {"swaps": 3, "seconds": 2.5}), 0)
+    times = [[(row["time_s"], row["detail"]) for row in of(run, Kind.SHUFFLED)] for run in (clock, passed)]
+    assert times[0] == times[1]
+    assert len(times[0]) == 3
+
+
+def test_a_station_that_takes_no_time_leaves_the_clock_as_it_was(scenario: Scenario, direct: SeedRun) -> None:
+    run = simulate_seed(shuffled(scenario, {"swaps": 3}), 0)
+    with_it, without = (one.events.to_pandas().drop(columns="seq") for one in (run, direct))
+    others = with_it[with_it["kind"] != "shuffled"].reset_index(drop=True)
+    assert len(others) == len(with_it) - 3
+    words = {"kind": str, "detail": str}
+    pd.testing.assert_frame_equal(others.astype(words), without.astype(words))
+
+
+def test_the_mean_is_what_it_is_without_the_station(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    once = {"protocol.rounds": 1}
+    (rows,), (plain,) = models(monkeypatch, shuffled(scenario, None, **once))
+    (mixed,), (other,) = models(monkeypatch, shuffled(scenario, {"swaps": 3}, **once))
+    assert mixed.shape == rows.shape == (5, len(plain))
+    assert not np.array_equal(mixed, rows), "layers have changed places"
+    assert np.sort(mixed, axis=0).tolist() == np.sort(rows, axis=0).tolist(), "each parameter's values are the same"
+    np.testing.assert_allclose(other, plain, rtol=0, atol=1e-6)
+
+
+def test_a_whole_run_is_what_it_is_without_the_station(direct: SeedRun, passed: SeedRun) -> None:
+    for name in ("train_loss", "test_loss"):
+        found = [[row[name] for row in run.rounds] for run in (passed, direct)]
+        assert found[0] == pytest.approx(found[1], rel=1e-3)
+    assert [row["epsilon"] for row in passed.uploads] == pytest.approx([row["epsilon"] for row in direct.uploads])
+
+
+def test_a_run_that_ends_while_a_cohort_is_at_the_station_leaves_it_there(scenario: Scenario) -> None:
+    run = simulate_seed(shuffled(scenario, {"swaps": 3, "seconds": 1e6}, **{"protocol.time_limit_s": 10.0}), 0)
+    assert of(run, Kind.SHUFFLED) == []
+    assert [row["version"] for row in run.rounds] == [0]
+    assert run.fates["unfinished"] == 5
+
+
+def test_a_station_serves_without_any_noise(scenario: Scenario) -> None:
+    infinite = [float("inf")] * 5
+    run = simulate_seed(scenario.override({"privacy": {**ADAPTIVE, "budgets": infinite, "shuffler": {"swaps": 3}}}), 0)
+    assert len(of(run, Kind.SHUFFLED)) == 3
+    plain = simulate_seed(scenario, 0)
+    assert [row["train_loss"] for row in run.rounds] == pytest.approx(
+        [row["train_loss"] for row in plain.rounds], rel=1e-4
+    )
+
+
+BUFFERED = {"kind": "buffered", "rounds": 3, "buffer": 2, "dispatch": {"kind": "continuous"}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "words"),
+    [
+        ({"defence.detector": {"kind": "safl"}}, "defence.detector", "must be null with privacy.shuffler, got safl"),
+        (
+            {"defence.detector": {"kind": "safl"}, "defence.strikes": {"th": 2}},
+            "defence.strikes",
+            "must be null with privacy.shuffler",
+        ),
+        ({"defence.rule": {"kind": "krum"}}, "defence.rule", "must be one of mean, median, trimmed_mean"),
+        ({"defence.rule": {"kind": "geometric_median"}}, "defence.rule", "got geometric_median"),
+        ({"protocol": BUFFERED}, "privacy.shuffler", "waits for a whole cohort, which this protocol does not"),
+        ({"protocol.open": {"kind": "quorum", "share": 0.5}}, "privacy.shuffler", "waits for a whole cohort"),
+        ({"protocol.late": "carry"}, "protocol.late", "must be drop with privacy.shuffler, got carry"),
+        (
+            {"protocol": {**BUFFERED, "staleness": {"kind": "polynomial"}}},
+            "protocol.staleness",
+            "must be constant with privacy.shuffler, got polynomial",
+        ),
+        (
+            {"protocol.weighting": "samples", "data.partition": {"kind": "quantity"}},
+            "protocol.weighting",
+            "must be uniform with privacy.shuffler where clients hold different numbers of samples, got samples",
+        ),
+        (
+            {"protocol.over_selection": 1.5, "protocol.participants": 2},
+            "protocol.over_selection",
+            "must be 1 where privacy.shuffler waits for the cohort, got 1.5",
+        ),
+    ],
+)
+def test_what_needs_to_know_whose_an_update_is_does_not_go_with_it(
+    scenario: Scenario, changes: dict[str, Any], field: str, words: str
+) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        shuffled(scenario, {"swaps": 3}).override(changes)
+    found = {fault.field: fault.message for fault in caught.value.faults}
+    assert words in found[field]
+    shuffled(scenario, None).override(changes)
+
+
+def test_what_treats_all_rows_alike_goes_with_it(scenario: Scenario) -> None:
+    private = shuffled(scenario, {"swaps": 3})
+    for changes in ({"defence.rule": {"kind": "median"}}, {"protocol.weighting": "samples"}):
+        assert private.override(changes).privacy.station is not None
