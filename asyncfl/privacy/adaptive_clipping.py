@@ -25,8 +25,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.component import Described
+from asyncfl.privacy.ranges import LEAST, MOST, Factor
 from asyncfl.privacy.release import Contribution
 from asyncfl.privacy.scheme import State
+
+_LARGEST_STEP = 600.0  # logarithm of a factor that takes any clip norm past its range
 
 PAPERS_SHARE = 1 / 20
 """sigma_b over the number of clients in a version, as the paper sets it."""
@@ -49,9 +52,9 @@ class AdaptiveClip(Described):
 
     quantile: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Share of the updates that are to be within the clip norm, 0..1, exclusive."""
-    learning_rate: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.2
+    learning_rate: Factor = 0.2
     """Speed: the clip norm changes by at most a factor e^learning_rate per collection, but for the noise."""
-    fraction_noise: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    fraction_noise: Factor | None = None
     """sigma_b: standard deviation of the noise on the sum of the bits (on each bit where clients add their own noise);
     null: the noise multiplier, or a twentieth of the updates in a version where that is more and the server adds it."""
 
@@ -65,7 +68,8 @@ class AdaptiveClip(Described):
 
     def next_norm(self, clip_norm: float, fraction: float) -> float:
         """The clip norm after one in which a noisy `fraction` of the updates was within it."""
-        return clip_norm * math.exp(-self.learning_rate * (fraction - self.quantile))
+        exponent = min(max(-self.learning_rate * (fraction - self.quantile), -_LARGEST_STEP), _LARGEST_STEP)
+        return min(max(clip_norm * math.exp(exponent), LEAST), MOST)
 
 
 @dataclass

@@ -26,6 +26,7 @@ from asyncfl.privacy.gaussian import analytic_multiplier, classical_constant, rd
 Composition = Literal["naive", "naive_delta_split", "advanced", "analytic", "rdp"]
 
 _HALVINGS = 200
+_LARGEST_EXPONENT = 700.0  # e to that is a float
 
 
 class Budget(NamedTuple):
@@ -42,11 +43,11 @@ def advanced_share(epsilon: float, slack: float, releases: int) -> float:
     It solves sqrt(2 releases ln(1/slack)) epsilon_0 + releases epsilon_0 (e^epsilon_0 - 1) = epsilon (Dwork, Rothblum,
     Vadhan 2010).
     """
-    low, high = 0.0, epsilon
+    low, high = 0.0, min(epsilon, _LARGEST_EXPONENT)  # more would cost more than any budget
     factor = math.sqrt(-2 * releases * math.log(slack))
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        grown = releases * middle * math.expm1(min(middle, 700.0))
+        grown = releases * middle * math.expm1(middle)
         low, high = (middle, high) if factor * middle + grown <= epsilon else (low, middle)
     return low
 

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from asyncfl.privacy.adaptive_clipping import AdaptiveClip, ClipState, split_multiplier
-from asyncfl.privacy.gaussian import exact_epsilon
+from asyncfl.privacy.gaussian import exact_epsilon, squared_mu_of
 from asyncfl.privacy.mechanism.scheme import UNEVEN
+from asyncfl.privacy.ranges import LEAST, MOST, Delta, Factor, within
 from asyncfl.privacy.release import Contribution
 from asyncfl.privacy.scheme import Guarantee, Payload, PrivacyContext, Scheme, State
 
@@ -28,15 +29,15 @@ class DpFedAvg(Scheme):
     """Clipped updates with Gaussian noise of z times the clip norm, from each client or from the server."""
 
     kind: Literal["dp_fedavg"] = "dp_fedavg"
-    clip_norm: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    clip_norm: Factor = 1.0
     """S: L2 norm that updates are clipped to; with `adaptive` only at first."""
-    noise_multiplier: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    noise_multiplier: Annotated[float, Field(ge=0, allow_inf_nan=False), within(LEAST, MOST, zero=True)]
     """z: noise over S; 0: clipped, without noise."""
     noise_at: Literal["client", "server"] = "client"
     """Who adds it: each client to its update | a trusted server to the mean, sqrt(n) times less in all."""
     neighbours: Literal["add_remove", "replace"] = "add_remove"
     """What is to be hidden: whether a client takes part (sensitivity S) | what its data are (2 S)."""
-    delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
+    delta: Delta = 1e-5
     """Probability with which the stated epsilon may be broken, 0..1, exclusive."""
     adaptive: AdaptiveClip | None = None
     """S follows a quantile of the updates' norms; null: it stays."""
@@ -129,7 +130,7 @@ class DpFedAvg(Scheme):
     def _guarantee(self, context: PrivacyContext, multiplier: float, proven: bool) -> Guarantee | None:
         if not self.noise_multiplier:
             return None
-        epsilon = float(exact_epsilon(context.rounds * (self._reach / multiplier) ** 2, self.delta))
+        epsilon = float(exact_epsilon(squared_mu_of(multiplier / self._reach, context.rounds), self.delta))
         neighbours = "one client added or removed" if self.neighbours == "add_remove" else "one client's data replaced"
         return Guarantee(neighbours, "proven" if proven else "heuristic", epsilon, self.delta, context.rounds)
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from asyncfl.errors import Fault
-from asyncfl.privacy.gaussian import analytic_multiplier, exact_epsilon
+from asyncfl.privacy.gaussian import analytic_multiplier, exact_epsilon, squared_mu_of
+from asyncfl.privacy.ranges import Delta, Factor
 from asyncfl.privacy.release import Contribution, Release
 from asyncfl.privacy.scheme import Guarantee, LocalTraining, PrivacyContext, Scheme
 
@@ -28,19 +29,20 @@ class DpSgd(Scheme):
     """Clipping of each example and noise on each step of the clients' training."""
 
     kind: Literal["dp_sgd"] = "dp_sgd"
-    clip_norm: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    clip_norm: Factor = 1.0
     """C: L2 norm that each example's gradient is clipped to; the same number as `training.example_clip`."""
-    noise_multiplier: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    noise_multiplier: Factor | None = None
     """z: noise on the sum of a batch over C; the same number as `training.example_noise`. Or give `epsilon`."""
-    epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    epsilon: Factor | None = None
     """Budget of one client that takes part in every version, instead of z: the multiplier that spends just that."""
-    delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
+    delta: Delta = 1e-5
     """Probability with which epsilon may be broken, 0..1, exclusive."""
 
     @model_validator(mode="after")
     def _check_noise(self) -> DpSgd:
         if (self.noise_multiplier is None) == (self.epsilon is None):
-            raise ValueError("give either noise_multiplier or epsilon")
+            got = "neither" if self.epsilon is None else "both"
+            raise ValueError(f"give either noise_multiplier or epsilon, got {got}")
         return self
 
     def multiplier(self, epochs: int, rounds: int) -> float:
@@ -79,14 +81,14 @@ class DpSgd(Scheme):
             context.epochs,
             stated.neighbours,
             stated.status,
-            float(exact_epsilon(context.epochs * (2 / z) ** 2, self.delta)),
+            float(exact_epsilon(squared_mu_of(z / 2, context.epochs), self.delta)),
             self.delta,
         )
 
     def upload_guarantee(self, context: PrivacyContext) -> Guarantee:
         """(epsilon, delta) for an upload in each version, for one replaced sample."""
         z = self.multiplier(context.epochs, context.rounds)
-        epsilon = float(exact_epsilon(context.rounds * context.epochs * (2 / z) ** 2, self.delta))
+        epsilon = float(exact_epsilon(squared_mu_of(z / 2, context.rounds * context.epochs), self.delta))
         return Guarantee("one sample replaced", "proven", epsilon, self.delta, context.rounds)
 
     def notes(self, context: PrivacyContext, n_parameters: int) -> list[str]:

@@ -40,8 +40,14 @@ def squared_mu(noise_multipliers: ArrayLike) -> float:
     noise.
     """
     z = np.asarray(noise_multipliers, dtype=np.float64)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         return float(np.sum(1 / np.square(z)))
+
+
+def squared_mu_of(noise_multiplier: float, releases: float = 1) -> float:
+    """The same of `releases` equal ones, as a float; infinite or 0 where it is past the floats."""
+    square = noise_multiplier * noise_multiplier
+    return releases / square if square > 0 else math.inf if releases > 0 else 0.0
 
 
 def log_delta(mu: Floats, epsilon: Floats) -> Floats:
@@ -168,11 +174,11 @@ def rdp_multiplier(epsilon: float, delta: float) -> float:
         return 0.0
     low = analytic_multiplier(epsilon, delta)  # Renyi accounting never needs less
     high = low
-    while rdp_epsilon(high**-2, delta) > epsilon:
+    while rdp_epsilon(squared_mu_of(high), delta) > epsilon:
         low, high = high, high * 1.5
     while high - low > 1e-9 * high:
         middle = (low + high) / 2
-        low, high = (middle, high) if rdp_epsilon(middle**-2, delta) > epsilon else (low, middle)
+        low, high = (middle, high) if rdp_epsilon(squared_mu_of(middle), delta) > epsilon else (low, middle)
     return high
 
 

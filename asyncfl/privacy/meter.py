@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from asyncfl.errors import Fault
 from asyncfl.privacy.accounting.parts import Part
 from asyncfl.privacy.accounting.worth import epsilon_by
-from asyncfl.privacy.gaussian import analytic_multiplier
+from asyncfl.privacy.gaussian import analytic_multiplier, squared_mu_of
 from asyncfl.privacy.held import usable_norm
 from asyncfl.privacy.release import Contribution, Release
 from asyncfl.privacy.scheme import PrivacyContext, Scheme, State
@@ -124,7 +124,7 @@ class Meter:
 
     @cached_property
     def _largest_squared_mu(self) -> float:
-        return analytic_multiplier(self._limit, self.delta) ** -2
+        return squared_mu_of(analytic_multiplier(self._limit, self.delta))
 
     def _epsilon(self, purse: _Purse) -> float:
         if self.stop_at.accountant == "naive":
@@ -200,7 +200,7 @@ def _squared_mu(release: Release) -> float:
     z = _rounded(release.multiplier)
     if release.distribution != "gaussian" or not release.count:
         return 0.0
-    return math.inf if z == 0 else release.count * z**-2
+    return squared_mu_of(z, release.count)
 
 
 def _rounded(z: float) -> float:

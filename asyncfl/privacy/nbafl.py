@@ -12,12 +12,13 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Tag
 
 from asyncfl.privacy import server_noise
 from asyncfl.privacy.composition import Composition, classical_share
 from asyncfl.privacy.exposures import AnyExposures, resolve_exposures
 from asyncfl.privacy.gaussian import classical_limit
+from asyncfl.privacy.ranges import Budget, Delta, Factor
 from asyncfl.privacy.release import Contribution, Status
 from asyncfl.privacy.scheme import Guarantee, PrivacyContext, Scheme, State
 from asyncfl.privacy.server_noise import BRule, NbaflNoise, Sensitivity, model_std, nbafl_noise
@@ -30,7 +31,7 @@ def _form(value: Any) -> str:
 
 
 ClipNorm = Annotated[
-    Annotated[Literal["median"], Tag("word")] | Annotated[float, Field(gt=0, allow_inf_nan=False), Tag("number")],
+    Annotated[Literal["median"], Tag("word")] | Annotated[Factor, Tag("number")],
     Discriminator(_form),
 ]
 
@@ -39,15 +40,15 @@ class Nbafl(Scheme):
     """Noising before aggregation: Gaussian noise on clipped models, on the way up and on the way down."""
 
     kind: Literal["nbafl"] = "nbafl"
-    epsilon: Annotated[float, Field(gt=0)]
+    epsilon: Budget
     """Privacy budget of the whole run, for uploads and for published models each; .inf: no clipping and no noise."""
-    delta: Annotated[float, Field(gt=0, lt=1)] = 0.01
+    delta: Delta = 0.01
     """Probability with which the budget may be broken, 0..1, exclusive."""
     exposures: AnyExposures = 1
     """L: uploads of one client that an eavesdropper is assumed to hold; a number, a share or `measured`."""
     clip_norm: ClipNorm = "median"
     """C: L2 norm that models are clipped to, a number or the median of the unclipped norms of each aggregation."""
-    constant: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.25
+    constant: Factor = 1.25
     """Factor on c1 = sqrt(2 ln(1.25/delta)); compositions `analytic` and `rdp` have no c1 and leave it out."""
     sensitivity: Sensitivity = "2C/m"
     """What one sample, or one client, can change; readings in `server_noise.upload_sensitivity`."""

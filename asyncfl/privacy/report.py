@@ -13,6 +13,7 @@ import numpy as np
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
+from asyncfl.privacy.accounting.parts import MOST_RELEASES
 from asyncfl.privacy.bounds import (
     BoundSettings,
     FullParticipation,
@@ -23,15 +24,15 @@ from asyncfl.privacy.bounds import (
     best_rounds,
 )
 from asyncfl.privacy.composition import Composition
-from asyncfl.privacy.gaussian import classical_limit, exact_epsilon, rdp_epsilon
+from asyncfl.privacy.gaussian import classical_limit, exact_epsilon, rdp_epsilon, squared_mu_of
 from asyncfl.privacy.nbafl import Nbafl
 from asyncfl.privacy.question import Question
+from asyncfl.privacy.ranges import Delta, Factor
 from asyncfl.privacy.release import Contribution
 from asyncfl.privacy.scheme import PrivacyContext
 from asyncfl.privacy.server_noise import BRule, Sensitivity, model_std
 
-Count = Annotated[int, Field(ge=1)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1, le=MOST_RELEASES)]
 
 
 def _at_most(value: int | None, info: ValidationInfo, other: str) -> int | None:
@@ -54,13 +55,13 @@ class NbaflQuestion(Question):
     """T."""
     exposures: Annotated[int, Field(ge=0)] = 1
     """L, uploads of one client that are overheard, 0..rounds."""
-    epsilon: Positive = 60.0
+    epsilon: Factor = 60.0
     """Privacy budget."""
-    delta: Annotated[float, Field(gt=0, lt=1)] = 0.01
+    delta: Delta = 0.01
     """Probability with which the budget may be broken, 0..1, exclusive."""
-    constant: Positive = 1.25
+    constant: Factor = 1.25
     """Factor on c1 = sqrt(2 ln(1.25/delta))."""
-    clip_norm: Positive = 20.0
+    clip_norm: Factor = 20.0
     """C."""
     samples: Count = 100
     """m, samples of the smallest local data set."""
@@ -133,7 +134,7 @@ class NbaflQuestion(Question):
 
 
 def _worth(release: str, releases: int, multiplier: float, delta: float) -> dict[str, Any]:
-    squared_mu = 0.0 if releases == 0 else math.inf if multiplier == 0 else releases / multiplier**2
+    squared_mu = squared_mu_of(multiplier, releases)
     return {
         "release": release,
         "releases": releases,

@@ -52,6 +52,9 @@ class NbaflNoise:
     """Why the server adds what it adds."""
 
 
+_LARGE = 1e100  # its square is a float, that of much more is not
+
+
 def upload_sensitivity(clip_norm: float, samples: int, sensitivity: Sensitivity = "2C/m") -> float:
     """Delta_u, the L2 sensitivity of one clipped model. `samples`: m, of the smallest local data set.
 
@@ -79,8 +82,9 @@ def paper_discount(epsilon: float, rounds: int, share: float) -> float | None:
     """b of equation 7 as printed; None where its logarithm does not exist. `share`: K/N."""
     if share == 1:
         return 1.0
-    argument = 1 + math.expm1(-epsilon / rounds) / share
-    return -rounds / epsilon * math.log(argument) if argument > 0 else None
+    # log1p: at a small epsilon the argument of the logarithm is nearly 1.
+    excess = math.expm1(-epsilon / rounds) / share
+    return -rounds / epsilon * math.log1p(excess) if excess > -1 else None
 
 
 def amplification_discount(epsilon: float, rounds: int, share: float) -> float:
@@ -92,7 +96,7 @@ def amplification_discount(epsilon: float, rounds: int, share: float) -> float:
         return 1.0
     per_round = epsilon / rounds
     # ln(1 + (e^x - 1)/share), without e^x, which overflows.
-    return 1 + math.log(1 / share - (1 / share - 1) * math.exp(-per_round)) / per_round
+    return 1 + math.log1p(-(1 / share - 1) * math.expm1(-per_round)) / per_round
 
 
 def paper_gamma(exponent: float, share: float) -> float:
@@ -105,9 +109,11 @@ def server_std(sigma_a: float, sigma_u: float, participants: int) -> float:
 
     0 where nothing is missing. Source: equations 5 and 7.
     """
-    missing = sigma_a**2 - sigma_u**2 / participants
+    largest = max(sigma_a, sigma_u)
+    unit = largest if largest > _LARGE else 1.0
+    missing = (sigma_a / unit) ** 2 - (sigma_u / unit) ** 2 / participants
     # Two equal amounts that were rounded apart are equal.
-    return math.sqrt(missing) if missing > 1e-12 * sigma_a**2 else 0.0
+    return math.sqrt(missing) * unit if missing > 1e-12 * (sigma_a / unit) ** 2 else 0.0
 
 
 def model_std(noise: NbaflNoise, participants: int) -> float:

@@ -67,7 +67,7 @@ def test_exposure(privacy: Any) -> None:
         ("noise --epsilon 1 --neighbours any", "--neighbours: must be 'add_remove' or 'replace', got 'any'"),
         ("noise --epsilon -1 --releases 0", "2 faults"),
         ("compose gaussian:1 gauss:2", "gauss:2: mechanism must be one of gaussian, laplace, pure, got 'gauss'"),
-        ("compose gaussian:1x0", "gaussian:1x0: number of releases must be a whole number of at least 1, got '0'"),
+        ("compose gaussian:1x0", "gaussian:1x0: number of releases must be a whole number in 1..1000000000, got '0'"),
         (
             "compose gaussian:1 gaussian:1x0 gauss:2 --delta 7",
             "3 faults\n  --delta: must be less than 1, got 7.0\n  gaussian:1x0: ",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncfl.privacy.composition import classical_share, noise_multiplier
+from asyncfl.privacy.composition import advanced_share, classical_share, noise_multiplier
 from asyncfl.privacy.gaussian import classical_constant, exact_epsilon
 
 RULES = ["naive", "naive_delta_split", "advanced", "analytic", "rdp"]
@@ -71,6 +71,11 @@ def test_less_budget_or_more_releases_need_more_noise(rule, releases, epsilon, f
     z = noise_multiplier(releases, epsilon, 0.01, composition=rule)
     assert noise_multiplier(releases, epsilon * factor, 0.01, composition=rule) < z
     assert noise_multiplier(releases + 1, epsilon, 0.01, composition=rule) > z
+
+
+def test_a_share_of_any_budget_is_a_number():
+    assert 200 < advanced_share(1e100, 0.01, 5) < advanced_share(1e300, 0.01, 5) <= 700
+    assert advanced_share(1e-100, 0.01, 5) == pytest.approx(1e-100 / math.sqrt(-10 * math.log(0.01)))
 
 
 @settings(deadline=None, max_examples=25)

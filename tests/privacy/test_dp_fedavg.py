@@ -131,6 +131,16 @@ def test_noise_on_each_bit_adds_up_to_sqrt_n_of_it():
     assert spreads == pytest.approx([2 / 16, 2 / 4], rel=0.06)
 
 
+def test_the_clip_norm_stays_a_number_however_much_noise_moves_it():
+    rule = AdaptiveClip(learning_rate=1e9)
+    assert rule.next_norm(1.0, 0.0) == rule.next_norm(1e100, 0.0) == 1e100
+    assert rule.next_norm(1.0, 1.0) == rule.next_norm(1e-100, 1.0) == 1e-100
+    state = ClipState(1.0, rule, 1e9, True)
+    for turn in range(20):
+        state.collected((), np.ones(4), np.random.default_rng(turn))
+        assert state.clip_norm in (1e-100, 1e100)
+
+
 def test_each_seed_starts_with_the_clip_norm_it_was_given():
     adaptive = scheme(clip_norm=3, adaptive=AdaptiveClip())
     first, second = adaptive.start(CONTEXT), adaptive.start(CONTEXT)

@@ -47,8 +47,9 @@ def test_training_must_clip_and_noise_so():
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({}, "either noise_multiplier or epsilon"),
-        ({"noise_multiplier": 1, "epsilon": 1}, "either noise_multiplier or epsilon"),
+        ({}, "either noise_multiplier or epsilon, got neither"),
+        ({"noise_multiplier": 1, "epsilon": 1}, "either noise_multiplier or epsilon, got both"),
+        ({"noise_multiplier": 1e-200}, r"must be 1e-100\.\.1e\+100"),
         ({"noise_multiplier": 0}, "greater than 0"),
         ({"epsilon": -1}, "greater than 0"),
         ({"epsilon": 1, "delta": 1}, "less than 1"),

@@ -17,6 +17,7 @@ from asyncfl.privacy.gaussian import (
     rdp_epsilon,
     rdp_multiplier,
     squared_mu,
+    squared_mu_of,
 )
 
 SQUARED_MU = st.floats(1e-4, 1e4)
@@ -30,6 +31,14 @@ EPSILON = st.floats(0.05, 200)
 )
 def test_classical_constant(delta, factor, expected):
     assert factor * classical_constant(delta) == pytest.approx(expected, abs=5e-8)
+
+
+def test_equal_releases_add_up_and_squares_past_the_floats_are_infinite_or_0():
+    assert squared_mu_of(2.0, 3) == pytest.approx(squared_mu([2.0] * 3)) == 0.75
+    assert squared_mu_of(1e-200) == squared_mu([1e-200]) == math.inf
+    assert squared_mu_of(1e200, 10**9) == squared_mu([1e200]) == 0
+    assert squared_mu_of(0.0) == math.inf
+    assert squared_mu_of(0.0, 0) == squared_mu_of(math.inf, 5) == 0
 
 
 @pytest.mark.parametrize(("delta", "constant", "limit"), [(0.01, 1, 6.772), (1e-5, 1, 8.420), (0.01, 1.25, 13.775)])

@@ -12,6 +12,7 @@ from asyncfl.privacy.server_noise import (
     model_std,
     nbafl_noise,
     paper_discount,
+    server_std,
     upload_sensitivity,
 )
 
@@ -148,6 +149,19 @@ def test_huge_and_tiny_budgets_stay_finite(b_rule):
             found = noise(epsilon=epsilon, participants=participants, b_rule=b_rule)
             assert math.isfinite(found.sigma_d)
             assert math.isfinite(found.sigma_u)
+
+
+def test_discounts_of_a_vanishing_budget_are_their_limit():
+    # Where e^x is 1 + x, drawing a share of the clients divides a budget by it.
+    for epsilon in (1e-6, 1e-20, 1e-100):
+        assert paper_discount(epsilon, 25, 0.4) == pytest.approx(2.5, rel=1e-6)
+        assert amplification_discount(epsilon, 25, 0.4) == pytest.approx(2.5, rel=1e-6)
+
+
+def test_what_is_missing_to_noise_whose_square_is_no_float():
+    assert server_std(5e200, 3e200, 1) == pytest.approx(4e200)
+    assert server_std(5e200, 1.0, 1) == 5e200
+    assert server_std(1.0, 5e200, 10) == 0
 
 
 def test_readings_of_the_sensitivity():

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asyncfl.privacy.accounting.parts import Neighbours, Part, under
-from asyncfl.privacy.gaussian import exact_epsilon
+from asyncfl.privacy.gaussian import exact_epsilon, squared_mu_of
 
 Floats = NDArray[np.float64]
 
@@ -41,10 +41,10 @@ def epsilon_of_one(part: Part, delta: float, neighbours: Neighbours = "add_remov
         return part.epsilon
     moved = 2.0 if part.rate < 1 and neighbours == "replace" else 1.0
     if part.rate == 1:
-        return float(exact_epsilon((moved / part.parameter) ** 2, delta))
+        return float(exact_epsilon(squared_mu_of(part.parameter / moved), delta))
     if delta >= part.rate:
         return 0.0  # no more than that is ever seen of a record
-    return amplified(exact_epsilon((moved / part.parameter) ** 2, delta / part.rate), part.rate)
+    return amplified(exact_epsilon(squared_mu_of(part.parameter / moved), delta / part.rate), part.rate)
 
 
 def advanced_epsilon(sum_epsilon_squared: ArrayLike, sum_epsilon_grown: ArrayLike, slack: float) -> Floats:

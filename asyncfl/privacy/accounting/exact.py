@@ -21,6 +21,8 @@ from asyncfl.privacy.accounting.renyi import renyi_epsilon
 from asyncfl.privacy.gaussian import exact_epsilon
 
 _STEP = 1e-4  # of the grid of losses; dp-accounting's own
+_MANY = 100_000  # pure releases, past which unlikely sums of their losses are left out
+_TAIL = 1e-6  # share of delta that is set aside for unlikely losses
 _STEPS = 100_000  # of an epsilon that is so large that the grid must be coarser
 
 
@@ -41,9 +43,12 @@ def smallest_epsilon(
 @lru_cache(maxsize=4096)
 def _smallest(parts: Parts, delta: float, neighbours: Neighbours, step: float | None) -> float:
     if all(part.mechanism == "gaussian" and part.rate == 1 for part in parts):
-        return float(exact_epsilon(math.fsum(part.count / part.parameter**2 for part in parts), delta))
+        return float(exact_epsilon(math.fsum(part.squared_mu for part in parts), delta))
     if len(parts) == 1 and parts[0].mechanism == "laplace":
-        return float(laplace_epsilons(parts[0].count, parts[0].parameter, delta))
+        # Very many releases need a grid so coarse that Renyi accounting may be closer.
+        bound = renyi_epsilon(parts, delta)
+        found = float(laplace_epsilons(parts[0].count, parts[0].parameter, delta))
+        return found if bound is None else min(found, bound)
     if len(parts) == 1 and parts[0].mechanism == "pure":
         return _binomial(parts[0].parameter, parts[0].count, delta)
     return _composed(parts, delta, neighbours, step)
@@ -53,7 +58,13 @@ def _binomial(epsilon: float, count: int, delta: float) -> float:
     """Epsilon of `count` releases that are `epsilon`-private and no better: each loss is epsilon or -epsilon."""
     from scipy.special import gammaln
 
-    up = np.arange(count + 1)
+    low, high = 0, count
+    if count > _MANY:
+        # All but a share of delta lies so close to the mean (Hoeffding).
+        mean, width = count / (1 + math.exp(-epsilon)), math.sqrt(count * math.log(2 / (_TAIL * delta)) / 2)
+        low, high = max(math.floor(mean - width), 0), min(math.ceil(mean + width), count)
+        delta *= 1 - _TAIL
+    up = np.arange(low, high + 1)
     choices = gammaln(count + 1) - gammaln(up + 1) - gammaln(count - up + 1)
     # Losses of epsilon have probability e^epsilon/(1 + e^epsilon).
     weight = choices - (count - up) * epsilon - count * math.log1p(math.exp(-epsilon))
@@ -72,7 +83,7 @@ def _composed(parts: Parts, delta: float, neighbours: Neighbours, step: float | 
     if pure:
         step = pure[0] / math.ceil(pure[0] / step)  # such a loss is rounded up to the grid
     total = pld.identity(step)
-    squared_mu = math.fsum(part.count / part.parameter**2 for part in parts if _plain(part))
+    squared_mu = math.fsum(part.squared_mu for part in parts if _plain(part))
     if squared_mu > 0:
         total = total.compose(
             pld.from_gaussian_mechanism(1 / math.sqrt(squared_mu), value_discretization_interval=step)

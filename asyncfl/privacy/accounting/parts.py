@@ -18,8 +18,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from asyncfl.privacy.gaussian import squared_mu_of
+
 Mechanism = Literal["gaussian", "laplace", "pure"]
 MECHANISMS: tuple[Mechanism, ...] = ("gaussian", "laplace", "pure")
+
+SMALLEST, LARGEST = 1e-9, 1e9
+"""Multipliers, and epsilons of `pure`, that may be written down: past them nothing is hidden, or nothing told."""
+MOST_RELEASES = 10**9
+"""No more are counted."""
 
 Neighbours = Literal["add_remove", "replace"]
 """Data sets that are to be indistinguishable: one record more or less | one record replaced, which moves a sum of
@@ -59,6 +66,11 @@ class Part:
             return 0.0
         return 1 / self.parameter if self.mechanism == "laplace" else math.nan
 
+    @property
+    def squared_mu(self) -> float:
+        """Sum of z^-2 over Gaussian releases that are not sampled (`privacy.gaussian`); of others without a meaning."""
+        return squared_mu_of(self.parameter, self.count)
+
     def __str__(self) -> str:
         rate = "" if self.rate == 1 else f"@{self.rate:g}"
         return f"{self.mechanism}:{self.parameter:g}{rate}x{self.count}"
@@ -78,17 +90,17 @@ def parse_part(text: str) -> Part:
     if mechanism is None:
         raise ValueError(f"mechanism must be one of {', '.join(MECHANISMS)}, got {found['mechanism']!r}")
     parameter = _number(found["parameter"])
-    if not (0 < parameter < math.inf):
+    if not (SMALLEST <= parameter <= LARGEST):
         what = "epsilon" if mechanism == "pure" else "multiplier"
-        raise ValueError(f"{what} must be a finite number greater than 0, got {found['parameter']!r}")
+        raise ValueError(f"{what} must be {SMALLEST:g}..{LARGEST:g}, got {found['parameter']!r}")
     rate = 1.0 if found["rate"] is None else _number(found["rate"])
     if not (0 < rate <= 1):
         raise ValueError(f"sampling rate must be greater than 0 and at most 1, got {found['rate']!r}")
     if rate < 1 and mechanism != "gaussian":
         raise ValueError(f"a sampling rate is accounted for with gaussian releases only, got {mechanism}")
     count = 1.0 if found["count"] is None else _number(found["count"])
-    if not (count >= 1 and count == math.floor(count)):
-        raise ValueError(f"number of releases must be a whole number of at least 1, got {found['count']!r}")
+    if not (1 <= count <= MOST_RELEASES and count.is_integer()):
+        raise ValueError(f"number of releases must be a whole number in 1..{MOST_RELEASES}, got {found['count']!r}")
     return Part(mechanism, parameter, int(count), rate)
 
 

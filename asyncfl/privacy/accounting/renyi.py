@@ -87,7 +87,7 @@ def curve(part: Part, orders: Floats = ORDERS) -> Floats:
             raise ValueError("divergences of sampled releases are known at the coarse orders only")
         return part.count * _sampled_curve(part.parameter, part.rate)
     if part.mechanism == "gaussian":
-        return gaussian_curve(part.count / part.parameter**2, orders)
+        return gaussian_curve(part.squared_mu, orders)
     of_one = laplace_curve if part.mechanism == "laplace" else pure_curve
     return part.count * of_one(part.parameter, orders)
 

@@ -68,6 +68,27 @@ def test_pure_releases_are_a_binomial():
     assert mixed == pytest.approx(many, abs=1e-3)
 
 
+@pytest.mark.parametrize("count", [10**5, 10**7, 10**9])
+def test_very_many_pure_releases_need_no_list_of_them(count):
+    found = worth([Part("pure", 1e-3, count)], 1e-5)
+    # A thousandth either way: nearly a Gaussian of the same spread.
+    assert found.exact == pytest.approx(exact_epsilon(count * 1e-6, 1e-5), rel=1e-2)
+    assert found.exact <= found.rdp
+    assert worth([Part("pure", 1e-3, count)], 0.9).exact <= found.exact
+
+
+@pytest.mark.parametrize(("part", "epsilon"), [(Part("laplace", 5, 10**6), 19587), (Part("pure", 0.5, 10**7), 1231130)])
+def test_losses_far_above_epsilon_do_not_overflow(part, epsilon):
+    found = worth([part], 1e-5)
+    assert found.exact == pytest.approx(epsilon, rel=1e-4)
+    assert found.exact <= found.rdp
+
+
+def test_where_the_grid_would_be_coarse_nothing_is_above_renyi_accounting():
+    found = worth([Part("laplace", 0.5, 10**9)], 1e-5)
+    assert found.exact <= found.rdp <= found.basic
+
+
 def test_basic_composition_shares_delta_among_those_that_need_it():
     basic, advanced = basic_and_advanced([Part("gaussian", 2, 4), Part("laplace", 10, 3)], 1e-5)
     own = exact_epsilon(0.25, 1e-5 / 4)
