@@ -22,20 +22,19 @@ from asyncfl.privacy.accounting import (
     parse_part,
     worth,
 )
+from asyncfl.privacy.accounting.parts import LARGEST, MOST_RELEASES, SMALLEST
 from asyncfl.privacy.accounting.worth import notes
-from asyncfl.privacy.gaussian import classical_constant, classical_limit, exact_epsilon
+from asyncfl.privacy.flags import CLASSICAL
+from asyncfl.privacy.gaussian import classical_constant, classical_limit, exact_epsilon, squared_mu_of
 from asyncfl.privacy.question import Question
+from asyncfl.privacy.ranges import Delta, Factor, within
 
-Count = Annotated[int, Field(ge=1)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Probability = Annotated[float, Field(gt=0, lt=1)]
-
-MOST_RELEASES = 10**9
-"""No more are counted."""
+Count = Annotated[int, Field(ge=1, le=MOST_RELEASES)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), within(SMALLEST, LARGEST)]
 
 
 class _OfReleases(Question):
-    delta: Probability = 1e-5
+    delta: Delta = 1e-5
     """Probability with which the budget may be broken, 0..1, exclusive."""
     neighbours: Neighbours = "add_remove"
     """Data sets that are to be indistinguishable: one record more or less, or one replaced."""
@@ -107,7 +106,7 @@ class NoiseQuestion(_OfEqualReleases):
 
     epsilon: Positive
     """Budget of all releases together."""
-    sensitivity: Positive = 1.0
+    sensitivity: Factor = 1.0
     """What one record can add to a release: L2 norm (Laplace: L1)."""
 
     def answer(self) -> dict[str, Any]:
@@ -122,13 +121,16 @@ class NoiseQuestion(_OfEqualReleases):
             moved = 2 if self.neighbours == "replace" else 1
             z = moved * classical_constant(self.delta) * self.releases / self.epsilon
             rows.append(self._row("classical", z))
-            real = exact_epsilon(self.releases * (moved / z) ** 2, self.delta)
+            real = exact_epsilon(squared_mu_of(z / moved, self.releases), self.delta)
             said.append(
                 f"classical: sqrt(2 ln(1.25/delta)) releases/epsilon, proven for one release and epsilon < 1 only; "
                 f"really worth epsilon {real:.4g}"
             )
-            if self.releases == 1 and self.epsilon > classical_limit(self.delta):
-                said.append(f"classical: past epsilon {classical_limit(self.delta):.4g} it is too little noise")
+            if real > self.epsilon * (1 + 1e-9):
+                said.append(
+                    f"{CLASSICAL}: too little noise for epsilon {self.epsilon:g}; for one release it is enough up to "
+                    f"epsilon {classical_limit(self.delta):.4g}"
+                )
         return {"accountants": rows, "notes": said}
 
     def _row(self, name: str, multiplier: float | None) -> dict[str, Any]:
@@ -141,7 +143,7 @@ class ExposureQuestion(Question):
 
     epsilon: Positive = 60.0
     """Budget of a client."""
-    delta: Probability = 0.01
+    delta: Delta = 0.01
     """Probability with which the budget may be broken, 0..1, exclusive."""
     noise_multiplier: Positive | None = None
     """Noise of one upload over its sensitivity; null: NbAFL's for one overheard upload, constant c1/epsilon."""
@@ -161,11 +163,13 @@ class ExposureQuestion(Question):
                 found = epsilon_by(name, [Part("gaussian", z, count)], self.delta)
                 return math.inf if found is None else found
 
+            most = _most(lambda count: spent(count) <= self.epsilon * (1 + 1e-12))
             needed = multiplier_for(self.epsilon, self.delta, releases=self.exposures, accountant=name)
             rows.append(
                 {
                     "accountant": name,
-                    "exposures_within_budget": _most(lambda count: spent(count) <= self.epsilon * (1 + 1e-12)),
+                    "exposures_within_budget": MOST_RELEASES if most is None else most,
+                    "or_more": most is None,
                     "epsilon_of_exposures": spent(self.exposures),
                     # NbAFL's multiplier grows linearly with L.
                     "needed_L": None if needed is None else max(math.ceil(needed * self.epsilon / c - 1e-9), 1),
@@ -175,14 +179,23 @@ class ExposureQuestion(Question):
             f"needed_L: what NbAFL must assume, as its noise grows with L/epsilon, so that {self.exposures} overheard "
             f"uploads of a client are worth no more than epsilon {self.epsilon:g}"
         ]
+        uncounted = [str(row["accountant"]) for row in rows if row["or_more"]]
+        if uncounted:
+            said.append(
+                f"exposures_within_budget: more than {MOST_RELEASES} uploads are within the budget by "
+                f"{', '.join(uncounted)}; no more are counted"
+            )
         return {"noise_multiplier": z, "accountants": rows, "notes": said}
 
 
-def _most(fits: Callable[[int], bool]) -> int:
-    """Largest number that fits, where each smaller one does too; 0 where not even one does."""
+def _most(fits: Callable[[int], bool]) -> int | None:
+    """Largest number that fits, where each smaller one does too; 0 where not even one does; None: more than are
+    counted."""
     low, high = 0, 1
-    while high <= MOST_RELEASES and fits(high):
-        low, high = high, high * 2
+    while fits(high):
+        if high > MOST_RELEASES:
+            return None
+        low, high = high, min(high * 2, MOST_RELEASES + 1)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)

@@ -7,8 +7,10 @@ import pytest
 from pydantic import ValidationError
 
 from asyncfl.privacy.accounting import Part
+from asyncfl.privacy.accounting.parts import MOST_RELEASES
+from asyncfl.privacy.flags import CLASSICAL
 from asyncfl.privacy.gaussian import classical_constant, exact_epsilon
-from asyncfl.privacy.questions import ComposeQuestion, EpsilonQuestion, ExposureQuestion, NoiseQuestion
+from asyncfl.privacy.questions import ComposeQuestion, EpsilonQuestion, ExposureQuestion, NoiseQuestion, _most
 
 
 def column(answer, name):
@@ -37,11 +39,35 @@ def test_noise_for_an_epsilon_beside_the_classical_calibration():
     assert (found["exact"], found["classical"]) == (pytest.approx(3.730632), pytest.approx(4.844805))
     assert column(answer, "sigma")["exact"] == pytest.approx(2 * 3.730632)
     too_much = NoiseQuestion(epsilon=60, delta=0.01).answer()
-    assert too_much["notes"][-1] == "classical: past epsilon 6.772 it is too little noise"
+    assert too_much["notes"][-1] == (
+        "classical calibration past its limit: too little noise for epsilon 60; for one release it is enough up to "
+        "epsilon 6.772"
+    )
     assert "really worth epsilon" in too_much["notes"][0]
     laplace = NoiseQuestion(epsilon=0.5, laplace=True, sensitivity=1).answer()
     assert column(laplace, "scale")["basic"] == pytest.approx(2)
     assert "classical" not in column(laplace, "scale")
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "releases", "neighbours", "past"),
+    [
+        (200, 2, "add_remove", True),
+        (200, 2, "replace", True),
+        (10, 2, "add_remove", False),
+        # The limit is one release's, and 25 have 2 each here.
+        (50, 25, "add_remove", False),
+        (6.7, 1, "add_remove", False),
+        (6.8, 1, "replace", True),
+    ],
+)
+def test_too_little_classical_noise_is_named_for_any_number_of_releases(epsilon, releases, neighbours, past):
+    question = NoiseQuestion(epsilon=epsilon, delta=0.01, releases=releases, neighbours=neighbours)
+    answer = question.answer()
+    z = column(answer, "noise_multiplier")["classical"] / (2 if neighbours == "replace" else 1)
+    assert (exact_epsilon(releases / z**2, 0.01) > epsilon) == past
+    assert any(note.startswith(CLASSICAL) for note in answer["notes"]) == past
+    assert f"really worth epsilon {exact_epsilon(releases / z**2, 0.01):.4g}" in " ".join(answer["notes"])
 
 
 def test_composition_of_a_list():
@@ -88,6 +114,43 @@ def test_how_many_uploads_fit():
     most = column(answer, "exposures_within_budget")
     assert exact_epsilon(most["exact"] / 4, 1e-5) <= 6 < exact_epsilon((most["exact"] + 1) / 4, 1e-5)
     assert most["exact"] >= most["rdp"] >= most["basic"]
+
+
+def test_what_is_past_counting_is_told_as_that():
+    answer = ExposureQuestion(noise_multiplier=1e6).answer()
+    most, more = column(answer, "exposures_within_budget"), column(answer, "or_more")
+    assert more == {"basic": False, "advanced": True, "rdp": True, "exact": True}
+    assert {most[name] for name in ("advanced", "rdp", "exact")} == {10**9}
+    assert most["basic"] < 10**9
+    assert answer["notes"][-1] == (
+        "exposures_within_budget: more than 1000000000 uploads are within the budget by advanced, rdp, exact; no more "
+        "are counted"
+    )
+    assert not any(column(ExposureQuestion(epsilon=60).answer(), "or_more").values())
+
+
+@pytest.mark.parametrize(("left", "more"), [(-1, False), (0, False), (1, True)])
+def test_the_last_number_that_is_counted(left, more):
+    assert _most(lambda count: count <= MOST_RELEASES + left) == (None if more else MOST_RELEASES + left)
+
+
+@pytest.mark.parametrize("multiplier", [1e-9, 1e9])
+def test_the_ends_of_the_range_are_answered(multiplier):
+    for laplace in (False, True):
+        question = EpsilonQuestion(noise_multiplier=multiplier, releases=10**9, laplace=laplace)
+        found = column(question.answer(), "epsilon")
+        assert all(0 <= value < math.inf or multiplier < 1 for value in found.values())
+        assert not any(math.isnan(value) for value in found.values())
+    for epsilon in (1e-9, 1e9):
+        ExposureQuestion(epsilon=epsilon, noise_multiplier=multiplier).answer()
+        NoiseQuestion(epsilon=epsilon, releases=10**9).answer()
+
+
+def test_what_is_past_the_range_is_a_fault():
+    with pytest.raises(ValidationError, match=r"must be 1e-09\.\.1e\+09"):
+        EpsilonQuestion(noise_multiplier=1e-300)
+    with pytest.raises(ValidationError, match="less than or equal to 1000000000"):
+        EpsilonQuestion(noise_multiplier=1, releases=10**9 + 1)
 
 
 def test_all_faults_of_a_question_are_named():
