@@ -7,6 +7,7 @@ import pytest
 
 from asyncfl.learning import Training
 from asyncfl.privacy import Contribution, GaussianUpload, PrivacyContext
+from asyncfl.privacy.gaussian import exact_epsilon
 
 SMALL, LARGE = Contribution(0, 300), Contribution(0, 600)
 CONTEXT = PrivacyContext(clients=100, participants=10, rounds=50, smallest_samples=600, exposures=0)
@@ -66,6 +67,44 @@ def test_noise_after_each_epoch_is_as_many_releases_and_needs_plain_sgd():
     (fault,) = scheme.training_faults(plain.model_copy(update={"momentum": 0.5}), 5)
     assert fault.field == "noise"
     assert "must be 0, got momentum 0.5" in fault.message
+
+
+def test_more_draws_than_are_claimed_are_named_with_what_they_are_worth():
+    three, scheme = replace(CONTEXT, epochs=3), GaussianUpload(epsilon=6, noise="epoch")
+    (note,) = [note for note in scheme.notes(three, 1) if "noise: epoch" in note]
+    assert "adds noise 3 times for each upload" in note
+    assert "one upload is worth epsilon 10.9, not 6 as claimed" in note
+    release = scheme.upload_release(three, None, LARGE)
+    assert exact_epsilon(release.count / release.multiplier**2, 1e-5) == pytest.approx(10.9, abs=0.05)
+    assert not any("noise: epoch" in note for note in scheme.notes(CONTEXT, 1))
+    assert not any("noise: epoch" in note for note in GaussianUpload(epsilon=6).notes(three, 1))
+    assert not scheme.model_copy(update={"epsilon": math.inf}).overdrawn(three)
+
+
+def test_a_total_budget_may_bear_several_draws():
+    # 150 draws with 50 times the noise of one.
+    total, three = GaussianUpload(epsilon=12, budget="total", noise="epoch"), replace(CONTEXT, epochs=3)
+    z = total.upload_release(three, None, LARGE).multiplier
+    assert exact_epsilon(150 / z**2, 1e-5) < 12
+    assert not total.overdrawn(three)
+    few = replace(three, rounds=2)
+    assert exact_epsilon(6 / total.upload_release(few, None, LARGE).multiplier ** 2, 1e-5) > 12
+    assert any("2 uploads are together worth" in note for note in total.notes(few, 1))
+
+
+def test_the_limit_of_a_total_budget_is_that_of_one_release():
+    def past(scheme, rounds):
+        return [note for note in scheme.notes(replace(CONTEXT, rounds=rounds), 1) if "classical calibration" in note]
+
+    total = GaussianUpload(epsilon=12, budget="total")
+    z = total.upload_release(replace(CONTEXT, rounds=2), None, LARGE).multiplier
+    assert exact_epsilon(1 / z**2, 1e-5) <= 6
+    assert past(total, 2) == []
+    (note,) = past(total, 1)
+    assert "one release at 12 " in note
+    (note,) = past(GaussianUpload(epsilon=27, budget="total"), 3)
+    assert "one release at 9 " in note
+    assert past(GaussianUpload(epsilon=12), 3)
 
 
 def test_a_run_without_the_reading_keeps_its_name():
