@@ -12,6 +12,7 @@ from asyncfl.privacy.scheme import Guarantee, PrivacyContext, Scheme
 
 AMPLIFICATION = "amplification without a secret sample"
 CLASSICAL = "classical calibration past its limit"
+OVERDRAWN = "noise of one release drawn several times"
 HEURISTIC = "sensitivity heuristic"
 INVALID = "sensitivity invalid"
 BUDGETS = "data-dependent budgets"
@@ -21,6 +22,7 @@ FLAGS = {
     AMPLIFICATION: "less noise because clients are drawn at random, though the server and whoever is on the links see "
     "who was drawn",
     CLASSICAL: "sigma = c sensitivity/epsilon at an epsilon at which it is too little noise",
+    OVERDRAWN: "the noise that an upload is claimed for is drawn several times, and each draw tells of the data",
     HEURISTIC: "what one neighbour can change is argued for, not proven",
     INVALID: "the noise is for less than what one neighbour can change; epsilons are for what it really can",
     BUDGETS: "budgets follow the clients' losses, a release that no accountant here covers",
@@ -47,7 +49,7 @@ def flags(
     Read off the scheme's fields, so that a scheme of one's own with fields of these names gets them as well:
     `b_rule` other than `none`, `calibration: classical` or a `composition` with c1 or `constant`, `clip_norm: median`,
     `adjustment` other than `none` or an `equal_spend`; or a mechanism in `client` or `server` that says when it is
-    `past_its_limit`.
+    `past_its_limit`; a method `overdrawn` that says when one draw of noise is claimed and several are made.
     """
     if stated is None or scheme.off:
         return []
@@ -55,12 +57,14 @@ def flags(
     drawn = context.participants < context.clients
     if of_models and drawn and getattr(scheme, "b_rule", "none") != "none":
         found.append(AMPLIFICATION)
-    past = _past_its_limit(scheme, context, stated, once, of_models)
-    if past:
+    if _past_its_limit(scheme, context, stated, once, of_models):
         found.append(CLASSICAL)
+    overdrawn = getattr(scheme, "overdrawn", None)
+    if not of_models and overdrawn is not None and overdrawn(context):
+        found.append(OVERDRAWN)
     if stated.status == "heuristic":
         found.append(HEURISTIC)
-    if stated.status == "invalid" and not past:
+    if stated.status == "invalid":
         found.append(INVALID)
     if getattr(scheme, "adjustment", "none") != "none" or getattr(scheme, "equal_spend", None) is not None:
         found.append(BUDGETS)

@@ -49,7 +49,7 @@ COLUMNS = {
     "noise_multiplier": "noise over sensitivity; the smallest one where releases differ",
     "squared_mu": "sum over the Gaussian releases of noise_multiplier^-2",
     "neighbours": "data sets that are to be indistinguishable",
-    "status": "proven, heuristic, invalid or none: how well the claim is founded",
+    "status": "proven, heuristic, invalid or none: how well the sensitivity is founded",
     "claimed_epsilon": "epsilon stated for the assumed releases; where each upload has its own budget, the largest",
     "delta": "delta stated for them, and used for all epsilons below",
     "naive_epsilon": "sum of the claims of all releases: basic composition of claims, which spends delta as often",
@@ -57,7 +57,8 @@ COLUMNS = {
     "advanced_epsilon": "advanced composition of the same",
     "rdp_epsilon": "epsilon by Renyi accounting",
     "exact_epsilon": "smallest epsilon that holds for the releases that happened (Laplace: by loss distributions)",
-    "claim_holds": "exact_epsilon <= claimed_epsilon; an invalid claim holds only where nothing was released",
+    "claim_holds": "exact_epsilon <= claimed_epsilon; that of an invalid sensitivity holds only where nothing was "
+    "released; null where nothing is claimed",
     "flags": "what stands in the way of the claim, see `privacy.flags`; several are separated by `; `",
 }
 """Column of a ledger -> what it says."""
@@ -175,6 +176,8 @@ def _rows(
     exact = at_last(spent.exact, nothing)
     # The claim is compared as it is printed: rounding does not break it.
     within = exact <= claimed * (1 + 1e-9)
+    holds = (within & ((status != "invalid") | ~some)).astype(object)
+    holds[np.isinf(claimed)] = None
     return {
         "holder": np.full(n, holder, dtype=object),
         "client": np.array([MODEL]) if holder == "model" else np.arange(n),
@@ -195,6 +198,6 @@ def _rows(
         "advanced_epsilon": at_last(spent.advanced, nothing),
         "rdp_epsilon": at_last(spent.rdp, nothing),
         "exact_epsilon": exact,
-        "claim_holds": within & ((status != "invalid") | ~some),
+        "claim_holds": holds,
         "flags": find(promised, once),
     }

@@ -15,8 +15,8 @@ Distribution = Literal["gaussian", "laplace"]
 """What noise is drawn from. The sensitivity that counts is L2 for `gaussian` and L1 for `laplace`."""
 
 Status = Literal["proven", "heuristic", "invalid", "none"]
-"""What stands behind a claim: a proof | a sensitivity that is argued for and does not hold for this training | a wrong
-formula, of the sensitivity or of the noise for it | no noise at all."""
+"""What stands behind a sensitivity: a proof | an argument that does not hold for this training | a wrong formula | no
+noise at all. Too little noise for a sensitivity that holds is another matter: `privacy.flags`."""
 
 
 @dataclass(frozen=True, slots=True)

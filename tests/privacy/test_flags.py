@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from asyncfl.privacy import GaussianUpload, Mechanisms, Nbafl, NoPrivacy, PrivacyContext, Scheme
-from asyncfl.privacy.flags import CLASSICAL, FLAGS, HEURISTIC, INVALID, flags
+from asyncfl.privacy.flags import CLASSICAL, FLAGS, HEURISTIC, INVALID, OVERDRAWN, flags
 
 CONTEXT = PrivacyContext(clients=50, participants=50, rounds=25, smallest_samples=100, exposures=1)
 
@@ -67,6 +67,15 @@ def test_advanced_composition_leaves_each_release_far_less() -> None:
     scheme = Nbafl(epsilon=25 * 60, clip_norm=1.0, composition="advanced", constant=1)
     assert CLASSICAL not in found(scheme, context)
     assert CLASSICAL in found(scheme.model_copy(update={"epsilon": 1e9}), context)
+
+
+def test_more_draws_than_are_claimed_are_flagged() -> None:
+    three = replace(CONTEXT, epochs=3)
+    scheme = GaussianUpload(epsilon=6, noise="epoch")
+    assert found(scheme, three) == [OVERDRAWN, HEURISTIC]
+    assert found(scheme) == found(GaussianUpload(epsilon=6), three) == [HEURISTIC]
+    assert found(GaussianUpload(epsilon=9, noise="epoch"), three) == [CLASSICAL, OVERDRAWN, HEURISTIC]
+    assert found(GaussianUpload(epsilon=12, noise="epoch", budget="total"), three) == [HEURISTIC]
 
 
 def test_nothing_is_flagged_where_nothing_is_stated() -> None:

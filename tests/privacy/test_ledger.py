@@ -1,6 +1,7 @@
 """What runs gave away: published numbers for the papers' own settings, and the ledger's laws."""
 
 import math
+from dataclasses import replace
 
 import dp_accounting
 import numpy as np
@@ -121,6 +122,9 @@ def test_without_privacy_a_release_costs_everything():
     assert found["status"].tolist() == ["none", "none"]
     off = of(Nbafl(epsilon=math.inf), uploads=[0, 2], models=[3], clip_norm=None)
     assert off["exact_epsilon"].tolist() == [0, math.inf]
+    for table in (found, off):
+        assert table["claimed_epsilon"].tolist() == [math.inf, math.inf]
+        assert table["claim_holds"].tolist() == [None, None], "nothing is claimed"
 
 
 def test_without_client_noise_an_upload_costs_everything():
@@ -160,6 +164,24 @@ def test_an_exact_composition_keeps_its_claim_at_the_exposure_assumed(exposures,
     found = of(scheme, context, uploads=[exposures, exposures + 1], models=[50] * rounds)
     assert found["claim_holds"].tolist() == [True, False, True]
     assert found["exact_epsilon"][0] == pytest.approx(6)
+
+
+def test_a_classical_calibration_past_its_limit_breaks_a_claim_whose_sensitivity_is_proven():
+    client = {"kind": "gaussian", "epsilon": 20, "calibration": "classical"}
+    found = of(Mechanisms(client=client), uploads=[0, 1], clip_norm=1.0)
+    assert found["status"].tolist() == ["proven", "proven"]
+    assert found["flags"].tolist() == ["classical calibration past its limit"] * 2
+    assert found["claim_holds"].tolist() == [True, False]
+    assert found["exact_epsilon"][1] == pytest.approx(exact_epsilon((20 / 4.844805214) ** 2, 1e-5))
+
+
+def test_noise_in_each_epoch_is_told_by_the_ledger():
+    context = replace(CONTEXT, epochs=3)
+    found = of(GaussianUpload(epsilon=6, noise="epoch"), context, uploads=[0, 1], samples=600, clip_norm=None)
+    assert found["claimed_epsilon"].tolist() == [6, 6]
+    assert found["exact_epsilon"] == pytest.approx([0, 10.9], abs=0.05)
+    assert found["claim_holds"].tolist() == [True, False]
+    assert set(found["flags"]) == {"noise of one release drawn several times; sensitivity heuristic"}
 
 
 def test_rows_can_be_added_up():

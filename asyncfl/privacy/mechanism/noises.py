@@ -22,6 +22,7 @@ from asyncfl.privacy.mechanism.calibrate import (
     laplace_multiplier,
     share,
 )
+from asyncfl.privacy.ranges import LEAST, Budget, Delta, within
 from asyncfl.privacy.release import Distribution, Status
 
 Releases = Annotated[int, Field(ge=1)] | Literal["rounds"]
@@ -30,7 +31,7 @@ Releases = Annotated[int, Field(ge=1)] | Literal["rounds"]
 class Mechanism(Component):
     """Says how much noise a clipped value needs."""
 
-    epsilon: Annotated[float, Field(gt=0)]
+    epsilon: Budget
     """Privacy budget of `releases` releases together; .inf: no noise."""
     composition: Composition = "naive"
     """How the budget is shared among them; readings in `mechanism.calibrate`."""
@@ -78,7 +79,7 @@ class Mechanism(Component):
         raise NotImplementedError
 
     def status(self, rounds: int) -> Status:
-        """What is behind the claim, given that the distance between neighbours is proven."""
+        """What is behind the sensitivity, given that the distance between neighbours is proven."""
         return "proven"
 
     def notes(self, where: str, rounds: int) -> list[str]:
@@ -90,7 +91,7 @@ class GaussianNoise(Mechanism):
     """Gaussian noise, in proportion to the L2 sensitivity."""
 
     kind: Literal["gaussian"] = "gaussian"
-    delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
+    delta: Delta = 1e-5
     """Probability with which the budget may be broken, 0..1, exclusive; shared like epsilon."""
     calibration: Calibration = "analytic"
     """How one release is calibrated: exactly (Balle, Wang 2018), or by sqrt(2 ln(1.25/delta))/epsilon, which is proven
@@ -140,10 +141,6 @@ class GaussianNoise(Mechanism):
         epsilon_0, delta_0 = self._of_one(rounds)
         return epsilon_0 > classical_limit(delta_0)
 
-    def status(self, rounds: int) -> Status:
-        """Invalid for the classical calibration past its limit."""
-        return "invalid" if self.past_its_limit(rounds) else "proven"
-
     def notes(self, where: str, rounds: int) -> list[str]:
         """The classical calibration past its limit."""
         if not self.past_its_limit(rounds):
@@ -160,7 +157,7 @@ class LaplaceNoise(Mechanism):
     """Laplace noise, in proportion to the L1 sensitivity; without a delta unless its composition needs one."""
 
     kind: Literal["laplace"] = "laplace"
-    delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    delta: Annotated[float, Field(ge=0, lt=1), within(LEAST, 1, zero=True)] = 0.0
     """Probability with which the budget may be broken, 0..1; above 0 for compositions other than `naive`."""
     sensitivity_from: Literal["l1", "from_l2", "seed_literal"] = "l1"
     """Where the L1 sensitivity comes from: a clip in L1 | an L2 clip times sqrt(parameters), far more noise | the L2

@@ -17,15 +17,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from asyncfl.component import Described, choice
 from asyncfl.errors import Fault
 from asyncfl.privacy.mechanism.noises import GaussianNoise, LaplaceNoise, Mechanism
+from asyncfl.privacy.ranges import Factor
 from asyncfl.privacy.release import Contribution, Distribution, Status
 from asyncfl.privacy.scheme import Guarantee, LocalTraining, Payload, PrivacyContext, Scheme, State
 
@@ -41,7 +42,7 @@ class Clip(Described):
     target: Literal["model", "update", "gradient"] = "update"
     """The uploaded model | its difference from the model the client was sent | the gradient of each batch, by
     `training.gradient_clip`."""
-    norm: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    norm: Factor = 1.0
     """S: largest norm."""
     order: Literal[1, 2] | None = None
     """L1 or L2 norm; null: the one that the mechanisms need, L2 where both would do."""
@@ -70,12 +71,19 @@ class Mechanisms(Scheme):
             raise ValueError("client or server must be given: without both there is no mechanism")
         for name, mechanism in self._mechanisms():
             if self.clip_order not in mechanism.clip_orders():
-                reading = getattr(mechanism, "sensitivity_from", None)
-                which = mechanism.kind if reading is None else f"{mechanism.kind} (sensitivity_from: {reading})"
-                raise ValueError(
-                    f"{name}: {which} needs clip.order {mechanism.clip_orders()[0]}, got {self.clip_order}"
-                )
+                raise ValueError(f"{name}: {self._in_the_wrong_norm(mechanism)}")
         return self
+
+    def _in_the_wrong_norm(self, mechanism: Any) -> str:
+        reading = getattr(mechanism, "sensitivity_from", None)
+        which = mechanism.kind if reading is None else f"{mechanism.kind} (sensitivity_from: {reading})"
+        needed = mechanism.clip_orders()[0]
+        if self.clip.target == "gradient":
+            return (
+                f"{which} needs a clip in L{needed}, which clip.target: gradient does not give: gradients are clipped "
+                "in L2; use clip.target: update or model"
+            )
+        return f"{which} needs clip.order {needed}, got {self.clip_order}"
 
     def _mechanisms(self) -> Iterator[tuple[str, Any]]:
         both = (("client", self.client), ("server", self.server))

@@ -9,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from asyncfl.learning import Training
 from asyncfl.privacy import AnyScheme, Contribution, GaussianNoise, LaplaceNoise, Mechanisms, PrivacyContext
+from asyncfl.privacy.flags import CLASSICAL, flags
 from asyncfl.privacy.gaussian import classical_constant, exact_epsilon
 from asyncfl.privacy.mechanism import Clip
 
@@ -32,7 +33,8 @@ def test_classical_gaussian_noise_is_c1_times_sensitivity_over_epsilon():
 def test_the_classical_calibration_past_its_limit_is_named_once_and_flagged(epsilon, delta, past):
     scheme = of_client(GaussianNoise(epsilon=epsilon, delta=delta, calibration="classical"))
     release = scheme.upload_release(CONTEXT, 1.0, UPLOAD)
-    assert release.status == ("invalid" if past else "proven")
+    assert release.status == scheme.upload_guarantee(CONTEXT).status == "proven"
+    assert flags(scheme, CONTEXT, scheme.upload_guarantee(CONTEXT)) == [CLASSICAL] * past
     assert (exact_epsilon(release.multiplier**-2, delta) > epsilon) == past
     notes = [note for note in scheme.notes(CONTEXT, 10) if "classical" in note]
     assert len(notes) == past
@@ -172,7 +174,7 @@ GAUSSIAN = {"kind": "gaussian", "epsilon": 1}
         ({"client": {"kind": "laplace", "epsilon": 1, "composition": "rdp"}}, "needs delta > 0, got 0"),
         ({"client": {**GAUSSIAN, "calibration": "classical", "composition": "rdp"}}, "has no meaning"),
         ({"client": {"kind": "laplace", "epsilon": 1}, "clip": {"order": 2}}, "needs clip.order 1, got 2"),
-        ({"client": {"kind": "laplace", "epsilon": 1}, "clip": {"target": "gradient"}}, "needs clip.order 1, got 2"),
+        ({"client": {"kind": "laplace", "epsilon": 1}, "clip": {"target": "gradient"}}, "use clip.target: update or"),
         ({"client": GAUSSIAN, "clip": {"target": "gradient", "order": 1}}, "clipped in L2"),
     ],
 )
