@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, NamedTuple, get_args
 
 import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -91,38 +91,67 @@ def faults_of(error: ValidationError, model: type[BaseModel], description: Any) 
     """The findings of pydantic, one fault per field, in the words of this package.
 
     `model` and `description` are what was validated: with them the names of a choice's branches are left out of a
-    field's name, and a misspelt field is answered with the nearest that exists.
+    field's name, a misspelt field is answered with the nearest that exists, and a choice with its kinds.
     """
-    found: dict[str, list[str]] = {}
+    found: dict[str, dict[_Finding, None]] = {}
     for finding in error.errors():
-        name, siblings = _locate(model, description, finding["loc"])
-        message = _in_words(finding, name, siblings)
-        if message not in found.setdefault(name, []):
-            found[name].append(message)
-    return [Fault(name, ", or ".join(messages)) for name, messages in found.items()]
+        if not _of_lost_items(finding):
+            place = _locate(model, description, finding["loc"])
+            found.setdefault(place.name, {})[_in_words(finding, place)] = None
+    return [Fault(name, _together(list(findings))) for name, findings in found.items()]
 
 
-def _locate(model: type[BaseModel], value: Any, steps: tuple[int | str, ...]) -> tuple[str, list[str]]:
-    """Dotted name of a field as the user wrote it, and the names of the fields that its place allows."""
+class _Place(NamedTuple):
+    """Where a finding is."""
+
+    name: str
+    """Dotted name of the field as the user wrote it."""
+    siblings: list[str]
+    """Names of the fields that are allowed there; empty where these are not known."""
+    field: Any
+    """The field of the model, as pydantic knows it; None: not known."""
+
+    @property
+    def models(self) -> list[type[BaseModel]]:
+        """What the field may be read with."""
+        return [] if self.field is None else list(_models_in([self.field.annotation, *self.field.metadata]))
+
+    @property
+    def kinds(self) -> list[str]:
+        """Kinds that it offers."""
+        return [str(one.model_fields["kind"].default) for one in self.models if "kind" in one.model_fields]
+
+
+def _locate(model: type[BaseModel], value: Any, steps: tuple[int | str, ...]) -> _Place:
     names: list[str] = []
+    field: Any = None
     place: type[BaseModel] | None = model
+    branch: Any = None
     for number, step in enumerate(steps):
         last = number == len(steps) - 1
-        if isinstance(step, int) and isinstance(value, list | tuple):
+        if branch is not None and step == branch:
+            branch = None  # once: a field may have the name of the kind that it belongs to
+        elif isinstance(step, int) and isinstance(value, list | tuple):
             names.append(str(step))
             value = value[step] if step < len(value) else None
+            place, branch = None if field is None else _model_for(field, value), _kind_of(value)
         elif place is not None and (step in place.model_fields or (last and isinstance(value, Mapping))):
             if step not in place.model_fields and step not in value:
                 continue
             names.append(str(step))
+            field, siblings = place.model_fields.get(str(step)), sorted(place.model_fields)
             if last:
-                return ".".join(names), sorted(place.model_fields)
+                return _Place(".".join(names), siblings, field)
             value = value.get(step) if isinstance(value, Mapping) else None
-            place = _model_for(place.model_fields[str(step)], value) if step in place.model_fields else None
+            place, branch = None if field is None else _model_for(field, value), _kind_of(value)
         elif isinstance(value, Mapping) and step in value:
             names.append(str(step))
-            value = value[step]
-    return ".".join(names), []
+            value, field = value[step], None
+    return _Place(".".join(names), [], field)
+
+
+def _kind_of(value: Any) -> Any:
+    return value.get("kind") if isinstance(value, Mapping) else None
 
 
 def _model_for(field: Any, value: Any) -> type[BaseModel] | None:
@@ -144,30 +173,72 @@ def _models_in(annotations: Any) -> Iterator[type[BaseModel]]:
             yield from _models_in(get_args(annotation))
 
 
-def _in_words(finding: Any, name: str, siblings: list[str]) -> str:
-    context, came = finding.get("ctx", {}), finding["input"]
+class _Finding(NamedTuple):
+    """A sentence about one field."""
+
+    wanted: str
+    """What is allowed."""
+    got: str = ""
+    """The end of the sentence: what came instead."""
+
+
+def _together(findings: list[_Finding]) -> str:
+    """Findings about one field, as one sentence."""
+    if len({one.got for one in findings}) == 1:
+        return ", or ".join(one.wanted for one in findings) + findings[0].got
+    return ", or ".join(one.wanted + one.got for one in findings)
+
+
+def _of_lost_items(finding: Any) -> bool:
+    """Whether a list is too short only because its items, which are faults of their own, were not counted."""
+    return bool(finding["type"] == "too_short" and len(finding["input"]) >= finding["ctx"]["min_length"])
+
+
+def _in_words(finding: Any, place: _Place) -> _Finding:
+    context, came, kinds = finding.get("ctx", {}), finding["input"], ", ".join(place.kinds)
     match finding["type"]:
         case "extra_forbidden":
-            near = difflib.get_close_matches(name.rpartition(".")[2], siblings, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"fields here are {', '.join(siblings)}"
-            return f"is no field; {hint}" if siblings else "is no field"
+            near = difflib.get_close_matches(place.name.rpartition(".")[2], place.siblings, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"fields here are {', '.join(place.siblings)}"
+            return _Finding(f"is no field; {hint}" if place.siblings else "is no field")
         case "missing":
-            return "is required and missing"
+            return _Finding("is required and missing")
         case "union_tag_invalid":
-            kinds = ", ".join(tag.strip("'") for tag in str(context["expected_tags"]).split(", ") if tag != "'own'")
-            return f"kind must be one of {kinds} or my_module:MyClass, got {context['tag']!r}"
+            tags = ", ".join(tag.strip("'") for tag in str(context["expected_tags"]).split(", ") if tag != "'own'")
+            return _Finding(f"kind must be one of {tags} or my_module:MyClass", f", got {context['tag']!r}")
         case "union_tag_not_found":
-            return f"must be a mapping with a kind, got {_shown(came)}"
+            wanted = "must be a mapping with a kind" + (f" ({kinds})" if kinds else "")
+            return _Finding(wanted, ", got one without" if isinstance(came, Mapping) else _got(came, place))
+        case "model_type" | "model_attributes_type" | "dict_type" | "mapping_type":
+            fields = ", ".join(place.models[0].model_fields) if len(place.models) == 1 else ""
+            return _Finding("must be a mapping" + (f" with the fields {fields}" if fields else ""), _got(came, place))
+        case "list_type" | "tuple_type":
+            return _Finding("must be a list", _got(came, place))
+        case "too_short":
+            return _Finding(f"must list at least {context['min_length']}", f", got {context['actual_length']}")
+        case "int_from_float":
+            wanted = "must be a whole number"
         case "literal_error":
-            return f"must be {context['expected']}, got {_shown(came)}"
-        case "own_component" | "value_error" | "assertion_error":
-            message = str(finding["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
-            return f"{message}, got {_shown(came)}"
+            wanted = f"must be {context['expected']}"
         case _:
-            message = str(finding["msg"]).replace("Input should be", "must be").split(", unable to")[0]
-            return f"{message}, got {_shown(came)}"
+            message = str(finding["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+            wanted = message.replace("Input should be", "must be").split(", unable to")[0]
+    if _SAID.search(wanted):
+        return _Finding(wanted)
+    if isinstance(came, Mapping) and not finding["type"].endswith(("_type", "_parsing", "literal_error")):
+        return _Finding(wanted)  # a rule about several fields, which it names
+    if kinds and not isinstance(came, Mapping):
+        wanted += f" or a mapping with a kind ({kinds})"
+    return _Finding(wanted, _got(came, place))
 
 
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+_SAID = re.compile(r"\bgot\b")
+
+
+def _got(came: Any, place: _Place) -> str:
+    if isinstance(came, Mapping):
+        return ", got a mapping"
+    text = repr(came)
+    near = difflib.get_close_matches(came, place.kinds, n=1) if isinstance(came, str) else []
+    hint = f"; did you mean {{kind: {near[0]}}}?" if near else ""
+    return f", got {text if len(text) <= 60 else text[:57] + '...'}{hint}"

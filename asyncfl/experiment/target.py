@@ -47,5 +47,6 @@ class Target(Described):
     @model_validator(mode="after")
     def _check_one(self) -> Target:
         if (self.reaches is None) == (self.settles is None):
-            raise ValueError("needs either reaches, a value, or settles, when the column has converged")
+            got = "neither" if self.reaches is None else "both"
+            raise ValueError(f"needs either reaches, a value, or settles, when the column has converged, got {got}")
         return self

@@ -65,8 +65,8 @@ class Deviating(Informed):
     def _check_deviation(self) -> Deviating:
         if self.knowledge == "own" and self.alone == "honest":
             raise ValueError(
-                "knowledge must be colluders or buffer: one's own update has no deviation, so there would be no attack "
-                "(or set alone: flip, and it is a sign flip)"
+                "knowledge must be colluders or buffer, got own: one's own update has no deviation, so there would be "
+                "no attack (or set alone: flip, and it is a sign flip)"
             )
         return self
 

@@ -32,7 +32,7 @@ class LabelFlip(Attack):
         if (self.source_class is None) != (self.target_class is None):
             raise ValueError("source_class and target_class must be given together, or neither (y -> C-1-y)")
         if self.source_class is not None and self.source_class == self.target_class:
-            raise ValueError("target_class must differ from source_class")
+            raise ValueError(f"target_class must differ from source_class, got {self.target_class} for both")
         return self
 
     def faults(self, classes: int, shape: tuple[int, int, int]) -> Iterator[Fault]:

@@ -29,7 +29,7 @@ class Mimic(Informed):
     @model_validator(mode="after")
     def _check_others(self) -> Mimic:
         if self.knowledge == "own":
-            raise ValueError("knowledge must be colluders or buffer: who copies only itself is honest")
+            raise ValueError("knowledge must be colluders or buffer, got own: who copies only itself is honest")
         return self
 
     def forge(self, known: Vector, view: AttackView) -> NDArray[np.floating]:

@@ -66,7 +66,8 @@ class UniformDevice(Device):
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
-        _check(self.low_s_per_sample <= self.high_s_per_sample, "low_s_per_sample must be <= high_s_per_sample")
+        low, high = self.low_s_per_sample, self.high_s_per_sample
+        _check(low <= high, f"low_s_per_sample must be <= high_s_per_sample ({high:g}), got {low:g}")
         return self
 
     def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -85,8 +86,8 @@ class ExponentialDevice(Device):
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
-        ordered = self.minimum_s_per_sample <= self.mean_s_per_sample
-        _check(ordered, "minimum_s_per_sample must be <= mean_s_per_sample")
+        minimum, mean = self.minimum_s_per_sample, self.mean_s_per_sample
+        _check(minimum <= mean, f"minimum_s_per_sample must be <= mean_s_per_sample ({mean:g}), got {minimum:g}")
         return self
 
     def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:

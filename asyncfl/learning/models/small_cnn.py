@@ -36,7 +36,7 @@ class SmallCnn(Architecture):
     def _check_groups(self) -> SmallCnn:
         if self.groups and any(outputs % self.groups for outputs in self.channels):
             listed = ", ".join(map(str, self.channels))
-            raise ValueError(f"groups must be 0 or divide each of channels ({listed})")
+            raise ValueError(f"groups must be 0 or divide each of channels ({listed}), got {self.groups}")
         return self
 
     def module(self, shape: Shape, classes: int) -> torch.nn.Module:
