@@ -2,9 +2,11 @@
 
 Source: McMahan, Ramage, Talwar, Zhang 2018 (Learning Differentially Private Recurrent Language Models). With noise
 multiplier z each client adds noise of standard deviation z S to its update, so a mean of n carries z S/sqrt(n); or the
-server, which must then be trusted, adds z S/n to the mean. Neighbours are named, since they decide what z is worth: one
-client more or less changes the sum by S, one client with other data by 2 S. The number of updates in a version is taken
-to be public, and no credit is given for clients being drawn.
+server, which must then be trusted, adds z S/n to the mean. z is noise over what one client can change: where it is in a
+version several times, or weighs more than 1/n, the server adds as many times more (`privacy.shares`); clients cannot,
+who do not know the others. Neighbours are named, since they decide what z is worth: one client more or less changes the
+sum by S, one client with other data by 2 S. The number of updates in a version is taken to be public, and no credit is
+given for clients being drawn.
 """
 
 from __future__ import annotations
@@ -19,10 +21,10 @@ from pydantic import Field, model_validator
 
 from asyncfl.privacy.adaptive_clipping import AdaptiveClip, ClipState, split_multiplier
 from asyncfl.privacy.gaussian import exact_epsilon, squared_mu_of
-from asyncfl.privacy.mechanism.scheme import UNEVEN
 from asyncfl.privacy.ranges import LEAST, MOST, Delta, Factor, within
 from asyncfl.privacy.release import Contribution
 from asyncfl.privacy.scheme import Guarantee, Payload, PrivacyContext, Scheme, State
+from asyncfl.privacy.shares import UNEVEN, heaviest, of_clients
 
 
 class DpFedAvg(Scheme):
@@ -112,20 +114,23 @@ class DpFedAvg(Scheme):
         state: State | None = None,
         contributions: Sequence[Contribution] = (),
     ) -> float:
-        """z S rate/n, or 0 where the clients add the noise."""
+        """z S rate/n, for a client that weighs more than that (`shares.heaviest`) as much more; 0 where the clients add
+        the noise."""
         if not self._by_server:
             return 0.0
         n = len(contributions) or context.participants
-        return context.rate * self.updates_multiplier(context) * self._norm(clip_norm) / n
+        even = context.rate * self.updates_multiplier(context) * self._norm(clip_norm) / n
+        return even * heaviest(context, contributions)
 
-    def model_sensitivity(
-        self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()
-    ) -> float:
-        """S rate/n or 2 S rate/n, with the bits as in `upload_sensitivity`; infinite without noise."""
+    def model_sensitivities(
+        self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution]
+    ) -> dict[int, float]:
+        """S or 2 S times what the client's updates weigh, with the bits as in `upload_sensitivity`; infinite without
+        noise."""
         if not self.noise_multiplier:
-            return math.inf
-        n = len(contributions) or context.participants
-        return context.rate * self._sensitivity(context, clip_norm) / n
+            return super().model_sensitivities(context, clip_norm, contributions)
+        sensitivity = self._sensitivity(context, clip_norm)
+        return of_clients(context, contributions, lambda one: sensitivity)
 
     def _guarantee(self, context: PrivacyContext, multiplier: float, proven: bool) -> Guarantee | None:
         if not self.noise_multiplier:
@@ -139,9 +144,16 @@ class DpFedAvg(Scheme):
         return None if self._by_server else self._guarantee(context, self.noise_multiplier, proven=True)
 
     def model_guarantee(self, context: PrivacyContext) -> Guarantee | None:
-        """(epsilon, delta) for all published models."""
+        """(epsilon, delta) for all published models, each an even mean of K updates of K clients where the noise is the
+        clients'."""
         n = 1 if self._by_server else context.participants
-        return self._guarantee(context, self.noise_multiplier * math.sqrt(n), proven=context.equal_weights)
+        proven = context.equal_weights and (context.once_each or self._follows_weights)
+        return self._guarantee(context, self.noise_multiplier * math.sqrt(n), proven)
+
+    @property
+    def _follows_weights(self) -> bool:
+        """Whether all noise is made when it is known what each client weighs; that on the bits is not."""
+        return self._by_server and self.adaptive is None
 
     def notes(self, context: PrivacyContext, n_parameters: int) -> list[str]:
         """What is assumed."""
@@ -154,6 +166,11 @@ class DpFedAvg(Scheme):
             )
         if not context.equal_weights:
             notes.append(f"{UNEVEN}; the sensitivity of published models is heuristic")
+        elif not context.once_each and not self._follows_weights:
+            notes.append(
+                "what is claimed of published models is for even means of updates of different clients, and heuristic: "
+                "here a client may be in a version several times, or weigh more than others, which the ledger counts"
+            )
         if self.adaptive is not None:
             notes.append(
                 f"adaptive: the bits have noise {self._sigma_b(context):.4g}, the updates multiplier "

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,18 @@ class Held:
     epsilon: Floats
     """Claimed for this release alone; infinite where nothing is."""
 
+    def at(self, rows: Ints) -> Held:
+        """The releases in these rows, in their order."""
+        return Held(
+            self.holder[rows],
+            self.moment[rows],
+            self.laplace[rows],
+            self.sigma[rows],
+            self.sensitivity[rows],
+            self.count[rows],
+            self.epsilon[rows],
+        )
+
     @property
     def multiplier(self) -> Floats:
         """(n,) noise over sensitivity: sigma for Gaussian noise, the scale for Laplace noise."""
@@ -58,18 +70,26 @@ class Held:
             squares: Floats = self.count / np.square(self.multiplier)
         return np.where(self.laplace, 0.0, squares)
 
-    def spent(self, delta: float) -> Spent:
-        """Epsilon of each holder after each release, for the total `delta` (0..1; 0: pure)."""
-        return histories(self.holder, self.laplace, self.multiplier, self.count, delta)
+    def spent(self, delta: float, compose_mixed: bool = True) -> Spent:
+        """Epsilon of each holder after each release, for the total `delta` (0..1; 0: pure); see `histories`."""
+        return histories(self.holder, self.laplace, self.multiplier, self.count, delta, compose_mixed)
 
     @property
     def claimed(self) -> Floats:
         """(n,) sum of the claims of the holder's releases, this one included: basic composition of claims."""
+        return self._summed(self.epsilon)
+
+    @property
+    def summed_mu(self) -> Floats:
+        """(n,) sum of `squared_mu` of the holder's releases, this one included."""
+        return self._summed(self.squared_mu)
+
+    def _summed(self, column: Floats) -> Floats:
         result = np.zeros(len(self.holder))
         order = np.argsort(self.holder, kind="stable")
         if len(order):
             for places in np.split(order, np.flatnonzero(np.diff(self.holder[order])) + 1):
-                result[places] = np.cumsum(self.epsilon[places])
+                result[places] = np.cumsum(column[places])
         return result
 
 
@@ -126,50 +146,3 @@ def uploads_of(
     """`counts` (clients,) typical uploads of each client, one of each at a time."""
     typical = typical_uploads(scheme, context, samples, clip_norm)
     return held((client, turn, typical[client]) for client, count in enumerate(counts) for turn in range(int(count)))
-
-
-def model_release(
-    scheme: Scheme,
-    context: PrivacyContext,
-    clip_norm: float | None,
-    participants: int,
-    contributions: Sequence[Contribution] = (),
-    upload_std: float | None = None,
-    server_std: float | None = None,
-) -> Release:
-    """One published model as an accountant sees it.
-
-    `participants` >= 1 updates entered it: a model of fewer than were planned carries more of the clients' noise and
-    depends more on each client. `upload_std` (root mean square) and `server_std` are the noise that was added; None:
-    what the scheme says. Clients' noise counts where it is Gaussian like the server's: sums of other noise are of no
-    simple kind, and without it the release is accounted for as less private than it is.
-    """
-    norm = usable_norm(scheme, clip_norm)
-    stated = scheme.model_guarantee(context)
-    if upload_std is None or not math.isfinite(upload_std):
-        upload_std = scheme.upload_std(context, norm, Contribution(-1, context.smallest_samples))
-    if server_std is None or not math.isfinite(server_std):
-        server_std = scheme.server_std(context, norm)
-    both = scheme.distribution == scheme.server_distribution == "gaussian"
-    sigma = math.hypot(upload_std / math.sqrt(participants), server_std) if both else server_std
-    return Release(
-        scheme.server_distribution,
-        sigma,
-        scheme.model_sensitivity(replace(context, participants=participants), norm, contributions),
-        1,
-        "none" if stated is None else stated.neighbours,
-        "none" if stated is None else stated.status,
-        math.inf if stated is None or not stated.releases else stated.epsilon / stated.releases,
-        0.0 if stated is None else stated.delta,
-    )
-
-
-def models_of(
-    scheme: Scheme,
-    context: PrivacyContext,
-    aggregated: Sequence[int] | NDArray[np.integer],
-    clip_norm: float | None = None,
-) -> Held:
-    """Published models of `aggregated` (n_models,) updates each; one that none entered releases nothing."""
-    made = {int(k): model_release(scheme, context, clip_norm, int(k)) for k in set(aggregated) if k > 0}
-    return held((MODEL, moment, made[int(k)]) for moment, k in enumerate(aggregated) if k > 0)

@@ -10,6 +10,10 @@ one holder with the same adversary describe all its releases together. `squared_
 Each client has the claim that is made to it. Where the claim is for one release and uploads have budgets of their own,
 that is the largest budget of the uploads in the row; what basic composition makes of all of them is `naive_epsilon`.
 
+A published model has one noise and a sensitivity for each client that is in it, by what its updates really weighed
+there. Models compose for each client by itself, and the model's row is that of the client for whom they add up to most;
+see `published` and `shares`.
+
 No credit is given for clients being drawn in secret: the server and an eavesdropper on the links see who
 takes part. A scheme that states nothing about published models has no row for them: a model is computed from
 the uploads, so what the server's rows say of them bounds it. What a run decides from the data beside its releases, a
@@ -28,7 +32,8 @@ from numpy.typing import NDArray
 
 from asyncfl.privacy.accounting.histories import Spent
 from asyncfl.privacy.flags import flags
-from asyncfl.privacy.held import MODEL, Held, model_release, one_each, typical_uploads
+from asyncfl.privacy.held import MODEL, Held, one_each, typical_uploads
+from asyncfl.privacy.published import Published, model_release
 from asyncfl.privacy.scheme import Guarantee, PrivacyContext, Scheme
 
 Floats = NDArray[np.float64]
@@ -37,7 +42,7 @@ NOTHING = Guarantee("none", "none", np.inf, 0.0, 0)
 """What holds where a scheme states nothing."""
 
 COLUMNS = {
-    "holder": "whose data the row is about: `client`, or `model` for those behind the published models",
+    "holder": "whose data the row is about: `client`, or `model` for the client about whom published models say most",
     "client": "number of the client, -1 for the model",
     "adversary": "who holds the releases",
     "releases": "uploads of the client, or published models, that the adversary holds",
@@ -83,10 +88,37 @@ class Account:
         """(n,) sum of the claims of the holder's releases so far."""
         return self.held.claimed
 
+    @cached_property
+    def summed_mu(self) -> NDArray[np.float64]:
+        """(n,) sum of `squared_mu` of the holder's releases so far."""
+        return self.held.summed_mu
+
     @property
     def delta(self) -> float:
         """The delta that epsilons are for."""
         return 0.0 if self.stated is None else self.stated.delta
+
+
+@dataclass(frozen=True)
+class ModelAccount(Account):
+    """Published models; after each of them, what is known of the client about whom they say most."""
+
+    published: Published
+
+    @cached_property
+    def spent(self) -> Spent:
+        """(n_models,) see `Published.spent`."""
+        return self.published.spent(self.delta)
+
+    @cached_property
+    def claimed(self) -> NDArray[np.float64]:
+        """(n_models,) see `Published.claimed`."""
+        return self.published.claimed
+
+    @cached_property
+    def summed_mu(self) -> NDArray[np.float64]:
+        """(n_models,) see `Published.summed_mu`."""
+        return self.published.summed_mu
 
 
 def upload_accounts(scheme: Scheme, context: PrivacyContext, uploads: Mapping[str, Held]) -> list[Account]:
@@ -95,10 +127,10 @@ def upload_accounts(scheme: Scheme, context: PrivacyContext, uploads: Mapping[st
     return [Account(who, releases, stated) for who, releases in uploads.items()]
 
 
-def model_accounts(scheme: Scheme, context: PrivacyContext, models: Mapping[str, Held]) -> list[Account]:
+def model_accounts(scheme: Scheme, context: PrivacyContext, models: Mapping[str, Published]) -> list[Account]:
     """What each adversary holds of the published models; none where the scheme states nothing about them."""
     stated = scheme.model_guarantee(context)
-    return [] if stated is None else [Account(who, releases, stated) for who, releases in models.items()]
+    return [] if stated is None else [ModelAccount(who, own.held, stated, own) for who, own in models.items()]
 
 
 def ledger(
@@ -165,8 +197,6 @@ def _rows(
     multiplier = typical.multiplier
     multiplier[some] = np.inf
     np.minimum.at(multiplier, of, own.multiplier)
-    squared_mu = np.zeros(n)
-    np.add.at(squared_mu, of, own.squared_mu)
     once = typical.epsilon.copy()
     once[some] = 0.0
     np.maximum.at(once, of, own.epsilon)
@@ -188,7 +218,7 @@ def _rows(
         "sigma": at_last(own.sigma, typical.sigma),
         "sensitivity": at_last(own.sensitivity, typical.sensitivity),
         "noise_multiplier": multiplier,
-        "squared_mu": squared_mu,
+        "squared_mu": at_last(account.summed_mu, nothing),
         "neighbours": np.array([one.neighbours for one in stated], dtype=object),
         "status": status,
         "claimed_epsilon": claimed,

@@ -22,6 +22,7 @@ from asyncfl.privacy.ranges import Budget, Delta, Factor
 from asyncfl.privacy.release import Contribution, Status
 from asyncfl.privacy.scheme import Guarantee, PrivacyContext, Scheme, State
 from asyncfl.privacy.server_noise import BRule, NbaflNoise, Sensitivity, model_std, nbafl_noise
+from asyncfl.privacy.shares import UNEVEN, heaviest, of_clients, spread
 
 NORM_GROWTH_WORTH_A_NOTE = 2.0
 
@@ -62,8 +63,14 @@ class Nbafl(Scheme):
         """Whether epsilon is infinite: no clipping and no noise."""
         return math.isinf(self.epsilon)
 
-    def noise(self, context: PrivacyContext, clip_norm: float) -> NbaflNoise:
-        """Noise of clients and server at one clip norm, with the intermediate quantities."""
+    def noise(
+        self, context: PrivacyContext, clip_norm: float, contributions: Sequence[Contribution] = ()
+    ) -> NbaflNoise:
+        """Noise of clients and server at one clip norm, with the intermediate quantities, before the server's rate.
+
+        `contributions`: see `server_std`. How much more than in an even mean they weigh is looked at, not how many they
+        are: the paper's noise is that of K.
+        """
         return nbafl_noise(
             clients=context.clients,
             participants=context.participants,
@@ -77,6 +84,8 @@ class Nbafl(Scheme):
             sensitivity=self.sensitivity,
             composition=self.composition,
             b_rule=self.b_rule,
+            heaviest=heaviest(context, contributions),
+            spread=spread(context, contributions),
         )
 
     def resolve_exposures(self, rounds: int, participants: int, clients: int) -> int | None:
@@ -100,8 +109,10 @@ class Nbafl(Scheme):
         state: State | None = None,
         contributions: Sequence[Contribution] = (),
     ) -> float:
-        """sigma_d, computed in `server_noise.nbafl_noise`."""
-        return 0.0 if self.off or clip_norm is None else self.noise(context, clip_norm).sigma_d
+        """sigma_d, computed in `server_noise.nbafl_noise`, times the server's rate."""
+        if self.off or clip_norm is None:
+            return 0.0
+        return context.rate * self.noise(context, clip_norm, contributions).sigma_d
 
     def upload_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
         """Delta_u, see `server_noise.upload_sensitivity`; infinite without clipping."""
@@ -109,15 +120,15 @@ class Nbafl(Scheme):
             return math.inf
         return server_noise.upload_sensitivity(clip_norm, context.smallest_samples, self.sensitivity)
 
-    def model_sensitivity(
-        self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()
-    ) -> float:
-        """Delta_d, see `server_noise.model_sensitivity`; infinite without clipping."""
+    def model_sensitivities(
+        self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution]
+    ) -> dict[int, float]:
+        """Delta_d, see `server_noise.model_sensitivity`, with what the client's updates weigh in place of 1/K; infinite
+        without clipping."""
         if self.off or clip_norm is None:
-            return math.inf
-        return server_noise.model_sensitivity(
-            clip_norm, context.smallest_samples, context.participants, self.sensitivity
-        )
+            return super().model_sensitivities(context, clip_norm, contributions)
+        whole = server_noise.model_sensitivity(clip_norm, context.smallest_samples, 1, self.sensitivity)
+        return of_clients(context, contributions, lambda one: whole)
 
     def _status(self, proven: bool) -> Status:
         # A median of the clients' norms depends on the data it is to protect.
@@ -137,7 +148,8 @@ class Nbafl(Scheme):
             return None
         whole = self.sensitivity != "2C/m"
         neighbours = "one client's data replaced" if whole else "one sample replaced"
-        return Guarantee(neighbours, self._status(whole), self.epsilon, self.delta, context.rounds)
+        status = self._status(whole and context.equal_weights)
+        return Guarantee(neighbours, status, self.epsilon, self.delta, context.rounds)
 
     def norm_growth(self, context: PrivacyContext, n_parameters: int) -> float:
         """Factor by which noise alone makes the model's norm grow over the run, if C is the median; else 1.
@@ -164,6 +176,8 @@ class Nbafl(Scheme):
                 "sensitivity 2C/m is heuristic: it is derived for an average of per-sample minimisers, "
                 "not for a model trained by SGD; sensitivity: 2C always holds for a clipped model"
             )
+        if not context.equal_weights:
+            notes.append(f"{UNEVEN}; the sensitivity of published models is heuristic")
         notes += self._clip_notes(context, n_parameters)
         if context.participants < context.clients and self.b_rule != "none":
             notes += self._draw_notes(context)

@@ -31,6 +31,9 @@ class Contribution:
     """Tasks that it was given before."""
     epsilon: float | None = None
     """Budget of this upload where budgets differ between uploads; None: the scheme's own."""
+    weight: float | None = None
+    """What the server multiplied it with when it entered a model, the server's rate included; None: not known, and
+    taken to be rate/n."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from pydantic import SerializerFunctionWrapHandler, model_serializer
 from asyncfl.component import Component
 from asyncfl.errors import Fault
 from asyncfl.privacy.release import Contribution, Distribution, Release, Status
+from asyncfl.privacy.shares import planned
 from asyncfl.privacy.stop_at import StopAt
 
 if TYPE_CHECKING:
@@ -58,7 +59,10 @@ class PrivacyContext:
     rate: float = 1.0
     """Factor of the mean of the updates when it enters the model."""
     equal_weights: bool = True
-    """Whether no update can weigh more than 1/n in a mean of n."""
+    """Whether no update can weigh more than 1/n in a mean of n, and none weighs what depends on data."""
+    once_each: bool = True
+    """Whether a version is always an even mean of updates of different clients, so that the clients' noise hides each
+    of them as much as any other."""
 
 
 class LocalTraining(Protocol):
@@ -254,9 +258,21 @@ class Scheme(Component):
     ) -> float:
         """Standard deviation of the noise that the server adds to each parameter before it publishes, >= 0.
 
-        `contributions`: the updates that were aggregated; empty where it is asked before training.
+        `contributions`: the updates that were aggregated, with what each weighs, several of one client included; empty
+        where it is asked before training. `shares.heaviest` tells what that is to one client.
         """
         return 0.0
+
+    def model_sensitivities(
+        self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution]
+    ) -> dict[int, float]:
+        """Client -> sensitivity of one published model to the data of that client, as of an upload
+        (`upload_sensitivity`).
+
+        `contributions`: the updates that are in it, at least one. A client may have several, and they have weights; see
+        `shares.of_clients`.
+        """
+        return dict.fromkeys((one.client for one in contributions), np.inf)
 
     def model_sensitivity(
         self,
@@ -264,9 +280,8 @@ class Scheme(Component):
         clip_norm: float | None,
         contributions: Sequence[Contribution] = (),
     ) -> float:
-        """Sensitivity of one published model, as of an upload (`upload_sensitivity`). `contributions` as in
-        `server_std`."""
-        return np.inf
+        """The largest of `model_sensitivities`; without `contributions` that of one update each of K clients."""
+        return max(self.model_sensitivities(context, clip_norm, contributions or planned(context)).values())
 
     def upload_guarantee(self, context: PrivacyContext) -> Guarantee | None:
         """What the scheme states about uploads, of all clients alike; None: nothing."""

@@ -70,8 +70,8 @@ def model_sensitivity(clip_norm: float, samples: int, participants: int, sensiti
 
     `2C/m` and `2C` divide Delta_u by K. `2C/N` hides a whole client in the published model, as the paper's introduction
     promises of it: 2C over the number of clients averaged, while uploads keep 2C/m. Proven for equal weights; not the
-    default: the paper's equation 4 hides one sample. A server that weighs some clients more than 1/K, by their data
-    say, publishes more of them than any of the three allows for.
+    default: the paper's equation 4 hides one sample. Of a client that weighs more than 1/K in all more is published, as
+    many times (`shares`).
     """
     if sensitivity == "2C/N":
         return 2 * clip_norm / participants
@@ -135,31 +135,38 @@ def nbafl_noise(
     sensitivity: Sensitivity = "2C/m",
     composition: Composition = "naive",
     b_rule: BRule = "paper",
+    heaviest: float = 1.0,
+    spread: float = 1.0,
 ) -> NbaflNoise:
     """Noise of clients and server of one NbAFL run.
 
     `clients` N, `participants` K (1..N), `rounds` T, `exposures` L (0..T), `samples` m of the smallest local
     data set, `clip_norm` C, `constant` the factor on c1. All noise is 0 at infinite `epsilon`. Source:
     equations 5 and 7; the readings stand where they are defined, in this module and in `composition`.
+
+    Equations 5 and 7 are for p_i = 1/K. In other versions `heaviest` is the largest sum of the weights of one client,
+    times K, and `spread` what sqrt(sum p_j^2) is, times sqrt(K): Delta_d is so many times as large, and of sigma_u so
+    many times as much is there. 1 and 1, the default: as in the paper.
     """
     if math.isinf(epsilon):
         return NbaflNoise(0.0, 0.0, 0.0, None, None, "no noise: epsilon is infinite")
     share = participants / clients
     delta_u = upload_sensitivity(clip_norm, samples, sensitivity)
-    delta_d = model_sensitivity(clip_norm, samples, participants, sensitivity)
+    delta_d = heaviest * model_sensitivity(clip_norm, samples, participants, sensitivity)
     sigma_u = noise_multiplier(exposures, epsilon, delta, constant, composition) * delta_u
+    carried = sigma_u * spread
     undiscounted = noise_multiplier(rounds, epsilon, delta, constant, composition) * delta_d
     b: float | None
     sigma_a: float | None
     if b_rule != "paper":
         b = amplification_discount(epsilon, rounds, share) if b_rule == "amplification" else 1.0
         sigma_a = undiscounted / b
-        sigma_d = server_std(sigma_a, sigma_u, participants)
+        sigma_d = server_std(sigma_a, carried, participants)
         verdict = "added" if sigma_d > 0 else "the clients' noise is enough"
         return NbaflNoise(sigma_u, sigma_a, sigma_d, None, b, f"{b_rule}: {verdict}")
     # Equation 7 adds noise where b < undiscounted sqrt(K)/sigma_u, in its own reading T/(L sqrt K); solved
     # for T that is T > epsilon/gamma. Asked first, because b need not exist otherwise.
-    largest_b = undiscounted * math.sqrt(participants) / sigma_u if sigma_u > 0 else math.inf
+    largest_b = undiscounted * math.sqrt(participants) / carried if carried > 0 else math.inf
     gamma = paper_gamma(epsilon / rounds * largest_b, share)
     b = paper_discount(epsilon, rounds, share)
     sigma_a = None if b is None else undiscounted / b
@@ -167,4 +174,4 @@ def nbafl_noise(
         rule = f"paper: none, T <= epsilon/gamma ({rounds} <= {epsilon / gamma:.6g})"
         return NbaflNoise(sigma_u, sigma_a, 0.0, gamma, b, rule)
     rule = f"paper: added, T > epsilon/gamma ({rounds} > {epsilon / gamma:.6g})"
-    return NbaflNoise(sigma_u, sigma_a, server_std(sigma_a, sigma_u, participants), gamma, b, rule)
+    return NbaflNoise(sigma_u, sigma_a, server_std(sigma_a, carried, participants), gamma, b, rule)

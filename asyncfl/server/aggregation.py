@@ -27,6 +27,10 @@ class Aggregated:
     """(n_parameters,) the next global model, before the server's noise."""
     tasks: tuple[int, ...]
     """Tasks whose updates were aggregated."""
+    clients: tuple[int, ...]
+    """Their clients, as often as each has an update here."""
+    weights: tuple[float, ...]
+    """Factor of each update in the aggregate, before the server's rate."""
     staleness: tuple[int, ...]
     """Their ages in versions."""
     clip_norm: float | None
@@ -165,10 +169,13 @@ class Aggregation:
                     () if verdict.unjudged is None else tuple(verdict.unjudged.tolist()),
                 )
             )
+        kept = ~verdict.flagged
         return Aggregated(
             model=outcome.model,
-            tasks=tuple(number for number, flagged in zip(numbers, verdict.flagged, strict=True) if not flagged),
-            staleness=tuple(int(age) for age in buffer.staleness[~verdict.flagged]),
+            tasks=tuple(number for number, used in zip(numbers, kept, strict=True) if used),
+            clients=tuple(buffer.clients[kept].tolist()),
+            weights=tuple(outcome.weights[kept].tolist()),
+            staleness=tuple(int(age) for age in buffer.staleness[kept]),
             clip_norm=self._clip_norm,
             banned=banned,
             notes=outcome.notes,

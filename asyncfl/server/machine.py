@@ -39,7 +39,7 @@ from asyncfl.messages import (
     UpdateArrived,
     Vector,
 )
-from asyncfl.server.aggregation import Aggregation
+from asyncfl.server.aggregation import Aggregated, Aggregation
 from asyncfl.server.in_flight import InFlight
 from asyncfl.server.inbox import Inbox
 from asyncfl.server.opening import OpenCount
@@ -50,8 +50,8 @@ from asyncfl.server.tasks import Task, TaskBook
 from asyncfl.server.tribunal import DefencePlan, Tribunal
 from asyncfl.streams import Streams
 
-ServerNoise: TypeAlias = Callable[[Vector, int, tuple[int, ...], float | None], tuple[Vector, float]]
-"""(model, version, tasks whose updates are in it, clip_norm) -> (the model with the server's noise, its std)."""
+ServerNoise: TypeAlias = Callable[[Aggregated, int], tuple[Vector, float]]
+"""(what came of a buffer, version that it makes) -> (the model with the server's noise, its std)."""
 
 
 class Phase(Enum):
@@ -276,7 +276,7 @@ class Server:
         self.noted.update(set(made.notes))
         model, std = made.model, 0.0
         if self.plan.noise is not None and made.tasks:
-            model, std = self.plan.noise(model, self.version + 1, made.tasks, made.clip_norm)
+            model, std = self.plan.noise(made, self.version + 1)
         model.flags.writeable = False
         participants = len(made.tasks)
         self._publication = Publish(self.version + 1, model, participants, made.staleness, std, made.clip_norm)

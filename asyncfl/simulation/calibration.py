@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from asyncfl.defences import Mean
 from asyncfl.privacy import MeasuredExposures, PrivacyContext
 from asyncfl.scenario import Scenario
+from asyncfl.server.dispatch import CohortDispatch
+from asyncfl.server.opening import OpenCount
+from asyncfl.server.protocol import Knobs
 from asyncfl.server.staleness import ConstantStaleness
 from asyncfl.streams import Streams
 
@@ -42,12 +45,13 @@ def privacy_context(scenario: Scenario, sizes: NDArray[np.int64], streams: Strea
         n_parameters=scenario.model.layout(scenario.data.shape, scenario.data.classes).n_parameters,
         rate=scenario.protocol.knobs().rate,
         equal_weights=_equal_weights(scenario, sizes),
+        once_each=_equal_weights(scenario, sizes) and _once_each(scenario.protocol.knobs()),
     )
     return context, counts
 
 
 def _equal_weights(scenario: Scenario, sizes: NDArray[np.int64]) -> bool:
-    """Whether no update can weigh more than 1/n in a mean of n."""
+    """Whether no update can weigh more than 1/n in a mean of n, and none weighs what depends on data."""
     knobs, defence = scenario.protocol.knobs(), scenario.defence
     return (
         isinstance(defence.rule, Mean)
@@ -58,6 +62,15 @@ def _equal_weights(scenario: Scenario, sizes: NDArray[np.int64]) -> bool:
         # Divided by the sum of the weights, a fresh update among stale ones counts for more.
         and (knobs.divisor == "buffer" or isinstance(knobs.staleness, ConstantStaleness))
     )
+
+
+def _once_each(knobs: Knobs) -> bool:
+    """Whether all updates of a version are of different clients, and weigh the same whatever their age."""
+    if isinstance(knobs.opening, OpenCount) and knobs.opening.updates == 1:
+        return True
+    # Whoever is not drawn in cohorts is asked again as soon as it has answered, while the buffer is still filling.
+    cohorts = isinstance(knobs.dispatch, CohortDispatch) and knobs.late == "drop"
+    return cohorts and isinstance(knobs.staleness, ConstantStaleness)
 
 
 def measure_exposures(scenario: Scenario, measured: MeasuredExposures, streams: Streams) -> tuple[int, list[int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -12,11 +12,12 @@ from asyncfl.client import Attackers, TaskPath
 from asyncfl.data import FederatedData
 from asyncfl.learning import Learner
 from asyncfl.messages import Vector
-from asyncfl.privacy import PrivacyContext, Scheme, State
+from asyncfl.privacy import Contribution, PrivacyContext, Scheme, State
 from asyncfl.privacy.meter import Meter
 from asyncfl.privacy.noise import add_noise
 from asyncfl.scenario import Scenario
 from asyncfl.server import DefencePlan, ServerPlan
+from asyncfl.server.aggregation import Aggregated
 from asyncfl.server.machine import ServerNoise
 from asyncfl.simulation.calibration import privacy_context
 from asyncfl.simulation.defence import defence_plan, split_root
@@ -101,14 +102,15 @@ def server_plan(
     )
 
 
-def _server_noise(
-    path: TaskPath, model: Vector, version: int, tasks: tuple[int, ...], clip_norm: float | None
-) -> tuple[Vector, float]:
+def _server_noise(path: TaskPath, made: Aggregated, version: int) -> tuple[Vector, float]:
     """The model with the noise that the scheme wants the server to add; see `Scheme.server_std`."""
-    scheme = path.scheme
-    # A server that replays a recording has no path that trained: only a scheme with a state would miss it.
-    contributions = [path.contributions[task] for task in tasks if task in path.contributions]
-    path.entered, path.entered_clip_norm = tuple(contributions), clip_norm
-    std = scheme.server_std(path.context, clip_norm, path.state, contributions)
-    add_noise(scheme.server_distribution, model, std, path.streams, "server_noise", task=version)
-    return model, std
+    scheme, context = path.scheme, path.context
+    contributions = []
+    for task, client, weight in zip(made.tasks, made.clients, made.weights, strict=True):
+        # A server that replays a recording has no path that trained: only a scheme with a state would miss it.
+        one = path.contributions.get(task) or Contribution(client, path.data.samples(client))
+        contributions.append(replace(one, weight=context.rate * weight))
+    path.entered, path.entered_clip_norm = tuple(contributions), made.clip_norm
+    std = scheme.server_std(context, made.clip_norm, path.state, contributions)
+    add_noise(scheme.server_distribution, made.model, std, path.streams, "server_noise", task=version)
+    return made.model, std

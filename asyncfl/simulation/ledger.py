@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,8 +19,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from asyncfl.privacy import Contribution, PrivacyContext, Release, Scheme
-from asyncfl.privacy.held import MODEL, Held, held, model_release, typical_uploads
+from asyncfl.privacy.held import held, typical_uploads
 from asyncfl.privacy.ledger import COLUMNS, NOTHING, Account, ledger, model_accounts, upload_accounts
+from asyncfl.privacy.published import model_releases, published
 from asyncfl.privacy.spending import COLUMNS as SPENDING
 from asyncfl.privacy.spending import largest, spending
 from asyncfl.scenario import Scenario
@@ -107,27 +109,32 @@ class Books:
     def _uploads(self) -> list[Account]:
         server = _times(select(self.run.events, kinds=[Kind.UPLOADED]), "task")
         tapped = _times(self._overheard("up", SCORING_DOWN), "task")
-        held_by = {"eavesdropper": tapped, "server": server, "both": _earliest(tapped, server)}
-        return upload_accounts(self._scheme, self._context, self._held(held_by, self._upload_releases))
+        found, releases = {}, self._upload_releases
+        for who, times in {"eavesdropper": tapped, "server": server, "both": _earliest(tapped, server)}.items():
+            rows = self._known(times, releases)
+            found[who] = held((releases[task][0], moment, releases[task][1]) for task, moment in rows)
+        return upload_accounts(self._scheme, self._context, found)
 
     @cached_property
     def _models(self) -> list[Account]:
         if self._scheme.model_guarantee(self._context) is None:
             return []
+        releases = self._model_releases
         server = {row["version"]: row["time_s"] for row in self.run.rounds}
         tapped = _times(self._overheard("down"), "base_version")
-        held_by = {"eavesdropper": tapped, "server": server, "both": server}
-        return model_accounts(self._scheme, self._context, self._held(held_by, self._model_releases))
+        caught, all_models = (
+            published((moment, releases[version]) for version, moment in self._known(times, releases))
+            for times in (tapped, server)
+        )
+        found = {"eavesdropper": caught, "server": all_models, "both": all_models}
+        return model_accounts(self._scheme, self._context, found)
 
-    def _held(self, held_by: dict[str, Times], releases: dict[int, tuple[int, Release]]) -> dict[str, Held]:
-        """Adversary -> releases, of those that are known to release something."""
-        found = {}
-        for who, times in held_by.items():
-            known = sorted((time_s, number) for number, time_s in times.items() if number in releases)
-            moments = np.searchsorted(self._published, [time_s for time_s, _ in known])
-            rows = zip(known, moments.tolist(), strict=True)
-            found[who] = held((releases[number][0], moment, releases[number][1]) for (_, number), moment in rows)
-        return found
+    def _known(self, times: Times, releases: Mapping[int, Any]) -> Iterator[tuple[int, int]]:
+        """(number, moment) of those that release something, in the order in which they were got."""
+        known = sorted((time_s, number) for number, time_s in times.items() if number in releases)
+        moments = np.searchsorted(self._published, [time_s for time_s, _ in known])
+        for (_, number), moment in zip(known, moments.tolist(), strict=True):
+            yield number, moment
 
     def _overheard(self, *ways: str) -> pa.Table:
         caught = select(self.run.events, kinds=[Kind.OVERHEARD])
@@ -182,30 +189,31 @@ class Books:
         return found
 
     @cached_property
-    def _model_releases(self) -> dict[int, tuple[int, Release]]:
-        """Version -> release. Version 0 depends on nobody's data, nor does one that no update entered."""
+    def _model_releases(self) -> dict[int, dict[int, Release]]:
+        """Version -> client -> release. Version 0 depends on nobody's data, nor does one that no update entered."""
+        judged = select(self.run.events, kinds=[Kind.AGGREGATED])
+        weights = dict(zip(judged["task"].to_pylist(), judged["weight"].to_pylist(), strict=True))
         entered: dict[int, list[dict[str, Any]]] = defaultdict(list)
         for upload in self.run.uploads:
-            entered[upload["version"]].append(upload)
+            if upload["task"] in weights:
+                entered[upload["version"]].append(upload)
         found = {}
         for row in self.run.rounds:
-            if row["version"] > 0 and row["participants"] > 0:
-                of_version = entered[row["version"]]
+            if of_version := entered[row["version"]]:
                 contributions = [
-                    Contribution(one["client"], int(self.run.sizes[one["client"]]), 0, one["epsilon"])
+                    Contribution(
+                        one["client"],
+                        int(self.run.sizes[one["client"]]),
+                        epsilon=one["epsilon"],
+                        weight=self._context.rate * weights[one["task"]],
+                    )
                     for one in of_version
                 ]
-                squares = [float(one["noise_std"]) ** 2 for one in of_version]
-                release = model_release(
-                    self._scheme,
-                    self._context,
-                    row["clip_norm"],
-                    row["participants"],
-                    contributions,
-                    math.sqrt(math.fsum(squares) / len(squares)) if squares else None,
-                    row["sigma_d"],
+                stds = [float(one["noise_std"]) for one in of_version]
+                clip_norm, server_std = row["clip_norm"], row["sigma_d"]
+                found[row["version"]] = model_releases(
+                    self._scheme, self._context, clip_norm, contributions, stds, server_std
                 )
-                found[row["version"]] = (MODEL, release)
         return found
 
     # --- when ------------------------------------------------------------------------------------------------------

@@ -25,7 +25,8 @@ def test_noise_of_a_mean_of_hundred():
     assert by_client.upload_std(CONTEXT, 1, UPLOAD) / math.sqrt(100) == pytest.approx(0.11)
     assert by_client.server_std(CONTEXT, 1) == by_server.upload_std(CONTEXT, 1, UPLOAD) == 0
     assert by_server.server_std(CONTEXT, 1) == pytest.approx(0.011)
-    assert by_server.server_std(CONTEXT, 1, None, [UPLOAD] * 10) == pytest.approx(0.11)
+    ten = [Contribution(client, 100) for client in range(10)]
+    assert by_server.server_std(CONTEXT, 1, None, ten) == pytest.approx(0.11)
     assert by_server.server_std(replace(CONTEXT, rate=3.0), 2) == pytest.approx(0.066)
 
 
@@ -60,6 +61,32 @@ def test_models_of_noisy_clients_hide_each_of_them_better():
     stated = scheme().model_guarantee(replace(CONTEXT, rounds=100))
     assert stated.epsilon == pytest.approx(3.92125, rel=2e-6)  # 100 versions of means of 100
     assert scheme().model_guarantee(replace(CONTEXT, equal_weights=False)).status == "heuristic"
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "noted"),
+    [
+        ({}, "heuristic", True),
+        ({"noise_at": "server"}, "proven", False),
+        ({"noise_at": "server", "adaptive": AdaptiveClip()}, "heuristic", True),
+    ],
+)
+def test_who_does_not_know_the_others_cannot_add_what_weights_ask_for(fields, status, noted):
+    often = replace(CONTEXT, once_each=False)
+    assert scheme(**fields).model_guarantee(CONTEXT).status == "proven"
+    assert scheme(**fields).model_guarantee(often).status == status
+    assert any("several times" in note for note in scheme(**fields).notes(often, 5)) == noted
+    assert not any("several times" in note for note in scheme(**fields).notes(CONTEXT, 5))
+
+
+def test_the_server_adds_what_the_client_needs_that_weighs_most():
+    private = scheme(noise_at="server")
+    often = [Contribution(client, 100) for client in (3, 3, 4, 3)]
+    assert private.server_std(CONTEXT, 1, None, often) == pytest.approx(1.1 * 3 / 4)
+    assert private.model_sensitivities(CONTEXT, 1, often) == {3: 0.75, 4: 0.25}
+    weighed = [Contribution(3, 100, weight=0.6), Contribution(4, 100, weight=0.1)]
+    assert private.server_std(CONTEXT, 1, None, weighed) == pytest.approx(1.1 * 0.6)
+    assert private.model_sensitivity(CONTEXT, 1, weighed) == pytest.approx(0.6)
 
 
 def test_without_noise_nothing_is_stated():

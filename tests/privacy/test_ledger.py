@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from asyncfl.privacy import DpFedAvg, GaussianUpload, Mechanisms, Nbafl, NoPrivacy, PrivacyContext
 from asyncfl.privacy.accounting.renyi import ORDERS
 from asyncfl.privacy.gaussian import exact_epsilon
-from asyncfl.privacy.held import models_of, uploads_of
+from asyncfl.privacy.held import uploads_of
 from asyncfl.privacy.ledger import COLUMNS, ledger, model_accounts, upload_accounts
+from asyncfl.privacy.published import models_of
 
 CONTEXT = PrivacyContext(clients=50, participants=50, rounds=25, smallest_samples=100, exposures=1)
 

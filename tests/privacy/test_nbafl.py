@@ -193,3 +193,26 @@ def test_guarantees_say_how_well_they_are_founded(sensitivity, clip_norm, upload
     assert (of_upload.status, of_model.status) == (upload, model)
     assert (of_upload.releases, of_model.releases) == (2, 25)
     assert of_model.neighbours == ("one sample replaced" if sensitivity == "2C/m" else "one client's data replaced")
+    uneven = dataclasses.replace(FIGURE_4, equal_weights=False)
+    assert scheme.upload_guarantee(uneven).status == upload
+    assert scheme.model_guarantee(uneven).status == "heuristic"
+    assert noted(scheme, uneven, "weigh more than 1/n")
+    assert not noted(scheme, FIGURE_4, "weigh more than 1/n")
+
+
+def test_the_server_adds_as_much_as_the_weights_ask_for():
+    scheme = Nbafl(epsilon=6, clip_norm=20, sensitivity="2C")
+    even = scheme.noise(EVERYONE, 20.0)
+    everyone = [Contribution(client, 100, weight=1 / 50) for client in range(50)]
+    assert scheme.server_std(EVERYONE, 20.0, None, everyone) == scheme.server_std(EVERYONE, 20.0) == even.sigma_d
+    twice = [Contribution(client // 2, 100, weight=1 / 50) for client in range(50)]
+    missing = math.sqrt((2 * even.sigma_a) ** 2 - even.sigma_u**2 / 50)
+    assert scheme.server_std(EVERYONE, 20.0, None, twice) == pytest.approx(missing)
+    assert scheme.model_sensitivities(EVERYONE, 20.0, twice) == pytest.approx(dict.fromkeys(range(25), 2 * 40 / 50))
+    doubled = dataclasses.replace(EVERYONE, rate=2.0)
+    assert scheme.server_std(doubled, 20.0) == 2 * even.sigma_d
+    assert scheme.model_sensitivity(doubled, 20.0) == 2 * scheme.model_sensitivity(EVERYONE, 20.0)
+    short = everyone[:10]
+    assert scheme.server_std(EVERYONE, 20.0, None, [dataclasses.replace(one, weight=0.1) for one in short]) == (
+        even.sigma_d
+    ), "the paper's noise is for K, the ledger counts who came"

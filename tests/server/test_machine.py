@@ -25,6 +25,7 @@ from asyncfl.messages import (
     UpdateArrived,
 )
 from asyncfl.server import Buffered, FedAsync, Phase, Protocol, Server, ServerPlan, Sync
+from asyncfl.server.aggregation import Aggregated
 from asyncfl.server.dispatch import CohortDispatch, ConstantDispatch, ContinuousDispatch
 from asyncfl.server.opening import OpenDeadline, OpenQuorum
 from asyncfl.server.staleness import ConstantStaleness, PolynomialStaleness
@@ -226,9 +227,10 @@ def test_fedasync_mixes_each_update_at_once() -> None:
 
 
 def test_server_noise_is_added_before_publication() -> None:
-    def noise(model: np.ndarray, version: int, tasks: tuple[int, ...], clip_norm: float | None) -> tuple:
-        assert (version, tasks, clip_norm) == (1, (0, 1), None)
-        return model + np.float32(0.5), 0.25
+    def noise(made: Aggregated, version: int) -> tuple[np.ndarray, float]:
+        assert (version, made.tasks, made.clip_norm) == (1, (0, 1), None)
+        assert (set(made.clients), made.weights) == ({0, 1}, (0.5, 0.5))
+        return made.model + np.float32(0.5), 0.25
 
     machine = server(Sync(rounds=1), clients=2, noise=noise)
     machine.start()

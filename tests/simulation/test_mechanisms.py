@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from asyncfl.errors import ScenarioError
 from asyncfl.scenario import Scenario
-from asyncfl.simulation import SeedRun, simulate_seed
+from asyncfl.simulation import Books, SeedRun, simulate_seed
 
 BUFFERED = {"kind": "buffered", "rounds": 4, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 4}}
 LAPLACE = {"kind": "laplace", "epsilon": 1.0}
@@ -18,6 +21,17 @@ GAUSSIAN = {"kind": "gaussian", "epsilon": 1.0}
 
 def run_of(scenario: Scenario, privacy: dict[str, Any], **changes: Any) -> SeedRun:
     return simulate_seed(scenario.override({"privacy": privacy, **changes}), 0)
+
+
+def weights_of_clients(run: SeedRun) -> list[dict[int, float]]:
+    """Of each version, what the updates of each client weigh together."""
+    judged = run.events.filter(pc.equal(run.events["kind"].cast(pa.string()), "aggregated"))
+    weight = dict(zip(judged["task"].to_pylist(), judged["weight"].to_pylist(), strict=True))
+    found: list[dict[int, float]] = [defaultdict(float) for _ in run.rounds[1:]]
+    for upload in run.uploads:
+        if upload["task"] in weight:
+            found[upload["version"] - 1][upload["client"]] += weight[upload["task"]]
+    return found
 
 
 @pytest.mark.parametrize("protocol", [{"kind": "sync", "rounds": 3}, BUFFERED])
@@ -34,8 +48,10 @@ def test_any_mechanism_runs_in_any_protocol(
     rows = run.rounds[1:]
     n = rows[0]["participants"]
     assert all(row["sigma_u"] > 0 for row in rows) == (client is not None)
-    expected = 0.0 if server is None else np.sqrt(2) * 2 * 0.01 / n
-    assert [row["sigma_d"] for row in rows] == pytest.approx([expected] * len(rows))
+    # Asynchronous, a client may have both updates of a version, or a stale one.
+    unit = 0.0 if server is None else np.sqrt(2) * 2 * 0.01
+    heaviest = [max(weights.values()) for weights in weights_of_clients(run)] if protocol is BUFFERED else [1 / n] * 3
+    assert [row["sigma_d"] for row in rows] == pytest.approx([unit * weight for weight in heaviest])
     assert {row["distribution"] for row in run.uploads} == {"laplace" if client is LAPLACE else "gaussian"}
     if client is not None:
         assert {row["epsilon"] for row in run.uploads} == {1.0}
@@ -95,19 +111,41 @@ def test_schemes_and_training_must_agree(scenario: Scenario) -> None:
     assert Scenario.read(agreed.resolved()) == agreed.override({"data.source": "embedded"})
 
 
+SHARED = {**BUFFERED, "divisor": "weight_sum"}
+CARRIED = {"kind": "sync", "rounds": 3, "late": "carry", "open": {"kind": "quorum", "share": 0.5}}
+SKEWED = {"data.partition": {"kind": "quantity", "min_samples": 5}}
+
+
 @pytest.mark.parametrize(
-    ("changes", "proven"),
+    ("changes", "equal_weights", "once_each"),
     [
-        ({}, True),
-        ({"protocol": BUFFERED}, True),
-        ({"protocol": {**BUFFERED, "divisor": "weight_sum"}}, False),
-        ({"defence": {"rule": {"kind": "median"}}}, False),
+        ({}, True, True),
+        ({"protocol.server_rate": 2.0}, True, True),
+        ({"protocol": BUFFERED}, True, False),
+        ({"protocol": {**BUFFERED, "staleness": {"kind": "constant"}}}, True, False),
+        ({"protocol": CARRIED}, True, False),
+        ({"protocol": {"kind": "fedasync", "rounds": 3, "in_flight": 3}}, True, True),
+        ({"protocol": SHARED}, False, False),
+        ({"defence": {"rule": {"kind": "median"}}}, False, False),
+        ({"defence": {"rule": {"kind": "krum", "byzantine": 1}}}, False, False),
+        (SKEWED, False, False),
+        ({**SKEWED, "protocol.weighting": "uniform"}, True, True),
     ],
 )
-def test_equal_weights_are_what_proves_the_servers_sensitivity(
-    scenario: Scenario, changes: dict[str, Any], proven: bool
+def test_what_the_weights_prove_of_published_models(
+    scenario: Scenario, changes: dict[str, Any], equal_weights: bool, once_each: bool
 ) -> None:
-    run = run_of(scenario, {"kind": "mechanisms", "clip": {"norm": 0.01}, "server": GAUSSIAN}, **changes)
-    assert run.context is not None
-    assert run.context.equal_weights == proven
-    assert any("weigh more than 1/n" in note for note in run.notes) != proven
+    schemes: list[tuple[dict[str, Any], bool]] = [
+        ({"kind": "mechanisms", "clip": {"norm": 0.01}, "server": GAUSSIAN}, equal_weights),
+        ({"kind": "dp_fedavg", "noise_multiplier": 1.0, "noise_at": "server"}, equal_weights),
+        ({"kind": "dp_fedavg", "noise_multiplier": 1.0, "noise_at": "client"}, once_each),
+        ({"kind": "nbafl", "epsilon": 60, "clip_norm": 5.0, "sensitivity": "2C"}, equal_weights),
+    ]
+    for privacy, proven in schemes:
+        run = run_of(scenario, privacy, **changes)
+        assert run.context is not None
+        assert (run.context.equal_weights, run.context.once_each) == (equal_weights, once_each)
+        books = Books(scenario.override({"privacy": privacy, **changes}), run)
+        statuses = {row["status"] for row in books.ledger.to_pylist() if row["holder"] == "model"}
+        assert statuses == {"proven" if proven else "heuristic"}, privacy
+        assert any("weigh more than" in note for note in run.notes) != proven

@@ -46,6 +46,16 @@ def test_digests_are_enough_where_the_tasks_are_trained_again(attacked: Scenario
     assert replay_run(folder, train=True).unchecked == ()
 
 
+def test_noise_that_follows_what_clients_weigh_is_reproduced(tiny: dict[str, Any], tmp_path: Path) -> None:
+    tiny["world"]["device"]["sigma"] = 2.0
+    tiny["protocol"] = {"kind": "buffered", "rounds": 6, "buffer": 4, "dispatch": {"kind": "constant", "in_flight": 5}}
+    tiny["privacy"] = {"kind": "dp_fedavg", "noise_multiplier": 0.1, "noise_at": "server"}
+    tiny["evaluation"] = {"record": "parameters"}
+    folder = execute(Scenario.read(tiny), tmp_path / "run")
+    assert Run.load(folder).rounds["sigma_d"][1:].nunique() > 1
+    assert replay_run(folder).unchecked == ()
+
+
 @pytest.mark.parametrize("protocol", [{}, {"kind": "sync", "rounds": 6, "participants": 4}])
 def test_attackers_drawn_per_round_are_drawn_again(
     attacked: Scenario, protocol: dict[str, Any], tmp_path: Path

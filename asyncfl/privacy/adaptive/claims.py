@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from asyncfl.privacy.release import Status
-from asyncfl.privacy.scheme import Guarantee
+from asyncfl.privacy.scheme import Guarantee, PrivacyContext
 
 if TYPE_CHECKING:
     from asyncfl.privacy.adaptive.scheme import AdaptiveBudgets
@@ -27,13 +27,14 @@ def of_uploads(scheme: AdaptiveBudgets, budget: float) -> Guarantee:
     return Guarantee(_neighbours(scheme), _status(scheme), budget, scheme.delta, 1)
 
 
-def of_models(scheme: AdaptiveBudgets) -> Guarantee | None:
+def of_models(scheme: AdaptiveBudgets, context: PrivacyContext) -> Guarantee | None:
     """(threshold, delta) for the model of one round; None without a threshold."""
     if scheme.threshold is None:
         return None
     neighbours = _neighbours(scheme)
     everywhere = f"{neighbours}, at every client" if scheme.round_budget == "sum" else neighbours
-    return Guarantee(everywhere, _status(scheme), scheme.threshold, scheme.delta, 1)
+    status = _status(scheme) if context.equal_weights else "heuristic"
+    return Guarantee(everywhere, status, scheme.threshold, scheme.delta, 1)
 
 
 def _status(scheme: AdaptiveBudgets) -> Status:

@@ -6,16 +6,18 @@ import math
 from typing import TYPE_CHECKING
 
 from asyncfl.privacy.gaussian import classical_limit
+from asyncfl.privacy.shares import UNEVEN
 
 if TYPE_CHECKING:
     from asyncfl.privacy.adaptive.scheme import AdaptiveBudgets
+    from asyncfl.privacy.scheme import PrivacyContext
 
 
 NAMED = 5
 """Clients that a sentence names."""
 
 
-def notes_of(scheme: AdaptiveBudgets) -> list[str]:
+def notes_of(scheme: AdaptiveBudgets, context: PrivacyContext) -> list[str]:
     """Sentences for `Scheme.notes`; `scheme` is not off."""
     notes = []
     if scheme.equal_spend is not None and not scheme.adapts:
@@ -39,6 +41,8 @@ def notes_of(scheme: AdaptiveBudgets) -> list[str]:
     notes += _classical(scheme)
     if scheme.threshold is not None:
         notes.append(_threshold(scheme))
+        if not context.equal_weights:
+            notes.append(f"{UNEVEN}; the sensitivity of published models is heuristic")
     if scheme.shuffler is not None:
         notes.append(
             "shuffler: no amplification is claimed, the ledger takes the server to know whose each upload is; noise of "

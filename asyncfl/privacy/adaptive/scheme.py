@@ -46,6 +46,7 @@ from asyncfl.privacy.adaptive.notes import notes_of
 from asyncfl.privacy.adaptive.shuffle import Shuffler
 from asyncfl.privacy.release import Contribution
 from asyncfl.privacy.scheme import Guarantee, LocalTraining, Payload, PrivacyContext, Scheme, State
+from asyncfl.privacy.shares import of_clients, relative_weights
 
 Budget = Annotated[float, Field(gt=0)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -198,25 +199,30 @@ class AdaptiveBudgets(Scheme):
         state: State | None = None,
         contributions: Sequence[Contribution] = (),
     ) -> float:
-        """sigma_D for the largest Delta of the round; before training, for the largest budgets that K clients have."""
+        """sigma_D for the largest Delta of the round, times the server's rate; before training, for the largest budgets
+        that K clients have."""
         if self._without_noise or self.threshold is None:
             return 0.0
         epsilons = [self._epsilon(one) for one in contributions]
         if not epsilons:
             epsilons = sorted(self.budgets, reverse=True)[: context.participants]
         epsilon = round_budget(epsilons, self.round_budget)
-        return missing_std(
+        return context.rate * missing_std(
             self._largest_delta(context, contributions), self.threshold, epsilon, self.delta, self.constant
         )
 
-    def model_sensitivity(
-        self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()
-    ) -> float:
-        """Delta where samples at all clients are replaced (`sum`), Delta/K where one is (`max`)."""
+    def model_sensitivities(
+        self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution]
+    ) -> dict[int, float]:
+        """Delta times what the client's updates weigh (`max`), or all updates where samples at all clients are replaced
+        (`sum`)."""
         if self._without_noise:
-            return math.inf
-        largest = self._largest_delta(context, contributions)
-        return largest if self.round_budget == "sum" else largest / (len(contributions) or context.participants)
+            return super().model_sensitivities(context, clip_norm, contributions)
+        if self.round_budget == "max":
+            return of_clients(context, contributions, lambda one: self._delta(context, one.samples))
+        weight = math.fsum(relative_weights(context, contributions)) / len(contributions)
+        everywhere = context.rate * self._largest_delta(context, contributions) * weight
+        return dict.fromkeys((one.client for one in contributions), everywhere)
 
     def _delta(self, context: PrivacyContext, samples: int) -> float:
         batch = self._batch(context, samples)
@@ -239,11 +245,11 @@ class AdaptiveBudgets(Scheme):
 
     def model_guarantee(self, context: PrivacyContext) -> Guarantee | None:
         """For the model of one round; None without a threshold."""
-        return None if self._without_noise else of_models(self)
+        return None if self._without_noise else of_models(self, context)
 
     def notes(self, context: PrivacyContext, n_parameters: int) -> list[str]:
         """What is heuristic, what depends on the data, and what is not claimed."""
-        return [] if self._without_noise else notes_of(self)
+        return [] if self._without_noise else notes_of(self, context)
 
     # --- the control -----------------------------------------------------------------------------------------------
 

@@ -1,9 +1,10 @@
 """Mechanisms on the client, on the server, or on both, each with a budget of its own.
 
 A payload clipped to S changes by at most 2 S, whatever its client's data are replaced by: that is proven, for models
-and for updates. In a mean of n in which nobody weighs more than 1/n it changes by 2 S/n (times the server's rate),
-which the source forgets. Clipping the gradients of batches instead leaves the trained model unbounded: 2 S/|D_i|, the
-change of one mean gradient when one sample is replaced, is heuristic.
+and for updates. In a version it is 2 S times what the updates of its client weigh in it together (`privacy.shares`): in
+a mean of n updates of n clients 2 S/n (times the server's rate), which the source forgets. The server's noise is made
+for the client that weighs most. Clipping the gradients of batches instead leaves the trained model unbounded:
+2 S/|D_i|, the change of one mean gradient when one sample is replaced, is heuristic.
 
 A mechanism that is calibrated to a wrong sensitivity (`Mechanism.miscalibrated`) adds the noise of that one, and
 accountants are told the true one: its epsilons are what the noise gives, infinite where no true one is proven.
@@ -29,11 +30,10 @@ from asyncfl.privacy.mechanism.noises import GaussianNoise, LaplaceNoise, Mechan
 from asyncfl.privacy.ranges import Factor
 from asyncfl.privacy.release import Contribution, Distribution, Status
 from asyncfl.privacy.scheme import Guarantee, LocalTraining, Payload, PrivacyContext, Scheme, State
+from asyncfl.privacy.shares import UNEVEN, of_clients, planned
 
 AnyMechanism: Any = choice(Mechanism, GaussianNoise, LaplaceNoise)
 """Annotation of a field that holds a mechanism, chosen by `kind`."""
-
-UNEVEN = "an update may weigh more than 1/n in the mean, which is taken to be its largest share"
 
 
 class Clip(Described):
@@ -162,29 +162,31 @@ class Mechanisms(Scheme):
         state: State | None = None,
         contributions: Sequence[Contribution] = (),
     ) -> float:
-        """What the server's mechanism needs for a mean of as many as are in it."""
+        """What the server's mechanism needs for the client that weighs most. The source's reading knows no weights."""
         if self.server is None:
             return 0.0
-        n = self._updates(context, contributions) if self.server.divides_by_n else 1
-        distance = self._distance_of_sums(context, contributions) / n
+        entered = contributions or planned(context)
+        if self.server.divides_by_n:
+            distance = max(self._distances(context, entered).values())
+        else:
+            distance = context.rate * self._distance(min(one.samples for one in entered))
         return float(self.server.std(self.server.sensitivity(distance, context.n_parameters), context.rounds))
 
-    def model_sensitivity(
-        self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()
-    ) -> float:
-        """2 S rate/n in the norm that the server's mechanism needs; infinite without one."""
+    def model_sensitivities(
+        self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution]
+    ) -> dict[int, float]:
+        """2 S times what the client's updates weigh, in the norm that the server's mechanism needs; infinite without
+        one."""
         if self.server is None:
-            return math.inf
-        distance = self._distance_of_sums(context, contributions) / self._updates(context, contributions)
-        return self._accounted(self.server, distance, context, context.equal_weights)
+            return super().model_sensitivities(context, clip_norm, contributions)
+        return {
+            client: self._accounted(self.server, distance, context, context.equal_weights)
+            for client, distance in self._distances(context, contributions).items()
+        }
 
-    def _updates(self, context: PrivacyContext, contributions: Sequence[Contribution]) -> int:
-        return len(contributions) or context.participants
-
-    def _distance_of_sums(self, context: PrivacyContext, contributions: Sequence[Contribution]) -> float:
-        """How far apart two neighbours may move n times the published model, in the norm that is clipped."""
-        smallest = min((one.samples for one in contributions), default=context.smallest_samples)
-        return context.rate * self._distance(smallest)
+    def _distances(self, context: PrivacyContext, contributions: Sequence[Contribution]) -> dict[int, float]:
+        """Client -> how far apart neighbours of it may move the model, in the norm that is clipped."""
+        return of_clients(context, contributions, lambda one: self._distance(one.samples))
 
     # --- what it is worth ------------------------------------------------------------------------------------------
 

@@ -81,3 +81,19 @@ def test_rounding_of_noise_and_sensitivity_makes_no_other_release():
 def test_noise_that_is_another_each_time():
     z = np.random.default_rng(0).uniform(0.5, 9.0, 40)
     check([(0, False, value, 1 + place % 2) for place, value in enumerate(z)], 1e-5, tolerance=1e-5)
+
+
+def test_laplace_noise_that_varies_may_be_bounded_instead_of_composed():
+    rows = [(0, True, 1.3, 2), (0, True, 4.0, 1), (1, False, 4.0, 2), (2, True, 0.7, 3)]
+    columns = [np.array(column) for column in zip(*rows, strict=True)]
+    exact, bounded = (histories(*columns, 1e-5, composed) for composed in (True, False))
+    assert bounded.exact.tolist() == [exact.exact[0], exact.rdp[1], exact.exact[2], exact.exact[3]]
+    assert exact.exact[1] < bounded.exact[1]
+    for name in ("basic", "advanced", "rdp"):
+        assert getattr(bounded, name).tolist() == getattr(exact, name).tolist()
+
+
+def test_many_kinds_of_laplace_noise_have_epsilons_of_their_own():
+    multipliers = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+    found = histories(np.zeros(6), np.ones(6), multipliers, np.ones(6), 1e-5, compose_mixed=False)
+    assert found.basic == pytest.approx(np.cumsum(1 / multipliers))

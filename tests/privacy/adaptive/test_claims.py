@@ -12,6 +12,7 @@ from asyncfl.privacy import AdaptiveBudgets, PrivacyContext
 from asyncfl.privacy.flags import BUDGETS, CLASSICAL, HEURISTIC
 from asyncfl.privacy.held import held, uploads_of
 from asyncfl.privacy.ledger import ledger, model_accounts, upload_accounts
+from asyncfl.privacy.published import published
 from asyncfl.privacy.release import Contribution
 
 SAMPLES = np.full(5, 1000)
@@ -140,7 +141,7 @@ def test_a_model_claims_the_threshold_once() -> None:
     assert scheme.model_guarantee(context()).neighbours == "one sample replaced, at every client"
     assert constant(threshold=36, round_budget="max").model_guarantee(context()).neighbours == "one sample replaced"
     assert constant().model_guarantee(context()) is None
-    accounts = model_accounts(scheme, context(), {"server": held([])})
+    accounts = model_accounts(scheme, context(), {"server": published([])})
     found = ledger(scheme, context(), SAMPLES, [], accounts)
     assert found["claimed_epsilon"].tolist() == [36]
     assert found["flags"].tolist() == [f"{CLASSICAL}; {HEURISTIC}"]

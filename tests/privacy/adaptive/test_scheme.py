@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -76,6 +77,20 @@ def test_noise_of_the_server_for_a_threshold() -> None:
     assert scheme.server_std(CONTEXT, 1.0) == 0, "9 is within 9"
     without = scheme.model_copy(update={"threshold": None})
     assert without.server_std(CONTEXT, 1.0, None, entered) == 0
+
+
+def test_weights_and_rate_in_published_models() -> None:
+    scheme = AdaptiveBudgets(
+        budgets=(4,) * 5, threshold=2.0, round_budget="max", sensitivity="2M", adjustment="none", clip_norm=0.5
+    )
+    assert scheme.model_guarantee(CONTEXT).status == "proven"
+    uneven = dataclasses.replace(CONTEXT, equal_weights=False)
+    assert scheme.model_guarantee(uneven).status == "heuristic"
+    assert any("weigh more than 1/n" in note for note in scheme.notes(uneven, 10))
+    often = [Contribution(client, 1000, weight=0.25) for client in (2, 2, 0, 2)]
+    assert scheme.model_sensitivities(CONTEXT, 0.5, often) == {2: 0.75, 0: 0.25}
+    doubled = dataclasses.replace(CONTEXT, rate=2.0)
+    assert scheme.server_std(doubled, 0.5) == 2 * scheme.server_std(CONTEXT, 0.5) > 0
 
 
 def test_what_it_claims() -> None:

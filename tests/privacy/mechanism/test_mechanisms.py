@@ -104,13 +104,27 @@ def test_in_a_mean_of_n_each_client_counts_one_nth():
     scheme = Mechanisms(server=GaussianNoise(epsilon=1))
     assert scheme.model_sensitivity(CONTEXT, 1) == 0.5
     assert scheme.server_std(CONTEXT, 1) == pytest.approx(3.730632 / 2, abs=1e-6)
-    two = [UPLOAD, UPLOAD]
+    two = [UPLOAD, Contribution(client=4, samples=100)]
     assert scheme.server_std(CONTEXT, 1, None, two) == pytest.approx(3.730632, abs=1e-6)
     doubled = replace(CONTEXT, rate=2.0)
     assert scheme.server_std(doubled, 1) == pytest.approx(3.730632, abs=1e-6)
     assert scheme.upload_std(CONTEXT, 1, UPLOAD) == 0
     assert scheme.upload_guarantee(CONTEXT) is None
     assert scheme.upload_sensitivity(CONTEXT, 1, UPLOAD) == math.inf
+
+
+def test_a_client_that_is_in_a_version_twice_needs_twice_the_noise():
+    scheme = Mechanisms(server=GaussianNoise(epsilon=1))
+    assert scheme.model_sensitivities(CONTEXT, 1, [UPLOAD, UPLOAD, Contribution(4, 100), Contribution(5, 100)]) == {
+        3: 1.0,
+        4: 0.5,
+        5: 0.5,
+    }
+    assert scheme.server_std(CONTEXT, 1, None, [UPLOAD, UPLOAD]) == pytest.approx(2 * 3.730632, abs=1e-6)
+    weighed = [Contribution(3, 100, weight=0.7), Contribution(4, 50, weight=0.1)]
+    assert scheme.server_std(CONTEXT, 1, None, weighed) == pytest.approx(1.4 * 3.730632, abs=1e-6)
+    of_samples = Mechanisms(server=GaussianNoise(epsilon=1), clip=Clip(target="gradient", norm=1.0))
+    assert of_samples.model_sensitivities(CONTEXT, None, weighed) == pytest.approx({3: 0.7 * 0.02, 4: 0.1 * 0.04})
 
 
 def test_a_mean_that_does_not_weigh_equally_is_heuristic():
