@@ -7,7 +7,7 @@ otherwise. What ties in every seed is therefore not better.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
@@ -18,6 +18,7 @@ from asyncfl.analysis.grid import Floats, Grid, MissingError, describe
 from asyncfl.analysis.labels import TARGETS, axis_label, number, value_label
 from asyncfl.analysis.statistics import Interval, paired, t_interval
 from asyncfl.experiment import Alike, AtLeast, BestAt, Claim, Crossover, InteriorBest, Near, NoWorse, Order, Times
+from asyncfl.experiment.claim import ClaimBase, PairClaim
 
 LISTED = 8
 """Points of an axis up to which all measured values are written out."""
@@ -77,16 +78,16 @@ def _values(claim: Claim, grid: Grid, at: dict[str, Any], axis: str) -> dict[Any
     return values
 
 
-def _read(claim: Claim, grid: Grid, at: dict[str, Any]) -> Floats:
+def _read(claim: ClaimBase, grid: Grid, at: dict[str, Any]) -> Floats:
     """(n_seeds,) of the claim's value at a point, on the scale that the claim is judged on."""
     return _scaled(claim, grid.seeds_of(claim.value, at, claim.low_is_good))
 
 
-def _scaled(claim: Claim, x: Floats) -> Floats:
+def _scaled(claim: ClaimBase, x: Floats) -> Floats:
     return np.log(x) if claim.log else x
 
 
-def _listing(claim: Claim, values: dict[Any, Floats], axis: str) -> str:
+def _listing(claim: ClaimBase, values: dict[Any, Floats], axis: str) -> str:
     means = {v: _mean(claim, x) for v, x in values.items()}
     shown = list(means)
     if len(shown) > LISTED:
@@ -97,19 +98,19 @@ def _listing(claim: Claim, values: dict[Any, Floats], axis: str) -> str:
     return f"{axis_label(axis, plain_text=True)} {listed}{left_out}"
 
 
-def _mean(claim: Claim, x: Floats) -> float:
+def _mean(claim: ClaimBase, x: Floats) -> float:
     """Mean over seeds; the geometric one where the claim is judged on logarithms."""
     with np.errstate(invalid="ignore"):
         mean = t_interval(x).mean
         return float(np.exp(mean)) if claim.log else mean
 
 
-def _said(claim: Claim, mean: float) -> str:
+def _said(claim: ClaimBase, mean: float) -> str:
     """A mean in words; what it costs to reach a target is infinite for seeds that did not."""
     return "not by all seeds" if np.isinf(mean) and claim.column.startswith(TARGETS) else number(mean)
 
 
-def _span(claim: Claim, interval: Interval) -> str:
+def _span(claim: ClaimBase, interval: Interval) -> str:
     def side(value: float) -> str:
         return ("−∞" if value < 0 else "∞") if np.isinf(value) else f"{value + 0.0:.3g}"
 
@@ -150,7 +151,7 @@ def _order(claim: Order, grid: Grid, at: dict[str, Any]) -> Finding:
     return Finding(at, answer, _listing(claim, values, claim.along), f"least clear step: {step}", _seeds(values))
 
 
-def _better(claim: Claim, grid: Grid, a: Floats, b: Floats) -> Interval:
+def _better(claim: ClaimBase, grid: Grid, a: Floats, b: Floats) -> Interval:
     """By how much `a` is better than `b`. Raises MissingError where they were not run with as many seeds."""
     if len(a) != len(b):
         raise MissingError(f"{len(a)} and {len(b)} seeds were run; only equal seeds can be paired")
@@ -240,38 +241,45 @@ def _near(claim: Near, grid: Grid, at: dict[str, Any]) -> Finding:
 
 
 def _no_worse(claim: NoWorse, grid: Grid, at: dict[str, Any]) -> Finding:
-    values = {v: _read(claim, grid, {**at, claim.along: v}) for v in (claim.at, claim.than)}
-    gain = _better(claim, grid, values[claim.at], values[claim.than])
-    worse = "does not hold" if gain.high < -claim.margin else "not decided"
-    answer: Answer = "holds" if gain.low >= -claim.margin else worse  # type: ignore[assignment]
-    here, there = value_label(claim.at, claim.along), value_label(claim.than, claim.along)
-    reason = f"{here} is better than {there} by {_span(claim, gain)}, margin {claim.margin:g}"
-    return Finding(at, answer, _listing(claim, values, claim.along), reason, _seeds(values))
+    def judge(gain: Interval) -> Answer:
+        if gain.low >= -claim.margin:
+            return "holds"
+        return "does not hold" if gain.high < -claim.margin else "not decided"
+
+    return _of_pair(claim, grid, at, judge, f"margin {claim.margin:g}")
 
 
 def _alike(claim: Alike, grid: Grid, at: dict[str, Any]) -> Finding:
-    values = {v: _read(claim, grid, {**at, claim.along: v}) for v in (claim.at, claim.than)}
-    gap = _better(claim, grid, values[claim.at], values[claim.than])
-    margin = claim.margin
-    apart = "does not hold" if gap.low > margin or gap.high < -margin else "not decided"
-    answer: Answer = "holds" if gap.low >= -margin and gap.high <= margin else apart  # type: ignore[assignment]
-    here, there = value_label(claim.at, claim.along), value_label(claim.than, claim.along)
-    reason = f"{here} is better than {there} by {_span(claim, gap)}, alike within {margin:g}"
-    return Finding(at, answer, _listing(claim, values, claim.along), reason, _seeds(values))
+    def judge(gap: Interval) -> Answer:
+        if gap.low >= -claim.margin and gap.high <= claim.margin:
+            return "holds"
+        return "does not hold" if gap.low > claim.margin or gap.high < -claim.margin else "not decided"
+
+    return _of_pair(claim, grid, at, judge, f"alike within {claim.margin:g}")
 
 
 def _times(claim: Times, grid: Grid, at: dict[str, Any]) -> Finding:
+    wanted = float(np.log(claim.factor))
+
+    def judge(gain: Interval) -> Answer:
+        if claim.factor == 1:
+            return _answer([gain])
+        if gain.low >= wanted:
+            return "holds"
+        return "does not hold" if gain.high < wanted else "not decided"
+
+    return _of_pair(claim, grid, at, judge, f"wanted {claim.factor:g}")
+
+
+def _of_pair(
+    claim: PairClaim, grid: Grid, at: dict[str, Any], judge: Callable[[Interval], Answer], asked: str
+) -> Finding:
+    """The finding of a claim that compares two points, by `judge` on how much better the one is; `asked`: in words."""
     values = {v: _read(claim, grid, {**at, claim.along: v}) for v in (claim.at, claim.than)}
-    gain, wanted = _better(claim, grid, values[claim.at], values[claim.than]), float(np.log(claim.factor))
-    answer: Answer
-    if claim.factor == 1:
-        answer = _answer([gain])
-    else:
-        missed = "does not hold" if gain.high < wanted else "not decided"
-        answer = "holds" if gain.low >= wanted else missed  # type: ignore[assignment]
+    gain = _better(claim, grid, values[claim.at], values[claim.than])
     here, there = value_label(claim.at, claim.along), value_label(claim.than, claim.along)
-    reason = f"{here} is better than {there} by {_span(claim, gain)}, wanted {claim.factor:g}"
-    return Finding(at, answer, _listing(claim, values, claim.along), reason, _seeds(values))
+    reason = f"{here} is better than {there} by {_span(claim, gain)}, {asked}"
+    return Finding(at, judge(gain), _listing(claim, values, claim.along), reason, _seeds(values))
 
 
 def place_of(finding: Finding) -> str:

@@ -155,58 +155,45 @@ class Near(ClaimBase):
     """How far from it the mean may be, in units of the value."""
 
 
-class NoWorse(ClaimBase):
-    """One point of an axis is not worse than another by more than a margin."""
+class PairClaim(ClaimBase):
+    """What claims that compare two points of an axis have."""
 
-    check: Literal["no_worse"] = "no_worse"
     along: str
     at: Any
-    """The point that must not be worse."""
+    """The point that the claim is about."""
     than: Any
     """The point it is compared with."""
+
+    @property
+    def values_named(self) -> list[tuple[str, str, Any]]:
+        return [*super().values_named, ("at", self.along, self.at), ("than", self.along, self.than)]
+
+
+class NoWorse(PairClaim):
+    """`at` is not worse than `than` by more than a margin."""
+
+    check: Literal["no_worse"] = "no_worse"
     margin: float = Field(default=0.0, ge=0)
     """Loss of quality that is still accepted, in units of the value."""
 
-    @property
-    def values_named(self) -> list[tuple[str, str, Any]]:
-        return [*super().values_named, ("at", self.along, self.at), ("than", self.along, self.than)]
 
-
-class Alike(ClaimBase):
-    """Two points of an axis differ by no more than a margin, either way."""
+class Alike(PairClaim):
+    """`at` and `than` differ by no more than a margin, either way."""
 
     check: Literal["alike"] = "alike"
-    along: str
-    at: Any
-    """One of the points."""
-    than: Any
-    """The other."""
     margin: float = Field(gt=0)
     """Difference that still counts as alike, in units of the value."""
 
-    @property
-    def values_named(self) -> list[tuple[str, str, Any]]:
-        return [*super().values_named, ("at", self.along, self.at), ("than", self.along, self.than)]
 
-
-class Times(ClaimBase):
-    """One point of an axis is better than another by a factor."""
+class Times(PairClaim):
+    """`at` is better than `than` by a factor."""
 
     check: Literal["times"] = "times"
-    along: str
-    at: Any
-    """The point that is better."""
-    than: Any
-    """The point it is compared with."""
     factor: float = Field(gt=0)
     """How many times better: a value to be low is divided by this, one to be high multiplied. 1 asks for better at all,
     which a tie is not."""
     log: Literal[True] = True
     """Ratios are differences of logarithms."""
-
-    @property
-    def values_named(self) -> list[tuple[str, str, Any]]:
-        return [*super().values_named, ("at", self.along, self.at), ("than", self.along, self.than)]
 
 
 Claim = Annotated[
