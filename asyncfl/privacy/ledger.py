@@ -78,20 +78,25 @@ class Account:
     stated: Guarantee | None
     """What the scheme claims of these releases."""
 
+    @property
+    def told(self) -> Held | Published:
+        """What epsilons are computed from."""
+        return self.held
+
     @cached_property
     def spent(self) -> Spent:
-        """Epsilon of each holder after each release."""
-        return self.held.spent(self.delta)
+        """(n,) epsilon of each holder after each release."""
+        return self.told.spent(self.delta)
 
     @cached_property
     def claimed(self) -> NDArray[np.float64]:
         """(n,) sum of the claims of the holder's releases so far."""
-        return self.held.claimed
+        return self.told.claimed
 
     @cached_property
     def summed_mu(self) -> NDArray[np.float64]:
         """(n,) sum of `squared_mu` of the holder's releases so far."""
-        return self.held.summed_mu
+        return self.told.summed_mu
 
     @property
     def delta(self) -> float:
@@ -105,20 +110,10 @@ class ModelAccount(Account):
 
     published: Published
 
-    @cached_property
-    def spent(self) -> Spent:
-        """(n_models,) see `Published.spent`."""
-        return self.published.spent(self.delta)
-
-    @cached_property
-    def claimed(self) -> NDArray[np.float64]:
-        """(n_models,) see `Published.claimed`."""
-        return self.published.claimed
-
-    @cached_property
-    def summed_mu(self) -> NDArray[np.float64]:
-        """(n_models,) see `Published.summed_mu`."""
-        return self.published.summed_mu
+    @property
+    def told(self) -> Published:
+        """The models, to each client that is in one."""
+        return self.published
 
 
 def upload_accounts(scheme: Scheme, context: PrivacyContext, uploads: Mapping[str, Held]) -> list[Account]:
