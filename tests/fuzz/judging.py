@@ -1,0 +1,81 @@
+"""Judging what the program makes of a mutant: refused in one message, accepted, or something that nobody may see."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from asyncfl.errors import AsyncflError
+
+LONGEST_S = 20
+MORE_BYTES = 6 * 2**30
+"""Address space beyond what the process has when it begins."""
+LONGEST_MESSAGE = 20_000
+
+
+class HangError(BaseException):
+    """What was called did not come back in time."""
+
+
+class NonsenseError(AssertionError):
+    """Something was accepted, or changed by being written and read, that must not."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What went wrong, and where."""
+
+    what: str
+    where: str
+    """Innermost lines of the traceback: equal ones are one defect."""
+
+
+def judge(call: Callable[[], object]) -> Finding | str:
+    """`accepted`, `refused` (an AsyncflError with a message that fits on a page), or a finding."""
+    try:
+        with _alarm():
+            call()
+    except AsyncflError as error:
+        message = str(error)
+        if not message.strip() or len(message) > LONGEST_MESSAGE or "Traceback" in message:
+            return Finding(f"a message of {len(message)} characters", message[:200])
+        return "refused"
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        inner = traceback.extract_tb(error.__traceback__)
+        lines = [f"{one.filename.rpartition('/')[2]}:{one.lineno} {one.name}" for one in inner]
+        shown = lines if len(lines) < 9 else [*lines[:4], "...", *lines[-4:]]
+        return Finding(f"{type(error).__name__}: {str(error)[:200]}", " < ".join(reversed(shown)))
+    return "accepted"
+
+
+@contextmanager
+def bounded_memory() -> Iterator[None]:
+    """Asking for much more memory than now fails instead of taking the machine down."""
+    with open("/proc/self/statm") as file:
+        now = int(file.read().split()[0]) * resource.getpagesize()
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (now + MORE_BYTES, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+@contextmanager
+def _alarm() -> Iterator[None]:
+    def ring(*_: object) -> None:
+        raise HangError(f"longer than {LONGEST_S} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(LONGEST_S)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

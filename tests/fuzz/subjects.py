@@ -1,0 +1,101 @@
+"""What is mutated, and what is done with a mutant: one function per kind of input.
+
+A subject is `(rng, folder) -> (change, call, nonsense)`: what was done to a sound input, what to call with it (it must
+come back, or raise an AsyncflError), and whether it must be refused.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from asyncfl.errors import AsyncflError
+from asyncfl.experiment import cells, load
+from asyncfl.scenario import Scenario
+from tests.fuzz.judging import NonsenseError
+from tests.fuzz.mutations import mutate
+
+CORPUS = Path(__file__).parent / "corpus"
+
+
+class Case(NamedTuple):
+    """One mutated input."""
+
+    change: str
+    call: Callable[[], object]
+    nonsense: bool
+    text: str
+    """The input, to be kept with a finding."""
+
+
+Subject = Callable[[random.Random, Path], Case]
+
+
+def scenarios(rng: random.Random, folder: Path) -> Case:
+    """A scenario file: read, written, read again."""
+    mutant = mutate(rng.choice(_trees("scenarios")), rng, _trees("scenarios"))
+    file = _file(folder, mutant.text)
+
+    def call() -> None:
+        survives(Scenario.load(file))
+
+    return Case(mutant.change, call, mutant.nonsense, mutant.text)
+
+
+def runs(rng: random.Random, folder: Path) -> Case:
+    """A scenario file that is also simulated."""
+    from asyncfl.api import simulate
+
+    mutant = mutate(rng.choice(_trees("scenarios")), rng, _trees("scenarios"))
+    file = _file(folder, mutant.text)
+    return Case(mutant.change, lambda: simulate(Scenario.load(file)), mutant.nonsense, mutant.text)
+
+
+def experiments(rng: random.Random, folder: Path) -> Case:
+    """An experiment file: read, and all its cells made at both scales."""
+    mutant = mutate(rng.choice(_trees("experiments")), rng, _trees("experiments"))
+    file = _file(folder, mutant.text)
+
+    def call() -> None:
+        experiment = load(file)
+        for scale in ("quick", "full"):
+            for cell in cells(experiment, scale)[:3]:
+                survives(cell.scenario)
+
+    return Case(mutant.change, call, False, mutant.text)
+
+
+SUBJECTS: dict[str, Subject] = {"scenarios": scenarios, "runs": runs, "experiments": experiments}
+
+
+def survives(scenario: Scenario) -> None:
+    """Nothing of a scenario is lost by writing and reading it. Raises NonsenseError."""
+    try:
+        again = Scenario.read(yaml.safe_load(scenario.to_yaml()))
+    except AsyncflError as error:
+        raise NonsenseError(f"what was accepted is refused when it is read again: {error}") from error
+    if again.digest() != scenario.digest():
+        raise NonsenseError("what was accepted is another scenario when it is read again")
+
+
+_cache: dict[str, list[Any]] = {}
+
+
+def _trees(name: str) -> list[Any]:
+    if name not in _cache:
+        files = sorted((CORPUS / name).glob("*.yaml"))
+        trees = [yaml.safe_load(file.read_text()) for file in files]
+        if name == "scenarios":  # with every field, too
+            trees += [yaml.safe_load(Scenario.load(file).to_yaml()) for file in files]
+        _cache[name] = trees
+    return _cache[name]
+
+
+def _file(folder: Path, text: str) -> Path:
+    file = folder / "mutant.yaml"
+    file.write_bytes(text.encode("utf-8", "surrogatepass"))
+    return file
