@@ -8,19 +8,26 @@ path, `kind: my_module:MyDetector`, and must derive from the same base class as 
 from __future__ import annotations
 
 import hashlib
-import importlib
 from collections.abc import Iterator
 from functools import reduce
 from operator import or_
 from typing import Annotated, Any, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Discriminator, GetCoreSchemaHandler, GetJsonSchemaHandler, Tag
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    Tag,
+    ValidationError,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from asyncfl.errors import InputError
+from asyncfl.own_classes import IMPORT_PATH, own_class, told
 from asyncfl.own_modules import own_modules
-
-CUSTOM_KIND = r"^[\w.]+:\w+$"
 
 
 class Described(BaseModel):
@@ -48,19 +55,20 @@ def load_custom(path: str, base: type[C]) -> type[C]:
 
     Raises PydanticCustomError, which the reader of a scenario reports beside the field.
     """
-    module_name, _, class_name = path.partition(":")
     try:
-        found = getattr(importlib.import_module(module_name), class_name)
+        found = own_class(path)
     except ImportError as error:
-        # Another module that is missing is one that this module imports.
-        missing = isinstance(error, ModuleNotFoundError) and error.name == module_name.partition(".")[0]
-        way_out = "; name its folder in PYTHONPATH" if missing else ""
-        raise PydanticCustomError("own_component", f"cannot import {module_name!r}: {error}{way_out}") from None
-    except AttributeError:
-        raise PydanticCustomError("own_component", f"module {module_name!r} has no {class_name!r}") from None
+        raise _fault(str(error)) from None
     if not (isinstance(found, type) and issubclass(found, base)):
-        raise PydanticCustomError("own_component", f"{path} must be a class derived from {base.__name__}")
+        raise _fault(f"{path} must be a class derived from {base.__name__}")
+    if missing := sorted(getattr(found, "__abstractmethods__", ())):
+        raise _fault(f"{path} must define {', '.join(missing)}")
     return found
+
+
+def _fault(message: Any) -> PydanticCustomError:
+    # Its type calls the message a template; without a context nothing is filled in.
+    return PydanticCustomError("own_component", message)
 
 
 class _Custom:
@@ -74,7 +82,13 @@ class _Custom:
             if isinstance(value, self.base):
                 return value
             cls = load_custom(value["kind"], self.base)
-            return cls.model_validate(value)
+            try:
+                return cls.model_validate(value)
+            except (ValidationError, InputError, KeyboardInterrupt):
+                raise
+            except BaseException as error:
+                # A method that is missing, or a validator that is wrong.
+                raise _fault(f"{value['kind']} cannot be made: {told(error)}") from None
 
         def serialise(value: Component) -> dict[str, Any]:
             return value.model_dump(mode="json")
@@ -84,7 +98,7 @@ class _Custom:
         )
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        kind = {"type": "string", "pattern": CUSTOM_KIND}
+        kind = {"type": "string", "pattern": IMPORT_PATH}
         return {
             "type": "object",
             "properties": {"kind": kind},

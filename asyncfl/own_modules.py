@@ -12,6 +12,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from asyncfl.imports import file_of, imports, package_of
+
 
 def own_modules(names: Iterable[str]) -> dict[str, Path]:
     """Module -> its file, for these imported modules and all of the user's own that they import, in alphabetical order.
@@ -52,13 +54,11 @@ def _home(name: str, path: Path) -> tuple[Path, str]:
 
 def _place(module: str, root: Path) -> Path | None:
     """File of a module below `root`; None where there is none, or where Python takes another of that name."""
-    place = root.joinpath(*module.split("."))
-    for path in (place / "__init__.py", place.with_suffix(".py")):
-        if path.is_file():
-            taken = _loaded(module)
-            other = taken is not None and taken.resolve() != path.resolve()
-            return None if other or module.partition(".")[0] in sys.stdlib_module_names else path
-    return None
+    path = file_of(module, root)
+    if path is None or module.partition(".")[0] in sys.stdlib_module_names:
+        return None
+    taken = _loaded(module)
+    return None if taken is not None and taken.resolve() != path.resolve() else path
 
 
 def _imports(module: str, file: Path) -> Iterator[str]:
@@ -67,17 +67,8 @@ def _imports(module: str, file: Path) -> Iterator[str]:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError):
         return  # it may stand in a branch that nobody takes; whoever imports it hears of it
-    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield from _with_packages(alias.name)
-        elif isinstance(node, ast.ImportFrom):
-            parts = package.split(".") if package else []
-            above = parts[: len(parts) - node.level + 1] if node.level else []
-            base = ".".join([*above, *([node.module] if node.module else [])])
-            for alias in node.names:
-                yield from _with_packages(f"{base}.{alias.name}" if base else alias.name)
+    for imported, name in imports(tree, package_of(module, file)):
+        yield from _with_packages(".".join(part for part in (imported, name) if part))
 
 
 def _with_packages(module: str) -> Iterator[str]:

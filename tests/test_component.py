@@ -73,7 +73,7 @@ def test_what_is_no_component_is_refused(module: str, value: Any, message: str) 
 def test_the_schema_offers_each_kind_and_an_import_path() -> None:
     branches = Drawing.model_json_schema()["properties"]["shape"]["oneOf"]
     assert len(branches) == 3
-    assert branches[-1]["properties"]["kind"]["pattern"] == r"^[\w.]+:\w+$"
+    assert branches[-1]["properties"]["kind"]["pattern"] == r"^\w+(\.\w+)*:\w+$"
 
 
 def test_a_description_cannot_be_changed() -> None:

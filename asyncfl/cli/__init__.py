@@ -8,8 +8,8 @@ from pathlib import Path
 import typer
 
 from asyncfl.cli import bounds, data, privacy, replay, run, schema, timeline, trace
-from asyncfl.cli.imports import look_for_modules_in
 from asyncfl.errors import AsyncflError
+from asyncfl.own_classes import look_for_modules_in
 
 app = typer.Typer(
     help="Simulate federated learning that is private, attacked and late.",

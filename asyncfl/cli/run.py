@@ -12,11 +12,11 @@ import typer
 import yaml
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from asyncfl.cli.imports import look_for_modules_in
 from asyncfl.cli.output import console, print_table
 from asyncfl.data import DataSpec
 from asyncfl.data.sources import sources_of
 from asyncfl.errors import Fault, ScenarioError
+from asyncfl.own_classes import look_for_modules_in
 from asyncfl.scenario import Scenario
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from asyncfl.component import Component, own_sources
+from asyncfl.imports import file_of, imports, package_of
 
 ROOT = "asyncfl.api"
 
@@ -103,14 +104,9 @@ def _reached(roots: frozenset[str], used: frozenset[str] | None, inside: str = "
 @cache
 def _path(module: str) -> Path | None:
     """File of a module of the package; None where there is no such module."""
-    root = Path(__file__).resolve().parents[1]
     if module != "asyncfl" and not module.startswith("asyncfl."):
         return None
-    place = root.joinpath(*module.split(".")[1:])
-    for path in (place.with_suffix(".py") if place != root else place, place / "__init__.py"):
-        if path.is_file():
-            return path
-    return None
+    return file_of(module, Path(__file__).resolve().parents[2])
 
 
 @cache
@@ -118,10 +114,9 @@ def _source(module: str) -> _Source:
     path = _path(module)
     assert path is not None
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     components = frozenset(node.name for node in tree.body if isinstance(node, ast.ClassDef) and _is_component(node))
-    imports = tuple(_imports(tree, package))
-    return _Source(components, ast.dump(_Strip(not components).visit(tree)), imports)
+    imported = tuple(imports(tree, package_of(module, path)))
+    return _Source(components, ast.dump(_Strip(not components).visit(tree)), imported)
 
 
 def _is_component(node: ast.ClassDef) -> bool:
@@ -133,18 +128,6 @@ def _is_component(node: ast.ClassDef) -> bool:
         and item.value is not None
         for item in node.body
     )
-
-
-def _imports(tree: ast.AST, package: str) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((alias.name, "") for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                parts = package.split(".")[: len(package.split(".")) - node.level + 1]
-                base = ".".join([*parts, base]) if base else ".".join(parts)
-            yield from ((base, alias.name) for alias in node.names)
 
 
 class _Strip(ast.NodeTransformer):

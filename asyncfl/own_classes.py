@@ -1,0 +1,78 @@
+"""Classes of a user's own, imported by path (`my_module:MyDetector`), and where their modules are looked for."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+import sysconfig
+import traceback
+from pathlib import Path
+
+IMPORT_PATH = r"^\w+(\.\w+)*:\w+$"
+"""How a class is named: `package.module:Class`."""
+
+_LONGEST = 200
+"""Characters of an error that are told."""
+
+
+def look_for_modules_in(folder: str | Path) -> None:
+    """Let modules be imported from `folder` too.
+
+    It comes last, after all that is installed: a file beside a scenario that happens to be called `random.py` or
+    `torch.py` takes nobody's place.
+    """
+    place = str(Path(folder).resolve())
+    if place not in sys.path:
+        sys.path.append(place)
+        importlib.invalidate_caches()
+
+
+def own_class(path: str) -> object:
+    """What the import path `package.module:Class` names.
+
+    Raises ImportError, with the file and line at fault, whatever the module does when it is imported: it may not even
+    end the program. Ctrl-C is passed on.
+    """
+    if not re.fullmatch(IMPORT_PATH, path):
+        raise ImportError(f"kind must be the import path of a class, my_module:MyClass, got {_short(repr(path))}")
+    module_name, _, class_name = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module_name), class_name)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == module_name.partition(".")[0]:
+            reason = f"cannot import {module_name!r}: {error}; name its folder in PYTHONPATH"
+        elif isinstance(error, AttributeError) and module_name in sys.modules:
+            reason = f"module {module_name!r} has no {class_name!r}"
+        else:
+            reason = f"cannot import {module_name!r}: {told(error)}"
+        raise ImportError(reason) from None
+
+
+def told(error: BaseException) -> str:
+    """An exception that a user's code raised, in one line: its place in that code, where known, and what it is."""
+    if isinstance(error, SyntaxError) and error.filename:
+        place, line = error.filename, error.lineno
+        what = f"{type(error).__name__}: {error.msg}"
+    else:
+        frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+        place, line = next(((file, number) for file, number in reversed(frames) if _is_own(file)), ("", None))
+        what = "".join(traceback.format_exception_only(error)).strip()
+    if isinstance(error, SystemExit):
+        what = f"it ends the program ({what})"
+    said = _short(" ".join(what.split()))
+    return f"{place}, line {line}: {said}" if place and line else said
+
+
+def _is_own(file: str) -> bool:
+    """Whether a file is neither of this package, nor of another that is installed, nor of Python."""
+    path = Path(file)
+    if not path.is_absolute() or {"site-packages", "dist-packages"} & set(path.parts):
+        return False
+    return not any(path.is_relative_to(home) for home in (Path(__file__).parent, sysconfig.get_path("stdlib")))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asyncfl.errors import ScenarioError
+from asyncfl.own_classes import own_class
+from asyncfl.scenario import Scenario
+
+Write = Callable[[str, str], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
+    """Writes a module into a folder that can be imported from; it is forgotten afterwards."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(name: str, text: str) -> Path:
+        path = tmp_path / f"{name}.py"
+        path.write_text(text, encoding="utf-8")
+        importlib.invalidate_caches()
+        return path
+
+    yield write
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "said"),
+    [
+        ("x = 1\nclass Mine(:\n", 2, "SyntaxError: invalid syntax"),
+        ("if True:\nx = 1\n", 2, "IndentationError: expected an indented block"),
+        ("\n\n1 / 0\n", 3, "ZeroDivisionError: division by zero"),
+        ("import sys\nsys.exit(3)\n", 2, "it ends the program (SystemExit: 3)"),
+        ("raise SystemExit\n", 1, "it ends the program (SystemExit)"),
+        ("def f():\n    f()\nf()\n", 2, "RecursionError: maximum recursion depth exceeded"),
+        ("import numpy\nnumpy.full(-1, 0)\n", 2, "ValueError: negative dimensions are not allowed"),
+        ("raise ValueError('a\\nb')\n", 1, "ValueError: a b"),
+        ("class Bad(BaseException): ...\nraise Bad\n", 2, "Bad"),
+        ("import no_such_module_of_mine\n", 1, "ModuleNotFoundError: No module named 'no_such_module_of_mine'"),
+        ("x = {'{': '}'}['{0}']\n", 1, "KeyError: '{0}'"),
+        ("raise ValueError('x' * 100000)\n", 1, "ValueError: xxx"),
+    ],
+)
+def test_whatever_an_import_does_is_one_message_with_its_place(write: Write, source: str, line: int, said: str) -> None:
+    path = write("mine_broken", source)
+    with pytest.raises(ImportError) as raised:
+        own_class("mine_broken:Mine")
+    message = str(raised.value)
+    assert message.startswith(f"cannot import 'mine_broken': {path}, line {line}: ")
+    assert said in message
+    assert "\n" not in message
+    assert len(message) < 200 + 2 * len(str(path))
+
+
+def test_a_wrong_line_in_a_module_that_is_imported_in_turn_is_named(write: Write) -> None:
+    write("mine_outer", "import mine_inner\n")
+    path = write("mine_inner", "\nundefined\n")
+    with pytest.raises(ImportError, match=rf"{path}, line 2: NameError"):
+        own_class("mine_outer:Mine")
+
+
+@pytest.mark.parametrize(
+    "kind", [".:x", "a.b:", ":", ":x", "a..b:x", "a:b:c", "a b:c", "a:\0", "a\n:b", "..:é", "a:b\n"]
+)
+def test_what_is_no_import_path_is_told_so(kind: str) -> None:
+    with pytest.raises(ImportError, match="must be the import path of a class, my_module:MyClass, got "):
+        own_class(kind)
+
+
+def test_unicode_names_are_names(write: Write) -> None:
+    write("größe", "class Länge: ...\n")
+    assert own_class("größe:Länge").__name__ == "Länge"
+    with pytest.raises(ImportError, match="module 'größe' has no 'Breite'"):
+        own_class("größe:Breite")
+
+
+def test_ctrl_c_is_passed_on(write: Write) -> None:
+    write("mine_slow", "raise KeyboardInterrupt\n")
+    with pytest.raises(KeyboardInterrupt):
+        own_class("mine_slow:Mine")
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (
+            "from abc import abstractmethod\nfrom asyncfl.defences import Rule\nclass Mine(Rule):\n    kind: str\n"
+            "    @abstractmethod\n    def centre(self): ...\n",
+            "mine_rule:Mine must define centre",
+        ),
+        ("class Mine: ...\n", "must be a class derived from Rule"),
+        ("Mine = 3\n", "must be a class derived from Rule"),
+        (
+            "from asyncfl.defences.krum import Krum\nclass Mine(Krum):\n    kind: str\n    byzantine: int = 1\n"
+            "    def model_post_init(self, context):\n        [][1]\n",
+            "mine_rule.py, line 6: IndexError",
+        ),
+    ],
+)
+def test_a_class_that_is_no_component_is_a_fault_of_its_field(
+    write: Write, tiny: dict[str, Any], source: str, said: str
+) -> None:
+    write("mine_rule", source)
+    with pytest.raises(ScenarioError) as raised:
+        Scenario.read({**tiny, "defence": {"rule": {"kind": "mine_rule:Mine"}}})
+    assert str(raised.value).startswith("defence.rule: ")
+    assert said in str(raised.value)
