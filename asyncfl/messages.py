@@ -72,6 +72,8 @@ class Collected:
     `models`: (n_updates, n_parameters) float32, the models as they were uploaded. On loan and read-only until the next
     `Collect`; who wants to keep them copies. `sound`: (n_updates,) bool, False where an update had the wrong length
     (its row is then without meaning). `clip_norm` is the clipping norm that the clients used, None where none.
+    `upload_std`: (n_updates,) standard deviation of the noise that the privacy scheme asked of each client for this
+    upload (an attacker may have added none); None: it asked for none.
     """
 
     time_s: float
@@ -80,6 +82,7 @@ class Collected:
     losses: NDArray[np.float64]
     sound: NDArray[np.bool_] | None = None
     clip_norm: float | None = None
+    upload_std: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, slots=True)

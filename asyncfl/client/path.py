@@ -59,6 +59,8 @@ class Payloads:
     """Norm that they were clipped to; None where there was no clipping."""
     noise_std: NDArray[np.float64]
     """(n,) standard deviation of the noise on each parameter."""
+    asked_std: NDArray[np.float64]
+    """(n,) the same as the scheme asks it of everybody: attackers that add no noise count as if they did."""
     contributions: tuple[Contribution, ...]
     """What the noise of each depended on."""
     releases: tuple[Release, ...]
@@ -123,6 +125,7 @@ class TaskPath:
         releases = tuple(self.scheme.upload_release(self.context, clip_norm, one) for one in contributions)
         # Not the releases' own: noise that was added during training is in them already.
         std = np.array([self.scheme.upload_std(self.context, clip_norm, one) for one in contributions])
+        asked_std = std.copy()
         sound = np.ones(len(tickets), dtype=bool)
         self._add_noise(rows, tickets, std, np.flatnonzero(~attacked))
         if self.attackers is not None and attacked.any():
@@ -144,7 +147,7 @@ class TaskPath:
             self.scheme.station.shuffle(rows, self.learner.layout, sound, random)
         loan = rows.view()
         loan.flags.writeable = False
-        return Payloads(loan, losses, norms, clip_norm, std, contributions, releases, attacked, sound)
+        return Payloads(loan, losses, norms, clip_norm, std, asked_std, contributions, releases, attacked, sound)
 
     def train(self, ticket: Ticket) -> None:
         """Train a task now, for a scheme that needs every task; `carry_out` fetches it, unless it is dropped."""

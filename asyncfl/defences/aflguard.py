@@ -61,12 +61,7 @@ class AflGuard(Detector):
             state = AflGuardState(state.context, own, buffer.version)
         assert state.own is not None
         limit = self.tolerance**2 * squared_norm(state.own)
-        away = np.array(
-            [
-                squared_norm(delta - state.own) - noise_energy(state.context, int(client), self.noise)
-                for delta, client in zip(buffer.deltas, buffer.clients, strict=True)
-            ]
-        )
+        away = np.array([squared_norm(delta - state.own) for delta in buffer.deltas]) - noise_energy(buffer, self.noise)
         flagged = away > limit
         details = [
             f"differs by {np.sqrt(max(a, 0)):.4g}, allowed {np.sqrt(limit):.4g}" if f else ""

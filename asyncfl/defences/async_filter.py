@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Verdict
 from asyncfl.messages import Vector
 
@@ -26,9 +27,9 @@ def gradient_scale(context: DefenceContext, client: int) -> float:
     return -1.0 / (context.lr * float(context.steps[client]))
 
 
-def noise_energy(context: DefenceContext, client: int, noise: Noise) -> float:
-    """What noise adds to the squared L2 norm of an update of `client` on average: sigma^2 d, or 0 if ignored."""
-    return float(context.upload_std[client]) ** 2 * context.n_parameters if noise == "accounted" else 0.0
+def noise_energy(buffer: Buffer, noise: Noise) -> NDArray[np.float64]:
+    """(n_updates,) what noise adds to the squared L2 norm of an update on average: sigma^2 d, or 0 if ignored."""
+    return buffer.upload_std**2 * len(buffer.current) if noise == "accounted" else np.zeros(len(buffer))
 
 
 def squared_norm(vector: Vector) -> float:

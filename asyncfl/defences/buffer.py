@@ -31,6 +31,8 @@ class Buffer:
     """(n_updates,) who sent them; with asynchrony one client may have sent several."""
     samples: NDArray[np.int64]
     """(n_updates,) training samples of each sender."""
+    upload_std: NDArray[np.float64]
+    """(n_updates,) standard deviation of the noise that an honest sender has added to each parameter of this upload."""
 
     def __len__(self) -> int:
         return len(self.models)
@@ -60,4 +62,5 @@ class Buffer:
             self.base_versions[kept],
             self.clients[kept],
             self.samples[kept],
+            self.upload_std[kept],
         )

@@ -33,8 +33,6 @@ class DefenceContext:
     """L2 norm that clients clip each step's gradient to; None: no clipping."""
     steps: NDArray[np.int64]
     """(clients,) local SGD steps of one task."""
-    upload_std: NDArray[np.float64]
-    """(clients,) standard deviation of the noise that an honest client adds to each parameter of an upload."""
     root_gradient: Callable[[Vector], Vector] | None = None
     """Gradient of the loss on the server's own small root set at a model (n_parameters,); None: it has none."""
     weigh: Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]] | None = None

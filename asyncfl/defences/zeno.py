@@ -61,10 +61,10 @@ class ZenoPlusPlus(Detector):
             state = ZenoState(context, root_gradient(context, buffer.current), buffer.version)
         assert state.gradient is not None
         rate = context.lr if self.rate is None else self.rate
-        merits = np.empty(len(buffer))
+        merits, energy = np.empty(len(buffer)), noise_energy(buffer, self.noise)
         for row, (delta, client) in enumerate(zip(buffer.deltas, buffer.clients.tolist(), strict=True)):
             scale = gradient_scale(context, client)
-            length = max(0.0, squared_norm(delta) - noise_energy(context, client, self.noise)) * scale**2
+            length = max(0.0, squared_norm(delta) - float(energy[row])) * scale**2
             merits[row] = rate * scale * float(np.dot(state.gradient, delta)) - self.rho * length
         flagged = merits < -rate * self.epsilon
         details = [

@@ -110,11 +110,13 @@ class Aggregation:
         if not self._tasks:
             return False
         self._clip_norm = collected.clip_norm
-        self._buffer = self._buffer_of(collected.models if kept.all() else collected.models[kept], version)
+        asked = np.zeros(len(kept)) if collected.upload_std is None else collected.upload_std
+        models = collected.models if kept.all() else collected.models[kept]
+        self._buffer = self._buffer_of(models, asked[kept], version)
         self._tried = ()
         return True
 
-    def _buffer_of(self, models: Vector, version: int) -> Buffer:
+    def _buffer_of(self, models: Vector, upload_std: NDArray[np.float64], version: int) -> Buffer:
         base_versions = np.array([task.base_version for task in self._tasks], dtype=np.int64)
         versions, base_of = np.unique(base_versions, return_inverse=True)
         clients = np.array([task.client for task in self._tasks], dtype=np.int64)
@@ -127,6 +129,7 @@ class Aggregation:
             base_versions=base_versions,
             clients=clients,
             samples=self.samples[clients],
+            upload_std=upload_std,
         )
 
     # --- what becomes of it ----------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ from asyncfl.server.machine import Server, ServerPlan
 Detail: TypeAlias = Literal["digests", "parameters"]
 """What is written of a model."""
 
-FORMAT = 2
+FORMAT = 3
 """Version of the lines."""
 
 Plain: TypeAlias = dict[str, Any]
@@ -205,7 +205,7 @@ def message_of(hears: Plain, models: Vector | None) -> Input:
                 scores = values.pop("scores")
                 return ScoresArrived(**values, scores=None if scores is None else np.array(scores, dtype=np.float64))
             case "Collected" if models is not None:
-                clip = values["clip_norm"]
+                clip, asked = values["clip_norm"], values["upload_std"]
                 return Collected(
                     values["time_s"],
                     tuple(values["tasks"]),
@@ -213,6 +213,7 @@ def message_of(hears: Plain, models: Vector | None) -> Input:
                     np.array(values["losses"], dtype=np.float64),
                     sound=np.array(values["sound"], dtype=bool),
                     clip_norm=None if clip is None else float(clip),
+                    upload_std=None if asked is None else np.array(asked, dtype=np.float64),
                 )
     except (TypeError, KeyError, ValueError) as error:
         raise RunError(f"a recorded message is damaged: {error}") from None

@@ -155,7 +155,7 @@ def _compare(call: Call, expected: list[Plain], again: list[Plain]) -> None:
 
 
 def _place(call: Call) -> str:
-    long = ("models", "losses", "sound", "finite", "scores")
+    long = ("models", "losses", "sound", "finite", "upload_std", "scores")
     return f"line {call.line}, {_shown({name: value for name, value in call.hears.items() if name not in long})}"
 
 

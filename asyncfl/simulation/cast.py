@@ -55,7 +55,7 @@ def prepare_seed(scenario: Scenario, seed: int) -> Cast:
     path = TaskPath(data, learner, scenario.training, scenario.privacy, context, streams, attackers, state)
     initial = scenario.model.initial_parameters(data.shape, data.classes, streams.torch_generator("initial_model"))
     noise = partial(_server_noise, path)
-    defence = defence_plan(scenario, data, learner, context, root, state)
+    defence = defence_plan(scenario, data, learner, root)
     plan = server_plan(scenario, data.sizes, initial, streams, noise, defence)
     return Cast(streams, data, learner, context, calibration, attackers, path, plan)
 

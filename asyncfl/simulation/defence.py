@@ -12,7 +12,6 @@ from asyncfl.data import FederatedData
 from asyncfl.defences import DefenceContext
 from asyncfl.learning import Learner
 from asyncfl.messages import Vector
-from asyncfl.privacy import Contribution, PrivacyContext, State
 from asyncfl.scenario import Scenario
 from asyncfl.server import DefencePlan
 from asyncfl.server.application import weights
@@ -42,18 +41,10 @@ def defence_plan(
     scenario: Scenario,
     data: FederatedData,
     learner: Learner,
-    context: PrivacyContext,
     root: tuple[NDArray[np.float32], NDArray[np.int64]] | None,
-    state: State | None = None,
 ) -> DefencePlan:
-    """The server's defences, with what they know about the federation: of noise that varies, its first amount."""
-    knobs, training, scheme = scenario.protocol.knobs(), scenario.training, scenario.privacy
-    clip = getattr(scheme, "clip_norm", None)
-    clip_norm = clip if isinstance(clip, float | int) else None
-    firsts = [
-        Contribution(client, int(size), 0, scheme.upload_epsilon(context, state, client, 0))
-        for client, size in enumerate(data.sizes)
-    ]
+    """The server's defences, with what they know about the federation."""
+    knobs, training = scenario.protocol.knobs(), scenario.training
 
     def weigh(samples: NDArray[np.int64], staleness: NDArray[np.int64]) -> NDArray[np.float64]:
         counted = samples if knobs.weighting == "samples" else np.ones_like(samples)
@@ -67,7 +58,6 @@ def defence_plan(
         lr=training.lr / (1 - training.momentum),
         gradient_clip=training.gradient_clip,
         steps=np.array([training.steps(int(size)) for size in data.sizes], dtype=np.int64),
-        upload_std=np.array([scheme.upload_std(context, clip_norm, first) for first in firsts]),
         root_gradient=None if root is None else partial(_root_gradient, learner, *root),
         weigh=weigh,
     )

@@ -92,7 +92,13 @@ class Worker:
         self.seconds += time.perf_counter() - began
         numbers = tuple(ticket.task for ticket in tickets)
         return Collected(
-            time_s, numbers, payloads.models, payloads.losses, sound=payloads.sound, clip_norm=payloads.clip_norm
+            time_s,
+            numbers,
+            payloads.models,
+            payloads.losses,
+            sound=payloads.sound,
+            clip_norm=payloads.clip_norm,
+            upload_std=payloads.asked_std,
         )
 
     def _remember(

@@ -67,13 +67,15 @@ def buffer(
     current: ArrayLike = 0.0,
     drift: float = 0.1,
     version: int | None = None,
+    upload_std: ArrayLike = 0.0,
 ) -> Buffer:
     """A buffer whose senders changed `deltas` (n_updates, n_parameters) in the models they were sent.
 
     `deltas`: None gives `updates()`. `clients`: who sent them, 0..n-1 by default. `staleness`: versions, one for all or
     one per update. `samples`: of each sender. `current`: the global model, a number or (n_parameters,); the model that
     an update s versions old was trained from lies s `drift` below it in every parameter. `version`: of the current
-    model, by default the lowest that leaves no base version below 0.
+    model, by default the lowest that leaves no base version below 0. `upload_std`: of the noise in each parameter
+    that honest senders have added, one for all or one per update.
     """
     changed = np.asarray(updates() if deltas is None else deltas, dtype=np.float32)
     if changed.ndim != 2:
@@ -101,6 +103,7 @@ def buffer(
         base_versions=_numbers(newest - ages),
         clients=_numbers(senders),
         samples=_numbers(np.broadcast_to(np.asarray(samples), (n,))),
+        upload_std=np.array(np.broadcast_to(np.asarray(upload_std, dtype=np.float64), (n,))),
     )
 
 
@@ -112,7 +115,6 @@ def context(
     lr: float = 0.1,
     steps: int = 5,
     gradient_clip: float | None = None,
-    upload_std: float = 0.0,
     root_gradient: Callable[[Vector], Vector] | None = None,
 ) -> DefenceContext:
     """What a defence knows about a federation of equal clients; the arguments are the fields of `DefenceContext`."""
@@ -123,7 +125,6 @@ def context(
         lr=lr,
         gradient_clip=gradient_clip,
         steps=_numbers(np.full(clients, steps)),
-        upload_std=np.full(clients, upload_std),
         root_gradient=root_gradient,
     )
 

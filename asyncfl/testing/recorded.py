@@ -111,7 +111,9 @@ def recorded_buffers(recording: Recording) -> Iterator[Buffer]:
             tasks = [task for task, usable in zip(call.hears["tasks"], sound, strict=True) if usable]
             models = parameters_of(call.hears["models"])
             if tasks and models is not None:
-                yield _buffer(models[sound], tasks, clients, bases, versions, samples)
+                asked = call.hears["upload_std"]
+                std = np.zeros(len(tasks)) if asked is None else np.array(asked, dtype=np.float64)[sound]
+                yield _buffer(models[sound], std, tasks, clients, bases, versions, samples)
         for action in call.answers:
             if action["type"] == "Publish":
                 model = parameters_of(action["model"])
@@ -125,6 +127,7 @@ def recorded_buffers(recording: Recording) -> Iterator[Buffer]:
 
 def _buffer(
     models: Vector,
+    upload_std: NDArray[np.float64],
     tasks: list[int],
     clients: dict[int, int],
     bases: dict[int, int],
@@ -145,6 +148,7 @@ def _buffer(
         base_versions=base_versions,
         clients=senders,
         samples=samples[senders],
+        upload_std=upload_std,
     )
 
 

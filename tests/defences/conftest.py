@@ -6,7 +6,9 @@ import pytest
 from asyncfl.defences import Buffer, DefenceContext
 
 
-def make_buffer(deltas, *, clients=None, base_versions=None, version=0, current=None, bases=None, samples=None):
+def make_buffer(
+    deltas, *, clients=None, base_versions=None, version=0, current=None, bases=None, samples=None, std=0.0
+):
     """A buffer whose clients changed `deltas` (n, d) in the zero model, or in `bases` (one per update)."""
     deltas = np.asarray(deltas, dtype=np.float32)
     n, d = deltas.shape
@@ -20,10 +22,11 @@ def make_buffer(deltas, *, clients=None, base_versions=None, version=0, current=
         np.full(n, version) if base_versions is None else np.asarray(base_versions),
         np.arange(n) if clients is None else np.asarray(clients),
         np.ones(n, dtype=np.int64) if samples is None else np.asarray(samples),
+        np.broadcast_to(np.asarray(std, dtype=np.float64), n),
     )
 
 
-def make_context(clients=10, n_parameters=2, *, lr=0.1, steps=1, std=0.0, root=None, clip=None):
+def make_context(clients=10, n_parameters=2, *, lr=0.1, steps=1, root=None, clip=None):
     """A federation of `clients` equal clients."""
     return DefenceContext(
         clients=clients,
@@ -32,7 +35,6 @@ def make_context(clients=10, n_parameters=2, *, lr=0.1, steps=1, std=0.0, root=N
         lr=lr,
         gradient_clip=clip,
         steps=np.full(clients, steps),
-        upload_std=np.full(clients, std),
         root_gradient=root,
     )
 

@@ -18,12 +18,12 @@ def buffer_of(models, clients=None):
     n = len(models)
     clients = np.arange(n) if clients is None else np.array(clients)
     zeros = np.zeros(n, dtype=np.int64)
-    return Buffer(3, CURRENT, models, (CURRENT,), zeros, zeros + 3, clients, zeros + 10)
+    return Buffer(3, CURRENT, models, (CURRENT,), zeros, zeros + 3, clients, zeros + 10, zeros * 0.0)
 
 
 def context(clients=10):
     ones = np.ones(clients, dtype=np.int64)
-    return DefenceContext(clients, ones * 10, D, 0.1, 1.0, ones, ones * 0.0)
+    return DefenceContext(clients, ones * 10, D, 0.1, 1.0, ones)
 
 
 def start(detector, seed=0):

@@ -67,10 +67,10 @@ def test_known_noise_is_not_held_against_anybody(kind, buffer_of, context_of, ra
     d, std = 4000, 0.01
     gradient = np.zeros(d)
     gradient[0] = -1
-    context = context_of(10, d, root=lambda model: gradient, std=std)
+    context = context_of(10, d, root=lambda model: gradient)
     updates = std * random.normal(size=(10, d))
     updates[:, 0] += 0.1
-    buffer = buffer_of(updates)
+    buffer = buffer_of(updates, std=std)
     # |noise| is .63, six times the update.
     settings = {} if kind is AflGuard else {"rho": 0.01}
     accounted, literal = kind(**settings), kind(noise="ignored", **settings)

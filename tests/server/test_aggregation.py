@@ -57,7 +57,7 @@ class Asking(Detector):
         return Verdict(scores == 0, scores == 0), state
 
 
-CONTEXT = DefenceContext(4, np.full(4, 10), 1, 0.1, None, np.ones(4, np.int64), np.zeros(4))
+CONTEXT = DefenceContext(4, np.full(4, 10), 1, 0.1, None, np.ones(4, np.int64))
 
 
 def server(protocol: Protocol, detector: Detector | None, strikes: Strikes | None = None, **plan: Any) -> Server:

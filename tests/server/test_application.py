@@ -20,7 +20,7 @@ def column(*values: float) -> np.ndarray:
 
 def buffer(current: np.ndarray, models: np.ndarray, bases: list[np.ndarray], base_of: np.ndarray) -> Buffer:
     nobody = np.zeros(len(models), dtype=np.int64)
-    return Buffer(0, current, models, tuple(bases), base_of, nobody, np.arange(len(models)), nobody + 1)
+    return Buffer(0, current, models, tuple(bases), base_of, nobody, np.arange(len(models)), nobody + 1, nobody * 0.0)
 
 
 @pytest.mark.parametrize(("reading", "value"), READINGS.items())

@@ -49,7 +49,7 @@ def test_each_call_is_a_line_with_sorted_keys_and_equal_runs_are_equal_bytes() -
     recording = recorded()
     assert recording.text() == recorded().text()
     lines = recording.text().splitlines()
-    assert lines[0] == '{"format":2,"n_parameters":3,"record":"digests","samples":[10,10],"seed":0}'
+    assert lines[0] == '{"format":3,"n_parameters":3,"record":"digests","samples":[10,10],"seed":0}'
     assert lines[2] == '{"answers":[],"hears":{"task":0,"time_s":1.0,"type":"UpdateArrived"}}'
     assert json.loads(lines[3])["answers"] == [{"tasks": [0, 1], "type": "Collect"}]
     assert lines[5] == ('{"answers":[],"hears":{"reason":"too late: it has stopped already","type":"stop"}}')
@@ -105,10 +105,11 @@ def test_scores_and_clipping_norms_that_are_not_finite_survive() -> None:
     assert isinstance(scores, ScoresArrived)
     np.testing.assert_array_equal(scores.scores, [0.5, NAN, -np.inf])
     one = np.ones((1, 1), np.float32)
-    given = Collected(1.0, (0,), one, np.zeros(1), clip_norm=float("inf"))
+    given = Collected(1.0, (0,), one, np.zeros(1), clip_norm=float("inf"), upload_std=np.array([0.1]))
     again = message_of(plain(given, "digests"), one)
     assert isinstance(again, Collected)
     assert again.clip_norm == float("inf")
+    np.testing.assert_array_equal(again.upload_std, [0.1])
 
 
 def test_a_message_that_was_refused_is_not_written_down() -> None:
@@ -135,8 +136,8 @@ def test_a_file_holds_several_seeds(tmp_path: Path) -> None:
         ("", "holds no recording"),
         ('{"hears": 1}\n', "describes no federation"),
         ('{"format":9}\n', "this is format 9"),
-        ('{"format":2,"record":"all","n_parameters":1,"samples":[],"seed":0}\n', "line 1 is damaged"),
-        ('{"format":2\n', "line 1 is damaged"),
+        ('{"format":3,"record":"all","n_parameters":1,"samples":[],"seed":0}\n', "line 1 is damaged"),
+        ('{"format":3\n', "line 1 is damaged"),
         (b"\xff\xfe", "not a text file"),
     ],
 )

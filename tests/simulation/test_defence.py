@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from asyncfl.scenario import Scenario
 from asyncfl.simulation.cast import prepare_seed, streams_of
 from asyncfl.simulation.defence import split_root
+from asyncfl.simulation.seed import simulate_seed
+from asyncfl.testing.recorded import recorded_buffers
 
 
 def test_the_root_set_is_taken_out_of_the_test_set(scenario: Scenario) -> None:
@@ -53,3 +57,40 @@ def test_defences_know_the_federation_and_how_updates_are_weighed(scenario: Scen
     assert known.root_gradient is None
     assert known.weigh is not None
     np.testing.assert_allclose(known.weigh(np.array([20, 20]), np.array([0, 0])), [1.0, 1.0])
+
+
+@pytest.mark.parametrize("privacy", [{"kind": "nbafl", "epsilon": 50}, {"kind": "nbafl", "epsilon": 5, "clip_norm": 2}])
+@pytest.mark.parametrize("attackers_add_noise", [True, False])
+def test_defences_are_told_the_noise_that_was_asked_of_these_very_uploads(
+    scenario: Scenario, privacy: dict[str, Any], attackers_add_noise: bool
+) -> None:
+    threats = {"attack": {"kind": "sign_flip"}, "attackers": 2, "attackers_add_noise": attackers_add_noise}
+    recorded = {"privacy": privacy, "threats": threats, "evaluation.record": "parameters"}
+    run = simulate_seed(scenario.override(recorded), 0)
+    assert run.recording is not None
+    told = [buffer.upload_std.tolist() for buffer in recorded_buffers(run.recording)]
+    # Who holds equally many samples adds equally much; attackers that add none are not known to be any.
+    honest = [
+        next(row["noise_std"] for row in run.uploads if row["version"] == v and not row["attacked"]) for v in (1, 2, 3)
+    ]
+    assert told == [[std] * 5 for std in honest]
+    assert all(std > 0 for std in honest)
+    assert len(set(honest)) == (1 if "clip_norm" in privacy else 3)
+
+
+@pytest.mark.parametrize("detector", ["spectral", "zeno++", "aflguard"])
+def test_honest_updates_under_noise_of_a_clipping_norm_that_is_found_out_are_let_in(
+    scenario: Scenario, detector: str
+) -> None:
+    privacy = {"kind": "nbafl", "epsilon": 50}
+    settings: dict[str, Any] = {"kind": detector}
+    changes = {"privacy": privacy, "defence.detector": settings, "data.clients": 8, "training.gradient_clip": 1.0}
+    fates = simulate_seed(scenario.override({**changes, "defence.root_samples": 20}), 0).fates
+    ignored = {} if detector == "spectral" else {"defence.detector": {**settings, "noise": "ignored"}}
+    assert fates["aggregated"] > 0
+    if detector == "spectral":
+        assert fates["flagged"] == 0
+    else:
+        # |noise|^2 is what these two subtract: without it hardly anybody is let in.
+        literal = simulate_seed(scenario.override({**changes, "defence.root_samples": 20, **ignored}), 0).fates
+        assert fates["flagged"] < literal["flagged"]

@@ -55,12 +55,13 @@ def test_weights_are_shares_of_the_samples_times_staleness() -> None:
     assert weights(4).tolist() == [0.25] * 4
     held = buffer([[1], [1]], samples=[10, 30], staleness=[0, 3])
     assert weights(held).tolist() == [0.25, 0.375]
+    assert held.upload_std.tolist() == [0, 0]
+    assert buffer([[1], [1]], upload_std=[0.5, 1]).upload_std.tolist() == [0.5, 1]
 
 
 def test_a_context_is_of_equal_clients() -> None:
-    known = context(3, 2, samples=20, upload_std=0.5, root_gradient=lambda model: model)
+    known = context(3, 2, samples=20, root_gradient=lambda model: model)
     assert (known.clients, known.n_parameters, known.samples.tolist()) == (3, 2, [20] * 3)
-    assert known.upload_std.tolist() == [0.5] * 3
     assert known.root_gradient is not None
 
 

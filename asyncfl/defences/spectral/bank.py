@@ -31,6 +31,8 @@ class Bank:
     """(clients,) running number of the update, -1 where there is none."""
     projections: NDArray[np.float64]
     """(clients,) length of the update along the root set's descent direction, NaN where it was not taken."""
+    noise_std: NDArray[np.float64]
+    """(clients,) standard deviation of the noise in each parameter of the row; 0 where a row is missing."""
     count: int = 0
     """Updates that have been put in so far."""
 
@@ -54,6 +56,7 @@ class Bank:
         products: NDArray[np.float64],
         base_versions: NDArray[np.int64],
         projections: NDArray[np.float64],
+        noise_std: NDArray[np.float64],
     ) -> Bank:
         """The bank with new rows of `clients`, all different.
 
@@ -64,27 +67,30 @@ class Bank:
         for client, update in zip(clients, updates, strict=True):
             rows[client] = update.copy()
         gram, arrived = self.gram.copy(), self.arrived.copy()
-        bases, along = self.base_versions.copy(), self.projections.copy()
+        bases, along, noise = self.base_versions.copy(), self.projections.copy(), self.noise_std.copy()
         gram[clients] = products
         gram[:, clients] = products.T
         bases[clients] = base_versions
         arrived[clients] = self.count + np.arange(len(clients))
         along[clients] = projections
-        return Bank(tuple(rows), gram, bases, arrived, along, self.count + len(clients))
+        noise[clients] = noise_std
+        return Bank(tuple(rows), gram, bases, arrived, along, noise, self.count + len(clients))
 
     def forget(self, client: int) -> Bank:
         """The bank without the row of `client`."""
-        gram, arrived = self.gram.copy(), self.arrived.copy()
-        gram[client] = gram[:, client] = 0.0
+        gram, arrived, noise = self.gram.copy(), self.arrived.copy(), self.noise_std.copy()
+        gram[client] = gram[:, client] = noise[client] = 0.0
         arrived[client] = -1
         rows = (*self.rows[:client], None, *self.rows[client + 1 :])
-        return replace(self, rows=rows, gram=gram, arrived=arrived)
+        return replace(self, rows=rows, gram=gram, arrived=arrived, noise_std=noise)
 
 
 def empty_bank(clients: int) -> Bank:
     """A bank without rows."""
     zeros = np.zeros(clients, dtype=np.int64)
-    return Bank((None,) * clients, np.zeros((clients, clients)), zeros, zeros - 1, np.full(clients, np.nan))
+    return Bank(
+        (None,) * clients, np.zeros((clients, clients)), zeros, zeros - 1, np.full(clients, np.nan), np.zeros(clients)
+    )
 
 
 def inner_products(left: Vector, right: Vector | list[Vector]) -> NDArray[np.float64]:

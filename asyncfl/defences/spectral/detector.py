@@ -30,7 +30,6 @@ from asyncfl.defences.spectral.majority import Finding, MajorityTest
 from asyncfl.defences.spectral.pool import Pool, empty_pool
 from asyncfl.defences.spectral.root import projections
 from asyncfl.defences.spectral.sketch import Sketch, draw_sketch
-from asyncfl.messages import Vector
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ class Spectral(Detector):
         kept = deltas if state.sketch is None else state.sketch(deltas)
         own = inner_products(kept, kept)
         against = state.bank.products(kept)
-        reasons = self._certify(state, buffer.clients, deltas, own, against)
+        reasons = self._certify(state, buffer, own, against)
         broken = np.array([bool(reason) for reason in reasons], dtype=bool)
         # What a client sends along with a forgery is left out too, whether or not it is banned for that one.
         certified = np.isin(buffer.clients, buffer.clients[broken])
@@ -121,10 +120,10 @@ class Spectral(Detector):
         bank, pool, finding, suspects = state.bank, state.pool, None, state.suspects
         along = self._along(state.context, buffer)
         for rows, products in _waves(buffer.clients, ~certified, against, own):
-            clients = buffer.clients[rows]
-            bank = bank.put(clients, kept[rows], products, buffer.base_versions[rows], along[rows])
+            clients, noise_std = buffer.clients[rows], buffer.upload_std[rows]
+            bank = bank.put(clients, kept[rows], products, buffer.base_versions[rows], along[rows], noise_std)
             if pool is not None and self.pool is not None:
-                pool = pool.add(clients, kept[rows], buffer.base_versions[rows], along[rows], self.pool)
+                pool = pool.add(clients, kept[rows], buffer.base_versions[rows], along[rows], noise_std, self.pool)
             finding = self._test(state, bank, pool)
             suspects = self._suspects(state, finding)
             out[rows], struck[rows] = finding.out[clients] | np.isin(clients, list(suspects)), finding.struck[clients]
@@ -173,34 +172,33 @@ class Spectral(Detector):
     def _certify(
         self,
         state: SpectralState,
-        clients: NDArray[np.int64],
-        deltas: Vector,
+        buffer: Buffer,
         own: NDArray[np.float64],
         against: NDArray[np.float64],
     ) -> list[str]:
         """Per update which certificate it breaks, or an empty text."""
-        context, reasons = state.context, [""] * len(deltas)
-        noise_std = context.upload_std
-        step = longest_steps(context)
-        shortest, longest = norm_bounds(context.n_parameters, noise_std, step, self.deviations)
+        context, reasons = state.context, [""] * len(buffer)
+        n_parameters, noise_std, of_bank = context.n_parameters, buffer.upload_std, state.bank.noise_std
+        every = longest_steps(context)
+        step = every[buffer.clients]
+        lower, upper = norm_bounds(n_parameters, noise_std, step, self.deviations)
         if self.norm_certificate:
-            lower, upper = shortest[clients], longest[clients]
-            lengths = np.sqrt(squared_norms(deltas))
+            lengths = np.sqrt(squared_norms(buffer.deltas))
             for row in np.flatnonzero((lengths < lower * (1 - ROUNDING)) | (lengths > upper * (1 + ROUNDING))):
                 reasons[row] = f"norm {lengths[row]:.4g} not in {lower[row]:.4g}..{upper[row]:.4g}"
         if self.pair_certificate:
-            bound = pair_bounds(
-                context.n_parameters, noise_std[clients], step[clients], noise_std, step, self.deviations
-            )
+            earlier = pair_bounds(n_parameters, noise_std, step, of_bank, every, self.deviations)
+            within = pair_bounds(n_parameters, noise_std, step, noise_std, step, self.deviations)
             if state.sketch is not None:
-                # An inner product is at most the product of the lengths, and each of these at most `longest`.
-                lengths_product = np.multiply.outer(longest[clients], longest)
-                bound += self.deviations * np.sqrt(2 / state.sketch.length) * lengths_product
-            bound *= 1 + ROUNDING
-            for row in np.flatnonzero((np.abs(against) > bound).any(axis=1)):
+                # An inner product is at most the product of the lengths, and each of these at most its upper bound.
+                blur = self.deviations * np.sqrt(2 / state.sketch.length)
+                _, longest = norm_bounds(n_parameters, of_bank, every, self.deviations)
+                earlier += blur * np.multiply.outer(upper, longest)
+                within += blur * np.multiply.outer(upper, upper)
+            for row in np.flatnonzero((np.abs(against) > earlier * (1 + ROUNDING)).any(axis=1)):
                 reasons[row] = reasons[row] or "pair with an earlier update"
             sound = np.array([not reason for reason in reasons])
-            conflicts = (np.abs(own) > bound[:, clients]) & sound & sound[:, None]
+            conflicts = (np.abs(own) > within * (1 + ROUNDING)) & sound & sound[:, None]
             for row in np.flatnonzero(culprits(conflicts)):
                 reasons[row] = "pair within the buffer"
         return reasons
@@ -216,10 +214,10 @@ class Spectral(Detector):
         if self.majority is None:
             nobody = np.zeros(context.clients, dtype=bool)
             return Finding(nobody, nobody, {}, {}, decided=True)
-        finding = self._judge(self.majority, state, bank, context.upload_std)
+        finding = self._judge(self.majority, state, bank)
         if pool is None or self._speaks(finding):
             return finding
-        pooled = self._judge(self.majority, state, pool.bank, context.upload_std * np.sqrt(pool.variance))
+        pooled = self._judge(self.majority, state, pool.bank)
         return finding.either(pooled) if pooled.clearness > finding.clearness else finding
 
     def _speaks(self, finding: Finding) -> bool:
@@ -232,13 +230,13 @@ class Spectral(Detector):
             return frozenset()
         return (state.suspects - finding.cleared) | finding.against
 
-    def _judge(self, test: MajorityTest, state: SpectralState, bank: Bank, noise_std: NDArray[np.float64]) -> Finding:
+    def _judge(self, test: MajorityTest, state: SpectralState, bank: Bank) -> Finding:
         extra = 0.0
         if state.sketch is not None:
             squared_lengths = np.diag(bank.gram)[bank.present]
             extra = float(np.mean(squared_lengths)) ** 2 / state.sketch.length
         by_root = self.root and state.context.root_gradient is not None
-        return test.judge(bank, state.context.n_parameters, noise_std, by_root=by_root, extra_variance=extra)
+        return test.judge(bank, state.context.n_parameters, by_root=by_root, extra_variance=extra)
 
 
 def longest_steps(context: DefenceContext) -> NDArray[np.float64]:

@@ -109,23 +109,23 @@ class MajorityTest(Described):
         self,
         bank: Bank,
         n_parameters: int,
-        noise_std: NDArray[np.float64],
         *,
         by_root: bool = False,
         extra_variance: float = 0.0,
     ) -> Finding:
         """What the test says of the rows of `bank`.
 
-        `noise_std`: (clients,) sigma; its mean square over the rows is used. `by_root`: only rows that go downhill on
-        the root set vote. `extra_variance`: of one inner product, beside that of the clients' noise.
+        The mean square of the rows' noise is everybody's where no single row is looked at. `by_root`: only rows that go
+        downhill on the root set vote. `extra_variance`: of one inner product, beside that of the clients' noise.
         """
         present = bank.present
         nobody = np.zeros(len(bank.rows), dtype=bool)
         if len(present) < 2:
             return Finding(nobody, nobody, {}, {"rank": 0.0})
         gram = bank.gram[np.ix_(present, present)]
-        sigma = float(np.sqrt(np.mean(noise_std[present] ** 2)))
-        noisiness = noise_std[present] / sigma if sigma > 0 else np.ones(len(present))
+        noise_std = bank.noise_std[present]
+        sigma = float(np.sqrt(np.mean(noise_std**2)))
+        noisiness = noise_std / sigma if sigma > 0 else np.ones(len(present))
         noise = product_std(gram, n_parameters, sigma, extra_variance)
         embedding = embed(
             gram,

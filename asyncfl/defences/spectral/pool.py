@@ -21,11 +21,9 @@ class Pool:
     """Rows are clients. Nothing is changed in place."""
 
     bank: Bank
-    """Its rows are means; their base versions are rounded means as well."""
+    """Its rows are means, and so is their noise; their base versions are rounded means as well."""
     counts: NDArray[np.int64]
     """(clients,) updates that have entered the mean."""
-    variance: NDArray[np.float64]
-    """(clients,) variance of the noise of the mean over that of one update."""
     bases: NDArray[np.float64]
     """(clients,) mean version that the updates were trained from."""
 
@@ -35,6 +33,7 @@ class Pool:
         updates: Vector,
         base_versions: NDArray[np.int64],
         projections: NDArray[np.float64],
+        noise_std: NDArray[np.float64],
         most: int,
     ) -> Pool:
         """The pool with one more update of each of `clients`, all different; arguments as of `Bank.put`.
@@ -49,28 +48,27 @@ class Pool:
             before = self.bank.rows[clients[row]]
             if before is not None:
                 means[row] = before + np.float32(shares[row]) * (means[row] - before)
-        bases, variance, counts = self.bases.copy(), self.variance.copy(), self.counts.copy()
+        bases, counts = self.bases.copy(), self.counts.copy()
         bases[clients] += shares * (base_versions - bases[clients])
-        variance[clients] = (1 - shares) ** 2 * variance[clients] + shares**2
         counts[clients] += 1
+        noise = np.hypot((1 - shares) * self.bank.noise_std[clients], shares * noise_std)
         along = projections.copy()
         along[~first] = (self.bank.projections[clients] + shares * (projections - self.bank.projections[clients]))[
             ~first
         ]
         products = self.bank.products(means)
         products[:, clients] = inner_products(means, means)
-        bank = self.bank.put(clients, means, products, np.rint(bases[clients]).astype(np.int64), along)
-        return Pool(bank, counts, variance, bases)
+        bank = self.bank.put(clients, means, products, np.rint(bases[clients]).astype(np.int64), along, noise)
+        return Pool(bank, counts, bases)
 
     def forget(self, client: int) -> Pool:
         """The pool without the row of `client`."""
-        counts, variance, bases = self.counts.copy(), self.variance.copy(), self.bases.copy()
+        counts, bases = self.counts.copy(), self.bases.copy()
         counts[client] = 0
-        variance[client] = bases[client] = 0.0
-        return replace(self, bank=self.bank.forget(client), counts=counts, variance=variance, bases=bases)
+        bases[client] = 0.0
+        return replace(self, bank=self.bank.forget(client), counts=counts, bases=bases)
 
 
 def empty_pool(clients: int) -> Pool:
     """A pool without rows."""
-    zeros = np.zeros(clients)
-    return Pool(empty_bank(clients), np.zeros(clients, dtype=np.int64), zeros, zeros)
+    return Pool(empty_bank(clients), np.zeros(clients, dtype=np.int64), np.zeros(clients))

@@ -15,7 +15,7 @@ def put(bank, clients, rows):
     products = bank.products(rows)
     products[:, clients] = inner_products(rows, rows)
     nothing = np.full(len(rows), np.nan)
-    return bank.put(clients, rows, products, np.arange(len(rows)), nothing)
+    return bank.put(clients, rows, products, np.arange(len(rows)), nothing, np.ones(len(rows)))
 
 
 @settings(deadline=None)
@@ -31,6 +31,7 @@ def test_the_gram_matrix_is_that_of_the_rows(sequence, forgotten, seed):
     np.testing.assert_allclose(bank.gram, expected @ expected.T, atol=1e-5)
     assert bank.present.tolist() == [c for c in range(CLIENTS) if expected[c].any()]
     assert bank.rows[forgotten] is None
+    assert bank.noise_std.tolist() == expected.any(axis=1).tolist()
 
 
 def test_a_bank_is_replaced_and_shares_what_stayed():

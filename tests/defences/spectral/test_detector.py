@@ -19,7 +19,7 @@ BAD = -GOOD
 
 def context(**changes):
     ones = np.ones(CLIENTS, dtype=np.int64)
-    plain = DefenceContext(CLIENTS, ones * 100, D, STEP, 1.0, ones, ones * NOISE)
+    plain = DefenceContext(CLIENTS, ones * 100, D, STEP, 1.0, ones)
     return replace(plain, **changes)
 
 
@@ -28,11 +28,12 @@ def start(detector, **changes):
 
 
 class Sender:
-    """Makes buffers of noisy signals."""
+    """Makes buffers of noisy signals; `told`: standard deviation that the server is told of, None: what is added."""
 
-    def __init__(self, noise=NOISE, seed=0):
+    def __init__(self, noise=NOISE, seed=0, told=None):
         self.random = np.random.default_rng(seed)
         self.noise = noise
+        self.told = noise if told is None else told
         self.version = 0
 
     def buffer(self, clients, signals, noise=None):
@@ -41,7 +42,8 @@ class Sender:
         deltas = np.array(signals) + self.random.normal(0, 1, (n, D)) * (self.noise if noise is None else noise)
         zeros = np.zeros(n, dtype=np.int64)
         models = (base + deltas).astype(np.float32)
-        made = Buffer(self.version, base, models, (base,), zeros, zeros + self.version, np.array(clients), zeros + 100)
+        versions, std = zeros + self.version, np.full(n, self.told)
+        made = Buffer(self.version, base, models, (base,), zeros, versions, np.array(clients), zeros + 100, std)
         self.version += 1
         return made
 
@@ -74,7 +76,7 @@ def test_the_same_vector_twice_convicts_the_newcomer():
     weak = Spectral(majority=None)
     sender = Sender(noise=0.2)
     sent = sender.buffer([0, 1], np.zeros((2, D)))
-    _, state = weak.judge(start(weak, upload_std=np.full(CLIENTS, 0.2)), sent, None)
+    _, state = weak.judge(start(weak), sent, None)
     again = replace(sent, clients=np.array([0, 7]), version=1)
     verdict, _ = weak.judge(state, again, None)
     assert verdict.flagged.all()
@@ -88,7 +90,7 @@ def test_within_a_buffer_the_one_that_is_like_several_is_guilty():
     models = buffer.models.copy()
     # Row 1 leans on both others; they have nothing to do with each other.
     models[1] = buffer.current + 0.7 * (buffer.deltas[0] + buffer.deltas[2])
-    verdict, _ = weak.judge(start(weak, upload_std=np.full(CLIENTS, 0.2)), replace(buffer, models=models), None)
+    verdict, _ = weak.judge(start(weak), replace(buffer, models=models), None)
     assert verdict.flagged.tolist() == [False, True, False]
 
 
@@ -96,11 +98,10 @@ def test_within_a_buffer_the_one_that_is_like_several_is_guilty():
 def test_certificates_can_be_switched_off(switch):
     detector = Spectral(majority=None, **{switch: False})
     sender = Sender(noise=0.2)
-    std = np.full(CLIENTS, 0.2)
     twice = sender.buffer([0, 1], np.zeros((2, D)))
     twice.models[1] = twice.models[0]
     long = sender.buffer([2], [30 * GOOD])
-    by_pair, state = detector.judge(start(detector, upload_std=std), twice, None)
+    by_pair, state = detector.judge(start(detector), twice, None)
     by_norm, _ = detector.judge(state, long, None)
     assert by_pair.flagged.any() == (switch != "pair_certificate")
     assert by_norm.flagged.any() == (switch != "norm_certificate")
@@ -206,7 +207,7 @@ FAINT = {"noise": 0.22, "seed": 5}
 def faintly(detector, buffers, good=0.8):
     """Every client sends in each of the buffers, 7 to 9 against the others; the verdicts."""
     sender, verdicts = Sender(**FAINT), []
-    state = start(detector, upload_std=np.full(CLIENTS, FAINT["noise"]))
+    state = start(detector)
     for _ in range(buffers):
         verdict, state = detector.judge(state, sender.buffer(range(10), [good * GOOD] * 7 + [-good * GOOD] * 3), None)
         verdicts.append(verdict)
@@ -280,7 +281,7 @@ def test_a_root_set_tells_a_bad_majority_from_a_good_minority():
 
 def test_a_sketch_finds_what_stands_out_far_enough_and_keeps_the_bank_short():
     detector = Spectral(coverage=0.0, sketch=200)
-    begun = start(detector, upload_std=np.full(CLIENTS, 0.005))
+    begun = start(detector)
     verdict, state = detector.judge(begun, Sender(noise=0.005).buffer(range(10), [GOOD] * 6 + [BAD] * 4), None)
     assert verdict.flagged.tolist() == [False] * 6 + [True] * 4
     assert {len(row) for row in state.bank.rows} == {200}
@@ -288,7 +289,7 @@ def test_a_sketch_finds_what_stands_out_far_enough_and_keeps_the_bank_short():
 
 def test_a_sketch_convicts_no_honest_pair():
     detector = Spectral(coverage=0.0, sketch=20, majority=None)
-    begun = start(detector, upload_std=np.full(CLIENTS, 0.2))
+    begun = start(detector)
     verdict, _ = detector.judge(begun, Sender(noise=0.2).buffer(range(10), np.zeros((10, D))), None)
     assert not verdict.flagged.any()
 
@@ -322,8 +323,8 @@ def test_without_gradient_clipping_long_steps_prove_nothing():
 
 
 def test_without_noise_the_majority_is_still_found():
-    sender = Sender(noise=1e-6)
-    begun = start(OPEN, upload_std=np.zeros(CLIENTS))
+    sender = Sender(noise=1e-6, told=0.0)
+    begun = start(OPEN)
     verdict, _ = OPEN.judge(begun, sender.buffer(range(10), [GOOD] * 6 + [BAD] * 4), None)
     assert verdict.flagged.tolist() == [False] * 6 + [True] * 4
 

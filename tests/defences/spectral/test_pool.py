@@ -11,7 +11,7 @@ D, CLIENTS, MOST = 50, 4, 3
 def put(pool, clients, updates, base=0):
     n = len(clients)
     along = np.arange(n) + 1.0
-    return pool.add(np.array(clients), np.asarray(updates, dtype=np.float32), np.full(n, base), along, MOST)
+    return pool.add(np.array(clients), np.asarray(updates, dtype=np.float32), np.full(n, base), along, np.ones(n), MOST)
 
 
 def rows(pool):
@@ -24,13 +24,13 @@ def test_rows_are_means_and_later_ones_fade():
     for number in range(3):
         pool = put(pool, [2], sent[number : number + 1], base=3 * number)
     np.testing.assert_allclose(rows(pool)[2], sent[:3].mean(axis=0), atol=1e-6)
-    assert pool.variance[2] == pytest.approx(1 / 3)
+    assert pool.bank.noise_std[2] ** 2 == pytest.approx(1 / 3)
     assert pool.bank.base_versions[2] == 3
     for number in (3, 4):
         pool = put(pool, [2], sent[number : number + 1])
     weights = np.array([4 / 9, 4 / 9, 4 / 9, 2 / 3, 1]) / 3
     np.testing.assert_allclose(rows(pool)[2], weights @ sent, atol=1e-6)
-    assert pool.variance[2] == pytest.approx((weights**2).sum())
+    assert pool.bank.noise_std[2] ** 2 == pytest.approx((weights**2).sum())
     assert pool.counts.tolist() == [0, 0, 5, 0]
 
 
@@ -39,10 +39,10 @@ def test_the_variance_of_the_noise_is_what_it_says():
     pool = empty_pool(CLIENTS)
     for _ in range(updates):
         pool = pool.add(
-            np.arange(4), random.normal(size=(4, 20_000)).astype(np.float32), np.zeros(4), np.zeros(4), MOST
+            np.arange(4), random.normal(size=(4, 20_000)).astype(np.float32), np.zeros(4), np.zeros(4), np.ones(4), MOST
         )
     measured = np.stack([row for row in pool.bank.rows if row is not None]).var(axis=1)
-    np.testing.assert_allclose(measured, pool.variance, rtol=0.05)
+    np.testing.assert_allclose(measured, pool.bank.noise_std**2, rtol=0.05)
 
 
 def test_inner_products_are_those_of_the_means():
@@ -63,12 +63,12 @@ def test_who_is_forgotten_begins_anew():
     assert pool.bank.present.tolist() == [0]
     pool = put(pool, [1], 3 * np.ones((1, D)), base=6)
     assert rows(pool)[1].tolist() == [3] * D
-    assert (pool.counts[1], pool.variance[1], pool.bank.base_versions[1]) == (1, 1, 6)
+    assert (pool.counts[1], pool.bank.noise_std[1], pool.bank.base_versions[1]) == (1, 1, 6)
 
 
 def test_nothing_is_changed_in_place():
     pool = put(empty_pool(CLIENTS), [0], np.ones((1, D)))
-    before = rows(pool).copy(), pool.variance.copy()
+    before = rows(pool).copy(), pool.bank.noise_std.copy()
     put(pool, [0], 5 * np.ones((1, D)))
     np.testing.assert_array_equal(rows(pool), before[0])
-    np.testing.assert_array_equal(pool.variance, before[1])
+    np.testing.assert_array_equal(pool.bank.noise_std, before[1])
