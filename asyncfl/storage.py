@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from asyncfl.errors import OutputError, RunError
+from asyncfl.run_files import read_mapping, read_summary, read_table
 from asyncfl.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -108,13 +109,14 @@ class Run:
         """The run in `folder`. Raises RunError where there is none, or not all of one."""
         folder = Path(folder)
         try:
-            summary = json.loads((folder / COMPLETE).read_text(encoding="utf-8"))
-            tables = {name: pq.read_table(folder / f"{name}.parquet") for name in TABLES}
-            timing = json.loads((folder / "timing.json").read_text(encoding="utf-8"))
+            summary = read_summary(folder / COMPLETE)
+            tables = {name: read_table(folder, name) for name in TABLES}
+            timing = read_mapping(folder / "timing.json")
         except FileNotFoundError as error:
             raise RunError(f"{folder} holds no run: {Path(error.filename).name} is missing") from None
-        except (OSError, ValueError) as error:
-            raise RunError(f"{folder} holds no readable run: {error}") from None
+        without = set(map(int, summary["seeds"])) - set(tables["rounds"]["seed"].unique().to_pylist())
+        if without:
+            raise RunError(f"{folder} holds no whole run: rounds.parquet has no row of seed {min(without)}")
         # A recording may be large and is hardly ever wanted: it stays where it is.
         messages: list[str | Path] = [folder / MESSAGES] if (folder / MESSAGES).exists() else []
         return cls(Scenario.load(folder / "scenario.yaml"), tables, summary, timing, messages)

@@ -125,5 +125,5 @@ def _report(result: Any) -> None:
             ]
         )
     print_table(["seed", "version", "virtual s", "train loss", "test accuracy", "ended because"], rows)
-    for note in result.summary["notes"]:
+    for note in result.summary.get("notes", []):
         console.print(f"note: {note}")

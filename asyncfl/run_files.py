@@ -1,0 +1,107 @@
+"""Reading single files of a run: what is damaged is told with its name, before anything is made of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyarrow.types as types
+
+from asyncfl.errors import RunError
+from asyncfl.trace.events import SCHEMA
+
+_INTEGER, _NUMBER, _TEXT = "whole numbers", "numbers", "text"
+
+_OF_A_SEED = {"seed": _INTEGER}
+_MEASURED = ("time_s", "train_loss", "test_loss", "test_accuracy")
+
+
+def _sort(kind: pa.DataType) -> str:
+    """What a column of this type holds, in words."""
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    if types.is_integer(kind):
+        return _INTEGER
+    if types.is_floating(kind):
+        return _NUMBER
+    return _TEXT if types.is_string(kind) or types.is_large_string(kind) else str(kind)
+
+
+NEEDED: dict[str, dict[str, str]] = {
+    "rounds": _OF_A_SEED | {"version": _INTEGER} | dict.fromkeys(_MEASURED, _NUMBER),
+    "events": {column.name: _sort(column.type) for column in SCHEMA},
+    "clients": _OF_A_SEED | {"client": _INTEGER},
+    "ledger": _OF_A_SEED | {"client": _INTEGER, "adversary": _TEXT},
+    "spending": _OF_A_SEED
+    | dict.fromkeys(("client", "version"), _INTEGER)
+    | dict.fromkeys(("holder", "adversary"), _TEXT)
+    | dict.fromkeys(("time_s", "exact_epsilon"), _NUMBER),
+}
+"""Table -> column -> what it holds, of the columns without which a run cannot be read. There may be others."""
+
+_OF_A_SUMMARY = {"versions": int, "virtual_s": int | float, "stopped": str, "notes": list}
+
+
+def read_table(folder: Path, name: str) -> pa.Table:
+    """The table `name` of the run in `folder`. Raises RunError, FileNotFoundError."""
+    path = folder / f"{name}.parquet"
+    try:
+        # Opened here: of a name, pyarrow would read a folder of tables, and columns out of folders called a=b.
+        with path.open("rb") as file:
+            table = pq.read_table(file)
+        # A file may be cut in such a way that its numbers point past its texts.
+        table.validate(full=True)
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, LookupError, MemoryError, pa.ArrowException) as error:
+        raise RunError(f"{path} cannot be read as a table: {_first_line(error)}; the file is damaged") from None
+    found = {column.name: _sort(column.type) for column in table.schema}
+    missing = [one for one in NEEDED[name] if one not in found]
+    faults = [f"column {', '.join(missing)} is missing"] if missing else []
+    faults += [
+        f"column {one} must hold {wanted}, got {found[one]}"
+        for one, wanted in NEEDED[name].items()
+        if found.get(one, wanted) != wanted
+    ]
+    faults += [f"column {one} has gaps" for one in NEEDED[name] if not faults and table[one].null_count]
+    if faults:
+        raise RunError(
+            f"{path} is no table of {name}: {'; '.join(faults)}; its columns are {', '.join(found) or 'none'}"
+        )
+    return table
+
+
+def read_mapping(path: Path) -> dict[str, Any]:
+    """The JSON file `path`, which must hold a mapping. Raises RunError, FileNotFoundError."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, RecursionError) as error:
+        raise RunError(f"{path} cannot be read as JSON: {_first_line(error)}; the file is damaged") from None
+    if not isinstance(value, dict):
+        raise RunError(f"{path} must hold a mapping; the file is damaged")
+    return value
+
+
+def read_summary(path: Path) -> dict[str, Any]:
+    """The summary of a run, with an entry for each seed. Raises RunError, FileNotFoundError."""
+    summary = read_mapping(path)
+    seeds = summary.get("seeds")
+    if not isinstance(seeds, dict) or not seeds:
+        raise RunError(f"{path} has no seeds; the file is damaged")
+    for seed, one in seeds.items():
+        if not isinstance(one, dict) or not seed.isdecimal():
+            raise RunError(f"{path} says nothing of seed {seed[:40]!r}; the file is damaged")
+        unsound = [name for name, kind in _OF_A_SUMMARY.items() if not isinstance(one.get(name), kind)]
+        if unsound:
+            raise RunError(f"{path} says nothing sound of {', '.join(unsound)} of seed {seed}; the file is damaged")
+    return summary
+
+
+def _first_line(error: BaseException) -> str:
+    said = str(getattr(error, "strerror", None) or error).strip()
+    return (said or type(error).__name__).splitlines()[0][:200]

@@ -1,0 +1,142 @@
+"""Runs on disk that somebody or something has damaged: one message that names the file."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from asyncfl.api import simulate
+from asyncfl.cli import main
+from asyncfl.errors import RunError
+from asyncfl.run_files import NEEDED, read_table
+from asyncfl.scenario import Scenario
+from asyncfl.storage import TABLES, Run
+
+FILES = ("summary.json", "timing.json", *(f"{name}.parquet" for name in TABLES))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recorded run of two rounds, as it should be."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    simulate(
+        Scenario.read(
+            {
+                "data": {"clients": 3, "samples_per_client": 10, "source": "embedded", "test_samples": 10},
+                "model": {"kind": "mlp", "hidden": [4]},
+                "protocol": {"kind": "sync", "rounds": 2},
+                "privacy": {"kind": "nbafl", "epsilon": 5.0, "clip_norm": 1.0},
+                "evaluation": {"record": "digests"},
+            }
+        )
+    ).save(folder)
+    return folder
+
+
+@pytest.fixture
+def run(whole: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be damaged."""
+    return Path(shutil.copytree(whole, tmp_path / "run"))
+
+
+def test_what_is_needed_is_what_a_run_has(whole: Path) -> None:
+    assert set(NEEDED) == set(TABLES)
+    assert {name: read_table(whole, name).num_rows > 0 for name in TABLES} == dict.fromkeys(TABLES, True)
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(b"\x93PAR1 nothing of the kind \xff\xfe"),
+        lambda path: (path.unlink(), path.mkdir()),
+    ],
+    ids=["cut", "empty", "other", "folder"],
+)
+def test_a_file_that_is_cut_empty_or_something_else_is_named(
+    run: Path, name: str, damage: Callable[[Path], object]
+) -> None:
+    damage(run / name)
+    with pytest.raises(RunError, match=rf"{name} cannot be read as"):
+        Run.load(run)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_is_missing_is_named(run: Path, name: str) -> None:
+    (run / name).unlink()
+    with pytest.raises(RunError, match=rf"holds no run: {name} is missing"):
+        Run.load(run)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_column_that_is_missing_or_of_another_type_is_named(run: Path, name: str) -> None:
+    path = run / f"{name}.parquet"
+    table = pq.read_table(path)
+    column = list(NEEDED[name])[-1]
+    pq.write_table(table.drop([column]), path)
+    with pytest.raises(
+        RunError, match=rf"is no table of {name}: column {column} is missing; its columns are seed|time"
+    ):
+        Run.load(run)
+    at = table.column_names.index(column)
+    pq.write_table(table.set_column(at, column, pa.array([True] * len(table))), path)
+    with pytest.raises(RunError, match=rf"column {column} must hold .*, got bool"):
+        Run.load(run)
+    pq.write_table(table.set_column(at, column, pa.nulls(len(table), table[column].type)), path)
+    with pytest.raises(RunError, match=rf"column {column} has gaps"):
+        Run.load(run)
+
+
+@pytest.mark.parametrize(
+    ("summary", "said"),
+    [
+        ([], "must hold a mapping"),
+        ({}, "has no seeds"),
+        ({"seeds": {"0": 3}}, "says nothing of seed '0'"),
+        ({"seeds": {"zero": {}}}, "says nothing of seed 'zero'"),
+        ({"seeds": {"0": {"versions": 2, "virtual_s": "x", "stopped": "", "notes": []}}}, "virtual_s of seed 0"),
+        ({"seeds": {"7": {"versions": 2, "virtual_s": 1.0, "stopped": "", "notes": []}}}, "no row of seed 7"),
+    ],
+)
+def test_a_summary_that_says_nothing_is_damaged(run: Path, summary: Any, said: str) -> None:
+    (run / "summary.json").write_text(json.dumps(summary))
+    with pytest.raises(RunError, match=said):
+        Run.load(run)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["trace", "{run}"],
+        ["trace", "{run}", "--tabulate", "client"],
+        ["trace", "{run}", "--follow", "0"],
+        ["trace", "{whole}", "--compare", "{run}"],
+        ["trace", "{run}", "--export", "perfetto", "--out", "{run}/t.json"],
+        ["replay", "{run}"],
+    ],
+)
+@pytest.mark.parametrize("name", ["summary.json", "events.parquet", "scenario.yaml"])
+def test_each_command_that_reads_a_run_says_so_with_status_2(
+    run: Path,
+    whole: Path,
+    words: list[str],
+    name: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (run / name).write_bytes((run / name).read_bytes()[:100])
+    monkeypatch.setattr(sys, "argv", ["asyncfl", *(word.format(run=run, whole=whole) for word in words)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert str(run / name) in capsys.readouterr().err
