@@ -1,4 +1,4 @@
-"""Values of the convergence bounds over a grid of their arguments, as a frame with a column `bound`.
+"""Convergence bounds as an experiment describes them, and their values over a grid of their arguments.
 
 This is the only place where the analysis asks a formula instead of a run.
 """
@@ -6,12 +6,13 @@ This is the only place where the analysis asks a formula instead of a run.
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
+from pydantic import Field
 
-from asyncfl.experiment import Bound, Experiment, Scale
-from asyncfl.experiment.figure import Final
+from asyncfl.analysis.grid import AxisValues
+from asyncfl.component import Described
 from asyncfl.privacy.bounds import BoundSettings, FullParticipation, LossConstants, PartialParticipation
 
 ARGUMENTS = {
@@ -22,6 +23,41 @@ ARGUMENTS = {
     "privacy.clip_norm": "clip_norm",
 }
 """Field of a scenario -> argument of the bounds."""
+
+
+class Bound(Described):
+    """A convergence bound as a function of some of its arguments (see `asyncfl.privacy`)."""
+
+    theorem: Literal[2, 3]
+    """2: all clients participate; 3: K of N."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """Arguments that stay fixed."""
+
+    def over(self, grid: AxisValues) -> pd.DataFrame:
+        """One row per point of `grid` (argument, or field of a scenario that stands for one -> values), its value in
+        the column `bound`."""
+        rows = []
+        for combination in product(*grid.values()):
+            point = dict(zip(grid, combination, strict=True))
+            arguments = {ARGUMENTS.get(name, name): value for name, value in point.items()}
+            rows.append({**point, "bound": bound_value(self.theorem, {**self.settings, **arguments})})
+        return pd.DataFrame(rows)
+
+
+class Bounds(Bound):
+    """A grid of bound values."""
+
+    axes: dict[str, tuple[Any, ...] | dict[Literal["from", "to", "step"], int]]
+    """Argument -> values, or `{from: 1, to: 40}` for a range with both ends in it."""
+
+    def grid(self) -> AxisValues:
+        """Argument -> the values it takes."""
+        return {
+            name: tuple(range(values.get("from", 1), values["to"] + 1, values.get("step", 1)))
+            if isinstance(values, dict)
+            else values
+            for name, values in self.axes.items()
+        }
 
 
 def bound_value(theorem: int, arguments: dict[str, Any]) -> float:
@@ -40,27 +76,6 @@ def bound_value(theorem: int, arguments: dict[str, Any]) -> float:
     if theorem == 2:
         return float(FullParticipation(loss, noise, **variant)(rounds))
     return float(PartialParticipation(loss, noise)(rounds, participants))
-
-
-def bound_frame(bound: Bound, grid: dict[str, tuple[Any, ...]]) -> pd.DataFrame:
-    """One row per point of `grid` (argument, or field of a scenario that stands for one -> values)."""
-    rows = []
-    for combination in product(*grid.values()):
-        point = dict(zip(grid, combination, strict=True))
-        arguments = {ARGUMENTS.get(name, name): value for name, value in point.items()}
-        rows.append({**point, "bound": bound_value(bound.theorem, {**bound.settings, **arguments})})
-    return pd.DataFrame(rows)
-
-
-def all_bounds(experiment: Experiment, scale: Scale) -> pd.DataFrame:
-    """The bounds of an experiment: its entries of `bounds`, and those drawn beside measured values; column `name`."""
-    frames = [bound_frame(spec, spec.grid()).assign(name=name) for name, spec in experiment.bounds.items()]
-    grid = experiment.grid(scale)
-    for figure in experiment.all_figures:
-        if isinstance(figure, Final) and figure.bound is not None:
-            drawn = {axis: grid[axis] for axis in (figure.x, figure.hue) if axis in ARGUMENTS and axis is not None}
-            frames.append(bound_frame(figure.bound, drawn).assign(name=f"figure {figure.name}"))
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
 def of(bounds: pd.DataFrame, name: str) -> pd.DataFrame:

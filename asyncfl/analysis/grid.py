@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from asyncfl.analysis.labels import axis_label, value_label
 from asyncfl.analysis.tables import plain
-from asyncfl.experiment import VALUE, Bounds
+from asyncfl.analysis.value import VALUE
 
 Floats = NDArray[np.float64]
+AxisValues = dict[str, tuple[Any, ...]]
+"""Axis (a dotted field, a variant, an argument of a bound) -> its values, in order."""
 
 
 class MissingError(Exception):
@@ -26,7 +28,7 @@ class MissingError(Exception):
 class Grid:
     """Values of an experiment at one scale, by axis values, round and seed."""
 
-    axes: dict[str, tuple[Any, ...]]
+    axes: AxisValues
     """Axis -> its values at this scale, in order."""
     rounds: pd.DataFrame
     ends: pd.DataFrame
@@ -120,7 +122,7 @@ def fluctuation(curve: pd.Series) -> float:
     return float(np.sqrt(np.mean((np.diff(known, 2) / 2) ** 2))) if len(known) > 2 else float("nan")
 
 
-def restricted(grid: dict[str, tuple[Any, ...]], where: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
+def restricted(grid: AxisValues, where: dict[str, Any]) -> AxisValues:
     """The axes with the values that `where` leaves of them: one value, or a list of several."""
     kept = dict(grid)
     for axis, wanted in where.items():
@@ -162,7 +164,7 @@ def describe(at: dict[str, Any]) -> str:
     return ", ".join(said)
 
 
-def bound_grid(bounds: Bounds, values: pd.DataFrame) -> Grid:
-    """The grid of a bound: its value as column `bound`, one seed, without error."""
+def bound_grid(axes: AxisValues, values: pd.DataFrame) -> Grid:
+    """The grid of a bound over `axes`: its value as column `bound`, one seed, without error."""
     ends = values.assign(seed=0, round=0, diverged=False)
-    return Grid(bounds.grid(), ends, ends, exact=True)
+    return Grid(axes, ends, ends, exact=True)

@@ -21,6 +21,8 @@ OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 WIDTH, HEIGHT = 4.6, 3.3
 """Inches of one panel."""
+LETTER = 0.068
+"""Inches of a letter of a name at an axis."""
 
 RC: dict[str, Any] = {
     "font.family": "DejaVu Sans",

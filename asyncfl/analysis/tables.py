@@ -18,11 +18,10 @@ from typing import Any
 import pandas as pd
 
 from asyncfl.analysis.spending import with_spending
-from asyncfl.analysis.targets import add_targets
+from asyncfl.analysis.target import Target, add_targets
 from asyncfl.analysis.used import with_used
 from asyncfl.analysis.whole_run import whole_run
 from asyncfl.errors import RunError
-from asyncfl.experiment.target import Target
 
 NO_TARGETS: Mapping[str, Target] = {}
 EVALUATED = ("train_loss", "test_loss", "test_accuracy", "attack_success")

@@ -52,8 +52,8 @@ def combined(codes: Iterable[str]) -> str:
 
 
 def modules_digest(*roots: str) -> str:
-    """16 hex digits over these modules and all they import within the package's `analysis`."""
-    return _digest(_reached(frozenset(roots), None, inside="asyncfl.analysis"))
+    """16 hex digits over these modules and all they import of the packages `analysis` and `results`."""
+    return _digest(_reached(frozenset(roots), None, inside=("asyncfl.analysis", "asyncfl.results")))
 
 
 def _digest(modules: Iterable[str], more: Iterable[str] = ()) -> str:
@@ -80,7 +80,9 @@ def _parts(value: Any) -> Iterator[BaseModel]:
 
 
 @cache
-def _reached(roots: frozenset[str], used: frozenset[str] | None, inside: str = "asyncfl") -> frozenset[str]:
+def _reached(
+    roots: frozenset[str], used: frozenset[str] | None, inside: str | tuple[str, ...] = "asyncfl"
+) -> frozenset[str]:
     """Modules reached from the roots by imports; from a module that is no component only `used` components count."""
     seen: set[str] = set()
     todo = [name for name in roots if _path(name) is not None]

@@ -168,22 +168,20 @@ def _figure_faults(experiment: Experiment, grid: dict[str, tuple[Any, ...]]) -> 
         yield Fault("figures", f"two figures or tables are named {name!r}; give each its own `name`")
     for number, figure in enumerate(experiment.all_figures):
         place = "figure" if experiment.figure is not None and number == 0 else f"figures.{number}"
-        axes: Any = grid
-        if figure.kind == "bound":
-            if figure.bound not in experiment.bounds:
-                yield Fault(f"{place}.bound", f"{figure.bound!r} is not among bounds ({_listed(experiment.bounds)})")
+        if figure.bound_named is not None:
+            if figure.bound_named not in experiment.bounds:
+                known = _listed(experiment.bounds)
+                yield Fault(f"{place}.bound", f"{figure.bound_named!r} is not among bounds ({known})")
                 continue
-            axes = experiment.bounds[figure.bound].axes
         elif experiment.scenario is None:
             yield Fault(f"{place}.kind", f"{figure.kind} needs a scenario; without one only kind: bound can be drawn")
             continue
-        named = figure.axes_named
+        named, axes = figure.axes_named, figure.axes(grid, experiment.bounds)
         yield from _unknown_axes(place, named, axes)
         for loose in [a for a in axes if a not in {axis for _, axis in named} and len(axes[a]) > 1]:
             yield Fault(place, f"axis {loose} is neither x, hue nor panels; name it, or fix it with where")
     for number, table in enumerate(experiment.tables):
-        named = [("rows", table.rows)] + ([("columns", table.columns)] if table.columns else [])
-        yield from _unknown_axes(f"tables.{number}", [*named, *(("where", a) for a in table.where)], grid)
+        yield from _unknown_axes(f"tables.{number}", table.axes_named, grid)
 
 
 def _seed_faults(experiment: Experiment, grid: dict[str, tuple[Any, ...]]) -> Iterator[Fault]:

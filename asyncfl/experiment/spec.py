@@ -7,10 +7,12 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field
 
+from asyncfl.analysis.bounds import Bounds
+from asyncfl.analysis.claims import Claim
+from asyncfl.analysis.figures import Figure
+from asyncfl.analysis.table import Table
+from asyncfl.analysis.target import Target
 from asyncfl.component import Described
-from asyncfl.experiment.claim import Claim
-from asyncfl.experiment.figure import Bounds, Figure, Table
-from asyncfl.experiment.target import Target
 
 Scale = Literal["quick", "full"]
 SCALES: tuple[Scale, ...] = get_args(Scale)

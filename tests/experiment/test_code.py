@@ -2,7 +2,7 @@ import ast
 
 import pytest
 
-from asyncfl.experiment import code, modules_digest
+from asyncfl.experiment import code
 from asyncfl.experiment.code import code_digest
 from asyncfl.scenario import Scenario
 
@@ -66,18 +66,17 @@ def test_a_new_name_in_a_list_of_components_does_not_count(edited):
     assert edited(PLAIN, *change) == edited(PLAIN)
 
 
+ABOVE = ("asyncfl.analysis", "asyncfl.experiment", "asyncfl.results", "asyncfl.cli.")
+
+
 def test_the_analysis_is_no_part_of_a_run():
     reached = code._reached(frozenset([code.ROOT]), frozenset())
     assert "asyncfl.simulation.driver" in reached
-    assert not [name for name in reached if name.startswith(("asyncfl.analysis", "asyncfl.experiment", "asyncfl.cli."))]
-
-
-def test_a_step_of_the_analysis_depends_on_what_it_uses():
-    figures = code._reached(frozenset(["asyncfl.analysis.step_figures"]), None, inside="asyncfl.analysis")
-    tables = code._reached(frozenset(["asyncfl.analysis.step_tables"]), None, inside="asyncfl.analysis")
-    assert "asyncfl.analysis.style" in figures
-    assert "asyncfl.analysis.style" not in tables
-    assert modules_digest("asyncfl.analysis.step_figures") != modules_digest("asyncfl.analysis.step_tables")
+    assert not [
+        name
+        for name in reached
+        if name.startswith(("asyncfl.analysis", "asyncfl.experiment", "asyncfl.results", "asyncfl.cli."))
+    ]
 
 
 def test_a_users_own_component_counts(tmp_path, monkeypatch):

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from snakemake.utils import min_version, validate
 
-from asyncfl.analysis.report import best_scale
 from asyncfl.errors import AsyncflError
 from asyncfl.experiment import modules_digest
 from asyncfl.experiment.plan import RUN_FILES, make_plan
+from asyncfl.results.code import step_digest
+from asyncfl.results.report import best_scale
 
 min_version("9.0")
 

@@ -1,8 +1,6 @@
 # Per experiment: tables from its runs, figures and verdicts from its tables, and a target that asks for all of them.
 
-TABLES_CODE = modules_digest("asyncfl.analysis.step_tables")
-FIGURES_CODE = modules_digest("asyncfl.analysis.step_figures")
-VERDICTS_CODE = modules_digest("asyncfl.analysis.step_verdicts")
+CODE = {step: step_digest(step) for step in ("tables", "figures", "verdicts")}
 
 for name, planned in PLAN.selected.items():
     folder = folder_of(name)
@@ -44,7 +42,7 @@ for name, planned in PLAN.selected.items():
             "../envs/asyncfl.yaml"
         threads: 1
         params:
-            code=TABLES_CODE,
+            code=CODE["tables"],
             name=name,
         script:
             "../scripts/tables.py"
@@ -73,7 +71,7 @@ for name, planned in PLAN.selected.items():
             "../envs/asyncfl.yaml"
         threads: 1
         params:
-            code=FIGURES_CODE,
+            code=CODE["figures"],
             name=name,
             title=planned.experiment.title,
         script:
@@ -93,7 +91,7 @@ for name, planned in PLAN.selected.items():
             "../envs/asyncfl.yaml"
         threads: 1
         params:
-            code=VERDICTS_CODE,
+            code=CODE["verdicts"],
             name=name,
         script:
             "../scripts/verdicts.py"

@@ -25,6 +25,6 @@ rule report_on_claims:
         "../envs/asyncfl.yaml"
     threads: 1
     params:
-        code=modules_digest("asyncfl.analysis.report"),
+        code=step_digest("report"),
     script:
         "../scripts/report.py"

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from asyncfl.analysis.step_figures import make_figures
 from asyncfl.experiment import load
 from asyncfl.experiment.job import logged
+from asyncfl.results.step_figures import make_figures
 
 with logged(snakemake.log[0]):
     experiment = load(snakemake.input.experiment, snakemake.params.name)

@@ -1,9 +1,9 @@
 """Job: writes the report over all experiments."""
 
-from asyncfl.analysis.report import write_report
 from asyncfl.experiment.job import logged
 from asyncfl.experiment.loading import find
 from asyncfl.experiment.plan import load_all
+from asyncfl.results.report import write_report
 
 with logged(snakemake.log[0]):
     write_report(snakemake.config["results"], load_all(find(snakemake.config["experiments"])))

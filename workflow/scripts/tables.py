@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from asyncfl.analysis.step_tables import make_tables
 from asyncfl.experiment import cells, load
 from asyncfl.experiment.job import logged
+from asyncfl.results.step_tables import make_tables
 
 with logged(snakemake.log[0]):
     experiment = load(snakemake.input.experiment, snakemake.params.name)

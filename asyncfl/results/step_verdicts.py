@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from asyncfl.analysis.bounds import of
-from asyncfl.analysis.claims import frame, judge
 from asyncfl.analysis.grid import Grid, bound_grid
 from asyncfl.analysis.tables import read_csv, write_csv
 from asyncfl.experiment import Experiment, Scale
+from asyncfl.results.verdicts import frame, judge
 
 
 def make_verdicts(experiment: Experiment, scale: Scale, folder: Path) -> None:
@@ -22,5 +22,5 @@ def make_verdicts(experiment: Experiment, scale: Scale, folder: Path) -> None:
             for source, original in zip(cells["source"], cells["original"], strict=True)
         )
         runs = Grid(experiment.grid(scale), tables["rounds"], tables["ends"], sources=sources)
-    bounds = {name: bound_grid(spec, of(tables["bounds"], name)) for name, spec in experiment.bounds.items()}
+    bounds = {name: bound_grid(spec.grid(), of(tables["bounds"], name)) for name, spec in experiment.bounds.items()}
     write_csv(frame(judge(experiment, scale, runs, bounds)), folder / "claims.csv")

@@ -5,9 +5,8 @@ import pandas as pd
 import pytest
 from pydantic import TypeAdapter
 
-from asyncfl.analysis.checks import findings
+from asyncfl.analysis.claims import Claim
 from asyncfl.analysis.grid import Grid, MissingError, fluctuation, restricted
-from asyncfl.experiment import Claim
 
 NOISE = np.array([0.0, 0.01, 0.02, -0.01, 0.015, -0.02])
 
@@ -35,7 +34,7 @@ def grid(means, axis="x", shared=True, diverged=(), rounds=4, sources=()):
 
 
 def answer(claim, on):
-    found = findings(TypeAdapter(Claim).validate_python({"says": "so", **claim}), on)
+    found = TypeAdapter(Claim).validate_python({"says": "so", **claim}).judge(on)
     assert len(found) == 1
     return found[0].answer
 
@@ -102,7 +101,7 @@ def test_crossover():
     assert answer(claim, crossing(-0.1, 0.2)) == "holds"
     assert answer(claim, crossing(0.1, 0.2)) == "does not hold"
     assert answer(claim, crossing(0.0, 0.2)) == "does not hold"
-    found = findings(TypeAdapter(Claim).validate_python({"says": "so", **claim}), crossing(-0.1, 0.2))
+    found = TypeAdapter(Claim).validate_python({"says": "so", **claim}).judge(crossing(-0.1, 0.2))
     assert "cross at round 6" in found[0].measured
     with pytest.raises(MissingError, match="end at round 10"):
         answer({**claim, "rounds": (13, 14)}, crossing(-0.1, 0.2))
@@ -125,9 +124,9 @@ def test_losses_over_decades_are_judged_on_their_logarithm():
     claim = {"check": "at_least", "value": "final train_loss", "threshold": 2.3, "goal": "low"}
     assert answer(claim, wide) == "not decided"
     assert answer({**claim, "log": True}, wide) == "does not hold"
-    found = findings(TypeAdapter(Claim).validate_python({"says": "so", "log": True, **claim}), wide)
+    found = TypeAdapter(Claim).validate_python({"says": "so", "log": True, **claim}).judge(wide)
     assert "1e+08" in found[0].measured  # the geometric mean
-    ratio = findings(TypeAdapter(Claim).validate_python({"says": "", "log": True, **ORDER}), grid({1: 4.0, 2: 2.0}))
+    ratio = TypeAdapter(Claim).validate_python({"says": "", "log": True, **ORDER}).judge(grid({1: 4.0, 2: 2.0}))
     assert "a factor in [" in ratio[0].reason
 
 
@@ -199,11 +198,11 @@ def test_the_axis_value_at_which_another_value_is_best():
 
 def test_a_claim_is_judged_at_each_point_of_the_open_axes_unless_where_fixes_them():
     claim = TypeAdapter(Claim).validate_python({"check": "interior_best", "along": "T", "says": "so"})
-    assert [f.answer for f in findings(claim, two_axes())] == ["does not hold", "holds", "does not hold"]
+    assert [f.answer for f in claim.judge(two_axes())] == ["does not hold", "holds", "does not hold"]
     fixed = claim.model_copy(update={"where": {"e": [20]}})
-    assert [f.answer for f in findings(fixed, two_axes())] == ["holds"]
+    assert [f.answer for f in fixed.judge(two_axes())] == ["holds"]
     with pytest.raises(MissingError, match="e = 99 is not run"):
-        findings(claim.model_copy(update={"where": {"e": 99}}), two_axes())
+        claim.model_copy(update={"where": {"e": 99}}).judge(two_axes())
 
 
 def test_times():
@@ -211,7 +210,7 @@ def test_times():
     assert answer(claim, grid({1: 4.0, 2: 1.0})) == "holds"
     assert answer(claim, grid({1: 2.0, 2: 1.0})) == "does not hold"
     assert answer(claim, grid({1: 3.0, 2: 1.0}, shared=False)) == "not decided"
-    found = findings(TypeAdapter(Claim).validate_python({"says": "so", **claim}), grid({1: 4.0, 2: 1.0}))
+    found = TypeAdapter(Claim).validate_python({"says": "so", **claim}).judge(grid({1: 4.0, 2: 1.0}))
     assert "better than 1 by a factor in [" in found[0].reason
 
 
@@ -248,7 +247,7 @@ def test_a_target_that_is_never_reached_is_not_called_diverged():
     )
     on = Grid({"x": tuple(reached)}, ends, ends)
     best = {"check": "best_at", "along": "x", "at": "early", "value": "final rounds_to_converge", "says": "so"}
-    found = findings(TypeAdapter(Claim).validate_python(best), on)[0]
+    found = TypeAdapter(Claim).validate_python(best).judge(on)[0]
     assert found.measured == "x early: 100, late: not by all seeds, never: not by all seeds"
     not_within = {"check": "at_least", "value": "final rounds_to_converge", "goal": "high", "threshold": 250}
     answers = [answer({**not_within, "where": {"x": x}}, on) for x in reached]

@@ -2,10 +2,10 @@ import pandas as pd
 import pytest
 from pydantic import ValidationError
 
-from asyncfl.analysis.overlay import AXIS, METRIC, overlaid
-from asyncfl.analysis.step_figures import make_figures
-from asyncfl.analysis.step_tables import make_tables
-from asyncfl.experiment.figure import Bars, Curves, Final
+from asyncfl.analysis.figures import Bars, Curves, Final
+from asyncfl.analysis.figures.measured import AXIS, METRIC
+from asyncfl.results.step_figures import make_figures
+from asyncfl.results.step_tables import make_tables
 
 GRID = {"privacy.epsilon": (50, 60)}
 ALIKE = ("epsilon_rdp_max", "epsilon_exact_max")
@@ -18,7 +18,7 @@ def values(metrics, **columns):
 
 def test_columns_become_an_axis_and_what_their_names_share_stands_at_the_axis():
     figure = Bars(x="privacy.epsilon", ys=ALIKE, overlay=True)
-    drawn, grid, tables, said = overlaid(figure, GRID, {"final": values([*ALIKE, "train_loss"])})
+    drawn, grid, tables, said = figure.overlaid(GRID, {"final": values([*ALIKE, "train_loss"])})
     assert grid == {**GRID, AXIS: ("RDP", "exact")}
     assert said == "largest ε of a client"
     assert (drawn.hue, drawn.y, drawn.ys) == (AXIS, METRIC, ())
@@ -27,16 +27,16 @@ def test_columns_become_an_axis_and_what_their_names_share_stands_at_the_axis():
 
 def test_columns_of_different_kinds_keep_their_names():
     figure = Final(x="privacy.epsilon", ys=("epsilon_exact_max", "epsilon_exact_model"), overlay=True)
-    _, grid, _, said = overlaid(figure, GRID, {"final": values(figure.ys)})
+    _, grid, _, said = figure.overlaid(GRID, {"final": values(figure.ys)})
     assert grid[AXIS] == ("largest ε of a client, exact", "ε of published models, exact")
     assert said == "ε"
     figure = Curves(ys=("train_loss", "test_loss"), overlay=True)
-    assert overlaid(figure, GRID, {"curves": values(figure.ys, round=1)})[3] == ""
+    assert figure.overlaid(GRID, {"curves": values(figure.ys, round=1)})[3] == ""
 
 
 def test_each_column_has_its_own_times():
     figure = Curves(x="time_s", ys=ALIKE, overlay=True)
-    curves = overlaid(figure, GRID, {"curves": values([*ALIKE, "time_s"], round=1)})[2]["curves"]
+    curves = figure.overlaid(GRID, {"curves": values([*ALIKE, "time_s"], round=1)})[2]["curves"]
     assert curves.groupby([AXIS, "metric"]).size().to_dict() == {
         (hue, metric): 2 for hue in ("RDP", "exact") for metric in (METRIC, "time_s")
     }

@@ -1,8 +1,7 @@
 import pandas as pd
 import pytest
 
-from asyncfl.analysis.pivot import markdown
-from asyncfl.experiment import Table
+from asyncfl.analysis.table import Table
 
 
 @pytest.mark.parametrize(
@@ -16,4 +15,4 @@ from asyncfl.experiment import Table
 )
 def test_a_cell_is_a_mean_and_half_its_interval(mean, low, high, cell):
     final = pd.DataFrame([{"a": 1, "metric": "x", "mean": mean, "low": low, "high": high, "diverged": 0}])
-    assert markdown(Table(rows="a", value="x"), {"a": (1,)}, final).splitlines()[2] == f"| 1 | {cell} |"
+    assert Table(rows="a", value="x").markdown({"a": (1,)}, final).splitlines()[2] == f"| 1 | {cell} |"

@@ -2,8 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from asyncfl.analysis.heatmap import _values, draw_heatmap
-from asyncfl.experiment import Heatmap
+from asyncfl.analysis.figures import Heatmap
 
 GRID = {"attack": ("none", "flip"), "rule": ("mean", "krum"), "p": (0.2, 0.4)}
 FIGURE = Heatmap(x="rule", rows="attack", panels="p")
@@ -19,7 +18,7 @@ def final():
 
 
 def test_values_stand_in_the_order_of_the_axes():
-    at_fifth, at_two_fifths = (_values(FIGURE, p, list(GRID["rule"]), list(GRID["attack"]), final()) for p in GRID["p"])
+    at_fifth, at_two_fifths = (FIGURE._values(p, list(GRID["rule"]), list(GRID["attack"]), final()) for p in GRID["p"])
     np.testing.assert_allclose(at_fifth, [[np.nan, 0.2], [0.4, 0.6]])
     np.testing.assert_allclose(at_two_fifths, [[0.1, 0.3], [0.5, np.inf]])
 
@@ -27,6 +26,6 @@ def test_values_stand_in_the_order_of_the_axes():
 @pytest.mark.parametrize("changes", [{}, {"where": {"p": 0.2}, "panels": None}, {"y": "honest_banned"}])
 def test_it_is_drawn_the_same_each_time(tmp_path, changes):
     figure = FIGURE.model_copy(update=changes)
-    written = [draw_heatmap(figure, GRID, final(), "a caption", "a title", tmp_path / name) for name in "ab"]
+    written = [figure.draw(GRID, {"final": final()}, "a caption", "a title", tmp_path / name) for name in "ab"]
     assert [path.name for path in written[0]] == ["a.svg", "a.png"]
     assert [path.read_bytes() for path in written[0]] == [path.read_bytes() for path in written[1]]

@@ -3,12 +3,10 @@ import pandas as pd
 import pytest
 
 from asyncfl.analysis.over_seeds import over_seeds
-from asyncfl.analysis.pivot import markdown
+from asyncfl.analysis.table import Table
 from asyncfl.analysis.tables import collect
-from asyncfl.analysis.targets import add_targets, settled_round
+from asyncfl.analysis.target import Settling, Target, add_targets
 from asyncfl.errors import RunError
-from asyncfl.experiment import Table, Target
-from asyncfl.experiment.target import Settling
 
 ROUNDS = pd.DataFrame(
     {
@@ -57,7 +55,7 @@ def test_a_target_that_a_seed_missed_has_no_mean(tmp_path, make_run):
     assert np.isinf(final.loc["far", "mean"])
     assert np.isnan(final.loc["far", ["low", "high", "least", "most"]].astype(float)).all()
     table = Table(rows="a", value="far")
-    assert "not by all seeds" in markdown(table, {"a": (1,)}, final.reset_index())
+    assert "not by all seeds" in table.markdown({"a": (1,)}, final.reset_index())
 
 
 def rising(until, rounds=100, step=0.01):
@@ -66,32 +64,32 @@ def rising(until, rounds=100, step=0.01):
 
 
 def test_a_run_has_settled_where_it_gets_better_no_more():
-    assert settled_round(rising(50), Settling(within=0.0, window=0.01)) == 50
-    assert settled_round(rising(50), Settling(within=0.1, window=0.01)) == 40
+    assert Settling(within=0.0, window=0.01).settled_round(rising(50)) == 50
+    assert Settling(within=0.1, window=0.01).settled_round(rising(50)) == 40
     # the mean of the last ten rounds reaches the plateau nine rounds after its last step
-    assert settled_round(rising(50), Settling(within=0.0, window=0.1)) == 59
+    assert Settling(within=0.0, window=0.1).settled_round(rising(50)) == 59
 
 
 def test_a_run_that_still_rose_shortly_before_its_end_has_not_settled():
-    assert settled_round(rising(80), Settling(within=0.0, window=0.01)) == 80
-    assert settled_round(rising(81), Settling(within=0.0, window=0.01)) is None
-    assert settled_round(rising(100), Settling(within=0.0, window=0.01, watched=0.01)) is None
+    assert Settling(within=0.0, window=0.01).settled_round(rising(80)) == 80
+    assert Settling(within=0.0, window=0.01).settled_round(rising(81)) is None
+    assert Settling(within=0.0, window=0.01, watched=0.01).settled_round(rising(100)) is None
 
 
 def test_dips_after_settling_do_not_count_and_neither_do_rounds_that_were_not_judged():
     curve = rising(50)
     curve[70] = 0.1
     curve[51:60:2] = np.nan
-    assert settled_round(curve, Settling(within=0.0, window=0.01)) == 50
-    assert settled_round(curve * np.nan, Settling(within=0.0)) is None
+    assert Settling(within=0.0, window=0.01).settled_round(curve) == 50
+    assert Settling(within=0.0).settled_round(curve * np.nan) is None
 
 
 def test_a_run_that_learns_nothing_has_not_settled():
     flat, falling = pd.Series(np.full(101, 0.1)), pd.Series(np.linspace(0.5, 0.1, 101))
     for curve in (flat, falling, flat + 0.009 * (np.arange(101) % 2)):
-        assert settled_round(curve, Settling(within=0.01)) is None
+        assert Settling(within=0.01).settled_round(curve) is None
     # the initial model need not have been judged
-    assert settled_round(rising(50)[10:], Settling(within=0.1, window=0.01)) == 40
+    assert Settling(within=0.1, window=0.01).settled_round(rising(50)[10:]) == 40
 
 
 def test_settling_is_a_target_of_each_seed():

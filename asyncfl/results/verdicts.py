@@ -1,4 +1,4 @@
-"""Verdicts: what the checks found, put together per claim."""
+"""The verdict on each claim of an experiment, put together from those at the points that it leaves open."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import asdict, dataclass, fields
 
 import pandas as pd
 
-from asyncfl.analysis.checks import Answer, Finding, findings, place_of
+from asyncfl.analysis.claims import Answer, Claim, PointVerdict
 from asyncfl.analysis.grid import Grid, MissingError
 from asyncfl.analysis.statistics import DECISIVE_SEEDS
-from asyncfl.experiment import Claim, Experiment
+from asyncfl.experiment import Experiment
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ClaimVerdict:
     """One row of the table of claims."""
 
     experiment: str
@@ -32,7 +32,7 @@ class Verdict:
     scale: str
 
 
-def judge(experiment: Experiment, scale: str, runs: Grid | None, bounds: dict[str, Grid]) -> list[Verdict]:
+def judge(experiment: Experiment, scale: str, runs: Grid | None, bounds: dict[str, Grid]) -> list[ClaimVerdict]:
     """The verdict on each claim of an experiment, in the order of the file.
 
     `runs`: the measured grid, None where the experiment has no scenario. `bounds`: grids of its bounds by name.
@@ -42,27 +42,22 @@ def judge(experiment: Experiment, scale: str, runs: Grid | None, bounds: dict[st
     ]
 
 
-def _verdict(claim: Claim, experiment: Experiment, scale: str, grid: Grid | None) -> Verdict:
+def _verdict(claim: Claim, experiment: Experiment, scale: str, grid: Grid | None) -> ClaimVerdict:
     assert grid is not None
-    about = f"{claim.check}: {claim.value}"
-    about += " (logarithm)" if claim.log else ""
-    along = getattr(claim, "along", None)
-    if along:
-        about += f" along {along}"
-    found: list[Finding] = []
+    found: list[PointVerdict] = []
     try:
-        found = findings(claim, grid)
+        found = claim.judge(grid)
         answer, measured, reason = _together(found)
     except MissingError as missing:
         answer, measured, reason = "not decided", "–", str(missing)
     if claim.absolute and grid.sources - {"real"}:
         answer, reason = "not decided", "stand-in data"
-    seeds = min((finding.seeds for finding in found), default=0)
-    return Verdict(
+    seeds = min((point.seeds for point in found), default=0)
+    return ClaimVerdict(
         experiment=experiment.name,
         source=str(experiment.source),
         claim=claim.says,
-        check=about,
+        check=claim.title,
         verdict=answer,
         provisional=not grid.exact and seeds < DECISIVE_SEEDS,
         measured=measured,
@@ -74,20 +69,20 @@ def _verdict(claim: Claim, experiment: Experiment, scale: str, grid: Grid | None
     )
 
 
-def _together(found: list[Finding]) -> tuple[Answer, str, str]:
-    """The claim holds where every finding holds, does not where one does not; that one gives the reason."""
+def _together(found: list[PointVerdict]) -> tuple[Answer, str, str]:
+    """The claim holds where it holds at every point, does not where one does not; that one gives the reason."""
     by_answer = {
         answer: [f for f in found if f.answer == answer] for answer in ("does not hold", "not decided", "holds")
     }
     deciding = next(group for group in by_answer.values() if group)
     answer = deciding[0].answer
-    measured = " | ".join(f"{place_of(f)}: {f.measured}" if f.at else f.measured for f in found)
-    reason = f"{place_of(deciding[0])}: {deciding[0].reason}" if deciding[0].at else deciding[0].reason
+    measured = " | ".join(f"{f.place}: {f.measured}" if f.at else f.measured for f in found)
+    reason = f"{deciding[0].place}: {deciding[0].reason}" if deciding[0].at else deciding[0].reason
     if len(found) > 1:
         reason = f"{len(by_answer['holds'])} of {len(found)} hold; {reason}"
     return answer, measured, reason
 
 
-def frame(verdicts: list[Verdict]) -> pd.DataFrame:
+def frame(verdicts: list[ClaimVerdict]) -> pd.DataFrame:
     """Verdicts as a table, one row each."""
-    return pd.DataFrame([asdict(v) for v in verdicts], columns=[f.name for f in fields(Verdict)])
+    return pd.DataFrame([asdict(v) for v in verdicts], columns=[f.name for f in fields(ClaimVerdict)])

@@ -7,9 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from asyncfl.analysis.bounds import all_bounds
 from asyncfl.analysis.over_seeds import over_seeds
-from asyncfl.analysis.pivot import markdown
 from asyncfl.analysis.tables import collect, write_csv, write_text
 from asyncfl.experiment import Experiment, Scale
 
@@ -37,4 +35,12 @@ def make_tables(experiment: Experiment, scale: Scale, runs: list[tuple[dict[str,
     for name in FRAMES:
         write_csv(frames[name], folder / f"{name}.csv")
     for table in experiment.tables:
-        write_text(markdown(table, grid, frames["final"]), folder / f"{table.name}.md")
+        write_text(table.markdown(grid, frames["final"]), folder / f"{table.name}.md")
+
+
+def all_bounds(experiment: Experiment, scale: Scale) -> pd.DataFrame:
+    """The bounds of an experiment: its entries of `bounds`, and those drawn beside measured values; column `name`."""
+    frames = [spec.over(spec.grid()).assign(name=name) for name, spec in experiment.bounds.items()]
+    drawn = [figure.own_bound(experiment.grid(scale)) for figure in experiment.all_figures]
+    frames += [frame for frame in drawn if frame is not None]
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()

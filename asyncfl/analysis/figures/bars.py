@@ -1,0 +1,67 @@
+"""Final values as bars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from asyncfl.analysis.figures.drawing import diverged_in_words, key, note, rows_of, spread
+from asyncfl.analysis.figures.measured import Measured
+from asyncfl.analysis.grid import AxisValues
+from asyncfl.analysis.labels import axis_label, legend_label, value_label
+from asyncfl.analysis.style import LETTER, WIDTH, looks
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class Bars(Measured):
+    """The value after the last round as bars, for axes that are names."""
+
+    kind: Literal["bars"] = "bars"
+    x: str
+    """Axis."""
+    y: str = "test_accuracy"
+    """Column of the values after the last round."""
+
+    @property
+    def axes_named(self) -> list[tuple[str, str]]:
+        return [("x", self.x), *super().axes_named]
+
+    def legend_is_beside(self, hues: list[Any]) -> bool:
+        return super().legend_is_beside(hues) or hues != [None]
+
+    def draw_panel(
+        self, axis: Axes, at: dict[str, Any], hues: list[Any], grid: AxisValues, tables: Mapping[str, pd.DataFrame]
+    ) -> None:
+        points = grid[self.x]
+        width = 0.8 / len(hues)
+        for number, (hue, look) in enumerate(looks(hues).items()):
+            rows = rows_of(tables[self.table], self.y, at, self.hue, hue)
+            rows = rows.set_index(rows[self.x].map(key)).reindex([key(v) for v in points])
+            x = np.arange(len(points)) + (number - (len(hues) - 1) / 2) * width
+            mean = rows["mean"].to_numpy(float)
+            low, high = spread(rows)
+            error = np.nan_to_num(np.abs(np.stack([mean - low, high - mean])))
+            label = None if self.hue is None else legend_label(self.hue, hue) + diverged_in_words(rows)
+            finite = np.where(np.isinf(mean), np.nan, mean)
+            axis.bar(x, finite, 0.92 * width, color=look["color"], label=label)
+            axis.errorbar(x, finite, error, fmt="none", ecolor="#333333", elinewidth=0.9, capsize=2)
+            for place in x[np.isinf(mean)]:  # a target that was not reached has no bar
+                note(axis, place, "not by all seeds", look["color"])
+        names = [value_label(v, self.x) for v in points]
+        # names that would run into each other are written aslant
+        slant: dict[str, Any] = {"rotation": 40, "ha": "right"} if sum(map(len, names)) * LETTER > WIDTH - 0.8 else {}
+        axis.set_xticks(range(len(points)), names, **slant)
+        axis.set_xlim(-0.6, len(points) - 0.4)
+        axis.set_xlabel(axis_label(self.x))
+        axis.set_ylabel(self.label(self.y))
+        axis.grid(False, axis="x")
+
+    def frame_panel(self, axis: Axes) -> None:
+        axis.set_yscale("log" if self.log else "linear")
+        if not any(np.isfinite(bar.get_height()) for bar in axis.patches):  # type: ignore[attr-defined]
+            axis.set_yticks([])

@@ -1,0 +1,82 @@
+"""What all figures have: their fields, and the page that says that there is nothing to be drawn.
+
+`x`, `hue` and `panels` name axes or variants of the experiment; every axis must be named or fixed by `where`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pydantic import Field
+
+from asyncfl.analysis.bounds import Bounds
+from asyncfl.analysis.grid import AxisValues, restricted
+from asyncfl.analysis.style import canvas, save, styled
+from asyncfl.component import Described
+
+
+class FigureBase(Described):
+    """What all figures have."""
+
+    kind: str
+    """Which kind of figure it is."""
+    name: str = Field(default="figure", pattern=r"^[a-z0-9_]+$")
+    """File name without ending."""
+    title: str | None = None
+    """Above the axes; None: the experiment's."""
+    hue: str | None = None
+    """Axis that is told apart by colour, line and marker."""
+    panels: str | None = None
+    """Axis with one panel per value, side by side."""
+    where: dict[str, Any] = Field(default_factory=dict)
+    """Axis -> value: draws a part of the grid."""
+    log: bool = False
+    """Logarithmic y axis."""
+    share_y: bool = True
+    """Whether all panels have the same y axis."""
+
+    @property
+    def axes_named(self) -> list[tuple[str, str]]:
+        """(field of the figure, axis it names)."""
+        named = [("hue", self.hue), ("panels", self.panels)]
+        return [(field, axis) for field, axis in named if axis] + [("where", axis) for axis in self.where]
+
+    @property
+    def bound_named(self) -> str | None:
+        """Entry of `bounds` that is drawn instead of measured values; None: measured values are."""
+        return None
+
+    def axes(self, grid: AxisValues, bounds: Mapping[str, Bounds]) -> AxisValues:
+        """The axes that the figure is drawn over: those of the runs, or those of the entry of `bounds`."""
+        return grid if self.bound_named is None else bounds[self.bound_named].grid()
+
+    def own_bound(self, grid: AxisValues) -> pd.DataFrame | None:
+        """Values of a bound that the figure draws beside measured ones, over `grid`; None: it draws none."""
+        return None
+
+    def draw(
+        self, grid: AxisValues, tables: Mapping[str, pd.DataFrame], caption: str, title: str, stem: str | Path
+    ) -> list[Path]:
+        """Writes `stem`.svg and .png and returns their paths.
+
+        grid: axis -> its values at this scale, of `axes`. tables: `curves`, `final` and `bounds` of the experiment.
+        """
+        grid = restricted(grid, self.where)
+        if all(grid.values()):
+            return self.draw_page(grid, tables, caption, title, stem)
+        # empty axes would look like a mistake
+        with styled():
+            page, [axis] = canvas(1, caption, self.title or title)
+            axis.set_axis_off()
+            axis.text(0.5, 0.5, "not run at this scale", ha="center", va="center", color="#555555")
+            return save(page, stem)
+
+    @abstractmethod
+    def draw_page(
+        self, grid: AxisValues, tables: Mapping[str, pd.DataFrame], caption: str, title: str, stem: str | Path
+    ) -> list[Path]:
+        """As `draw`, over the axes that `where` has left, none of which is empty."""

@@ -1,0 +1,64 @@
+"""Curves over rounds, time, traffic or epsilon."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import pandas as pd
+
+from asyncfl.analysis.figures.drawing import band, diverged_in_words, log_ticks, rows_of, whole_numbers
+from asyncfl.analysis.figures.measured import Measured
+from asyncfl.analysis.grid import AxisValues
+from asyncfl.analysis.labels import column_label, legend_label
+from asyncfl.analysis.style import looks
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class Curves(Measured):
+    """A measured column over rounds or time, one line per value of `hue`."""
+
+    table: ClassVar[str] = "curves"
+
+    kind: Literal["curves"] = "curves"
+    x: Literal["round", "time_s", "bytes_up", "bytes_down", "epsilon_exact_max", "epsilon_exact_model"] = "round"
+    """What has passed: versions, virtual seconds, traffic, or the largest epsilon of a client or that of the models."""
+    y: str = "train_loss"
+    """Column of the run's rounds."""
+    start: int = 1
+    """First round that is drawn; 0 draws the initial model too."""
+    log_x: bool = False
+    """Logarithmic x axis, for times and budgets that range over decades."""
+
+    def label(self, column: str) -> str:
+        return column_label(column)
+
+    def columns_beside(self) -> Sequence[str]:
+        return () if self.x == "round" else (self.x,)
+
+    def draw_panel(
+        self, axis: Axes, at: dict[str, Any], hues: list[Any], grid: AxisValues, tables: Mapping[str, pd.DataFrame]
+    ) -> None:
+        curves = tables[self.table]
+        for hue, look in looks(hues).items():
+            rows = rows_of(curves, self.y, at, self.hue, hue)
+            rows = rows[rows["round"] >= self.start].sort_values("round")
+            x = rows["round"].to_numpy(float)
+            if self.x != "round":
+                times = rows_of(curves, self.x, at, self.hue, hue).set_index("round")["mean"]
+                x = times.reindex(rows["round"]).to_numpy(float)
+            label = None if self.hue is None else legend_label(self.hue, hue) + diverged_in_words(rows)
+            band(axis, x, rows, {**look, "markevery": max(1, len(x) // 8)}, label)
+        axis.set_xlabel(self.label(self.x))
+        axis.set_ylabel(self.label(self.y))
+        if self.log_x:
+            axis.set_xscale("log")
+        elif self.x == "round":
+            whole_numbers(axis)
+
+    def finish(self, axis: Axes) -> None:
+        super().finish(axis)
+        if self.log_x:
+            log_ticks(axis.xaxis, *axis.get_xlim(), closest=(1, 3))

@@ -1,0 +1,129 @@
+"""Parts that figures are drawn from: lines with their bands, ticks, ranges of axes, notes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from asyncfl.analysis.grid import AxisValues, Floats, select
+from asyncfl.analysis.labels import axis_label, column_label, legend_label, value_label
+from asyncfl.analysis.statistics import DECISIVE_SEEDS
+from asyncfl.analysis.style import looks
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+
+
+def rows_of(frame: pd.DataFrame, metric: str, at: dict[str, Any], hue_axis: str | None, hue: Any) -> pd.DataFrame:
+    """The rows of a long table of one metric at a point."""
+    at = at if hue_axis is None else {**at, hue_axis: hue}
+    return frame[select(frame, at) & (frame["metric"] == metric)]
+
+
+def note(axis: Axes, place: float, text: str, colour: Any) -> None:
+    """Upright text on the x axis at `place`, where there is nothing to draw."""
+    at: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
+    axis.annotate(text, (place, 0), (0, 4), **at, rotation=90, ha="center", va="bottom", fontsize=7, color=colour)
+
+
+def bound_lines(
+    axis: Axes, x: str, hue_axis: str | None, hues: list[Any], bound: pd.DataFrame, at: dict[str, Any]
+) -> None:
+    """The bound where it is defined, its best point marked by a ring."""
+    for hue, look in looks(hues).items():
+        if isinstance(hue, float) and np.isinf(hue):
+            continue
+        rows = bound[select(bound, at if hue_axis is None else {**at, hue_axis: hue})]
+        rows = rows[rows["bound"].notna()].sort_values(x)
+        label = None if hue_axis is None else legend_label(hue_axis, hue)
+        many = len(rows) > 12
+        axis.plot(rows[x], rows["bound"], **{**look, "marker": "" if many else look["marker"]}, label=label)
+        if len(rows):
+            best = rows.iloc[int(rows["bound"].argmin())]
+            axis.plot([best[x]], [best["bound"]], "o", mfc="white", mec=look["color"], ms=7, mew=1.6, zorder=5)
+    axis.set_xlabel(axis_label(x))
+    axis.set_ylabel(column_label("bound"))
+
+
+def band(axis: Axes, x: Any, rows: pd.DataFrame, look: dict[str, Any], label: str | None) -> None:
+    """A line of means with a band: the interval, or with few seeds their range."""
+    low, high = spread(rows)
+    axis.plot(x, rows["mean"].to_numpy(float), label=label, **look)
+    axis.fill_between(x, low, high, color=look["color"], alpha=0.16, linewidth=0)
+
+
+def spread(rows: pd.DataFrame) -> tuple[Floats, Floats]:
+    """Lower and upper end of what is drawn around a mean; a 95 % interval of two seeds would fill the figure."""
+    few = rows["seeds"].to_numpy(float) < DECISIVE_SEEDS
+    low = np.where(few, rows["least"].to_numpy(float), rows["low"].to_numpy(float))
+    return low, np.where(few, rows["most"].to_numpy(float), rows["high"].to_numpy(float))
+
+
+def diverged_in_words(rows: pd.DataFrame) -> str:
+    """`, 2 diverged`, for a legend; empty where none did."""
+    worst = int(rows["diverged"].fillna(0).max()) if len(rows) else 0
+    return f" ({worst} diverged)" if worst else ""
+
+
+def places_of(axis: str, grid: AxisValues) -> tuple[Any, list[str]]:
+    """Positions and names of an axis's values: numbers where they are, names one after another."""
+    values = grid[axis]
+    names = [value_label(v, axis) for v in values]
+    numeric = all(isinstance(v, int | float) and np.isfinite(v) for v in values)
+    return (np.asarray(values, float) if numeric else np.arange(len(values), dtype=float)), names
+
+
+def key(value: Any) -> str:
+    """A value of an axis and its CSV form as the same text."""
+    if isinstance(value, int | float | np.number):
+        return f"{float(value):.10g}"
+    return str(value)
+
+
+def frame(axis: Axes, log: bool) -> None:
+    """Sets scale and range of the y axis, after all lines are drawn."""
+    if log:
+        axis.set_yscale("log")
+    _look_at_means(axis, log)
+
+
+def log_ticks(axis: Axis, low: float, high: float, closest: tuple[int, ...] = (1, 2, 3, 5)) -> None:
+    """Ticks of a logarithmic axis as plain numbers, at `closest` of each decade where there are few of them."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    few = high / low < 100
+    axis.set_major_locator(LogLocator(subs=closest if few else (1,), numticks=12))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _look_at_means(axis: Axes, log: bool) -> None:
+    """Sets the y range by the lines: with two seeds a 95 % band may be many times as wide as all that is to be seen."""
+    drawn = np.concatenate([np.asarray(line.get_ydata(), float) for line in axis.lines] or [np.empty(0)])
+    drawn = drawn[np.isfinite(drawn) & ((drawn > 0) | (not log))]
+    if len(drawn) == 0:
+        return
+    low, high = (np.log(drawn.min()), np.log(drawn.max())) if log else (drawn.min(), drawn.max())
+    room = 0.12 * (high - low) or 0.05 * abs(high) or 0.5
+    limits = np.array([low - room, high + room])
+    axis.set_ylim(*(np.exp(limits) if log else limits))
+
+
+def whole_numbers(axis: Axes) -> None:
+    """Ticks of the x axis at whole numbers alone."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def share_y(axes: list[Axes]) -> None:
+    """Gives all axes the y range that holds those of all, named at the first alone."""
+    low = min(axis.get_ylim()[0] for axis in axes)
+    high = max(axis.get_ylim()[1] for axis in axes)
+    for place, axis in enumerate(axes):
+        axis.set_ylim(low, high)
+        if place:
+            axis.set_ylabel("")

@@ -1,0 +1,75 @@
+"""Final values against an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import pandas as pd
+
+from asyncfl.analysis.bounds import ARGUMENTS, Bound, of
+from asyncfl.analysis.figures.drawing import band, bound_lines, diverged_in_words, frame, key, places_of, rows_of
+from asyncfl.analysis.figures.measured import Measured
+from asyncfl.analysis.grid import AxisValues
+from asyncfl.analysis.labels import axis_label, legend_label
+from asyncfl.analysis.style import looks
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class Final(Measured):
+    """The value after the last round against an axis, one line per value of `hue`."""
+
+    kind: Literal["final"] = "final"
+    x: str
+    """Axis."""
+    y: str = "train_loss"
+    """Column of the values after the last round."""
+    log_x: bool = False
+    """Logarithmic x axis, for an axis of numbers that range over decades."""
+    bound: Bound | None = None
+    """A theorem drawn in a panel beside the measured values, over the same axis and hue."""
+
+    @property
+    def axes_named(self) -> list[tuple[str, str]]:
+        return [("x", self.x), *super().axes_named]
+
+    def own_bound(self, grid: AxisValues) -> pd.DataFrame | None:
+        if self.bound is None:
+            return None
+        axes = {axis: grid[axis] for axis in (self.x, self.hue) if axis in ARGUMENTS and axis is not None}
+        return self.bound.over(axes).assign(name=self._entry)
+
+    @property
+    def _entry(self) -> str:
+        """Name of the values of `own_bound` in the table of bounds."""
+        return f"figure {self.name}"
+
+    def panels_beside(self) -> int:
+        return 0 if self.bound is None else 1
+
+    def draw_panel(
+        self, axis: Axes, at: dict[str, Any], hues: list[Any], grid: AxisValues, tables: Mapping[str, pd.DataFrame]
+    ) -> None:
+        places, names = places_of(self.x, grid)
+        for hue, look in looks(hues).items():
+            rows = rows_of(tables[self.table], self.y, at, self.hue, hue)
+            rows = rows.set_index(rows[self.x].map(key)).reindex([key(v) for v in grid[self.x]])
+            label = None if self.hue is None else legend_label(self.hue, hue) + diverged_in_words(rows)
+            band(axis, places, rows, look, label)
+        axis.set_xlabel(axis_label(self.x))
+        axis.set_ylabel(self.label(self.y))
+        if self.log_x:
+            axis.set_xscale("log")
+            axis.minorticks_off()
+        axis.set_xticks(places, names)
+
+    def draw_beside(self, axes: list[Axes], hues: list[Any], tables: Mapping[str, pd.DataFrame]) -> None:
+        if self.bound is None:
+            return
+        axes[0].set_title("measured")
+        axes[-1].set_title(f"theorem {self.bound.theorem}")
+        bound_lines(axes[-1], self.x, self.hue, hues, of(tables["bounds"], self._entry), {})
+        axes[-1].set_xticks(axes[0].get_xticks())
+        frame(axes[-1], self.log)

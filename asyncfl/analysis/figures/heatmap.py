@@ -1,0 +1,102 @@
+"""Heat maps: final values over two axes of names, each number written into its cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from asyncfl.analysis.figures.base import FigureBase
+from asyncfl.analysis.grid import AxisValues, Floats, select
+from asyncfl.analysis.labels import axis_label, end_label, legend_label, number, value_label
+from asyncfl.analysis.style import LETTER, canvas, save, styled
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+CELL = (0.62, 0.23)
+"""Inches of one cell."""
+ROOM = (1.3, 0.75)
+"""Inches beside and below the cells, for the axes' labels and the colour bar."""
+PERCENT = ("accuracy", "share", "precision", "recall", "success")
+"""Words of columns that are shares of one: written in per cent."""
+
+
+class Heatmap(FigureBase):
+    """The value after the last round as a coloured table with its numbers written in, for two axes of names."""
+
+    kind: Literal["heatmap"] = "heatmap"
+    x: str
+    """Axis across."""
+    rows: str
+    """Axis down."""
+    y: str = "test_accuracy"
+    """Column of the values after the last round."""
+
+    @property
+    def axes_named(self) -> list[tuple[str, str]]:
+        return [("x", self.x), ("rows", self.rows), *super().axes_named]
+
+    def draw_page(
+        self, grid: AxisValues, tables: Mapping[str, pd.DataFrame], caption: str, title: str, stem: str | Path
+    ) -> list[Path]:
+        """As `FigureBase.draw_page`; all panels have one colour scale. A cell with no value is empty, a diverged one
+        says so."""
+        panels: list[Any] = list(grid[self.panels]) if self.panels else [None]
+        across, down = list(grid[self.x]), list(grid[self.rows])
+        names = {self.rows: down, self.x: across}
+        percent = any(word in self.y for word in PERCENT)
+        values = [self._values(panel, across, down, tables["final"]) * (100 if percent else 1) for panel in panels]
+        with styled():
+            beside, below = (max(len(value_label(v, axis)) for v in of) * LETTER for axis, of in names.items())
+            # names across are written aslant
+            size = (CELL[0] * len(across) + ROOM[0] + beside, CELL[1] * len(down) + ROOM[1] + 0.7 * below)
+            page, axes = canvas(len(panels), caption, self.title or title, size)
+            known = np.concatenate([each[np.isfinite(each)] for each in values])
+            low, high = (0.0, 100.0) if percent else (known.min(initial=0.0), known.max(initial=1.0))
+            image: Any = None
+            for place, (axis, panel, shown) in enumerate(zip(axes, panels, values, strict=True)):
+                image = _draw(axis, shown, low, high)
+                axis.set_xticks(range(len(across)), [value_label(v, self.x) for v in across], rotation=40, ha="right")
+                labels = [value_label(v, self.rows) for v in down]
+                axis.set_yticks(range(len(down)), labels if place == 0 else [""] * len(down))
+                axis.set_xlabel(axis_label(self.x))
+                axis.set_ylabel(axis_label(self.rows) if place == 0 else "")
+                if self.panels:
+                    axis.set_title(legend_label(self.panels, panel))
+            label = end_label(self.y) + (" (%)" if percent else "")
+            page.colorbar(image, ax=axes, label=label, shrink=0.8, pad=0.01)
+            return save(page, stem)
+
+    def _values(self, panel: Any, across: list[Any], down: list[Any], final: pd.DataFrame) -> Floats:
+        """(rows, columns) means; NaN where nothing was run, infinite where all seeds diverged."""
+        at = dict(self.where) if self.panels is None else {**self.where, self.panels: panel}
+        rows = final[select(final, at) & (final["metric"] == self.y)]
+        values = np.full((len(down), len(across)), np.nan)
+        for i, row in enumerate(down):
+            for j, column in enumerate(across):
+                found = rows[select(rows, {self.rows: row, self.x: column})]
+                if len(found):
+                    one = found.iloc[0]
+                    values[i, j] = np.inf if one["seeds"] == 0 else one["mean"]
+        return values
+
+
+def _draw(axis: Axes, values: Floats, low: float, high: float) -> Any:
+    image = axis.imshow(
+        np.where(np.isfinite(values), values, np.nan), cmap="viridis", vmin=low, vmax=high, aspect="auto"
+    )
+    for (i, j), value in np.ndenumerate(values):
+        if np.isnan(value):
+            continue
+        dark = np.isfinite(value) and (value - low) < 0.6 * (high - low)
+        text = "diverged" if np.isinf(value) else f"{value:.1f}" if abs(value) < 1000 else number(value)
+        size = 6 if np.isinf(value) else 7
+        axis.text(j, i, text, ha="center", va="center", fontsize=size, color="white" if dark else "black")
+    axis.grid(False)
+    axis.tick_params(length=0)
+    axis.spines[:].set_visible(False)
+    return image

@@ -1,0 +1,86 @@
+"""What figures of measured columns have; several columns can share a figure, a panel each, or a panel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import pandas as pd
+from pydantic import model_validator
+
+from asyncfl.analysis.figures.panels import PanelFigure
+from asyncfl.analysis.grid import AxisValues
+from asyncfl.analysis.labels import end_label
+
+AXIS = "measured column"
+"""The axis that the columns of an overlay are the values of."""
+METRIC = "overlaid"
+"""What the values of an overlay are called in the tables."""
+
+
+class Measured(PanelFigure):
+    """What figures of measured columns have; several columns can share a figure, a panel each."""
+
+    table: ClassVar[str] = "final"
+    """Table of the experiment that the columns are those of."""
+
+    y: str
+    """Measured column."""
+    ys: tuple[str, ...] = ()
+    """Columns with a panel each, instead of `y` and of `panels`: the accuracy in each domain, for example."""
+    overlay: bool = False
+    """The columns of `ys` share a panel instead, told apart by colour: epsilon by several accountants, for example."""
+
+    @model_validator(mode="after")
+    def _check_panels(self) -> Self:
+        if self.overlay and (not self.ys or self.hue):
+            raise ValueError("overlay tells the columns of ys apart by colour: it needs ys, and no hue")
+        if self.ys and self.panels and not self.overlay:
+            raise ValueError("ys and panels exclude each other: a panel shows one column or one value of an axis")
+        return self
+
+    def label(self, column: str) -> str:
+        """A column at an axis of the figure."""
+        return end_label(column)
+
+    def columns_beside(self) -> Sequence[str]:
+        """Columns that are needed beside those that are shown."""
+        return ()
+
+    def columns_shown(self) -> list[PanelFigure]:
+        return [self.model_copy(update={"y": column}) for column in self.ys]
+
+    def draw_page(
+        self,
+        grid: AxisValues,
+        tables: Mapping[str, pd.DataFrame],
+        caption: str,
+        title: str,
+        stem: str | Path,
+        y_label: str | None = None,
+    ) -> list[Path]:
+        if not self.overlay:
+            return super().draw_page(grid, tables, caption, title, stem, y_label)
+        figure, grid, tables, y_label = self.overlaid(grid, tables)
+        return figure.draw_page(grid, tables, caption, title, stem, y_label)
+
+    def overlaid(
+        self, grid: AxisValues, tables: Mapping[str, pd.DataFrame]
+    ) -> tuple[Self, AxisValues, dict[str, pd.DataFrame], str]:
+        """A figure of `METRIC` with hue `AXIS`, its grid and tables, and what stands at the y axis.
+
+        Columns whose labels begin alike, up to a comma, are told apart by the rest.
+        """
+        labels = [self.label(y) for y in self.ys]
+        heads = {label.partition(", ")[0] for label in labels}
+        shared = len(heads) == 1 and all(", " in label for label in labels)
+        hues = tuple(label.partition(", ")[2] if shared else label for label in labels)
+        frame, parts = tables[self.table], []
+        for y, hue in zip(self.ys, hues, strict=True):
+            about: dict[str, Any] = {AXIS: hue}
+            parts.append(frame[frame["metric"] == y].assign(metric=METRIC, **about))
+            parts += [frame[frame["metric"] == name].assign(**about) for name in self.columns_beside()]
+        drawn = self.model_copy(update={"overlay": False, "ys": (), "y": METRIC, "hue": AXIS})
+        said = heads.pop() if shared else "ε" if all(y.startswith("epsilon_") for y in self.ys) else ""
+        return drawn, {**grid, AXIS: hues}, {**tables, self.table: pd.concat(parts, ignore_index=True)}, said

@@ -1,0 +1,19 @@
+"""Digests of the code of each step, so that an edit of a figure makes no table anew."""
+
+from __future__ import annotations
+
+from asyncfl.experiment.code import modules_digest
+
+STEPS = {
+    "tables": ("asyncfl.results.step_tables", "asyncfl.analysis.bounds", "asyncfl.analysis.table"),
+    "figures": ("asyncfl.results.step_figures", "asyncfl.analysis.figures"),
+    "verdicts": ("asyncfl.results.step_verdicts", "asyncfl.analysis.claims"),
+    "report": ("asyncfl.results.report",),
+}
+"""Step -> modules that it begins with. Figures, claims and tables are described in the experiment, so that no import of
+the step leads to them."""
+
+
+def step_digest(step: str) -> str:
+    """16 hex digits over the code that a step depends on."""
+    return modules_digest(*STEPS[step])
