@@ -211,9 +211,9 @@ class Scenario(Described):
 def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
     """What is wrong between the parts of a scenario. Checks whose parts are missing are left out."""
     data, protocol, privacy = (parts.get(name) for name in ("data", "protocol", "privacy"))
-    if data is not None:
-        yield from data.faults()
     threats, defence = parts.get("threats"), parts.get("defence")
+    if data is not None:
+        yield from data.faults(0 if defence is None else defence.root_samples)
     if data is not None and threats is not None:
         for fault in threats.faults(data.clients, data.classes, data.shape):
             yield Fault(f"threats.{fault.field}", fault.message)

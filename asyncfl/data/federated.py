@@ -1,4 +1,4 @@
-"""What a simulation gets from a data set: each client's samples in one array, and the test set."""
+"""What a simulation gets from a data set: each client's samples in one array, the test set, the server's samples."""
 
 from __future__ import annotations
 
@@ -41,6 +41,8 @@ class FederatedData:
     """(clients,): index of each client's domain."""
     test_offsets: NDArray[np.int64]
     """(domains + 1,): domain k is tested on samples test_offsets[k] to test_offsets[k + 1] - 1."""
+    root: tuple[NDArray[np.float32], NDArray[np.int64]] | None = None
+    """Images and labels of the server's own trusted samples, which no client holds and no test uses; None: none."""
 
     @property
     def clients(self) -> int:

@@ -77,12 +77,19 @@ class NpzSource:
 
     def test_set(
         self, count: int | None, rng: np.random.Generator, split: Split = "test"
-    ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Images and labels of `count` samples to test on, drawn without replacement; None: all."""
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+        """Images, labels and indices of `count` samples to test on, drawn without replacement; None: all."""
         chosen = np.arange(self._sizes[split])
         if count is not None:
             chosen = np.sort(rng.permutation(chosen)[:count])
-        return self.images(split, chosen), self.labels(split, chosen)
+        return self.images(split, chosen), self.labels(split, chosen), chosen
+
+    def unused(
+        self, count: int, used: NDArray[np.int64], rng: np.random.Generator, split: Split = "train"
+    ) -> NDArray[np.int64]:
+        """Up to `count` samples of a split that are not among `used`, drawn without replacement."""
+        left = np.setdiff1d(np.arange(self._sizes[split]), used)
+        return np.sort(rng.permutation(left)[:count])
 
 
 def _stamp(path: Path) -> tuple[int, int]:

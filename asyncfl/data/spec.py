@@ -97,8 +97,10 @@ class DataSpec(Described):
             return self.source
         return "real" if on_disk(self.names, bool(self.domains)) else "embedded"
 
-    def faults(self) -> list[Fault]:
+    def faults(self, root_samples: int = 0) -> list[Fault]:
         """What makes these data impossible, each with its field's name from `data.` on; loads no images.
+
+        `root_samples`: those of the server's own, see `build`; their field is `defence.root_samples`.
 
         Raises DataError for a file that is damaged or missing.
         """
@@ -122,7 +124,7 @@ class DataSpec(Described):
             least = min(sources, key=self._most)
             allowed = f"must be 1..{self._most(least)} (samples of {least.dataset.title} to train on)"
             return [Fault("data.clients", f"{allowed} where samples_per_client is null, got {clients}")]
-        asked = self._demand(samples)
+        asked = self._demand(samples, root_samples)
         drawn = self.resolve_source() == "embedded"
         faults = overdrawn(asked, drawn_for=1) if drawn else shortages(asked, sources)
         return faults or self.partition.faults(clients, samples)
@@ -144,33 +146,45 @@ class DataSpec(Described):
             sizes.append(own)
         return _joined(sizes)
 
-    def build(self, streams: Streams) -> FederatedData:
-        """Samples of all clients and the test set.
+    def build(self, streams: Streams, root_samples: int = 0) -> FederatedData:
+        """Samples of all clients, the test set, and `root_samples` of the server's own.
 
-        Which samples are used is drawn from the stream `samples` of each domain, who gets them from `partition`.
+        Which samples are used is drawn from the stream `samples` of each domain, who gets them from `partition`. The
+        server's are drawn, as many of each domain, from what clients have left of their split, and where that is too
+        little from what the test has left of the other.
         Raises DataError if there are too few samples, or a file is missing or damaged.
         """
-        if faults := self.faults():
+        if faults := self.faults(root_samples):
             raise DataError(faults)
         sources = self._sources()
         samples, per_domain = self._samples(sources), self._clients_per_domain
-        asked = self._demand(samples)
+        asked = self._demand(samples, root_samples)
         if self.resolve_source() == "embedded" and (faults := overdrawn(asked, drawn_for=self.clients)):
             raise DataError(faults)
         images, labels, test_images, test_labels, sizes = [], [], [], [], []
+        root_images, root_labels = [], []
         for domain, source in enumerate(sources):
             shares, label_of = self._shares(domain, source, samples, streams)
             sizes += [len(share) for share in shares]
             members = domain * per_domain + np.arange(per_domain)
             owners = np.repeat(members, [len(share) for share in shares])
-            pixels = source.images(self.train_on, np.concatenate(shares))
+            held = np.concatenate(shares)
+            pixels = source.images(self.train_on, held)
             images.append(self._scaled(source, self._seen(pixels, owners)))
             labels.append(self._named(label_of, owners, streams))
             random = streams.generator("samples", client=0, task=domain)
-            pixels, label_of = source.test_set(asked.tested, random, self.test_on)
+            pixels, label_of, tested = source.test_set(asked.tested, random, self.test_on)
             owners = members[np.arange(len(label_of)) % per_domain]
             test_images.append(self._scaled(source, self._seen(pixels, owners)))
             test_labels.append(self._named(label_of, owners, streams))
+            random, left = streams.generator("root_set", task=domain), asked.roots[domain]
+            for split, used in ((self.train_on, held), (self.test_on, tested)):
+                chosen = source.unused(left, used, random, split) if left else used[:0]
+                left -= len(chosen)
+                if len(chosen):
+                    owners = members[np.arange(len(chosen)) % per_domain]
+                    root_images.append(self._scaled(source, self._seen(source.images(split, chosen), owners)))
+                    root_labels.append(self._named(source.labels(split, chosen), owners, streams))
         said = [source.provenance for source in sources] + ([self.concept.said] if self.concept else [])
         said += ["clients hold the test split, tested on the training split"] if self.train_on == "test" else []
         return FederatedData(
@@ -186,6 +200,7 @@ class DataSpec(Described):
             domains=self.names,
             client_domains=np.repeat(np.arange(len(sources)), per_domain),
             test_offsets=_offsets([len(part) for part in test_labels]),
+            root=(_joined(root_images), _joined(root_labels)) if root_samples else None,
         )
 
     @property
@@ -197,10 +212,10 @@ class DataSpec(Described):
     def _clients_per_domain(self) -> int:
         return self.clients // len(self.names)
 
-    def _demand(self, samples: int) -> Demand:
-        """What is asked of the data sets, at so many samples of each client."""
+    def _demand(self, samples: int, root: int) -> Demand:
+        """What is asked of the data sets, at so many samples of each client and so many of the server."""
         tested, by_share = self._tested(samples), self.test_share is not None
-        return Demand(self.clients, len(self.names), samples, tested, by_share, self.train_on)
+        return Demand(self.clients, len(self.names), samples, tested, by_share, self.train_on, root)
 
     def _samples(self, sources: list[ImageSource]) -> int:
         """Samples per client, on average."""

@@ -28,6 +28,19 @@ class Demand:
     by_share: bool
     """Whether `tested` follows from a share of all samples."""
     train_on: Split = "train"
+    root: int = 0
+    """Of the server's own, of all domains together."""
+
+    @property
+    def roots(self) -> list[int]:
+        """Samples of the server's own of each domain: as many of each, the first ones one more."""
+        return [self.root // self.domains + (domain < self.root % self.domains) for domain in range(self.domains)]
+
+    def left(self, source: ImageSource) -> int:
+        """Samples of a data set that are neither trained nor tested on."""
+        test_on = other(self.train_on)
+        tested = source.size(test_on) if self.tested is None else self.tested
+        return source.size(self.train_on) - self.clients_per_domain * self.samples + source.size(test_on) - tested
 
     @property
     def clients_per_domain(self) -> int:
@@ -51,6 +64,13 @@ def shortages(asked: Demand, sources: Sequence[ImageSource]) -> list[Fault]:
         most = min(source.size(test_on) for source in short)
         listed = _listed(short, test_on)
         faults.append(_too_many_tests(asked, f"must be 1..{most} ({listed})", f"there are {listed}"))
+    short = [source for source, root in zip(sources, asked.roots, strict=True) if root > asked.left(source)]
+    if short and not faults:
+        titles = ", ".join(f"{asked.left(source)} of {source.dataset.title}" for source in short)
+        most = asked.domains * min(asked.left(source) for source in short)
+        allowed = f"must be at most {most} (samples that are neither trained nor tested on: {titles})"
+        way_out = "lower it, data.samples_per_client or data.test_samples"
+        faults.append(Fault("defence.root_samples", f"{allowed}, got {asked.root}; {way_out}"))
     return faults
 
 
@@ -68,6 +88,8 @@ def overdrawn(asked: Demand, drawn_for: int) -> list[Fault]:
     if (asked.tested or 0) * asked.domains > MOST_DRAWN:
         of = f", {asked.domains} domains" if asked.domains > 1 else ""
         faults.append(_too_many_tests(asked, f"must be 1..{MOST_DRAWN // asked.domains} ({_WHY}{of})", _WHY + of))
+    if asked.root > MOST_DRAWN:
+        faults.append(Fault("defence.root_samples", f"must be at most {MOST_DRAWN} ({_WHY}), got {asked.root}"))
     return faults
 
 

@@ -63,7 +63,8 @@ class Defence(Described):
     strikes: Strikes | None = None
     """When a client whose updates are taken for poison, or are malformed, is banned; null: never."""
     root_samples: Annotated[int, Field(ge=0)] = 0
-    """Samples of the test set that the server holds as its own trusted data (and that no test uses then)."""
+    """Samples that the server holds as its own trusted data: of the same data set, but neither a client's nor tested
+    on."""
 
     @property
     def off(self) -> bool:

@@ -20,7 +20,7 @@ from asyncfl.server import DefencePlan, ServerPlan
 from asyncfl.server.aggregation import Aggregated
 from asyncfl.server.machine import ServerNoise
 from asyncfl.simulation.calibration import privacy_context
-from asyncfl.simulation.defence import defence_plan, split_root
+from asyncfl.simulation.defence import defence_plan
 from asyncfl.simulation.reference import measured
 from asyncfl.streams import Streams
 
@@ -45,7 +45,7 @@ def prepare_seed(scenario: Scenario, seed: int) -> Cast:
 
     scenario = measured(scenario, seed)
     streams = streams_of(scenario, seed)
-    data, root = split_root(scenario.data.build(streams), scenario.defence.root_samples, streams)
+    data = scenario.data.build(streams, scenario.defence.root_samples)
     at_once = {"epochs": 1} if scenario.privacy.noise_each_epoch else {}
     training = scenario.training.model_copy(update=at_once)
     learner = make_learner(scenario.model, training, data.shape, data.classes)
@@ -55,7 +55,7 @@ def prepare_seed(scenario: Scenario, seed: int) -> Cast:
     path = TaskPath(data, learner, scenario.training, scenario.privacy, context, streams, attackers, state)
     initial = scenario.model.initial_parameters(data.shape, data.classes, streams.torch_generator("initial_model"))
     noise = partial(_server_noise, path)
-    defence = defence_plan(scenario, data, learner, root)
+    defence = defence_plan(scenario, data, learner)
     plan = server_plan(scenario, data.sizes, initial, streams, noise, defence)
     return Cast(streams, data, learner, context, calibration, attackers, path, plan)
 

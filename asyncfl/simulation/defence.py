@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -16,32 +15,12 @@ from asyncfl.scenario import Scenario
 from asyncfl.server import DefencePlan
 from asyncfl.server.application import weights
 from asyncfl.server.staleness import discount
-from asyncfl.streams import Streams
-
-
-def split_root(
-    data: FederatedData, samples: int, streams: Streams
-) -> tuple[FederatedData, tuple[NDArray[np.float32], NDArray[np.int64]] | None]:
-    """The data without the server's root set, and the root set (images, labels); None where it has none.
-
-    The root set is drawn from the test set, and taken out of it.
-    """
-    if not samples:
-        return data, None
-    chosen = streams.generator("root_set").permutation(len(data.test_labels))
-    root, rest = np.sort(chosen[:samples]), np.sort(chosen[samples:])
-    offsets = np.searchsorted(rest, data.test_offsets)
-    smaller = replace(
-        data, test_images=data.test_images[rest], test_labels=data.test_labels[rest], test_offsets=offsets
-    )
-    return smaller, (data.test_images[root], data.test_labels[root])
 
 
 def defence_plan(
     scenario: Scenario,
     data: FederatedData,
     learner: Learner,
-    root: tuple[NDArray[np.float32], NDArray[np.int64]] | None,
 ) -> DefencePlan:
     """The server's defences, with what they know about the federation."""
     knobs, training = scenario.protocol.knobs(), scenario.training
@@ -58,7 +37,7 @@ def defence_plan(
         lr=training.lr / (1 - training.momentum),
         gradient_clip=training.gradient_clip,
         steps=np.array([training.steps(int(size)) for size in data.sizes], dtype=np.int64),
-        root_gradient=None if root is None else partial(_root_gradient, learner, *root),
+        root_gradient=None if data.root is None else partial(_root_gradient, learner, *data.root),
         weigh=weigh,
     )
     return DefencePlan(scenario.defence.rule, scenario.defence.detector, scenario.defence.strikes, known)

@@ -103,7 +103,7 @@ def test_pool_is_a_permutation_and_test_set_a_subset(save):
     source = NpzSource(MNIST, save())
     pool = source.pool(5, np.random.default_rng(0))
     np.testing.assert_array_equal(np.sort(pool), np.arange(60))
-    images, labels = source.test_set(7, np.random.default_rng(0))
+    images, labels, _ = source.test_set(7, np.random.default_rng(0))
     assert images.shape == (7, 28, 28)
     assert len(labels) == 7
     np.testing.assert_array_equal(source.test_set(None, np.random.default_rng(0))[1], np.arange(20) % 10)

@@ -358,3 +358,70 @@ def test_the_test_split_holds_fewer_samples(save):
     (fault,) = faults_of(small(domains=DOMAINS, clients=5, train_on="test"))
     assert fault.startswith("data.train_on: must be train where domains")
     assert "train_on" not in small().model_dump()
+
+
+# --- the server's own samples ----------------------------------------------------------------------------------------
+
+
+def numbered(save, name="mnist", train=60, test=20):
+    """A file each of whose images is full of its own number."""
+    shape = CATALOG[name].image_shape
+    numbers = np.arange(train + test, dtype=np.uint8)
+    images = np.broadcast_to(numbers.reshape(-1, *[1] * len(shape)), (train + test, *shape)).copy()
+    labels = numbers % 10
+    save(name, x_train=images[:train], y_train=labels[:train], x_test=images[train:], y_test=labels[train:])
+
+
+def numbers_in(images):
+    return np.rint(images[:, 0, 0, 0] * 255).astype(int)
+
+
+@pytest.mark.parametrize(("samples", "tested", "root"), [(10, 12, 20), (10, 12, 28), (15, 12, 8), (14, None, 4)])
+def test_the_root_set_is_of_samples_that_nobody_else_uses(save, samples, tested, root):
+    numbered(save)
+    spec = small(samples_per_client=samples, test_samples=tested, scaling="unit")
+    data, plain = spec.build(Streams(0), root), spec.build(Streams(0))
+    held, tests, roots = (numbers_in(images) for images in (data.images, data.test_images, data.root[0]))
+    assert len(set(roots)) == len(roots) == root
+    assert not set(roots) & (set(held) | set(tests))
+    # Of the clients' split as far as it goes.
+    assert sum(number < 60 for number in roots) == min(root, 60 - 4 * samples)
+    np.testing.assert_array_equal(data.root[1], roots % 10)
+    np.testing.assert_array_equal(data.images, plain.images)
+    np.testing.assert_array_equal(data.test_images, plain.test_images)
+    assert len(tests) == (20 if tested is None else tested)
+    assert plain.root is None
+
+
+def test_another_seed_draws_another_root_set(save):
+    numbered(save)
+    one, two = (numbers_in(small(scaling="unit").build(Streams(seed), 10).root[0]) for seed in (0, 1))
+    assert one.tolist() != two.tolist()
+
+
+def test_a_root_set_that_cannot_be_had_is_refused(save):
+    numbered(save)
+    with pytest.raises(DataError) as caught:
+        small(samples_per_client=15, test_samples=12).build(Streams(0), 9)
+    (fault,) = map(str, caught.value.faults)
+    assert fault == (
+        "defence.root_samples: must be at most 8 (samples that are neither trained nor tested on: 8 of MNIST), got 9; "
+        "lower it, data.samples_per_client or data.test_samples"
+    )
+    assert small(samples_per_client=15, test_samples=12).faults(8) == []
+
+
+def test_each_domain_gives_its_part_of_the_root_set(save):
+    for name in DOMAINS[:2]:
+        numbered(save, name)
+    data = small(domains=DOMAINS[:2], scaling="unit").build(Streams(0), 7)
+    assert [len(part) for part in data.root] == [7, 7]
+    assert data.root[0].shape[1:] == (3, 28, 28)
+
+
+def test_stand_ins_have_root_samples_that_are_nobody_elses():
+    spec = small(source="embedded", samples_per_client=125, test_samples=30)
+    data = spec.build(Streams(0), 600)
+    seen = {image.tobytes() for image in (*data.images, *data.test_images)}
+    assert not {image.tobytes() for image in data.root[0]} & seen
+    assert np.bincount(data.root[1]).min() > 30

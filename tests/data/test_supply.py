@@ -19,6 +19,7 @@ def test_everything_there_is_may_be_drawn():
         (Demand(10, 5, 1, 100_001, True), 10, ["data.test_share"]),
         (Demand(500_001, 1, 1, None, False), 500_001, ["data.clients"]),
         (Demand(500_001, 1, 1, None, False), 1, []),
+        (Demand(10, 5, 1, None, False, root=500_001), 10, ["defence.root_samples"]),
     ],
 )
 def test_one_more_is_too_many(demand, drawn_for, fields):

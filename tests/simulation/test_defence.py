@@ -8,42 +8,19 @@ import numpy as np
 import pytest
 
 from asyncfl.scenario import Scenario
-from asyncfl.simulation.cast import prepare_seed, streams_of
-from asyncfl.simulation.defence import split_root
+from asyncfl.simulation.cast import prepare_seed
 from asyncfl.simulation.seed import simulate_seed
 from asyncfl.testing.recorded import recorded_buffers
 
 
-def test_the_root_set_is_taken_out_of_the_test_set(scenario: Scenario) -> None:
-    streams = streams_of(scenario, 0)
-    data = scenario.data.build(streams)
-    smaller, root = split_root(data, 20, streams)
-    assert root is not None
-    images, labels = root
-    assert images.shape == (20, *data.test_images.shape[1:])
-    whole = np.concatenate([smaller.test_images, images])
-    labelled = np.concatenate([smaller.test_labels, labels])
-    assert sorted(row.tobytes() for row in whole) == sorted(row.tobytes() for row in data.test_images)
-    assert (np.bincount(labelled) == np.bincount(data.test_labels)).all()
-    assert smaller.test_offsets.tolist() == [0, 30]
-    assert len(data.test_labels) == 50
-
-
-def test_each_domain_keeps_its_own_test_samples(scenario: Scenario) -> None:
-    domains = scenario.override({"data.domains": ["mnist", "svhn"], "data.clients": 6, "data.test_samples": 20})
-    streams = streams_of(domains, 0)
-    data = domains.data.build(streams)
-    smaller, _ = split_root(data, 10, streams)
-    assert smaller.test_offsets[-1] == len(smaller.test_labels) == len(data.test_labels) - 10
-    for domain in range(2):
-        before = {image.tobytes() for image in data.test_of(domain)[0]}
-        assert {image.tobytes() for image in smaller.test_of(domain)[0]} <= before
-
-
-def test_without_a_root_set_the_data_stay_as_they_are(scenario: Scenario) -> None:
-    streams = streams_of(scenario, 0)
-    data = scenario.data.build(streams)
-    assert split_root(data, 0, streams) == (data, None)
+def test_the_root_set_changes_neither_clients_nor_the_test_set(scenario: Scenario) -> None:
+    plain, rooted = (prepare_seed(scenario.override({"defence.root_samples": n}), 0).data for n in (0, 99))
+    assert plain.root is None
+    assert rooted.root is not None
+    assert [len(part) for part in rooted.root] == [99, 99]
+    assert len(rooted.test_labels) == 50
+    np.testing.assert_array_equal(plain.images, rooted.images)
+    np.testing.assert_array_equal(plain.test_images, rooted.test_images)
 
 
 def test_defences_know_the_federation_and_how_updates_are_weighed(scenario: Scenario) -> None:

@@ -71,9 +71,19 @@ class EmbeddedSource:
 
     def test_set(
         self, count: int | None, rng: np.random.Generator, split: Split = "test"
-    ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Images and labels of the first `count` samples to test on (None: 2000), the same for every seed."""
-        return _first_samples(self.dataset, split, TEST_SAMPLES if count is None else count)
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+        """Images, labels and indices of the first `count` samples to test on (None: 2000), the same for every seed."""
+        count = TEST_SAMPLES if count is None else count
+        return *_first_samples(self.dataset, split, count), np.arange(count)
+
+    def unused(
+        self, count: int, used: NDArray[np.int64], rng: np.random.Generator, split: Split = "train"
+    ) -> NDArray[np.int64]:
+        """`count` samples that are not among `used`: those that follow them, or those in front where they are last."""
+        first = int(used.max(initial=-1)) + 1
+        if first + count > self.size(split):
+            first = int(used.min()) - count
+        return np.arange(first, first + count)
 
 
 def _by_block(indices: NDArray[np.int64]) -> list[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:

@@ -54,7 +54,7 @@ def test_every_seed_has_samples_of_its_own():
 
 
 def test_test_set_does_not_depend_on_the_seed():
-    first, labels = MNIST.test_set(30, np.random.default_rng(0))
+    first, labels, _ = MNIST.test_set(30, np.random.default_rng(0))
     np.testing.assert_array_equal(first, MNIST.test_set(30, np.random.default_rng(1))[0])
     assert len(labels) == 30
     assert len(MNIST.test_set(None, np.random.default_rng(0))[1]) == 2000
