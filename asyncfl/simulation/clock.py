@@ -34,6 +34,7 @@ class Clock:
         self.server = server
         self.world = world
         self.recorder = recorder
+        self._failure: BaseException | None = None
 
     @property
     def now(self) -> float:
@@ -45,9 +46,27 @@ class Clock:
         """Whether the server has stopped: what was still to come does not happen."""
         return self.server.phase is Phase.STOPPED
 
+    def step(self) -> None:
+        """Have the next thing happen. Raises what a process raised in it, KeyboardInterrupt included."""
+        self.env.step()
+        if self._failure is not None:
+            # Now, and not when SimPy comes to the process that failed: in between the run might end as if it were
+            # whole.
+            raise self._failure
+
     def start(self, steps: Steps) -> simpy.Process:
         """A process that takes these steps, from now on."""
-        return self.env.process(steps)
+        return self.env.process(self._watched(steps))
+
+    def _watched(self, steps: Steps) -> Steps:
+        try:
+            yield from steps
+        except GeneratorExit:
+            # The run is over, and what was still to come is thrown away.
+            raise
+        except BaseException as error:
+            self._failure = error
+            raise
 
     def later(self, delay_s: float, do: Callable[[], None]) -> None:
         """Call `do` after a while: cheaper than a process of its own."""

@@ -106,20 +106,21 @@ class Driver:
         )
         self.requests = ScoreRequests(self.clock, self.transfers, self.training, self.budgets, load, running, self.tell)
         self._unreached: deque[ClientGone] = deque()
+        self._stopping: str | None = None
+        self._stopped: str | None = None
 
     def run(self) -> str:
-        """Run to the end. Returns the reason why it ended."""
+        """Run to the end. Returns the reason why it ended. Raises what is raised on the way, on the last step too."""
         server, clock = self.server, self.clock
         self.budgets.begin(server.clients)
         self._carry_out(server.start(clock.now))
-        while not clock.stopped:
-            if clock.env.peek() == math.inf:
-                gone = len(self.budgets.spent)
-                spent = f", {gone} of {server.clients} have spent their budget" if gone else ""
-                self._carry_out(server.stop(f"nothing can happen any more: no client can come{spent}"))
-                break
-            clock.env.step()
-        return str(server.stopped)
+        while self._stopped is None and clock.env.peek() < math.inf:
+            clock.step()
+        if self._stopped is None:
+            gone = len(self.budgets.spent)
+            spent = f", {gone} of {server.clients} have spent their budget" if gone else ""
+            self._carry_out(server.stop(f"nothing can happen any more: no client can come{spent}"))
+        return str(self._stopped)
 
     def tell(self, message: Input) -> None:
         """Hand a message to the server and carry out its answer."""
@@ -128,10 +129,19 @@ class Driver:
     def _carry_out(self, actions: Iterable[Action]) -> None:
         record = self.clock.record
         waiting = deque(actions)
-        while waiting or self._unreached:
-            if not waiting:
-                waiting.extend(self.server.handle(self._unreached.popleft()))
-                continue
+        while waiting or self._unreached or self._stopping is not None:
+            if not waiting or isinstance(waiting[0], Collect):
+                # What is collected may end tasks. Before, the server hears of those that never began.
+                if self._unreached:
+                    waiting.extend(self.server.handle(self._unreached.popleft()))
+                    continue
+                if self._stopping is not None:
+                    # Its models are forgotten: a buffer that was to be collected is not.
+                    if waiting:
+                        waiting.popleft()
+                    reason, self._stopping = self._stopping, None
+                    waiting.extend(self.server.stop(reason))
+                    continue
             action = waiting.popleft()
             match action:
                 case Dispatch():
@@ -140,7 +150,7 @@ class Driver:
                 case Settle():
                     self._settled(action)
                 case Publish():
-                    waiting.extend(self._published(action))
+                    self._published(action)
                 case Collect() if self.station is not None and self.station.seconds:
                     self.clock.start(self._pass_station(action, self.station.seconds))
                 case Collect():
@@ -161,6 +171,7 @@ class Driver:
                     record(Kind.COHORT_REPEATED, detail=f"nothing came of {action.size} tasks")
                 case Stop():
                     record(Kind.STOPPED, detail=action.reason)
+                    self._stopped = action.reason
 
     def _settled(self, action: Settle) -> None:
         if action.fate is Fate.REJECTED and action.task not in self.tasks:
@@ -175,12 +186,11 @@ class Driver:
         detail = action.fate.value if kind is Kind.DISCARDED else action.detail
         self.clock.note(kind, task, staleness=action.staleness, weight=action.weight, detail=detail)
 
-    def _published(self, action: Publish) -> list[Action]:
+    def _published(self, action: Publish) -> None:
         self.clock.record(Kind.PUBLISHED, detail="" if action.version else "initial model")
-        if self.watcher is None:
-            return []
-        reason = self.watcher.published(self.clock.now, action, self.transfers.traffic)
-        return [] if reason is None else self.server.stop(reason)
+        if self.watcher is not None:
+            # A run that is to stop does so when the tasks that begin with this version have begun, or could not.
+            self._stopping = self.watcher.published(self.clock.now, action, self.transfers.traffic)
 
     def _collect(self, action: Collect) -> Collected:
         if self.station is not None:

@@ -1,0 +1,121 @@
+"""A federation on the clock whose clients do not train: whole seeds in milliseconds, with whatever may go wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from asyncfl.defences import Detector, Mean, Rule, Strikes
+from asyncfl.messages import Collected, Judged, Publish, RequestScores
+from asyncfl.server import Buffered, DefencePlan, Protocol, Server, ServerPlan
+from asyncfl.simulation.driver import Driver
+from asyncfl.simulation.task import Load, TaskInFlight
+from asyncfl.simulation.transfers import Traffic
+from asyncfl.streams import Streams
+from asyncfl.testing import context
+from asyncfl.trace import Recorder
+from asyncfl.world import World
+
+N_PARAMETERS = 4
+
+
+@dataclass
+class Clients:
+    """Workers that move each model by a draw of their own; `broken` ones upload NaN, `loud` ones ten times the rest."""
+
+    server: Server
+    broken: frozenset[int] = frozenset()
+    loud: frozenset[int] = frozenset()
+    every_task: bool = False
+    held: set[int] = field(default_factory=set)
+    """Tasks that were trained ahead and not collected or dropped yet."""
+
+    def train(self, task: TaskInFlight) -> None:
+        assert task.base is not None
+        self.held.add(task.number)
+
+    def drop(self, task: TaskInFlight) -> None:
+        self.held.remove(task.number)
+
+    def carry_out(self, time_s: float, tasks: Sequence[TaskInFlight]) -> Collected:
+        rows = np.empty((len(tasks), N_PARAMETERS), dtype=np.float32)
+        for row, task in zip(rows, tasks, strict=True):
+            moved = np.random.default_rng(task.number).normal(1.0, 0.3, N_PARAMETERS)
+            row[:] = self.server.tasks.model(task.base_version) + moved * (-10 if task.client in self.loud else 1)
+            if task.client in self.broken:
+                row[0] = np.nan
+            self.held.discard(task.number)
+        rows.flags.writeable = False
+        return Collected(time_s, tuple(task.number for task in tasks), rows, np.zeros(len(tasks)))
+
+    def score(self, request: RequestScores) -> NDArray[np.float64]:
+        return np.asarray(request.models.mean(axis=1), dtype=np.float64)
+
+
+@dataclass
+class Watching:
+    """Keeps what was published, and stops the run at version `until`."""
+
+    until: int | None = None
+    at: Callable[[Publish], None] | None = None
+    published_at: list[tuple[int, float]] = field(default_factory=list)
+
+    def judged(self, judged: Judged) -> None:
+        pass
+
+    def published(self, time_s: float, publish: Publish, traffic: Traffic) -> str | None:
+        self.published_at.append((publish.version, time_s))
+        if self.at is not None:
+            self.at(publish)
+        return "diverged: it was to" if publish.version == self.until else None
+
+
+def federation(
+    protocol: Protocol | dict[str, Any],
+    world: dict[str, Any],
+    *,
+    clients: int = 10,
+    seed: int = 0,
+    rule: Rule | None = None,
+    detector: Detector | None = None,
+    strikes: Strikes | None = None,
+    broken: Sequence[int] = (),
+    loud: Sequence[int] = (),
+    every_task: bool = False,
+    until: int | None = None,
+    at: Callable[[Publish], None] | None = None,
+) -> Driver:
+    """One seed that is ready to run. The models have four parameters and travel in packets of four bytes."""
+    chosen = protocol if isinstance(protocol, Protocol) else Buffered.model_validate(protocol)
+    described, streams = World.model_validate(world), Streams(seed)
+    server = Server(
+        ServerPlan(
+            chosen.knobs(),
+            np.full(clients, 100),
+            np.zeros(N_PARAMETERS, dtype=np.float32),
+            streams,
+            DefencePlan(rule or Mean(), detector, strikes, context(clients, N_PARAMETERS)),
+            aggregate_s=described.aggregate_s,
+            score_s=described.score_s,
+        )
+    )
+    return Driver(
+        server,
+        described.start(clients, streams),
+        Recorder(seed),
+        Load(np.full(clients, 100), 1, 4 * N_PARAMETERS),
+        scoring=chosen.scoring,
+        worker=Clients(server, frozenset(broken), frozenset(loud), every_task),
+        watcher=Watching(until, at),
+    )
+
+
+@pytest.fixture(scope="session", name="federation")
+def make_federation() -> Callable[..., Driver]:
+    """`federation`."""
+    return federation

@@ -1,0 +1,154 @@
+"""Whatever goes wrong on the way, a run ends whole or raises: fates, the last event, exceptions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, TypeAlias
+
+import pytest
+
+from asyncfl.defences import Strikes
+from asyncfl.messages import Publish
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import simulate_seed
+from asyncfl.simulation.driver import Driver
+
+COHORTS = {"kind": "buffered", "rounds": 12, "buffer": 3, "dispatch": {"kind": "cohort", "participants": 10}}
+CONSTANT = {"kind": "buffered", "rounds": 12, "buffer": 3, "dispatch": {"kind": "constant", "in_flight": 5}}
+AWAY = {
+    "device": {"kind": "lognormal", "median_s_per_sample": 0.005, "sigma": 0.5},
+    "availability": {"kind": "alternating", "on_s": 1.0, "off_s": 1.0},
+}
+
+
+def events_of(driver: Driver) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = driver.clock.recorder.table().to_pylist()
+    return rows
+
+
+Federation: TypeAlias = Callable[..., Driver]
+
+
+def check_whole(driver: Driver) -> None:
+    """The run has stopped, and each task that was dispatched has one fate."""
+    events = events_of(driver)
+    assert [row["kind"] for row in events].index("stopped") == len(events) - 1
+    dispatched = [row["task"] for row in events if row["kind"] == "dispatched"]
+    assert len(set(dispatched)) == len(dispatched) == driver.tasks.fates.total()
+    assert driver.tasks.fates == driver.server.tasks.fates
+    assert not driver.server.tasks.open
+
+
+@pytest.mark.parametrize("aggregate_s", [0.0, 1.0])
+def test_a_ban_of_a_client_that_was_drawn_but_cannot_be_reached_is_carried_out(
+    federation: Federation, aggregate_s: float
+) -> None:
+    fates, unreached = Counter[str](), 0
+    for seed in range(15):
+        world = AWAY | {"aggregate_s": aggregate_s}
+        driver = federation(COHORTS, world, seed=seed, broken=(1, 4, 7), strikes=Strikes(th=1))
+        assert driver.run() == "all versions published"
+        check_whole(driver)
+        fates.update(driver.tasks.fates)
+        unreached += driver.server.tasks.withdrawn
+    assert fates["rejected"] > 0
+    assert unreached
+
+
+@pytest.mark.parametrize("protocol", [COHORTS, CONSTANT], ids=["cohorts", "constant"])
+@pytest.mark.parametrize("until", [0, 1, 5])
+def test_a_run_that_diverges_where_clients_cannot_be_reached_ends_whole(
+    federation: Federation, protocol: dict[str, Any], until: int
+) -> None:
+    unreached = 0
+    for seed in range(10):
+        driver = federation(protocol, AWAY | {"aggregate_s": 1.0}, seed=seed, until=until)
+        assert driver.run() == "diverged: it was to"
+        check_whole(driver)
+        assert [version for version, _ in driver.watcher.published_at] == list(range(until + 1))  # type: ignore[union-attr]
+        unreached += driver.server.tasks.withdrawn
+    assert unreached
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("no"), KeyboardInterrupt(), MemoryError()], ids=lambda one: type(one).__name__
+)
+@pytest.mark.parametrize("version", [0, 1, 6, 12])
+def test_what_is_raised_where_a_version_is_looked_at_is_raised(
+    federation: Federation, version: int, error: BaseException
+) -> None:
+    def fail(publish: Publish) -> None:
+        if publish.version == version:
+            raise error
+
+    for world in ({}, {"aggregate_s": 1.0}):
+        driver = federation(CONSTANT, world, at=fail)
+        with pytest.raises(type(error)) as caught:
+            driver.run()
+        assert caught.value is error
+
+
+PLACES = {
+    "training": "asyncfl.learning.mlp:MlpLearner.train",
+    "evaluation": "asyncfl.learning.mlp:MlpLearner.evaluate",
+    "scoring": "asyncfl.simulation.worker:Worker.score",
+    "what a detector asks": "asyncfl.defences:Safl.request",
+    "its verdict": "asyncfl.defences:Safl.judge",
+    "rule": "asyncfl.defences.median:Median.centre",
+    "attack": "asyncfl.threats:SignFlip.craft",
+    "clients' noise": "asyncfl.client.path:add_noise",
+    "server's noise": "asyncfl.simulation.cast:add_noise",
+    "staleness": "asyncfl.server.staleness:PolynomialStaleness.weight",
+}
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("no"), KeyboardInterrupt()], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+def test_what_is_raised_in_a_component_is_raised_whenever_it_is(
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch, place: str, error: BaseException
+) -> None:
+    private = scenario.override(
+        {
+            "protocol": {**CONSTANT, "rounds": 4},
+            "threats": {"attack": {"kind": "sign_flip"}, "attackers": 3},
+            "privacy": {"kind": "nbafl", "epsilon": 60, "clip_norm": 5.0},
+            "defence": {"rule": {"kind": "median"}, "detector": {"kind": "safl"}},
+        }
+    )
+    module, _, name = place.partition(":")
+    owner: Any = import_module(module)
+    *path, name = name.split(".")
+    for part in path:
+        owner = getattr(owner, part)
+    original, calls = getattr(owner, name), 0
+    fails_at = 0
+
+    def counted(*args: Any, **named: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == fails_at:
+            raise error
+        return original(*args, **named)
+
+    monkeypatch.setattr(owner, name, counted)
+    simulate_seed(private, 0)
+    last = calls
+    assert last > 0
+    for fails_at in (1, (last + 1) // 2, last):  # noqa: B007 - `counted` reads it
+        calls = 0
+        with pytest.raises(type(error)) as caught:
+            simulate_seed(private, 0)
+        assert caught.value is error
+
+
+def test_what_is_raised_by_who_watches_the_rows_is_raised(scenario: Scenario) -> None:
+    for version in range(4):
+
+        def progress(row: dict[str, Any], version: int = version) -> None:
+            if row["version"] == version:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            simulate_seed(scenario, 0, progress)
