@@ -31,7 +31,7 @@ from asyncfl.description import faults_of, override, read_yaml, sound_parts
 from asyncfl.errors import Fault, InputError, ScenarioError
 from asyncfl.learning import AnyArchitecture, Architecture, Mlp, Training
 from asyncfl.privacy import AnyScheme, NoPrivacy, PrivacyContext, Scheme
-from asyncfl.privacy.meter import stop_faults
+from asyncfl.privacy.ledger.budgets import stop_faults
 from asyncfl.server import AnyProtocol, Protocol
 from asyncfl.server.application import reading_faults
 from asyncfl.server.shuffled import shuffler_faults
@@ -235,7 +235,7 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
         yield from reading_faults(protocol.knobs().reading, defence.rule)
     if privacy is not None:
         yield from (Fault(f"privacy.{fault.field}", fault.message) for fault in privacy.faults(data.clients))
-        if privacy.station is not None and defence is not None and not faults:
+        if privacy.mixing_node is not None and defence is not None and not faults:
             yield from _shuffler_faults(data, protocol, defence)
     training = parts.get("training")
     if privacy is not None and training is not None:

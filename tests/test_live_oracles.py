@@ -42,7 +42,7 @@ from asyncfl.defences import (
     NearestNeighbourMixing,
     TrimmedMean,
 )
-from asyncfl.privacy.accounting.parts import Part
+from asyncfl.privacy.accounting.events import Part
 from asyncfl.privacy.accounting.renyi import COARSE, curve
 from asyncfl.testing import view
 from asyncfl.threats import Alie, Ipm, Mimic, SignFlip

@@ -14,7 +14,7 @@ COLUMNS = {
     "epsilon_rdp_model": ("model", "rdp"),
     "epsilon_exact_model": ("model", "exact"),
 }
-"""Column -> holder and accountant, of what the server holds; see `asyncfl.privacy.spending.COLUMNS`."""
+"""Column -> holder and accountant, of what the server holds; see `asyncfl.privacy.ledger.spending.COLUMNS`."""
 
 
 def with_spending(rounds: pd.DataFrame, folder: Path) -> pd.DataFrame:

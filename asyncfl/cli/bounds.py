@@ -31,7 +31,7 @@ def bounds(
 ) -> None:
     """Theorems 2 and 3 of NbAFL: the bound, whether it exists, and where it is best."""
     from asyncfl.privacy.bounds import BoundSettings, LossConstants
-    from asyncfl.privacy.report import BoundsQuestion
+    from asyncfl.privacy.queries.bounds import BoundsQuestion
 
     options = locals()
     asked: dict[str, Any] = {

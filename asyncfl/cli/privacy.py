@@ -11,7 +11,7 @@ from asyncfl.cli.asking import ask
 from asyncfl.cli.output import console, number, print_json, print_table
 
 if TYPE_CHECKING:
-    from asyncfl.privacy.question import Question
+    from asyncfl.privacy.queries.question import Question
 
 app = typer.Typer(help="Noise for a budget, and the budget that noise is really worth.", no_args_is_help=True)
 
@@ -82,7 +82,7 @@ def nbafl(
     json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Noise of NbAFL's clients and server (eqs. 5 and 7), and the exact epsilon of it."""
-    from asyncfl.privacy.report import NbaflQuestion
+    from asyncfl.privacy.queries.nbafl import NbaflQuestion
 
     _answer("nbafl", NbaflQuestion, locals(), _show_noise)
 
@@ -106,7 +106,7 @@ def epsilon(
     json: Json = False,
 ) -> None:
     """Epsilon that a noise multiplier is worth, by each accountant."""
-    from asyncfl.privacy.questions import EpsilonQuestion
+    from asyncfl.privacy.queries.releases import EpsilonQuestion
 
     _answer("epsilon", EpsilonQuestion, locals())
 
@@ -123,7 +123,7 @@ def noise(
     json: Json = False,
 ) -> None:
     """Smallest noise that keeps releases within an epsilon, by each accountant."""
-    from asyncfl.privacy.questions import NoiseQuestion
+    from asyncfl.privacy.queries.releases import NoiseQuestion
 
     _answer("noise", NoiseQuestion, locals())
 
@@ -138,7 +138,7 @@ def compose(
     json: Json = False,
 ) -> None:
     """Epsilon of several sorts of releases together, by each accountant."""
-    from asyncfl.privacy.questions import ComposeQuestion
+    from asyncfl.privacy.queries.releases import ComposeQuestion
 
     _answer("compose", ComposeQuestion, locals())
 
@@ -155,6 +155,6 @@ def exposure(
     json: Json = False,
 ) -> None:
     """Uploads that may be overheard before a budget is spent, and the L that NbAFL needs for those that are."""
-    from asyncfl.privacy.questions import ExposureQuestion
+    from asyncfl.privacy.queries.releases import ExposureQuestion
 
     _answer("exposure", ExposureQuestion, locals())

@@ -17,7 +17,7 @@ from asyncfl.data import FederatedData
 from asyncfl.learning import Job, Learner, Training
 from asyncfl.messages import Vector
 from asyncfl.privacy import Contribution, PrivacyContext, Release, Scheme, State
-from asyncfl.privacy.noise import add_noise
+from asyncfl.privacy.noise.drawing import add_noise
 from asyncfl.streams import Streams
 
 
@@ -142,9 +142,9 @@ class TaskPath:
             random = self.streams.generator("clip_quantile", task=self._collections)
             self.state.collected(contributions, norms, random)
         self._collections += 1
-        if self.scheme.station is not None:
+        if self.scheme.mixing_node is not None:
             random = self.streams.generator("shuffle", task=version)
-            self.scheme.station.shuffle(rows, self.learner.layout, sound, random)
+            self.scheme.mixing_node.shuffle(rows, self.learner.layout, sound, random)
         loan = rows.view()
         loan.flags.writeable = False
         return Payloads(loan, losses, norms, clip_norm, std, asked_std, contributions, releases, attacked, sound)

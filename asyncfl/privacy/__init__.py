@@ -1,24 +1,26 @@
 """Privacy schemes, the noise they calibrate, and what it is worth.
 
-`server_noise` is where NbAFL's client and server noise is computed, `gaussian` where noise becomes epsilon
-and back, `composition` how several releases share a budget, `ledger` what a run really gave away, `bounds`
-the convergence bounds. A scheme of one's own derives from `Scheme`.
+`schemes/` are the schemes; one of one's own derives from `Scheme`. `context` is what a scheme is told, `noise/` how
+much noise a budget needs (NbAFL's in `noise/server_noise`) and drawing it, `accounting/` what releases are worth,
+`ledger/` what a run really gave away and when a client stops, `bounds/` NbAFL's convergence bounds, `queries/`
+questions that need no run.
 """
 
 from typing import Any
 
 from asyncfl.component import choice
-from asyncfl.privacy.adaptive.scheme import AdaptiveBudgets
-from asyncfl.privacy.dp_fedavg import DpFedAvg
-from asyncfl.privacy.dp_sgd import DpSgd
-from asyncfl.privacy.exposures import MeasuredExposures, ShareExposures
-from asyncfl.privacy.local_gaussian import GaussianUpload
-from asyncfl.privacy.mechanism import GaussianNoise, LaplaceNoise, Mechanism, Mechanisms
-from asyncfl.privacy.nbafl import Nbafl
-from asyncfl.privacy.none import NoPrivacy
-from asyncfl.privacy.release import Contribution, Distribution, Release, Status
-from asyncfl.privacy.scheme import Guarantee, PrivacyContext, Scheme, State
-from asyncfl.privacy.server_noise import NbaflNoise, nbafl_noise
+from asyncfl.privacy.context import Contribution, PrivacyContext
+from asyncfl.privacy.noise.server_noise import NbaflNoise, nbafl_noise
+from asyncfl.privacy.release import Distribution, Release, Status
+from asyncfl.privacy.scheme import Guarantee, MixingNode, Scheme, State
+from asyncfl.privacy.schemes.adaptive.scheme import AdaptiveBudgets
+from asyncfl.privacy.schemes.dp_fedavg import DpFedAvg
+from asyncfl.privacy.schemes.dp_sgd import DpSgd
+from asyncfl.privacy.schemes.exposures import MeasuredExposures, ShareExposures
+from asyncfl.privacy.schemes.local_gaussian import GaussianUpload
+from asyncfl.privacy.schemes.mechanisms import GaussianNoise, LaplaceNoise, Mechanism, Mechanisms
+from asyncfl.privacy.schemes.nbafl import Nbafl
+from asyncfl.privacy.schemes.none import NoPrivacy
 
 AnyScheme: Any = choice(Scheme, NoPrivacy, Nbafl, GaussianUpload, Mechanisms, DpFedAvg, DpSgd, AdaptiveBudgets)
 """Annotation of a field that holds a privacy scheme, chosen by `kind`."""
@@ -37,6 +39,7 @@ __all__ = [
     "MeasuredExposures",
     "Mechanism",
     "Mechanisms",
+    "MixingNode",
     "Nbafl",
     "NbaflNoise",
     "NoPrivacy",

@@ -6,9 +6,10 @@ that explain it are the scheme's `notes`, once for a run.
 
 from __future__ import annotations
 
-from asyncfl.privacy.composition import classical_share
-from asyncfl.privacy.gaussian import classical_limit
-from asyncfl.privacy.scheme import Guarantee, PrivacyContext, Scheme
+from asyncfl.privacy.accounting.composition import classical_share
+from asyncfl.privacy.accounting.gaussian import classical_limit
+from asyncfl.privacy.context import PrivacyContext
+from asyncfl.privacy.scheme import Guarantee, Scheme
 
 AMPLIFICATION = "amplification without a secret sample"
 CLASSICAL = "classical calibration past its limit"
@@ -31,7 +32,7 @@ FLAGS = {
 """Flag -> what it says."""
 
 WITH_C1 = ("naive", "naive_delta_split", "advanced")
-"""Compositions of `privacy.composition` that calibrate a release classically."""
+"""Compositions of `accounting.composition` that calibrate a release classically."""
 
 
 def flags(

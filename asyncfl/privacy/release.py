@@ -1,7 +1,6 @@
-"""What leaves a client or the server once: whose it is, and how much noise lies on how much sensitivity.
+"""What leaves a client or the server once, for whoever keeps accounts: how much noise lies on how much sensitivity.
 
-Schemes are asked about a `Contribution`, an upload that is about to be made; a `Release` is the answer for whoever
-keeps accounts. Noise is always told as the standard deviation on each parameter: Laplace noise of scale b has std
+Noise is always told as the standard deviation on each parameter: Laplace noise of scale b has std
 sqrt(2) b.
 """
 
@@ -17,23 +16,6 @@ Distribution = Literal["gaussian", "laplace"]
 Status = Literal["proven", "heuristic", "invalid", "none"]
 """What stands behind a sensitivity: a proof | an argument that does not hold for this training | a wrong formula | no
 noise at all. Too little noise for a sensitivity that holds is another matter: `privacy.flags`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Contribution:
-    """One upload, as far as its noise depends on it."""
-
-    client: int
-    """Number of the client, >= 0; -1: of nobody in particular."""
-    samples: int
-    """Training samples that it holds."""
-    turn: int = 0
-    """Tasks that it was given before."""
-    epsilon: float | None = None
-    """Budget of this upload where budgets differ between uploads; None: the scheme's own."""
-    weight: float | None = None
-    """What the server multiplied it with when it entered a model, the server's rate included; None: not known, and
-    taken to be rate/n."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,79 +24,14 @@ from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from asyncfl.component import Component
 from asyncfl.errors import Fault
-from asyncfl.privacy.release import Contribution, Distribution, Release, Status
-from asyncfl.privacy.shares import planned
+from asyncfl.learning.layout import Layout
+from asyncfl.messages import Vector
+from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
+from asyncfl.privacy.noise.shares import planned
+from asyncfl.privacy.release import Distribution, Release, Status
 from asyncfl.privacy.stop_at import StopAt
 
-if TYPE_CHECKING:
-    from asyncfl.privacy.adaptive.shuffle import Shuffler
-
 Payload = Literal["model", "update"]
-
-
-@dataclass(frozen=True, slots=True)
-class PrivacyContext:
-    """The facts of a run that noise is calibrated to; fixed before training."""
-
-    clients: int
-    """N, >= 1."""
-    participants: int
-    """K: updates that enter one aggregation, 1..clients."""
-    rounds: int
-    """T: aggregations, >= 1. Each publishes the global model once."""
-    smallest_samples: int
-    """m: number of samples of the smallest local data set, >= 1."""
-    exposures: int
-    """L: uploads of one client that an eavesdropper is assumed to hold, 0..rounds."""
-    batch_size: int = 0
-    """Samples per training step; 0: all that a client holds."""
-    epochs: int = 1
-    """Passes over a client's samples per task."""
-    lr: float = 1.0
-    """Learning rate of the clients."""
-    n_parameters: int = 1
-    """d: parameters of the model."""
-    rate: float = 1.0
-    """Factor of the mean of the updates when it enters the model."""
-    equal_weights: bool = True
-    """Whether no update can weigh more than 1/n in a mean of n, and none weighs what depends on data."""
-    once_each: bool = True
-    """Whether a version is always an even mean of updates of different clients, so that the clients' noise hides each
-    of them as much as any other."""
-
-
-class LocalTraining(Protocol):
-    """What a scheme may ask of how clients train."""
-
-    @property
-    def epochs(self) -> int:
-        """Passes over the client's samples per task."""
-        ...
-
-    @property
-    def momentum(self) -> float:
-        """Share of the last step that a step repeats."""
-        ...
-
-    @property
-    def proximal_mu(self) -> float:
-        """Strength of the pull back to the model that was sent."""
-        ...
-
-    @property
-    def gradient_clip(self) -> float | None:
-        """Largest L2 norm of a batch's gradient; None: no clipping."""
-        ...
-
-    @property
-    def example_clip(self) -> float | None:
-        """Largest L2 norm of one example's gradient; None: no clipping."""
-        ...
-
-    @property
-    def example_noise(self) -> float:
-        """Standard deviation of the noise on the sum of a batch's clipped gradients, in units of `example_clip`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +48,24 @@ class Guarantee:
     """Claimed delta; 0 where nothing is claimed."""
     releases: int
     """Number of releases that the claim is made for."""
+
+
+class MixingNode(Protocol):
+    """A trusted node between the clients and the server, which mixes the updates of a buffer."""
+
+    @property
+    def seconds(self) -> float:
+        """Virtual seconds between the last update of a buffer and what the server gets, >= 0."""
+        ...
+
+    @property
+    def said(self) -> str:
+        """What it does, in a few words, for the trace."""
+        ...
+
+    def shuffle(self, models: Vector, layout: Layout, sound: NDArray[np.bool_], random: np.random.Generator) -> None:
+        """Mix the rows of `models` (n, n_parameters), in place; rows that are not `sound` (n,) pass as they are."""
+        ...
 
 
 class State:
@@ -177,7 +130,7 @@ class Scheme(Component):
         return False
 
     @property
-    def station(self) -> Shuffler | None:
+    def mixing_node(self) -> MixingNode | None:
         """Trusted node that the updates of a buffer pass together on their way to the server; None: there is none."""
         return None
 
@@ -259,7 +212,7 @@ class Scheme(Component):
         """Standard deviation of the noise that the server adds to each parameter before it publishes, >= 0.
 
         `contributions`: the updates that were aggregated, with what each weighs, several of one client included; empty
-        where it is asked before training. `shares.heaviest` tells what that is to one client.
+        where it is asked before training. `noise.shares.heaviest` tells what that is to one client.
         """
         return 0.0
 
@@ -270,7 +223,7 @@ class Scheme(Component):
         (`upload_sensitivity`).
 
         `contributions`: the updates that are in it, at least one. A client may have several, and they have weights; see
-        `shares.of_clients`.
+        `noise.shares.of_clients`.
         """
         return dict.fromkeys((one.client for one in contributions), np.inf)
 

@@ -3,7 +3,7 @@
 A client counts each upload when it begins to send it, whether or not it arrives: an eavesdropper may hear it. It sends
 none that would take it past the budget; what takes it just there it still sends. After that it answers nothing for the
 rest of the run, which goes on with the others. What an upload is worth is the scheme's own noise over the scheme's own
-sensitivity, as in the ledger (`meter`): where that sensitivity is heuristic, so is the budget.
+sensitivity, as in the ledger (`ledger.budgets`): where that sensitivity is heuristic, so is the budget.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from asyncfl.data import FederatedData
 from asyncfl.learning import Learner
 from asyncfl.messages import Vector
 from asyncfl.privacy import Contribution, PrivacyContext, Scheme, State
-from asyncfl.privacy.meter import Meter
-from asyncfl.privacy.noise import add_noise
+from asyncfl.privacy.ledger.budgets import Meter
+from asyncfl.privacy.noise.drawing import add_noise
 from asyncfl.scenario import Scenario
 from asyncfl.server import DefencePlan, ServerPlan
 from asyncfl.server.aggregation import Aggregated

@@ -28,8 +28,8 @@ from asyncfl.messages import (
     Stop,
     TimerFired,
 )
-from asyncfl.privacy.adaptive.shuffle import Shuffler
-from asyncfl.privacy.meter import Meter
+from asyncfl.privacy import MixingNode
+from asyncfl.privacy.ledger.budgets import Meter
 from asyncfl.server import Scoring, Server
 from asyncfl.simulation.clock import Clock, Steps
 from asyncfl.simulation.course import Attackers, Course
@@ -75,18 +75,18 @@ class Driver:
         worker: Worker | None = None,
         watcher: Watcher | None = None,
         attackers: Attackers | None = None,
-        station: Shuffler | None = None,
+        mixing_node: MixingNode | None = None,
         meter: Meter | None = None,
     ) -> None:
         """`worker` None runs the clock alone, without training.
 
         `attackers` are told of each task that is begun, and how fast it is done (flooding).
-        `station`: what the updates of a buffer pass together on their way to the server. `meter`: budgets at which
+        `mixing_node`: what the updates of a buffer pass together on their way to the server. `meter`: budgets at which
         clients stop answering.
         """
         self.server = server
         self.watcher = watcher
-        self.station = station
+        self.mixing_node = mixing_node
         self.clock = Clock(server, world, recorder)
         self.tasks = Tasks()
         self.transfers = Transfers(self.clock, self.tasks)
@@ -151,8 +151,8 @@ class Driver:
                     self._settled(action)
                 case Publish():
                     self._published(action)
-                case Collect() if self.station is not None and self.station.seconds:
-                    self.clock.start(self._pass_station(action, self.station.seconds))
+                case Collect() if self.mixing_node is not None and self.mixing_node.seconds:
+                    self.clock.start(self._pass_mixing_node(action, self.mixing_node.seconds))
                 case Collect():
                     # Answered before anything else: at the same virtual time, whatever it costs here.
                     waiting.extendleft(reversed(self.server.handle(self._collect(action))))
@@ -193,12 +193,12 @@ class Driver:
             self._stopping = self.watcher.published(self.clock.now, action, self.transfers.traffic)
 
     def _collect(self, action: Collect) -> Collected:
-        if self.station is not None:
-            detail = f"{len(action.tasks)} updates, {self.station.swaps} swaps in each layer"
+        if self.mixing_node is not None:
+            detail = f"{len(action.tasks)} updates, {self.mixing_node.said}"
             self.clock.record(Kind.SHUFFLED, detail=detail)
         return self.training.collect(self.clock.now, action)
 
-    def _pass_station(self, action: Collect, seconds: float) -> Steps:
+    def _pass_mixing_node(self, action: Collect, seconds: float) -> Steps:
         yield self.clock.env.timeout(seconds)
         if not self.clock.stopped:
             self.tell(self._collect(action))

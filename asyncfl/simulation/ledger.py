@@ -19,11 +19,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from asyncfl.privacy import Contribution, PrivacyContext, Release, Scheme
-from asyncfl.privacy.held import held, typical_uploads
-from asyncfl.privacy.ledger import COLUMNS, NOTHING, Account, ledger, model_accounts, upload_accounts
-from asyncfl.privacy.published import model_releases, published
-from asyncfl.privacy.spending import COLUMNS as SPENDING
-from asyncfl.privacy.spending import largest, spending
+from asyncfl.privacy.ledger.accounts import Account, model_accounts, upload_accounts
+from asyncfl.privacy.ledger.published import model_releases, published
+from asyncfl.privacy.ledger.releases import held, typical_uploads
+from asyncfl.privacy.ledger.spending import COLUMNS as SPENDING
+from asyncfl.privacy.ledger.spending import largest, spending
+from asyncfl.privacy.ledger.tables import COLUMNS, NOTHING, ledger
 from asyncfl.scenario import Scenario
 from asyncfl.simulation.reference import measured
 from asyncfl.simulation.seed_run import SeedRun
@@ -70,14 +71,15 @@ class Books:
 
     @property
     def ledger(self) -> pa.Table:
-        """What everybody holds at the end; see `asyncfl.privacy.ledger.COLUMNS`."""
+        """What everybody holds at the end; see `asyncfl.privacy.ledger.tables.COLUMNS`."""
         columns = ledger(self._scheme, self._context, self.run.sizes, self._uploads, self._models, self._clip_norm)
         arrays = {name: pa.array(column.tolist(), TYPES[name]) for name, column in columns.items()}
         return pa.table({"seed": pa.array([self.run.seed] * len(columns["client"]), pa.int64()), **arrays})
 
     @property
     def spending(self) -> pa.Table:
-        """Epsilon so far at each version; see `asyncfl.privacy.spending.COLUMNS`, with version and time of the moment.
+        """Epsilon so far at each version; see `asyncfl.privacy.ledger.spending.COLUMNS`, with version
+        and time of the moment.
 
         What was released after the last version stands in rows of that version with the time of the last release.
         """

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from asyncfl.client import Attackers
 from asyncfl.data import FederatedData
 from asyncfl.messages import Fate
-from asyncfl.privacy.meter import stop_notes
+from asyncfl.privacy.ledger.budgets import stop_notes
 from asyncfl.scenario import Scenario
 from asyncfl.server import DefencePlan, Server
 from asyncfl.server.recording import RecordedServer, Recording
@@ -71,7 +71,7 @@ def simulate_seed(scenario: Scenario, seed: int, progress: Progress | None = Non
         worker=worker,
         watcher=watcher,
         attackers=attackers,
-        station=cast.path.scheme.station,
+        mixing_node=cast.path.scheme.mixing_node,
         meter=meter_of(cast.path.scheme, cast.context, data.sizes, cast.path.state),
     )
     run = _seed_run(driver, watcher, driver.run(), data.sizes)
@@ -127,7 +127,7 @@ def simulate_clock(scenario: Scenario, seed: int) -> SeedRun:
         Load(sizes, scenario.training.epochs, BYTES_PER_PARAMETER * layout.n_parameters),
         watcher=watcher,
         attackers=attackers,
-        station=scenario.privacy.station,
+        mixing_node=scenario.privacy.mixing_node,
         meter=meter,
     )
     run = _seed_run(driver, watcher, driver.run(), sizes)

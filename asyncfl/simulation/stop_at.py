@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncfl.messages import BudgetSpent
-from asyncfl.privacy.meter import Meter
+from asyncfl.privacy.ledger.budgets import Meter
 from asyncfl.simulation.clock import Clock, Tell
 from asyncfl.simulation.task import Tasks
 from asyncfl.trace import Kind

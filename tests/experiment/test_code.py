@@ -52,7 +52,7 @@ def test_docstrings_and_comments_do_not(edited):
 
 
 def test_a_component_counts_where_the_scenario_names_it(edited):
-    change = ("asyncfl.privacy.nbafl", "NORM_GROWTH_WORTH_A_NOTE = 2.0", "NORM_GROWTH_WORTH_A_NOTE = 3.0")
+    change = ("asyncfl.privacy.schemes.nbafl", "NORM_GROWTH_WORTH_A_NOTE = 2.0", "NORM_GROWTH_WORTH_A_NOTE = 3.0")
     assert edited(PRIVATE, *change) != edited(PRIVATE)
     assert edited(PLAIN, *change) == edited(PLAIN)
 
@@ -60,8 +60,8 @@ def test_a_component_counts_where_the_scenario_names_it(edited):
 def test_a_new_name_in_a_list_of_components_does_not_count(edited):
     change = (
         "asyncfl.privacy",
-        "from asyncfl.privacy.none import NoPrivacy",
-        "from asyncfl.privacy.none import NoPrivacy\nfrom asyncfl.privacy.scheme import Status",
+        "from asyncfl.privacy.schemes.none import NoPrivacy",
+        "from asyncfl.privacy.schemes.none import NoPrivacy\nfrom asyncfl.privacy.scheme import Status",
     )
     assert edited(PLAIN, *change) == edited(PLAIN)
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from asyncfl.privacy.accounting import Part, worth
-from asyncfl.privacy.gaussian import classical_constant, exact_epsilon
+from asyncfl.privacy.accounting.gaussian import classical_constant, exact_epsilon
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import Books, rounds_table, simulate_clock, simulate_seed
 
@@ -128,7 +128,7 @@ def test_a_diverged_seed_has_a_ledger(scenario: Scenario) -> None:
 
 
 def test_many_clients_are_summed_up(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("asyncfl.privacy.spending.MOST_CLIENTS", 4)
+    monkeypatch.setattr("asyncfl.privacy.ledger.spending.MOST_CLIENTS", 4)
     books = Books(scenario, simulate_seed(scenario, 0))
     assert set(books.spending["holder"].to_pylist()) == {"largest", "median", "mean"}
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from asyncfl.privacy.gaussian import exact_epsilon
+from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import Books, SeedRun, simulate_seed
 

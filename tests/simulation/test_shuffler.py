@@ -1,4 +1,4 @@
-"""The trusted shuffler as a station on the way: its event, its time on the clock, and a mean that it does not touch."""
+"""The trusted shuffler as a node on the way: its event, its time on the clock, and a mean that it does not touch."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def models(monkeypatch: pytest.MonkeyPatch, scenario: Scenario) -> tuple[list[An
     return handed, published
 
 
-def test_each_version_s_cohort_passes_the_station_once(passed: SeedRun, direct: SeedRun) -> None:
+def test_each_version_s_cohort_passes_the_node_once(passed: SeedRun, direct: SeedRun) -> None:
     events = of(passed, Kind.SHUFFLED)
     assert len(events) == 3
     assert {row["detail"] for row in events} == {"5 updates, 3 swaps in each layer"}
@@ -65,7 +65,7 @@ def test_each_version_s_cohort_passes_the_station_once(passed: SeedRun, direct: 
     assert of(direct, Kind.SHUFFLED) == []
 
 
-def test_the_station_waits_for_the_last_of_the_cohort_and_then_takes_its_time(passed: SeedRun, direct: SeedRun) -> None:
+def test_the_node_waits_for_the_last_of_the_cohort_and_then_takes_its_time(passed: SeedRun, direct: SeedRun) -> None:
     arrived = of(passed, Kind.UPLOADED)
     published = [row["time_s"] for row in of(passed, Kind.PUBLISHED)]
     for version, event in enumerate(of(passed, Kind.SHUFFLED)):
@@ -77,7 +77,7 @@ def test_the_station_waits_for_the_last_of_the_cohort_and_then_takes_its_time(pa
     assert waited == pytest.approx([0, 2.5, 5, 7.5])
 
 
-def test_a_timeline_without_training_knows_the_station(scenario: Scenario, passed: SeedRun) -> None:
+def test_a_timeline_without_training_knows_the_mixing_node(scenario: Scenario, passed: SeedRun) -> None:
     clock = simulate_clock(shuffled(scenario, {"swaps": 3, "seconds": 2.5}), 0)
     times = [[(row["time_s"], row["detail"]) for row in of(run, Kind.SHUFFLED)] for run in (clock, passed)]
     assert times[0] == times[1]
@@ -93,7 +93,7 @@ def test_a_station_that_takes_no_time_leaves_the_clock_as_it_was(scenario: Scena
     pd.testing.assert_frame_equal(others.astype(words), without.astype(words))
 
 
-def test_the_mean_is_what_it_is_without_the_station(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_mean_is_what_it_is_without_the_mixing_node(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     once = {"protocol.rounds": 1}
     (rows,), (plain,) = models(monkeypatch, shuffled(scenario, None, **once))
     (mixed,), (other,) = models(monkeypatch, shuffled(scenario, {"swaps": 3}, **once))
@@ -103,14 +103,14 @@ def test_the_mean_is_what_it_is_without_the_station(scenario: Scenario, monkeypa
     np.testing.assert_allclose(other, plain, rtol=0, atol=1e-6)
 
 
-def test_a_whole_run_is_what_it_is_without_the_station(direct: SeedRun, passed: SeedRun) -> None:
+def test_a_whole_run_is_what_it_is_without_the_mixing_node(direct: SeedRun, passed: SeedRun) -> None:
     for name in ("train_loss", "test_loss"):
         found = [[row[name] for row in run.rounds] for run in (passed, direct)]
         assert found[0] == pytest.approx(found[1], rel=1e-3)
     assert [row["epsilon"] for row in passed.uploads] == pytest.approx([row["epsilon"] for row in direct.uploads])
 
 
-def test_a_run_that_ends_while_a_cohort_is_at_the_station_leaves_it_there(scenario: Scenario) -> None:
+def test_a_run_that_ends_while_a_cohort_is_at_the_node_leaves_it_there(scenario: Scenario) -> None:
     run = simulate_seed(shuffled(scenario, {"swaps": 3, "seconds": 1e6}, **{"protocol.time_limit_s": 10.0}), 0)
     assert of(run, Kind.SHUFFLED) == []
     assert [row["version"] for row in run.rounds] == [0]
@@ -174,4 +174,4 @@ def test_what_needs_to_know_whose_an_update_is_does_not_go_with_it(
 def test_what_treats_all_rows_alike_goes_with_it(scenario: Scenario) -> None:
     private = shuffled(scenario, {"swaps": 3})
     for changes in ({"defence.rule": {"kind": "median"}}, {"protocol.weighting": "samples"}):
-        assert private.override(changes).privacy.station is not None
+        assert private.override(changes).privacy.mixing_node is not None

@@ -10,7 +10,7 @@ import pytest
 
 from asyncfl.api import simulate
 from asyncfl.errors import ScenarioError
-from asyncfl.privacy.gaussian import exact_epsilon
+from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.scenario import Scenario
 from asyncfl.server import Server
 from asyncfl.server.replay import replay

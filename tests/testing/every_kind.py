@@ -13,7 +13,7 @@ from asyncfl.defences import Bucketing, Detector, Rule, accept_all
 from asyncfl.defences.preaggregation import PreAggregation
 from asyncfl.learning import Architecture
 from asyncfl.privacy import Mechanism, Scheme
-from asyncfl.privacy.exposures import Exposures
+from asyncfl.privacy.schemes.exposures import Exposures
 from asyncfl.server.dispatch import ContinuousDispatch, Dispatch
 from asyncfl.server.opening import OpenCount, Opening
 from asyncfl.server.protocol import Knobs, Protocol

@@ -19,8 +19,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncfl.privacy.accounting.parts import Neighbours, Part, under
-from asyncfl.privacy.gaussian import exact_epsilon, squared_mu_of
+from asyncfl.privacy.accounting.events import Neighbours, Part, under
+from asyncfl.privacy.accounting.gaussian import exact_epsilon, squared_mu_of
 
 Floats = NDArray[np.float64]
 
@@ -59,7 +59,7 @@ def basic_and_advanced(
 ) -> tuple[float, float]:
     """Epsilon of all `parts` together by either rule, for the same total `delta` (0..1, exclusive).
 
-    Multipliers are over what one record can add, see `parts.under`.
+    Multipliers are over what one record can add, see `events.under`.
     """
     judged = [part for part in under(parts, neighbours) if not part.silent]
     if not judged:

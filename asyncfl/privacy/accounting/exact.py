@@ -1,6 +1,6 @@
 """The smallest epsilon of a list of releases: closed forms where there are, privacy loss distributions elsewhere.
 
-Gaussian releases are one Gaussian release (`privacy.gaussian`), exact to the last digits. Equal Laplace releases are
+Gaussian releases are one Gaussian release (`accounting.gaussian`), exact to the last digits. Equal Laplace releases are
 composed in `laplace`, equal pure ones are a binomial (Kairouz, Oh, Viswanath 2015), and everything else is composed by
 dp-accounting on a grid of losses: an upper bound, close to 1e-4 or to 1e-5 of a large epsilon.
 """
@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from asyncfl.privacy.accounting.basic import basic_and_advanced
+from asyncfl.privacy.accounting.events import Neighbours, Part, Parts, gathered, under
+from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.accounting.laplace import epsilon_of_losses, laplace_epsilons
-from asyncfl.privacy.accounting.parts import Neighbours, Part, Parts, gathered, under
 from asyncfl.privacy.accounting.renyi import renyi_epsilon
-from asyncfl.privacy.gaussian import exact_epsilon
 
 _STEP = 1e-4  # of the grid of losses; dp-accounting's own
 _MANY = 100_000  # pure releases, past which unlikely sums of their losses are left out
@@ -31,7 +31,7 @@ def smallest_epsilon(
 ) -> float:
     """Smallest epsilon of all `parts` together; 0 where delta alone is enough, infinite where nothing is hidden.
 
-    Multipliers are over what one record can add, see `parts.under`. `delta` 0..1, exclusive. `step` of the grid of
+    Multipliers are over what one record can add, see `events.under`. `delta` 0..1, exclusive. `step` of the grid of
     losses, where one is needed (None: fine enough); results are kept, so equal lists cost nothing.
     """
     judged = gathered(under(parts, neighbours))

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from asyncfl.privacy.accounting.events import Part
 from asyncfl.privacy.accounting.exact import smallest_epsilon
+from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.accounting.laplace import laplace_epsilons
-from asyncfl.privacy.accounting.parts import Part
 from asyncfl.privacy.accounting.renyi import (
     ORDERS,
     epsilon_of_curves,
@@ -24,7 +25,6 @@ from asyncfl.privacy.accounting.renyi import (
     gaussian_epsilons,
     laplace_curve,
 )
-from asyncfl.privacy.gaussian import exact_epsilon
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -21,7 +21,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncfl.privacy.accounting.parts import Neighbours, Part, under
+from asyncfl.privacy.accounting.events import Neighbours, Part, under
+from asyncfl.privacy.accounting.gaussian import analytic_multiplier, squared_mu_of
 
 Floats = NDArray[np.float64]
 
@@ -111,7 +112,7 @@ def epsilon_of_curves(curves: ArrayLike, delta: float, orders: Floats = ORDERS) 
 def renyi_epsilon(parts: Iterable[Part], delta: float, neighbours: Neighbours = "add_remove") -> float | None:
     """Epsilon of all `parts` together by Renyi accounting; None where no curve is known (sampled, and replaced).
 
-    Multipliers are over what one record can add, see `parts.under`. `delta` 0..1, exclusive.
+    Multipliers are over what one record can add, see `events.under`. `delta` 0..1, exclusive.
     """
     judged = [part for part in under(parts, neighbours) if not part.silent]
     sampled = any(part.rate < 1 for part in judged)
@@ -171,3 +172,28 @@ def _lower_envelope(intercepts: Floats, slopes: Floats) -> tuple[Floats, Floats,
 def gaussian_epsilons(squared_mus: ArrayLike, delta: float) -> Floats:
     """(n,) epsilon by Renyi accounting of Gaussian releases with each of these sums of z^-2 (n,), >= 0."""
     return epsilon_of_multiples(squared_mus, gaussian_curve(1.0), delta)
+
+
+@lru_cache(maxsize=1024)
+def rdp_epsilon(squared_mu: float, delta: float) -> float:
+    """Epsilon by Renyi accounting of releases with this sum of z^-2: an upper bound of `exact_epsilon`.
+
+    Conversion and orders are those of dp-accounting, and finer orders below 3, which a large epsilon needs. `delta`
+    0..1, exclusive.
+    """
+    return float(epsilon_of_curves(gaussian_curve(squared_mu), delta)[0])
+
+
+@lru_cache(maxsize=1024)
+def rdp_multiplier(epsilon: float, delta: float) -> float:
+    """Smallest noise multiplier whose `rdp_epsilon` for one release is at most `epsilon`; 0 at infinite epsilon."""
+    if math.isinf(epsilon):
+        return 0.0
+    low = analytic_multiplier(epsilon, delta)  # Renyi accounting never needs less
+    high = low
+    while rdp_epsilon(squared_mu_of(high), delta) > epsilon:
+        low, high = high, high * 1.5
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if rdp_epsilon(squared_mu_of(middle), delta) > epsilon else (low, middle)
+    return high

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from asyncfl.component import Described
-from asyncfl.privacy.gaussian import classical_constant
+from asyncfl.privacy.accounting.gaussian import classical_constant
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncfl.privacy.accounting.parts import Part
+from asyncfl.privacy.accounting.events import Part
+from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.accounting.renyi import (
     COARSE,
     ORDERS,
@@ -20,7 +21,6 @@ from asyncfl.privacy.accounting.renyi import (
     pure_curve,
     renyi_epsilon,
 )
-from asyncfl.privacy.gaussian import exact_epsilon
 
 DELTA = st.floats(1e-10, 0.2)
 MULTIPLIER = st.floats(0.05, 100)

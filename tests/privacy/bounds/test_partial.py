@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asyncfl.privacy.bounds import BoundSettings, LossConstants, PartialParticipation
-from asyncfl.privacy.server_noise import paper_discount
+from asyncfl.privacy.noise.server_noise import paper_discount
 
 LOSS = LossConstants(smoothness=0.1)
 

@@ -1,0 +1,65 @@
+"""What a list of releases is worth, by all accountants side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from asyncfl.privacy.accounting.basic import basic_and_advanced
+from asyncfl.privacy.accounting.events import Neighbours, Part
+from asyncfl.privacy.accounting.exact import smallest_epsilon
+from asyncfl.privacy.accounting.renyi import renyi_epsilon
+
+Accountant = Literal["basic", "advanced", "rdp", "exact"]
+ACCOUNTANTS: tuple[Accountant, ...] = ("basic", "advanced", "rdp", "exact")
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """Epsilon of the same releases at the same delta, by each accountant; infinite where nothing is hidden."""
+
+    basic: float
+    """Budgets of single releases, added up."""
+    advanced: float
+    """Advanced composition of the same."""
+    rdp: float | None
+    """Renyi accounting; None where it knows no bound."""
+    exact: float
+    """The smallest that holds: exact for Gaussian releases, by privacy loss distributions for others."""
+
+
+def worth(parts: Iterable[Part], delta: float, neighbours: Neighbours = "add_remove") -> Worth:
+    """Epsilon of all `parts` together by each accountant.
+
+    Multipliers are over what one record can add, see `events.under`; `delta` 0..1, exclusive.
+    """
+    listed = tuple(parts)
+    basic, advanced = basic_and_advanced(listed, delta, neighbours)
+    rdp = renyi_epsilon(listed, delta, neighbours)
+    return Worth(basic, advanced, rdp, smallest_epsilon(listed, delta, neighbours))
+
+
+def epsilon_by(
+    accountant: Accountant, parts: Iterable[Part], delta: float, neighbours: Neighbours = "add_remove"
+) -> float | None:
+    """Epsilon of all `parts` together by one accountant; None where it knows no bound."""
+    if accountant in ("basic", "advanced"):
+        return basic_and_advanced(parts, delta, neighbours)[accountant == "advanced"]
+    if accountant == "rdp":
+        return renyi_epsilon(parts, delta, neighbours)
+    return smallest_epsilon(parts, delta, neighbours)
+
+
+def notes(parts: Iterable[Part], neighbours: Neighbours = "add_remove") -> list[str]:
+    """What must be true for these numbers to hold, and what is missing among them."""
+    sampled = any(part.rate < 1 for part in parts)
+    if not sampled:
+        return []
+    said = [
+        "a sampling rate counts only where each record enters a release by itself with that probability, in secret; "
+        "cohorts of a fixed size, and draws that the adversary sees, are not amplified"
+    ]
+    if neighbours == "replace":
+        said.append("Renyi accounting knows no bound for a replaced record in a Poisson sample")
+    return said

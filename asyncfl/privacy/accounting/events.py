@@ -1,0 +1,135 @@
+"""A list of releases, as parts of equal ones, and how a person writes it down.
+
+Releases of one part share a mechanism: Gaussian noise with a multiplier, Laplace noise with a multiplier, or anything
+that is known to be epsilon-private and no more than that (`pure`). A multiplier is the noise's scale over the
+sensitivity: standard deviation over L2 for the Gaussian, b over L1 for Laplace. Part of the data may be drawn anew for
+each Gaussian release, each record by itself with probability `rate` (Poisson sampling), in secret: that amplifies the
+guarantee. Cohorts of a fixed size are not drawn so, and nothing here covers them.
+
+In text: `gaussian:1.1x10`, ten releases with multiplier 1.1; `gaussian:2@0.01x1000`, a thousand on a Poisson sample of
+1 %; `laplace:5x3`; `pure:0.5`, one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from asyncfl.privacy.accounting.gaussian import squared_mu_of
+
+Mechanism = Literal["gaussian", "laplace", "pure"]
+MECHANISMS: tuple[Mechanism, ...] = ("gaussian", "laplace", "pure")
+
+SMALLEST, LARGEST = 1e-9, 1e9
+"""Multipliers, and epsilons of `pure`, that may be written down: past them nothing is hidden, or nothing told."""
+MOST_RELEASES = 10**9
+"""No more are counted."""
+
+Neighbours = Literal["add_remove", "replace"]
+"""Data sets that are to be indistinguishable: one record more or less | one record replaced, which moves a sum of
+clipped records twice as far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Equal releases of the same data."""
+
+    mechanism: Mechanism
+    parameter: float
+    """Noise multiplier, >= 0 (0: no noise, infinite: says nothing); of `pure` the epsilon of one release, >= 0."""
+    count: int = 1
+    """How many there are, >= 0."""
+    rate: float = 1.0
+    """Probability with which a record enters each release, 0..1, drawn in secret; Gaussian only."""
+
+    @property
+    def unbounded(self) -> bool:
+        """Whether nothing is hidden."""
+        return self.count > 0 and self.rate > 0 and self.epsilon == math.inf
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing is told."""
+        return self.count == 0 or self.rate == 0 or self.epsilon == 0
+
+    @property
+    def epsilon(self) -> float:
+        """Pure epsilon of one release before sampling; for Gaussian noise 0 or infinite at the ends, else NaN."""
+        if self.mechanism == "pure":
+            return self.parameter
+        if self.parameter == 0:
+            return math.inf
+        if math.isinf(self.parameter):
+            return 0.0
+        return 1 / self.parameter if self.mechanism == "laplace" else math.nan
+
+    @property
+    def squared_mu(self) -> float:
+        """Sum of z^-2 over Gaussian releases that are not sampled (`accounting.gaussian`); of others meaningless."""
+        return squared_mu_of(self.parameter, self.count)
+
+    def __str__(self) -> str:
+        rate = "" if self.rate == 1 else f"@{self.rate:g}"
+        return f"{self.mechanism}:{self.parameter:g}{rate}x{self.count}"
+
+
+Parts: TypeAlias = tuple[Part, ...]
+
+_WRITTEN = re.compile(r"(?P<mechanism>[a-z]+):(?P<parameter>[^@x:]+)(?:@(?P<rate>[^@x:]+))?(?:x(?P<count>[^@x:]+))?")
+
+
+def parse_part(text: str) -> Part:
+    """The part that `text` describes, see the module's header. Raises ValueError that says what is wrong."""
+    found = _WRITTEN.fullmatch(text)
+    if found is None:
+        raise ValueError(f"must be mechanism:multiplier[@rate][xcount], such as gaussian:1.1x10, got {text!r}")
+    mechanism = next((known for known in MECHANISMS if known == found["mechanism"]), None)
+    if mechanism is None:
+        raise ValueError(f"mechanism must be one of {', '.join(MECHANISMS)}, got {found['mechanism']!r}")
+    parameter = _number(found["parameter"])
+    if not (SMALLEST <= parameter <= LARGEST):
+        what = "epsilon" if mechanism == "pure" else "multiplier"
+        raise ValueError(f"{what} must be {SMALLEST:g}..{LARGEST:g}, got {found['parameter']!r}")
+    rate = 1.0 if found["rate"] is None else _number(found["rate"])
+    if not (0 < rate <= 1):
+        raise ValueError(f"sampling rate must be greater than 0 and at most 1, got {found['rate']!r}")
+    if rate < 1 and mechanism != "gaussian":
+        raise ValueError(f"a sampling rate is accounted for with gaussian releases only, got {mechanism}")
+    count = 1.0 if found["count"] is None else _number(found["count"])
+    if not (1 <= count <= MOST_RELEASES and count.is_integer()):
+        raise ValueError(f"number of releases must be a whole number in 1..{MOST_RELEASES}, got {found['count']!r}")
+    return Part(mechanism, parameter, int(count), rate)
+
+
+def _number(digits: str) -> float:
+    try:
+        return float(digits)
+    except ValueError:
+        raise ValueError(f"{digits!r} is no number") from None
+
+
+def gathered(parts: Iterable[Part]) -> Parts:
+    """The same releases in one order, equal ones put together, silent ones left out: equal lists become equal."""
+    counts: dict[tuple[Mechanism, float, float], int] = {}
+    for part in parts:
+        if not part.silent:
+            key = (part.mechanism, part.parameter, part.rate)
+            counts[key] = counts.get(key, 0) + part.count
+    return tuple(Part(key[0], key[1], counts[key], key[2]) for key in sorted(counts))
+
+
+def under(parts: Iterable[Part], neighbours: Neighbours) -> Parts:
+    """`parts`, whose multipliers are over what one record can add, with multipliers over what neighbours differ by.
+
+    A replaced record moves the result twice as far. Sampled releases keep their multiplier: their accountants are told
+    the relation. A `pure` release is stated for the neighbours that are asked about.
+    """
+    if neighbours == "add_remove":
+        return tuple(parts)
+    return tuple(
+        replace(part, parameter=part.parameter / 2) if part.mechanism != "pure" and part.rate == 1 else part
+        for part in parts
+    )

@@ -1,0 +1,171 @@
+"""The Gaussian mechanism: what a noise multiplier is worth, and which multiplier an epsilon needs.
+
+A noise multiplier z is the noise's standard deviation over the L2 sensitivity. Releases with multipliers z_1,
+z_2, ... of the same data are together exactly as private as one release with mu^2 = sum 1/z_i^2 (Dong, Roth,
+Su 2019), so one number, the squared mu, describes any list of releases, and
+
+    delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)
+
+is exact (Balle, Wang 2018, equation 6). The classical calibration z = sqrt(2 ln(1.25/delta))/epsilon is proven for
+epsilon < 1 only; it happens to hold some way beyond (`classical_limit`) and then fails.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+_HALVINGS = 100  # more than the bits of a float64, so a bisection always ends at its last digit or two
+
+
+def classical_constant(delta: float) -> float:
+    """c1 = sqrt(2 ln(1.25/delta)), the factor of the classical calibration sigma = c1 sensitivity/epsilon.
+
+    `delta` in 0..1, exclusive. Source: Dwork, Roth 2014, theorem A.1.
+    """
+    return math.sqrt(2 * math.log(1.25 / delta))
+
+
+def squared_mu(noise_multipliers: ArrayLike) -> float:
+    """sum z^-2 of releases of the same data: all that matters about them together.
+
+    `noise_multipliers`: (n_releases,) >= 0; an infinite one is a release that says nothing, 0 is one without
+    noise.
+    """
+    z = np.asarray(noise_multipliers, dtype=np.float64)
+    with np.errstate(divide="ignore", over="ignore"):
+        return float(np.sum(1 / np.square(z)))
+
+
+def squared_mu_of(noise_multiplier: float, releases: float = 1) -> float:
+    """The same of `releases` equal ones, as a float; infinite or 0 where it is past the floats."""
+    square = noise_multiplier * noise_multiplier
+    return releases / square if square > 0 else math.inf if releases > 0 else 0.0
+
+
+def log_delta(mu: Floats, epsilon: Floats) -> Floats:
+    """ln delta of a Gaussian release at `epsilon`, exact, element by element.
+
+    `mu` > 0 is 1/z, `epsilon` >= 0. Source: Balle, Wang 2018, equation 6.
+    """
+    shift = epsilon / mu
+    first = _log_ndtr(mu / 2 - shift)
+    second = epsilon + _log_ndtr(-mu / 2 - shift)
+    with np.errstate(divide="ignore"):
+        # Rounding may lift the smaller term above the larger where both are nearly 0.
+        result: Floats = first + np.log(-np.expm1(np.minimum(second - first, 0.0)))
+    return result
+
+
+def _bisect(low: Floats, high: Floats, above: Callable[[Floats], NDArray[np.bool_]]) -> tuple[Floats, Floats]:
+    """Brackets of the points up to which `above` is true, halved until nothing is left to halve."""
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        keep = above(middle)
+        low, high = np.where(keep, middle, low), np.where(keep, high, middle)
+    return low, high
+
+
+def exact_epsilon(squared_mus: ArrayLike, delta: ArrayLike) -> Any:
+    """Smallest epsilon for which releases with these sums of z^-2 are (epsilon, delta)-private; exact.
+
+    `squared_mus`: float or array of any shape, >= 0, one entry per holder of releases (`squared_mu`); `delta`
+    0..1, exclusive, one for all or one for each. Returns a float for two floats, otherwise a float64 array of their
+    common shape. Equal entries are computed once.
+    """
+    entries, deltas = np.broadcast_arrays(
+        np.asarray(squared_mus, dtype=np.float64), np.asarray(delta, dtype=np.float64)
+    )
+    unique, where = _unique_pairs(entries.ravel(), deltas.ravel())
+    squares, targets = unique
+    result = np.zeros(len(squares))
+    result[np.isinf(squares)] = np.inf
+    todo = np.isfinite(squares) & (squares > 0)
+    if todo.any():
+        result[todo] = _solve(np.sqrt(squares[todo]), np.log(targets[todo]))
+    shaped = result[where].reshape(entries.shape)
+    return float(shaped) if shaped.ndim == 0 else shaped
+
+
+def _unique_pairs(first: Floats, second: Floats) -> tuple[tuple[Floats, Floats], NDArray[np.intp]]:
+    """The different pairs, and for each place which of them stands there."""
+    ones, of_one = np.unique(first, return_inverse=True)
+    twos, of_two = np.unique(second, return_inverse=True)
+    codes, where = np.unique(of_one.ravel() * len(twos) + of_two.ravel(), return_inverse=True)
+    if not len(twos):
+        return (ones, twos), where
+    return (ones[codes // len(twos)], twos[codes % len(twos)]), where
+
+
+def _solve(mu: Floats, target: Floats) -> Floats:
+    """(n,) epsilon at which ln delta is `target`; 0 where it is below that already at 0."""
+    # Zero-concentrated privacy gives an upper bound (Bun, Steinke 2016, proposition 1.3).
+    epsilon = mu**2 / 2 + mu * np.sqrt(-2 * target)
+    # What cannot be told from 0 is 0: delta alone is enough.
+    epsilon[log_delta(mu, np.zeros_like(mu)) <= target] = 0.0
+    low, high = np.zeros_like(mu), epsilon.copy()
+    active = np.flatnonzero(epsilon > 0)
+    # ln delta is concave in epsilon, so Newton's steps come down from the bound and never pass the root but by
+    # rounding; then the bracket takes over.
+    for _ in range(_HALVINGS):
+        if not len(active):
+            break
+        m, at, wanted = mu[active], epsilon[active], target[active]
+        value = log_delta(m, at)
+        above = value > wanted
+        low[active], high[active] = np.where(above, at, low[active]), np.where(above, high[active], at)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            following = at + (value - wanted) / np.exp(at + _log_ndtr(-m / 2 - at / m) - value)
+        inside = (following >= low[active]) & (following <= high[active])
+        epsilon[active] = np.where(inside, following, (low[active] + high[active]) / 2)
+        active = active[np.abs(epsilon[active] - at) > 1e-13 * at]
+    return epsilon
+
+
+def _log_ndtr(x: Floats) -> Floats:
+    from scipy.special import log_ndtr
+
+    result: Floats = log_ndtr(x)
+    return result
+
+
+@lru_cache(maxsize=1024)
+def analytic_multiplier(epsilon: float, delta: float) -> float:
+    """Smallest noise multiplier for which one release is (epsilon, delta)-private; 0 at infinite epsilon.
+
+    `epsilon` > 0, `delta` 0..1, exclusive. Source: Balle, Wang 2018, the analytic Gaussian mechanism.
+    """
+    if math.isinf(epsilon):
+        return 0.0
+    target, budget = math.log(delta), np.array([epsilon])
+    # The inverse of the bound in `exact_epsilon` is private enough; doubling it soon is not.
+    low = np.array([math.sqrt(2) * epsilon / (math.sqrt(epsilon - target) + math.sqrt(-target))])
+    high = low
+    while log_delta(high, budget)[0] <= target:
+        high = high * 2
+    low, _ = _bisect(low, high, lambda mu: log_delta(mu, budget) <= target)
+    return 1 / float(low[0])
+
+
+@lru_cache(maxsize=256)
+def classical_limit(delta: float, constant: float = 1.0) -> float:
+    """Largest epsilon up to which sigma = constant c1 sensitivity/epsilon still is (epsilon, delta)-private.
+
+    One release; `delta` 0..1, exclusive; `constant` > 0.
+    """
+    factor, target = constant * classical_constant(delta), math.log(delta)
+
+    def holds(epsilon: Floats) -> NDArray[np.bool_]:
+        return log_delta(epsilon / factor, epsilon) <= target
+
+    low, high = np.array([0.0]), np.array([1.0])
+    while holds(high)[0]:
+        low, high = high, high * 2
+    return float(_bisect(low, high, holds)[0][0])

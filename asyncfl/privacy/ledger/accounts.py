@@ -1,0 +1,75 @@
+"""Everything that one adversary holds, of the clients or of the published models, and what it is worth to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.privacy.accounting.histories import Spent
+from asyncfl.privacy.context import PrivacyContext
+from asyncfl.privacy.ledger.published import Published
+from asyncfl.privacy.ledger.releases import Held
+from asyncfl.privacy.scheme import Guarantee, Scheme
+
+
+@dataclass(frozen=True)
+class Account:
+    """Everything that one adversary holds of the clients, or of the models, and what it is worth."""
+
+    adversary: str
+    held: Held
+    stated: Guarantee | None
+    """What the scheme claims of these releases."""
+
+    @property
+    def told(self) -> Held | Published:
+        """What epsilons are computed from."""
+        return self.held
+
+    @cached_property
+    def spent(self) -> Spent:
+        """(n,) epsilon of each holder after each release."""
+        return self.told.spent(self.delta)
+
+    @cached_property
+    def claimed(self) -> NDArray[np.float64]:
+        """(n,) sum of the claims of the holder's releases so far."""
+        return self.told.claimed
+
+    @cached_property
+    def summed_mu(self) -> NDArray[np.float64]:
+        """(n,) sum of `squared_mu` of the holder's releases so far."""
+        return self.told.summed_mu
+
+    @property
+    def delta(self) -> float:
+        """The delta that epsilons are for."""
+        return 0.0 if self.stated is None else self.stated.delta
+
+
+@dataclass(frozen=True)
+class ModelAccount(Account):
+    """Published models; after each of them, what is known of the client about whom they say most."""
+
+    published: Published
+
+    @property
+    def told(self) -> Published:
+        """The models, to each client that is in one."""
+        return self.published
+
+
+def upload_accounts(scheme: Scheme, context: PrivacyContext, uploads: Mapping[str, Held]) -> list[Account]:
+    """What each adversary holds of the clients; the usual ones are `eavesdropper`, `server`, and `both` together."""
+    stated = scheme.upload_guarantee(context)
+    return [Account(who, releases, stated) for who, releases in uploads.items()]
+
+
+def model_accounts(scheme: Scheme, context: PrivacyContext, models: Mapping[str, Published]) -> list[Account]:
+    """What each adversary holds of the published models; none where the scheme states nothing about them."""
+    stated = scheme.model_guarantee(context)
+    return [] if stated is None else [ModelAccount(who, own.held, stated, own) for who, own in models.items()]

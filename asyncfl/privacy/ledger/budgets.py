@@ -1,0 +1,209 @@
+"""What each client has spent of its budget (`stop_at`), and whether one more upload is within it.
+
+Sums are kept per client, so that a question costs the same after a thousand uploads as after one: for Gaussian noise
+sum z^-2 says all (`accounting.gaussian`), and is compared with that of the budget; other noise is counted by its
+multiplier, and what equal counts are worth is computed once for all clients.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.errors import Fault
+from asyncfl.privacy.accounting.accountants import epsilon_by
+from asyncfl.privacy.accounting.events import Part
+from asyncfl.privacy.accounting.gaussian import analytic_multiplier, squared_mu_of
+from asyncfl.privacy.context import Contribution, PrivacyContext
+from asyncfl.privacy.ledger.releases import usable_norm
+from asyncfl.privacy.release import Release
+from asyncfl.privacy.scheme import Scheme, State
+from asyncfl.privacy.stop_at import StopAt
+
+TOLERANCE = 1e-9
+"""Relative: a budget is compared as it is printed, so that rounding does not cost an upload."""
+
+
+@dataclass(slots=True)
+class _Purse:
+    """What one client has sent."""
+
+    uploads: int = 0
+    claimed: float = 0.0
+    squared_mu: float = 0.0
+    """sum z^-2 of its Gaussian releases."""
+    kinds: Counter[tuple[str, float]] = field(default_factory=Counter)
+    """(distribution, multiplier) -> such releases."""
+    gaussian: bool = True
+    """Whether no other noise is among them."""
+
+    def add(self, release: Release) -> _Purse:
+        """This purse, with one more release."""
+        z = _rounded(release.multiplier)
+        self.uploads += 1
+        self.claimed += release.epsilon
+        self.squared_mu += _squared_mu(release)
+        self.kinds[release.distribution, z] += release.count
+        self.gaussian &= release.distribution == "gaussian"
+        return self
+
+    def copy(self) -> _Purse:
+        """Another of the same contents."""
+        return replace(self, kinds=self.kinds.copy())
+
+
+class Meter:
+    """The budgets of all clients of one seed. Attackers keep to the schedule, and count as if they added the noise."""
+
+    def __init__(
+        self,
+        stop_at: StopAt,
+        scheme: Scheme,
+        context: PrivacyContext,
+        samples: NDArray[np.integer],
+        state: State | None = None,
+    ) -> None:
+        """`samples`: (clients,) of each; `state`: the one that the scheme is told of trained tasks in, if it is."""
+        self.stop_at = stop_at
+        self.scheme = scheme
+        self.context = context
+        self.samples = samples
+        self.state = state
+        stated = scheme.upload_guarantee(context)
+        self.delta = stop_at.delta if stop_at.delta is not None else 0.0 if stated is None else stated.delta
+        self._norm = usable_norm(scheme, None)
+        self._purses: dict[int, _Purse] = {}
+        self._next: dict[int, Release] = {}
+        self._known: dict[frozenset[tuple[tuple[str, float], int]], float] = {}
+
+    def affords(self, client: int, turn: int) -> bool:
+        """Whether the upload of the client's task number `turn` would leave it within the budget.
+
+        It is asked before the task begins, when all earlier ones are trained: from then on nothing changes the answer.
+        """
+        release, purse = self.release(client, turn), self._purse(client)
+        self._next[client] = release
+        gaussian = purse.gaussian and release.distribution == "gaussian"
+        if gaussian and self.delta > 0 and self.stop_at.accountant == "exact":
+            return purse.squared_mu + _squared_mu(release) <= self._largest_squared_mu
+        return self.would_spend(client) <= self._limit
+
+    def send(self, client: int) -> None:
+        """Count the upload that `affords` was last asked about."""
+        self._purses.setdefault(client, _Purse()).add(self._next.pop(client))
+
+    def release(self, client: int, turn: int) -> Release:
+        """That upload as an accountant sees it."""
+        epsilon = self.scheme.upload_epsilon(self.context, self.state, client, turn)
+        one = Contribution(client, int(self.samples[client]), turn, epsilon)
+        return self.scheme.upload_release(self.context, self._norm, one)
+
+    def spent(self, client: int) -> float:
+        """Epsilon of all that the client has sent, by the accountant."""
+        return self._epsilon(self._purse(client))
+
+    def would_spend(self, client: int) -> float:
+        """The same with the upload that `affords` was last asked about."""
+        return self._epsilon(self._purse(client).copy().add(self._next[client]))
+
+    def uploads(self, client: int) -> int:
+        """How many the client has sent."""
+        return self._purse(client).uploads
+
+    def _purse(self, client: int) -> _Purse:
+        return self._purses.get(client) or _Purse()
+
+    @cached_property
+    def _limit(self) -> float:
+        return self.stop_at.epsilon * (1 + TOLERANCE)
+
+    @cached_property
+    def _largest_squared_mu(self) -> float:
+        return squared_mu_of(analytic_multiplier(self._limit, self.delta))
+
+    def _epsilon(self, purse: _Purse) -> float:
+        if self.stop_at.accountant == "naive":
+            return purse.claimed
+        if any(z == 0 and count for (_, z), count in purse.kinds.items()):
+            return math.inf
+        key = frozenset(purse.kinds.items())
+        if key not in self._known:
+            self._known[key] = self._worth(purse)
+        return self._known[key]
+
+    def _worth(self, purse: _Purse) -> float:
+        if self.delta == 0:
+            # Without a delta only pure epsilons count, and add up by every accountant.
+            each = (count / z if kind == "laplace" else math.inf for (kind, z), count in purse.kinds.items() if count)
+            return math.fsum(each)
+        if purse.gaussian and self.stop_at.accountant in ("exact", "rdp"):
+            parts = [Part("gaussian", purse.squared_mu**-0.5)] if purse.squared_mu else []
+        else:
+            kinds = sorted(purse.kinds.items())
+            parts = [Part("laplace" if kind == "laplace" else "gaussian", z, count) for (kind, z), count in kinds]
+        accountant = "exact" if self.stop_at.accountant == "naive" else self.stop_at.accountant
+        found = epsilon_by(accountant, parts, self.delta)
+        return math.inf if found is None else found
+
+
+def stop_faults(scheme: Scheme, context: PrivacyContext, noise_known: bool = True) -> Iterator[Fault]:
+    """A budget that no client could answer under, not even once; fields named relative to the scheme.
+
+    `noise_known` false: how much noise there is will only be measured, so that only its absence is a fault.
+    """
+    stop_at = scheme.stop_at
+    if stop_at is None:
+        return
+    meter = Meter(stop_at, scheme, context, np.full(context.clients, context.smallest_samples), scheme.start(context))
+    first: dict[float | None, float] = {}
+    for client in range(context.clients):
+        # Clients of one budget make the same first upload.
+        epsilon = scheme.upload_epsilon(context, meter.state, client, 0)
+        if epsilon not in first:
+            if meter.affords(client, 0):
+                return
+            first[epsilon] = meter.would_spend(client)
+    least = min(first.values())
+    delta = "" if stop_at.accountant == "naive" else f" and delta {meter.delta:g}"
+    if math.isinf(least):
+        way_out = "give uploads noise or leave out privacy.stop_at"
+        yield Fault(
+            "stop_at",
+            "nobody would ever answer: as this scheme is set, an upload alone has an infinite epsilon for accountant "
+            f"{stop_at.accountant}{delta}, got a budget of {stop_at.epsilon:g}; {way_out}",
+        )
+    elif noise_known:
+        yield Fault(
+            "stop_at.epsilon",
+            # Rounded up: what is named must do.
+            f"must be at least {least * (1 + 1e-5):.6g}, what one upload is worth for accountant "
+            f"{stop_at.accountant}{delta}, got {stop_at.epsilon:g}; nobody would ever answer",
+        )
+
+
+def stop_notes(scheme: Scheme) -> list[str]:
+    """What a reader of a run must know about its budgets."""
+    if scheme.stop_at is None:
+        return []
+    notes = [f"stop_at: clients send no upload that takes them past {scheme.stop_at}"]
+    if scheme.needs_every_task:
+        notes.append("stop_at: when a client stops follows from its losses, a release that no ledger covers")
+    return notes
+
+
+def _squared_mu(release: Release) -> float:
+    z = _rounded(release.multiplier)
+    if release.distribution != "gaussian" or not release.count:
+        return 0.0
+    return squared_mu_of(z, release.count)
+
+
+def _rounded(z: float) -> float:
+    """To 12 digits: noise and sensitivity are rounded, and their quotient is meant to be the same for all."""
+    return z if z == 0 or math.isinf(z) else float(f"{z:.12g}")

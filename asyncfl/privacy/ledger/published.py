@@ -1,0 +1,140 @@
+"""Published models as releases: to each client that is in one, and to the client about whom they say most.
+
+A model has one noise, and a sensitivity for each client whose updates are in it (`shares`). What it says of a client
+composes with what earlier models said of the same client; models that a client is not in say nothing new of it. "The
+model's" epsilon is that of the client for whom it is largest, after each model, by each accountant.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.privacy.accounting.histories import Spent
+from asyncfl.privacy.context import Contribution, PrivacyContext
+from asyncfl.privacy.ledger.releases import MODEL, Floats, Held, Ints, held, usable_norm
+from asyncfl.privacy.noise.shares import noise_of_clients, planned, spread
+from asyncfl.privacy.release import Release
+from asyncfl.privacy.scheme import Scheme
+
+
+@dataclass(frozen=True)
+class Published:
+    """Published models in the order in which an adversary got them."""
+
+    clients: Held
+    """(n,) what the models are to clients, one model after another; moments as of `Held`."""
+    model: Ints
+    """(n,) which model each of these rows is about: 0.., rising."""
+
+    @property
+    def held(self) -> Held:
+        """(n_models,) the models, with the largest sensitivity of each."""
+        order = np.lexsort((self.clients.sensitivity, self.model))
+        last = order[np.flatnonzero(np.diff(self.model, append=-1))]
+        return replace(self.clients.at(last), holder=np.full(len(last), MODEL))
+
+    def spent(self, delta: float) -> Spent:
+        """(n_models,) each epsilon after each model for the total `delta`, of the client for whom it is largest.
+
+        Where Laplace noise varies the exact one is bounded from above: by Renyi accounting, and by what it would be for
+        a client that is always the one that weighs most.
+        """
+        found = self.clients.spent(delta, compose_mixed=False)
+        basic, advanced, rdp, exact = map(self._largest, (found.basic, found.advanced, found.rdp, found.exact))
+        if self.clients.laplace.any():
+            exact = np.minimum(exact, self.held.spent(delta, compose_mixed=False).exact)
+        return Spent(basic, advanced, rdp, exact)
+
+    @property
+    def claimed(self) -> Floats:
+        """(n_models,) largest sum of the claims of a client's models so far."""
+        return self._largest(self.clients.claimed)
+
+    @property
+    def summed_mu(self) -> Floats:
+        """(n_models,) largest sum of `squared_mu` of a client's models so far."""
+        return self._largest(self.clients.summed_mu)
+
+    def _largest(self, so_far: NDArray[np.float64]) -> Floats:
+        """(n_models,) the largest of what is so far the clients' own, which never falls: (n,)."""
+        found = np.zeros(self.model[-1] + 1 if len(self.model) else 0)
+        np.maximum.at(found, self.model, so_far)
+        return np.maximum.accumulate(found)
+
+
+def published(models: Iterable[tuple[int, Mapping[int, Release]]]) -> Published:
+    """From (moment, client -> release) of each model, at least one client each, in the order of the moments."""
+    listed = list(models)
+    rows = held((client, moment, one) for moment, of in listed for client, one in of.items())
+    return Published(rows, np.repeat(np.arange(len(listed)), [len(of) for _, of in listed]))
+
+
+def model_releases(
+    scheme: Scheme,
+    context: PrivacyContext,
+    clip_norm: float | None,
+    contributions: Sequence[Contribution],
+    upload_stds: Sequence[float] | None = None,
+    server_std: float | None = None,
+) -> dict[int, Release]:
+    """Client -> one published model as an accountant of that client sees it.
+
+    `contributions`: the updates that are in it, at least one. `upload_stds` (n,) and `server_std` are the noise that
+    was added; None, or what is not finite: what the scheme says. Clients' noise counts where it is Gaussian like the
+    server's: sums of other noise are of no simple kind, and without it the release is accounted for as less private
+    than it is.
+    """
+    norm = usable_norm(scheme, clip_norm)
+    stated = scheme.model_guarantee(context)
+    if upload_stds is None or not all(map(math.isfinite, upload_stds)):
+        std = scheme.upload_std(context, norm, Contribution(-1, context.smallest_samples))
+        n = len(contributions)
+        of_clients = context.rate * std * spread(context, contributions) / math.sqrt(n)
+    else:
+        of_clients = noise_of_clients(context, contributions, upload_stds)
+    if server_std is None or not math.isfinite(server_std):
+        server_std = scheme.server_std(context, norm, None, contributions)
+    both = scheme.distribution == scheme.server_distribution == "gaussian"
+    sigma = math.hypot(of_clients, server_std) if both else server_std
+    return {
+        client: Release(
+            scheme.server_distribution,
+            sigma,
+            sensitivity,
+            1,
+            "none" if stated is None else stated.neighbours,
+            "none" if stated is None else stated.status,
+            math.inf if stated is None or not stated.releases else stated.epsilon / stated.releases,
+            0.0 if stated is None else stated.delta,
+        )
+        for client, sensitivity in scheme.model_sensitivities(context, norm, contributions).items()
+    }
+
+
+def model_release(scheme: Scheme, context: PrivacyContext, clip_norm: float | None, participants: int) -> Release:
+    """A model that one update each of `participants` >= 1 clients entered, to any of them: as it is planned.
+
+    A model of fewer than were planned carries more of the clients' noise and depends more on each client.
+    """
+    noise = scheme.server_std(context, usable_norm(scheme, clip_norm))
+    made = model_releases(scheme, context, clip_norm, planned(context, participants), None, noise)
+    return next(iter(made.values()))
+
+
+def models_of(
+    scheme: Scheme,
+    context: PrivacyContext,
+    aggregated: Sequence[int] | NDArray[np.integer],
+    clip_norm: float | None = None,
+) -> Published:
+    """Planned models of `aggregated` (n_models,) updates each, to a client that is in all of them.
+
+    One that no update entered releases nothing.
+    """
+    made = {int(k): model_release(scheme, context, clip_norm, int(k)) for k in set(aggregated) if k > 0}
+    return published((moment, {MODEL: made[int(k)]}) for moment, k in enumerate(aggregated) if k > 0)

@@ -1,0 +1,149 @@
+"""The releases that somebody holds, as columns, and what each holder of them has spent after each.
+
+A holder is whoever's data a release is about: a client, or `MODEL` for all those behind the published models.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.privacy.accounting.histories import Spent, histories
+from asyncfl.privacy.context import Contribution, PrivacyContext
+from asyncfl.privacy.release import Release
+from asyncfl.privacy.scheme import Scheme
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MODEL = -1
+"""Holder of the releases that are published models."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """Releases in the order in which an adversary got them, all (n,)."""
+
+    holder: Ints
+    """Number of the client, or `MODEL`."""
+    moment: Ints
+    """When, as a row of a table of moments, rising."""
+    laplace: NDArray[np.bool_]
+    """Whether the noise is Laplace; else Gaussian."""
+    sigma: Floats
+    """Standard deviation of the noise on each parameter."""
+    sensitivity: Floats
+    """L2, for Laplace noise L1; infinite where nothing bounds it."""
+    count: Ints
+    """Mechanisms of this noise that the release stands for."""
+    epsilon: Floats
+    """Claimed for this release alone; infinite where nothing is."""
+
+    def at(self, rows: Ints) -> Held:
+        """The releases in these rows, in their order."""
+        return Held(
+            self.holder[rows],
+            self.moment[rows],
+            self.laplace[rows],
+            self.sigma[rows],
+            self.sensitivity[rows],
+            self.count[rows],
+            self.epsilon[rows],
+        )
+
+    @property
+    def multiplier(self) -> Floats:
+        """(n,) noise over sensitivity: sigma for Gaussian noise, the scale for Laplace noise."""
+        scale = np.where(self.laplace, self.sigma / math.sqrt(2), self.sigma)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            quotient = np.where(self.sensitivity == 0, np.inf, scale / self.sensitivity)
+        # Without a bound on what is released no noise hides it, however large.
+        return np.where(np.isinf(self.sensitivity), 0.0, quotient)
+
+    @property
+    def squared_mu(self) -> Floats:
+        """(n,) count/multiplier^2 of Gaussian releases, 0 of others: these add up (`accounting.gaussian`)."""
+        with np.errstate(divide="ignore", over="ignore"):
+            squares: Floats = self.count / np.square(self.multiplier)
+        return np.where(self.laplace, 0.0, squares)
+
+    def spent(self, delta: float, compose_mixed: bool = True) -> Spent:
+        """Epsilon of each holder after each release, for the total `delta` (0..1; 0: pure); see `histories`."""
+        return histories(self.holder, self.laplace, self.multiplier, self.count, delta, compose_mixed)
+
+    @property
+    def claimed(self) -> Floats:
+        """(n,) sum of the claims of the holder's releases, this one included: basic composition of claims."""
+        return self._summed(self.epsilon)
+
+    @property
+    def summed_mu(self) -> Floats:
+        """(n,) sum of `squared_mu` of the holder's releases, this one included."""
+        return self._summed(self.squared_mu)
+
+    def _summed(self, column: Floats) -> Floats:
+        result = np.zeros(len(self.holder))
+        order = np.argsort(self.holder, kind="stable")
+        if len(order):
+            for places in np.split(order, np.flatnonzero(np.diff(self.holder[order])) + 1):
+                result[places] = np.cumsum(column[places])
+        return result
+
+
+def held(releases: Iterable[tuple[int, int, Release]]) -> Held:
+    """Releases as columns, from (holder, moment, release) each."""
+    rows = sorted(releases, key=lambda row: row[1])
+    return Held(
+        np.array([holder for holder, _, _ in rows], dtype=np.int64),
+        np.array([moment for _, moment, _ in rows], dtype=np.int64),
+        np.array([release.distribution == "laplace" for _, _, release in rows], dtype=bool),
+        np.array([release.std for _, _, release in rows], dtype=np.float64),
+        np.array([release.sensitivity for _, _, release in rows], dtype=np.float64),
+        np.array([release.count for _, _, release in rows], dtype=np.int64),
+        np.array([release.epsilon for _, _, release in rows], dtype=np.float64),
+    )
+
+
+def one_each(releases: Sequence[Release]) -> Held:
+    """One release of each of the holders 0.., all at one moment."""
+    return held((holder, 0, release) for holder, release in enumerate(releases))
+
+
+def usable_norm(scheme: Scheme, clip_norm: float | None) -> float | None:
+    """`clip_norm`, or another where a run collected nothing or diverged: multipliers do not depend on it."""
+    if clip_norm is not None and math.isfinite(clip_norm) and clip_norm > 0:
+        return clip_norm
+    return scheme.clip_norm_of(np.ones(1))
+
+
+def typical_uploads(
+    scheme: Scheme, context: PrivacyContext, samples: NDArray[np.integer], clip_norm: float | None
+) -> list[Release]:
+    """One upload of each client (its number of `samples` is given) as the scheme has it before anything happened."""
+    norm, state = usable_norm(scheme, clip_norm), scheme.start(context)
+    made: dict[tuple[int, float | None], Release] = {}
+    found = []
+    for client, size in enumerate(samples.tolist()):
+        epsilon = scheme.upload_epsilon(context, state, client, 0)
+        if (size, epsilon) not in made:
+            # With a budget of its own it matters whose it is: what is claimed of it.
+            whose = -1 if epsilon is None else client
+            made[size, epsilon] = scheme.upload_release(context, norm, Contribution(whose, size, 0, epsilon))
+        found.append(made[size, epsilon])
+    return found
+
+
+def uploads_of(
+    scheme: Scheme,
+    context: PrivacyContext,
+    samples: NDArray[np.integer],
+    counts: Sequence[int] | NDArray[np.integer],
+    clip_norm: float | None = None,
+) -> Held:
+    """`counts` (clients,) typical uploads of each client, one of each at a time."""
+    typical = typical_uploads(scheme, context, samples, clip_norm)
+    return held((client, turn, typical[client]) for client, count in enumerate(counts) for turn in range(int(count)))

@@ -1,0 +1,113 @@
+"""Epsilon over time: what each client, and all of them together, have spent at each moment of a run.
+
+The ledger tells the end; this is the way there, from the same accounts. A moment is a published version, and one more
+where something was released after the last of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.privacy.ledger.accounts import Account
+from asyncfl.privacy.ledger.releases import MODEL
+
+Floats = NDArray[np.float64]
+
+EPSILONS = ("claimed", "basic", "advanced", "rdp", "exact")
+MOST_CLIENTS = 200
+"""Clients of a run up to which each has rows of its own."""
+
+COLUMNS = {
+    "holder": "`client`; `largest`, `median`, `mean` over all clients, of each column by itself; or `model`",
+    "client": "number of the client, -1 for what is not one client",
+    "adversary": "who holds the releases",
+    "moment": "row of the table of moments",
+    "releases": "releases so far",
+    **{f"{name}_epsilon": f"epsilon so far: {name}, as in the ledger" for name in EPSILONS},
+}
+"""Column -> what it says. `claimed_epsilon` sums the claims of the releases so far: `naive_epsilon` of the ledger."""
+
+
+def spending(
+    uploads: Sequence[Account], models: Sequence[Account], clients: int, moments: int
+) -> dict[str, NDArray[Any]]:
+    """Epsilon so far at each of `moments` moments 0.., as columns of equal length (see `COLUMNS`).
+
+    A client (in a run of at most `MOST_CLIENTS`) and the model have a row where something changed; the largest, the
+    median and the mean over the `clients` have one at each moment.
+    """
+    parts = [part for account in uploads for part in _of_clients(account, clients, moments)]
+    parts += [_changes("model", account, moments) for account in models]
+    if not parts:
+        return {column: np.array([]) for column in COLUMNS}
+    return {column: np.concatenate([part[column] for part in parts]) for column in COLUMNS}
+
+
+def largest(account: Account, clients: int, moments: int) -> dict[str, Floats]:
+    """(moments,) of each epsilon, the largest over the clients so far."""
+    running = np.zeros((len(EPSILONS), moments))
+    values = _values(account)[1:]
+    # What has been spent never falls, so the largest so far is the largest that ever was.
+    for row, column in zip(running, values, strict=True):
+        np.maximum.at(row, account.held.moment, column)
+    return dict(zip(EPSILONS, np.maximum.accumulate(running, axis=1), strict=True))
+
+
+def _values(account: Account) -> Floats:
+    """(1 + epsilons, n) releases of the holder so far, and epsilons of them."""
+    spent, holder = account.spent, account.held.holder
+    numbers = np.zeros(len(holder))
+    order = np.argsort(holder, kind="stable")
+    if len(order):
+        for places in np.split(order, np.flatnonzero(np.diff(holder[order])) + 1):
+            numbers[places] = np.arange(1, len(places) + 1)
+    return np.array([numbers, account.claimed, spent.basic, spent.advanced, spent.rdp, spent.exact])
+
+
+def _of_clients(account: Account, clients: int, moments: int) -> Iterator[dict[str, NDArray[Any]]]:
+    if clients <= MOST_CLIENTS:
+        yield _changes("client", account, moments)
+    values = _values(account)
+    cuts = np.searchsorted(account.held.moment, np.arange(moments + 1))
+    current = np.zeros((len(values), clients))
+    over = {name: np.zeros((len(values), moments)) for name in ("largest", "median", "mean")}
+    for moment in range(moments):
+        now = slice(cuts[moment], cuts[moment + 1])
+        # Of several releases of one client the last one stands.
+        current[:, account.held.holder[now]] = values[:, now]
+        over["largest"][:, moment] = current.max(axis=1)
+        over["median"][:, moment] = np.median(current, axis=1)
+        over["mean"][:, moment] = current.mean(axis=1)
+    for name, table in over.items():
+        yield _columns(name, np.full(moments, MODEL), account.adversary, np.arange(moments), table)
+
+
+def _changes(holder: str, account: Account, moments: int) -> dict[str, NDArray[Any]]:
+    """The last release of each holder at each moment, where it changed an epsilon."""
+    of, moment, values = account.held.holder, account.held.moment, _values(account)
+    _, backwards = np.unique((of * moments + moment)[::-1], return_index=True)
+    last = len(of) - 1 - backwards
+    before = np.roll(last, 1)
+    same = (of[last] == of[before]) & (np.arange(len(last)) > 0)
+    with np.errstate(invalid="ignore"):
+        still = same & (values[1:, last] == values[1:, before]).all(axis=0)
+    kept = last[~still]
+    return _columns(holder, of[kept], account.adversary, moment[kept], values[:, kept])
+
+
+def _columns(
+    holder: str, client: NDArray[Any], adversary: str, moment: NDArray[Any], values: Floats
+) -> dict[str, NDArray[Any]]:
+    n = len(client)
+    return {
+        "holder": np.full(n, holder, dtype=object),
+        "client": client,
+        "adversary": np.full(n, adversary, dtype=object),
+        "moment": moment,
+        "releases": values[0],
+        **{f"{name}_epsilon": column for name, column in zip(EPSILONS, values[1:], strict=True)},
+    }

@@ -1,0 +1,169 @@
+"""What a run gave away: for each client and for the global model, the claimed epsilon beside what others make of it.
+
+Noise is calibrated before training, to the releases that are assumed; the ledger is drawn up afterwards, from
+those that happened. All its epsilons are for the scheme's own sensitivity: where that is heuristic, so is the
+row, and `status` and `flags` say it. Noise of an invalid sensitivity is accounted for with the true one: the claim is
+what the scheme states, the other epsilons what the noise gives, infinite where no true sensitivity is known. Rows of
+one holder with the same adversary describe all its releases together. `squared_mu` of several rows may be added, and
+`gaussian.exact_epsilon` of the sum bounds what an adversary learns who holds all of them.
+
+Each client has the claim that is made to it. Where the claim is for one release and uploads have budgets of their own,
+that is the largest budget of the uploads in the row; what basic composition makes of all of them is `naive_epsilon`.
+
+A published model has one noise and a sensitivity for each client that is in it, by what its updates really weighed
+there. Models compose for each client by itself, and the model's row is that of the client for whom they add up to most;
+see `published` and `noise.shares`.
+
+No credit is given for clients being drawn in secret: the server and an eavesdropper on the links see who
+takes part. A scheme that states nothing about published models has no row for them: a model is computed from
+the uploads, so what the server's rows say of them bounds it. What a run decides from the data beside its releases, a
+clip norm or a budget, no row covers; `flags` name it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.privacy.context import PrivacyContext
+from asyncfl.privacy.flags import flags
+from asyncfl.privacy.ledger.accounts import Account
+from asyncfl.privacy.ledger.published import model_release
+from asyncfl.privacy.ledger.releases import MODEL, Held, one_each, typical_uploads
+from asyncfl.privacy.scheme import Guarantee, Scheme
+
+Floats = NDArray[np.float64]
+
+NOTHING = Guarantee("none", "none", np.inf, 0.0, 0)
+"""What holds where a scheme states nothing."""
+
+COLUMNS = {
+    "holder": "whose data the row is about: `client`, or `model` for the client about whom published models say most",
+    "client": "number of the client, -1 for the model",
+    "adversary": "who holds the releases",
+    "releases": "uploads of the client, or published models, that the adversary holds",
+    "assumed_releases": "releases that the claim is made for",
+    "distribution": "what the noise is drawn from",
+    "sigma": "standard deviation of the noise on each parameter of the last release",
+    "sensitivity": "L2 (laplace: L1) sensitivity it is accounted for with: what it was calibrated to, or the true one "
+    "where that is invalid; infinite without clipping",
+    "noise_multiplier": "noise over sensitivity; the smallest one where releases differ",
+    "squared_mu": "sum over the Gaussian releases of noise_multiplier^-2",
+    "neighbours": "data sets that are to be indistinguishable",
+    "status": "proven, heuristic, invalid or none: how well the sensitivity is founded",
+    "claimed_epsilon": "epsilon stated for the assumed releases; where each upload has its own budget, the largest",
+    "delta": "delta stated for them, and used for all epsilons below",
+    "naive_epsilon": "sum of the claims of all releases: basic composition of claims, which spends delta as often",
+    "basic_epsilon": "basic composition of what each release's noise is worth",
+    "advanced_epsilon": "advanced composition of the same",
+    "rdp_epsilon": "epsilon by Renyi accounting",
+    "exact_epsilon": "smallest epsilon that holds for the releases that happened (Laplace: by loss distributions)",
+    "claim_holds": "exact_epsilon <= claimed_epsilon; that of an invalid sensitivity holds only where nothing was "
+    "released; null where nothing is claimed",
+    "flags": "what stands in the way of the claim, see `privacy.flags`; several are separated by `; `",
+}
+"""Column of a ledger -> what it says."""
+
+
+def ledger(
+    scheme: Scheme,
+    context: PrivacyContext,
+    samples: NDArray[np.integer],
+    uploads: Sequence[Account],
+    models: Sequence[Account] = (),
+    clip_norm: float | None = None,
+) -> dict[str, NDArray[Any]]:
+    """The ledger of one seed as columns of equal length (see `COLUMNS`): clients first, then the global model.
+
+    `samples`: (clients,) local samples; `uploads` and `models` from the two functions above; `clip_norm`: the last one
+    used. Who released nothing is shown with the noise and sensitivity that a release would have had.
+    """
+    typical = one_each(typical_uploads(scheme, context, samples, clip_norm))
+    stated = [scheme.client_guarantee(context, client) for client in range(len(samples))]
+    find = partial(_flags, scheme, context, of_models=False)
+    parts = [_rows("client", account, typical, stated, find) for account in uploads]
+    if models:
+        once = one_each([model_release(scheme, context, clip_norm, context.participants)])
+        find = partial(_flags, scheme, context, of_models=True)
+        parts += [_rows("model", account, once, [account.stated], find) for account in models]
+    if not parts:
+        return {column: np.array([]) for column in COLUMNS}
+    return {column: np.concatenate([part[column] for part in parts]) for column in COLUMNS}
+
+
+def _flags(
+    scheme: Scheme, context: PrivacyContext, stated: Sequence[Guarantee | None], once: Floats, of_models: bool
+) -> NDArray[Any]:
+    """(n,) flags of each row; `once`: (n,) largest epsilon that one of its releases was calibrated for."""
+    known: dict[tuple[Guarantee | None, float], str] = {}
+    for one in zip(stated, once.tolist(), strict=True):
+        if one not in known:
+            known[one] = "; ".join(flags(scheme, context, *one, of_models=of_models))
+    return np.array([known[one] for one in zip(stated, once.tolist(), strict=True)], dtype=object)
+
+
+def _rows(
+    holder: str,
+    account: Account,
+    typical: Held,
+    promised: Sequence[Guarantee | None],
+    find: Callable[[Sequence[Guarantee | None], Floats], NDArray[Any]],
+) -> dict[str, NDArray[Any]]:
+    """One row per holder, the clients 0.. or the model, with what was `promised` to it and the flags found in that."""
+    own, spent = account.held, account.spent
+    stated = [one or NOTHING for one in promised]
+    n = len(typical.holder)
+    of = np.zeros(len(own.holder), dtype=np.int64) if holder == "model" else own.holder
+    releases = np.bincount(of, minlength=n)
+    # The last of each holder's releases; what released nothing is shown as it would be.
+    last = np.full(n, -1)
+    last[of] = np.arange(len(of))
+    some = last >= 0
+
+    def at_last(column: NDArray[Any], otherwise: NDArray[Any]) -> NDArray[Any]:
+        result = otherwise.copy()
+        result[some] = column[last[some]]
+        return result
+
+    nothing = np.zeros(n)
+    multiplier = typical.multiplier
+    multiplier[some] = np.inf
+    np.minimum.at(multiplier, of, own.multiplier)
+    once = typical.epsilon.copy()
+    once[some] = 0.0
+    np.maximum.at(once, of, own.epsilon)
+    assumed = np.array([one.releases for one in stated], dtype=np.int64)
+    claimed = np.where((assumed == 1) & some, once, [one.epsilon for one in stated])
+    status = np.array([one.status for one in stated], dtype=object)
+    exact = at_last(spent.exact, nothing)
+    # The claim is compared as it is printed: rounding does not break it.
+    within = exact <= claimed * (1 + 1e-9)
+    holds = (within & ((status != "invalid") | ~some)).astype(object)
+    holds[np.isinf(claimed)] = None
+    return {
+        "holder": np.full(n, holder, dtype=object),
+        "client": np.array([MODEL]) if holder == "model" else np.arange(n),
+        "adversary": np.full(n, account.adversary, dtype=object),
+        "releases": releases,
+        "assumed_releases": assumed,
+        "distribution": np.where(at_last(own.laplace, typical.laplace), "laplace", "gaussian").astype(object),
+        "sigma": at_last(own.sigma, typical.sigma),
+        "sensitivity": at_last(own.sensitivity, typical.sensitivity),
+        "noise_multiplier": multiplier,
+        "squared_mu": at_last(account.summed_mu, nothing),
+        "neighbours": np.array([one.neighbours for one in stated], dtype=object),
+        "status": status,
+        "claimed_epsilon": claimed,
+        "delta": np.array([one.delta for one in stated]),
+        "naive_epsilon": at_last(account.claimed, nothing),
+        "basic_epsilon": at_last(spent.basic, nothing),
+        "advanced_epsilon": at_last(spent.advanced, nothing),
+        "rdp_epsilon": at_last(spent.rdp, nothing),
+        "exact_epsilon": exact,
+        "claim_holds": holds,
+        "flags": find(promised, once),
+    }

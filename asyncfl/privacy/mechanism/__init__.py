@@ -1,6 +1,0 @@
-"""Gaussian and Laplace mechanisms as components, on the client, on the server, or on both."""
-
-from asyncfl.privacy.mechanism.noises import GaussianNoise, LaplaceNoise, Mechanism
-from asyncfl.privacy.mechanism.scheme import AnyMechanism, Clip, Mechanisms
-
-__all__ = ["AnyMechanism", "Clip", "GaussianNoise", "LaplaceNoise", "Mechanism", "Mechanisms"]

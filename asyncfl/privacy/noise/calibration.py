@@ -1,0 +1,62 @@
+"""How much noise keeps a number of releases within one budget, for Gaussian and for Laplace noise.
+
+`naive` gives each of R releases (epsilon/R, delta/R). `advanced` gives each the epsilon_0 that solves
+
+    sqrt(2 R ln(1/delta')) epsilon_0 + R epsilon_0 (e^epsilon_0 - 1) = epsilon
+
+where the slack delta' is half of delta if the mechanism needs the other half (Gaussian), else all of it (Dwork,
+Rothblum, Vadhan 2010). `analytic` asks for the least noise for which all releases together are private enough: exact
+for Gaussian noise, by privacy loss distributions for Laplace noise. `rdp` does the same by Renyi accounting, which is a
+little wasteful.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from asyncfl.privacy.accounting.calibrate import multiplier_for
+from asyncfl.privacy.accounting.composition import advanced_share, noise_multiplier
+from asyncfl.privacy.accounting.gaussian import analytic_multiplier, classical_constant
+
+Composition = Literal["naive", "advanced", "analytic", "rdp"]
+Calibration = Literal["classical", "analytic"]
+
+
+def share(epsilon: float, delta: float, releases: int, composition: Composition, pure: bool) -> tuple[float, float]:
+    """(epsilon_0, delta_0) of one release under `naive` or `advanced`. `pure`: the mechanism needs no delta itself."""
+    if composition == "naive":
+        return epsilon / releases, 0.0 if pure else delta / releases
+    slack = delta if pure else delta / 2
+    return advanced_share(epsilon, slack, releases), 0.0 if pure else slack / releases
+
+
+def gaussian_multiplier(
+    epsilon: float, delta: float, releases: int, calibration: Calibration, composition: Composition
+) -> float:
+    """Standard deviation over L2 sensitivity of each of `releases`; 0 at infinite `epsilon`.
+
+    `calibration` decides how one release is calibrated under `naive` and `advanced`; the other two have no single
+    releases and take no notice of it.
+    """
+    if math.isinf(epsilon):
+        return 0.0
+    if composition == "analytic" or composition == "rdp":
+        return noise_multiplier(releases, epsilon, delta, composition=composition)
+    epsilon_0, delta_0 = share(epsilon, delta, releases, composition, pure=False)
+    if calibration == "classical":
+        return classical_constant(delta_0) / epsilon_0
+    return analytic_multiplier(epsilon_0, delta_0)
+
+
+def laplace_multiplier(epsilon: float, delta: float, releases: int, composition: Composition) -> float:
+    """Scale over L1 sensitivity of each of `releases`; 0 at infinite `epsilon`. `delta` may be 0 under `naive`."""
+    if math.isinf(epsilon):
+        return 0.0
+    if composition in ("naive", "advanced"):
+        return 1 / share(epsilon, delta, releases, composition, pure=True)[0]
+    accountant: Literal["exact", "rdp"] = "exact" if composition == "analytic" else "rdp"
+    found = multiplier_for(epsilon, delta, "laplace", releases, accountant=accountant)
+    if found is None:
+        raise ValueError(f"{accountant} accounting knows no bound for Laplace noise")
+    return found

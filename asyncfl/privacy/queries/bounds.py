@@ -1,0 +1,101 @@
+"""Answers to questions about NbAFL's convergence bounds, without a run."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
+
+from asyncfl.privacy.bounds import (
+    BoundSettings,
+    FullParticipation,
+    LossConstants,
+    Optimum,
+    PartialParticipation,
+    best_participants,
+    best_rounds,
+)
+from asyncfl.privacy.queries.question import Count, Question
+
+
+class BoundsQuestion(Question):
+    """What do NbAFL's convergence bounds promise, and where are they best?"""
+
+    loss: LossConstants = LossConstants()
+    """Constants of the loss."""
+    noise: BoundSettings = BoundSettings()
+    """Settings of the noise."""
+    rounds: Count = 25
+    """T at which the bound is told."""
+    participants: Count | None = None
+    """K; null: all take part, theorem 2. A number, also N itself, asks theorem 3."""
+    lambda1: Literal["paper", "corrected"] = "paper"
+    """Reading of kappa_1 in theorem 2."""
+    largest_rounds: Count = 500
+    """The best T is looked for in 1..largest_rounds."""
+
+    @field_validator("participants")
+    @classmethod
+    def _no_more_participants_than_clients(cls, value: int | None, info: ValidationInfo) -> int | None:
+        noise = info.data.get("noise")
+        if value is not None and noise is not None and value > noise.clients:
+            message = "must be at most noise.clients ({clients}), got {value}"
+            raise PydanticCustomError("too_many", message, {"clients": noise.clients, "value": value})
+        return value
+
+    @property
+    def bound(self) -> FullParticipation | PartialParticipation:
+        """The bound that is asked about."""
+        if self.participants is None:
+            return FullParticipation(self.loss, self.noise, self.lambda1)
+        return PartialParticipation(self.loss, self.noise)
+
+    def answer(self) -> dict[str, Any]:
+        """The bound's constants, its value, why it has none, and where it is best."""
+        bound, K = self.bound, self.participants
+        if isinstance(bound, FullParticipation) or K is None:
+            full = FullParticipation(self.loss, self.noise, self.lambda1)
+            return {
+                "theorem": 2,
+                "P": full.contraction,
+                "kappa1": _number(full.kappa1),
+                "kappa0": _number(full.kappa0),
+                "bound": _number(full(self.rounds)),
+                "undefined": full.why_undefined(),
+                "best_rounds": _found(best_rounds(full, self.largest_rounds)),
+            }
+        return {
+            "theorem": 3,
+            "Q": float(bound.contraction(K)),
+            "alpha0": float(bound.alpha0(K)),
+            "alpha1": float(bound.alpha1(K)),
+            "bound": _number(bound(self.rounds, K)),
+            "undefined": bound.why_undefined(self.rounds, K),
+            "best_rounds": _found(best_rounds(bound, self.largest_rounds, K)),
+            "best_participants": _found(best_participants(bound, self.rounds)),
+        }
+
+    def curve(self) -> dict[str, list[float | None]]:
+        """The bound over 1..rounds, to be drawn beside a measured curve; None where it is undefined."""
+        T = np.arange(1, self.rounds + 1)
+        bound = self.bound
+        values = bound(T) if isinstance(bound, FullParticipation) else bound(T, self.participants or 1)
+        return {"rounds": [int(t) for t in T], "bound": [_number(value) for value in values]}
+
+
+def _number(value: Any) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def _found(optimum: Optimum | None) -> dict[str, Any] | None:
+    if optimum is None:
+        return None
+    return {
+        "best": optimum.best,
+        "bound": optimum.value,
+        "real": optimum.real,
+        "interior": optimum.interior,
+    }

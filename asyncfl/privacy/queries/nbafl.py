@@ -1,0 +1,132 @@
+"""How much noise NbAFL adds and what that is worth, without a run.
+
+A question is a description like any other: its faults are found together and named by field. Its answer is a
+plain dict of numbers and sentences, ready for a table or for JSON; None stands for what does not exist.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
+
+from asyncfl.privacy.accounting.composition import Composition
+from asyncfl.privacy.accounting.gaussian import classical_limit, exact_epsilon, squared_mu_of
+from asyncfl.privacy.accounting.renyi import rdp_epsilon
+from asyncfl.privacy.context import Contribution, PrivacyContext
+from asyncfl.privacy.noise.server_noise import BRule, Sensitivity, model_std
+from asyncfl.privacy.queries.question import Count, Question
+from asyncfl.privacy.ranges import Delta, Factor
+from asyncfl.privacy.schemes.nbafl import Nbafl
+
+
+def _at_most(value: int | None, info: ValidationInfo, other: str) -> int | None:
+    largest = info.data.get(other)
+    if value is not None and largest is not None and value > largest:
+        message = "must be at most {other} ({largest}), got {value}; lower {field} or raise {other}"
+        context = {"other": other, "largest": largest, "value": value, "field": str(info.field_name)}
+        raise PydanticCustomError("too_many", message, context)
+    return value
+
+
+class NbaflQuestion(Question):
+    """How much noise does NbAFL add, and what is it worth?"""
+
+    clients: Count = 50
+    """N."""
+    participants: Count | None = None
+    """K, clients drawn in each round, 1..clients; null: all."""
+    rounds: Count = 25
+    """T."""
+    exposures: Annotated[int, Field(ge=0)] = 1
+    """L, uploads of one client that are overheard, 0..rounds."""
+    epsilon: Factor = 60.0
+    """Privacy budget."""
+    delta: Delta = 0.01
+    """Probability with which the budget may be broken, 0..1, exclusive."""
+    constant: Factor = 1.25
+    """Factor on c1 = sqrt(2 ln(1.25/delta))."""
+    clip_norm: Factor = 20.0
+    """C."""
+    samples: Count = 100
+    """m, samples of the smallest local data set."""
+    sensitivity: Sensitivity = "2C/m"
+    """As in a scenario."""
+    composition: Composition = "naive"
+    """As in a scenario."""
+    b_rule: BRule = "paper"
+    """As in a scenario."""
+    parameters: Count | None = None
+    """Parameters of the model; if given, the noise's norm is told."""
+
+    @field_validator("participants")
+    @classmethod
+    def _no_more_participants_than_clients(cls, value: int | None, info: ValidationInfo) -> int | None:
+        return _at_most(value, info, "clients")
+
+    @field_validator("exposures")
+    @classmethod
+    def _no_more_exposures_than_rounds(cls, value: int | None, info: ValidationInfo) -> int | None:
+        return _at_most(value, info, "rounds")
+
+    @property
+    def scheme(self) -> Nbafl:
+        """The scheme that is asked about."""
+        return Nbafl(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            exposures=self.exposures,
+            clip_norm=self.clip_norm,
+            constant=self.constant,
+            sensitivity=self.sensitivity,
+            composition=self.composition,
+            b_rule=self.b_rule,
+        )
+
+    @property
+    def context(self) -> PrivacyContext:
+        """The run that is asked about."""
+        K = self.clients if self.participants is None else self.participants
+        return PrivacyContext(self.clients, K, self.rounds, self.samples, self.exposures)
+
+    def answer(self) -> dict[str, Any]:
+        """Noise of clients and server, how it came about, and the exact epsilon of what it protects."""
+        scheme, context = self.scheme, self.context
+        noise = scheme.noise(context, self.clip_norm)
+        sigma_model = model_std(noise, context.participants)
+        upload_z = noise.sigma_u / scheme.upload_sensitivity(context, self.clip_norm, Contribution(0, self.samples))
+        model_z = sigma_model / scheme.model_sensitivity(context, self.clip_norm)
+        releases = [("upload", self.exposures, upload_z), ("upload", self.rounds, upload_z)]
+        releases.append(("model", self.rounds, model_z))
+        answer = {
+            "sigma_u": noise.sigma_u,
+            "sigma_a": noise.sigma_a,
+            "sigma_d": noise.sigma_d,
+            "sigma_model": sigma_model,
+            "gamma": noise.gamma,
+            "rounds_without_server_noise": None if noise.gamma is None else self.epsilon / noise.gamma,
+            "b": noise.b,
+            "server_rule": noise.server_rule,
+            "classical_limit": classical_limit(self.delta, self.constant),
+            # Twice the same number of uploads is one row.
+            "worth": [_worth(*release, self.delta) for release in dict.fromkeys(releases)],
+            "notes": scheme.notes(context, self.parameters or 1),
+        }
+        if self.parameters is not None:
+            answer["upload_noise_norm"] = noise.sigma_u * math.sqrt(self.parameters)
+            answer["model_noise_norm"] = sigma_model * math.sqrt(self.parameters)
+        return answer
+
+
+def _worth(release: str, releases: int, multiplier: float, delta: float) -> dict[str, Any]:
+    squared_mu = squared_mu_of(multiplier, releases)
+    return {
+        "release": release,
+        "releases": releases,
+        "noise_multiplier": multiplier,
+        "delta": delta,
+        "exact_epsilon": exact_epsilon(squared_mu, delta),
+        "rdp_epsilon": rdp_epsilon(squared_mu, delta),
+    }

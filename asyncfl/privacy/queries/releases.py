@@ -1,0 +1,201 @@
+"""Answers to questions about mechanisms, without a run: epsilon of noise, noise for an epsilon, exposure.
+
+A question is a description whose faults are found together, and its answer a plain dict: `accountants`
+is a table with one row for each accountant, None in it what an accountant cannot tell; `notes` says what must be true.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+
+from asyncfl.privacy.accounting import (
+    ACCOUNTANTS,
+    Mechanism,
+    Neighbours,
+    Part,
+    epsilon_by,
+    multiplier_for,
+    parse_part,
+    worth,
+)
+from asyncfl.privacy.accounting.accountants import notes
+from asyncfl.privacy.accounting.events import LARGEST, MOST_RELEASES, SMALLEST
+from asyncfl.privacy.accounting.gaussian import classical_constant, classical_limit, exact_epsilon, squared_mu_of
+from asyncfl.privacy.flags import CLASSICAL
+from asyncfl.privacy.queries.question import Count, Question
+from asyncfl.privacy.ranges import Delta, Factor, within
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), within(SMALLEST, LARGEST)]
+
+
+class _OfReleases(Question):
+    delta: Delta = 1e-5
+    """Probability with which the budget may be broken, 0..1, exclusive."""
+    neighbours: Neighbours = "add_remove"
+    """Data sets that are to be indistinguishable: one record more or less, or one replaced."""
+
+
+class _OfEqualReleases(_OfReleases):
+    releases: Count = 1
+    """Releases of the same data, all with the same noise."""
+    laplace: bool = False
+    """Laplace noise on an L1 sensitivity in place of Gaussian noise on an L2 one."""
+    sampling_rate: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Probability with which each record enters a release, drawn anew and in secret; 1: all do."""
+
+    @field_validator("sampling_rate")
+    @classmethod
+    def _gaussian_only(cls, value: float, info: ValidationInfo) -> float:
+        if value < 1 and info.data.get("laplace"):
+            raise ValueError(
+                "must be 1 with Laplace noise: sampled releases are accounted for with Gaussian noise only"
+            )
+        return value
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """What the noise is drawn from."""
+        return "laplace" if self.laplace else "gaussian"
+
+
+class EpsilonQuestion(_OfEqualReleases):
+    """What is a noise multiplier worth?"""
+
+    noise_multiplier: Positive
+    """Noise (Gaussian: standard deviation, Laplace: scale) over what one record can add to a release."""
+
+    def answer(self) -> dict[str, Any]:
+        """Epsilon by each accountant."""
+        part = Part(self.mechanism, self.noise_multiplier, self.releases, self.sampling_rate)
+        return _worth([part], self.delta, self.neighbours)
+
+
+def _part(written: Any) -> Any:
+    return parse_part(written) if isinstance(written, str) else written
+
+
+class ComposeQuestion(_OfReleases):
+    """What are several sorts of releases of the same data worth together?"""
+
+    releases: tuple[Annotated[Part, BeforeValidator(_part)], ...]
+    """Each as a part or as text, `mechanism:multiplier[@rate][xcount]`."""
+
+    def answer(self) -> dict[str, Any]:
+        """Epsilon of all of them by each accountant, and of each by itself, exactly."""
+        alone = [
+            {"releases": str(part), "exact_epsilon": epsilon_by("exact", [part], self.delta, self.neighbours)}
+            for part in self.releases
+        ]
+        return {"alone": alone, **_worth(self.releases, self.delta, self.neighbours)}
+
+
+def _worth(parts: Iterable[Part], delta: float, neighbours: Neighbours) -> dict[str, Any]:
+    listed = list(parts)
+    found = worth(listed, delta, neighbours)
+    rows = [{"accountant": name, "epsilon": getattr(found, name)} for name in ACCOUNTANTS]
+    return {"accountants": rows, "notes": notes(listed, neighbours)}
+
+
+class NoiseQuestion(_OfEqualReleases):
+    """How much noise does a budget need?"""
+
+    epsilon: Positive
+    """Budget of all releases together."""
+    sensitivity: Factor = 1.0
+    """What one record can add to a release: L2 norm (Laplace: L1)."""
+
+    def answer(self) -> dict[str, Any]:
+        """Noise multiplier and noise by each accountant, and of the classical calibration where there is one."""
+        rows = []
+        for name in ACCOUNTANTS:
+            arguments = (self.epsilon, self.delta, "laplace" if self.laplace else "gaussian", self.releases)
+            found = multiplier_for(*arguments, self.sampling_rate, self.neighbours, name)
+            rows.append(self._row(name, found))
+        said = notes([Part(self.mechanism, 1.0, self.releases, self.sampling_rate)], self.neighbours)
+        if not self.laplace and self.sampling_rate == 1:
+            moved = 2 if self.neighbours == "replace" else 1
+            z = moved * classical_constant(self.delta) * self.releases / self.epsilon
+            rows.append(self._row("classical", z))
+            real = exact_epsilon(squared_mu_of(z / moved, self.releases), self.delta)
+            said.append(
+                f"classical: sqrt(2 ln(1.25/delta)) releases/epsilon, proven for one release and epsilon < 1 only; "
+                f"really worth epsilon {real:.4g}"
+            )
+            if real > self.epsilon * (1 + 1e-9):
+                said.append(
+                    f"{CLASSICAL}: too little noise for epsilon {self.epsilon:g}; for one release it is enough up to "
+                    f"epsilon {classical_limit(self.delta):.4g}"
+                )
+        return {"accountants": rows, "notes": said}
+
+    def _row(self, name: str, multiplier: float | None) -> dict[str, Any]:
+        noise = None if multiplier is None else multiplier * self.sensitivity
+        return {"accountant": name, "noise_multiplier": multiplier, "scale" if self.laplace else "sigma": noise}
+
+
+class ExposureQuestion(Question):
+    """How many uploads may be overheard, and which L must NbAFL assume?"""
+
+    epsilon: Positive = 60.0
+    """Budget of a client."""
+    delta: Delta = 0.01
+    """Probability with which the budget may be broken, 0..1, exclusive."""
+    noise_multiplier: Positive | None = None
+    """Noise of one upload over its sensitivity; null: NbAFL's for one overheard upload, constant c1/epsilon."""
+    constant: Positive = 1.25
+    """Factor on c1 = sqrt(2 ln(1.25/delta)) in NbAFL's noise."""
+    exposures: Count = 1
+    """Uploads of one client that an eavesdropper really holds."""
+
+    def answer(self) -> dict[str, Any]:
+        """By each accountant: uploads that fit into the budget, what the held ones spend, and the smallest L."""
+        c = self.constant * classical_constant(self.delta)
+        z = c / self.epsilon if self.noise_multiplier is None else self.noise_multiplier
+        rows = []
+        for name in ACCOUNTANTS:
+
+            def spent(count: int, name: Any = name) -> float:
+                found = epsilon_by(name, [Part("gaussian", z, count)], self.delta)
+                return math.inf if found is None else found
+
+            most = _most(lambda count: spent(count) <= self.epsilon * (1 + 1e-12))
+            needed = multiplier_for(self.epsilon, self.delta, releases=self.exposures, accountant=name)
+            rows.append(
+                {
+                    "accountant": name,
+                    "exposures_within_budget": MOST_RELEASES if most is None else most,
+                    "or_more": most is None,
+                    "epsilon_of_exposures": spent(self.exposures),
+                    # NbAFL's multiplier grows linearly with L.
+                    "needed_L": None if needed is None else max(math.ceil(needed * self.epsilon / c - 1e-9), 1),
+                }
+            )
+        said = [
+            f"needed_L: what NbAFL must assume, as its noise grows with L/epsilon, so that {self.exposures} overheard "
+            f"uploads of a client are worth no more than epsilon {self.epsilon:g}"
+        ]
+        uncounted = [str(row["accountant"]) for row in rows if row["or_more"]]
+        if uncounted:
+            said.append(
+                f"exposures_within_budget: more than {MOST_RELEASES} uploads are within the budget by "
+                f"{', '.join(uncounted)}; no more are counted"
+            )
+        return {"noise_multiplier": z, "accountants": rows, "notes": said}
+
+
+def _most(fits: Callable[[int], bool]) -> int | None:
+    """Largest number that fits, where each smaller one does too; 0 where not even one does; None: more than are
+    counted."""
+    low, high = 0, 1
+    while fits(high):
+        if high > MOST_RELEASES:
+            return None
+        low, high = high, min(high * 2, MOST_RELEASES + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low

@@ -1,0 +1,95 @@
+"""A clip norm that follows a quantile of the norms of the updates, privately.
+
+Andrew, Thakkar, McMahan, Ramaswamy 2021 (Differentially Private Learning with Adaptive Clipping): each client tells one
+bit, whether its update is within the clip norm C, and with b the noisy mean of the bits
+
+    C <- C exp(-learning_rate (b - quantile))
+
+The bits cost privacy. A bit less one half changes by 1/2 when a client comes or goes; with noise of standard deviation
+sigma_b on the sum of the bits, and z_delta C on that of the updates, both together are one release of multiplier z if
+
+    z_delta = (z^-2 - (2 sigma_b)^-2)^(-1/2)
+
+For a replaced client both sensitivities double, and the same split holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from asyncfl.component import Described
+from asyncfl.privacy.context import Contribution
+from asyncfl.privacy.ranges import LEAST, MOST, Factor
+from asyncfl.privacy.scheme import State
+
+_LARGEST_STEP = 600.0  # logarithm of a factor that takes any clip norm past its range
+
+PAPERS_SHARE = 1 / 20
+"""sigma_b over the number of clients in a version, as the paper sets it."""
+
+
+def split_multiplier(multiplier: float, fraction_noise: float) -> float:
+    """z_delta: noise multiplier that is left for the updates, so that they and the bits together have `multiplier`.
+
+    Raises ValueError unless `fraction_noise` (sigma_b) > multiplier/2 >= 0. Source: theorem 1.
+    """
+    if multiplier == 0:
+        return 0.0
+    if not fraction_noise > multiplier / 2:
+        raise ValueError(f"must be greater than half the noise multiplier ({multiplier / 2:g}), got {fraction_noise:g}")
+    return 1 / math.sqrt(multiplier**-2 - (2 * fraction_noise) ** -2)
+
+
+class AdaptiveClip(Described):
+    """The clip norm is moved towards a quantile of the updates' norms, after each collection."""
+
+    quantile: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """Share of the updates that are to be within the clip norm, 0..1, exclusive."""
+    learning_rate: Factor = 0.2
+    """Speed: the clip norm changes by at most a factor e^learning_rate per collection, but for the noise."""
+    fraction_noise: Factor | None = None
+    """sigma_b: standard deviation of the noise on the sum of the bits (on each bit where clients add their own noise);
+    null: the noise multiplier, or a twentieth of the updates in a version where that is more and the server adds it."""
+
+    def sigma(self, multiplier: float, participants: int, by_server: bool) -> float:
+        """sigma_b; 0 where there is no noise at all."""
+        if multiplier == 0:
+            return 0.0
+        if self.fraction_noise is not None:
+            return self.fraction_noise
+        return max(multiplier, PAPERS_SHARE * participants) if by_server else multiplier
+
+    def next_norm(self, clip_norm: float, fraction: float) -> float:
+        """The clip norm after one in which a noisy `fraction` of the updates was within it."""
+        exponent = min(max(-self.learning_rate * (fraction - self.quantile), -_LARGEST_STEP), _LARGEST_STEP)
+        return min(max(clip_norm * math.exp(exponent), LEAST), MOST)
+
+
+@dataclass
+class ClipState(State):
+    """The clip norm of the collections to come."""
+
+    clip_norm: float
+    rule: AdaptiveClip
+    sigma: float
+    """sigma_b."""
+    by_server: bool
+    """Whether the noise is on the sum of the bits; else on each."""
+
+    def collected(
+        self, contributions: Sequence[Contribution], norms: NDArray[np.float64], random: np.random.Generator
+    ) -> None:
+        """Move the clip norm. A norm that is not finite is not within it."""
+        n = len(norms)
+        if not n:
+            return
+        noise = self.sigma * random.standard_normal() * (1.0 if self.by_server else math.sqrt(n))
+        fraction = (np.count_nonzero(norms <= self.clip_norm) + noise) / n
+        self.clip_norm = self.rule.next_norm(self.clip_norm, float(fraction))

@@ -1,0 +1,100 @@
+"""DP-SGD on the client: each example's gradient clipped to C, noise on every step (Abadi et al. 2016).
+
+The noise is drawn inside of training (`training.example_clip`, `training.example_noise`); this scheme says what it is
+worth. Noise of standard deviation z C lies on the sum of a batch's clipped gradients. Each sample of a client is in
+exactly one batch of an epoch, so one replaced sample changes one sum of it by at most 2 C: an epoch is one Gaussian
+release of multiplier z/2, and a task of E epochs is E of them. What follows (step, momentum, the other batches, which
+are noised as well) is post-processing. That is proven without any assumption about training, and without credit for
+batches being drawn at random: shuffled batches are no Poisson sample.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Literal
+
+from pydantic import model_validator
+
+from asyncfl.errors import Fault
+from asyncfl.privacy.accounting.gaussian import analytic_multiplier, exact_epsilon, squared_mu_of
+from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
+from asyncfl.privacy.ranges import Delta, Factor
+from asyncfl.privacy.release import Release
+from asyncfl.privacy.scheme import Guarantee, Scheme
+
+TOLERANCE = 1e-6  # relative, of a multiplier that was written down by hand
+
+
+class DpSgd(Scheme):
+    """Clipping of each example and noise on each step of the clients' training."""
+
+    kind: Literal["dp_sgd"] = "dp_sgd"
+    clip_norm: Factor = 1.0
+    """C: L2 norm that each example's gradient is clipped to; the same number as `training.example_clip`."""
+    noise_multiplier: Factor | None = None
+    """z: noise on the sum of a batch over C; the same number as `training.example_noise`. Or give `epsilon`."""
+    epsilon: Factor | None = None
+    """Budget of one client that takes part in every version, instead of z: the multiplier that spends just that."""
+    delta: Delta = 1e-5
+    """Probability with which epsilon may be broken, 0..1, exclusive."""
+
+    @model_validator(mode="after")
+    def _check_noise(self) -> DpSgd:
+        if (self.noise_multiplier is None) == (self.epsilon is None):
+            got = "neither" if self.epsilon is None else "both"
+            raise ValueError(f"give either noise_multiplier or epsilon, got {got}")
+        return self
+
+    def multiplier(self, epochs: int, rounds: int) -> float:
+        """z, for tasks of `epochs` epochs in `rounds` versions where an epsilon is given."""
+        if self.noise_multiplier is not None:
+            return self.noise_multiplier
+        return 2 * math.sqrt(epochs * rounds) * analytic_multiplier(self.epsilon or math.inf, self.delta)
+
+    def training_faults(self, training: LocalTraining, rounds: int) -> Iterator[Fault]:
+        """The training must clip and noise as the scheme accounts for it."""
+        if training.example_clip != self.clip_norm:
+            message = f"must equal training.example_clip ({training.example_clip}), got {self.clip_norm:g}"
+            yield Fault("clip_norm", f"{message}; the noise is in proportion to what examples are clipped to")
+        z = self.multiplier(training.epochs, rounds)
+        if not math.isclose(training.example_noise, z, rel_tol=TOLERANCE):
+            field = "epsilon" if self.noise_multiplier is None else "noise_multiplier"
+            message = f"needs training.example_noise: {z:.9g}, got {training.example_noise:g}"
+            yield Fault(field, f"{message}; the noise is drawn in training")
+
+    def upload_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
+        """2 C, of one sum of a batch's gradients."""
+        return 2 * self.clip_norm
+
+    def upload_count(self, context: PrivacyContext, contribution: Contribution) -> int:
+        """Epochs of a task."""
+        return context.epochs
+
+    def upload_release(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Release:
+        """As many releases as epochs, with the noise of a step. The upload itself gets none: `upload_std` is 0."""
+        z = self.multiplier(context.epochs, context.rounds)
+        stated = self.upload_guarantee(context)
+        return Release(
+            "gaussian",
+            z * self.clip_norm,
+            self.upload_sensitivity(context, clip_norm, contribution),
+            context.epochs,
+            stated.neighbours,
+            stated.status,
+            float(exact_epsilon(squared_mu_of(z / 2, context.epochs), self.delta)),
+            self.delta,
+        )
+
+    def upload_guarantee(self, context: PrivacyContext) -> Guarantee:
+        """(epsilon, delta) for an upload in each version, for one replaced sample."""
+        z = self.multiplier(context.epochs, context.rounds)
+        epsilon = float(exact_epsilon(squared_mu_of(z / 2, context.rounds * context.epochs), self.delta))
+        return Guarantee("one sample replaced", "proven", epsilon, self.delta, context.rounds)
+
+    def notes(self, context: PrivacyContext, n_parameters: int) -> list[str]:
+        """What is counted."""
+        return [
+            f"each upload counts as {context.epochs} Gaussian release(s) of the sum of one batch; no credit is given "
+            "for batches being drawn at random"
+        ]

@@ -1,0 +1,141 @@
+"""Gaussian noise on every upload, calibrated to the clipped gradient: the local privacy of SAFL.
+
+The client trains with gradients clipped to C and adds noise once per upload, sigma = c Delta/epsilon with
+Delta = 2C/|D_i|. Source: SAFL, algorithm 2, equations 4 and 5; an index in the algorithm suggests one draw per epoch
+(`noise: epoch`), but the noise is calibrated for one per upload, and so is the claim: an upload of several draws may
+give away more than claimed (`overdrawn`), and is accounted for with all of them. The sensitivity is that of one mean
+gradient over all its data, not of a model after many steps on batches, so it is heuristic. The server adds nothing.
+Over T versions the source claims (T epsilon, T delta).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from pydantic import SerializerFunctionWrapHandler, model_serializer
+
+from asyncfl.errors import Fault
+from asyncfl.privacy.accounting.composition import classical_share, noise_multiplier
+from asyncfl.privacy.accounting.gaussian import classical_limit, exact_epsilon, squared_mu_of
+from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
+from asyncfl.privacy.ranges import Budget, Delta, Factor
+from asyncfl.privacy.scheme import Guarantee, Scheme
+
+
+class GaussianUpload(Scheme):
+    """Noise on each upload, in proportion to the norm that gradients are clipped to and to 1/|D_i|."""
+
+    kind: Literal["local_gaussian"] = "local_gaussian"
+    epsilon: Budget
+    """Privacy budget, of each upload or of the run (`budget`); .inf: no noise."""
+    delta: Delta = 1e-5
+    """Probability with which the budget may be broken, 0..1, exclusive."""
+    clip_norm: Factor = 1.0
+    """C: L2 norm that gradients are clipped to in training; the same number as `training.gradient_clip`."""
+    constant: Factor = 1.0
+    """Factor on c1 = sqrt(2 ln(1.25/delta))."""
+    budget: Literal["upload", "total"] = "upload"
+    """epsilon for each upload, as SAFL states it | for all T versions together, epsilon/T each: not the
+    default, since T times the noise leaves nothing to learn."""
+    noise: Literal["upload", "epoch"] = "upload"
+    """One draw on each upload | one after each local epoch, from which the next one goes on; with one epoch per task
+    the same."""
+
+    @model_serializer(mode="wrap")
+    def _leave_out_no_budget(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without what leaves everything as it was: such runs keep the name that they have had."""
+        fields: dict[str, Any] = handler(self)
+        unused = {"stop_at": None, "noise": "upload"}
+        return {name: value for name, value in fields.items() if name not in unused or value != unused[name]}
+
+    @property
+    def noise_each_epoch(self) -> bool:
+        """Whether each epoch of a task ends with noise."""
+        return self.noise == "epoch" and not self.off
+
+    @property
+    def off(self) -> bool:
+        """Whether epsilon is infinite: no noise."""
+        return math.isinf(self.epsilon)
+
+    def training_faults(self, training: LocalTraining, rounds: int) -> Iterator[Fault]:
+        """C is the number that gradients are clipped to in training."""
+        if not self.off and training.gradient_clip != self.clip_norm:
+            message = f"must equal training.gradient_clip ({training.gradient_clip}), got {self.clip_norm:g}"
+            yield Fault("clip_norm", f"{message}; the noise is calibrated to what gradients are clipped to")
+        if self.noise_each_epoch and (training.momentum or training.proximal_mu):
+            got = f"momentum {training.momentum:g} and proximal_mu {training.proximal_mu:g}"
+            yield Fault(
+                "noise", f"epoch goes on from a noised model, without what came before; both must be 0, got {got}"
+            )
+
+    def _releases(self, context: PrivacyContext) -> int:
+        """Uploads that epsilon is for."""
+        return 1 if self.budget == "upload" else context.rounds
+
+    def _multiplier(self, context: PrivacyContext) -> float:
+        return noise_multiplier(self._releases(context), self.epsilon, self.delta, self.constant)
+
+    def _of_all_draws(self, context: PrivacyContext) -> float:
+        """Exact epsilon of the uploads that epsilon is for, with noise in each epoch."""
+        draws = self._releases(context) * context.epochs
+        return float(exact_epsilon(squared_mu_of(self._multiplier(context), draws), self.delta))
+
+    def overdrawn(self, context: PrivacyContext) -> bool:
+        """Whether the claim breaks because a task draws noise several times that is calibrated for one draw."""
+        several = self.noise_each_epoch and context.epochs > 1
+        return several and self._of_all_draws(context) > self.epsilon * (1 + 1e-9)
+
+    def upload_std(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
+        """c 2C/(samples epsilon). The `clip_norm` argument is not used: uploads are not clipped, gradients were."""
+        return self._multiplier(context) * 2 * self.clip_norm / contribution.samples
+
+    def upload_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
+        """2C/samples; infinite at infinite epsilon."""
+        return math.inf if self.off else 2 * self.clip_norm / contribution.samples
+
+    def upload_count(self, context: PrivacyContext, contribution: Contribution) -> int:
+        """1, or the epochs of a task where each ends with noise: the model after each follows from them."""
+        return context.epochs if self.noise_each_epoch else 1
+
+    def upload_guarantee(self, context: PrivacyContext) -> Guarantee | None:
+        """(epsilon, delta) for one upload or for T, for one replaced sample; the same with a draw in each epoch."""
+        if self.off:
+            return None
+        return Guarantee("one sample replaced", "heuristic", self.epsilon, self.delta, self._releases(context))
+
+    def notes(self, context: PrivacyContext, n_parameters: int) -> list[str]:
+        """What does not hold."""
+        if self.off:
+            return []
+        notes = ["sensitivity 2C/|D_i| is heuristic: it is that of one mean gradient, not of a model after many steps"]
+        if self.budget == "upload":
+            notes.append(
+                f"epsilon {self.epsilon:g} is spent on every upload; the ledger says what each client spent in all"
+            )
+        return notes + self._limit_notes(context) + self._epoch_notes(context)
+
+    def _limit_notes(self, context: PrivacyContext) -> list[str]:
+        """The classical calibration past its limit, which one release alone decides."""
+        one = classical_share(self._releases(context), self.epsilon, self.delta)
+        limit = classical_limit(one.delta, self.constant)
+        if one.epsilon <= limit:
+            return []
+        return [
+            f"the classical calibration holds up to epsilon {limit:.4g} for delta {one.delta:g} and "
+            f"constant {self.constant:g}; one release at {one.epsilon:.4g} gives away more than claimed, "
+            "see the ledger"
+        ]
+
+    def _epoch_notes(self, context: PrivacyContext) -> list[str]:
+        """More draws for an upload than its noise was calibrated for."""
+        if not self.overdrawn(context):
+            return []
+        n = self._releases(context)
+        what = "one upload is" if n == 1 else f"{n} uploads are together"
+        return [
+            f"noise: epoch adds noise {context.epochs} times for each upload, calibrated as if it were once: {what} "
+            f"worth epsilon {self._of_all_draws(context):.4g}, not {self.epsilon:g} as claimed, see the ledger"
+        ]

@@ -1,0 +1,85 @@
+"""Noise multipliers of several releases under one budget."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from asyncfl.privacy.accounting.composition import advanced_share, classical_share, noise_multiplier
+from asyncfl.privacy.accounting.gaussian import classical_constant, exact_epsilon
+
+RULES = ["naive", "naive_delta_split", "advanced", "analytic", "rdp"]
+
+
+def test_naive_grows_linearly():
+    assert noise_multiplier(25, 60, 0.01, 1.25) == pytest.approx(25 * 3.8843893 / 60)
+
+
+def test_delta_split_spends_delta_once():
+    assert noise_multiplier(25, 60, 0.01, 1.25, "naive_delta_split") == pytest.approx(
+        1.25 * classical_constant(0.01 / 25) * 25 / 60
+    )
+
+
+@pytest.mark.parametrize("rule", ["naive", "naive_delta_split", "advanced"])
+@pytest.mark.parametrize("releases", [1, 7, 25])
+def test_classical_noise_is_that_of_one_release_with_its_share(rule, releases):
+    one = classical_share(releases, 60, 0.01, rule)
+    expected = 1.25 * classical_constant(one.delta) / one.epsilon
+    assert noise_multiplier(releases, 60, 0.01, 1.25, rule) == pytest.approx(expected, rel=1e-12)
+
+
+def test_shares_of_a_budget():
+    assert classical_share(25, 60, 0.01) == (pytest.approx(2.4), 0.01)
+    assert classical_share(25, 60, 0.01, "naive_delta_split") == (pytest.approx(2.4), pytest.approx(0.0004))
+    assert classical_share(1, 50, 0.01, "advanced") == (pytest.approx(2.762719), 0.005)
+
+
+@pytest.mark.parametrize("releases", [1, 7, 25])
+def test_analytic_spends_the_budget_exactly(releases):
+    z = noise_multiplier(releases, 6, 0.01, composition="analytic")
+    assert exact_epsilon(releases / z**2, 0.01) == pytest.approx(6, rel=1e-9)
+
+
+@pytest.mark.parametrize("releases", [1, 7, 25])
+def test_renyi_spends_almost_the_budget(releases):
+    z = noise_multiplier(releases, 6, 0.01, composition="rdp")
+    assert 4.5 < exact_epsilon(releases / z**2, 0.01) <= 6
+
+
+def test_one_release_needs_the_same_under_both_naive_rules():
+    assert noise_multiplier(1, 6, 0.01) == noise_multiplier(1, 6, 0.01, 1.0, "naive_delta_split")
+
+
+def test_advanced_composition_beats_the_naive_rule_for_many_releases_and_keeps_its_promise():
+    advanced = noise_multiplier(1000, 1, 0.01, composition="advanced")
+    assert advanced < noise_multiplier(1000, 1, 0.01, composition="naive_delta_split") / 2
+    assert exact_epsilon(1000 / advanced**2, 0.01) < 1
+    assert noise_multiplier(1, 60, 0.01, composition="advanced") > noise_multiplier(1, 60, 0.01)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_nothing_released_or_no_budget_means_no_noise(rule):
+    assert noise_multiplier(0, 6, 0.01, composition=rule) == 0
+    assert noise_multiplier(5, math.inf, 0.01, composition=rule) == 0
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.sampled_from(RULES[:4]), st.integers(1, 100), st.floats(0.1, 100), st.floats(1.01, 3))
+def test_less_budget_or_more_releases_need_more_noise(rule, releases, epsilon, factor):
+    z = noise_multiplier(releases, epsilon, 0.01, composition=rule)
+    assert noise_multiplier(releases, epsilon * factor, 0.01, composition=rule) < z
+    assert noise_multiplier(releases + 1, epsilon, 0.01, composition=rule) > z
+
+
+def test_a_share_of_any_budget_is_a_number():
+    assert 200 < advanced_share(1e100, 0.01, 5) < advanced_share(1e300, 0.01, 5) <= 700
+    assert advanced_share(1e-100, 0.01, 5) == pytest.approx(1e-100 / math.sqrt(-10 * math.log(0.01)))
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(1, 100), st.floats(0.1, 0.99))
+def test_the_strict_naive_rule_keeps_its_promise_below_one(releases, epsilon):
+    z = noise_multiplier(releases, epsilon, 0.01, composition="naive_delta_split")
+    assert exact_epsilon(releases / z**2, 0.01) <= epsilon

@@ -1,0 +1,71 @@
+"""Lists of releases and how they are written."""
+
+import math
+
+import pytest
+
+from asyncfl.privacy.accounting.events import Part, gathered, parse_part, under
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("gaussian:1.1", Part("gaussian", 1.1)),
+        ("gaussian:1.1x10", Part("gaussian", 1.1, 10)),
+        ("gaussian:2@0.01x1000", Part("gaussian", 2.0, 1000, 0.01)),
+        ("laplace:5x3", Part("laplace", 5.0, 3)),
+        ("pure:0.5x2", Part("pure", 0.5, 2)),
+    ],
+)
+def test_parts_are_read_as_they_are_written(text, part):
+    assert parse_part(text) == part
+    assert parse_part(str(part)) == part
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("gaussian", "must be mechanism:multiplier"),
+        ("gauss:1", "must be one of gaussian, laplace, pure, got 'gauss'"),
+        ("gaussian:0", r"multiplier must be 1e-09\.\.1e\+09, got '0'"),
+        ("gaussian:inf", r"1e-09\.\.1e\+09, got 'inf'"),
+        ("gaussian:nan", r"1e-09\.\.1e\+09, got 'nan'"),
+        ("gaussian:1e-300", r"1e-09\.\.1e\+09, got '1e-300'"),
+        ("laplace:1e300", r"1e-09\.\.1e\+09, got '1e300'"),
+        ("pure:-1", r"epsilon must be 1e-09\.\.1e\+09, got '-1'"),
+        ("gaussian:a", "'a' is no number"),
+        ("gaussian:1@2", "sampling rate must be greater than 0 and at most 1, got '2'"),
+        ("laplace:1@0.5", "with gaussian releases only"),
+        ("gaussian:1x0", r"whole number in 1\.\.1000000000, got '0'"),
+        ("gaussian:1x1.5", r"whole number in 1\.\.1000000000, got '1\.5'"),
+        ("gaussian:1xinf", r"whole number in 1\.\.1000000000, got 'inf'"),
+        ("gaussian:1xnan", r"whole number in 1\.\.1000000000, got 'nan'"),
+        ("gaussian:1x1e300", r"whole number in 1\.\.1000000000, got '1e300'"),
+    ],
+)
+def test_bad_parts_are_named(text, message):
+    with pytest.raises(ValueError, match=message):
+        parse_part(text)
+
+
+def test_equal_lists_become_equal():
+    first = [Part("laplace", 5, 2), Part("gaussian", 1.1), Part("gaussian", 1.1, 2), Part("gaussian", 1.1, 1, 0.5)]
+    assert gathered(first) == gathered(reversed(first))
+    assert gathered(first)[1] == Part("gaussian", 1.1, 3)
+    assert (
+        gathered([Part("gaussian", math.inf), Part("pure", 0.0), Part("laplace", 1, 0), Part("gaussian", 0, 1, 0)])
+        == ()
+    )
+
+
+def test_squares_past_the_floats_are_infinite_or_nothing():
+    assert Part("gaussian", 2.0, 3).squared_mu == 0.75
+    assert Part("gaussian", 1e-300, 3).squared_mu == Part("gaussian", 0.0).squared_mu == math.inf
+    assert Part("gaussian", 1e300, 3).squared_mu == Part("gaussian", math.inf).squared_mu == 0
+    assert Part("gaussian", 0.0, 0).squared_mu == 0
+
+
+def test_a_replaced_record_moves_a_sum_twice_as_far():
+    parts = [Part("gaussian", 1.0), Part("laplace", 3.0), Part("pure", 0.5), Part("gaussian", 1.0, 1, 0.5)]
+    assert [part.parameter for part in under(parts, "replace")] == [0.5, 1.5, 0.5, 1.0]
+    assert list(under(parts, "add_remove")) == parts

@@ -1,0 +1,235 @@
+"""Budgets at which clients stop: what an upload costs, by which accountant, up to which one is allowed."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from asyncfl.errors import Fault
+from asyncfl.privacy import AdaptiveBudgets, DpFedAvg, DpSgd, GaussianUpload, Mechanisms, Nbafl, PrivacyContext, Scheme
+from asyncfl.privacy.accounting import Part, worth
+from asyncfl.privacy.accounting.gaussian import exact_epsilon
+from asyncfl.privacy.accounting.renyi import rdp_epsilon
+from asyncfl.privacy.context import Contribution
+from asyncfl.privacy.ledger.budgets import Meter, stop_faults, stop_notes
+from asyncfl.privacy.stop_at import StopAt
+
+CONTEXT = PrivacyContext(
+    clients=3, participants=3, rounds=10, smallest_samples=100, exposures=1, batch_size=20, epochs=2
+)
+SAMPLES = np.array([100, 100, 200])
+
+
+def meter_of(scheme: Scheme, samples: Any = SAMPLES, context: PrivacyContext = CONTEXT) -> Meter:
+    assert scheme.stop_at is not None
+    return Meter(scheme.stop_at, scheme, context, samples, scheme.start(context))
+
+
+def allowed(meter: Meter, client: int = 0, most: int = 200) -> int:
+    """Uploads that the client sends before it stops."""
+    for turn in range(most):
+        if not meter.affords(client, turn):
+            return turn
+        meter.send(client)
+    return most
+
+
+def safl(**stop_at: Any) -> GaussianUpload:
+    return GaussianUpload(epsilon=6, stop_at=stop_at)
+
+
+@pytest.mark.parametrize("uploads", [1, 2, 5, 10, 49])
+def test_a_budget_that_is_reached_exactly_is_not_overspent(uploads: int) -> None:
+    z = 4.8448053 / 6
+    exact = GaussianUpload(epsilon=6).upload_release(CONTEXT, None, Contribution(0, 100))
+    assert exact.multiplier == pytest.approx(z)
+    epsilon = exact_epsilon(uploads / exact.multiplier**2, 1e-5)
+    assert allowed(meter_of(safl(epsilon=epsilon))) == uploads
+    assert allowed(meter_of(safl(epsilon=epsilon * (1 - 1e-6)))) == uploads - 1
+    renyi = rdp_epsilon(uploads / exact.multiplier**2, 1e-5)
+    assert allowed(meter_of(safl(epsilon=renyi, accountant="rdp"))) == uploads
+    assert allowed(meter_of(safl(epsilon=renyi * (1 - 1e-6), accountant="rdp"))) == uploads - 1
+    basic = worth([Part("gaussian", exact.multiplier, uploads)], 1e-5).basic
+    assert allowed(meter_of(safl(epsilon=basic, accountant="basic"))) == uploads
+    assert allowed(meter_of(safl(epsilon=basic * (1 - 1e-6), accountant="basic"))) == uploads - 1
+    assert allowed(meter_of(safl(epsilon=6 * uploads, accountant="naive"))) == uploads
+    assert allowed(meter_of(safl(epsilon=6 * uploads - 0.01, accountant="naive"))) == uploads - 1
+
+
+def test_the_papers_noise_buys_as_many_uploads_as_the_golden_numbers_say() -> None:
+    """SAFL, epsilon 6: 1/5/10/50 uploads are worth 5.62/15.04/23.70/74.88, by claims 6/30/60/300."""
+    for epsilon, uploads in ((5.62, 1), (15.04, 5), (23.705, 10), (74.89, 50)):
+        assert allowed(meter_of(safl(epsilon=epsilon * (1 + 1e-3)))) == uploads
+    assert allowed(meter_of(safl(epsilon=30, accountant="naive"))) == 5
+    assert allowed(meter_of(safl(epsilon=300, accountant="naive"))) == 50
+
+
+def test_another_delta_than_the_schemes() -> None:
+    own, larger = (meter_of(safl(epsilon=20, delta=delta)) for delta in (None, 1e-2))
+    assert (own.delta, larger.delta) == (1e-5, 1e-2)
+    assert allowed(own) < allowed(larger)
+
+
+def test_clients_spend_apart() -> None:
+    meter = meter_of(safl(epsilon=16))
+    assert allowed(meter, 1) == 5
+    assert meter.uploads(1) == 5
+    assert meter.spent(1) == pytest.approx(15.04, abs=5e-3)
+    assert meter.would_spend(1) > 16
+    assert (meter.uploads(0), meter.spent(0)) == (0, 0.0)
+    assert meter.affords(0, 0)
+
+
+def test_asking_spends_nothing() -> None:
+    meter = meter_of(safl(epsilon=16))
+    assert all(meter.affords(0, 0) for _ in range(20))
+    assert meter.spent(0) == 0
+
+
+def test_a_task_of_several_epochs_counts_each() -> None:
+    """DP-SGD: an upload of E epochs is E Gaussian releases of multiplier z/2."""
+    epsilon = float(exact_epsilon(3 * 2 * (2 / 20.0) ** 2, 1e-5))
+    scheme = DpSgd(clip_norm=1.0, noise_multiplier=20.0, stop_at=StopAt(epsilon=epsilon))
+    assert allowed(meter_of(scheme)) == 3
+
+
+def test_laplace_noise_without_a_delta_adds_up() -> None:
+    client = {"kind": "laplace", "epsilon": 0.5}
+    for accountant in ("exact", "rdp", "basic", "naive"):
+        scheme = Mechanisms(client=client, stop_at={"epsilon": 2.0, "accountant": accountant})
+        assert allowed(meter_of(scheme)) == 4, accountant
+    loose = Mechanisms(client={"kind": "laplace", "epsilon": 0.1}, stop_at={"epsilon": 4.221, "delta": 1e-5})
+    assert allowed(meter_of(loose)) == 100, "b = 10, T = 100: 4.22035 by loss distributions"
+    renyi = Mechanisms(
+        client={"kind": "laplace", "epsilon": 0.1}, stop_at={"epsilon": 4.533, "delta": 1e-5, "accountant": "rdp"}
+    )
+    assert allowed(meter_of(renyi)) == 100, "4.53269 by Renyi accounting"
+
+
+def test_gaussian_noise_has_no_pure_budget() -> None:
+    meter = meter_of(safl(epsilon=100, delta=0.0))
+    assert not meter.affords(0, 0)
+    assert meter.would_spend(0) == math.inf
+
+
+@given(st.lists(st.floats(0.3, 30), min_size=1, max_size=12), st.sampled_from(["exact", "rdp", "basic"]))
+def test_budgets_that_change_are_never_overspent(epsilons: list[float], accountant: Any) -> None:
+    """Whatever each upload costs, the next is sent if and only if all of them together stay within."""
+
+    class Changing(GaussianUpload):
+        def upload_epsilon(self, *_: Any) -> float:
+            return epsilons[_[-1]]
+
+        def upload_std(self, context: PrivacyContext, clip_norm: float | None, one: Contribution) -> float:
+            return 2 / one.samples * 4.8448053 / float(one.epsilon or 0)
+
+    scheme = Changing(epsilon=1, stop_at={"epsilon": 20.0, "accountant": accountant})
+    meter, parts = meter_of(scheme), []
+    for turn, epsilon in enumerate(epsilons):
+        after = [*parts, Part("gaussian", 4.8448053 / epsilon)]
+        found = getattr(worth(after, 1e-5), accountant)
+        assert meter.affords(0, turn) == (found <= 20)
+        if found > 20:
+            return
+        meter.send(0)
+        parts = after
+        assert meter.spent(0) == pytest.approx(found, rel=1e-6)
+
+
+def test_the_next_upload_of_an_adaptive_budget_follows_the_last_loss() -> None:
+    """sum of claims: 4 + 4 + 5.8 = 13.8, one more of 5.8 is 19.6."""
+    for epsilon, uploads in ((13.8, 3), (13.79, 2), (19.6, 4)):
+        scheme = AdaptiveBudgets(budgets=(4, 4, 12), stop_at={"epsilon": epsilon, "accountant": "naive"})
+        meter = meter_of(scheme)
+        assert meter.state is not None
+        sent = 0
+        for turn, loss in enumerate((2.3, 0.5, 0.5, 0.5, 0.5)):
+            if not meter.affords(0, turn):
+                break
+            one = Contribution(0, 100, turn, scheme.upload_epsilon(CONTEXT, meter.state, 0, turn))
+            meter.state.trained(one, loss, 1.0)
+            meter.send(0)
+            sent += 1
+        assert sent == uploads
+    assert meter.affords(2, 0), "others have budgets of their own"
+
+
+def test_a_first_upload_may_be_too_dear_for_one_client_only() -> None:
+    scheme = AdaptiveBudgets(budgets=(4, 4, 12), stop_at={"epsilon": 10.0, "accountant": "naive"})
+    meter = meter_of(scheme)
+    assert [meter.affords(client, 0) for client in range(3)] == [True, True, False]
+    assert list(stop_faults(scheme, CONTEXT)) == []
+
+
+NOISELESS = [
+    GaussianUpload(epsilon=math.inf),
+    DpFedAvg(noise_multiplier=0.0),
+    DpFedAvg(noise_multiplier=1.0, noise_at="server"),
+    Mechanisms(server={"kind": "gaussian", "epsilon": 1.0}),
+    Nbafl(epsilon=math.inf),
+    AdaptiveBudgets(budgets=(math.inf,) * 3),
+]
+
+
+@pytest.mark.parametrize("scheme", NOISELESS, ids=lambda scheme: scheme.kind)
+@pytest.mark.parametrize("accountant", ["exact", "rdp", "basic", "naive"])
+def test_without_noise_on_uploads_nobody_would_ever_answer(scheme: Scheme, accountant: Any) -> None:
+    stopping = scheme.model_copy(update={"stop_at": StopAt(epsilon=1e6, accountant=accountant)})
+    (fault,) = stop_faults(stopping, CONTEXT, noise_known=False)
+    assert fault.field == "stop_at"
+    assert "nobody would ever answer" in fault.message
+    assert "give uploads noise" in fault.message
+
+
+def test_a_budget_below_one_upload_is_a_fault() -> None:
+    assert list(stop_faults(safl(epsilon=5), CONTEXT)) == [
+        Fault(
+            "stop_at.epsilon",
+            "must be at least 5.61787, what one upload is worth for accountant exact and delta 1e-05, got 5; nobody "
+            "would ever answer",
+        )
+    ]
+    assert list(stop_faults(safl(epsilon=5), CONTEXT, noise_known=False)) == []
+    assert list(stop_faults(safl(epsilon=5.61787), CONTEXT)) == []
+    assert list(stop_faults(GaussianUpload(epsilon=6), CONTEXT)) == []
+
+
+@pytest.mark.parametrize(
+    ("stop_at", "words"),
+    [
+        ({"epsilon": 0}, "greater than 0"),
+        ({"epsilon": -1}, "greater than 0"),
+        ({"epsilon": math.inf}, "finite"),
+        ({"epsilon": math.nan}, "finite"),
+        ({}, "required"),
+        ({"epsilon": 1, "delta": 1.0}, "less than 1"),
+        ({"epsilon": 1, "delta": -0.1}, "greater than or equal to 0"),
+        ({"epsilon": 1, "accountant": "advanced"}, "'exact', 'rdp', 'basic' or 'naive'"),
+        ({"epsilon": 1, "accountant": "naive", "delta": 1e-5}, "no meaning"),
+    ],
+)
+def test_bad_budgets(stop_at: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        StopAt.model_validate(stop_at)
+
+
+def test_it_is_written_only_where_it_is_set() -> None:
+    """Runs without it keep their names."""
+    assert "stop_at" not in GaussianUpload(epsilon=6).model_dump(mode="json")
+    written = safl(epsilon=20).model_dump(mode="json")
+    assert written["stop_at"] == {"epsilon": 20.0, "delta": None, "accountant": "exact"}
+    assert GaussianUpload.model_validate(written) == safl(epsilon=20)
+
+
+def test_the_notes_name_the_budget() -> None:
+    assert stop_notes(GaussianUpload(epsilon=6)) == []
+    assert stop_notes(safl(epsilon=20)) == ["stop_at: clients send no upload that takes them past epsilon 20 (exact)"]
+    adaptive = AdaptiveBudgets(budgets=(4,), stop_at={"epsilon": 20, "delta": 1e-6})
+    assert len(stop_notes(adaptive)) == 2
+    assert "epsilon 20 (exact, delta 1e-06)" in stop_notes(adaptive)[0]

@@ -1,0 +1,117 @@
+"""Published models: what they say of each client, and of the one about whom they say most."""
+
+import math
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from asyncfl.privacy import Contribution, DpFedAvg, LaplaceNoise, Mechanisms, PrivacyContext
+from asyncfl.privacy.accounting import Part, worth
+from asyncfl.privacy.accounting.gaussian import exact_epsilon
+from asyncfl.privacy.ledger.accounts import model_accounts
+from asyncfl.privacy.ledger.published import model_release, model_releases, models_of, published
+from asyncfl.privacy.ledger.spending import spending
+from asyncfl.privacy.ledger.tables import ledger
+
+CONTEXT = PrivacyContext(clients=6, participants=4, rounds=8, smallest_samples=10, exposures=1)
+SCHEME = DpFedAvg(noise_multiplier=1.0, neighbours="replace", noise_at="server")
+
+
+def model(*clients, scheme=SCHEME, **noise):
+    """A version that one update of each of `clients` entered, all with the same weight."""
+    entered = [Contribution(client, 10, weight=1 / len(clients)) for client in clients]
+    return model_releases(scheme, CONTEXT, 1.0, entered, **noise)
+
+
+def test_a_model_has_one_noise_and_a_sensitivity_for_each_client():
+    made = model(4, 4, 1, 4, server_std=0.25)
+    assert {client: one.sensitivity for client, one in made.items()} == {4: 1.5, 1: 0.5}
+    assert {one.std for one in made.values()} == {0.25}
+    by_clients = model(4, 4, 1, 4, scheme=SCHEME.model_copy(update={"noise_at": "client"}), upload_stds=[1.0] * 4)
+    assert by_clients[1].std == pytest.approx(1 / math.sqrt(4))
+
+
+def test_what_is_not_finite_is_taken_to_be_what_the_scheme_says():
+    usual = model(0, 1, 2, 3)
+    assert model(0, 1, 2, 3, upload_stds=[math.nan] * 4, server_std=math.inf) == usual
+    assert usual[0] == model_release(SCHEME, CONTEXT, 1.0, 4)
+
+
+def test_the_models_epsilon_is_that_of_the_client_about_whom_they_say_most():
+    versions = [model(0, 1, 2, 3), model(4, 4, 1, 4), model(0, 1, 2, 3), model(5, 5, 5, 5)]
+    (account,) = model_accounts(SCHEME, CONTEXT, {"server": published(enumerate(versions))})
+    # z = 1/2 for the client that weighs most in a version, and three times that for one with a third of its weight.
+    one, third = 4.0, 4.0 / 9
+    of_client_1 = [one, one + third, 2 * one + third, 2 * one + third]
+    assert account.summed_mu == pytest.approx(of_client_1)
+    assert account.spent.exact == pytest.approx(exact_epsilon(of_client_1, 1e-5))
+    assert account.claimed == pytest.approx(np.array([1, 2, 3, 3]) * account.stated.epsilon / 8)
+    assert account.held.sensitivity.tolist() == [0.5, 1.5, 0.5, 2.0]
+    found = ledger(SCHEME, CONTEXT, np.full(6, 10), [], [account], 1.0)
+    assert found["releases"].tolist() == [4]
+    assert found["exact_epsilon"] == account.spent.exact[-1:]
+    assert found["squared_mu"] == account.summed_mu[-1:]
+    assert found["noise_multiplier"] == pytest.approx([0.5])
+    over_time = spending([], [account], 6, 4)
+    assert over_time["exact_epsilon"].tolist() == account.spent.exact[:3].tolist(), "the last says nothing new"
+    assert over_time["releases"].tolist() == [1, 2, 3]
+
+
+@given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=6), min_size=1, max_size=6))
+def test_models_say_no_more_of_a_client_than_of_the_one_they_say_most_of(versions):
+    made = [model(*clients, server_std=0.25) for clients in versions]
+    (account,) = model_accounts(SCHEME, CONTEXT, {"server": published(enumerate(made))})
+    for turn in range(len(versions)):
+        sums = [sum((8 * of.count(c) / len(of)) ** 2 for of in versions[: turn + 1]) for c in range(6)]
+        assert account.summed_mu[turn] == pytest.approx(max(sums))
+        assert account.spent.exact[turn] == pytest.approx(exact_epsilon(max(sums), 1e-5))
+    assert (np.diff(account.spent.basic) >= 0).all()
+    assert (np.diff(account.spent.rdp) >= 0).all()
+
+
+def test_clients_that_are_not_in_every_model_spend_less():
+    drawn = [model(*(np.arange(turn, turn + 4) % 6).tolist()) for turn in range(6)]
+    (account,) = model_accounts(SCHEME, CONTEXT, {"server": published(enumerate(drawn))})
+    assert account.spent.exact[-1] == pytest.approx(exact_epsilon(4 * 4.0, 1e-5))
+    (all_in,) = model_accounts(SCHEME, CONTEXT, {"server": models_of(SCHEME, CONTEXT, [4] * 6, 1.0)})
+    assert all_in.spent.exact[-1] == pytest.approx(exact_epsilon(6 * 4.0, 1e-5))
+
+
+def test_an_adversary_that_holds_no_model_knows_nothing():
+    (account,) = model_accounts(SCHEME, CONTEXT, {"eavesdropper": published([])})
+    found = ledger(SCHEME, CONTEXT, np.full(6, 10), [], [account], 1.0)
+    assert (found["releases"].tolist(), found["exact_epsilon"].tolist()) == ([0], [0])
+    assert found["sensitivity"] == [0.5]
+
+
+LAPLACE = LaplaceNoise(epsilon=1.0, delta=1e-5, composition="advanced", releases=10)
+
+
+def test_laplace_noise_that_varies_is_bounded_from_above_and_at_once():
+    scheme = Mechanisms(server=LAPLACE)
+    versions = [model(0, 1, 2, 3, scheme=scheme), model(4, 4, 1, 4, scheme=scheme), model(0, 0, 1, 2, scheme=scheme)]
+    (account,) = model_accounts(scheme, CONTEXT, {"server": published(enumerate(versions))})
+    b = versions[0][0].multiplier
+    assert versions[1][1].multiplier == pytest.approx(3 * b)
+    by_client = {0: [Part("laplace", b, 2)], 1: [Part("laplace", f * b, 1) for f in (1, 2, 3)]}
+    exact = max(worth(parts, 1e-5).exact for parts in by_client.values())
+    assert account.spent.basic[-1] == pytest.approx(2 / b)
+    assert exact <= account.spent.exact[-1] * (1 + 1e-4)
+    assert account.spent.exact[-1] <= account.spent.rdp[-1]
+    even = [model(0, 1, 2, 3, scheme=scheme)] * 3
+    (account,) = model_accounts(scheme, CONTEXT, {"server": published(enumerate(even))})
+    assert account.spent.exact[-1] == pytest.approx(worth([Part("laplace", b, 3)], 1e-5).exact)
+
+
+def test_a_ledger_of_many_versions_of_many_clients_takes_less_than_two_seconds():
+    random = np.random.default_rng(0)
+    context = replace(CONTEXT, clients=100, participants=100, rounds=100)
+    began = time.process_time()
+    versions = [model(*random.integers(0, 100, 100).tolist()) for _ in range(100)]
+    (account,) = model_accounts(SCHEME, context, {"server": published(enumerate(versions))})
+    assert len(account.spent.exact) == 100
+    assert time.process_time() - began < 2

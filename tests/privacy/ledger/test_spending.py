@@ -1,0 +1,69 @@
+"""Epsilon so far, from releases told by hand."""
+
+import numpy as np
+import pytest
+
+from asyncfl.privacy.ledger.accounts import Account
+from asyncfl.privacy.ledger.releases import Held
+from asyncfl.privacy.ledger.spending import COLUMNS, largest, spending
+from asyncfl.privacy.scheme import Guarantee
+
+STATED = Guarantee("one sample replaced", "proven", 2.0, 1e-5, 1)
+
+
+def account(holder, moment, multiplier, **columns):
+    n = len(holder)
+    values = {
+        "laplace": np.zeros(n, dtype=bool),
+        "sigma": np.array(multiplier, dtype=float),
+        "sensitivity": np.ones(n),
+        "count": np.ones(n, dtype=np.int64),
+        "epsilon": np.full(n, 2.0),
+    }
+    return Account(
+        "server", Held(np.array(holder, dtype=int), np.array(moment, dtype=int), **(values | columns)), STATED
+    )
+
+
+def rows(found, holder, column="exact_epsilon"):
+    chosen = found["holder"] == holder
+    return list(zip(found["client"][chosen], found["moment"][chosen], found[column][chosen], strict=True))
+
+
+def test_each_client_has_a_row_where_something_changed():
+    held = account([0, 1, 0, 0], [1, 1, 3, 3], [5.0, 9.0, 5.0, 5.0])
+    found = spending([held], [], clients=3, moments=5)
+    assert list(found) == list(COLUMNS)
+    assert [row[:2] for row in rows(found, "client")] == [(0, 1), (0, 3), (1, 1)]
+    assert [value for _, _, value in rows(found, "client", "releases")] == [1, 3, 1]
+    assert [value for _, _, value in rows(found, "client", "claimed_epsilon")] == [2, 6, 2]
+
+
+def test_the_largest_the_median_and_the_mean_are_over_all_clients():
+    held = account([0, 1, 0], [0, 2, 2], [5.0, 9.0, 5.0])
+    spent = held.spent.exact
+    found = spending([held], [], clients=3, moments=3)
+    ends = {name: rows(found, name)[-1][2] for name in ("largest", "median", "mean")}
+    assert ends == pytest.approx({"largest": spent[2], "median": spent[1], "mean": (spent[1] + spent[2]) / 3})
+    assert [value for _, _, value in rows(found, "largest")] == largest(held, 3, 3)["exact"].tolist()
+    assert len(rows(found, "mean")) == 3
+
+
+def test_releases_that_say_nothing_change_nothing():
+    found = spending([account([0, 0], [0, 1], [5.0, np.inf])], [], clients=1, moments=2)
+    assert rows(found, "client", "claimed_epsilon") == [(0, 0, 2.0), (0, 1, 4.0)]
+    unbounded = account([0, 0], [0, 1], [0.0, 5.0], epsilon=np.array([np.inf, np.inf]))
+    assert rows(spending([unbounded], [], clients=1, moments=2), "client") == [(0, 0, np.inf)]
+
+
+def test_nobody_is_asked():
+    assert {len(column) for column in spending([], [], clients=3, moments=2).values()} == {0}
+    empty = account([], [], [])
+    found = spending([empty], [], clients=2, moments=2)
+    assert rows(found, "largest") == [(-1, 0, 0.0), (-1, 1, 0.0)]
+
+
+def test_models_have_rows_of_their_own():
+    models = account([-1, -1], [1, 2], [5.0, 5.0])
+    found = spending([], [models], clients=2, moments=3)
+    assert [row[:2] for row in rows(found, "model")] == [(-1, 1), (-1, 2)]

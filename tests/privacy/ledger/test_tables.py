@@ -1,0 +1,290 @@
+"""What runs gave away: published numbers for the papers' own settings, and the ledger's laws."""
+
+import math
+from dataclasses import replace
+
+import dp_accounting
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from asyncfl.privacy import DpFedAvg, GaussianUpload, Mechanisms, Nbafl, NoPrivacy, PrivacyContext
+from asyncfl.privacy.accounting.gaussian import exact_epsilon
+from asyncfl.privacy.accounting.renyi import ORDERS
+from asyncfl.privacy.ledger.accounts import model_accounts, upload_accounts
+from asyncfl.privacy.ledger.published import models_of
+from asyncfl.privacy.ledger.releases import uploads_of
+from asyncfl.privacy.ledger.tables import COLUMNS, ledger
+
+CONTEXT = PrivacyContext(clients=50, participants=50, rounds=25, smallest_samples=100, exposures=1)
+
+
+def drawn_up(scheme, context, samples, uploads, models, clip_norm=20.0):
+    """The ledger of typical releases. `uploads`, `models`: adversary -> numbers of uploads, of updates in models."""
+    return ledger(
+        scheme,
+        context,
+        samples,
+        upload_accounts(
+            scheme, context, {who: uploads_of(scheme, context, samples, n, clip_norm) for who, n in uploads.items()}
+        ),
+        model_accounts(scheme, context, {who: models_of(scheme, context, n, clip_norm) for who, n in models.items()}),
+        clip_norm,
+    )
+
+
+def of(scheme, context=CONTEXT, *, uploads=(), models=(), samples=100, clip_norm=20.0):
+    return drawn_up(
+        scheme,
+        context,
+        np.full(len(uploads), samples),
+        {"eavesdropper": uploads} if len(uploads) else {},
+        {"eavesdropper": models} if len(models) else {},
+        clip_norm,
+    )
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "once", "all_rounds", "models"),
+    [(50, 111.9, 2220, 8.60), (60, 154.3, 3161, 11.22), (100, 390.3, 8583, 24.41)],
+)
+def test_figure_2_claimed_and_real(epsilon, once, all_rounds, models):
+    found = of(Nbafl(epsilon=epsilon), uploads=[0, 1, 25], models=[50] * 25)
+    assert found["exact_epsilon"] == pytest.approx([0, once, all_rounds, models], rel=5e-4)
+    assert found["claim_holds"].tolist() == [True, False, False, True]
+    assert found["claimed_epsilon"].tolist() == [epsilon] * 4
+    assert found["naive_epsilon"] == pytest.approx([0, epsilon, 25 * epsilon, epsilon])
+    assert found["releases"].tolist() == [0, 1, 25, 25]
+    assert found["holder"].tolist() == ["client"] * 3 + ["model"]
+    assert found["client"].tolist() == [0, 1, 2, -1]
+    assert set(found["status"]) == {"heuristic"}
+
+
+def test_figure_3_claimed_and_real():
+    context = PrivacyContext(50, 50, 25, 512, 1)
+    found = [of(Nbafl(epsilon=epsilon, constant=1), context, uploads=[1])["exact_epsilon"][0] for epsilon in (6, 8, 10)]
+    assert found == pytest.approx([5.71, 8.60, 11.92], abs=5e-3)
+
+
+def test_safl_claimed_and_real():
+    found = of(GaussianUpload(epsilon=6), uploads=[1, 5, 10, 50], samples=600, clip_norm=None)
+    assert found["exact_epsilon"] == pytest.approx([5.62, 15.04, 23.70, 74.88], abs=5e-3)
+    assert found["naive_epsilon"].tolist() == [6, 30, 60, 300]
+    assert found["claim_holds"].tolist() == [True, False, False, False]
+
+
+def test_the_claim_is_per_client_whatever_its_samples():
+    samples = np.array([100, 600, 900])
+    found = drawn_up(GaussianUpload(epsilon=6), CONTEXT, samples, {"server": [3, 3, 3]}, {}, None)
+    assert found["sigma"] * samples == pytest.approx(found["sigma"][0] * 100)
+    assert found["exact_epsilon"] == pytest.approx(found["exact_epsilon"][0])
+
+
+def test_a_median_norm_changes_sigma_but_not_epsilon():
+    small, large = (of(Nbafl(epsilon=60), uploads=[3], models=[50], clip_norm=norm) for norm in (1.0, 9.4))
+    assert large["sigma"] == pytest.approx(9.4 * small["sigma"])
+    assert large["exact_epsilon"] == pytest.approx(small["exact_epsilon"])
+
+
+def test_models_of_fewer_updates_are_accounted_for():
+    scheme = Nbafl(epsilon=60)
+    full, short = of(scheme, models=[50] * 25), of(scheme, models=[50] * 24 + [10])
+    noise = scheme.noise(CONTEXT, 20.0)
+    sigma = math.hypot(noise.sigma_u / math.sqrt(10), noise.sigma_d)
+    sensitivity = 2 * 20 / (100 * 10)
+    assert short["noise_multiplier"] == pytest.approx([sigma / sensitivity])
+    expected = full["squared_mu"] * 24 / 25 + (sensitivity / sigma) ** 2
+    assert short["squared_mu"] == pytest.approx(expected)
+
+
+def test_a_model_that_no_update_entered_releases_nothing():
+    with_empty, without = (of(Nbafl(epsilon=60), models=models) for models in ([50, 0, 50], [50, 50]))
+    assert with_empty["exact_epsilon"] == without["exact_epsilon"]
+    assert with_empty["releases"].tolist() == [2]
+
+
+def test_each_adversary_has_its_rows():
+    uploads = {"eavesdropper": [1, 0], "server": [2, 2], "both": [3, 2]}
+    found = drawn_up(Nbafl(epsilon=60), CONTEXT, np.full(2, 100), uploads, {"eavesdropper": []})
+    assert found["adversary"].tolist() == [
+        *["eavesdropper"] * 2,
+        *["server"] * 2,
+        *["both"] * 2,
+        "eavesdropper",
+    ]
+    assert found["releases"][-1] == 0
+    assert found["exact_epsilon"][-1] == 0
+
+
+def test_without_privacy_a_release_costs_everything():
+    found = of(NoPrivacy(), uploads=[0, 2], models=[3], clip_norm=None)
+    assert found["exact_epsilon"].tolist() == [0, math.inf]
+    assert found["naive_epsilon"].tolist() == [0, math.inf]
+    assert found["status"].tolist() == ["none", "none"]
+    off = of(Nbafl(epsilon=math.inf), uploads=[0, 2], models=[3], clip_norm=None)
+    assert off["exact_epsilon"].tolist() == [0, math.inf]
+    for table in (found, off):
+        assert table["claimed_epsilon"].tolist() == [math.inf, math.inf]
+        assert table["claim_holds"].tolist() == [None, None], "nothing is claimed"
+
+
+def test_without_client_noise_an_upload_costs_everything():
+    context = PrivacyContext(50, 50, 25, 100, 0)
+    found = of(Nbafl(epsilon=60, exposures=0), context, uploads=[0, 1], models=[50] * 25)
+    assert found["exact_epsilon"].tolist()[:2] == [0, math.inf]
+    assert found["claim_holds"].tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize("clip_norm", [None, 0.0, math.inf, math.nan])
+@pytest.mark.parametrize("scheme", [Nbafl(epsilon=60), Nbafl(epsilon=60, clip_norm=20), GaussianUpload(epsilon=6)])
+def test_a_run_without_a_usable_clip_norm_is_judged_all_the_same(scheme, clip_norm):
+    usual, odd = (of(scheme, uploads=[0, 3], models=[50] * 3, clip_norm=norm) for norm in (9.4, clip_norm))
+    assert odd["exact_epsilon"] == pytest.approx(usual["exact_epsilon"])
+    assert np.isfinite(odd["sigma"]).all()
+
+
+def test_columns_are_the_documented_ones():
+    for table in (of(Nbafl(epsilon=60), uploads=[1], models=[50]), of(NoPrivacy(), models=[50])):
+        assert list(table) == list(COLUMNS)
+        assert len({len(column) for column in table.values()}) == 1
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.integers(0, 200), min_size=1, max_size=30), st.floats(0.5, 200))
+def test_more_releases_never_cost_less(uploads, epsilon):
+    found = of(Nbafl(epsilon=epsilon), uploads=uploads)["exact_epsilon"]
+    order = np.argsort(uploads)
+    assert (np.diff(found[order]) >= 0).all()
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(1, 50), st.integers(51, 200))
+def test_an_exact_composition_keeps_its_claim_at_the_exposure_assumed(exposures, rounds):
+    context = PrivacyContext(50, 50, rounds, 100, exposures)
+    scheme = Nbafl(epsilon=6, exposures=exposures, composition="analytic")
+    found = of(scheme, context, uploads=[exposures, exposures + 1], models=[50] * rounds)
+    assert found["claim_holds"].tolist() == [True, False, True]
+    assert found["exact_epsilon"][0] == pytest.approx(6)
+
+
+def test_a_classical_calibration_past_its_limit_breaks_a_claim_whose_sensitivity_is_proven():
+    client = {"kind": "gaussian", "epsilon": 20, "calibration": "classical"}
+    found = of(Mechanisms(client=client), uploads=[0, 1], clip_norm=1.0)
+    assert found["status"].tolist() == ["proven", "proven"]
+    assert found["flags"].tolist() == ["classical calibration past its limit"] * 2
+    assert found["claim_holds"].tolist() == [True, False]
+    assert found["exact_epsilon"][1] == pytest.approx(exact_epsilon((20 / 4.844805214) ** 2, 1e-5))
+
+
+def test_noise_in_each_epoch_is_told_by_the_ledger():
+    context = replace(CONTEXT, epochs=3)
+    found = of(GaussianUpload(epsilon=6, noise="epoch"), context, uploads=[0, 1], samples=600, clip_norm=None)
+    assert found["claimed_epsilon"].tolist() == [6, 6]
+    assert found["exact_epsilon"] == pytest.approx([0, 10.9], abs=0.05)
+    assert found["claim_holds"].tolist() == [True, False]
+    assert set(found["flags"]) == {"noise of one release drawn several times; sensitivity heuristic"}
+
+
+def test_rows_can_be_added_up():
+    found = of(Nbafl(epsilon=60), uploads=[2], models=[50] * 25)
+    together = exact_epsilon(found["squared_mu"].sum(), 0.01)
+    assert together > found["exact_epsilon"].max()
+    assert together < found["exact_epsilon"].sum()
+
+
+def test_all_accountants_stand_side_by_side():
+    found = of(GaussianUpload(epsilon=6), uploads=[1, 50], samples=600, clip_norm=None)
+    alone = exact_epsilon(found["squared_mu"], 1e-5)
+    assert found["exact_epsilon"] == pytest.approx(alone)
+    # One release is worth the same by basic composition; many are worth far more than they spend together.
+    assert found["basic_epsilon"][0] == pytest.approx(found["exact_epsilon"][0])
+    assert found["basic_epsilon"][1] == pytest.approx(50 * exact_epsilon(found["squared_mu"][0], 1e-5 / 50))
+    assert (found["rdp_epsilon"] > found["exact_epsilon"]).all()
+    assert (found["advanced_epsilon"] > found["basic_epsilon"]).all()
+    assert set(found["distribution"]) == {"gaussian"}
+
+
+def test_flags_say_what_stands_in_the_way():
+    context = PrivacyContext(50, 20, 25, 100, 1)
+    found = of(Nbafl(epsilon=60), context, uploads=[1], models=[20])
+    upload, model = found["flags"]
+    assert upload == "classical calibration past its limit; sensitivity heuristic; clip norm depends on data"
+    assert model == "amplification without a secret sample; sensitivity heuristic; clip norm depends on data"
+    honest = Nbafl(epsilon=6, clip_norm=1.0, sensitivity="2C", b_rule="none", composition="analytic")
+    assert of(honest, context, uploads=[1], models=[20])["flags"].tolist() == ["", ""]
+    assert of(NoPrivacy(), uploads=[1])["flags"].tolist() == [""]
+    assert of(GaussianUpload(epsilon=9), uploads=[1])["flags"][0].startswith("classical")
+    assert of(GaussianUpload(epsilon=6), uploads=[1])["flags"][0] == "sensitivity heuristic"
+
+
+LITERAL = {"kind": "laplace", "epsilon": 1.0, "sensitivity_from": "seed_literal"}
+
+
+def test_noise_of_an_invalid_sensitivity_is_worth_what_it_hides_of_the_true_one():
+    context = PrivacyContext(50, 50, 25, 100, 1, n_parameters=25)
+    found = of(Mechanisms(client=LITERAL, server=LITERAL), context, uploads=[0, 1, 4], models=[50], clip_norm=1.0)
+    # 2 sqrt(25) = 10 times the claim for an upload, a fiftieth of that for a mean of 50: by luck it is enough.
+    for name in ("basic", "advanced", "rdp", "exact"):
+        assert found[f"{name}_epsilon"] == pytest.approx([0, 10, 40, 0.2]), name
+    assert found["claimed_epsilon"].tolist() == [1, 1, 1, 1]
+    assert found["naive_epsilon"].tolist() == [0, 1, 4, 1]
+    assert found["sensitivity"] == pytest.approx([10, 10, 10, 0.2])
+    assert found["claim_holds"].tolist() == [True, False, False, False]
+    assert set(found["status"]) == {"invalid"}
+    assert set(found["flags"]) == {"sensitivity invalid"}
+
+
+def test_with_a_delta_it_is_worth_hardly_less():
+    context = PrivacyContext(50, 50, 25, 100, 1, n_parameters=50890)
+    client = {**LITERAL, "composition": "advanced", "delta": 1e-5, "epsilon": 1e4}
+    found = of(Mechanisms(client=client), context, uploads=[1, 3], clip_norm=1.0)
+    once = 1 / found["noise_multiplier"][0]
+    assert once > 451
+    assert found["exact_epsilon"] == pytest.approx([once, 3 * once], rel=1e-4)
+    assert not found["claim_holds"].any()
+
+
+def test_invalid_noise_of_an_unbounded_model_hides_nothing():
+    client = {**LITERAL, "epsilon": 100}
+    found = of(Mechanisms(client=client, clip={"target": "gradient"}), uploads=[0, 1], clip_norm=None)
+    assert found["exact_epsilon"].tolist() == found["rdp_epsilon"].tolist() == [0, math.inf]
+    assert found["claimed_epsilon"].tolist() == [100, 100]
+    assert found["claim_holds"].tolist() == [True, False]
+
+
+COUNTS = [1, 2, 5, 17, 100]
+ORACLES = [
+    (GaussianUpload(epsilon=6), dp_accounting.GaussianDpEvent, lambda scheme: 4.844805214 / 6),
+    (GaussianUpload(epsilon=0.5), dp_accounting.GaussianDpEvent, lambda scheme: 4.844805214 / 0.5),
+    (DpFedAvg(noise_multiplier=1.1), dp_accounting.GaussianDpEvent, lambda scheme: 1.1),
+    (DpFedAvg(noise_multiplier=8, neighbours="replace"), dp_accounting.GaussianDpEvent, lambda scheme: 4.0),
+]
+
+
+def renyi(event, count):
+    accountant = dp_accounting.rdp.RdpAccountant(ORDERS.tolist())
+    accountant.compose(event, count)
+    return accountant.get_epsilon(1e-5)
+
+
+@pytest.mark.parametrize(("scheme", "event", "multiplier"), ORACLES)
+def test_the_ledger_is_that_of_dp_accounting_analytic_to_1e_6_and_renyi_to_1e_4(scheme, event, multiplier):
+    found, z = of(scheme, uploads=COUNTS, clip_norm=1.0), multiplier(scheme)
+    exact = [dp_accounting.get_epsilon_gaussian(z / math.sqrt(count), 1e-5) for count in COUNTS]
+    # dp-accounting itself ends 1e-8 of a large epsilon early.
+    assert found["exact_epsilon"] == pytest.approx(exact, rel=1e-7, abs=1e-6)
+    assert found["rdp_epsilon"] == pytest.approx([renyi(event(z), count) for count in COUNTS], abs=1e-4)
+
+
+def test_the_ledger_of_laplace_noise_is_that_of_loss_distributions_to_1e_4():
+    client = {"kind": "laplace", "epsilon": 1.0, "composition": "rdp", "delta": 1e-5, "releases": 10}
+    scheme = Mechanisms(client=client)
+    found = of(scheme, uploads=COUNTS, clip_norm=1.0)
+    b = found["noise_multiplier"][0]
+    assert b > 1
+    for row, count in enumerate(COUNTS):
+        accountant = dp_accounting.pld.PLDAccountant()
+        accountant.compose(dp_accounting.LaplaceDpEvent(b), count)
+        assert found["exact_epsilon"][row] == pytest.approx(accountant.get_epsilon(1e-5), abs=1e-4)
+        assert found["rdp_epsilon"][row] == pytest.approx(renyi(dp_accounting.LaplaceDpEvent(b), count), abs=1e-4)

@@ -1,0 +1,139 @@
+"""The noise itself: its distribution, and that no two releases share it."""
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+
+from asyncfl.privacy.noise.drawing import add_gaussian, add_laplace, add_noise
+from asyncfl.streams import Streams
+
+SIZE = 20_000
+
+
+def drawn(std=1.0, seed=0, purpose="client_noise", client=0, task=0):
+    vector = np.zeros(SIZE, dtype=np.float32)
+    add_gaussian(vector, std, Streams(seed), purpose, client, task)
+    return vector
+
+
+def test_is_gaussian_with_the_standard_deviation_asked_for():
+    noise = drawn(std=0.02589593)
+    assert noise.mean() == pytest.approx(0, abs=4 * 0.0259 / SIZE**0.5)
+    assert noise.std() == pytest.approx(0.02589593, rel=4 / (2 * SIZE) ** 0.5)
+    assert kstest(noise / 0.02589593, "norm").pvalue > 0.01
+
+
+def test_is_added_to_what_is_there():
+    vector = np.full(SIZE, 3, dtype=np.float32)
+    add_gaussian(vector, 0.5, Streams(0), "client_noise", 0, 0)
+    assert vector - 3 == pytest.approx(0.5 * drawn(), abs=1e-5)
+
+
+def test_no_two_releases_share_noise():
+    rows = [
+        drawn(),
+        drawn(task=1),
+        drawn(client=1),
+        drawn(seed=1),
+        drawn(purpose="server_noise"),
+    ]
+    correlations = np.corrcoef(rows)[np.triu_indices(len(rows), 1)]
+    assert np.abs(correlations).max() < 5 / SIZE**0.5
+
+
+def test_the_same_stream_draws_the_same():
+    assert (drawn() == drawn()).all()
+
+
+def test_without_deviation_nothing_changes():
+    vector = np.ones(3, dtype=np.float32)
+    add_gaussian(vector, 0.0, Streams(0), "client_noise")
+    assert vector.tolist() == [1, 1, 1]
+
+
+def laplace(std=1.0, seed=0, client=0, task=0):
+    vector = np.zeros(SIZE, dtype=np.float32)
+    add_laplace(vector, std, Streams(seed), "client_noise", client, task)
+    return vector
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_laplace_noise_has_its_distribution_and_moments(seed):
+    noise = laplace(std=2.828427, seed=seed)
+    assert kstest(noise, "laplace", args=(0, 2)).pvalue > 0.01
+    assert kstest(noise, "norm", args=(0, 2.828427)).pvalue < 1e-6
+    assert noise.mean() == pytest.approx(0, abs=4 * 2.83 / SIZE**0.5)
+    # Kurtosis 6: the variance of a sample variance is (6 - 1) sigma^4/n.
+    assert noise.std() == pytest.approx(2.828427, rel=2 * (5 / SIZE) ** 0.5)
+    assert np.abs(noise).mean() == pytest.approx(2, rel=4 / SIZE**0.5)
+    assert ((noise / noise.std()) ** 4).mean() == pytest.approx(6, rel=0.25)
+
+
+def test_no_two_laplace_releases_share_noise():
+    rows = [laplace(), laplace(task=1), laplace(client=1), laplace(client=1, task=1), laplace(seed=1), drawn()]
+    correlations = np.corrcoef(rows)[np.triu_indices(len(rows), 1)]
+    assert np.abs(correlations).max() < 5 / SIZE**0.5
+    assert len(np.unique(np.array(rows)[:, 0])) == len(rows)
+    assert (laplace() == laplace()).all()
+
+
+def test_the_density_of_laplace_noise_of_scale_2_at_0_is_a_quarter():
+    noise = np.concatenate([laplace(std=2.828427, task=task) for task in range(20)])
+    near, width = np.abs(noise) < 0.1, 0.2
+    # Over the interval the density falls to 1/4 e^(-1/20) at its ends.
+    mean = 0.5 * -np.expm1(-0.05) / (width / 2)
+    assert near.mean() / width == pytest.approx(mean, abs=4 * (mean / width / len(noise)) ** 0.5)
+    assert mean == pytest.approx(0.25, rel=0.03)
+
+
+@pytest.mark.parametrize("distribution", ["gaussian", "laplace"])
+def test_each_client_draws_afresh_in_each_round(distribution):
+    """6 clients, 6 rounds, clients' and server's noise: no value twice more than chance has it, no two correlated."""
+    size = 4000
+    rows = []
+    for purpose, clients in (("client_noise", range(6)), ("server_noise", [-1])):
+        for client in clients:
+            for task in range(6):
+                vector = np.zeros(size, dtype=np.float32)
+                add_noise(distribution, vector, 1.0, Streams(3), purpose, client, task)
+                rows.append(vector)
+    assert len({row.tobytes() for row in rows}) == len(rows) == 42
+    assert len({row[:4].tobytes() for row in rows}) == 42
+    pairs = np.corrcoef(rows)[np.triu_indices(len(rows), 1)]
+    # 861 pairs, each normal with deviation 1/sqrt(size): 4.9 deviations are passed once in 1000 such tests.
+    assert np.abs(pairs).max() < 4.9 / size**0.5
+    assert pairs.std() == pytest.approx(size**-0.5, rel=0.1)
+    # Nor are rounds the shifted noise of others: correlations at any lag are as small.
+    spectra = np.fft.rfft(np.array(rows[:8], dtype=np.float64) / np.std(rows[:8], axis=1, keepdims=True))
+    for one in range(8):
+        for other in range(one):
+            lags = np.fft.irfft(spectra[one] * spectra[other].conj(), size) / size
+            assert np.abs(lags).max() < 6.5 / size**0.5
+    scale = 2**-0.5 if distribution == "laplace" else 1.0
+    name = {"gaussian": "norm", "laplace": "laplace"}[distribution]
+    together = np.concatenate(rows)
+    assert kstest(together, name, args=(0, scale)).pvalue > 0.01
+    # And across the releases at one parameter, which is what averaging over rounds would see.
+    across = np.array(rows)[:, :500].ravel()
+    assert kstest(across, name, args=(0, scale)).pvalue > 0.01
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_moments_of_gaussian_noise(seed):
+    noise = np.concatenate([drawn(seed=seed, task=task) for task in range(5)]).astype(np.float64)
+    for power, mean, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
+        assert (noise**power).mean() == pytest.approx(mean, abs=4 * (variance / len(noise)) ** 0.5)
+
+
+def test_laplace_noise_is_finite_or_ends_the_run():
+    assert np.isfinite(laplace(std=1e30)).all()
+    assert not np.isfinite(laplace(std=1e39)).any()
+    unchanged = np.ones(3, dtype=np.float32)
+    add_laplace(unchanged, 0.0, Streams(0), "client_noise")
+    assert unchanged.tolist() == [1, 1, 1]
+
+
+def test_the_distribution_is_chosen_by_name():
+    chosen = np.zeros(SIZE, dtype=np.float32)
+    add_noise("laplace", chosen, 1.0, Streams(0), "client_noise", 0, 0)
+    assert (chosen == laplace()).all()

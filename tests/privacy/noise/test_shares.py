@@ -1,0 +1,115 @@
+"""How much of a published model is whose: sums by hand, and the laws of rate and weights."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from asyncfl.privacy import AdaptiveBudgets, Contribution, DpFedAvg, GaussianNoise, Mechanisms, Nbafl, PrivacyContext
+from asyncfl.privacy.accounting.gaussian import exact_epsilon
+from asyncfl.privacy.ledger.published import model_releases
+from asyncfl.privacy.noise.shares import heaviest, noise_of_clients, of_clients, planned, relative_weights, spread
+from asyncfl.privacy.schemes.mechanisms import Clip
+
+CONTEXT = PrivacyContext(clients=6, participants=4, rounds=5, smallest_samples=10, exposures=1)
+EVEN = [Contribution(client, 10) for client in range(4)]
+
+
+def entered(weights, clients, rate=1.0):
+    return [Contribution(client, 10, weight=rate * weight) for weight, client in zip(weights, clients, strict=True)]
+
+
+def test_an_even_mean_is_told_without_rounding():
+    for n in (3, 7, 49, 100):
+        for rate in (1.0, 0.3):
+            context = replace(CONTEXT, rate=rate)
+            even = entered([1 / n] * n, range(n), rate)
+            assert relative_weights(context, even) == [1.0] * n
+            assert heaviest(context, even) == spread(context, even) == 1
+            assert set(of_clients(context, even, lambda one: 7.0).values()) == {rate * 7.0 / n}
+            assert noise_of_clients(context, even, [2.0] * n) == pytest.approx(rate * 2 / math.sqrt(n))
+
+
+def test_what_is_not_known_counts_as_planned():
+    assert relative_weights(CONTEXT, EVEN) == [1.0] * 4
+    assert heaviest(CONTEXT, ()) == spread(CONTEXT, ()) == 1
+    assert [one.client for one in planned(CONTEXT)] == [0, 1, 2, 3]
+    assert len(planned(CONTEXT, 2)) == 2
+
+
+def test_the_updates_of_a_client_add_up():
+    three_times = entered([0.25] * 4, [4, 4, 1, 4])
+    assert of_clients(CONTEXT, three_times, lambda one: 2.0) == {4: 1.5, 1: 0.5}
+    assert heaviest(CONTEXT, three_times) == 3
+    assert spread(CONTEXT, three_times) == 1
+
+
+def test_a_fresh_update_among_stale_ones_has_more_of_the_sensitivity_than_of_the_noise():
+    mixed = entered([0.25, 0.125, 0.125, 0.125], range(4))
+    assert of_clients(CONTEXT, mixed, lambda one: 2.0) == {0: 0.5, 1: 0.25, 2: 0.25, 3: 0.25}
+    assert noise_of_clients(CONTEXT, mixed, [3.0] * 4) == pytest.approx(3 * math.sqrt(0.25**2 + 3 * 0.125**2))
+    assert spread(CONTEXT, mixed) == pytest.approx(math.sqrt(4 * (0.25**2 + 3 * 0.125**2)))
+
+
+def test_what_counts_nothing_moves_nothing():
+    left_out = entered([0.5, 0.0], [0, 1])
+    assert of_clients(CONTEXT, left_out, lambda one: math.inf) == {0: math.inf, 1: 0.0}
+
+
+def test_deltas_may_differ_between_updates():
+    own = [Contribution(0, 10, weight=0.5), Contribution(0, 20, weight=0.25), Contribution(1, 40, weight=0.25)]
+    assert of_clients(CONTEXT, own, lambda one: 1 / one.samples) == pytest.approx({0: 0.05 + 0.0125, 1: 0.00625})
+
+
+SCHEMES = [
+    DpFedAvg(noise_multiplier=1.1),
+    DpFedAvg(noise_multiplier=1.1, noise_at="server", neighbours="replace"),
+    Mechanisms(client=GaussianNoise(epsilon=2), server=GaussianNoise(epsilon=3), clip=Clip(norm=0.5)),
+    Nbafl(epsilon=6, clip_norm=5.0, sensitivity="2C"),
+    Nbafl(epsilon=60, clip_norm=5.0, sensitivity="2C/N", b_rule="none"),
+    AdaptiveBudgets(budgets=(2,) * 6, threshold=1.0, round_budget="max", sensitivity="2M", adjustment="none"),
+    AdaptiveBudgets(budgets=(2,) * 6, threshold=3.0, sensitivity="2M", adjustment="none"),
+]
+UPDATES = st.lists(st.tuples(st.floats(0.01, 1), st.integers(0, 5)), min_size=1, max_size=8)
+
+
+def multipliers(scheme, rate, updates):
+    context, contributions = replace(CONTEXT, rate=rate), entered(*zip(*updates, strict=True), rate)
+    norm = scheme.clip_norm_of([1.0])
+    stds = [scheme.upload_std(context, norm, one) for one in contributions]
+    noise = scheme.server_std(context, norm, None, contributions)
+    made = model_releases(scheme, context, norm, contributions, stds, noise)
+    return {client: release.multiplier for client, release in made.items()}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@given(updates=UPDATES, rate=st.floats(0.1, 10))
+def test_a_rate_does_not_change_what_noise_is_worth(scheme, updates, rate):
+    assert multipliers(scheme, rate, updates) == pytest.approx(multipliers(scheme, 1.0, updates), rel=1e-9)
+
+
+@given(updates=UPDATES, rate=st.floats(0.1, 10))
+def test_noise_of_the_server_is_made_for_the_client_that_weighs_most(updates, rate):
+    dp_fedavg = DpFedAvg(noise_multiplier=1.1, noise_at="server", neighbours="replace")
+    assert min(multipliers(dp_fedavg, rate, updates).values()) == pytest.approx(1.1 / 2)
+    mechanism = Mechanisms(server=GaussianNoise(epsilon=3))
+    smallest = min(multipliers(mechanism, rate, updates).values())
+    assert exact_epsilon(smallest**-2, 1e-5) == pytest.approx(3)
+
+
+@given(updates=UPDATES, rate=st.floats(0.1, 10))
+def test_what_clients_add_and_the_server_adds_keep_nbafls_budget_together(updates, rate):
+    scheme = Nbafl(epsilon=6, clip_norm=5.0, sensitivity="2C", composition="analytic", b_rule="none")
+    # The paper's noise is for K: four updates are not fewer.
+    four = [updates[turn % len(updates)] for turn in range(4)]
+    smallest = min(multipliers(scheme, rate, four).values())
+    assert exact_epsilon(CONTEXT.rounds * smallest**-2, scheme.delta) <= 6 * (1 + 1e-9)
+
+
+def test_budgets_at_every_client_are_what_all_updates_weigh_together():
+    everywhere = AdaptiveBudgets(budgets=(2,) * 6, threshold=3.0, sensitivity="2M", adjustment="none")
+    found = everywhere.model_sensitivities(CONTEXT, 1.0, entered([0.25, 0.25, 0.125], [0, 0, 1]))
+    assert found == pytest.approx({0: 2 * 0.625, 1: 2 * 0.625})
+    assert everywhere.model_sensitivity(CONTEXT, 1.0) == 2

@@ -1,0 +1,85 @@
+"""Answers of the command line about noise and bounds."""
+
+import json
+
+import pytest
+from pydantic import ValidationError
+
+from asyncfl.privacy.queries.bounds import BoundsQuestion
+from asyncfl.privacy.queries.nbafl import NbaflQuestion
+
+
+def test_answer_about_figure_4():
+    found = NbaflQuestion(clients=50, participants=20, rounds=25, exposures=2, epsilon=50).answer()
+    assert found["sigma_u"] == pytest.approx(0.06215023, abs=5e-9)
+    assert (found["sigma_a"], found["sigma_d"], found["b"]) == (None, 0, None)
+    assert found["gamma"] == pytest.approx(0.50833912, abs=5e-9)
+    assert found["rounds_without_server_noise"] == pytest.approx(98.359536, abs=5e-7)
+    assert found["server_rule"].startswith("paper: none")
+    assert found["sigma_model"] == pytest.approx(found["sigma_u"] / 20**0.5)
+    json.dumps(found, allow_nan=False)
+
+
+@pytest.mark.parametrize(("epsilon", "exact", "renyi"), [(50, 111.9, 119.3), (60, 154.3, 163.5), (100, 390.3, 406.3)])
+def test_answer_says_what_the_noise_is_worth(epsilon, exact, renyi):
+    once, always, model = NbaflQuestion(epsilon=epsilon).answer()["worth"]
+    assert (once["release"], once["releases"]) == ("upload", 1)
+    assert once["exact_epsilon"] == pytest.approx(exact, abs=0.05)
+    assert once["rdp_epsilon"] == pytest.approx(renyi, abs=0.06)
+    assert (always["releases"], model["releases"], model["release"]) == (25, 25, "model")
+    assert always["exact_epsilon"] > once["exact_epsilon"] > model["exact_epsilon"]
+
+
+def test_equal_rows_are_told_once_and_norms_if_asked():
+    found = NbaflQuestion(rounds=1, exposures=1, parameters=10_000).answer()
+    assert [row["release"] for row in found["worth"]] == ["upload", "model"]
+    assert found["upload_noise_norm"] == pytest.approx(100 * found["sigma_u"])
+    assert found["model_noise_norm"] == pytest.approx(100 * found["sigma_model"])
+
+
+def test_no_exposure_is_worth_nothing():
+    assert NbaflQuestion(exposures=0).answer()["worth"][0]["exact_epsilon"] == 0
+
+
+def test_all_faults_of_a_question_are_named():
+    with pytest.raises(ValidationError) as caught:
+        NbaflQuestion(participants=200, exposures=40, epsilon=-1)
+    faults = {fault["loc"]: fault["msg"] for fault in caught.value.errors()}
+    assert set(faults) == {("participants",), ("exposures",), ("epsilon",)}
+    assert faults[("participants",)] == "must be at most clients (50), got 200; lower participants or raise clients"
+
+
+def test_bounds_of_theorem_2():
+    found = BoundsQuestion().answer()
+    assert (found["theorem"], found["P"], found["undefined"]) == (2, 0.75, None)
+    assert found["bound"] == pytest.approx(0.22281512, abs=5e-9)
+    assert found["best_rounds"]["best"] == 15
+    json.dumps(found, allow_nan=False)
+
+
+def test_bounds_of_theorem_3_and_why_there_are_none():
+    partial = {"participants": 20, "loss": {"smoothness": 0.1}}
+    found = BoundsQuestion(**partial, noise={"epsilon": 6}).answer()
+    assert (found["theorem"], found["undefined"]) == (3, None)
+    assert found["bound"] == pytest.approx(0.08666987, abs=5e-7)
+    none = BoundsQuestion(**partial, noise={"epsilon": 50}).answer()
+    assert none["bound"] is None
+    assert "epsilon/T < -ln(1 - K/N)" in none["undefined"]
+    diverging = BoundsQuestion(participants=20).answer()
+    assert "0 <= Q < 1" in diverging["undefined"]
+    assert diverging["best_rounds"] is diverging["best_participants"] is None
+    json.dumps([found, none, diverging], allow_nan=False)
+
+
+def test_curves_leave_out_what_is_undefined():
+    full = BoundsQuestion(rounds=3).curve()
+    assert full["rounds"] == [1, 2, 3]
+    assert None not in full["bound"]
+    partial = BoundsQuestion(rounds=25, participants=20, loss={"smoothness": 0.1}, noise={"epsilon": 6}).curve()
+    assert partial["bound"][:11] == [None] * 11  # epsilon/T must be below -ln(1 - K/N) = .5108
+    assert None not in partial["bound"][11:]
+
+
+def test_more_participants_than_clients_are_a_fault():
+    with pytest.raises(ValidationError, match=r"at most noise.clients \(50\), got 51"):
+        BoundsQuestion(participants=51)

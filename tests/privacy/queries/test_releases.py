@@ -1,0 +1,162 @@
+"""Answers of the command line about mechanisms."""
+
+import json
+import math
+
+import pytest
+from pydantic import ValidationError
+
+from asyncfl.privacy.accounting import Part
+from asyncfl.privacy.accounting.events import MOST_RELEASES
+from asyncfl.privacy.accounting.gaussian import classical_constant, exact_epsilon
+from asyncfl.privacy.flags import CLASSICAL
+from asyncfl.privacy.queries.releases import ComposeQuestion, EpsilonQuestion, ExposureQuestion, NoiseQuestion, _most
+
+
+def column(answer, name):
+    return {row["accountant"]: row[name] for row in answer["accountants"]}
+
+
+def test_epsilon_of_noise():
+    found = column(EpsilonQuestion(noise_multiplier=10, releases=100, laplace=True).answer(), "epsilon")
+    assert found["basic"] == pytest.approx(10)
+    assert found["advanced"] == pytest.approx(5.850, abs=5e-4)
+    assert found["rdp"] == pytest.approx(4.53269, abs=6e-6)
+    assert found["exact"] == pytest.approx(4.22035, abs=6e-6)
+
+
+def test_a_replaced_record_in_a_sample_has_no_renyi_bound():
+    question = EpsilonQuestion(noise_multiplier=1.1, releases=10, sampling_rate=0.01, neighbours="replace")
+    answer = question.answer()
+    assert column(answer, "epsilon")["rdp"] is None
+    assert len(answer["notes"]) == 2
+    json.dumps(answer, allow_nan=False)
+
+
+def test_noise_for_an_epsilon_beside_the_classical_calibration():
+    answer = NoiseQuestion(epsilon=1, sensitivity=2).answer()
+    found = column(answer, "noise_multiplier")
+    assert (found["exact"], found["classical"]) == (pytest.approx(3.730632), pytest.approx(4.844805))
+    assert column(answer, "sigma")["exact"] == pytest.approx(2 * 3.730632)
+    too_much = NoiseQuestion(epsilon=60, delta=0.01).answer()
+    assert too_much["notes"][-1] == (
+        "classical calibration past its limit: too little noise for epsilon 60; for one release it is enough up to "
+        "epsilon 6.772"
+    )
+    assert "really worth epsilon" in too_much["notes"][0]
+    laplace = NoiseQuestion(epsilon=0.5, laplace=True, sensitivity=1).answer()
+    assert column(laplace, "scale")["basic"] == pytest.approx(2)
+    assert "classical" not in column(laplace, "scale")
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "releases", "neighbours", "past"),
+    [
+        (200, 2, "add_remove", True),
+        (200, 2, "replace", True),
+        (10, 2, "add_remove", False),
+        # The limit is one release's, and 25 have 2 each here.
+        (50, 25, "add_remove", False),
+        (6.7, 1, "add_remove", False),
+        (6.8, 1, "replace", True),
+    ],
+)
+def test_too_little_classical_noise_is_named_for_any_number_of_releases(epsilon, releases, neighbours, past):
+    question = NoiseQuestion(epsilon=epsilon, delta=0.01, releases=releases, neighbours=neighbours)
+    answer = question.answer()
+    z = column(answer, "noise_multiplier")["classical"] / (2 if neighbours == "replace" else 1)
+    assert (exact_epsilon(releases / z**2, 0.01) > epsilon) == past
+    assert any(note.startswith(CLASSICAL) for note in answer["notes"]) == past
+    assert f"really worth epsilon {exact_epsilon(releases / z**2, 0.01):.4g}" in " ".join(answer["notes"])
+
+
+def test_composition_of_a_list():
+    answer = ComposeQuestion(releases=["gaussian:5", "gaussian:6", Part("gaussian", 7), Part("gaussian", 8)]).answer()
+    found = column(answer, "epsilon")
+    assert (found["exact"], found["rdp"]) == (pytest.approx(1.224343), pytest.approx(1.335174))
+    assert [row["releases"] for row in answer["alone"]] == [
+        "gaussian:5x1",
+        "gaussian:6x1",
+        "gaussian:7x1",
+        "gaussian:8x1",
+    ]
+    assert answer["alone"][0]["exact_epsilon"] == pytest.approx(exact_epsilon(0.04, 1e-5))
+
+
+def test_all_bad_parts_are_named():
+    with pytest.raises(ValidationError) as caught:
+        ComposeQuestion(releases=["gaussian:1", "gauss:1", "laplace:0"])
+    assert [fault["loc"] for fault in caught.value.errors()] == [("releases", 1), ("releases", 2)]
+
+
+def test_nbafls_noise_for_one_upload_does_not_keep_a_large_budget():
+    answer = ExposureQuestion(epsilon=60).answer()
+    assert answer["noise_multiplier"] == pytest.approx(1.25 * classical_constant(0.01) / 60)
+    assert column(answer, "epsilon_of_exposures")["exact"] == pytest.approx(154.3, abs=0.05)
+    assert column(answer, "exposures_within_budget")["exact"] == 0
+    assert column(answer, "needed_L")["exact"] == 2
+
+
+@pytest.mark.parametrize(("epsilon", "exposures"), [(6, 25), (60, 7), (0.5, 100)])
+def test_the_needed_exposures_are_the_fewest_that_keep_the_budget(epsilon, exposures):
+    answer = ExposureQuestion(epsilon=epsilon, exposures=exposures).answer()
+    needed, c = column(answer, "needed_L")["exact"], 1.25 * classical_constant(0.01)
+
+    def spent(assumed):
+        return exact_epsilon(exposures * (epsilon / (c * assumed)) ** 2, 0.01)
+
+    assert spent(needed) <= epsilon
+    assert needed == 1 or spent(needed - 1) > epsilon
+
+
+def test_how_many_uploads_fit():
+    answer = ExposureQuestion(epsilon=6, delta=1e-5, noise_multiplier=2).answer()
+    most = column(answer, "exposures_within_budget")
+    assert exact_epsilon(most["exact"] / 4, 1e-5) <= 6 < exact_epsilon((most["exact"] + 1) / 4, 1e-5)
+    assert most["exact"] >= most["rdp"] >= most["basic"]
+
+
+def test_what_is_past_counting_is_told_as_that():
+    answer = ExposureQuestion(noise_multiplier=1e6).answer()
+    most, more = column(answer, "exposures_within_budget"), column(answer, "or_more")
+    assert more == {"basic": False, "advanced": True, "rdp": True, "exact": True}
+    assert {most[name] for name in ("advanced", "rdp", "exact")} == {10**9}
+    assert most["basic"] < 10**9
+    assert answer["notes"][-1] == (
+        "exposures_within_budget: more than 1000000000 uploads are within the budget by advanced, rdp, exact; no more "
+        "are counted"
+    )
+    assert not any(column(ExposureQuestion(epsilon=60).answer(), "or_more").values())
+
+
+@pytest.mark.parametrize(("left", "more"), [(-1, False), (0, False), (1, True)])
+def test_the_last_number_that_is_counted(left, more):
+    assert _most(lambda count: count <= MOST_RELEASES + left) == (None if more else MOST_RELEASES + left)
+
+
+@pytest.mark.parametrize("multiplier", [1e-9, 1e9])
+def test_the_ends_of_the_range_are_answered(multiplier):
+    for laplace in (False, True):
+        question = EpsilonQuestion(noise_multiplier=multiplier, releases=10**9, laplace=laplace)
+        found = column(question.answer(), "epsilon")
+        assert all(0 <= value < math.inf or multiplier < 1 for value in found.values())
+        assert not any(math.isnan(value) for value in found.values())
+    for epsilon in (1e-9, 1e9):
+        ExposureQuestion(epsilon=epsilon, noise_multiplier=multiplier).answer()
+        NoiseQuestion(epsilon=epsilon, releases=10**9).answer()
+
+
+def test_what_is_past_the_range_is_a_fault():
+    with pytest.raises(ValidationError, match=r"must be 1e-09\.\.1e\+09"):
+        EpsilonQuestion(noise_multiplier=1e-300)
+    with pytest.raises(ValidationError, match="less than or equal to 1000000000"):
+        EpsilonQuestion(noise_multiplier=1, releases=10**9 + 1)
+
+
+def test_all_faults_of_a_question_are_named():
+    with pytest.raises(ValidationError) as caught:
+        EpsilonQuestion(noise_multiplier=-1, releases=0, delta=1, laplace=True, sampling_rate=0.5, neighbours="any")
+    names = {fault["loc"][0] for fault in caught.value.errors()}
+    assert names == {"noise_multiplier", "releases", "delta", "sampling_rate", "neighbours"}
+    with pytest.raises(ValidationError):
+        NoiseQuestion(epsilon=math.inf)

@@ -1,0 +1,148 @@
+"""What is claimed of each client, constant and adjusted, and what the ledger makes of it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.privacy import AdaptiveBudgets, PrivacyContext
+from asyncfl.privacy.context import Contribution
+from asyncfl.privacy.flags import BUDGETS, CLASSICAL, HEURISTIC
+from asyncfl.privacy.ledger.accounts import model_accounts, upload_accounts
+from asyncfl.privacy.ledger.published import published
+from asyncfl.privacy.ledger.releases import held, uploads_of
+from asyncfl.privacy.ledger.tables import ledger
+
+SAMPLES = np.full(5, 1000)
+SETTING_1, SETTING_3 = (1, 1, 2, 2, 3), (4, 4, 8, 8, 12)
+
+
+def context(clients: int = 5) -> PrivacyContext:
+    return PrivacyContext(clients, clients, 250, 1000, 0, batch_size=32, lr=0.01)
+
+
+def constant(budgets: tuple[float, ...] = SETTING_3, **fields: Any) -> AdaptiveBudgets:
+    return AdaptiveBudgets(budgets=budgets, adjustment="none", **fields)
+
+
+def after(scheme: AdaptiveBudgets, uploads: list[int]) -> dict[str, list[Any]]:
+    """The ledger of typical uploads."""
+    facts = context(len(uploads))
+    made = {"server": uploads_of(scheme, facts, SAMPLES[: len(uploads)], uploads)}
+    found = ledger(scheme, facts, SAMPLES[: len(uploads)], upload_accounts(scheme, facts, made))
+    return {name: column.tolist() for name, column in found.items()}
+
+
+def of_budgets(scheme: AdaptiveBudgets, *made: list[float]) -> dict[str, list[Any]]:
+    """The ledger where each client's uploads had the budgets `made`."""
+    facts = context(len(made))
+    releases = [
+        (client, turn, scheme.upload_release(facts, None, Contribution(client, 1000, turn, epsilon)))
+        for client, budgets in enumerate(made)
+        for turn, epsilon in enumerate(budgets)
+    ]
+    accounts = upload_accounts(scheme, facts, {"server": held(releases)})
+    return {name: column.tolist() for name, column in ledger(scheme, facts, SAMPLES[: len(made)], accounts).items()}
+
+
+def test_each_client_is_promised_its_own_budget() -> None:
+    scheme = constant(SETTING_1)
+    assert [scheme.client_guarantee(context(), client).epsilon for client in range(5)] == [1, 1, 2, 2, 3]
+    assert scheme.upload_guarantee(context()).epsilon == 3, "what is promised to all is the largest"
+    assert scheme.upload_release(context(), None, Contribution(0, 1000)).epsilon == 1
+    assert scheme.upload_release(context(), None, Contribution(-1, 1000)).epsilon == 3
+
+
+@pytest.mark.parametrize("adjustment", ["none", "linear"])
+def test_the_ledger_of_one_round_of_setting_1(adjustment: Any) -> None:
+    found = after(AdaptiveBudgets(budgets=SETTING_1, adjustment=adjustment), [1] * 5)
+    assert found["claimed_epsilon"] == found["naive_epsilon"] == [1, 1, 2, 2, 3]
+    assert found["assumed_releases"] == [1] * 5
+    # dp-accounting's get_epsilon_gaussian(c1/epsilon, 1e-5), c1 = 4.8448053
+    assert found["exact_epsilon"] == pytest.approx([0.7509770, 0.7509770, 1.6103161, 1.6103161, 2.5332695], abs=5e-7)
+    assert found["claim_holds"] == [True] * 5
+
+
+def test_the_ledger_of_setting_3_over_250_rounds() -> None:
+    found = after(constant(), [250] * 5)
+    assert found["claimed_epsilon"] == [4, 4, 8, 8, 12]
+    assert found["naive_epsilon"] == [1000, 1000, 2000, 2000, 3000]
+    assert found["exact_epsilon"] == pytest.approx([140, 140, 451, 451, 933], abs=0.5)
+    assert found["claim_holds"] == [False] * 5
+
+
+def test_who_sent_nothing_is_shown_with_its_own_budget_and_noise() -> None:
+    found = after(constant(), [0] * 5)
+    assert found["claimed_epsilon"] == [4, 4, 8, 8, 12]
+    assert found["sigma"] == pytest.approx([0.0757001, 0.0757001, 0.0378500, 0.0378500, 0.0252334], abs=5e-8)
+    assert found["exact_epsilon"] == [0] * 5
+    assert found["claim_holds"] == [True] * 5
+
+
+def test_adjusted_budgets_claim_the_largest_that_an_upload_had() -> None:
+    found = of_budgets(AdaptiveBudgets(budgets=(8, 8, 4)), [8, 8, 18.6], [8, 8, 0.1], [])
+    assert found["claimed_epsilon"] == [18.6, 8, 4]
+    assert found["naive_epsilon"] == pytest.approx([34.6, 16.1, 0])
+    assert found["exact_epsilon"][0] > 23.0734, "what its last upload alone is worth"
+    assert found["claim_holds"] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("budgets", "made", "flagged"),
+    [
+        # The limit of the classical calibration is 8.42 at delta = 1e-5.
+        ((8, 8), ([8, 8, 18.6], [8, 8, 8.3]), [True, False]),
+        ((1, 12), ([1], [12]), [False, True]),
+        ((1, 12), ([], []), [False, True]),
+        ((12, 12), ([8, 0.1], [12, 0.1]), [False, True]),
+    ],
+)
+def test_the_classical_limit_is_that_of_the_client_s_own_uploads(
+    budgets: tuple[float, ...], made: tuple[list[float], ...], flagged: list[bool]
+) -> None:
+    found = of_budgets(constant(budgets), *made)
+    assert [CLASSICAL in flags for flags in found["flags"]] == flagged
+    assert all(HEURISTIC in flags for flags in found["flags"])
+    adjusted = of_budgets(AdaptiveBudgets(budgets=budgets), *made)
+    assert [CLASSICAL in flags for flags in adjusted["flags"]] == flagged
+    assert all(BUDGETS in flags for flags in adjusted["flags"])
+
+
+def test_one_upload_within_the_limit_gives_less_than_it_claims_and_one_past_it_more() -> None:
+    found = of_budgets(constant((1, 12)), [1], [12])
+    assert found["exact_epsilon"] == pytest.approx([0.7509770, 13.0525621], abs=5e-7)
+    assert found["claim_holds"] == [True, False]
+
+
+def test_a_client_without_noise_is_promised_nothing() -> None:
+    found = after(constant((math.inf, 2)), [1, 1])
+    assert found["claimed_epsilon"] == [math.inf, 2]
+    assert found["exact_epsilon"] == pytest.approx([math.inf, 1.6103161], abs=5e-7)
+    assert found["status"] == ["none", "heuristic"]
+    assert found["delta"] == [0, 1e-5]
+    assert found["flags"] == ["", HEURISTIC]
+
+
+def test_what_is_proven_and_of_whom() -> None:
+    proven = constant(sensitivity="2M").client_guarantee(context(), 0)
+    assert (proven.status, proven.neighbours) == ("proven", "one client's data replaced")
+    assert constant(sensitivity="M").client_guarantee(context(), 0).neighbours == "one client's data added or removed"
+    for heuristic in (constant(), AdaptiveBudgets(budgets=SETTING_3, sensitivity="2M")):
+        assert heuristic.client_guarantee(context(), 0).status == "heuristic"
+    control = constant(sensitivity="2M").model_copy(update={"equal_spend": "rdp"})
+    assert control.client_guarantee(context(), 0).status == "heuristic", "its budgets come from another run's losses"
+    assert after(control, [1] * 5)["flags"][0] == f"{HEURISTIC}; {BUDGETS}"
+
+
+def test_a_model_claims_the_threshold_once() -> None:
+    scheme = constant(threshold=36)
+    assert scheme.model_guarantee(context()).neighbours == "one sample replaced, at every client"
+    assert constant(threshold=36, round_budget="max").model_guarantee(context()).neighbours == "one sample replaced"
+    assert constant().model_guarantee(context()) is None
+    accounts = model_accounts(scheme, context(), {"server": published([])})
+    found = ledger(scheme, context(), SAMPLES, [], accounts)
+    assert found["claimed_epsilon"].tolist() == [36]
+    assert found["flags"].tolist() == [f"{CLASSICAL}; {HEURISTIC}"]

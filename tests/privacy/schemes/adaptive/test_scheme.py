@@ -1,0 +1,166 @@
+"""The adaptive scheme: budgets and noise of each upload, what it claims, what cannot work."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from asyncfl.privacy import AdaptiveBudgets, PrivacyContext
+from asyncfl.privacy.accounting.gaussian import exact_epsilon
+from asyncfl.privacy.context import Contribution
+from asyncfl.privacy.schemes.adaptive.history import LossHistory
+
+CONTEXT = PrivacyContext(
+    clients=5, participants=5, rounds=250, smallest_samples=1000, exposures=0, batch_size=32, epochs=1, lr=0.01
+)
+SETTING_3 = (4, 4, 8, 8, 12)
+
+
+def told(scheme: AdaptiveBudgets, *losses: float, client: int = 0) -> list[float | None]:
+    """Budget of each upload of the client, the one after the last loss included."""
+    state = scheme.start(CONTEXT)
+    assert isinstance(state, LossHistory)
+    budgets = []
+    for turn, loss in enumerate(losses):
+        epsilon = scheme.upload_epsilon(CONTEXT, state, client, turn)
+        budgets.append(epsilon)
+        state.trained(Contribution(client, 1000, turn, epsilon), loss, 1.0)
+    return [*budgets, scheme.upload_epsilon(CONTEXT, state, client, len(losses))]
+
+
+def test_the_first_two_uploads_use_the_budget_given_and_the_third_the_second_loss() -> None:
+    assert told(AdaptiveBudgets(budgets=SETTING_3), 2.3, 0.5) == pytest.approx([4, 4, 5.8])
+    literal = AdaptiveBudgets(budgets=SETTING_3, adjustment="exponential", matched_k=False)
+    assert told(literal, 2.3, 0.5) == pytest.approx([4, 4, 24.19859], abs=5e-6)
+    matched = AdaptiveBudgets(budgets=SETTING_3, adjustment="exponential")
+    assert told(matched, 2.3, 1.3) == pytest.approx([4, 4, 4.898979], abs=5e-7)
+    assert told(AdaptiveBudgets(budgets=SETTING_3, adjustment="none"), 2.3, 0.5) == [4, 4, 4]
+
+
+def test_a_loss_that_rose_leaves_the_floor() -> None:
+    assert told(AdaptiveBudgets(budgets=SETTING_3), 2.3, 99.0)[-1] == 0.1
+    assert told(AdaptiveBudgets(budgets=SETTING_3, floor=0.5), 2.3, math.nan)[-1] == 0.5
+    assert told(AdaptiveBudgets(budgets=SETTING_3), math.inf)[-1] == 0.1
+
+
+def test_noise_of_each_upload() -> None:
+    scheme = AdaptiveBudgets(budgets=SETTING_3)
+    found = [
+        scheme.upload_std(CONTEXT, 1.0, Contribution(client, 1000, 0, epsilon))
+        for client, epsilon in enumerate(SETTING_3)
+    ]
+    assert found == pytest.approx([0.0757001, 0.0757001, 0.0378500, 0.0378500, 0.0252334], abs=5e-8)
+    release = scheme.upload_release(CONTEXT, 1.0, Contribution(4, 1000, 0, 12.0))
+    assert release.epsilon == 12
+    assert exact_epsilon(250 / release.multiplier**2, 1e-5) == pytest.approx(933, abs=0.5)
+
+
+def test_the_reading_gradient_is_in_units_of_the_learning_rate() -> None:
+    scheme = AdaptiveBudgets(budgets=SETTING_3, upload="gradient", clip_norm=2.0)
+    state = scheme.start(CONTEXT)
+    assert scheme.clip_norm_of(np.ones(3), state) == pytest.approx(0.01 * 2)
+    assert scheme.update_factor(CONTEXT, 1000) == pytest.approx(1 / 32)
+    assert scheme.upload_sensitivity(CONTEXT, None, Contribution(0, 1000)) == pytest.approx(0.01 * 2 * 2 / 32)
+
+
+def test_noise_of_the_server_for_a_threshold() -> None:
+    scheme = AdaptiveBudgets(budgets=(1, 1, 2, 2, 3), threshold=9.0)
+    entered = [Contribution(c, 1000, 0, e) for c, e in enumerate((2.0, 2.0, 2.0, 3.0, 3.0))]
+    unit = 2 / 32 * 4.8448053
+    assert scheme.server_std(CONTEXT, 1.0, None, entered) == pytest.approx(unit * 0.0734931, rel=1e-6)
+    assert scheme.server_std(CONTEXT, 1.0, None, entered[:3]) == 0, "6 is within 9"
+    assert scheme.server_std(CONTEXT, 1.0) == 0, "9 is within 9"
+    without = scheme.model_copy(update={"threshold": None})
+    assert without.server_std(CONTEXT, 1.0, None, entered) == 0
+
+
+def test_weights_and_rate_in_published_models() -> None:
+    scheme = AdaptiveBudgets(
+        budgets=(4,) * 5, threshold=2.0, round_budget="max", sensitivity="2M", adjustment="none", clip_norm=0.5
+    )
+    assert scheme.model_guarantee(CONTEXT).status == "proven"
+    uneven = dataclasses.replace(CONTEXT, equal_weights=False)
+    assert scheme.model_guarantee(uneven).status == "heuristic"
+    assert any("weigh more than 1/n" in note for note in scheme.notes(uneven, 10))
+    often = [Contribution(client, 1000, weight=0.25) for client in (2, 2, 0, 2)]
+    assert scheme.model_sensitivities(CONTEXT, 0.5, often) == {2: 0.75, 0: 0.25}
+    doubled = dataclasses.replace(CONTEXT, rate=2.0)
+    assert scheme.server_std(doubled, 0.5) == 2 * scheme.server_std(CONTEXT, 0.5) > 0
+
+
+def test_what_it_claims() -> None:
+    scheme = AdaptiveBudgets(budgets=SETTING_3, threshold=36.0)
+    assert scheme.upload_guarantee(CONTEXT).status == "heuristic"
+    assert scheme.model_guarantee(CONTEXT).epsilon == 36
+    constant = AdaptiveBudgets(budgets=SETTING_3, adjustment="none", sensitivity="2M")
+    assert constant.upload_guarantee(CONTEXT).status == "proven"
+    assert constant.model_guarantee(CONTEXT) is None
+    off = AdaptiveBudgets(budgets=(math.inf,) * 5)
+    assert off.off
+    assert off.upload_guarantee(CONTEXT) is None
+    assert off.notes(CONTEXT, 10) == []
+
+
+def test_notes_say_that_budgets_depend_on_the_data() -> None:
+    said = " ".join(AdaptiveBudgets(budgets=SETTING_3, threshold=36.0).notes(CONTEXT, 10))
+    for words in ("depends on the data", "heuristic", "8.42", "gives away more than claimed", "threshold 36"):
+        assert words in said
+
+
+def test_the_control_spends_as_much_as_the_run_that_it_is_measured_by() -> None:
+    uploads = [{"client": 0, "epsilon": e} for e in (4.0, 4.0, 7.0)] + [{"client": 1, "epsilon": 5.0}]
+    for spend, first in (("naive", 5.0), ("rdp", math.sqrt(27.0))):
+        control = AdaptiveBudgets(budgets=SETTING_3, equal_spend=spend)
+        assert control.reference == AdaptiveBudgets(budgets=SETTING_3)
+        measured = control.measured_by(uploads)
+        assert measured.budgets == pytest.approx((first, 5.0, 8, 8, 12))
+        assert measured.adjustment == "none"
+        assert measured.reference is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"budgets": ()}, "at least 1"),
+        ({"budgets": (4, 0)}, "greater than 0"),
+        ({"budgets": (4, -1)}, "greater than 0"),
+        ({"budgets": (4,), "delta": 0}, "greater than 0"),
+        ({"budgets": (4,), "delta": 1}, "less than 1"),
+        ({"budgets": (4,), "clip_norm": 0}, "greater than 0"),
+        ({"budgets": (4,), "clip_norm": math.inf}, "finite"),
+        ({"budgets": (4,), "threshold": 0}, "greater than 0"),
+        ({"budgets": (4,), "k": -1}, "greater than or equal to 0"),
+        ({"budgets": (4,), "shuffler": {"swaps": -1}}, "greater than or equal to 0"),
+    ],
+)
+def test_bad_input(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        AdaptiveBudgets.model_validate(fields)
+
+
+def test_a_budget_grows_until_its_square_would_be_no_number_and_infinity_stays() -> None:
+    scheme = AdaptiveBudgets(budgets=(4, math.inf), adjustment="exponential", matched_k=False, k=700)
+    assert scheme.budget(0, 2.3, 2.2) == pytest.approx(4 * math.exp(70))
+    assert scheme.budget(0, 2.3, 1.0) == scheme.budget(0, 2.3, 0.0) == 1e100
+    assert scheme.budget(1, 2.3, 0.0) == scheme.budget(1, 2.3, math.inf) == math.inf
+
+
+def test_the_classical_calibration_past_its_limit_is_told_once_with_the_clients_that_begin_there() -> None:
+    def told_of(*budgets: float, adjustment: Any = "none") -> list[str]:
+        notes = AdaptiveBudgets(budgets=budgets, adjustment=adjustment).notes(CONTEXT, 10)
+        return [note for note in notes if "classical calibration" in note]
+
+    assert told_of(1, 2, 8.4) == []
+    (note,) = told_of(1, 12, 8.5)
+    assert "(that of client 1 (12), 2 (8.5))" in note
+    (note,) = told_of(*range(9, 17))
+    assert "4 (13) and 3 more" in note
+    (note,) = told_of(1, 2, adjustment="linear")
+    assert "(one whose budget grows beyond)" in note
+    (note,) = told_of(1, 12, math.inf, adjustment="linear")
+    assert "(that of client 1 (12), or one whose budget grows beyond)" in note

@@ -1,0 +1,63 @@
+"""The trusted shuffler: what it keeps, what it hides, and how often a layer stays with its client."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from asyncfl.learning import Mlp
+from asyncfl.privacy.schemes.adaptive.shuffle import Shuffler, own_probability, shuffle_layers, swapped
+
+LAYOUT = Mlp(hidden=(3,)).layout((1, 2, 2), 2)
+
+
+def rows(count: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(count, LAYOUT.n_parameters)).astype(np.float32)
+
+
+@pytest.mark.parametrize(("swaps", "probability"), [(1, 0.6), (2, 0.4), (5, 0.225), (10, 0.200781)])
+def test_how_often_a_layer_is_still_its_own_clients(swaps: int, probability: float) -> None:
+    assert own_probability(5, swaps) == pytest.approx(probability, abs=5e-7)
+    random = np.random.default_rng(swaps)
+    draws = 20_000
+    own = np.mean([swapped(5, swaps, random)[2] == 2 for _ in range(draws)])
+    assert own == pytest.approx(probability, abs=4 * (probability * (1 - probability) / draws) ** 0.5)
+
+
+@given(st.integers(1, 7), st.integers(0, 30), st.integers(0, 100))
+def test_rows_of_each_layer_only_change_places(count: int, swaps: int, seed: int) -> None:
+    before = rows(count, seed)
+    after = before.copy()
+    shuffle_layers(after, LAYOUT, swaps, np.random.default_rng(seed))
+    for layer in LAYOUT.layers:
+        old, new = before[:, layer.slice], after[:, layer.slice]
+        assert sorted(map(bytes, old)) == sorted(map(bytes, new)), "whole layers, weight and bias together"
+    np.testing.assert_allclose(after.sum(axis=0), before.sum(axis=0), rtol=1e-4, atol=1e-5)
+
+
+def test_layers_are_shuffled_apart() -> None:
+    models = np.repeat(np.arange(20, dtype=np.float32)[:, None], LAYOUT.n_parameters, axis=1)
+    shuffle_layers(models, LAYOUT, 100, np.random.default_rng(0))
+    first, second = (models[:, layer.slice][:, 0] for layer in LAYOUT.layers)
+    assert (first != second).any()
+    assert (first != np.arange(20)).any()
+
+
+def test_two_clients_that_swap_once_have_swapped() -> None:
+    assert swapped(2, 1, np.random.default_rng(0)).tolist() == [1, 0]
+    assert swapped(2, 2, np.random.default_rng(0)).tolist() == [0, 1]
+    assert swapped(1, 5, np.random.default_rng(0)).tolist() == [0]
+    assert swapped(5, 0, np.random.default_rng(0)).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_malformed_uploads_pass_as_they_are() -> None:
+    models = rows(5)
+    models[1, 0] = np.nan
+    before = models.copy()
+    sound = np.array([True, True, True, False, True])
+    Shuffler(swaps=50).shuffle(models, LAYOUT, sound, np.random.default_rng(0))
+    np.testing.assert_array_equal(models[[1, 3]], before[[1, 3]])
+    assert (models[[0, 2, 4]] != before[[0, 2, 4]]).any()
+    np.testing.assert_allclose(models[[0, 2, 4]].sum(axis=0), before[[0, 2, 4]].sum(axis=0), atol=1e-5)

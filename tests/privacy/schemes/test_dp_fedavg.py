@@ -1,0 +1,193 @@
+"""DP-FedAvg: the numbers of its table, neighbours, and the adaptive clip norm."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from asyncfl.privacy import Contribution, DpFedAvg, PrivacyContext
+from asyncfl.privacy.schemes.adaptive_clipping import AdaptiveClip, ClipState, split_multiplier
+
+CONTEXT = PrivacyContext(clients=200, participants=100, rounds=10, smallest_samples=50, exposures=0)
+UPLOAD = Contribution(client=3, samples=100)
+
+
+def scheme(**fields):
+    return DpFedAvg(noise_multiplier=1.1, **fields)
+
+
+def test_noise_of_a_mean_of_hundred():
+    by_client, by_server = scheme(), scheme(noise_at="server")
+    assert by_client.upload_std(CONTEXT, 1, UPLOAD) / math.sqrt(100) == pytest.approx(0.11)
+    assert by_client.server_std(CONTEXT, 1) == by_server.upload_std(CONTEXT, 1, UPLOAD) == 0
+    assert by_server.server_std(CONTEXT, 1) == pytest.approx(0.011)
+    ten = [Contribution(client, 100) for client in range(10)]
+    assert by_server.server_std(CONTEXT, 1, None, ten) == pytest.approx(0.11)
+    assert by_server.server_std(replace(CONTEXT, rate=3.0), 2) == pytest.approx(0.066)
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "rounds", "epsilon"),
+    [
+        ("add_remove", 1, 3.92125),
+        ("add_remove", 10, 15.7827),
+        ("add_remove", 100, 79.2755),
+        ("replace", 1, 8.89523),
+        ("replace", 10, 40.3044),
+        ("replace", 100, 241.935),
+    ],
+)
+@pytest.mark.parametrize("noise_at", ["client", "server"])
+def test_neighbours_decide_what_the_multiplier_is_worth(neighbours, rounds, epsilon, noise_at):
+    context = replace(CONTEXT, rounds=rounds)
+    private = scheme(neighbours=neighbours, noise_at=noise_at)
+    stated = private.upload_guarantee(context) or private.model_guarantee(context)
+    assert stated.epsilon == pytest.approx(epsilon, rel=2e-6)
+    assert (stated.status, stated.releases) == ("proven", rounds)
+    assert (
+        stated.neighbours
+        == {
+            "add_remove": "one client added or removed",
+            "replace": "one client's data replaced",
+        }[neighbours]
+    )
+
+
+def test_models_of_noisy_clients_hide_each_of_them_better():
+    stated = scheme().model_guarantee(replace(CONTEXT, rounds=100))
+    assert stated.epsilon == pytest.approx(3.92125, rel=2e-6)  # 100 versions of means of 100
+    assert scheme().model_guarantee(replace(CONTEXT, equal_weights=False)).status == "heuristic"
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "noted"),
+    [
+        ({}, "heuristic", True),
+        ({"noise_at": "server"}, "proven", False),
+        ({"noise_at": "server", "adaptive": AdaptiveClip()}, "heuristic", True),
+    ],
+)
+def test_who_does_not_know_the_others_cannot_add_what_weights_ask_for(fields, status, noted):
+    often = replace(CONTEXT, once_each=False)
+    assert scheme(**fields).model_guarantee(CONTEXT).status == "proven"
+    assert scheme(**fields).model_guarantee(often).status == status
+    assert any("several times" in note for note in scheme(**fields).notes(often, 5)) == noted
+    assert not any("several times" in note for note in scheme(**fields).notes(CONTEXT, 5))
+
+
+def test_the_server_adds_what_the_client_needs_that_weighs_most():
+    private = scheme(noise_at="server")
+    often = [Contribution(client, 100) for client in (3, 3, 4, 3)]
+    assert private.server_std(CONTEXT, 1, None, often) == pytest.approx(1.1 * 3 / 4)
+    assert private.model_sensitivities(CONTEXT, 1, often) == {3: 0.75, 4: 0.25}
+    weighed = [Contribution(3, 100, weight=0.6), Contribution(4, 100, weight=0.1)]
+    assert private.server_std(CONTEXT, 1, None, weighed) == pytest.approx(1.1 * 0.6)
+    assert private.model_sensitivity(CONTEXT, 1, weighed) == pytest.approx(0.6)
+
+
+def test_without_noise_nothing_is_stated():
+    silent = DpFedAvg(noise_multiplier=0)
+    assert silent.upload_guarantee(CONTEXT) is silent.model_guarantee(CONTEXT) is None
+    assert silent.upload_sensitivity(CONTEXT, 1, UPLOAD) == math.inf
+    assert "hides nothing" in silent.notes(CONTEXT, 5)[0]
+
+
+def test_the_split_of_the_multiplier():
+    assert split_multiplier(1.0, 5.0) == pytest.approx(1 / math.sqrt(0.99))
+    assert split_multiplier(0.0, 5.0) == 0
+    with pytest.raises(ValueError, match=r"greater than half the noise multiplier \(0.5\), got 0.5"):
+        split_multiplier(1.0, 0.5)
+
+
+@given(st.floats(0.05, 20), st.floats(1.01, 100))
+def test_updates_and_bits_together_are_worth_the_multiplier(z, factor):
+    sigma_b = factor * z / 2
+    left = split_multiplier(z, sigma_b)
+    assert left >= z
+    assert 1 / left**2 + 1 / (2 * sigma_b) ** 2 == pytest.approx(1 / z**2)
+
+
+def test_the_release_of_an_adaptive_clip_has_the_multiplier_of_both():
+    adaptive = scheme(adaptive=AdaptiveClip(fraction_noise=1.0), neighbours="replace")
+    release = adaptive.upload_release(CONTEXT, 3.0, UPLOAD)
+    assert release.std == pytest.approx(3 * split_multiplier(1.1, 1.0))
+    assert release.multiplier == pytest.approx(1.1 / 2)
+
+
+def test_the_noise_on_the_bits_has_defaults():
+    rule = AdaptiveClip()
+    assert rule.sigma(1.1, 100, by_server=True) == 5
+    assert rule.sigma(1.1, 10, by_server=True) == rule.sigma(1.1, 100, by_server=False) == 1.1
+    assert rule.sigma(0.0, 100, by_server=True) == 0
+    assert AdaptiveClip(fraction_noise=3).sigma(1.1, 100, by_server=True) == 3
+
+
+def test_the_clip_norm_moves_geometrically():
+    rule = AdaptiveClip(quantile=0.5, learning_rate=0.2)
+    assert rule.next_norm(2.0, 1.0) == pytest.approx(2 * math.exp(-0.1))
+    assert rule.next_norm(2.0, 0.5) == 2
+    state = ClipState(2.0, rule, sigma=0.0, by_server=True)
+    state.collected((), np.array([1.0, 3.0, np.nan, np.inf]), np.random.default_rng(0))
+    assert state.clip_norm == pytest.approx(2 * math.exp(0.05))
+
+
+def test_the_clip_norm_finds_the_quantile():
+    norms = np.random.default_rng(1).lognormal(1, 0.5, size=(400, 100))
+    for by_server, sigma in ((True, 5.0), (False, 1.0)):
+        state = ClipState(0.1, AdaptiveClip(quantile=0.8), sigma, by_server)
+        for turn, collected in enumerate(norms):
+            state.collected((), collected, np.random.default_rng(turn))
+        assert state.clip_norm == pytest.approx(np.quantile(norms, 0.8), rel=0.1)
+
+
+def test_noise_on_each_bit_adds_up_to_sqrt_n_of_it():
+    rule, random = AdaptiveClip(learning_rate=1.0), np.random.default_rng(2)
+    spreads = []
+    for by_server in (True, False):
+        moved = []
+        for _ in range(2000):
+            state = ClipState(1.0, rule, 2.0, by_server)
+            state.collected((), np.full(16, 0.5), random)
+            moved.append(math.log(state.clip_norm))
+        assert np.mean(moved) == pytest.approx(-0.5, abs=0.05)
+        spreads.append(np.std(moved))
+    assert spreads == pytest.approx([2 / 16, 2 / 4], rel=0.06)
+
+
+def test_the_clip_norm_stays_a_number_however_much_noise_moves_it():
+    rule = AdaptiveClip(learning_rate=1e9)
+    assert rule.next_norm(1.0, 0.0) == rule.next_norm(1e100, 0.0) == 1e100
+    assert rule.next_norm(1.0, 1.0) == rule.next_norm(1e-100, 1.0) == 1e-100
+    state = ClipState(1.0, rule, 1e9, True)
+    for turn in range(20):
+        state.collected((), np.ones(4), np.random.default_rng(turn))
+        assert state.clip_norm in (1e-100, 1e100)
+
+
+def test_each_seed_starts_with_the_clip_norm_it_was_given():
+    adaptive = scheme(clip_norm=3, adaptive=AdaptiveClip())
+    first, second = adaptive.start(CONTEXT), adaptive.start(CONTEXT)
+    first.clip_norm = 7.0
+    assert adaptive.clip_norm_of(np.ones(2), first) == 7
+    assert adaptive.clip_norm_of(np.ones(2), second) == adaptive.clip_norm_of(np.ones(2)) == 3
+    assert scheme().start(CONTEXT) is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"noise_multiplier": -1}, "greater than or equal to 0"),
+        ({"noise_multiplier": 1, "clip_norm": 0}, "greater than 0"),
+        ({"noise_multiplier": 1, "delta": 0}, "greater than 0"),
+        ({"noise_multiplier": 1, "neighbours": "all"}, "'add_remove' or 'replace'"),
+        ({"noise_multiplier": 4, "adaptive": {"fraction_noise": 2}}, r"half the noise multiplier \(2\), got 2"),
+        ({"noise_multiplier": 4, "adaptive": {"quantile": 1}}, "less than 1"),
+    ],
+)
+def test_bad_input(fields, said):
+    with pytest.raises(ValidationError, match=said):
+        DpFedAvg(**fields)

@@ -1,0 +1,218 @@
+"""NbAFL as a component: what it reads, what it clips to, what it adds, what it warns of."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from asyncfl.component import Described
+from asyncfl.errors import ScenarioError
+from asyncfl.privacy import AnyScheme, Contribution, Nbafl, PrivacyContext
+from asyncfl.privacy.accounting.gaussian import exact_epsilon
+
+READER = TypeAdapter(AnyScheme)
+SMALL, LARGE = Contribution(0, 100), Contribution(0, 900)
+EVERYONE = PrivacyContext(clients=50, participants=50, rounds=25, smallest_samples=100, exposures=1)
+FIGURE_4 = PrivacyContext(clients=50, participants=20, rounds=25, smallest_samples=100, exposures=2)
+MLP_PARAMETERS = 203_530
+
+
+def test_defaults_are_those_of_the_paper():
+    scheme = Nbafl(epsilon=60)
+    assert scheme.payload == "model"
+    assert (scheme.delta, scheme.exposures, scheme.clip_norm, scheme.constant) == (0.01, 1, "median", 1.25)
+    assert (scheme.sensitivity, scheme.composition, scheme.b_rule) == ("2C/m", "naive", "paper")
+
+
+def test_noise_of_client_and_server():
+    scheme = Nbafl(epsilon=60, clip_norm=20)
+    assert scheme.upload_std(EVERYONE, 20.0, SMALL) == pytest.approx(0.02589593, abs=5e-9)
+    assert scheme.server_std(EVERYONE, 20.0) == pytest.approx(0.01241925, abs=5e-9)
+
+
+def test_every_client_adds_what_the_smallest_data_set_needs():
+    scheme = Nbafl(epsilon=60)
+    assert scheme.upload_std(EVERYONE, 20.0, LARGE) == scheme.upload_std(EVERYONE, 20.0, SMALL)
+
+
+def test_clip_norm_is_the_median_or_the_number():
+    norms = np.array([9.0, 1.0, 4.0, 3.0], dtype=np.float32)
+    assert Nbafl(epsilon=60).clip_norm_of(norms) == 3.5
+    assert Nbafl(epsilon=60, clip_norm=20).clip_norm_of(norms) == 20
+    assert norms.tolist() == [9, 1, 4, 3]
+
+
+def test_infinite_epsilon_neither_clips_nor_adds():
+    scheme = Nbafl(epsilon=math.inf)
+    assert scheme.clip_norm_of(np.array([1.0])) is None
+    assert scheme.upload_std(EVERYONE, None, SMALL) == scheme.server_std(EVERYONE, None) == 0
+    assert scheme.resolve_exposures(25, 50, 50) == 0
+    assert scheme.upload_guarantee(EVERYONE) is scheme.model_guarantee(EVERYONE) is None
+    assert scheme.notes(EVERYONE, MLP_PARAMETERS) == []
+    assert scheme.norm_growth(EVERYONE, MLP_PARAMETERS) == 1
+    assert scheme.upload_sensitivity(EVERYONE, None, SMALL) == scheme.model_sensitivity(EVERYONE, None) == math.inf
+
+
+def test_exposures_are_resolved():
+    assert Nbafl(epsilon=60, exposures=4).resolve_exposures(25, 50, 50) == 4
+    assert Nbafl(epsilon=60, exposures={"kind": "share"}).resolve_exposures(30, 50, 50) == 6
+    assert Nbafl(epsilon=60, exposures={"kind": "measured"}).resolve_exposures(30, 50, 50) is None
+    with pytest.raises(ScenarioError):
+        Nbafl(epsilon=60, exposures=26).resolve_exposures(25, 50, 50)
+
+
+class Holder(Described):
+    privacy: AnyScheme
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"kind": "nbafl", "epsilon": 60},
+        {"kind": "nbafl", "epsilon": math.inf, "clip_norm": 20},
+        {"kind": "nbafl", "epsilon": 60, "exposures": {"kind": "measured"}, "b_rule": "amplification"},
+    ],
+)
+def test_is_read_and_written_back(document):
+    read = Holder.model_validate({"privacy": document})
+    assert isinstance(read.privacy, Nbafl)
+    assert Holder.model_validate_json(read.model_dump_json()) == read
+    assert Holder.model_validate(read.model_dump(mode="json")) == read
+
+
+def test_all_faults_are_named_at_once():
+    with pytest.raises(ValidationError) as caught:
+        READER.validate_python(
+            {
+                "kind": "nbafl",
+                "epsilon": 0,
+                "delta": 1,
+                "exposures": -1,
+                "clip_norm": "mean",
+                "constant": math.nan,
+                "b_rule": "best",
+                "clipnorm": 3,
+            }
+        )
+    fields = {fault["loc"][1] for fault in caught.value.errors()}
+    assert fields == {"epsilon", "delta", "exposures", "clip_norm", "constant", "b_rule", "clipnorm"}
+    assert caught.value.error_count() == 7
+
+
+def test_norm_feeds_back_through_the_median():
+    # k = 2cT/(m N epsilon): 2 * 3.8843893 * 25/(100 * 50 * 50), and (1 + k^2 d)^(T/2)
+    k = 2 * 3.8843893 * 25 / (100 * 50 * 50)
+    expected = (1 + k**2 * MLP_PARAMETERS) ** 12.5
+    assert Nbafl(epsilon=50).norm_growth(EVERYONE, MLP_PARAMETERS) == pytest.approx(expected, rel=1e-6)
+    assert Nbafl(epsilon=50, clip_norm=20).norm_growth(EVERYONE, MLP_PARAMETERS) == 1
+    assert math.isfinite(Nbafl(epsilon=1e-3).norm_growth(EVERYONE, MLP_PARAMETERS))
+
+
+def noted(scheme, context, words):
+    return [note for note in scheme.notes(context, MLP_PARAMETERS) if words in note]
+
+
+def test_notes_name_what_does_not_hold():
+    usual = Nbafl(epsilon=50)
+    assert noted(usual, EVERYONE, "assumption")
+    assert noted(usual, EVERYONE, "heuristic")
+    assert noted(usual, EVERYONE, "no ledger covers")
+    assert noted(usual, EVERYONE, "4.26-fold")
+    assert noted(usual, EVERYONE, "releases x delta")
+    assert noted(usual, EVERYONE, "up to epsilon 13.77")
+    assert not noted(usual, EVERYONE, "b_rule")
+
+
+def test_notes_are_silent_where_all_is_well():
+    sound = Nbafl(epsilon=6, clip_norm=20, sensitivity="2C", composition="analytic", b_rule="none", constant=1)
+    assert len(sound.notes(EVERYONE, MLP_PARAMETERS)) == 1  # the assumption about the eavesdropper stays
+    assert not noted(Nbafl(epsilon=6), EVERYONE, "one release at")
+    assert not noted(Nbafl(epsilon=100), EVERYONE, "-fold")
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "exposures", "said", "exact"),
+    [
+        (50, 1, "holds up to epsilon 13.77 for delta 0.01 and constant 1.25; one release at 50 gives", 111.872),
+        (
+            100,
+            2,
+            "holds up to epsilon 13.77 for delta 0.01 and constant 1.25; each of 2 overheard uploads has 50 of 100",
+            111.872,
+        ),
+        (50, 3, "each of 3 overheard uploads has 16.67 of 50 and gives away more than claimed", 18.3929),
+        (50, 4, None, 11.9182),
+        (344, 25, None, 13.7526),
+    ],
+)
+def test_the_classical_limit_is_one_of_each_upload(epsilon, exposures, said, exact):
+    # sigma_u = c L 2C/(m epsilon): an upload is calibrated for epsilon/L, and worth no more up to 13.775
+    scheme, context = Nbafl(epsilon=epsilon, clip_norm=20), dataclasses.replace(EVERYONE, exposures=exposures)
+    z = scheme.upload_std(context, 20.0, SMALL) / scheme.upload_sensitivity(context, 20.0, SMALL)
+    assert z == pytest.approx(3.8843893 * exposures / epsilon, rel=1e-7)
+    assert exact_epsilon(z**-2, 0.01) == pytest.approx(exact, abs=5e-4)
+    assert (exact > epsilon / exposures) == (said is not None)
+    assert bool(noted(scheme, context, "classical calibration")) == (said is not None)
+    assert said is None or noted(scheme, context, said)
+
+
+def test_the_classical_limit_of_other_shares_of_the_budget():
+    two = dataclasses.replace(EVERYONE, exposures=2)
+    split = Nbafl(epsilon=29, composition="naive_delta_split")
+    assert not noted(split, two, "classical")  # 14.5, up to 14.85 at half of delta
+    assert noted(Nbafl(epsilon=30, composition="naive_delta_split"), two, "up to epsilon 14.85 for delta 0.005")
+    assert not noted(Nbafl(epsilon=50, composition="advanced"), EVERYONE, "classical")  # leaves it 2.763
+    nobody = dataclasses.replace(EVERYONE, exposures=0)
+    assert not noted(Nbafl(epsilon=344), nobody, "classical")
+    assert noted(Nbafl(epsilon=350), nobody, "each of 25 published models has 14 of 350")
+
+
+def test_notes_on_drawing_some_of_the_clients():
+    assert noted(Nbafl(epsilon=50), FIGURE_4, "does not exist here, so the server adds nothing")
+    assert noted(Nbafl(epsilon=6), FIGURE_4, "b_rule: paper, whose b is ")
+    assert noted(Nbafl(epsilon=6, b_rule="amplification"), FIGURE_4, "cannot tell which clients were drawn")
+    assert noted(Nbafl(epsilon=6, composition="analytic"), FIGURE_4, "even split")
+    assert noted(Nbafl(epsilon=6, composition="analytic"), FIGURE_4, "no effect")
+    assert not noted(Nbafl(epsilon=6, b_rule="none"), FIGURE_4, "drawn")
+
+
+@pytest.mark.parametrize(
+    ("sensitivity", "clip_norm", "upload", "model"),
+    [
+        ("2C/m", 20, "heuristic", "heuristic"),
+        ("2C", 20, "proven", "proven"),
+        ("2C/N", 20, "heuristic", "proven"),
+        ("2C", "median", "heuristic", "heuristic"),
+    ],
+)
+def test_guarantees_say_how_well_they_are_founded(sensitivity, clip_norm, upload, model):
+    scheme = Nbafl(epsilon=60, sensitivity=sensitivity, clip_norm=clip_norm)
+    of_upload, of_model = scheme.upload_guarantee(FIGURE_4), scheme.model_guarantee(FIGURE_4)
+    assert (of_upload.status, of_model.status) == (upload, model)
+    assert (of_upload.releases, of_model.releases) == (2, 25)
+    assert of_model.neighbours == ("one sample replaced" if sensitivity == "2C/m" else "one client's data replaced")
+    uneven = dataclasses.replace(FIGURE_4, equal_weights=False)
+    assert scheme.upload_guarantee(uneven).status == upload
+    assert scheme.model_guarantee(uneven).status == "heuristic"
+    assert noted(scheme, uneven, "weigh more than 1/n")
+    assert not noted(scheme, FIGURE_4, "weigh more than 1/n")
+
+
+def test_the_server_adds_as_much_as_the_weights_ask_for():
+    scheme = Nbafl(epsilon=6, clip_norm=20, sensitivity="2C")
+    even = scheme.noise(EVERYONE, 20.0)
+    everyone = [Contribution(client, 100, weight=1 / 50) for client in range(50)]
+    assert scheme.server_std(EVERYONE, 20.0, None, everyone) == scheme.server_std(EVERYONE, 20.0) == even.sigma_d
+    twice = [Contribution(client // 2, 100, weight=1 / 50) for client in range(50)]
+    missing = math.sqrt((2 * even.sigma_a) ** 2 - even.sigma_u**2 / 50)
+    assert scheme.server_std(EVERYONE, 20.0, None, twice) == pytest.approx(missing)
+    assert scheme.model_sensitivities(EVERYONE, 20.0, twice) == pytest.approx(dict.fromkeys(range(25), 2 * 40 / 50))
+    doubled = dataclasses.replace(EVERYONE, rate=2.0)
+    assert scheme.server_std(doubled, 20.0) == 2 * even.sigma_d
+    assert scheme.model_sensitivity(doubled, 20.0) == 2 * scheme.model_sensitivity(EVERYONE, 20.0)
+    short = everyone[:10]
+    assert scheme.server_std(EVERYONE, 20.0, None, [dataclasses.replace(one, weight=0.1) for one in short]) == (
+        even.sigma_d
+    ), "the paper's noise is for K, the ledger counts who came"
