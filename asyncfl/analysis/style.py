@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from asyncfl.whole_file import whole_file
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
@@ -120,9 +122,8 @@ def save(figure: Canvas, stem: str | Path) -> list[Path]:
     written = []
     for ending, metadata in (("svg", {"Date": None, "Creator": "asyncfl"}), ("png", {"Software": None})):
         target = Path(f"{stem}.{ending}")
-        part = target.with_name(f".{target.name}.part")
-        figure.savefig(part, format=ending, metadata=metadata)
-        part.replace(target)
+        with whole_file(target) as part:
+            figure.savefig(part, format=ending, metadata=metadata)
         written.append(target)
     plt.close(figure)
     return written

@@ -22,6 +22,7 @@ from asyncfl.analysis.target import Target, add_targets
 from asyncfl.analysis.used import with_used
 from asyncfl.analysis.whole_run import whole_run
 from asyncfl.errors import RunError
+from asyncfl.whole_file import whole_file
 
 NO_TARGETS: Mapping[str, Target] = {}
 EVALUATED = ("train_loss", "test_loss", "test_accuracy", "attack_success")
@@ -116,10 +117,8 @@ def plain(value: Any) -> Any:
 
 def write_csv(frame: pd.DataFrame, path: str | Path) -> None:
     """Writes a frame as CSV, byte-stable, whole or not at all."""
-    target = Path(path)
-    part = target.with_name(f".{target.name}.part")
-    frame.to_csv(part, index=False, float_format="%.10g", lineterminator="\n")
-    part.replace(target)
+    with whole_file(path) as part:
+        frame.to_csv(part, index=False, float_format="%.10g", lineterminator="\n")
 
 
 def read_csv(path: str | Path) -> pd.DataFrame:
@@ -132,7 +131,5 @@ def read_csv(path: str | Path) -> pd.DataFrame:
 
 def write_text(text: str, path: str | Path) -> None:
     """Writes a text file whole or not at all."""
-    target = Path(path)
-    part = target.with_name(f".{target.name}.part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(target)
+    with whole_file(path) as part:
+        part.write_text(text, encoding="utf-8")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 import types
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from asyncfl.data.catalog import CATALOG
 from asyncfl.data.folder import DATA_DIR, fetched_folder, find
 from asyncfl.errors import DataError, Fault, OutputError
+from asyncfl.whole_file import whole_file
 
 FETCHABLE = tuple(name for name, dataset in CATALOG.items() if dataset.torchvision)
 """Names that can be downloaded."""
@@ -56,9 +56,8 @@ def _download(name: str) -> Path:
             arrays: dict[str, Any] = {}
             for split in ("train", "test"):
                 arrays[f"x_{split}"], arrays[f"y_{split}"] = _one_split(dataset.torchvision, split, scratch)
-            whole = Path(scratch) / dataset.filename
-            np.savez_compressed(whole, **arrays)
-            os.replace(whole, folder / dataset.filename)
+        with whole_file(folder / dataset.filename) as part, part.open("wb") as file:
+            np.savez_compressed(file, **arrays)
     except (PermissionError, FileExistsError, NotADirectoryError) as error:
         raise OutputError(
             f"{folder} cannot be written ({error.strerror}); set XDG_CACHE_HOME to a folder that can"

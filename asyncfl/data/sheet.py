@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from asyncfl.data.folder import find
 from asyncfl.data.npz import NpzSource
 from asyncfl.data.pixels import to_common_shape
 from asyncfl.errors import DataError, Fault, OutputError
+from asyncfl.whole_file import whole_file
 
 PER_CLASS = 12
 _SEARCHED = 2000
@@ -24,7 +24,7 @@ def contact_sheet(names: Sequence[str], path: Path, embedded: bool = False) -> P
     """Path of a PNG with one panel per data set: a row per class, the first training images of it.
 
     No names: all data sets. Real files where they are, stand-ins otherwise or if `embedded`; each panel says which.
-    Raises DataError for unknown names and damaged files, OutputError where the file cannot be written.
+    Raises DataError for unknown names and damaged files, OutputError where the file cannot be written or is no PNG.
     """
     names = names or list(CATALOG)
     unknown = [name for name in names if name not in CATALOG]
@@ -46,14 +46,17 @@ def contact_sheet(names: Sequence[str], path: Path, embedded: bool = False) -> P
         axis.imshow(panel, interpolation="nearest")
         axis.set_title(f"{name}\n{provenance}", fontsize=7, loc="left", wrap=True)
     path = Path(path)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(unfinished, format="png", metadata={"Software": None})
-        os.replace(unfinished, path)
     except OSError as error:
-        raise OutputError(f"{path} cannot be written ({error.strerror})") from None
+        raise OutputError(f"cannot write {path}: {error.strerror}") from None
+    with whole_file(path, _is_png) as part:
+        figure.savefig(part, format="png", metadata={"Software": None})
     return path
+
+
+def _is_png(head: bytes) -> bool:
+    return not head or head.startswith(b"\x89PNG")
 
 
 def _panel(name: str, embedded: bool) -> tuple[NDArray[np.uint8], str]:

@@ -14,8 +14,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import os
-import tempfile
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,12 +22,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from asyncfl.errors import OutputError
 from asyncfl.trace.client_tracks import client_events, client_instants, offline_slices
 from asyncfl.trace.server_track import Batch, batches, counters, server_events
 from asyncfl.trace.spending import Spending
 from asyncfl.trace.tasks import tasks_of
 from asyncfl.trace.tracks import Tracks, all_microseconds, counter_of, metadata
+from asyncfl.whole_file import whole_file
 
 LINES_PER_WRITE = 4096
 
@@ -46,23 +45,21 @@ def write_perfetto(
 
     `events`: a whole trace of one or more seeds; `title` names the run; `spent` become counters and `notes` are kept in
     the file; `clients`: only their tracks (None: all). A name that ends in `.gz` is compressed, which Perfetto reads as
-    well. The same trace gives the same bytes. Raises OutputError.
+    well. The same trace gives the same bytes. Raises OutputError where it cannot be written, and where a file lies that
+    is no trace.
     """
     path = Path(path)
-    temporary = None
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-        temporary = Path(name)
-        with os.fdopen(handle, "wb") as raw:
-            written = _write(raw, path.suffix == ".gz", chrome_trace(events, title, spent, clients), title, notes)
-        temporary.chmod(0o644)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror or error}") from None
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
-    return written
+    with whole_file(path, _is_trace) as part, part.open("wb") as raw:
+        return _write(raw, path.suffix == ".gz", chrome_trace(events, title, spent, clients), title, notes)
+
+
+def _is_trace(head: bytes) -> bool:
+    if head.startswith(b"\x1f\x8b"):
+        try:
+            head = zlib.decompressobj(wbits=31).decompress(head)
+        except zlib.error:
+            return False
+    return not head or head.startswith(b'{"displayTimeUnit"')
 
 
 def _write(raw: Any, compress: bool, lines: Iterable[str], title: str, notes: Sequence[str]) -> int:

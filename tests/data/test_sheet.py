@@ -28,5 +28,13 @@ def test_unknown_names_and_unwritable_files(tmp_path):
     with pytest.raises(DataError, match=r"names: must be of mnist.*got cifar, imagenet"):
         contact_sheet(["cifar", "mnist", "imagenet"], tmp_path / "sheet.png")
     (tmp_path / "file").touch()
-    with pytest.raises(OutputError, match="cannot be written"):
+    with pytest.raises(OutputError, match="cannot write"):
         contact_sheet(["mnist"], tmp_path / "file" / "sheet.png")
+
+
+def test_only_a_picture_is_replaced(tmp_path):
+    (tmp_path / "thesis.tex").write_text("precious")
+    for taken in (tmp_path / "thesis.tex", tmp_path):
+        with pytest.raises(OutputError, match="cannot write"):
+            contact_sheet(["mnist"], taken)
+    assert (tmp_path / "thesis.tex").read_text() == "precious"

@@ -175,6 +175,18 @@ def test_what_cannot_be_written_leaves_nothing_behind(story: pa.Table, tmp_path:
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
+@pytest.mark.parametrize("name", ["thesis.tex", "thesis.tar.gz"])
+def test_only_a_trace_is_replaced(story: pa.Table, tmp_path: Path, name: str) -> None:
+    precious = gzip.compress(b"precious") if name.endswith(".gz") else b"precious"
+    (tmp_path / name).write_bytes(precious)
+    with pytest.raises(OutputError, match="a file of another kind"):
+        write_perfetto(story, tmp_path / name, title="x")
+    assert (tmp_path / name).read_bytes() == precious
+    (tmp_path / name).unlink()
+    write_perfetto(story, tmp_path / name, title="x")
+    write_perfetto(story, tmp_path / name, title="replaced")
+
+
 def test_requests_for_scores_of_a_run_nest_and_end_when_they_were_answered(
     scenario: Scenario, tmp_path: Path, chrome_faults: Faults
 ) -> None:
