@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import platform
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from asyncfl.errors import OutputError
+from asyncfl.errors import RunError
 from asyncfl.scenario import FORMAT, Scenario
 from asyncfl.simulation import (
     Books,
@@ -22,7 +24,7 @@ from asyncfl.simulation import (
     simulate_clock,
     simulate_seed,
 )
-from asyncfl.storage import COMPLETE, Run
+from asyncfl.storage import COMPLETE, Run, RunFolder
 
 Progress = Callable[[dict[str, Any]], None]
 """Is told each row of the table of rounds as soon as it is known."""
@@ -41,34 +43,43 @@ def timeline(scenario: Scenario) -> list[SeedRun]:
     return [simulate_clock(scenario, seed) for seed in scenario.seeds]
 
 
-def execute(
-    scenario: Scenario, folder: str | Path, cache: str | Path | None = None, progress: Progress | None = None
-) -> Path:
+def execute(scenario: Scenario, folder: str | Path, progress: Progress | None = None, *, force: bool = False) -> Path:
     """Run `scenario` and write it to `folder`, unless it lies there whole already. Returns the folder.
 
-    Each finished seed is kept in `cache` (a folder; None: none are kept) until the run is whole, so that a run that was
-    interrupted goes on with the seeds it lacks. Raises OutputError, DataError.
+    The folder must be new or empty, or hold a run. Finished seeds are kept in its `.partial` until the run is whole, so
+    that a run that was interrupted goes on with the seeds it lacks. force: compute the run again where it is there, and
+    let it replace that of another scenario. Raises OutputError before anything is computed, and DataError.
     """
-    folder = Path(folder)
-    if (folder / COMPLETE).exists():
-        return folder
-    if folder.exists() and not folder.is_dir():
-        raise OutputError(f"cannot write {folder}: a file of that name is in the way")
-    parts = []
-    kept = None if cache is None else Path(cache) / scenario.digest()
-    for seed in scenario.seeds:
-        place = None if kept is None else kept / f"seed-{seed}"
-        if place is not None and (place / COMPLETE).exists():
-            parts.append(Run.load(place))
-            continue
-        part = one_seed(scenario, seed, progress)
-        if place is not None:
-            part.save(place)
-        parts.append(part)
-    gather(scenario, parts).save(folder)
-    if kept is not None:
-        _forget(kept)
-    return folder
+    own = RunFolder(Path(folder), scenario)
+    own.check(force)
+    if own.is_whole() and not force:
+        return own.folder
+    with own.working(force) as area:
+        parts = []
+        for seed in scenario.seeds:
+            place = area / _conditions(scenario) / f"seed-{seed}"
+            part = _kept(place)
+            if part is None:
+                part = one_seed(scenario, seed, progress)
+                own.keep(place, part.write_to)
+            parts.append(part)
+        own.replace(area, gather(scenario, parts).write_to, COMPLETE)
+    return own.folder
+
+
+def _kept(place: Path) -> Run | None:
+    """The finished seed in `place`; None where there is none that can be read."""
+    with suppress(RunError):
+        return Run.load(place)
+    return None
+
+
+def _conditions(scenario: Scenario) -> str:
+    """Name of what the bytes of a seed depend on, so that seeds of other conditions are not put together."""
+    import torch
+
+    text = json.dumps([scenario.digest(), _versions(), torch.get_num_threads()], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def one_seed(scenario: Scenario, seed: int, progress: Progress | None = None) -> Run:
@@ -140,7 +151,3 @@ def _versions() -> dict[str, str]:
 
     names = ("asyncfl", "numpy", "torch", "simpy", "pyarrow")
     return {"python": platform.python_version(), **{name: version(name) for name in names}}
-
-
-def _forget(kept: Path) -> None:
-    shutil.rmtree(kept, ignore_errors=True)

@@ -2,17 +2,15 @@
 
 A run's folder holds `scenario.yaml`, five tables (`rounds`, `events`, `clients`, `ledger`, `spending`, as Parquet),
 `summary.json`, `timing.json`, and `messages.jsonl` where the scenario asks for a recording. Everything but
-`timing.json` is the same bytes whenever the same scenario is run on the same machine with the same number of threads. A
-folder appears under its name only when all of it is written.
+`timing.json` is the same bytes whenever the same scenario is run on the same machine with the same number of threads.
+`summary.json` is there only while all the others are; `asyncfl.own_folder` says whose folders are written to.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import tempfile
-from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from asyncfl.errors import OutputError, RunError
+from asyncfl.description import read_yaml
+from asyncfl.errors import RunError, ScenarioError
+from asyncfl.own_folder import OwnFolder
 from asyncfl.run_files import read_mapping, read_summary, read_table
 from asyncfl.scenario import Scenario
 
@@ -79,14 +79,19 @@ class Run:
         frame: pd.DataFrame = self.tables[name].to_pandas()
         return frame
 
-    def save(self, folder: str | Path) -> Path:
-        """Write the run to `folder`, which must not exist yet; it appears only when it is whole.
+    def save(self, folder: str | Path, *, force: bool = False) -> Path:
+        """Write the run to `folder`, which must be new or empty or hold a run; returns the folder.
 
-        Raises OutputError.
+        force: a run of another scenario may be replaced. Raises OutputError; what was there is then as it was.
         """
-        return write_folder(Path(folder), self._write)
+        own = RunFolder(Path(folder), self.scenario)
+        own.check(force)
+        with own.working(force) as area:
+            own.replace(area, self.write_to, COMPLETE)
+        return own.folder
 
-    def _write(self, folder: Path) -> None:
+    def write_to(self, folder: Path) -> None:
+        """Write all files of the run into `folder`, as it is. Raises OSError."""
         (folder / "scenario.yaml").write_text(self.scenario.to_yaml(), encoding="utf-8")
         for name in TABLES:
             pq.write_table(self.tables[name], folder / f"{name}.parquet", compression="zstd")
@@ -122,26 +127,49 @@ class Run:
         return cls(Scenario.load(folder / "scenario.yaml"), tables, summary, timing, messages)
 
 
-def write_folder(folder: Path, write: Callable[[Path], None]) -> Path:
-    """Let `write` fill a new folder under a temporary name beside `folder`, then give it that name.
+class RunFolder(OwnFolder):
+    """A folder for the run of a scenario."""
 
-    An older folder of the name is replaced. Raises OutputError where it cannot be written; nothing is left behind then.
-    """
-    temporary = None
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-        write(temporary)
-        temporary.chmod(0o755)
-        if folder.exists():
-            shutil.rmtree(folder)
-        os.replace(temporary, folder)
-    except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error.strerror or error}") from None
-    finally:
-        if temporary is not None and temporary.exists():
-            shutil.rmtree(temporary, ignore_errors=True)
-    return folder
+    def __init__(self, folder: Path, scenario: Scenario) -> None:
+        super().__init__(folder, "run", scenario.digest())
+        self._wanted = scenario.resolved()
+
+    def difference(self) -> str:
+        """The fields that differ from those of the run that lies there or was begun there."""
+        for there in (self.folder, *self.kept()):
+            with suppress(ScenarioError):
+                return _difference(read_yaml(there / "scenario.yaml"), self._wanted)
+        return ""
+
+
+def _difference(there: Any, here: Any) -> str:
+    fields = _fields(there), _fields(here)
+    names = [name for name in {**fields[1], **fields[0]} if fields[0].get(name, _NONE) != fields[1].get(name, _NONE)]
+    kinds = tuple(name.removesuffix("kind") for name in names if name.endswith(".kind"))
+    # With the kind of a component all its fields differ, which says nothing more.
+    names = [name for name in names if name.endswith(".kind") or not name.startswith(kinds)]
+    if not names:
+        return " (its fields are the same; a profile, a component of your own or the format of runs has changed)"
+    told = [f"{name} is {_short(fields[0], name)} there and {_short(fields[1], name)} here" for name in names[:4]]
+    return f" ({'; '.join(told)}{f'; and {len(names) - 4} more' if len(names) > 4 else ''})"
+
+
+_NONE = object()
+
+
+def _fields(value: Any, name: str = "") -> dict[str, Any]:
+    """Dotted name -> value, of all fields of nested mappings."""
+    if not isinstance(value, dict) or not value:
+        return {name: value}
+    below = (_fields(inner, f"{name}.{key}" if name else str(key)) for key, inner in value.items())
+    return {key: inner for part in below for key, inner in part.items()}
+
+
+def _short(fields: dict[str, Any], name: str) -> str:
+    if name not in fields:
+        return "absent"
+    text = json.dumps(fields[name], default=str)
+    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -36,10 +36,11 @@ def test_the_public_names_are_these() -> None:
 
 def test_a_run_on_disk_is_whole_and_the_same_bytes_each_time(scenario: Scenario, tmp_path: Path) -> None:
     two = scenario.override({"seeds": 2, "privacy": {"kind": "nbafl", "epsilon": 60}})
-    first = execute(two, tmp_path / "a", cache=tmp_path / "cache")
+    first = execute(two, tmp_path / "a")
     second = execute(two, tmp_path / "b")
     assert files(first) == files(second)
     assert set(files(first)) == {
+        ".asyncfl.json",
         "scenario.yaml",
         "rounds.parquet",
         "events.parquet",
@@ -48,7 +49,7 @@ def test_a_run_on_disk_is_whole_and_the_same_bytes_each_time(scenario: Scenario,
         "spending.parquet",
         "summary.json",
     }
-    assert list((tmp_path / "cache").iterdir()) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
 
 def test_a_run_reads_back_what_was_simulated(scenario: Scenario, tmp_path: Path) -> None:
@@ -91,9 +92,11 @@ def test_an_interrupted_run_goes_on_with_the_seeds_it_lacks(
 
     monkeypatch.setattr(api_module, "one_seed", killed_in_seed_1)
     with pytest.raises(KeyboardInterrupt):
-        execute(two, tmp_path / "run", cache=tmp_path / "cache")
-    assert not (tmp_path / "run").exists()
-    execute(two, tmp_path / "run", cache=tmp_path / "cache")
+        execute(two, tmp_path / "run")
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [".asyncfl.json", ".partial"]
+    with pytest.raises(RunError, match=r"holds no run: summary\.json is missing"):
+        Run.load(tmp_path / "run")
+    execute(two, tmp_path / "run")
     assert trained == [0, 1, 1]
     assert files(tmp_path / "run") == files(execute(two, tmp_path / "straight"))
 

@@ -12,26 +12,38 @@ import pandas as pd
 from asyncfl.analysis.tables import write_csv
 from asyncfl.analysis.timeline import Timeline, summary
 from asyncfl.analysis.timeline_figures import draw_timeline
-from asyncfl.errors import OutputError
+from asyncfl.own_folder import OwnFolder
 from asyncfl.storage import write_json
 
+SUMMARY = "timeline.json"
+"""The numbers; the file without which a folder holds no timeline."""
 
-def write_timeline(timelines: Sequence[Timeline], caption: str, folder: Path) -> list[Path]:
+
+def write_timeline(timelines: Sequence[Timeline], caption: str, folder: Path, scenario: str) -> list[Path]:
     """Writes `timeline.json`, `versions.csv`, `clients.csv`, `staleness.csv` and the figures into `folder`.
 
-    Files of these names are replaced, others are left alone. The same timelines give the same bytes. Raises OutputError
-    where the folder cannot be written.
+    The folder must be new or empty, or hold a timeline, which is replaced; `scenario` is the digest of the timelines'
+    scenario. The same timelines give the same bytes. Raises OutputError where the folder cannot be written.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / "timeline.json", {"seeds": [summary(one) for one in timelines]})
-        written = [folder / "timeline.json"]
+    written: list[Path] = []
+
+    def write(into: Path) -> None:
+        write_json(into / SUMMARY, {"seeds": [summary(one) for one in timelines]})
+        written.append(into / SUMMARY)
         for name, columns in _tables(timelines).items():
-            written.append(folder / f"{name}.csv")
+            written.append(into / f"{name}.csv")
             write_csv(pd.concat([pd.DataFrame(one) for one in columns], ignore_index=True), written[-1])
-        return written + draw_timeline(timelines, caption, folder)
-    except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error.strerror or error}") from None
+        written.extend(draw_timeline(timelines, caption, into))
+
+    own = timeline_folder(folder, scenario)
+    with own.working(force=True) as area:
+        own.replace(area, write, SUMMARY)
+    return [folder / path.name for path in written]
+
+
+def timeline_folder(folder: Path, scenario: str) -> OwnFolder:
+    """The folder for the timeline of the scenario with this digest."""
+    return OwnFolder(folder, "timeline", scenario)
 
 
 def _tables(timelines: Sequence[Timeline]) -> dict[str, list[dict[str, Any]]]:

@@ -22,9 +22,14 @@ from asyncfl.scenario import Scenario
 
 def run(
     scenario: Annotated[Path, typer.Argument(help="YAML file of a scenario")],
-    out: Annotated[Path | None, typer.Option(help="folder to write; default: results/runs/<hash>")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="folder to write, new or empty or a run; default: results/runs/<hash>")
+    ] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="field=value, e.g. privacy.epsilon=60")] = None,
     threads: Annotated[int, typer.Option(help="threads of the training", min=1)] = 1,
+    force: Annotated[
+        bool, typer.Option("--force", help="compute again, and replace the run in the folder, whatever its scenario")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
     """Simulate a scenario, all its seeds, and write the run."""
@@ -34,13 +39,15 @@ def run(
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(variable, str(threads))
     from asyncfl.api import execute
-    from asyncfl.storage import COMPLETE, Run
+    from asyncfl.storage import Run, RunFolder
 
+    own = RunFolder(folder, description)
+    own.check(force)
+    existed = own.is_whole() and not force
     console.print(f"data: {_data_line(description.data)}")
-    existed = (folder / COMPLETE).exists()
     began = time.monotonic()
     with _bar(description, quiet) as bar:
-        execute(description, folder, cache=folder.parent.parent / ".cache", progress=bar)
+        execute(description, folder, bar, force=force)
     result = Run.load(folder)
     _report(result)
     note = "was there already" if existed else f"written in {time.monotonic() - began:.1f} s"

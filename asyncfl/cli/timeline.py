@@ -14,14 +14,19 @@ from asyncfl.cli.run import read_scenario
 def timeline(
     scenario: Annotated[Path, typer.Argument(help="YAML file of a scenario")],
     set_: Annotated[list[str] | None, typer.Option("--set", help="field=value, e.g. protocol.rounds=100")] = None,
-    out: Annotated[Path | None, typer.Option(help="folder for numbers, tables and figures")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="folder for numbers, tables and figures, new or empty or a timeline")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Run the clock of a scenario alone: round times, staleness, exposure, traffic, fates. Nothing is trained."""
     description = read_scenario(scenario, set_ or [])
     from asyncfl.analysis.timeline import summary, timeline_of
+    from asyncfl.analysis.timeline_files import timeline_folder, write_timeline
     from asyncfl.simulation import clients_table, rounds_table, simulate_clock
 
+    if out is not None:
+        timeline_folder(out, description.digest()).check(force=True)
     timelines = []
     for seed in description.seeds:
         run = simulate_clock(description, seed)
@@ -33,11 +38,9 @@ def timeline(
         for one in summaries:
             _report(one)
     if out is not None:
-        from asyncfl.analysis.timeline_files import write_timeline
-
         seeds = ", ".join(str(seed) for seed in description.seeds)
         caption = f"{scenario.name}, seed {seeds}: the clock alone, nothing was trained."
-        written = write_timeline(timelines, caption, out)
+        written = write_timeline(timelines, caption, out, description.digest())
         if not json:
             console.print(f"{out}: {', '.join(path.name for path in written)}")
 

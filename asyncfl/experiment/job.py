@@ -12,7 +12,7 @@ from pathlib import Path
 
 from asyncfl.errors import AsyncflError
 from asyncfl.experiment.code import code_digest
-from asyncfl.scenario import Scenario
+from asyncfl.storage import COMPLETE, Run, RunFolder, write_json
 
 CODES = "code.json"
 """File of a run folder that says with what code it was computed."""
@@ -49,19 +49,21 @@ class Codes:
 
 
 def publish(cache: Path, folder: Path) -> None:
-    """Moves the whole run `cache/run` to `folder`, in place of what is there, and removes the run's cache.
+    """Puts the whole run `cache/run` into `folder`, in place of the run that is there, and says with what code it was
+    computed, see `read_codes`. Raises OutputError, RunError, ScenarioError.
 
-    With it goes the code that it was computed with, see `read_codes`.
+    The run stays in the cache as well: what Snakemake removes with a killed job is not computed again.
     """
-    described = cache / "run" / "scenario.yaml"
-    if described.is_file():
-        codes = Codes(code_digest(Scenario.load(described)), cache.name)
-        (cache / "run" / CODES).write_text(json.dumps(asdict(codes)), encoding="utf-8")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    if folder.exists():
-        shutil.rmtree(folder)
-    (cache / "run").replace(folder)
-    shutil.rmtree(cache.parent, ignore_errors=True)
+    made = Run.load(cache / "run")
+    codes = Codes(code_digest(made.scenario), cache.name)
+
+    def write(into: Path) -> None:
+        shutil.copytree(cache / "run", into, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*"))
+        write_json(into / CODES, asdict(codes))
+
+    own = RunFolder(folder, made.scenario)
+    with own.working(force=True) as area:
+        own.replace(area, write, COMPLETE)
 
 
 def read_codes(folder: Path) -> Codes | None:

@@ -89,10 +89,10 @@ def test_spread_of_nothing():
 
 def test_files_are_the_same_bytes_each_time(tmp_path, timeline):
     for place in ("a", "b"):
-        write_timeline([timeline], "a caption", tmp_path / place)
+        write_timeline([timeline], "a caption", tmp_path / place, "abc")
     names = {path.name for path in (tmp_path / "a").iterdir()}
     assert names == {
-        *("timeline.json", "versions.csv", "clients.csv", "staleness.csv"),
+        *(".asyncfl.json", "timeline.json", "versions.csv", "clients.csv", "staleness.csv"),
         *(f"{stem}.{ending}" for stem in ("progress", "updates") for ending in ("svg", "png")),
     }
     for name in names:
@@ -102,7 +102,7 @@ def test_files_are_the_same_bytes_each_time(tmp_path, timeline):
 def test_a_folder_that_cannot_be_written_is_named(tmp_path, timeline):
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="cannot write"):
-        write_timeline([timeline], "", tmp_path / "file")
+        write_timeline([timeline], "", tmp_path / "file", "abc")
 
 
 def test_long_runs_are_thinned_and_many_seeds_drawn(tmp_path):
@@ -155,3 +155,12 @@ def test_flooders_flood_without_training(tiny):
     flooded = Scenario.read(tiny)
     assert share(flooded) > 0.5
     assert share(flooded.override({"threats.attack.times": 1.0})) == pytest.approx(0.2, abs=0.05)
+
+
+def test_only_a_timeline_is_replaced(tmp_path, timeline):
+    (tmp_path / "clients.csv").write_text("precious")
+    with pytest.raises(OutputError, match="was not made by this program and is not empty"):
+        write_timeline([timeline], "", tmp_path, "abc")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("clients.csv", "precious")]
+    write_timeline([timeline], "", tmp_path / "own", "abc")
+    write_timeline([timeline], "", tmp_path / "own", "other")

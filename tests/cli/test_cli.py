@@ -45,13 +45,14 @@ def file(tiny: dict[str, Any], tmp_path: Path) -> Path:
 
 def test_run_says_where_the_data_come_from_what_came_out_and_where_it_is(asyncfl: Any, file: Path) -> None:
     out = file.parent / "run"
-    result = asyncfl("run", file, "--out", out, "--set", "protocol.rounds=2", "--set", "seeds=2")
+    command = ("run", file, "--out", out, "--set", "protocol.rounds=2", "--set", "seeds=2")
+    result = asyncfl(*command)
     assert result.status == 0, result.err
     assert result.out.startswith("data: mnist (embedded)\n")
     assert result.out.count("all versions published") == 2
     assert f"{out} written in" in result.out
     assert yaml.safe_load((out / "scenario.yaml").read_text())["protocol"]["rounds"] == 2
-    assert "was there already" in asyncfl("run", file, "--out", out, "--set", "protocol.rounds=2").out
+    assert "was there already" in asyncfl(*command).out
 
 
 def test_run_says_which_data_set_stands_in_for_another(

@@ -1,7 +1,10 @@
 import pytest
 
-from asyncfl.errors import RunError
+from asyncfl.api import execute
+from asyncfl.errors import OutputError, RunError
+from asyncfl.experiment import code_digest
 from asyncfl.experiment.job import Codes, logged, publish, read_codes
+from asyncfl.storage import Run, RunFolder
 
 
 def test_what_is_printed_goes_to_the_log(tmp_path, capsys):
@@ -24,25 +27,40 @@ def test_any_other_error_leaves_its_traceback_in_the_log(tmp_path):
     assert "Traceback" in (tmp_path / "job.log").read_text()
 
 
-def test_a_run_is_published_in_place_of_what_was_there(tmp_path):
-    cache, folder = tmp_path / ".cache" / "abc" / "code", tmp_path / "runs" / "abc"
-    (cache / "run").mkdir(parents=True)
-    (cache / "run" / "summary.json").write_text("new")
-    folder.mkdir(parents=True)
-    (folder / "left_over").write_text("old")
-    publish(cache, folder)
-    assert [path.name for path in folder.iterdir()] == ["summary.json"]
-    assert not cache.parent.exists()
+@pytest.fixture
+def computed(scenario, tmp_path):
+    """A cache with a whole run in it."""
+    cache = tmp_path / ".cache" / "abc" / "of_the_job"
+    execute(scenario, cache / "run")
+    return cache
 
 
-def test_a_published_run_says_with_what_code_it_was_computed(tmp_path):
-    from asyncfl.experiment import code_digest
-    from asyncfl.scenario import Scenario
-
-    scenario = Scenario.read({"data": {"source": "embedded"}, "protocol": {"kind": "sync", "rounds": 1}})
-    cache, folder = tmp_path / ".cache" / "abc" / "of_the_job", tmp_path / "runs" / "abc"
-    (cache / "run").mkdir(parents=True)
-    assert read_codes(cache / "run") is None
-    (cache / "run" / "scenario.yaml").write_text(scenario.to_yaml())
-    publish(cache, folder)
+def test_a_published_run_is_whole_and_says_with_what_code_it_was_computed(scenario, computed, tmp_path):
+    folder = tmp_path / "runs" / "abc"
+    assert read_codes(computed / "run") is None
+    folder.mkdir(parents=True)  # as Snakemake does before a job
+    publish(computed, folder)
     assert read_codes(folder) == Codes(code_digest(scenario), "of_the_job")
+    assert RunFolder(folder, scenario).is_whole()
+    assert Run.load(folder).rounds.equals(Run.load(computed / "run").rounds)
+
+
+def test_a_run_is_published_in_place_of_what_is_left_of_an_older_one(scenario, computed, tmp_path):
+    folder = tmp_path / "runs" / "abc"
+    publish(computed, folder)
+    for path in folder.glob("*.parquet"):
+        path.unlink()  # as Snakemake does with a job that failed
+    (folder / "thesis.tex").write_text("precious")
+    publish(computed, folder)
+    assert RunFolder(folder, scenario).is_whole()
+    assert (folder / "thesis.tex").read_text() == "precious"
+
+
+def test_what_somebody_else_put_where_a_run_belongs_is_left_alone(computed, tmp_path):
+    folder = tmp_path / "runs" / "abc"
+    folder.mkdir(parents=True)
+    (folder / "thesis.tex").write_text("precious")
+    with pytest.raises(OutputError, match=r"not made by this program and is not empty \(it holds thesis\.tex\)"):
+        publish(computed, folder)
+    assert [path.name for path in folder.iterdir()] == ["thesis.tex"]
+    assert Run.load(computed / "run")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asyncfl import api
 from asyncfl.api import execute, simulate
 from asyncfl.errors import RunError
 from asyncfl.scenario import Scenario
@@ -74,13 +75,24 @@ def test_recording_changes_nothing_but_the_name(attacked: Scenario) -> None:
     assert Scenario.read(recorded.scenario.resolved()).evaluation.record == "digests"
 
 
-def test_all_seeds_are_in_one_file_also_when_a_run_was_interrupted(scenario: Scenario, tmp_path: Path) -> None:
+def test_all_seeds_are_in_one_file_also_when_a_run_was_interrupted(
+    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recorded = scenario.override({"seeds": [3, 5], "evaluation.record": "digests"})
     run = simulate(recorded)
     run.save(tmp_path / "whole")
-    cache = tmp_path / "cache" / recorded.digest()
-    simulate(recorded.override({"seeds": [3]})).save(cache / "seed-3")
-    execute(recorded, tmp_path / "resumed", cache=tmp_path / "cache")
+    original = api.one_seed
+
+    def killed_in_seed_5(description: Scenario, seed: int, progress: Any) -> Run:
+        if seed == 5:
+            raise KeyboardInterrupt
+        return original(description, seed, progress)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(api, "one_seed", killed_in_seed_5)
+        with pytest.raises(KeyboardInterrupt):
+            execute(recorded, tmp_path / "resumed")
+    execute(recorded, tmp_path / "resumed")
     whole, resumed = ((tmp_path / name / "messages.jsonl").read_bytes() for name in ("whole", "resumed"))
     assert whole == resumed
     assert read_recording(tmp_path / "whole", 5).seed == 5

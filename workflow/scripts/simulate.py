@@ -1,17 +1,23 @@
 """Job: computes the runs whose files it was asked for."""
 
+import shutil
 from pathlib import Path
 
 from asyncfl.api import execute
 from asyncfl.experiment.job import logged, publish
 from asyncfl.experiment.plan import scenarios
+from asyncfl.storage import RunFolder
 
 with logged(snakemake.log[0]):
     folders = dict.fromkeys(Path(output).parent for output in snakemake.output)
     found = scenarios(snakemake.config["experiments"], snakemake.config["scale"], [f.name for f in folders])
     caches = {folder: folder.parents[1] / ".cache" / folder.name / snakemake.params.code for folder in folders}
+    for folder in folders:
+        RunFolder(folder, found[folder.name]).check(force=True)
     # Snakemake deletes what a failed job wrote: runs wait in the cache until all of the job are whole.
     for folder, cache in caches.items():
-        execute(found[folder.name], cache / "run", cache=cache)
+        execute(found[folder.name], cache / "run")
     for folder, cache in caches.items():
         publish(cache, folder)
+    for cache in caches.values():
+        shutil.rmtree(cache.parent, ignore_errors=True)

@@ -1,0 +1,237 @@
+"""A folder that this program fills. It says so in a mark, and only files that the mark lists are ever replaced.
+
+    FOLDER/.asyncfl.json   the mark: program, format, what the folder holds, of which scenario, its files
+    FOLDER/.partial/       work under way: what is finished and waits for the rest, and the lock of who works there
+    FOLDER/*               the files that the mark lists, and whatever somebody put beside them, which stays as it is
+
+A process may be killed between any two steps: the next one finds the old contents whole, or goes on from `.partial`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from asyncfl.errors import OutputError
+from asyncfl.scenario import FORMAT
+from asyncfl.whole_file import held, part_of, whole_file
+
+MARK = ".asyncfl.json"
+PARTIAL = ".partial"
+LOCK = "lock"
+
+Write = Callable[[Path], object]
+"""Writes files into the empty folder that it is given."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What the program says of a folder of its own."""
+
+    holds: str
+    """Kind of contents, e.g. run."""
+    scenario: str
+    """Digest of the scenario that the contents come from."""
+    whole: bool = False
+    """Whether all files are there as they were written."""
+    files: tuple[str, ...] = ()
+    """Names of the files that are the program's own."""
+
+    def to_json(self) -> str:
+        """The mark as text, the same bytes for equal marks."""
+        fields = {"program": "asyncfl", "format": FORMAT, **vars(self), "files": sorted(self.files)}
+        return json.dumps(fields, indent=2) + "\n"
+
+    @classmethod
+    def read(cls, folder: Path) -> Mark | None:
+        """The mark in `folder`; None where there is none that this program wrote."""
+        try:
+            found: dict[str, Any] = json.loads((folder / MARK).read_text(encoding="utf-8"))
+            if found["program"] != "asyncfl":
+                return None
+            # Names only: a mark cannot make anything outside its folder the program's own.
+            files = tuple(name for name in found["files"] if name == os.path.basename(name) and name not in ("", ".."))
+            return cls(str(found["holds"]), str(found["scenario"]), bool(found["whole"]), files)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+
+class OwnFolder:
+    """A folder that is to hold contents of one kind (`holds`), of the scenario with the digest `scenario`."""
+
+    def __init__(self, folder: Path, holds: str, scenario: str) -> None:
+        self.folder, self.holds, self.scenario = folder, holds, scenario
+
+    def mark(self) -> Mark | None:
+        """The mark of the folder; None where the folder is missing or empty.
+
+        Raises OutputError where it is anything else: a file, a link to nowhere, a folder that holds something of
+        somebody else's, or another kind of contents.
+        """
+        folder = self.folder
+        try:
+            if folder.is_symlink() and not folder.exists():
+                raise OutputError(f"cannot write {folder}: it is a link to {os.readlink(folder)}, which is not there")
+            if not folder.exists():
+                return None
+            if not folder.is_dir():
+                raise OutputError(f"cannot write {folder}: a file of that name is in the way")
+            mark = Mark.read(folder)
+            # A process that was killed while it wrote the mark leaves its part behind.
+            found = sorted(path.name for path in folder.iterdir() if path.name != part_of(folder / MARK).name)
+        except OSError as error:
+            raise OutputError(f"cannot write {folder}: {error.strerror or error}") from None
+        if mark is None and found:
+            some = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+            raise OutputError(
+                f"cannot write {folder}: it was not made by this program and is not empty (it holds {some}); "
+                "name a new or an empty folder"
+            )
+        if mark is not None and mark.holds != self.holds:
+            raise OutputError(f"cannot write {folder}: it holds a {mark.holds}; name another folder")
+        return mark
+
+    def is_whole(self) -> bool:
+        """Whether all of what the folder is to hold lies there. Raises OutputError as `mark` does."""
+        mark = self.mark()
+        return (
+            mark is not None
+            and mark.whole
+            and mark.scenario == self.scenario
+            and all((self.folder / name).is_file() for name in mark.files)
+        )
+
+    def is_of_another(self) -> bool:
+        """Whether something of another scenario lies there, whole or begun. Raises OutputError as `mark` does."""
+        mark = self.mark()
+        if mark is None or mark.scenario == self.scenario:
+            return False
+        return bool(mark.files) or any(self.kept())
+
+    def kept(self) -> Iterator[Path]:
+        """Folders below `.partial` that were finished and wait for the rest, see `fill`."""
+        return (path for path in self.folder.glob(f"{PARTIAL}/*/*") if path.is_dir() and path.suffix != ".unfinished")
+
+    def check(self, force: bool = False) -> None:
+        """Raises OutputError where the folder cannot be had: `mark` says why, or it is another scenario's.
+
+        force: another scenario's may be replaced.
+        """
+        if self.is_of_another() and not force:
+            raise OutputError(
+                f"cannot write {self.folder}: it holds a {self.holds} of another scenario{self.difference()}; "
+                "name another folder, or replace what is there with force (--force)"
+            )
+
+    def difference(self) -> str:
+        """How the scenario there differs, to be told in brackets; empty where that is not known."""
+        return ""
+
+    @contextmanager
+    def working(self, force: bool = False) -> Iterator[Path]:
+        """The folder for work under way, for this process alone; what is needed to have it is made.
+
+        What is in it when the context ends waits for the next time. Where it is empty, nothing stays behind of what
+        was made. Raises OutputError as `check` does, where it cannot be written, and where another process works there.
+        """
+        self.check(force)
+        area = self.folder / PARTIAL
+        with ExitStack() as stack:
+            with self._told():
+                made = [place for place in (self.folder, *self.folder.parents) if not place.exists()]
+                self.folder.mkdir(parents=True, exist_ok=True)
+                if self.mark() is None:
+                    self._write_mark(Mark(self.holds, self.scenario))
+                area.mkdir(exist_ok=True)
+                stack.enter_context(held(area / LOCK, self.folder))
+            stack.callback(self._clean, area, made)
+            # Again: another process may have begun something here since it was looked at.
+            self.check(force)
+            if (mark := self.mark()) is not None and mark.scenario != self.scenario and not self.is_of_another():
+                self._write_mark(Mark(self.holds, self.scenario))
+            yield area
+
+    def _clean(self, area: Path, made: list[Path]) -> None:
+        # What cannot be removed does no harm, and must not hide the error that brought us here.
+        with suppress(OSError):
+            for left in area.glob("*/*.unfinished"):
+                shutil.rmtree(left)
+            for place in area.glob("*/"):
+                with suppress(OSError):
+                    place.rmdir()
+            if any(place.name != LOCK for place in area.iterdir()):
+                return
+            shutil.rmtree(area)
+            if (mark := Mark.read(self.folder)) is not None and not mark.files:
+                (self.folder / MARK).unlink()
+                for place in made:
+                    place.rmdir()
+
+    def keep(self, place: Path, write: Write) -> None:
+        """Let `write` fill the folder `place`, which lies two levels below the area of work. Raises OutputError."""
+        with self._told():
+            fill(place, write)
+
+    def replace(self, area: Path, write: Write, last: str) -> None:
+        """Let `write` make the new files, then put them in place of the old ones and remove all that waits in `area`.
+
+        `last` is the file that readers look for: it is away as long as others are exchanged. Raises OutputError, and
+        changes nothing, where `write` fails or a file of somebody else's has the name of one of the new ones.
+        """
+        staging = area / "whole" / self.scenario
+        with self._told():
+            fill(staging, write)
+            new = sorted(path.name for path in staging.iterdir())
+            old = () if (mark := self.mark()) is None else mark.files
+            foreign = [name for name in sorted({*old, *new}) if self._is_foreign(name, old)]
+            if foreign:
+                shutil.rmtree(staging)
+                raise OutputError(
+                    f"cannot write {self.folder}: {', '.join(foreign)} in it is not of this program; move it away"
+                )
+            under_way = Mark(self.holds, self.scenario, False, tuple({*old, *new}))
+            self._write_mark(under_way)
+            (self.folder / last).unlink(missing_ok=True)
+            for name in sorted({*old} - {*new}):
+                (self.folder / name).unlink(missing_ok=True)
+            for name in sorted(new, key=lambda name: name == last):
+                os.replace(staging / name, self.folder / name)
+            self._write_mark(replace(under_way, whole=True, files=tuple(new)))
+            for place in area.glob("*/"):
+                shutil.rmtree(place)
+
+    def _is_foreign(self, name: str, old: tuple[str, ...]) -> bool:
+        path = self.folder / name
+        return os.path.lexists(path) and (name not in old or (path.is_dir() and not path.is_symlink()))
+
+    def _write_mark(self, mark: Mark) -> None:
+        with whole_file(self.folder / MARK) as part:
+            part.write_text(mark.to_json(), encoding="utf-8")
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise OutputError(f"cannot write {self.folder}: {error.strerror or error}") from None
+
+
+def fill(folder: Path, write: Write) -> None:
+    """Let `write` fill a new folder, which gets the name `folder` when it is whole, in place of an older one."""
+    unfinished = folder.with_name(f"{folder.name}.unfinished")
+    for old in (unfinished, folder):
+        if old.exists():
+            shutil.rmtree(old)
+    unfinished.mkdir(parents=True)
+    try:
+        write(unfinished)
+        os.replace(unfinished, folder)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
