@@ -114,7 +114,7 @@ def test_a_folder_that_is_no_run_is_one_message(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"holds no run: summary\.json is missing"):
         Run.load(tmp_path)
     (tmp_path / "summary.json").write_text("{")
-    with pytest.raises(RunError, match="summary.json cannot be read as JSON"):
+    with pytest.raises(RunError, match=r"summary\.json cannot be read as JSON"):
         Run.load(tmp_path)
 
 
