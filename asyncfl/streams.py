@@ -1,9 +1,11 @@
 """The only maker of random generators.
 
-Every draw of a simulation comes from a stream that is named by (seed, purpose, client, task). A stream does not depend
-on what was drawn from any other, so the order in which clients are trained, or whether a client is trained at all,
-changes nothing for the rest. Streams are counter-based (Philox, Salmon et al. 2011): seed and purpose are hashed into
-one half of the key, client and task are the other half.
+Every draw of a simulation comes from a stream that is named by (seed, purpose, client, turn), where a task's `turn` is
+the number of tasks that its client was given before: what happens to a client in its k-th task is the same whatever
+happens to others, and in whatever order. What is of no client is counted otherwise, by versions for example. A stream
+does not depend on what was drawn from any other, so the order in which clients are trained, or whether a client is
+trained at all, changes nothing for the rest. Streams are counter-based (Philox, Salmon et al. 2011): seed and purpose
+are hashed into one half of the key, client and turn are the other half.
 
 Three groups of purposes can be seeded apart: `data` (which samples a client holds), `clock` (speeds, links, selection)
 and `training` (initial model, batches, noise, attacks).
@@ -12,10 +14,12 @@ and `training` (initial model, batches, noise, attacks).
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     import torch
@@ -31,12 +35,14 @@ PURPOSES = {
     "link": "clock",
     "task_clock": "clock",
     "availability": "clock",
+    "cohorts": "clock",
     "selection": "clock",
     "calibration": "clock",
     "initial_model": "training",
     "batches": "training",
     "poison": "training",
     "attack": "training",
+    "lies": "training",
     "client_noise": "training",
     "epoch_noise": "training",
     "server_noise": "training",
@@ -70,17 +76,73 @@ class Streams:
             for purpose, group in PURPOSES.items()
         }
 
-    def _key(self, purpose: str, client: int, task: int) -> int:
-        """128-bit key. `client` and `task` are 0..2^31-1, or -1 where the purpose has none."""
-        return (self._prefixes[purpose] << 64) | ((client + 1) << 32) | (task + 1)
+    def _key(self, purpose: str, client: int, number: int) -> int:
+        """128-bit key. `client` and `number` are 0..2^32-2, or -1 where the purpose has none."""
+        return (self._prefixes[purpose] << 64) | ((client + 1) << 32) | (number + 1)
 
-    def generator(self, purpose: str, client: int = -1, task: int = -1) -> np.random.Generator:
-        """NumPy generator of the stream."""
-        return np.random.Generator(np.random.Philox(key=self._key(purpose, client, task)))
+    def generator(self, purpose: str, client: int = -1, number: int = -1) -> np.random.Generator:
+        """NumPy generator of the stream. `number`: the client's turn, or what else is counted (versions, domains)."""
+        return np.random.Generator(np.random.Philox(key=self._key(purpose, client, number)))
 
-    def torch_generator(self, purpose: str, client: int = -1, task: int = -1) -> torch.Generator:
+    def torch_generator(self, purpose: str, client: int = -1, number: int = -1) -> torch.Generator:
         """Torch CPU generator of the stream, for millions of normals (torch draws them three times as fast)."""
         import torch
 
-        digest = hashlib.sha256(self._key(purpose, client, task).to_bytes(16, "little")).digest()
+        digest = hashlib.sha256(self._key(purpose, client, number).to_bytes(16, "little")).digest()
         return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
+
+    def order(self, purpose: str, client: int = -1, number: int = -1) -> RandomOrder:
+        """Random order of the stream."""
+        key = self._key(purpose, client, number).to_bytes(16, "little")
+        return RandomOrder(int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "little"))
+
+
+_WORD = (1 << 64) - 1
+_STEP, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+_SINGLY = 32  # numbers that are drawn one at a time: a draw needs few, and arrays have a price
+
+
+class RandomOrder:
+    """A uniformly random order of the numbers 0..n-1 that need not be written down.
+
+    It begins with `proposed(n)` numbers that are drawn with replacement, without those that have come before; the
+    others follow by their `ranks`. So the first few of any large subset are found in a moment, and those of a small one
+    by ranking it. Words are those of SplitMix64 (Steele, Lea and Flood 2014), which can be read at any place.
+    """
+
+    def __init__(self, key: int) -> None:
+        """`key`: 0..2^64-1, well mixed."""
+        self._key = key
+
+    @staticmethod
+    def proposed(n: int) -> int:
+        """Numbers that are drawn before ranks decide: about what ranking all of n numbers would cost."""
+        return max(_SINGLY, min(8192, n // 64))
+
+    def proposals(self, n: int) -> Iterator[int]:
+        """The numbers 0..n-1 that are drawn first; one may come twice. n: 1..2^32."""
+        end = self.proposed(n) + 1
+        for place in range(1, _SINGLY + 1):
+            word = (self._key - place * _STEP) & _WORD
+            word = ((word ^ (word >> 30)) * _FIRST) & _WORD
+            word = ((word ^ (word >> 27)) * _SECOND) & _WORD
+            yield int((((word ^ (word >> 31)) >> 11) * 2.0**-53) * n)
+        start, size = _SINGLY + 1, 2 * _SINGLY
+        while start < end:
+            words = self._words(-np.arange(start, min(start + size, end), dtype=np.int64))
+            yield from ((words >> np.uint64(11)) * 2.0**-53 * n).astype(np.int64).tolist()
+            start, size = start + size, 2 * size
+
+    def ranks(self, numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """A random word for each of `numbers` (m,), which are 0..2^32: of those not proposed, the least come first."""
+        return self._words(numbers)
+
+    def _words(self, places: NDArray[np.int64]) -> NDArray[np.uint64]:
+        word = places.astype(np.uint64)
+        word *= np.uint64(_STEP)
+        word += np.uint64(self._key)
+        for shift, factor in ((30, _FIRST), (27, _SECOND)):
+            word ^= word >> np.uint64(shift)
+            word *= np.uint64(factor)
+        word ^= word >> np.uint64(31)
+        return word

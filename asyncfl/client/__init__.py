@@ -1,6 +1,7 @@
 """What happens to a task at its client, from the model received to the update sent."""
 
 from asyncfl.client.attackers import Attackers
-from asyncfl.client.path import Payloads, TaskPath, Ticket
+from asyncfl.client.path import Payloads, TaskPath
+from asyncfl.client.ticket import Ticket
 
 __all__ = ["Attackers", "Payloads", "TaskPath", "Ticket"]

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.answers import numbers
+from asyncfl.client.ticket import Ticket
 from asyncfl.messages import Vector
 from asyncfl.streams import Streams
 from asyncfl.threats import Attack, AttackView, Threats
@@ -101,7 +102,7 @@ class Attackers:
         return self._poisoned[client]
 
     def craft(
-        self, rows: Vector, bases: Sequence[Vector], attacked: NDArray[np.bool_], version: int, current: Vector
+        self, rows: Vector, tickets: Sequence[Ticket], attacked: NDArray[np.bool_], version: int, current: Vector
     ) -> None:
         """Put in place of the attacked rows what the attackers upload, before noise.
 
@@ -110,7 +111,7 @@ class Attackers:
         if not self._crafts:
             return
         theirs = np.flatnonzero(attacked)
-        base = np.stack([bases[int(row)] for row in theirs])
+        base = np.stack([tickets[row].base for row in theirs.tolist()])
         honest = rows[theirs] - base
         match self.threats.attack.sees:
             case "own":
@@ -118,7 +119,7 @@ class Attackers:
             case "colluders":
                 known = honest
             case "buffer":
-                seen = [rows[row] - bases[row] for row in np.flatnonzero(~attacked).tolist()]
+                seen = [rows[row] - tickets[row].base for row in np.flatnonzero(~attacked).tolist()]
                 known = np.array(seen, dtype=np.float32).reshape(len(seen), rows.shape[1])
         for array in (honest, known, base):
             array.flags.writeable = False
@@ -129,7 +130,9 @@ class Attackers:
             current=current,
             collected=len(rows),
             version=version,
-            random=self.streams.generator("attack", task=version),
+            randoms=tuple(
+                self.streams.generator("attack", tickets[row].client, tickets[row].turn) for row in theirs.tolist()
+            ),
         )
         attack = self.threats.attack
         rows[theirs] = base + numbers(attack, "craft", attack.craft(view), base.shape)

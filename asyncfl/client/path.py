@@ -1,7 +1,7 @@
 """The path of a task: poison data, train, take statistics, clip, craft the attack, add noise.
 
 Tasks are carried out when the server collects them, all at once, each from the version it was sent. Every draw comes
-from the stream of its (client, task), so neither the moment nor the order of training changes a result.
+from the stream of its (client, turn), so neither the moment nor the order of training changes a result.
 """
 
 from __future__ import annotations
@@ -13,25 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.client.attackers import Attackers
+from asyncfl.client.ticket import Ticket
 from asyncfl.data import FederatedData
 from asyncfl.learning import Job, Learner, Training
 from asyncfl.messages import Vector
 from asyncfl.privacy import Contribution, PrivacyContext, Release, Scheme, State
 from asyncfl.privacy.noise.drawing import add_noise
 from asyncfl.streams import Streams
-
-
-@dataclass(frozen=True, slots=True)
-class Ticket:
-    """A task that is to be carried out now."""
-
-    task: int
-    client: int
-    base_version: int
-    base: Vector
-    """(n_parameters,) the model that the client was sent."""
-    turn: int = 0
-    """Tasks that the client was given before."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +117,7 @@ class TaskPath:
         sound = np.ones(len(tickets), dtype=bool)
         self._add_noise(rows, tickets, std, np.flatnonzero(~attacked))
         if self.attackers is not None and attacked.any():
-            self.attackers.craft(rows, [ticket.base for ticket in tickets], attacked, version, current)
+            self.attackers.craft(rows, tickets, attacked, version, current)
             if self.attackers.threats.attackers_add_noise:
                 self._add_noise(rows, tickets, std, np.flatnonzero(attacked))
             else:
@@ -139,11 +127,11 @@ class TaskPath:
                 )
             sound[attacked] = self.attackers.threats.attack.length_error == 0
         if self.state is not None:
-            random = self.streams.generator("clip_quantile", task=self._collections)
+            random = self.streams.generator("clip_quantile", number=self._collections)
             self.state.collected(contributions, norms, random)
         self._collections += 1
         if self.scheme.mixing_node is not None:
-            random = self.streams.generator("shuffle", task=version)
+            random = self.streams.generator("shuffle", number=version)
             self.scheme.mixing_node.shuffle(rows, self.learner.layout, sound, random)
         loan = rows.view()
         loan.flags.writeable = False
@@ -173,7 +161,7 @@ class TaskPath:
         jobs = [self._job(ticket, bool(bad)) for ticket, bad in zip(tickets, attacked, strict=True)]
         if not self.scheme.noise_each_epoch:
             return self.learner.train(rows, jobs)
-        streams = [self.streams.generator("epoch_noise", ticket.client, ticket.task) for ticket in tickets]
+        streams = [self.streams.generator("epoch_noise", ticket.client, ticket.turn) for ticket in tickets]
         noised = ~attacked | (self.attackers is not None and self.attackers.threats.attackers_add_noise)
         bases = [job.base for job in jobs]
         for epoch in range(self.training.epochs):
@@ -208,11 +196,11 @@ class TaskPath:
         images, labels = self.data.client(ticket.client)
         if attacked and self.attackers is not None:
             images, labels = self.attackers.poisoned(ticket.client, images, labels)
-        random = self.streams.generator("batches", ticket.client, ticket.task)
+        random = self.streams.generator("batches", ticket.client, ticket.turn)
         epochs = np.tile(np.arange(len(labels)), (self.training.epochs, 1))
         noise = None
         if self.training.example_noise:
-            noise = self.streams.generator("example_noise", ticket.client, ticket.task)
+            noise = self.streams.generator("example_noise", ticket.client, ticket.turn)
         order = random.permuted(epochs, axis=1)
         return Job(base=ticket.base, images=images, labels=labels, order=order, noise=noise)
 
@@ -273,7 +261,7 @@ class TaskPath:
     ) -> None:
         for row in which:
             ticket = tickets[row]
-            stream = (self.streams, "client_noise", ticket.client, ticket.task)
+            stream = (self.streams, "client_noise", ticket.client, ticket.turn)
             add_noise(self.scheme.distribution, rows[row], float(std[row]), *stream)
 
 

@@ -71,7 +71,7 @@ class Relabelled(Concept):
     ) -> NDArray[np.int64]:
         names = np.tile(np.arange(classes), (self.groups, 1))
         for group in range(1, self.groups):
-            ring = streams.generator("domains", task=group).permutation(classes)[: self.classes]
+            ring = streams.generator("domains", number=group).permutation(classes)[: self.classes]
             names[group, ring] = np.roll(ring, 1)
         renamed: NDArray[np.int64] = names[owners % self.groups, labels]
         return renamed

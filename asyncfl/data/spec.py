@@ -139,7 +139,7 @@ class DataSpec(Described):
         clients, samples = self._clients_per_domain, self._samples(sources)
         sizes = []
         for domain in range(len(self.names)):
-            own = self.partition.sizes(clients, samples, streams.generator("partition", task=domain))
+            own = self.partition.sizes(clients, samples, streams.generator("partition", number=domain))
             if own is None:
                 shares, _ = self._shares(domain, self._sources()[domain], samples, streams)
                 own = np.array([len(share) for share in shares])
@@ -172,12 +172,12 @@ class DataSpec(Described):
             pixels = source.images(self.train_on, held)
             images.append(self._scaled(source, self._seen(pixels, owners)))
             labels.append(self._named(label_of, owners, streams))
-            random = streams.generator("samples", client=0, task=domain)
+            random = streams.generator("samples", client=0, number=domain)
             pixels, label_of, tested = source.test_set(asked.tested, random, self.test_on)
             owners = members[np.arange(len(label_of)) % per_domain]
             test_images.append(self._scaled(source, self._seen(pixels, owners)))
             test_labels.append(self._named(label_of, owners, streams))
-            random, left = streams.generator("root_set", task=domain), asked.roots[domain]
+            random, left = streams.generator("root_set", number=domain), asked.roots[domain]
             for split, used in ((self.train_on, held), (self.test_on, tested)):
                 chosen = source.unused(left, used, random, split) if left else used[:0]
                 left -= len(chosen)
@@ -243,10 +243,10 @@ class DataSpec(Described):
     ) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
         """Training samples of each client of a domain, and the labels of all of them."""
         clients = self._clients_per_domain
-        random = streams.generator("samples", task=domain)
+        random = streams.generator("samples", number=domain)
         pool = source.pool(clients * samples * self.partition.spare, random, self.train_on)
         labels = source.labels(self.train_on, pool)
-        shares = self.partition.assign(labels, clients, samples, streams.generator("partition", task=domain))
+        shares = self.partition.assign(labels, clients, samples, streams.generator("partition", number=domain))
         return [pool[share] for share in shares], labels[np.concatenate(shares)]
 
     def _seen(self, images: NDArray[np.uint8], owners: NDArray[np.int64]) -> NDArray[np.uint8]:

@@ -7,25 +7,32 @@ open, leaves another count.
 
 from __future__ import annotations
 
-import numpy as np
+from collections import Counter
 
 from asyncfl.messages import Action, CohortRepeated, Dispatch, SetTimer
 from asyncfl.server.opening import Filling
 from asyncfl.server.population import Population
 from asyncfl.server.protocol import Knobs
 from asyncfl.server.tasks import Task, TaskBook
+from asyncfl.streams import RandomOrder, Streams
 
 
 class InFlight:
-    """The tasks that one server waits for. `random` draws whom it asks."""
+    """The tasks that one server waits for. `streams` draw whom it asks.
 
-    def __init__(self, knobs: Knobs, population: Population, book: TaskBook, random: np.random.Generator) -> None:
+    A cohort is drawn in an order that belongs to its version, and tasks that begin one at a time in one that belongs to
+    how many began before them.
+    """
+
+    def __init__(self, knobs: Knobs, population: Population, book: TaskBook, streams: Streams) -> None:
         self.knobs = knobs
         self.population = population
         self.book = book
         self.deadline_passed = False
         """Whether the time is up within which the last cohort should have come."""
-        self._random = random
+        self._streams = streams
+        self._begun_singly = 0
+        self._cohorts = Counter[int]()
         self._tasks: dict[int, Task] = {}
         self._given_up: dict[int, int] = {}
         self._cohort = 0
@@ -99,7 +106,9 @@ class InFlight:
         number = self.knobs.dispatch.at_publish(self.clients)
         if not number:
             return
-        self._cohort = self._cohort_coming = self._begin(number, version, version, time_s, actions)
+        order = self._streams.order("cohorts", self._cohorts[version], version)
+        self._cohorts[version] += 1
+        self._cohort = self._cohort_coming = self._begin(number, order, version, version, time_s, actions)
         self.deadline_passed = False
         seconds = getattr(self.knobs.opening, "seconds", None)
         if seconds is not None:
@@ -109,7 +118,8 @@ class InFlight:
         """Begin the tasks that are missing. `is_empty`: whether a buffer is being filled that holds nothing yet."""
         missing = self.knobs.dispatch.level(self.clients) - len(self)
         if missing > 0:
-            self._begin(missing, version, -1, time_s, actions)
+            order = self._streams.order("selection", number=self._begun_singly)
+            self._begun_singly += self._begin(missing, order, version, -1, time_s, actions)
         elif is_empty and self._came_to_nothing:
             # Nobody could be drawn when the last version came out, somebody can now. Or all of the last cohort was
             # lost: then those who ask again at this moment shall be among the next, too.
@@ -132,10 +142,12 @@ class InFlight:
         in_cohorts = self.knobs.dispatch.at_publish(self.clients) > 0
         return in_cohorts and not self.filling(0).coming and len(self.population) > 0
 
-    def _begin(self, number: int, version: int, cohort: int, time_s: float, actions: list[Action]) -> int:
+    def _begin(
+        self, number: int, order: RandomOrder, version: int, cohort: int, time_s: float, actions: list[Action]
+    ) -> int:
         fair = self.knobs.selection == "fair"
         draw = self.population.draw_least_served if fair else self.population.draw
-        drawn = draw(number, self._random)
+        drawn = draw(number, order)
         for client in drawn:
             task = self.book.begin(client, version, cohort, time_s)
             self._tasks[task.number] = task

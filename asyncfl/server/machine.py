@@ -101,7 +101,7 @@ class Server:
         """Updates that were rejected because no such task was ever begun."""
         self.noted: Counter[str] = Counter()
         """What the rule found unusual -> number of versions."""
-        self._in_flight = InFlight(plan.knobs, self.population, self.tasks, plan.streams.generator("selection"))
+        self._in_flight = InFlight(plan.knobs, self.population, self.tasks, plan.streams)
         self._inbox = Inbox(plan.knobs.max_staleness)
         tribunal = Tribunal(plan.defence, plan.knobs, self.clients, plan.streams)
         self._aggregation = Aggregation(tribunal, self.tasks, self.rejections, plan.samples)

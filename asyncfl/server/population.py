@@ -1,7 +1,12 @@
 """Which clients the server may ask: the idle, the busy, the banned and those whose budget is spent.
 
-Drawing, adding and removing cost the same however many clients there are: idle clients lie in the front part of one
-list, and a client that leaves swaps places with the last of them. Only a draw of the least served looks at everybody.
+Clients are drawn in a random order of their numbers that is fixed before anybody looks who is idle (`RandomOrder`):
+the first who are idle are drawn. So it does not matter in which order they came, and where one is idle or not, all
+others who are drawn stay the same, but for one who takes its place or leaves it.
+
+Adding and removing cost the same however many clients there are: idle clients lie in the front part of one list, and a
+client that leaves swaps places with the last of them. So does drawing one of many; cohorts and draws of the least
+served look at all who are idle.
 """
 
 from __future__ import annotations
@@ -10,6 +15,11 @@ from collections.abc import Set as AbstractSet
 
 import numpy as np
 from numpy.typing import NDArray
+
+from asyncfl.streams import RandomOrder
+
+FEW = 1024
+"""Where fewer than one in this many clients are idle, they are read from the list instead of looking at everybody."""
 
 
 class Population:
@@ -97,25 +107,50 @@ class Population:
         self._order[old], self._order[place] = other, client
         self._place[other], self._place[client] = old, place
 
-    def draw(self, count: int, random: np.random.Generator) -> list[int]:
-        """`count` different idle clients, uniformly, or all of them where fewer are idle. They stop being idle."""
-        drawn = []
-        for _ in range(min(count, self._idle)):
-            client = self._order[random.integers(self._idle)]
-            self.remove(client)
-            drawn.append(client)
-        return drawn
+    def draw(self, count: int, order: RandomOrder) -> list[int]:
+        """The first `count` idle clients in `order`, or all of them where fewer are idle. They stop being idle."""
+        drawn: list[int] = []
+        if 0 < count < self._idle:
+            for client in order.proposals(self.clients):
+                if self.is_idle(client):
+                    self.remove(client)
+                    drawn.append(client)
+                    if len(drawn) == count:
+                        return drawn
+        if self._idle == 1 and not drawn:
+            # The usual case where clients are served as soon as they ask.
+            drawn = self._order[:1] if count else []
+            for client in drawn:
+                self.remove(client)
+            return drawn
+        idle = self._idle_anyhow()
+        return drawn + self._take(idle, order.ranks(idle), count - len(drawn))
 
-    def draw_least_served(self, count: int, random: np.random.Generator) -> list[int]:
-        """`count` idle clients, those with the fewest tasks first and ties at random. They stop being idle."""
-        # By number: where clients lie in the list depends on history, the draw must not.
-        idle = self.idle
-        ties, served = random.random(len(idle)), self.served[idle]
+    def draw_least_served(self, count: int, order: RandomOrder) -> list[int]:
+        """`count` idle clients, those with the fewest tasks first and ties in `order`. They stop being idle."""
+        idle = self._idle_anyhow()
+        served = self.served[idle]
         if 0 < count < len(idle):
             # Only those who can be drawn need sorting: populations may be large, and few are drawn at a time.
             first = np.flatnonzero(served <= np.partition(served, count - 1)[count - 1])
-            idle, ties, served = idle[first], ties[first], served[first]
-        drawn = [int(client) for client in idle[np.lexsort((ties, served))[:count]]]
+            idle, served = idle[first], served[first]
+        return self._take(idle, order.ranks(idle), count, served)
+
+    def _idle_anyhow(self) -> NDArray[np.int64]:
+        """The idle clients (n_idle,) in no order that means anything."""
+        if self._idle * FEW < self.clients:
+            return np.array(self._order[: self._idle], dtype=np.int64)
+        return self.idle
+
+    def _take(
+        self, idle: NDArray[np.int64], ranks: NDArray[np.uint64], count: int, before: NDArray[np.int64] | None = None
+    ) -> list[int]:
+        """The `count` with the lowest `before`, then `ranks`, then number. They stop being idle."""
+        if before is None and 0 < count < len(idle):
+            first = np.flatnonzero(ranks <= np.partition(ranks, count - 1)[count - 1])
+            idle, ranks = idle[first], ranks[first]
+        keys = (idle, ranks) if before is None else (idle, ranks, before)
+        drawn: list[int] = idle[np.lexsort(keys)[:count]].tolist()
         for client in drawn:
             self.remove(client)
         return drawn

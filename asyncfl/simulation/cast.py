@@ -112,5 +112,5 @@ def _server_noise(path: TaskPath, made: Aggregated, version: int) -> tuple[Vecto
         contributions.append(replace(one, weight=context.rate * weight))
     path.entered, path.entered_clip_norm = tuple(contributions), made.clip_norm
     std = scheme.server_std(context, made.clip_norm, path.state, contributions)
-    add_noise(scheme.server_distribution, made.model, std, path.streams, "server_noise", task=version)
+    add_noise(scheme.server_distribution, made.model, std, path.streams, "server_noise", number=version)
     return made.model, std

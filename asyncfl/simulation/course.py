@@ -74,7 +74,7 @@ class Course:
 
     def _task(self, task: TaskInFlight) -> Steps:
         clock, transfers, payload_bytes = self.clock, self.transfers, self.load.payload_bytes
-        draws = clock.world.task(task.client, task.number)
+        draws = clock.world.task(task.client, task.turn)
         speed = 1.0 if self.attackers is None else self.attackers.speed(task.number, task.client)
 
         clock.note(Kind.DOWNLOAD_STARTED, task, size=payload_bytes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import simpy
@@ -40,6 +41,7 @@ class ScoreRequests:
         self.load = load
         self.running = running
         self.tell = tell
+        self._turns = Counter[int]()
 
     def carry_out(self, action: RequestScores) -> Steps:
         """Ask a client, and tell the server what it says, or that it says nothing."""
@@ -51,17 +53,21 @@ class ScoreRequests:
         scores = None
         # As with tasks, the server does not know who is away; nothing is sent to who cannot be reached.
         if client not in self.budgets.spent and clock.world.online(client, clock.now):
-            answers = yield from self._answers(action, size)
+            turn = self._turns[client]
+            self._turns[client] += 1
+            answers = yield from self._answers(action, size, turn)
             if answers and client not in self.budgets.spent:
-                scores = self.training.score(action)
+                scores = self.training.score(action, turn)
         detail = f"{number} models" if scores is not None else NO_ANSWER
         clock.record(Kind.SCORED, client=client, detail=detail)
         self.tell(ScoresArrived(clock.now, action.request, scores))
 
-    def _answers(self, action: RequestScores, size: int) -> Waiting:
-        """Carry out a request. False: the client went offline before its end, or a message was lost."""
+    def _answers(self, action: RequestScores, size: int, turn: int) -> Waiting:
+        """Carry out a request. False: the client went offline before its end, or a message was lost.
+
+        `turn`: requests that the client was sent before."""
         clock, client, number = self.clock, action.client, len(action.models)
-        draws = clock.world.scoring(client, action.request)
+        draws = clock.world.scoring(client, turn)
         down = draws.download(size)
         self.transfers.begin_scoring(client, down, SCORING_DOWN)
         if not (yield from clock.stays(client, down.duration_s)):

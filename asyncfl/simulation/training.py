@@ -37,8 +37,8 @@ class Worker(Protocol):
         """What the clients of `tasks` upload."""
         ...
 
-    def score(self, request: RequestScores) -> NDArray[np.float64]:
-        """(n_models,) what the client answers that was asked to score models."""
+    def score(self, request: RequestScores, turn: int) -> NDArray[np.float64]:
+        """(n_models,) what the client answers that was asked to score models, as often as `turn` before."""
         ...
 
 
@@ -87,6 +87,6 @@ class Training:
             task.trained = False
         return collected
 
-    def score(self, request: RequestScores) -> NDArray[np.float64] | None:
-        """(n_models,) what a client says of the models; None where nothing is trained."""
-        return None if self.worker is None else self.worker.score(request)
+    def score(self, request: RequestScores, turn: int) -> NDArray[np.float64] | None:
+        """(n_models,) what a client says of the models; None where nothing is trained. `turn`: its requests before."""
+        return None if self.worker is None else self.worker.score(request, turn)

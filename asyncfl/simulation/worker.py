@@ -121,8 +121,8 @@ class Worker:
         }
         self._releases.append((task, row))
 
-    def score(self, request: RequestScores) -> NDArray[np.float64]:
-        """Accuracy of each model on the client's data, or what an attacker says of them.
+    def score(self, request: RequestScores, turn: int) -> NDArray[np.float64]:
+        """Accuracy of each model on the client's data, or what an attacker says of them, after `turn` requests before.
 
         It answers as what it was when it sent its last update that was collected: a sleeping attacker lies about the
         buffers that it attacks.
@@ -132,7 +132,7 @@ class Worker:
         scores = np.asarray(self.learner.accuracies(request.models, images, labels), dtype=np.float64)
         number, base_version, turn = self._last.get(request.client, (-1, self.server.version, 0))
         if self.attackers is not None and self.attackers.attacks(number, request.client, base_version, turn):
-            random = self.streams.generator("attack", request.client, request.request)
+            random = self.streams.generator("lies", request.client, turn)
             scores = self.attackers.threats.lie(scores, random)
         self.seconds += time.perf_counter() - began
         return scores

@@ -155,7 +155,7 @@ def view(
         current=now,
         collected=len(own) + len(known) if collected is None else collected,
         version=version,
-        random=random(seed),
+        randoms=tuple(random(seed + row) for row in range(len(own))),
     )
 
 

@@ -41,8 +41,8 @@ class AttackView:
     """Updates in the buffer, n."""
     version: int
     """Version that the buffer is applied to."""
-    random: np.random.Generator
-    """The attack's own stream for this buffer."""
+    randoms: tuple[np.random.Generator, ...]
+    """The own stream of each attacker's task: what it draws does not depend on who else is in the buffer."""
 
     @property
     def attackers(self) -> int:

@@ -31,7 +31,7 @@ class FreeRider(Attack):
         def upload(row: int) -> Vector:
             update = view.current - view.bases[row] if self.model == "newest" else np.zeros(n_parameters, np.float32)
             if self.std > 0:
-                update += np.float32(self.std) * view.random.standard_normal(n_parameters, dtype=np.float32)
+                update += np.float32(self.std) * view.randoms[row].standard_normal(n_parameters, dtype=np.float32)
             return update
 
         return each(view.attackers, n_parameters, upload)

@@ -26,7 +26,7 @@ class Gaussian(Attack):
         std = np.float32(self.std)
 
         def upload(row: int) -> Vector:
-            noise: Vector = view.random.standard_normal(view.current.shape, dtype=np.float32)
+            noise: Vector = view.randoms[row].standard_normal(view.current.shape, dtype=np.float32)
             noise *= std
             if self.of == "model":
                 noise -= view.bases[row]

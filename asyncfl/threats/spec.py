@@ -81,7 +81,7 @@ class Threats(Described):
         A pool is the same whatever `number`. Places are ranked at random and the first are the attackers: with more
         attackers, the earlier stay, so that runs with different numbers compare.
         """
-        random = streams.generator("attackers", task=-1 if self.selection == "pool" else number)
+        random = streams.generator("attackers", number=-1 if self.selection == "pool" else number)
         return np.sort(random.permutation(of)[: self.count(of)])
 
     def active(self, base_version: int, turn: int = 0) -> bool:

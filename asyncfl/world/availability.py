@@ -105,9 +105,9 @@ class AlternatingPresence(Presence):
     def __init__(self, pattern: AlternatingAvailability, clients: int, streams: Streams) -> None:
         self._pattern = pattern
         self._periods = KeyedStream(streams, "availability")
-        coins = streams.generator("availability", task=0).random(clients)
-        on_left_s = pattern.on_s.residual(streams.generator("availability", task=1), clients)
-        off_left_s = pattern.off_s.residual(streams.generator("availability", task=2), clients)
+        coins = streams.generator("availability", number=0).random(clients)
+        on_left_s = pattern.on_s.residual(streams.generator("availability", number=1), clients)
+        off_left_s = pattern.off_s.residual(streams.generator("availability", number=2), clients)
         self._online = coins < pattern.online_share
         self._since_s = np.zeros(clients)
         self._until_s = np.where(self._online, on_left_s, off_left_s)

@@ -71,8 +71,8 @@ class Link(Described):
         a damaged profile, and for one that gives a packet_loss beside a `loss` that is not none.
         """
         if self.profile is None:
-            latency_s = self.latency_s.draw(streams.generator("link", task=1 + 2 * direction), clients)
-            bandwidth_bps = self.bandwidth_bps.draw(streams.generator("link", task=2 + 2 * direction), clients)
+            latency_s = self.latency_s.draw(streams.generator("link", number=1 + 2 * direction), clients)
+            bandwidth_bps = self.bandwidth_bps.draw(streams.generator("link", number=2 + 2 * direction), clients)
             return LinkState(self, latency_s, bandwidth_bps, None)
         table = read_profile(
             self.profile,
@@ -86,7 +86,7 @@ class Link(Described):
             raise DataError(
                 "has a column packet_loss, but the link has a loss of its own; set loss to none", self.profile
             )
-        rows = rows_of(clients, len(table["latency_s"]), self.profile_rows, streams.generator("link", task=0))
+        rows = rows_of(clients, len(table["latency_s"]), self.profile_rows, streams.generator("link", number=0))
         packet_loss = table["packet_loss"][rows] if "packet_loss" in table else None
         return LinkState(self, table["latency_s"][rows], table["bandwidth_bps"][rows], packet_loss)
 

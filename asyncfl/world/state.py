@@ -46,13 +46,13 @@ class WorldState:
         """Number of clients."""
         return int(self.s_per_sample.size)
 
-    def task(self, client: int, task: int) -> TaskDraws:
-        """Draws of a training task. `task`: 0..2^31-1, one number per task of a client."""
-        return TaskDraws(self, client, task, scoring=False)
+    def task(self, client: int, turn: int) -> TaskDraws:
+        """Draws of a training task. `turn`: 0..2^31-1, tasks that the client was given before."""
+        return TaskDraws(self, client, turn, scoring=False)
 
-    def scoring(self, client: int, request: int) -> TaskDraws:
-        """Draws of a scoring request. `request`: 0..2^31-1, counted apart from the client's tasks."""
-        return TaskDraws(self, client, request, scoring=True)
+    def scoring(self, client: int, turn: int) -> TaskDraws:
+        """Draws of a scoring request. `turn`: 0..2^31-1, requests that the client was sent before."""
+        return TaskDraws(self, client, turn, scoring=True)
 
     def online(self, client: int, time_s: float) -> bool:
         """Whether the client is online; a client's times may not go back beyond its last change."""
@@ -76,7 +76,7 @@ class TaskDraws:
         if not 0 <= client < world.clients:
             raise ValueError(f"client must be 0..{world.clients - 1}, got {client}")
         if not 0 <= number < 2**31:
-            raise ValueError(f"the number of a task or request must be 0..2^31-1, got {number}")
+            raise ValueError(f"the turn of a task or request must be 0..2^31-1, got {number}")
         self._world = world
         self.client = client
         self.number = number

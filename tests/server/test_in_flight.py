@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from asyncfl.messages import Action, CohortRepeated, Dispatch, Fate, SetTimer
@@ -12,12 +11,13 @@ from asyncfl.server.in_flight import InFlight
 from asyncfl.server.opening import OpenDeadline
 from asyncfl.server.population import Population
 from asyncfl.server.tasks import TaskBook
+from asyncfl.streams import Streams
 
 
 def in_flight(protocol: Protocol, clients: int = 4) -> InFlight:
     population = Population(clients)
     population.add_all()
-    return InFlight(protocol.knobs(), population, TaskBook(), np.random.default_rng(1))
+    return InFlight(protocol.knobs(), population, TaskBook(), Streams(1))
 
 
 def kinds(actions: list[Any], kind: type) -> list[Any]:

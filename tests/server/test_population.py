@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from itertools import islice
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncfl.server.population import Population
+from asyncfl.streams import RandomOrder, Streams
 
 
 @given(st.lists(st.tuples(st.sampled_from(["add", "remove", "ban", "retire"]), st.integers(0, 6)), max_size=40))
@@ -24,35 +28,95 @@ def test_it_knows_who_is_idle_like_a_set_would(steps: list[tuple[str, int]]) -> 
     assert set(population.idle.tolist()) == set(range(7)) - banned
 
 
+def everybody(clients: int) -> Population:
+    population = Population(clients)
+    population.add_all()
+    return population
+
+
+def order(number: int, seed: int = 0) -> RandomOrder:
+    return Streams(seed).order("selection", number=number)
+
+
 @given(st.integers(0, 12), st.integers(0, 1000))
 def test_it_draws_different_idle_clients_who_are_then_busy(count: int, seed: int) -> None:
-    population = Population(8)
-    population.add_all()
+    population = everybody(8)
     population.remove(3)
-    drawn = population.draw(count, np.random.default_rng(seed))
+    drawn = population.draw(count, order(0, seed))
     assert len(drawn) == len(set(drawn)) == min(count, 7)
     assert 3 not in drawn
     assert not set(drawn) & set(population.idle.tolist())
 
 
-def test_each_idle_client_is_drawn_equally_often() -> None:
-    random = np.random.default_rng(0)
-    counts = np.zeros(5)
-    for _ in range(4000):
-        population = Population(5)
-        population.add_all()
-        for client in population.draw(2, random):
-            counts[client] += 1
-    # 1600 expected each; the standard deviation is about 31.
-    assert np.abs(counts - 1600).max() < 130
+@pytest.mark.parametrize("proposals", [64, 1, 0], ids=["by_proposals", "both", "by_ranks"])
+def test_each_idle_client_is_drawn_equally_often_in_each_place(proposals: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = RandomOrder.proposals
+    monkeypatch.setattr(RandomOrder, "proposals", lambda self, n: islice(drawn(self, n), proposals))
+    counts = np.zeros((2, 7))
+    for number in range(4000):
+        population = everybody(7)
+        population.remove(2)
+        population.remove(6)
+        for place, client in enumerate(population.draw(2, order(number))):
+            counts[place, client] += 1
+    assert counts[:, [2, 6]].sum() == 0
+    # 800 expected each; the standard deviation is about 25.
+    assert np.abs(counts[:, [0, 1, 3, 4, 5]] - 800).max() < 110
+
+
+@given(st.lists(st.integers(0, 39), max_size=60), st.integers(1, 12), st.integers(0, 99))
+def test_who_is_drawn_does_not_depend_on_the_order_in_which_they_came(
+    history: list[int], count: int, seed: int
+) -> None:
+    one, other = everybody(40), everybody(40)
+    for client in history:
+        one.remove(client)
+    for client in sorted(set(history), reverse=True):
+        other.remove(client)
+    for client in reversed(history[: len(history) // 2]):
+        one.add(client)
+    for client in sorted(set(history[: len(history) // 2])):
+        other.add(client)
+    for draw in ("draw", "draw_least_served"):
+        assert getattr(one, draw)(count, order(7, seed)) == getattr(other, draw)(count, order(7, seed))
+
+
+@given(st.sets(st.integers(0, 199), max_size=8), st.integers(1, 60), st.integers(0, 99))
+def test_a_cohort_stays_but_for_those_who_are_away_and_those_in_their_place(
+    away: set[int], count: int, seed: int
+) -> None:
+    all_there, fewer = everybody(200), everybody(200)
+    for client in away:
+        fewer.remove(client)
+    for draw in ("draw", "draw_least_served"):
+        before, after = (getattr(p, draw)(count, order(0, seed)) for p in (all_there, fewer))
+        stayed = [client for client in before if client not in away]
+        assert after[: len(stayed)] == stayed
+        all_there.add_all()
+        for client in after:
+            fewer.add(client)
+
+
+def test_few_idle_among_many_are_drawn_in_the_same_order() -> None:
+    """Whether they are proposed, ranked in the list or ranked by looking at everybody."""
+    idle = [17, 4_000, 50_000, 99_999]
+    population = Population(100_000)
+    for client in idle:
+        population.add(client)
+    draws = order(3)
+    proposed = [client for client in draws.proposals(100_000) if client in idle]
+    ranked = sorted(idle, key=lambda client: int(draws.ranks(np.array([client]))[0]))
+    expected = [*proposed, *(client for client in ranked if client not in proposed)]
+    assert population.draw(3, order(3)) == expected[:3]
+    assert population.draw(3, order(3)) == expected[3:]
+    assert population.draw(3, order(3)) == []
 
 
 def test_the_least_served_go_first_whatever_happened_before() -> None:
-    population = Population(4)
-    population.add_all()
+    population = everybody(4)
     population.served[:] = [2, 0, 1, 0]
-    assert set(population.draw_least_served(2, np.random.default_rng(0))) == {1, 3}
-    assert population.draw_least_served(5, np.random.default_rng(0)) == [2, 0]
+    assert set(population.draw_least_served(2, order(0))) == {1, 3}
+    assert population.draw_least_served(5, order(0)) == [2, 0]
 
 
 def test_it_knows_why_nobody_will_come_again() -> None:

@@ -139,8 +139,8 @@ def test_what_needs_no_reference_is_left_as_it_is(scenario: Scenario) -> None:
 
 
 def test_budgets_beyond_the_floats_end_in_a_control_all_the_same(scenario: Scenario) -> None:
-    grown = {"adjustment": "exponential", "matched_k": False, "k": 1e5}
-    learning = scenario.override({"training.lr": 0.5, "protocol.rounds": 5})
+    grown = {"sensitivity": "2M/n", "adjustment": "exponential", "matched_k": False, "k": 1e5}
+    learning = scenario.override({"training.lr": 0.2, "data.samples_per_client": 200, "protocol.rounds": 5})
     rows = of_server(run_of(learning, **grown, equal_spend="rdp")[1])
     assert rows["claimed_epsilon"].max() > 1e99
     assert not rows.isna().any(axis=None)

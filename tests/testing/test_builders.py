@@ -70,7 +70,8 @@ def test_a_view_shows_two_attackers_among_eight() -> None:
     assert (seen.attackers, seen.collected, seen.known.shape) == (2, 8, (6, 4))
     alone = view([[1, 2]], [], current=[3, 4], collected=5)
     assert (alone.known.shape, alone.bases.tolist(), alone.collected) == ((0, 2), [[3, 4]], 5)
-    assert alone.random.random() == view().random.random()
+    assert [own.random() for own in view().randoms][:1] == [own.random() for own in alone.randoms]
+    assert len({own.random() for own in seen.randoms}) == 2
 
 
 def test_a_server_has_the_defences_it_was_given() -> None:

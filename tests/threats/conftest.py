@@ -29,7 +29,7 @@ def make_view():
             current=frozen(np.ones(width) if current is None else current),
             collected=len(honest) + len(known) if collected is None else collected,
             version=3,
-            random=np.random.default_rng(seed),
+            randoms=tuple(np.random.default_rng([seed, row]) for row in range(len(honest))),
         )
 
     return build

@@ -130,7 +130,7 @@ def test_a_description_survives_writing_and_reading(description):
 def test_an_attack_that_says_nothing_is_honest(make_view):
     attack, view = Attack(), make_view()
     images, labels = np.zeros((2, 1, 3, 3), np.float32), np.array([0, 1])
-    assert attack.poison(images, labels, 10, view.random)[1] is labels
+    assert attack.poison(images, labels, 10, np.random.default_rng(0))[1] is labels
     assert attack.craft(view) is view.honest
     assert (attack.rate, attack.length_error, attack.lies, attack.target) == (1.0, 0, False, None)
     assert attack.triggered(images) is None

@@ -10,9 +10,9 @@ from asyncfl.streams import Streams
 SIZE = 20_000
 
 
-def drawn(std=1.0, seed=0, purpose="client_noise", client=0, task=0):
+def drawn(std=1.0, seed=0, purpose="client_noise", client=0, number=0):
     vector = np.zeros(SIZE, dtype=np.float32)
-    add_gaussian(vector, std, Streams(seed), purpose, client, task)
+    add_gaussian(vector, std, Streams(seed), purpose, client, number)
     return vector
 
 
@@ -32,7 +32,7 @@ def test_is_added_to_what_is_there():
 def test_no_two_releases_share_noise():
     rows = [
         drawn(),
-        drawn(task=1),
+        drawn(number=1),
         drawn(client=1),
         drawn(seed=1),
         drawn(purpose="server_noise"),
@@ -51,9 +51,9 @@ def test_without_deviation_nothing_changes():
     assert vector.tolist() == [1, 1, 1]
 
 
-def laplace(std=1.0, seed=0, client=0, task=0):
+def laplace(std=1.0, seed=0, client=0, number=0):
     vector = np.zeros(SIZE, dtype=np.float32)
-    add_laplace(vector, std, Streams(seed), "client_noise", client, task)
+    add_laplace(vector, std, Streams(seed), "client_noise", client, number)
     return vector
 
 
@@ -70,7 +70,7 @@ def test_laplace_noise_has_its_distribution_and_moments(seed):
 
 
 def test_no_two_laplace_releases_share_noise():
-    rows = [laplace(), laplace(task=1), laplace(client=1), laplace(client=1, task=1), laplace(seed=1), drawn()]
+    rows = [laplace(), laplace(number=1), laplace(client=1), laplace(client=1, number=1), laplace(seed=1), drawn()]
     correlations = np.corrcoef(rows)[np.triu_indices(len(rows), 1)]
     assert np.abs(correlations).max() < 5 / SIZE**0.5
     assert len(np.unique(np.array(rows)[:, 0])) == len(rows)
@@ -78,7 +78,7 @@ def test_no_two_laplace_releases_share_noise():
 
 
 def test_the_density_of_laplace_noise_of_scale_2_at_0_is_a_quarter():
-    noise = np.concatenate([laplace(std=2.828427, task=task) for task in range(20)])
+    noise = np.concatenate([laplace(std=2.828427, number=task) for task in range(20)])
     near, width = np.abs(noise) < 0.1, 0.2
     # Over the interval the density falls to 1/4 e^(-1/20) at its ends.
     mean = 0.5 * -np.expm1(-0.05) / (width / 2)
@@ -120,7 +120,7 @@ def test_each_client_draws_afresh_in_each_round(distribution):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_moments_of_gaussian_noise(seed):
-    noise = np.concatenate([drawn(seed=seed, task=task) for task in range(5)]).astype(np.float64)
+    noise = np.concatenate([drawn(seed=seed, number=task) for task in range(5)]).astype(np.float64)
     for power, mean, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
         assert (noise**power).mean() == pytest.approx(mean, abs=4 * (variance / len(noise)) ** 0.5)
 
