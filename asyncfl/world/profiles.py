@@ -33,12 +33,13 @@ def read_profile(path: str | Path, columns: tuple[Column, ...]) -> dict[str, NDA
 
     Raises DataError with line and column of every missing, unreadable, negative or too large value.
     """
-    source = Path(path).expanduser()
+    source = Path(path)
     try:
+        source = source.expanduser()
         with source.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file, skipinitialspace=True)
             lines = [(reader.line_num, row) for row in reader if row]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, ValueError, RuntimeError, csv.Error) as error:  # NUL in a name; ~ of nobody
         raise DataError(f"cannot be read: {error}", source) from None
     if not lines:
         raise DataError("must begin with a header line, but is empty", source)

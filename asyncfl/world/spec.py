@@ -84,5 +84,5 @@ class World(Described):
 def _digest(path: str) -> str:
     try:
         return hashlib.sha256(Path(path).expanduser().read_bytes()).hexdigest()
-    except OSError as error:
+    except (OSError, ValueError, RuntimeError) as error:  # NUL in a name; ~ of nobody
         raise DataError(f"cannot be read: {error}", path) from None
