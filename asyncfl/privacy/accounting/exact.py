@@ -2,7 +2,8 @@
 
 Gaussian releases are one Gaussian release (`accounting.gaussian`), exact to the last digits. Equal Laplace releases are
 composed in `laplace`, equal pure ones are a binomial (Kairouz, Oh, Viswanath 2015), and everything else is composed by
-dp-accounting on a grid of losses: an upper bound, close to 1e-4 or to 1e-5 of a large epsilon.
+dp-accounting on a grid of losses: an upper bound, close to 1e-4 or to 1e-5 of a large epsilon. Sampled releases with
+almost no noise, whose losses no grid can hold, are bounded in `revealed`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from asyncfl.privacy.accounting.events import Neighbours, Part, Parts, gathered,
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.accounting.laplace import epsilon_of_losses, laplace_epsilons
 from asyncfl.privacy.accounting.renyi import renyi_epsilon
+from asyncfl.privacy.accounting.revealed import is_revealing, revealed_epsilon
 
 _STEP = 1e-4  # of the grid of losses; dp-accounting's own
 _MANY = 100_000  # pure releases, past which unlikely sums of their losses are left out
@@ -79,6 +81,12 @@ def _composed(parts: Parts, delta: float, neighbours: Neighbours, step: float | 
         # A bound on the answer tells how coarse the grid may be.
         bound = renyi_epsilon(parts, delta) if neighbours == "add_remove" else basic_and_advanced(parts, delta)[0]
         step = max(_STEP, (bound or 0.0) / _STEPS)
+    open_ = [part for part in parts if part.rate < 1 and is_revealing(part, step)]
+    if open_:
+        others = tuple(part for part in parts if part not in open_)
+        share = delta / (len(open_) + bool(others))
+        rest = _smallest(others, share, neighbours, None) if others else 0.0
+        return math.fsum([rest, *(revealed_epsilon(part, share, neighbours) for part in open_)])
     pure = [part.parameter for part in parts if part.mechanism == "pure"]
     if pure:
         step = pure[0] / math.ceil(pure[0] / step)  # such a loss is rounded up to the grid
