@@ -30,8 +30,43 @@ from asyncfl.own_classes import IMPORT_PATH, own_class, told
 from asyncfl.own_modules import own_modules
 
 
+def _exact(schema: Any, model: type[BaseModel]) -> Any:
+    """The schema of `model` with numbers and truth values read as they are, never out of each other or of text."""
+    if isinstance(schema, list | tuple):
+        return type(schema)(_exact(part, model) for part in schema)
+    if not isinstance(schema, dict):
+        return schema
+    kind = schema.get("type")
+    if kind in ("float", "bool"):
+        return {**schema, "strict": True}
+    if kind == "int":
+        # Not strict either: 1e3 is a whole number.
+        return core_schema.no_info_before_validator_function(_whole, cast(CoreSchema, schema))
+    called = schema.get("function")
+    if (kind == "model" and schema["cls"] is not model) or (
+        isinstance(called, dict) and called.get("function") is _whole
+    ):
+        return schema  # made so before
+    return {name: part if name in _NO_SCHEMA else _exact(part, model) for name, part in schema.items()}
+
+
+_NO_SCHEMA = ("metadata", "serialization", "default", "expected")
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, bool | str | bytes):
+        raise PydanticCustomError("int_type", "Input should be a valid integer")
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise PydanticCustomError("int_bits", "must be a whole number of at most 64 bits")
+    return value
+
+
 class Described(BaseModel):
-    """A frozen description: unknown fields are faults, infinities and numbers survive YAML and JSON."""
+    """A frozen description: unknown fields are faults, infinities and numbers survive YAML and JSON.
+
+    A truth value or a text is no number, nor the other way round, and a whole number has at most 64 bits; a whole
+    number may stand for one with decimals, and 1e3 for a whole one.
+    """
 
     model_config = ConfigDict(
         frozen=True,
@@ -41,6 +76,10 @@ class Described(BaseModel):
         use_attribute_docstrings=True,
         validate_default=True,
     )
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return cast(CoreSchema, _exact(handler(source), cls))
 
 
 class Component(Described):

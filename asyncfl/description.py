@@ -1,52 +1,15 @@
-"""Reading what a user wrote: YAML files, dotted fields, and pydantic's findings in words a user can act on."""
+"""What a user described: dotted fields, and pydantic's findings in words a user can act on."""
 
 from __future__ import annotations
 
 import difflib
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Annotated, Any, NamedTuple, get_args
 
-import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from asyncfl.errors import Fault, ScenarioError
-
-
-def read_yaml(path: str | Path) -> Any:
-    """Plain values of a YAML file. Raises ScenarioError where it is missing or no YAML."""
-    try:
-        return yaml.load(Path(path).read_text(encoding="utf-8"), _Loader)
-    except OSError as error:
-        raise ScenarioError(f"cannot be read: {error.strerror}", path) from None
-    except UnicodeDecodeError:
-        raise ScenarioError("is not a text file in UTF-8", path) from None
-    except yaml.YAMLError as error:
-        where = getattr(error, "problem_mark", None)
-        place = f" in line {where.line + 1}" if where else ""
-        raise ScenarioError(f"is no YAML{place}: {getattr(error, 'problem', None) or error}", path) from None
-
-
-class _Loader(yaml.SafeLoader):
-    """Safe YAML in which 1e-5 and 10e6 are numbers (YAML 1.1 wants a point in them) and no key stands twice."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key_node, _ in node.value:
-            if key_node.value in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"field {key_node.value!r} stands twice", key_node.start_mark
-                )
-            seen.add(key_node.value)
-        return super().construct_mapping(node, deep)
-
-
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$"),
-    list("-+0123456789"),
-)
+from asyncfl.errors import Fault, ScenarioError, shortened
 
 
 def override(description: dict[str, Any], changes: Mapping[str, Any]) -> None:
@@ -198,7 +161,7 @@ def _in_words(finding: Any, place: _Place) -> _Finding:
     context, came, kinds = finding.get("ctx", {}), finding["input"], ", ".join(place.kinds)
     match finding["type"]:
         case "extra_forbidden":
-            near = difflib.get_close_matches(place.name.rpartition(".")[2], place.siblings, n=1)
+            near = difflib.get_close_matches(place.name.rpartition(".")[2][:80], place.siblings, n=1)
             hint = f"did you mean {near[0]}?" if near else f"fields here are {', '.join(place.siblings)}"
             return _Finding(f"is no field; {hint}" if place.siblings else "is no field")
         case "missing":
@@ -238,7 +201,6 @@ _SAID = re.compile(r"\bgot\b")
 def _got(came: Any, place: _Place) -> str:
     if isinstance(came, Mapping):
         return ", got a mapping"
-    text = repr(came)
-    near = difflib.get_close_matches(came, place.kinds, n=1) if isinstance(came, str) else []
+    near = difflib.get_close_matches(came[:80], place.kinds, n=1) if isinstance(came, str) else []
     hint = f"; did you mean {{kind: {near[0]}}}?" if near else ""
-    return f", got {text if len(text) <= 60 else text[:57] + '...'}{hint}"
+    return f", got {shortened(repr(came))}{hint}"

@@ -13,13 +13,23 @@ The command line prints any of them as a message without a traceback and exits w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+MOST_LISTED = 50
+"""Faults that a message lists; of more it tells the number."""
+
 
 class AsyncflError(Exception):
     """The root of every error that this package raises on purpose."""
+
+
+def shortened(text: object, length: int = 80) -> str:
+    """`text` in at most `length` characters: beginning, three dots and end of a longer one."""
+    whole = str(text)
+    return whole if len(whole) <= length else f"{whole[: length - 13]}...{whole[-10:]}"
 
 
 @dataclass(frozen=True)
@@ -30,7 +40,16 @@ class Fault:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.field}: {self.message}" if self.field else self.message
+        # A word of thousands of characters can only be what came.
+        field, message = (_LONG_WORD.sub(lambda word: shortened(word[0]), text) for text in (self.field, self.message))
+        return f"{field}: {message}" if field else message
+
+    def under(self, part: str) -> Fault:
+        """The same fault, told from outside of `part`: its field is a field of that part."""
+        return Fault(".".join(filter(None, (part, self.field))), self.message)
+
+
+_LONG_WORD = re.compile(r"\S{121,}")
 
 
 class InputError(AsyncflError):
@@ -48,7 +67,9 @@ class InputError(AsyncflError):
         head = f"{self.source}: " if self.source else ""
         if len(self.faults) == 1:
             return f"{head}{self.faults[0]}"
-        return "\n  ".join([f"{head}{len(self.faults)} faults", *map(str, self.faults)])
+        left = len(self.faults) - MOST_LISTED
+        more = [f"... and {left} more"] if left > 0 else []
+        return "\n  ".join([f"{head}{len(self.faults)} faults", *map(str, self.faults[:MOST_LISTED]), *more])
 
 
 class ScenarioError(InputError):

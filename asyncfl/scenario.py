@@ -14,7 +14,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import (
     Field,
     SerializerFunctionWrapHandler,
@@ -27,7 +26,7 @@ from pydantic import (
 from asyncfl.component import Described, own_sources
 from asyncfl.data import DataSpec
 from asyncfl.defences import Defence
-from asyncfl.description import faults_of, override, read_yaml, sound_parts
+from asyncfl.description import faults_of, override, sound_parts
 from asyncfl.errors import Fault, InputError, ScenarioError
 from asyncfl.learning import AnyArchitecture, Architecture, Mlp, Training
 from asyncfl.privacy import AnyScheme, NoPrivacy, PrivacyContext, Scheme
@@ -38,6 +37,7 @@ from asyncfl.server.shuffled import shuffler_faults
 from asyncfl.streams import Streams
 from asyncfl.threats import Threats
 from asyncfl.world import World
+from asyncfl.yaml_text import read_yaml, write_text
 
 SEEDS = "must be a number of seeds >= 1, or a list of different seeds"
 
@@ -173,7 +173,7 @@ class Scenario(Described):
 
     def to_yaml(self) -> str:
         """`resolved()` as YAML that `load` reads back."""
-        return yaml.safe_dump(self.resolved(), sort_keys=False, allow_unicode=True)
+        return write_text(self.resolved())
 
     def digest(self) -> str:
         """Name of the run: 16 hexadecimal digits that any change of the resolved scenario changes."""

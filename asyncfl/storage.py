@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from asyncfl.description import read_yaml
 from asyncfl.errors import RunError, ScenarioError
 from asyncfl.own_folder import OwnFolder
 from asyncfl.run_files import read_mapping, read_summary, read_table
 from asyncfl.scenario import Scenario
+from asyncfl.yaml_text import read_yaml
 
 if TYPE_CHECKING:
     import pandas as pd

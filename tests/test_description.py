@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,14 +8,15 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from asyncfl.component import Described
-from asyncfl.description import faults_of, override, read_yaml
-from asyncfl.errors import Fault, ScenarioError
+from asyncfl.description import faults_of, override
+from asyncfl.errors import Fault
 from asyncfl.learning import Training
 from asyncfl.learning.models.small_cnn import SmallCnn
 from asyncfl.privacy import AnyScheme
 from asyncfl.threats.combined import Combined
 from asyncfl.threats.label_flip import LabelFlip
 from asyncfl.world.devices import ExponentialDevice, UniformDevice
+from asyncfl.world.tap import Tap
 
 
 class Owner(Described):
@@ -32,33 +32,6 @@ def told(model: type[BaseModel], description: dict[str, Any]) -> list[Fault]:
     with pytest.raises(ValidationError) as caught:
         model.model_validate(description)
     return faults_of(caught.value, model, description)
-
-
-def test_numbers_in_scientific_notation_are_numbers(tmp_path: Path) -> None:
-    file = tmp_path / "a.yaml"
-    file.write_text("{a: 1e-5, b: 10e6, c: -2E3, d: .inf, e: 1e5x, f: 0.5}")
-    assert read_yaml(file) == {"a": 1e-5, "b": 10e6, "c": -2000.0, "d": float("inf"), "e": "1e5x", "f": 0.5}
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (b"a: [1, 2", "is no YAML in line 1"),
-        (b"a: 1\nb: 2\na: 3", "in line 3: field 'a' stands twice"),
-        (b"a: \xff\xfe", "is not a text file in UTF-8"),
-    ],
-)
-def test_a_file_that_cannot_be_read_is_one_message(tmp_path: Path, text: bytes, message: str) -> None:
-    file = tmp_path / "a.yaml"
-    file.write_bytes(text)
-    with pytest.raises(ScenarioError, match=message) as caught:
-        read_yaml(file)
-    assert str(caught.value).startswith(f"{file}: ")
-
-
-def test_a_missing_file_is_one_message(tmp_path: Path) -> None:
-    with pytest.raises(ScenarioError, match=r"nothing\.yaml: cannot be read: No such file"):
-        read_yaml(tmp_path / "nothing.yaml")
 
 
 def test_dotted_names_reach_into_mappings() -> None:
@@ -199,3 +172,40 @@ def test_rules_about_several_fields_say_what_came(
 ) -> None:
     (fault,) = told(model, described)
     assert fault.message == message
+
+
+def test_what_came_is_shortened() -> None:
+    (fault,) = told(Training, {"lr": "9" * 5000})
+    assert fault.message == f"must be a valid number, got '{'9' * 66}...{'9' * 9}'"
+    (fault,) = told(Training, {"x" * 5000: 1})
+    assert len(str(fault)) < 300
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("lr", "0.1", "must be a valid number, got '0.1'"),
+        ("lr", True, "must be a valid number, got True"),
+        ("lr", 10**400, "must be a valid number, got 1000"),
+        ("epochs", True, "must be a valid integer, got True"),
+        ("epochs", "3", "must be a valid integer, got '3'"),
+        ("epochs", 1.5, "must be a whole number, got 1.5"),
+        ("epochs", 10**400, "must be a whole number of at most 64 bits, got 1000"),
+        ("batch_size", True, "must be a valid integer, or must be 'full', got True"),
+    ],
+)
+def test_truth_values_and_text_are_no_numbers(field: str, value: Any, message: str) -> None:
+    (fault,) = told(Training, {field: value})
+    assert fault.message.startswith(message)
+
+
+def test_whole_numbers_and_decimals_may_stand_for_each_other_where_nothing_is_lost() -> None:
+    training = Training.model_validate({"lr": 1, "epochs": 1e3})
+    assert (training.lr, training.epochs) == (1.0, 1000)
+    assert isinstance(training.lr, float)
+    assert isinstance(training.epochs, int)
+
+
+def test_numbers_are_no_truth_values() -> None:
+    (fault,) = told(Tap, {"uplink": 1})
+    assert fault.message == "must be a valid boolean, got 1"

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from asyncfl.cli.output import console, print_table
 from asyncfl.data import DataSpec
 from asyncfl.data.sources import sources_of
-from asyncfl.errors import Fault, ScenarioError
+from asyncfl.errors import Fault, ScenarioError, shortened
 from asyncfl.own_classes import look_for_modules_in
 from asyncfl.scenario import Scenario
+from asyncfl.yaml_text import read_text
 
 
 def run(
@@ -75,7 +75,7 @@ def read_scenario(path: Path, assignments: list[str]) -> Scenario:
         name, equals, value = assignment.partition("=")
         if not equals:
             raise ScenarioError([Fault("--set", f"must be field=value, got {assignment!r}")])
-        changes[name] = yaml.safe_load(value)
+        changes[name] = read_text(value, f"--set {shortened(name)}")
     return scenario.override(changes) if changes else scenario
 
 

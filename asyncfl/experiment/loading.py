@@ -10,11 +10,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from asyncfl.description import faults_of, read_yaml
+from asyncfl.description import faults_of
 from asyncfl.errors import Fault, ScenarioError
 from asyncfl.experiment.cells import cells
 from asyncfl.experiment.spec import SCALES, Experiment, place_in_variant
 from asyncfl.scenario import Scenario
+from asyncfl.yaml_text import read_yaml
 
 
 def find(folder: str | Path) -> dict[str, Path]:

@@ -195,12 +195,8 @@ class Pareto(Distribution):
 
 
 def _from_number(value: Any) -> Any:
-    # YAML 1.1 reads 10e6 as text, so text that is a number counts as one.
-    if isinstance(value, int | float | str) and not isinstance(value, bool):
-        try:
-            return {"kind": "fixed", "value": float(value)}
-        except ValueError:
-            return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return {"kind": "fixed", "value": value}
     return value
 
 

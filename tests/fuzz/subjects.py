@@ -11,11 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from asyncfl.errors import AsyncflError
 from asyncfl.experiment import cells, load
 from asyncfl.scenario import Scenario
+from asyncfl.yaml_text import read_text, read_yaml
 from tests.fuzz.judging import NonsenseError
 from tests.fuzz.mutations import mutate
 
@@ -75,7 +74,7 @@ SUBJECTS: dict[str, Subject] = {"scenarios": scenarios, "runs": runs, "experimen
 def survives(scenario: Scenario) -> None:
     """Nothing of a scenario is lost by writing and reading it. Raises NonsenseError."""
     try:
-        again = Scenario.read(yaml.safe_load(scenario.to_yaml()))
+        again = Scenario.read(read_text(scenario.to_yaml()))
     except AsyncflError as error:
         raise NonsenseError(f"what was accepted is refused when it is read again: {error}") from error
     if again.digest() != scenario.digest():
@@ -88,9 +87,9 @@ _cache: dict[str, list[Any]] = {}
 def _trees(name: str) -> list[Any]:
     if name not in _cache:
         files = sorted((CORPUS / name).glob("*.yaml"))
-        trees = [yaml.safe_load(file.read_text()) for file in files]
+        trees = [read_yaml(file) for file in files]
         if name == "scenarios":  # with every field, too
-            trees += [yaml.safe_load(Scenario.load(file).to_yaml()) for file in files]
+            trees += [read_text(Scenario.load(file).to_yaml()) for file in files]
         _cache[name] = trees
     return _cache[name]
 

@@ -24,7 +24,7 @@ def test_what_the_program_says_itself_is_a_refusal() -> None:
     assert judge(lambda: 3) == "accepted"
 
 
-@pytest.mark.parametrize("error", [KeyError("x"), SystemExit(0), RecursionError(), ScenarioError("x" * 100_000)])
+@pytest.mark.parametrize("error", [KeyError("x"), SystemExit(0), RecursionError(), ScenarioError("x " * 50_000)])
 def test_anything_else_is_a_finding(error: BaseException) -> None:
     def fail() -> None:
         raise error

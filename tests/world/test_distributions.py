@@ -100,9 +100,7 @@ def test_a_parameter_rescales_the_same_luck() -> None:
     np.testing.assert_allclose(wide, 10 * narrow)
 
 
-@pytest.mark.parametrize(
-    ("given", "value"), [(0.05, 0.05), (3, 3.0), ("10e6", 1e7), ({"kind": "fixed", "value": 2}, 2)]
-)
+@pytest.mark.parametrize(("given", "value"), [(0.05, 0.05), (3, 3.0), (10e6, 1e7), ({"kind": "fixed", "value": 2}, 2)])
 def test_a_number_is_a_fixed_amount_and_is_written_as_a_number(given, value) -> None:
     adapter = TypeAdapter(Amount)
     amount = adapter.validate_python(given)

@@ -13,7 +13,7 @@ STREAMS = Streams(3)
 
 
 def test_a_plain_link_is_the_same_for_all() -> None:
-    links = Link(latency_s=0.05, bandwidth_bps="10e6").start(4, STREAMS, 1)
+    links = Link(latency_s=0.05, bandwidth_bps=10e6).start(4, STREAMS, 1)
     assert links.latency_s.tolist() == [0.05] * 4
     assert links.bandwidth_bps.tolist() == [1e7] * 4
     assert not links.needs_draws

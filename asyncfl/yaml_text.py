@@ -1,0 +1,172 @@
+"""Reading and writing YAML: plain values out of a file or a text, and one message for whatever is wrong with it.
+
+YAML 1.1, which PyYAML reads, is full of traps: `1e-5` is text, `017` is 15, `12:30` is 750, a date is no text, keys may
+stand twice, and a few short lines can stand for a billion values. Here numbers are what they are in YAML 1.2, dates are
+text, keys are text and stand once, and size and depth are bounded while a text is read, not afterwards.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from asyncfl.errors import ScenarioError, shortened
+
+LARGEST_FILE = 10_000_000
+"""Bytes of a file."""
+MOST_VALUES = 200_000
+"""Values in a text, those that aliases repeat counted each time."""
+DEEPEST = 50
+"""Lists and mappings within each other."""
+
+
+def read_yaml(path: str | Path) -> Any:
+    """Plain values of a YAML file. Raises ScenarioError where it is missing or no YAML."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise ScenarioError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path) from None
+    if len(content) > LARGEST_FILE:
+        raise ScenarioError(f"must be at most {LARGEST_FILE // 10**6} MB long", path)
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ScenarioError("is not a text file in UTF-8", path) from None
+    return read_text(text, path)
+
+
+def read_text(text: str, source: str | Path | None = None) -> Any:
+    """Plain values of a YAML text. Raises ScenarioError, naming `source`, where it is no YAML."""
+    try:
+        return yaml.load(text, _Loader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f" in line {mark.line + 1}" if mark else ""
+        why = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+        raise ScenarioError(f"is no YAML{place}: {shortened(why, 200)}", source) from None
+
+
+def write_text(value: Any) -> str:
+    """YAML of plain values, which `read_text` reads back as they were."""
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+
+
+class _Loader(yaml.SafeLoader):
+    """Plain values only, each checked when it is met."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._values = self._depth = 0
+        self._sizes: dict[str, int] = {}
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        alias = isinstance(event, yaml.AliasEvent)
+        if alias:
+            if event.anchor in self.anchors and event.anchor not in self._sizes:
+                raise yaml.composer.ComposerError(None, None, f"*{event.anchor} holds itself", event.start_mark)
+            self._count(self._sizes.get(event.anchor, 0), event)
+            return super().compose_node(parent, index)
+        before = self._values
+        self._count(1, event)
+        self._depth += 1
+        if self._depth > DEEPEST:
+            message = f"lists and mappings must be at most {DEEPEST} deep in each other"
+            raise yaml.composer.ComposerError(None, None, message, event.start_mark)
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        if event.anchor:
+            self._sizes[event.anchor] = self._values - before
+        return node
+
+    def _count(self, values: int, event: Any) -> None:
+        self._values += values
+        if self._values > MOST_VALUES:
+            message = f"stands for more than {MOST_VALUES} values"
+            raise yaml.composer.ComposerError(None, None, message, event.start_mark)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen = set()
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+            if not isinstance(key, yaml.ScalarNode) or key.tag not in _NAMES:
+                came = shortened(key.value) if isinstance(key, yaml.ScalarNode) else "a list or a mapping"
+                raise _wrong(key, f"the name of a field must be text, got {came}; put it in quotes if it is one")
+            if key.value in seen:
+                raise _wrong(key, f"field {shortened(key.value)!r} stands twice")
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+    def construct_whole(self, node: yaml.ScalarNode) -> int:
+        text = self.construct_scalar(node).replace("_", "")
+        base = {"0x": 16, "0o": 8}.get(text.lstrip("+-")[:2].lower(), 10)
+        # Longer than 64 bits in any base: not even turned into a number.
+        number = int(text, base) if len(text) < 70 else 2**64
+        if not -(2**63) <= number < 2**63:
+            raise _wrong(node, f"{shortened(node.value)} has more than 64 bits; a number with decimals may be 1e30")
+        return number
+
+    def construct_decimal(self, node: yaml.ScalarNode) -> float:
+        text = self.construct_scalar(node).replace("_", "").lower()
+        if text.endswith((".inf", ".nan")):
+            return float(text.replace(".", ""))
+        number = float(text)
+        if number in (float("inf"), -float("inf")):
+            raise _wrong(node, f"{shortened(node.value)} is too large for a number; .inf is infinity")
+        return number
+
+    def construct_text(self, node: yaml.ScalarNode) -> str:
+        text = str(self.construct_scalar(node))
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise _wrong(node, "holds half a character (a surrogate)")
+        return text
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        if node.tag not in _TAGS:
+            raise _wrong(node, f"a tag {shortened(node.tag)} has no meaning here")
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+            came = shortened(node.value) if isinstance(node, yaml.ScalarNode) else "a list or a mapping"
+            raise _wrong(node, f"{came!r} is no {node.tag.rpartition(':')[2]}") from None
+
+
+def _wrong(node: yaml.Node, message: str) -> yaml.constructor.ConstructorError:
+    return yaml.constructor.ConstructorError(None, None, message, node.start_mark)
+
+
+_TAG = "tag:yaml.org,2002:"
+_TAGS = {_TAG + name for name in ("null", "bool", "int", "float", "str", "seq", "map", "merge", "value")}
+_NAMES = {_TAG + name for name in ("str", "merge", "value")}
+_WHOLE = re.compile(r"^[-+]?(?:0|[1-9][0-9_]*|0x[0-9a-fA-F_]+|0o[0-7_]+)$")
+_DECIMAL = re.compile(
+    r"""^(?:[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?
+      |[-+]?[0-9][0-9_]*[eE][-+]?[0-9]+
+      |[-+]?\.(?:inf|Inf|INF)
+      |\.(?:nan|NaN|NAN))$""",
+    re.X,
+)
+_NUMBERS = "-+.0123456789"
+_REPLACED = {_TAG + name for name in ("int", "float", "timestamp")}
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag not in _REPLACED]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(_TAG + "int", _WHOLE, list(_NUMBERS))
+_Loader.add_implicit_resolver(_TAG + "float", _DECIMAL, list(_NUMBERS))
+_Loader.add_constructor(_TAG + "int", _Loader.construct_whole)
+_Loader.add_constructor(_TAG + "float", _Loader.construct_decimal)
+_Loader.add_constructor(_TAG + "str", _Loader.construct_text)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes whatever YAML 1.1 or the reader above would take for something else than text."""
+
+
+_Dumper.add_implicit_resolver(_TAG + "int", _WHOLE, list(_NUMBERS))
+_Dumper.add_implicit_resolver(_TAG + "float", _DECIMAL, list(_NUMBERS))

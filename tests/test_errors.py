@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+from asyncfl.errors import MOST_LISTED, Fault, ScenarioError, shortened
+
+
+def test_a_fault_is_told_from_outside_of_its_part() -> None:
+    fault = Fault("epsilon", "must be > 0")
+    assert fault.under("privacy") == Fault("privacy.epsilon", "must be > 0")
+    assert fault.under("privacy").under("scenario").field == "scenario.privacy.epsilon"
+    assert Fault("", "is missing").under("privacy").field == "privacy"
+    assert fault.under("") == fault
+
+
+def test_long_texts_keep_their_beginning_and_end() -> None:
+    assert shortened("a" * 80) == "a" * 80
+    assert shortened("a" * 100 + "b" * 100) == "a" * 67 + "..." + "b" * 10
+    assert len(str(Fault("x" * 9000, "got " + "y" * 9000))) < 200
+
+
+def test_of_many_faults_the_first_are_listed() -> None:
+    error = ScenarioError([Fault(f"f{number}", "is no field") for number in range(MOST_LISTED + 7)], "a.yaml")
+    lines = str(error).splitlines()
+    assert len(lines) == MOST_LISTED + 2
+    assert (lines[0], lines[-1]) == (f"a.yaml: {MOST_LISTED + 7} faults", "  ... and 7 more")
+    assert len(error.faults) == MOST_LISTED + 7
