@@ -21,7 +21,8 @@ class Fate(StrEnum):
     """How a task ended. Every task ends in exactly one of these."""
 
     AGGREGATED = "aggregated"
-    """Its update was weighed into a published model (with weight 0 where a rule did not choose it)."""
+    """Its update was weighed into a published model (with weight 0 where a rule did not choose it). Settled when the
+    model is published: a run that ends during the aggregation leaves it unfinished."""
     FLAGGED = "flagged"
     """A detector took it for poison."""
     REJECTED = "rejected"

@@ -1,8 +1,10 @@
 """The buffer that is open: from the parameters of its updates to the model that they make.
 
 What is malformed is rejected first, and counts against its sender. Then clients are asked for scores, one after
-another until one answers, where a detector wants any. Then the tribunal decides, and each task of the buffer has its
-fate. The server goes along step by step: what time passes between them, and who else is hurt by a ban, is its affair.
+another until one answers, where a detector wants any. Then the tribunal decides. What it leaves out has its fate at
+once; what it lets in, when the model that it is part of is published: the run may end before.
+
+The server goes along step by step: what time passes between them, and who else is hurt by a ban, is its affair.
 """
 
 from __future__ import annotations
@@ -17,6 +19,15 @@ from asyncfl.messages import Action, Collect, Collected, Fate, Judged, RequestSc
 from asyncfl.server.patience import Rejections
 from asyncfl.server.tasks import Task, TaskBook
 from asyncfl.server.tribunal import Tribunal
+
+
+@dataclass(frozen=True, slots=True)
+class _Entered:
+    """What is to be told of an update once the model that it entered is published."""
+
+    weight: float
+    staleness: int
+    detail: str
 
 
 @dataclass(frozen=True)
@@ -52,6 +63,7 @@ class Aggregation:
         self.last_request = -1
         """Number of the last request for scores; they are numbered 0, 1, 2, ..."""
         self._tasks: list[Task] = []
+        self._entered: list[_Entered] = []
         self._buffer: Buffer | None = None
         self._clip_norm: float | None = None
         self._tried: tuple[int, ...] = ()
@@ -68,7 +80,7 @@ class Aggregation:
 
     def clear(self) -> list[Task]:
         """The tasks of the buffer, which is given up."""
-        removed, self._tasks, self._buffer = self._tasks, [], None
+        removed, self._tasks, self._entered, self._buffer = self._tasks, [], [], None
         return removed
 
     # --- what can be used ------------------------------------------------------------------------------------------
@@ -149,17 +161,20 @@ class Aggregation:
         return RequestScores(self.last_request, request.client, request.models)
 
     def decide(self, scores: NDArray[np.float64] | None, actions: list[Action]) -> Aggregated:
-        """Judge and aggregate the buffer, and give each of its tasks a fate. `scores`: see `Detector.judge`."""
+        """Judge and aggregate the buffer, flag tasks; others wait for `publish`. `scores`: see `Detector.judge`."""
         buffer = self._judged()
         verdict, banned = self.tribunal.judge(buffer, scores)
         outcome = self.tribunal.aggregate(buffer, verdict)
-        numbers = self.tasks
-        self.clear()
-        for row, number in enumerate(numbers):
-            fate = Fate.FLAGGED if verdict.flagged[row] else Fate.AGGREGATED
+        numbers, tasks = self.tasks, self.clear()
+        for row, task in enumerate(tasks):
             detail = verdict.details[row] if verdict.details else ""
             weight, age = float(outcome.weights[row]), int(buffer.staleness[row])
-            actions.append(self.book.settle(number, fate, weight=weight, staleness=age, detail=detail))
+            if verdict.flagged[row]:
+                settled = self.book.settle(task.number, Fate.FLAGGED, weight=weight, staleness=age, detail=detail)
+                actions.append(settled)
+            else:
+                self._tasks.append(task)
+                self._entered.append(_Entered(weight, age, detail))
         if self.tribunal.plan.detector is not None:
             actions.append(
                 Judged(
@@ -183,3 +198,13 @@ class Aggregation:
             banned=banned,
             notes=outcome.notes,
         )
+
+    def publish(self, actions: list[Action]) -> None:
+        """The model of the last `decide` is published: its tasks are aggregated."""
+        for task, one in zip(self._tasks, self._entered, strict=True):
+            actions.append(
+                self.book.settle(
+                    task.number, Fate.AGGREGATED, weight=one.weight, staleness=one.staleness, detail=one.detail
+                )
+            )
+        self.clear()

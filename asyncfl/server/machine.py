@@ -53,6 +53,9 @@ from asyncfl.streams import Streams
 ServerNoise: TypeAlias = Callable[[Aggregated, int], tuple[Vector, float]]
 """(what came of a buffer, version that it makes) -> (the model with the server's noise, its std)."""
 
+AGGREGATION = "aggregated"
+"""Timer of an aggregation that takes time: it is set when a buffer is judged, and fires when the model is there."""
+
 
 class Phase(Enum):
     """What the server is doing."""
@@ -189,7 +192,7 @@ class Server:
 
     def _timer(self, message: TimerFired, actions: list[Action]) -> None:
         name, _, number = message.timer.partition(":")
-        if name == "aggregated":
+        if name == AGGREGATION:
             self._publish(message.time_s, actions)
         elif name == "cohort":
             self._in_flight.repeat_cohort(self.version, message.time_s, actions, is_empty=self._is_empty)
@@ -284,7 +287,7 @@ class Server:
         self.phase = Phase.AGGREGATING
         seconds = self.plan.aggregate_s + (self.plan.score_s if self.plan.defence.detector is not None else 0.0)
         if seconds:
-            actions.append(SetTimer("aggregated", seconds))
+            actions.append(SetTimer(AGGREGATION, seconds))
         else:
             self._publish(time_s, actions)
 
@@ -300,6 +303,7 @@ class Server:
         if self._publication is None:
             raise ValueError("nothing to publish")
         publication, self._publication = self._publication, None
+        self._aggregation.publish(actions)
         self.version = publication.version
         self.tasks.publish(publication.version, publication.model)
         actions.append(publication)

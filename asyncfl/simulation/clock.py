@@ -27,13 +27,15 @@ Tell: TypeAlias = Callable[[Input], None]
 
 
 class Clock:
-    """The time of one seed. Every event is recorded here, with the time and the server's version."""
+    """The time of one seed. Every event is recorded here, with the time and the version that is out."""
 
     def __init__(self, server: Server, world: WorldState, recorder: Recorder) -> None:
         self.env = simpy.Environment()
         self.server = server
         self.world = world
         self.recorder = recorder
+        self.version = 0
+        """The version published last, as far as the trace has come: the server itself is ahead of what it answers."""
         self._failure: BaseException | None = None
 
     @property
@@ -83,8 +85,7 @@ class Clock:
 
     def record(self, kind: Kind, client: int = -1, detail: str = "", size: int = -1, attempt: int = -1) -> None:
         """Record an event that is of no task."""
-        version = self.server.version
-        self.recorder.add(self.env.now, kind, -1, client, version, size=size, attempt=attempt, detail=detail)
+        self.recorder.add(self.env.now, kind, -1, client, self.version, size=size, attempt=attempt, detail=detail)
 
     def note(
         self,
@@ -99,5 +100,5 @@ class Clock:
         """Record an event of a task."""
         # By position: most events are of tasks, and naming the columns costs as much as writing them down.
         number, client, base = task.number, task.client, task.base_version
-        version = self.server.version
+        version = self.version
         self.recorder.add(self.env.now, kind, number, client, version, base, staleness, size, attempt, weight, detail)

@@ -31,6 +31,7 @@ from asyncfl.messages import (
 from asyncfl.privacy import MixingNode
 from asyncfl.privacy.ledger.budgets import Meter
 from asyncfl.server import Scoring, Server
+from asyncfl.server.machine import AGGREGATION
 from asyncfl.simulation.clock import Clock, Steps
 from asyncfl.simulation.course import Attackers, Course
 from asyncfl.simulation.scoring import ScoreRequests
@@ -157,6 +158,8 @@ class Driver:
                     # Answered before anything else: at the same virtual time, whatever it costs here.
                     waiting.extendleft(reversed(self.server.handle(self._collect(action))))
                 case SetTimer():
+                    if action.timer == AGGREGATION:
+                        record(Kind.AGGREGATION_STARTED)
                     self.clock.start(self._timer(action))
                 case RequestScores():
                     self.clock.start(self.requests.carry_out(action))
@@ -187,6 +190,7 @@ class Driver:
         self.clock.note(kind, task, staleness=action.staleness, weight=action.weight, detail=detail)
 
     def _published(self, action: Publish) -> None:
+        self.clock.version = action.version
         self.clock.record(Kind.PUBLISHED, detail="" if action.version else "initial model")
         if self.watcher is not None:
             # A run that is to stop does so when the tasks that begin with this version have begun, or could not.

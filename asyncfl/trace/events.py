@@ -32,6 +32,7 @@ class Kind(StrEnum):
     SHUFFLED = "shuffled"
     BANNED = "banned"
     BUDGET_SPENT = "budget_spent"
+    AGGREGATION_STARTED = "aggregation_started"
     AGGREGATED = "aggregated"
     DISCARDED = "discarded"
     PUBLISHED = "published"
@@ -65,7 +66,9 @@ class Event:
     client: int = -1
     """Number of the client."""
     version: int = -1
-    """Version of the global model at the server when it happened."""
+    """Version of the global model that was out when it happened: of a `published`, the one that it publishes; of an
+    `aggregated`, `flagged` or `rejected`, the one before that which the buffer makes, whatever time an aggregation
+    takes. Where an update was judged, `version - base_version` is its staleness."""
     base_version: int = -1
     """Version that the task was sent."""
     staleness: int = -1

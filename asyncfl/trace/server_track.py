@@ -28,7 +28,7 @@ class Batch:
     filling_s: float
     """When the version before was published."""
     decided_s: float
-    """When its updates were judged; the end of the trace where they never were."""
+    """When its updates were judged; where none were, when its version was published, or the end of the trace."""
     published_s: float
     """When its version was published; the end of the trace where it never was."""
     updates: int
@@ -46,11 +46,14 @@ def batches(events: pa.Table, tasks: Tasks) -> list[Batch]:
     updates = np.bincount(made, minlength=versions)
     decided = np.full(versions, -np.inf)
     np.maximum.at(decided, made, tasks.settled_s[judged])
+    started = select(events, kinds=[Kind.AGGREGATION_STARTED])
+    if len(started):
+        decided[started["version"].to_numpy() + 1] = started["time_s"].to_numpy()
     result = []
     for version in range(1, versions):
         over = version < len(published)
         published_s = float(published[version]) if over else end_s
-        decided_s = float(decided[version]) if updates[version] else published_s
+        decided_s = published_s if decided[version] == -np.inf else float(decided[version])
         if over or updates[version] or end_s > published[version - 1]:
             begun_s = float(published[version - 1])
             result.append(Batch(version, begun_s, decided_s, published_s, int(updates[version])))
@@ -86,7 +89,7 @@ def server_events(
             if shown is None or request.client in shown:
                 asked = f'{{"for_version":{batch.version},"detail":{said}}}'
                 yield slice_of("score", tracks, tracks.scoring(request.client), began, ended, asked)
-        if batch.updates:
+        if batch.updates or batch.decided_s < batch.published_s:
             yield slice_of(f"aggregate into version {batch.version}", tracks, tracks.server, decided, published, args)
             for arrow in arrows.get(batch.version, ()):
                 yield (

@@ -22,9 +22,10 @@ fate was settled; `base_version`, the one it was sent; `seed`, all its tasks; `s
 def tabulate(tasks: Tasks, by: By, requests: Sequence[Request] = ()) -> pa.Table:
     """One row per seed and group, ordered: tasks, fates that occur, mean seconds of the phases, staleness, traffic.
 
-    Means are over the tasks that finished the phase; NaN where none did. `waiting_s` runs from the arrival of an update
-    to the server's decision on it. An unfinished task is in no row of `version`, and one that was not judged in none of
-    `staleness`. `requests` for scores, where there are any, are counted by client, version or seed.
+    Means are over the tasks that finished the phase; NaN where none did. `waiting_s` runs from the arrival of an
+    update until its fate was settled: of an aggregated one, until its model was published. An unfinished task is in
+    no row of `version`, and one that was not judged in none of `staleness`. `requests` for scores, where there are
+    any, are counted by client, version or seed.
     """
     group = {"version": tasks.making, "seed": tasks.seed}.get(by)
     group = getattr(tasks, by) if group is None else group

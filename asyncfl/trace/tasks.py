@@ -128,7 +128,8 @@ class Tasks:
 
     @property
     def waiting_s(self) -> Floats:
-        """Seconds from the arrival of an update to the server's decision on it, NaN where it was never judged."""
+        """Seconds from the arrival of an update until its fate was settled (of an aggregated one: until its model was
+        published), NaN where it was never judged."""
         judged = np.isin(self.fate, [FATES.index(fate) for fate in JUDGED])
         return np.where(judged, self.settled_s - self.uploaded_s, np.nan)
 
@@ -169,7 +170,7 @@ def tasks_of(events: pa.Table) -> Tasks:
     fate = np.full(slots, FATES.index(Fate.UNFINISHED), dtype=np.int64)
     fate[slot[settled]] = _fates(kind[settled], detail.take(pa.array(settled)))
     making = np.full(slots, -1, dtype=np.int64)
-    making[slot[settled]] = _making(kind, seed_of)[settled]
+    making[slot[settled]] = _numpy(events, "version")[settled] + 1
     ways = {way: rows(Kind.DOWNLOADED, Kind.UPLOADED, Kind.LOST, way=way) for way in ("down", "up")}
     end_s = np.array([time_s[seed_of == place].max(initial=0.0) for place in range(len(seeds))])
 
@@ -225,16 +226,3 @@ def _fates(kinds: Ints, details: pa.ChunkedArray) -> Ints:
     ways = np.array([FATES.index(Fate.LOST_DOWN), FATES.index(Fate.LOST_UP)])
     found[lost] = ways[codes(details, ("down", "up"))[lost]]
     return found
-
-
-def _making(kinds: Ints, seed_of: Ints) -> Ints:
-    """(rows,) versions published before each event of its seed: the number of the version that comes next.
-
-    Not the column `version`: an aggregation that takes no time has already changed that when its updates are settled.
-    """
-    published = kinds == KINDS.index(Kind.PUBLISHED)
-    result = np.zeros(len(kinds), dtype=np.int64)
-    for place in np.unique(seed_of):
-        mine = seed_of == place
-        result[mine] = np.cumsum(published[mine])
-    return result

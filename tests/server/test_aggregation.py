@@ -88,8 +88,8 @@ def test_flagged_updates_are_left_out_and_the_verdict_is_recorded() -> None:
     clients = [a.client for a in kinds(machine.start(), Dispatch)]
     actions = hand_over(machine, arrive(machine, 0, 1, 2), 1.0, 50.0, 3.0)
     assert [(s.task, s.fate, s.detail) for s in kinds(actions, Settle)] == [
-        (0, Fate.AGGREGATED, ""),
         (1, Fate.FLAGGED, "too high"),
+        (0, Fate.AGGREGATED, ""),
         (2, Fate.AGGREGATED, ""),
     ]
     assert kinds(actions, Judged) == [
@@ -144,7 +144,7 @@ def test_scores_are_asked_for_and_waited_for_while_arrivals_queue() -> None:
     assert (request.client, machine.phase) == (flying[0], Phase.SCORING)
     assert kinds(arrive(machine, 2, 3), Collect) == []
     actions = machine.handle(ScoresArrived(3.0, request.request, np.array([1.0, 0.0])))
-    assert [s.fate for s in kinds(actions, Settle)] == [Fate.AGGREGATED, Fate.FLAGGED]
+    assert [s.fate for s in kinds(actions, Settle)] == [Fate.FLAGGED, Fate.AGGREGATED]
     assert kinds(actions, Collect) == [Collect((2, 3))]
 
 

@@ -196,7 +196,17 @@ def test_arrivals_while_the_server_aggregates_wait_for_the_next_buffer() -> None
     actions = machine.handle(TimerFired(3.0, "aggregated"))
     assert [p.version for p in kinds(actions, Publish)] == [1]
     assert kinds(actions, Collect) == [Collect((1,))]
-    assert kinds(collected(machine, actions, [1.0], time_s=3.0), Settle)[0].staleness == 1
+    assert kinds(collected(machine, actions, [1.0], time_s=3.0), Settle) == []
+    (settled,) = kinds(machine.handle(TimerFired(5.0, "aggregated")), Settle)[:1]
+    assert (settled.task, settled.fate, settled.staleness) == (1, Fate.AGGREGATED, 1)
+
+
+def test_what_is_being_aggregated_when_the_run_ends_was_not() -> None:
+    machine = server(Buffered(rounds=2, buffer=1, dispatch=ConstantDispatch(in_flight=3)), clients=5, aggregate_s=2.0)
+    machine.start()
+    collected(machine, machine.handle(UpdateArrived(1.0, 0)), [1.0])
+    settled = kinds(machine.stop("time limit reached"), Settle)
+    assert sorted((one.task, one.fate) for one in settled) == [(task, Fate.UNFINISHED) for task in range(4)]
 
 
 def test_a_cohort_that_is_too_small_for_the_buffer_opens_it_short() -> None:

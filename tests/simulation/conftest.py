@@ -53,7 +53,7 @@ class Clients:
         rows.flags.writeable = False
         return Collected(time_s, tuple(task.number for task in tasks), rows, np.zeros(len(tasks)))
 
-    def score(self, request: RequestScores) -> NDArray[np.float64]:
+    def score(self, request: RequestScores, turn: int) -> NDArray[np.float64]:
         return np.asarray(request.models.mean(axis=1), dtype=np.float64)
 
 

@@ -49,7 +49,7 @@ def test_a_client_stays_as_long_as_asked_or_until_it_goes_offline(machine: Serve
 
 def test_events_are_recorded_with_the_time_and_the_servers_version(machine: Server) -> None:
     clock = clock_of(machine)
-    machine.version = 3
+    clock.version = 3
     clock.later(1.5, lambda: clock.note(Kind.DOWNLOADED, TaskInFlight(7, 1, 2), size=80, detail="down"))
     clock.later(2.0, lambda: clock.record(Kind.BANNED, client=1))
     clock.env.run()

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from asyncfl.defences import Strikes
+from asyncfl.defences import Safl, Strikes
 from asyncfl.messages import Publish
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
@@ -152,3 +152,31 @@ def test_what_is_raised_by_who_watches_the_rows_is_raised(scenario: Scenario) ->
 
         with pytest.raises(KeyboardInterrupt):
             simulate_seed(scenario, 0, progress)
+
+
+def test_a_time_limit_during_an_aggregation_leaves_no_update_in_a_version_that_never_came(
+    federation: Federation,
+) -> None:
+    slow = {"device": {"kind": "fixed", "s_per_sample": 0.01}, "aggregate_s": 10.0}
+    # Three of five arrive after a second; the first version is out after 11 s, the second would be after 21 s.
+    driver = federation({**CONSTANT, "time_limit_s": 15.0}, slow)
+    assert driver.run() == "time limit reached"
+    check_whole(driver)
+    assert driver.tasks.fates["aggregated"] == driver.tasks.used == 3
+    kinds = [row["kind"] for row in events_of(driver)]
+    assert kinds.count("published") == kinds.count("aggregation_started") == 2
+    assert kinds.count("aggregated") == 3
+
+
+@pytest.mark.parametrize("aggregate_s", [0.0, 1.0])
+def test_the_version_of_an_event_is_the_one_that_was_out(federation: Federation, aggregate_s: float) -> None:
+    world = AWAY | {"aggregate_s": aggregate_s}
+    driver = federation(CONSTANT, world, detector=Safl(), strikes=Strikes(th=2), loud=(1, 2))
+    driver.run()
+    events, out = events_of(driver), 0
+    for row in events:
+        out += row["kind"] == "published"
+        assert row["version"] == max(out - 1, 0)
+        if row["kind"] in ("aggregated", "flagged"):
+            assert row["staleness"] == row["version"] - row["base_version"]
+    assert {"aggregated", "published", "flagged"} <= {row["kind"] for row in events}

@@ -89,7 +89,8 @@ def story() -> pa.Table:
     plan += [(4.0, Kind.WENT_OFFLINE, gone), (4.0, Kind.DROPPED_OUT, gone | {"detail": "offline"})]
     plan += [(6.0, Kind.CAME_ONLINE, {"client": 2})]
     plan += phases(4, 0, 0, 4, 4.5, 6, 7)
-    plan += [(6.5, Kind.DISCARDED, {"task": 4, "client": 0, "base_version": 0, "weight": 0.0, "detail": "timed_out"})]
+    late = {"task": 4, "client": 0, "base_version": 0, "version": 1, "weight": 0.0, "detail": "timed_out"}
+    plan += [(6.5, Kind.DISCARDED, late)]
     first = {"task": 0, "client": 0, "base_version": 0, "staleness": 0, "weight": 0.5}
     plan += [(5.0, Kind.AGGREGATED, first)]
     flagged = {"task": 1, "client": 1, "base_version": 0, "staleness": 0, "weight": 0.0, "detail": "too far"}
