@@ -16,7 +16,7 @@ import pyarrow as pa
 from asyncfl.errors import RunError
 from asyncfl.scenario import FORMAT, Scenario
 from asyncfl.simulation import (
-    Books,
+    SeedLedger,
     SeedRun,
     clients_table,
     rounds_table,
@@ -85,7 +85,7 @@ def _conditions(scenario: Scenario) -> str:
 def one_seed(scenario: Scenario, seed: int, progress: Progress | None = None) -> Run:
     """The run of one seed of `scenario`."""
     result = simulate_seed(scenario, seed, progress)
-    books = Books(scenario, result)
+    books = SeedLedger(scenario, result)
     return Run(
         scenario=scenario,
         tables={

@@ -42,7 +42,7 @@ from asyncfl.defences import (
     NearestNeighbourMixing,
     TrimmedMean,
 )
-from asyncfl.privacy.accounting.events import Part
+from asyncfl.privacy.accounting.events import MechanismEvent
 from asyncfl.privacy.accounting.renyi import COARSE, curve
 from asyncfl.testing import view
 from asyncfl.threats import Alie, Ipm, Mimic, SignFlip
@@ -240,7 +240,7 @@ def test_renyi_divergences_are_those_of_opacus(opacus: ModuleType, multiplier: f
     expected = np.asarray(
         opacus.compute_rdp(q=rate, noise_multiplier=multiplier, steps=count, orders=[float(order) for order in orders])
     )
-    found = curve(Part("gaussian", multiplier, count, rate), COARSE)[COARSE > 1]
+    found = curve(MechanismEvent("gaussian", multiplier, count, rate), COARSE)[COARSE > 1]
     whole = (orders == np.round(orders)) | (rate == 1)
     np.testing.assert_allclose(found[whole], expected[whole], rtol=1e-4, atol=1e-9)
     # Between whole orders dp-accounting, which we ask for sampled releases, bounds what opacus computes.

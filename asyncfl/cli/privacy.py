@@ -33,7 +33,7 @@ def _show(answer: dict[str, Any]) -> None:
 
 def _show_noise(answer: dict[str, Any]) -> None:
     """The many quantities as a table, then what the noise is worth, then notes."""
-    quantities = [(name, value) for name, value in answer.items() if name not in ("worth", "notes")]
+    quantities = [(name, value) for name, value in answer.items() if name not in ("epsilons", "notes")]
     print_table(["quantity", "value"], quantities)
     console.print()
     _show_rows(answer["worth"])

@@ -212,7 +212,7 @@ class Scheme(Component):
         """Standard deviation of the noise that the server adds to each parameter before it publishes, >= 0.
 
         `contributions`: the updates that were aggregated, with what each weighs, several of one client included; empty
-        where it is asked before training. `noise.shares.heaviest` tells what that is to one client.
+        where it is asked before training. `noise.shares.max_client_weight` tells what that is to one client.
         """
         return 0.0
 

@@ -13,7 +13,7 @@ from asyncfl.data import FederatedData
 from asyncfl.learning import Learner
 from asyncfl.messages import Vector
 from asyncfl.privacy import Contribution, PrivacyContext, Scheme, State
-from asyncfl.privacy.ledger.budgets import Meter
+from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.privacy.noise.drawing import add_noise
 from asyncfl.scenario import Scenario
 from asyncfl.server import DefencePlan, ServerPlan
@@ -76,9 +76,11 @@ def attackers_of(scenario: Scenario, streams: Streams) -> Attackers | None:
     return Attackers(scenario.threats, scenario.data.clients, scenario.data.classes, streams, of_round)
 
 
-def meter_of(scheme: Scheme, context: PrivacyContext, sizes: NDArray[np.int64], state: State | None) -> Meter | None:
+def budget_tracker(
+    scheme: Scheme, context: PrivacyContext, sizes: NDArray[np.int64], state: State | None
+) -> BudgetTracker | None:
     """The budgets of one seed at which clients stop; None: there are none."""
-    return None if scheme.stop_at is None else Meter(scheme.stop_at, scheme, context, sizes, state)
+    return None if scheme.stop_at is None else BudgetTracker(scheme.stop_at, scheme, context, sizes, state)
 
 
 def server_plan(

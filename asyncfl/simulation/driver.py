@@ -29,7 +29,7 @@ from asyncfl.messages import (
     TimerFired,
 )
 from asyncfl.privacy import MixingNode
-from asyncfl.privacy.ledger.budgets import Meter
+from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.server import Scoring, Server
 from asyncfl.server.machine import AGGREGATION
 from asyncfl.simulation.clock import Clock, Steps
@@ -77,7 +77,7 @@ class Driver:
         watcher: Watcher | None = None,
         attackers: Attackers | None = None,
         mixing_node: MixingNode | None = None,
-        meter: Meter | None = None,
+        meter: BudgetTracker | None = None,
     ) -> None:
         """`worker` None runs the clock alone, without training.
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from asyncfl.privacy import Contribution, PrivacyContext, Release, Scheme
 from asyncfl.privacy.ledger.accounts import Account, model_accounts, upload_accounts
 from asyncfl.privacy.ledger.published import model_releases, published
-from asyncfl.privacy.ledger.releases import held, typical_uploads
+from asyncfl.privacy.ledger.releases import releases_of, typical_uploads
 from asyncfl.privacy.ledger.spending import COLUMNS as SPENDING
 from asyncfl.privacy.ledger.spending import largest, spending
 from asyncfl.privacy.ledger.tables import COLUMNS, NOTHING, ledger
@@ -59,7 +59,7 @@ Times = dict[int, float]
 
 
 @dataclass(frozen=True)
-class Books:
+class SeedLedger:
     """The accounts of one seed."""
 
     scenario: Scenario
@@ -114,7 +114,7 @@ class Books:
         found, releases = {}, self._upload_releases
         for who, times in {"eavesdropper": tapped, "server": server, "both": _earliest(tapped, server)}.items():
             rows = self._known(times, releases)
-            found[who] = held((releases[task][0], moment, releases[task][1]) for task, moment in rows)
+            found[who] = releases_of((releases[task][0], moment, releases[task][1]) for task, moment in rows)
         return upload_accounts(self._scheme, self._context, found)
 
     @cached_property

@@ -22,7 +22,7 @@ from asyncfl.server import DefencePlan, Server
 from asyncfl.server.recording import RecordedServer, Recording
 from asyncfl.simulation.budgets import budget_columns
 from asyncfl.simulation.calibration import privacy_context
-from asyncfl.simulation.cast import attackers_of, meter_of, prepare_seed, server_plan, streams_of
+from asyncfl.simulation.cast import attackers_of, budget_tracker, prepare_seed, server_plan, streams_of
 from asyncfl.simulation.driver import Driver
 from asyncfl.simulation.seed_run import SeedRun
 from asyncfl.simulation.task import Load
@@ -72,7 +72,7 @@ def simulate_seed(scenario: Scenario, seed: int, progress: Progress | None = Non
         watcher=watcher,
         attackers=attackers,
         mixing_node=cast.path.scheme.mixing_node,
-        meter=meter_of(cast.path.scheme, cast.context, data.sizes, cast.path.state),
+        meter=budget_tracker(cast.path.scheme, cast.context, data.sizes, cast.path.state),
     )
     run = _seed_run(driver, watcher, driver.run(), data.sizes)
     run.uploads = worker.uploads
@@ -119,7 +119,7 @@ def simulate_clock(scenario: Scenario, seed: int) -> SeedRun:
     if scenario.privacy.stop_at is not None:
         context, _ = privacy_context(scenario, sizes, streams)
         # Without training no loss is known, so that budgets which follow it stay what they are at first.
-        meter = meter_of(scenario.privacy, context, sizes, scenario.privacy.start(context))
+        meter = budget_tracker(scenario.privacy, context, sizes, scenario.privacy.start(context))
     driver = Driver(
         server,
         scenario.world.start(scenario.data.clients, streams),

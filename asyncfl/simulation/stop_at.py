@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncfl.messages import BudgetSpent
-from asyncfl.privacy.ledger.budgets import Meter
+from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.simulation.clock import Clock, Tell
 from asyncfl.simulation.task import Tasks
 from asyncfl.trace import Kind
@@ -12,7 +12,7 @@ from asyncfl.trace import Kind
 class SpentBudgets:
     """Who of one seed has spent its budget."""
 
-    def __init__(self, meter: Meter | None, clock: Clock, tasks: Tasks, tell: Tell) -> None:
+    def __init__(self, meter: BudgetTracker | None, clock: Clock, tasks: Tasks, tell: Tell) -> None:
         """`meter` None: there are no budgets to stop at."""
         self.meter = meter
         self.clock = clock

@@ -10,20 +10,20 @@ import pytest
 
 from asyncfl.privacy.flags import BUDGETS, CLASSICAL, HEURISTIC
 from asyncfl.scenario import Scenario
-from asyncfl.simulation import Books, SeedRun, reference, rounds_table, simulate_seed
+from asyncfl.simulation import SeedLedger, SeedRun, reference, rounds_table, simulate_seed
 from asyncfl.simulation.budgets import BUDGETS as COLUMNS
 
 ADAPTIVE = {"kind": "adaptive", "budgets": [1, 1, 2, 2, 3]}
 DROPPING = {"kind": "buffered", "rounds": 5, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 4}}
 
 
-def run_of(scenario: Scenario, **privacy: Any) -> tuple[SeedRun, Books]:
+def run_of(scenario: Scenario, **privacy: Any) -> tuple[SeedRun, SeedLedger]:
     private = scenario.override({"privacy": {**ADAPTIVE, **privacy}})
     run = simulate_seed(private, 0)
-    return run, Books(private, run)
+    return run, SeedLedger(private, run)
 
 
-def of_server(books: Books) -> pd.DataFrame:
+def of_server(books: SeedLedger) -> pd.DataFrame:
     ledger = books.ledger.to_pandas()
     return ledger[(ledger["holder"] == "client") & (ledger["adversary"] == "server")].set_index("client")
 
@@ -74,7 +74,7 @@ def test_an_upload_that_nobody_used_had_its_client_s_own_budget(scenario: Scenar
         {"protocol": DROPPING, "protocol.max_staleness": 0, "privacy": {**ADAPTIVE, "adjustment": "none"}}
     )
     run = simulate_seed(private, 0)
-    rows = of_server(Books(private, run))
+    rows = of_server(SeedLedger(private, run))
     assert rows["releases"].sum() > len(run.uploads), "some were never trained"
     assert (rows["naive_epsilon"] == rows["releases"] * np.array([1, 1, 2, 2, 3])).all()
     assert rows["squared_mu"].to_numpy() == pytest.approx(rows["naive_epsilon"] * [1, 1, 2, 2, 3] / 4.844805214**2)
@@ -150,7 +150,7 @@ def test_what_invalid_noise_is_worth_is_the_same_in_all_tables(scenario: Scenari
     client = {"kind": "laplace", "epsilon": 1.0, "sensitivity_from": "seed_literal"}
     private = scenario.override({"privacy": {"kind": "mechanisms", "clip": {"norm": 0.5}, "client": client}})
     run = simulate_seed(private, 0)
-    books = Books(private, run)
+    books = SeedLedger(private, run)
     rows = of_server(books)
     assert run.context is not None
     once = 2 * np.sqrt(run.context.n_parameters)

@@ -16,7 +16,7 @@ from asyncfl.server import Server
 from asyncfl.server.replay import replay
 from asyncfl.simulation import SeedRun, clients_table, seed_summary, simulate_clock, simulate_seed
 from asyncfl.simulation.cast import prepare_seed
-from asyncfl.simulation.ledger import Books
+from asyncfl.simulation.ledger import SeedLedger
 from asyncfl.trace.perfetto import chrome_trace
 from asyncfl.world import WorldState
 
@@ -94,7 +94,7 @@ def test_the_ledger_never_exceeds_the_budget(scenario: Scenario, protocol: dict[
     )
     run = simulate_seed(private, 0)
     assert run.stopped == "every client has spent its budget"
-    ledger = Books(private, run).ledger.to_pandas()
+    ledger = SeedLedger(private, run).ledger.to_pandas()
     column = f"{accountant}_epsilon"
     assert ledger[column][ledger["holder"] == "client"].max() <= 4.0 + 1e-9
     # What was lost counts as well: somebody might have held it.

@@ -6,9 +6,17 @@ release. `calibrate` and `composition` go the other way, from a budget to a mult
 where distributions of mixed or sampled releases are composed.
 """
 
-from asyncfl.privacy.accounting.accountants import ACCOUNTANTS, Accountant, Worth, epsilon_by, worth
+from asyncfl.privacy.accounting.accountants import ACCOUNTANTS, Accountant, Epsilons, epsilon_by, epsilons_of
 from asyncfl.privacy.accounting.calibrate import multiplier_for
-from asyncfl.privacy.accounting.events import MECHANISMS, Mechanism, Neighbours, Part, gathered, parse_part, under
+from asyncfl.privacy.accounting.events import (
+    MECHANISMS,
+    MechanismEvent,
+    MechanismName,
+    Neighbours,
+    gathered,
+    parse_event,
+    under,
+)
 from asyncfl.privacy.accounting.exact import smallest_epsilon
 from asyncfl.privacy.accounting.renyi import renyi_epsilon
 
@@ -16,16 +24,16 @@ __all__ = [
     "ACCOUNTANTS",
     "MECHANISMS",
     "Accountant",
-    "Mechanism",
+    "Epsilons",
+    "MechanismEvent",
+    "MechanismName",
     "Neighbours",
-    "Part",
-    "Worth",
     "epsilon_by",
+    "epsilons_of",
     "gathered",
     "multiplier_for",
-    "parse_part",
+    "parse_event",
     "renyi_epsilon",
     "smallest_epsilon",
     "under",
-    "worth",
 ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from asyncfl.privacy.accounting.basic import basic_and_advanced
-from asyncfl.privacy.accounting.events import Neighbours, Part
+from asyncfl.privacy.accounting.events import MechanismEvent, Neighbours
 from asyncfl.privacy.accounting.exact import smallest_epsilon
 from asyncfl.privacy.accounting.renyi import renyi_epsilon
 
@@ -16,7 +16,7 @@ ACCOUNTANTS: tuple[Accountant, ...] = ("basic", "advanced", "rdp", "exact")
 
 
 @dataclass(frozen=True, slots=True)
-class Worth:
+class Epsilons:
     """Epsilon of the same releases at the same delta, by each accountant; infinite where nothing is hidden."""
 
     basic: float
@@ -29,31 +29,31 @@ class Worth:
     """The smallest that holds: exact for Gaussian releases, by privacy loss distributions for others."""
 
 
-def worth(parts: Iterable[Part], delta: float, neighbours: Neighbours = "add_remove") -> Worth:
-    """Epsilon of all `parts` together by each accountant.
+def epsilons_of(events: Iterable[MechanismEvent], delta: float, neighbours: Neighbours = "add_remove") -> Epsilons:
+    """Epsilon of all `events` together by each accountant.
 
     Multipliers are over what one record can add, see `events.under`; `delta` 0..1, exclusive.
     """
-    listed = tuple(parts)
+    listed = tuple(events)
     basic, advanced = basic_and_advanced(listed, delta, neighbours)
     rdp = renyi_epsilon(listed, delta, neighbours)
-    return Worth(basic, advanced, rdp, smallest_epsilon(listed, delta, neighbours))
+    return Epsilons(basic, advanced, rdp, smallest_epsilon(listed, delta, neighbours))
 
 
 def epsilon_by(
-    accountant: Accountant, parts: Iterable[Part], delta: float, neighbours: Neighbours = "add_remove"
+    accountant: Accountant, events: Iterable[MechanismEvent], delta: float, neighbours: Neighbours = "add_remove"
 ) -> float | None:
-    """Epsilon of all `parts` together by one accountant; None where it knows no bound."""
+    """Epsilon of all `events` together by one accountant; None where it knows no bound."""
     if accountant in ("basic", "advanced"):
-        return basic_and_advanced(parts, delta, neighbours)[accountant == "advanced"]
+        return basic_and_advanced(events, delta, neighbours)[accountant == "advanced"]
     if accountant == "rdp":
-        return renyi_epsilon(parts, delta, neighbours)
-    return smallest_epsilon(parts, delta, neighbours)
+        return renyi_epsilon(events, delta, neighbours)
+    return smallest_epsilon(events, delta, neighbours)
 
 
-def notes(parts: Iterable[Part], neighbours: Neighbours = "add_remove") -> list[str]:
+def notes(events: Iterable[MechanismEvent], neighbours: Neighbours = "add_remove") -> list[str]:
     """What must be true for these numbers to hold, and what is missing among them."""
-    sampled = any(part.rate < 1 for part in parts)
+    sampled = any(event.rate < 1 for event in events)
     if not sampled:
         return []
     said = [

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncfl.privacy.accounting.events import Neighbours, Part, under
+from asyncfl.privacy.accounting.events import MechanismEvent, Neighbours, under
 from asyncfl.privacy.accounting.gaussian import exact_epsilon, squared_mu_of
 
 Floats = NDArray[np.float64]
@@ -33,18 +33,18 @@ def amplified(epsilon: float, rate: float) -> float:
     return float(np.logaddexp(math.log1p(-rate), math.log(rate) + epsilon))
 
 
-def epsilon_of_one(part: Part, delta: float, neighbours: Neighbours = "add_remove") -> float:
-    """Smallest epsilon of one release of `part` at its share `delta` (0..1, exclusive); pure ones take no notice."""
-    if part.silent or part.unbounded:
-        return math.inf if part.unbounded else 0.0
-    if part.mechanism != "gaussian":
-        return part.epsilon
-    moved = 2.0 if part.rate < 1 and neighbours == "replace" else 1.0
-    if part.rate == 1:
-        return float(exact_epsilon(squared_mu_of(part.parameter / moved), delta))
-    if delta >= part.rate:
+def epsilon_of_one(event: MechanismEvent, delta: float, neighbours: Neighbours = "add_remove") -> float:
+    """Smallest epsilon of one release of `event` at its share `delta` (0..1, exclusive); pure ones take no notice."""
+    if event.silent or event.unbounded:
+        return math.inf if event.unbounded else 0.0
+    if event.mechanism != "gaussian":
+        return event.epsilon
+    moved = 2.0 if event.rate < 1 and neighbours == "replace" else 1.0
+    if event.rate == 1:
+        return float(exact_epsilon(squared_mu_of(event.parameter / moved), delta))
+    if delta >= event.rate:
         return 0.0  # no more than that is ever seen of a record
-    return amplified(exact_epsilon(squared_mu_of(part.parameter / moved), delta / part.rate), part.rate)
+    return amplified(exact_epsilon(squared_mu_of(event.parameter / moved), delta / event.rate), event.rate)
 
 
 def advanced_epsilon(sum_epsilon_squared: ArrayLike, sum_epsilon_grown: ArrayLike, slack: float) -> Floats:
@@ -55,20 +55,20 @@ def advanced_epsilon(sum_epsilon_squared: ArrayLike, sum_epsilon_grown: ArrayLik
 
 
 def basic_and_advanced(
-    parts: Iterable[Part], delta: float, neighbours: Neighbours = "add_remove"
+    events: Iterable[MechanismEvent], delta: float, neighbours: Neighbours = "add_remove"
 ) -> tuple[float, float]:
-    """Epsilon of all `parts` together by either rule, for the same total `delta` (0..1, exclusive).
+    """Epsilon of all `events` together by either rule, for the same total `delta` (0..1, exclusive).
 
     Multipliers are over what one record can add, see `events.under`.
     """
-    judged = [part for part in under(parts, neighbours) if not part.silent]
+    judged = [event for event in under(events, neighbours) if not event.silent]
     if not judged:
         return 0.0, 0.0
-    sharing = sum(part.count for part in judged if part.mechanism == "gaussian")
-    whole = [epsilon_of_one(part, delta / max(sharing, 1), neighbours) for part in judged]
+    sharing = sum(event.count for event in judged if event.mechanism == "gaussian")
+    whole = [epsilon_of_one(event, delta / max(sharing, 1), neighbours) for event in judged]
     slack = delta / 2 if sharing else delta
-    halved = [epsilon_of_one(part, delta / (2 * max(sharing, 1)), neighbours) for part in judged]
-    counts = np.array([part.count for part in judged])
+    halved = [epsilon_of_one(event, delta / (2 * max(sharing, 1)), neighbours) for event in judged]
+    counts = np.array([event.count for event in judged])
     with np.errstate(over="ignore"):
         own = np.array(halved)
         advanced = advanced_epsilon(counts @ own**2, counts @ (own * np.expm1(own)), slack)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Literal
 
 from asyncfl.privacy.accounting.accountants import Accountant, epsilon_by
-from asyncfl.privacy.accounting.events import Neighbours, Part
+from asyncfl.privacy.accounting.events import MechanismEvent, Neighbours
 from asyncfl.privacy.accounting.exact import smallest_epsilon
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier
 
@@ -28,7 +28,7 @@ def multiplier_for(
     """Noise multiplier of each of `releases` equal releases that are together (epsilon, delta)-private.
 
     The multiplier is over what one record can add. None where the accountant knows no bound; 0 at infinite `epsilon`.
-    `epsilon` > 0; `delta` 0..1, exclusive; `releases` >= 1; `rate` as in `events.Part`.
+    `epsilon` > 0; `delta` 0..1, exclusive; `releases` >= 1; `rate` as in `events.MechanismEvent`.
     """
     if math.isinf(epsilon):
         return 0.0
@@ -37,7 +37,7 @@ def multiplier_for(
         return moved * math.sqrt(releases) * analytic_multiplier(epsilon, delta)
 
     def spent(multiplier: float) -> float | None:
-        return epsilon_by(accountant, [Part(mechanism, multiplier, releases, rate)], delta, neighbours)
+        return epsilon_by(accountant, [MechanismEvent(mechanism, multiplier, releases, rate)], delta, neighbours)
 
     if spent(1.0) is None:
         return None
@@ -70,8 +70,8 @@ def _by_distributions(epsilon: float, delta: float, releases: int, rate: float, 
     """The same with few questions: each composes privacy loss distributions, which takes a second."""
 
     def excess(log_multiplier: float) -> float:
-        part = Part("gaussian", math.exp(log_multiplier), releases, rate)
-        return math.log(max(smallest_epsilon([part], delta, neighbours), 1e-12) / epsilon)
+        event = MechanismEvent("gaussian", math.exp(log_multiplier), releases, rate)
+        return math.log(max(smallest_epsilon([event], delta, neighbours), 1e-12) / epsilon)
 
     # Another accountant tells a multiplier that is enough.
     other: Accountant = "rdp" if neighbours == "add_remove" else "basic"

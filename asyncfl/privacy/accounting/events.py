@@ -1,10 +1,10 @@
-"""A list of releases, as parts of equal ones, and how a person writes it down.
+"""A list of releases, as events of equal releases each, and how a person writes it down.
 
-Releases of one part share a mechanism: Gaussian noise with a multiplier, Laplace noise with a multiplier, or anything
+Releases of one event share a mechanism: Gaussian noise with a multiplier, Laplace noise with a multiplier, or anything
 that is known to be epsilon-private and no more than that (`pure`). A multiplier is the noise's scale over the
-sensitivity: standard deviation over L2 for the Gaussian, b over L1 for Laplace. Part of the data may be drawn anew for
-each Gaussian release, each record by itself with probability `rate` (Poisson sampling), in secret: that amplifies the
-guarantee. Cohorts of a fixed size are not drawn so, and nothing here covers them.
+sensitivity: standard deviation over L2 for the Gaussian, b over L1 for Laplace. Part of the data may be drawn anew
+for each Gaussian release, each record by itself with probability `rate` (Poisson sampling), in secret: that amplifies
+the guarantee. Cohorts of a fixed size are not drawn so, and nothing here covers them.
 
 In text: `gaussian:1.1x10`, ten releases with multiplier 1.1; `gaussian:2@0.01x1000`, a thousand on a Poisson sample of
 1 %; `laplace:5x3`; `pure:0.5`, one.
@@ -20,8 +20,8 @@ from typing import Literal, TypeAlias
 
 from asyncfl.privacy.accounting.gaussian import squared_mu_of
 
-Mechanism = Literal["gaussian", "laplace", "pure"]
-MECHANISMS: tuple[Mechanism, ...] = ("gaussian", "laplace", "pure")
+MechanismName = Literal["gaussian", "laplace", "pure"]
+MECHANISMS: tuple[MechanismName, ...] = ("gaussian", "laplace", "pure")
 
 SMALLEST, LARGEST = 1e-9, 1e9
 """Multipliers, and epsilons of `pure`, that may be written down: past them nothing is hidden, or nothing told."""
@@ -34,10 +34,10 @@ clipped records twice as far."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MechanismEvent:
     """Equal releases of the same data."""
 
-    mechanism: Mechanism
+    mechanism: MechanismName
     parameter: float
     """Noise multiplier, >= 0 (0: no noise, infinite: says nothing); of `pure` the epsilon of one release, >= 0."""
     count: int = 1
@@ -76,13 +76,13 @@ class Part:
         return f"{self.mechanism}:{self.parameter:g}{rate}x{self.count}"
 
 
-Parts: TypeAlias = tuple[Part, ...]
+Events: TypeAlias = tuple[MechanismEvent, ...]
 
 _WRITTEN = re.compile(r"(?P<mechanism>[a-z]+):(?P<parameter>[^@x:]+)(?:@(?P<rate>[^@x:]+))?(?:x(?P<count>[^@x:]+))?")
 
 
-def parse_part(text: str) -> Part:
-    """The part that `text` describes, see the module's header. Raises ValueError that says what is wrong."""
+def parse_event(text: str) -> MechanismEvent:
+    """The event that `text` describes, see the module's header. Raises ValueError that says what is wrong."""
     found = _WRITTEN.fullmatch(text)
     if found is None:
         raise ValueError(f"must be mechanism:multiplier[@rate][xcount], such as gaussian:1.1x10, got {text!r}")
@@ -101,7 +101,7 @@ def parse_part(text: str) -> Part:
     count = 1.0 if found["count"] is None else _number(found["count"])
     if not (1 <= count <= MOST_RELEASES and count.is_integer()):
         raise ValueError(f"number of releases must be a whole number in 1..{MOST_RELEASES}, got {found['count']!r}")
-    return Part(mechanism, parameter, int(count), rate)
+    return MechanismEvent(mechanism, parameter, int(count), rate)
 
 
 def _number(digits: str) -> float:
@@ -111,25 +111,25 @@ def _number(digits: str) -> float:
         raise ValueError(f"{digits!r} is no number") from None
 
 
-def gathered(parts: Iterable[Part]) -> Parts:
+def gathered(events: Iterable[MechanismEvent]) -> Events:
     """The same releases in one order, equal ones put together, silent ones left out: equal lists become equal."""
-    counts: dict[tuple[Mechanism, float, float], int] = {}
-    for part in parts:
-        if not part.silent:
-            key = (part.mechanism, part.parameter, part.rate)
-            counts[key] = counts.get(key, 0) + part.count
-    return tuple(Part(key[0], key[1], counts[key], key[2]) for key in sorted(counts))
+    counts: dict[tuple[MechanismName, float, float], int] = {}
+    for event in events:
+        if not event.silent:
+            key = (event.mechanism, event.parameter, event.rate)
+            counts[key] = counts.get(key, 0) + event.count
+    return tuple(MechanismEvent(key[0], key[1], counts[key], key[2]) for key in sorted(counts))
 
 
-def under(parts: Iterable[Part], neighbours: Neighbours) -> Parts:
-    """`parts`, whose multipliers are over what one record can add, with multipliers over what neighbours differ by.
+def under(events: Iterable[MechanismEvent], neighbours: Neighbours) -> Events:
+    """`events`, whose multipliers are over what one record can add, with multipliers over what neighbours differ by.
 
     A replaced record moves the result twice as far. Sampled releases keep their multiplier: their accountants are told
     the relation. A `pure` release is stated for the neighbours that are asked about.
     """
     if neighbours == "add_remove":
-        return tuple(parts)
+        return tuple(events)
     return tuple(
-        replace(part, parameter=part.parameter / 2) if part.mechanism != "pure" and part.rate == 1 else part
-        for part in parts
+        replace(event, parameter=event.parameter / 2) if event.mechanism != "pure" and event.rate == 1 else event
+        for event in events
     )

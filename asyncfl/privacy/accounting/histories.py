@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncfl.privacy.accounting.events import Part
+from asyncfl.privacy.accounting.events import MechanismEvent
 from asyncfl.privacy.accounting.exact import smallest_epsilon
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.accounting.laplace import laplace_epsilons
@@ -231,8 +231,8 @@ def _mixed_rdp(group: _Group, delta: float) -> Floats:
     return epsilon_of_curves(group.totals @ np.array(units), delta, ORDERS)
 
 
-def _parts(group: _Group, totals: Ints) -> list[Part]:
+def _parts(group: _Group, totals: Ints) -> list[MechanismEvent]:
     return [
-        Part("laplace" if laplace else "gaussian", z, int(number))
+        MechanismEvent("laplace" if laplace else "gaussian", z, int(number))
         for (laplace, z), number in zip(group.kinds, totals, strict=True)
     ]

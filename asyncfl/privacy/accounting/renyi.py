@@ -21,7 +21,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncfl.privacy.accounting.events import Neighbours, Part, under
+from asyncfl.privacy.accounting.events import MechanismEvent, Neighbours, under
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, squared_mu_of
 
 Floats = NDArray[np.float64]
@@ -77,20 +77,20 @@ def _sampled_curve(multiplier: float, rate: float) -> Floats:
     return result
 
 
-def curve(part: Part, orders: Floats = ORDERS) -> Floats:
-    """(n_orders,) divergence of all releases of a part; sampled ones are known at `COARSE` only."""
-    if part.silent:
+def curve(event: MechanismEvent, orders: Floats = ORDERS) -> Floats:
+    """(n_orders,) divergence of all releases of an event; sampled ones are known at `COARSE` only."""
+    if event.silent:
         return np.zeros_like(orders)
-    if part.unbounded:
+    if event.unbounded:
         return np.full_like(orders, np.inf)
-    if part.rate < 1:
+    if event.rate < 1:
         if orders is not COARSE:
             raise ValueError("divergences of sampled releases are known at the coarse orders only")
-        return part.count * _sampled_curve(part.parameter, part.rate)
-    if part.mechanism == "gaussian":
-        return gaussian_curve(part.squared_mu, orders)
-    of_one = laplace_curve if part.mechanism == "laplace" else pure_curve
-    return part.count * of_one(part.parameter, orders)
+        return event.count * _sampled_curve(event.parameter, event.rate)
+    if event.mechanism == "gaussian":
+        return gaussian_curve(event.squared_mu, orders)
+    of_one = laplace_curve if event.mechanism == "laplace" else pure_curve
+    return event.count * of_one(event.parameter, orders)
 
 
 def epsilon_of_curves(curves: ArrayLike, delta: float, orders: Floats = ORDERS) -> Floats:
@@ -109,19 +109,21 @@ def epsilon_of_curves(curves: ArrayLike, delta: float, orders: Floats = ORDERS) 
     return np.maximum(found, 0.0)
 
 
-def renyi_epsilon(parts: Iterable[Part], delta: float, neighbours: Neighbours = "add_remove") -> float | None:
-    """Epsilon of all `parts` together by Renyi accounting; None where no curve is known (sampled, and replaced).
+def renyi_epsilon(
+    events: Iterable[MechanismEvent], delta: float, neighbours: Neighbours = "add_remove"
+) -> float | None:
+    """Epsilon of all `events` together by Renyi accounting; None where no curve is known (sampled, and replaced).
 
     Multipliers are over what one record can add, see `events.under`. `delta` 0..1, exclusive.
     """
-    judged = [part for part in under(parts, neighbours) if not part.silent]
-    sampled = any(part.rate < 1 for part in judged)
-    if any(part.unbounded for part in judged):
+    judged = [event for event in under(events, neighbours) if not event.silent]
+    sampled = any(event.rate < 1 for event in judged)
+    if any(event.unbounded for event in judged):
         return math.inf
     if sampled and neighbours == "replace":
         return None
     orders = COARSE if sampled else ORDERS
-    total = sum((curve(part, orders) for part in judged), np.zeros_like(orders))
+    total = sum((curve(event, orders) for event in judged), np.zeros_like(orders))
     return float(epsilon_of_curves(total, delta, orders)[0])
 
 

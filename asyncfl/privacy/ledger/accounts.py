@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from asyncfl.privacy.accounting.histories import Spent
 from asyncfl.privacy.context import PrivacyContext
 from asyncfl.privacy.ledger.published import Published
-from asyncfl.privacy.ledger.releases import Held
+from asyncfl.privacy.ledger.releases import Releases
 from asyncfl.privacy.scheme import Guarantee, Scheme
 
 
@@ -21,14 +21,14 @@ class Account:
     """Everything that one adversary holds of the clients, or of the models, and what it is worth."""
 
     adversary: str
-    held: Held
+    releases: Releases
     stated: Guarantee | None
     """What the scheme claims of these releases."""
 
     @property
-    def told(self) -> Held | Published:
+    def told(self) -> Releases | Published:
         """What epsilons are computed from."""
-        return self.held
+        return self.releases
 
     @cached_property
     def spent(self) -> Spent:
@@ -63,7 +63,7 @@ class ModelAccount(Account):
         return self.published
 
 
-def upload_accounts(scheme: Scheme, context: PrivacyContext, uploads: Mapping[str, Held]) -> list[Account]:
+def upload_accounts(scheme: Scheme, context: PrivacyContext, uploads: Mapping[str, Releases]) -> list[Account]:
     """What each adversary holds of the clients; the usual ones are `eavesdropper`, `server`, and `both` together."""
     stated = scheme.upload_guarantee(context)
     return [Account(who, releases, stated) for who, releases in uploads.items()]
@@ -72,4 +72,4 @@ def upload_accounts(scheme: Scheme, context: PrivacyContext, uploads: Mapping[st
 def model_accounts(scheme: Scheme, context: PrivacyContext, models: Mapping[str, Published]) -> list[Account]:
     """What each adversary holds of the published models; none where the scheme states nothing about them."""
     stated = scheme.model_guarantee(context)
-    return [] if stated is None else [ModelAccount(who, own.held, stated, own) for who, own in models.items()]
+    return [] if stated is None else [ModelAccount(who, own.releases, stated, own) for who, own in models.items()]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from asyncfl.errors import Fault
 from asyncfl.privacy.accounting.accountants import epsilon_by
-from asyncfl.privacy.accounting.events import Part
+from asyncfl.privacy.accounting.events import MechanismEvent
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, squared_mu_of
 from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.ledger.releases import usable_norm
@@ -31,7 +31,7 @@ TOLERANCE = 1e-9
 
 
 @dataclass(slots=True)
-class _Purse:
+class _Sent:
     """What one client has sent."""
 
     uploads: int = 0
@@ -43,8 +43,8 @@ class _Purse:
     gaussian: bool = True
     """Whether no other noise is among them."""
 
-    def add(self, release: Release) -> _Purse:
-        """This purse, with one more release."""
+    def add(self, release: Release) -> _Sent:
+        """This sent, with one more release."""
         z = _rounded(release.multiplier)
         self.uploads += 1
         self.claimed += release.epsilon
@@ -53,12 +53,12 @@ class _Purse:
         self.gaussian &= release.distribution == "gaussian"
         return self
 
-    def copy(self) -> _Purse:
+    def copy(self) -> _Sent:
         """Another of the same contents."""
         return replace(self, kinds=self.kinds.copy())
 
 
-class Meter:
+class BudgetTracker:
     """The budgets of all clients of one seed. Attackers keep to the schedule, and count as if they added the noise."""
 
     def __init__(
@@ -78,7 +78,7 @@ class Meter:
         stated = scheme.upload_guarantee(context)
         self.delta = stop_at.delta if stop_at.delta is not None else 0.0 if stated is None else stated.delta
         self._norm = usable_norm(scheme, None)
-        self._purses: dict[int, _Purse] = {}
+        self._sent: dict[int, _Sent] = {}
         self._next: dict[int, Release] = {}
         self._known: dict[frozenset[tuple[tuple[str, float], int]], float] = {}
 
@@ -87,16 +87,16 @@ class Meter:
 
         It is asked before the task begins, when all earlier ones are trained: from then on nothing changes the answer.
         """
-        release, purse = self.release(client, turn), self._purse(client)
+        release, sent = self.release(client, turn), self._sent_by(client)
         self._next[client] = release
-        gaussian = purse.gaussian and release.distribution == "gaussian"
+        gaussian = sent.gaussian and release.distribution == "gaussian"
         if gaussian and self.delta > 0 and self.stop_at.accountant == "exact":
-            return purse.squared_mu + _squared_mu(release) <= self._largest_squared_mu
+            return sent.squared_mu + _squared_mu(release) <= self._largest_squared_mu
         return self.would_spend(client) <= self._limit
 
     def send(self, client: int) -> None:
         """Count the upload that `affords` was last asked about."""
-        self._purses.setdefault(client, _Purse()).add(self._next.pop(client))
+        self._sent.setdefault(client, _Sent()).add(self._next.pop(client))
 
     def release(self, client: int, turn: int) -> Release:
         """That upload as an accountant sees it."""
@@ -106,18 +106,18 @@ class Meter:
 
     def spent(self, client: int) -> float:
         """Epsilon of all that the client has sent, by the accountant."""
-        return self._epsilon(self._purse(client))
+        return self._epsilon(self._sent_by(client))
 
     def would_spend(self, client: int) -> float:
         """The same with the upload that `affords` was last asked about."""
-        return self._epsilon(self._purse(client).copy().add(self._next[client]))
+        return self._epsilon(self._sent_by(client).copy().add(self._next[client]))
 
     def uploads(self, client: int) -> int:
         """How many the client has sent."""
-        return self._purse(client).uploads
+        return self._sent_by(client).uploads
 
-    def _purse(self, client: int) -> _Purse:
-        return self._purses.get(client) or _Purse()
+    def _sent_by(self, client: int) -> _Sent:
+        return self._sent.get(client) or _Sent()
 
     @cached_property
     def _limit(self) -> float:
@@ -127,26 +127,28 @@ class Meter:
     def _largest_squared_mu(self) -> float:
         return squared_mu_of(analytic_multiplier(self._limit, self.delta))
 
-    def _epsilon(self, purse: _Purse) -> float:
+    def _epsilon(self, sent: _Sent) -> float:
         if self.stop_at.accountant == "naive":
-            return purse.claimed
-        if any(z == 0 and count for (_, z), count in purse.kinds.items()):
+            return sent.claimed
+        if any(z == 0 and count for (_, z), count in sent.kinds.items()):
             return math.inf
-        key = frozenset(purse.kinds.items())
+        key = frozenset(sent.kinds.items())
         if key not in self._known:
-            self._known[key] = self._worth(purse)
+            self._known[key] = self._worth(sent)
         return self._known[key]
 
-    def _worth(self, purse: _Purse) -> float:
+    def _worth(self, sent: _Sent) -> float:
         if self.delta == 0:
             # Without a delta only pure epsilons count, and add up by every accountant.
-            each = (count / z if kind == "laplace" else math.inf for (kind, z), count in purse.kinds.items() if count)
+            each = (count / z if kind == "laplace" else math.inf for (kind, z), count in sent.kinds.items() if count)
             return math.fsum(each)
-        if purse.gaussian and self.stop_at.accountant in ("exact", "rdp"):
-            parts = [Part("gaussian", purse.squared_mu**-0.5)] if purse.squared_mu else []
+        if sent.gaussian and self.stop_at.accountant in ("exact", "rdp"):
+            parts = [MechanismEvent("gaussian", sent.squared_mu**-0.5)] if sent.squared_mu else []
         else:
-            kinds = sorted(purse.kinds.items())
-            parts = [Part("laplace" if kind == "laplace" else "gaussian", z, count) for (kind, z), count in kinds]
+            kinds = sorted(sent.kinds.items())
+            parts = [
+                MechanismEvent("laplace" if kind == "laplace" else "gaussian", z, count) for (kind, z), count in kinds
+            ]
         accountant = "exact" if self.stop_at.accountant == "naive" else self.stop_at.accountant
         found = epsilon_by(accountant, parts, self.delta)
         return math.inf if found is None else found
@@ -160,7 +162,9 @@ def stop_faults(scheme: Scheme, context: PrivacyContext, noise_known: bool = Tru
     stop_at = scheme.stop_at
     if stop_at is None:
         return
-    meter = Meter(stop_at, scheme, context, np.full(context.clients, context.smallest_samples), scheme.start(context))
+    meter = BudgetTracker(
+        stop_at, scheme, context, np.full(context.clients, context.smallest_samples), scheme.start(context)
+    )
     first: dict[float | None, float] = {}
     for client in range(context.clients):
         # Clients of one budget make the same first upload.

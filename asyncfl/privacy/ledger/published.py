@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from asyncfl.privacy.accounting.histories import Spent
 from asyncfl.privacy.context import Contribution, PrivacyContext
-from asyncfl.privacy.ledger.releases import MODEL, Floats, Held, Ints, held, usable_norm
-from asyncfl.privacy.noise.shares import noise_of_clients, planned, spread
+from asyncfl.privacy.ledger.releases import MODEL, Floats, Ints, Releases, releases_of, usable_norm
+from asyncfl.privacy.noise.shares import noise_of_clients, noise_scale, planned
 from asyncfl.privacy.release import Release
 from asyncfl.privacy.scheme import Scheme
 
@@ -26,13 +26,13 @@ from asyncfl.privacy.scheme import Scheme
 class Published:
     """Published models in the order in which an adversary got them."""
 
-    clients: Held
-    """(n,) what the models are to clients, one model after another; moments as of `Held`."""
+    clients: Releases
+    """(n,) what the models are to clients, one model after another; moments as of `Releases`."""
     model: Ints
     """(n,) which model each of these rows is about: 0.., rising."""
 
     @property
-    def held(self) -> Held:
+    def releases(self) -> Releases:
         """(n_models,) the models, with the largest sensitivity of each."""
         order = np.lexsort((self.clients.sensitivity, self.model))
         last = order[np.flatnonzero(np.diff(self.model, append=-1))]
@@ -47,7 +47,7 @@ class Published:
         found = self.clients.spent(delta, compose_mixed=False)
         basic, advanced, rdp, exact = map(self._largest, (found.basic, found.advanced, found.rdp, found.exact))
         if self.clients.laplace.any():
-            exact = np.minimum(exact, self.held.spent(delta, compose_mixed=False).exact)
+            exact = np.minimum(exact, self.releases.spent(delta, compose_mixed=False).exact)
         return Spent(basic, advanced, rdp, exact)
 
     @property
@@ -70,7 +70,7 @@ class Published:
 def published(models: Iterable[tuple[int, Mapping[int, Release]]]) -> Published:
     """From (moment, client -> release) of each model, at least one client each, in the order of the moments."""
     listed = list(models)
-    rows = held((client, moment, one) for moment, of in listed for client, one in of.items())
+    rows = releases_of((client, moment, one) for moment, of in listed for client, one in of.items())
     return Published(rows, np.repeat(np.arange(len(listed)), [len(of) for _, of in listed]))
 
 
@@ -94,7 +94,7 @@ def model_releases(
     if upload_stds is None or not all(map(math.isfinite, upload_stds)):
         std = scheme.upload_std(context, norm, Contribution(-1, context.smallest_samples))
         n = len(contributions)
-        of_clients = context.rate * std * spread(context, contributions) / math.sqrt(n)
+        of_clients = context.rate * std * noise_scale(context, contributions) / math.sqrt(n)
     else:
         of_clients = noise_of_clients(context, contributions, upload_stds)
     if server_std is None or not math.isfinite(server_std):

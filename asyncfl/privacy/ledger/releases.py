@@ -25,7 +25,7 @@ MODEL = -1
 
 
 @dataclass(frozen=True)
-class Held:
+class Releases:
     """Releases in the order in which an adversary got them, all (n,)."""
 
     holder: Ints
@@ -43,9 +43,9 @@ class Held:
     epsilon: Floats
     """Claimed for this release alone; infinite where nothing is."""
 
-    def at(self, rows: Ints) -> Held:
+    def at(self, rows: Ints) -> Releases:
         """The releases in these rows, in their order."""
-        return Held(
+        return Releases(
             self.holder[rows],
             self.moment[rows],
             self.laplace[rows],
@@ -94,10 +94,10 @@ class Held:
         return result
 
 
-def held(releases: Iterable[tuple[int, int, Release]]) -> Held:
+def releases_of(releases: Iterable[tuple[int, int, Release]]) -> Releases:
     """Releases as columns, from (holder, moment, release) each."""
     rows = sorted(releases, key=lambda row: row[1])
-    return Held(
+    return Releases(
         np.array([holder for holder, _, _ in rows], dtype=np.int64),
         np.array([moment for _, moment, _ in rows], dtype=np.int64),
         np.array([release.distribution == "laplace" for _, _, release in rows], dtype=bool),
@@ -108,9 +108,9 @@ def held(releases: Iterable[tuple[int, int, Release]]) -> Held:
     )
 
 
-def one_each(releases: Sequence[Release]) -> Held:
+def one_each(releases: Sequence[Release]) -> Releases:
     """One release of each of the holders 0.., all at one moment."""
-    return held((holder, 0, release) for holder, release in enumerate(releases))
+    return releases_of((holder, 0, release) for holder, release in enumerate(releases))
 
 
 def usable_norm(scheme: Scheme, clip_norm: float | None) -> float | None:
@@ -143,7 +143,9 @@ def uploads_of(
     samples: NDArray[np.integer],
     counts: Sequence[int] | NDArray[np.integer],
     clip_norm: float | None = None,
-) -> Held:
+) -> Releases:
     """`counts` (clients,) typical uploads of each client, one of each at a time."""
     typical = typical_uploads(scheme, context, samples, clip_norm)
-    return held((client, turn, typical[client]) for client, count in enumerate(counts) for turn in range(int(count)))
+    return releases_of(
+        (client, turn, typical[client]) for client, count in enumerate(counts) for turn in range(int(count))
+    )

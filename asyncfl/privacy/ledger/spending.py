@@ -53,13 +53,13 @@ def largest(account: Account, clients: int, moments: int) -> dict[str, Floats]:
     values = _values(account)[1:]
     # What has been spent never falls, so the largest so far is the largest that ever was.
     for row, column in zip(running, values, strict=True):
-        np.maximum.at(row, account.held.moment, column)
+        np.maximum.at(row, account.releases.moment, column)
     return dict(zip(EPSILONS, np.maximum.accumulate(running, axis=1), strict=True))
 
 
 def _values(account: Account) -> Floats:
     """(1 + epsilons, n) releases of the holder so far, and epsilons of them."""
-    spent, holder = account.spent, account.held.holder
+    spent, holder = account.spent, account.releases.holder
     numbers = np.zeros(len(holder))
     order = np.argsort(holder, kind="stable")
     if len(order):
@@ -72,13 +72,13 @@ def _of_clients(account: Account, clients: int, moments: int) -> Iterator[dict[s
     if clients <= MOST_CLIENTS:
         yield _changes("client", account, moments)
     values = _values(account)
-    cuts = np.searchsorted(account.held.moment, np.arange(moments + 1))
+    cuts = np.searchsorted(account.releases.moment, np.arange(moments + 1))
     current = np.zeros((len(values), clients))
     over = {name: np.zeros((len(values), moments)) for name in ("largest", "median", "mean")}
     for moment in range(moments):
         now = slice(cuts[moment], cuts[moment + 1])
         # Of several releases of one client the last one stands.
-        current[:, account.held.holder[now]] = values[:, now]
+        current[:, account.releases.holder[now]] = values[:, now]
         over["largest"][:, moment] = current.max(axis=1)
         over["median"][:, moment] = np.median(current, axis=1)
         over["mean"][:, moment] = current.mean(axis=1)
@@ -88,7 +88,7 @@ def _of_clients(account: Account, clients: int, moments: int) -> Iterator[dict[s
 
 def _changes(holder: str, account: Account, moments: int) -> dict[str, NDArray[Any]]:
     """The last release of each holder at each moment, where it changed an epsilon."""
-    of, moment, values = account.held.holder, account.held.moment, _values(account)
+    of, moment, values = account.releases.holder, account.releases.moment, _values(account)
     _, backwards = np.unique((of * moments + moment)[::-1], return_index=True)
     last = len(of) - 1 - backwards
     before = np.roll(last, 1)

@@ -33,7 +33,7 @@ from asyncfl.privacy.context import PrivacyContext
 from asyncfl.privacy.flags import flags
 from asyncfl.privacy.ledger.accounts import Account
 from asyncfl.privacy.ledger.published import model_release
-from asyncfl.privacy.ledger.releases import MODEL, Held, one_each, typical_uploads
+from asyncfl.privacy.ledger.releases import MODEL, Releases, one_each, typical_uploads
 from asyncfl.privacy.scheme import Guarantee, Scheme
 
 Floats = NDArray[np.float64]
@@ -109,12 +109,12 @@ def _flags(
 def _rows(
     holder: str,
     account: Account,
-    typical: Held,
+    typical: Releases,
     promised: Sequence[Guarantee | None],
     find: Callable[[Sequence[Guarantee | None], Floats], NDArray[Any]],
 ) -> dict[str, NDArray[Any]]:
     """One row per holder, the clients 0.. or the model, with what was `promised` to it and the flags found in that."""
-    own, spent = account.held, account.spent
+    own, spent = account.releases, account.spent
     stated = [one or NOTHING for one in promised]
     n = len(typical.holder)
     of = np.zeros(len(own.holder), dtype=np.int64) if holder == "model" else own.holder

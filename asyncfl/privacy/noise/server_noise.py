@@ -135,8 +135,8 @@ def nbafl_noise(
     sensitivity: Sensitivity = "2C/m",
     composition: Composition = "naive",
     b_rule: BRule = "paper",
-    heaviest: float = 1.0,
-    spread: float = 1.0,
+    max_client_weight: float = 1.0,
+    noise_scale: float = 1.0,
 ) -> NbaflNoise:
     """Noise of clients and server of one NbAFL run.
 
@@ -144,17 +144,17 @@ def nbafl_noise(
     data set, `clip_norm` C, `constant` the factor on c1. All noise is 0 at infinite `epsilon`. Source:
     equations 5 and 7; the readings stand where they are defined, in this module and in `composition`.
 
-    Equations 5 and 7 are for p_i = 1/K. In other versions `heaviest` is the largest sum of the weights of one client,
-    times K, and `spread` what sqrt(sum p_j^2) is, times sqrt(K): Delta_d is so many times as large, and of sigma_u so
-    many times as much is there. 1 and 1, the default: as in the paper.
+    Equations 5 and 7 are for p_i = 1/K. In other versions `max_client_weight` is the largest sum of the weights of one
+    client, times K, and `noise_scale` what sqrt(sum p_j^2) is, times sqrt(K): Delta_d is so many times as large, and of
+    sigma_u so many times as much is there. 1 and 1, the default: as in the paper.
     """
     if math.isinf(epsilon):
         return NbaflNoise(0.0, 0.0, 0.0, None, None, "no noise: epsilon is infinite")
     share = participants / clients
     delta_u = upload_sensitivity(clip_norm, samples, sensitivity)
-    delta_d = heaviest * model_sensitivity(clip_norm, samples, participants, sensitivity)
+    delta_d = max_client_weight * model_sensitivity(clip_norm, samples, participants, sensitivity)
     sigma_u = noise_multiplier(exposures, epsilon, delta, constant, composition) * delta_u
-    carried = sigma_u * spread
+    carried = sigma_u * noise_scale
     undiscounted = noise_multiplier(rounds, epsilon, delta, constant, composition) * delta_d
     b: float | None
     sigma_a: float | None

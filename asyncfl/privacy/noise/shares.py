@@ -51,7 +51,7 @@ def of_clients(
     return found
 
 
-def heaviest(context: PrivacyContext, contributions: Sequence[Contribution]) -> float:
+def max_client_weight(context: PrivacyContext, contributions: Sequence[Contribution]) -> float:
     """How many times what it could in an even mean of as many one client can move the model; before training 1."""
     found: dict[int, float] = {}
     for one, relative in zip(contributions, relative_weights(context, contributions), strict=True):
@@ -59,7 +59,7 @@ def heaviest(context: PrivacyContext, contributions: Sequence[Contribution]) -> 
     return max(found.values(), default=1.0)
 
 
-def spread(context: PrivacyContext, contributions: Sequence[Contribution]) -> float:
+def noise_scale(context: PrivacyContext, contributions: Sequence[Contribution]) -> float:
     """How many times what it would be in an even mean of as many the clients' noise is; before training 1."""
     weights = relative_weights(context, contributions)
     return math.sqrt(math.fsum(weight**2 for weight in weights) / len(weights)) if weights else 1.0

@@ -14,13 +14,13 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from asyncfl.privacy.accounting import (
     ACCOUNTANTS,
-    Mechanism,
+    MechanismEvent,
+    MechanismName,
     Neighbours,
-    Part,
     epsilon_by,
+    epsilons_of,
     multiplier_for,
-    parse_part,
-    worth,
+    parse_event,
 )
 from asyncfl.privacy.accounting.accountants import notes
 from asyncfl.privacy.accounting.events import LARGEST, MOST_RELEASES, SMALLEST
@@ -57,7 +57,7 @@ class _OfEqualReleases(_OfReleases):
         return value
 
     @property
-    def mechanism(self) -> Mechanism:
+    def mechanism(self) -> MechanismName:
         """What the noise is drawn from."""
         return "laplace" if self.laplace else "gaussian"
 
@@ -70,32 +70,32 @@ class EpsilonQuestion(_OfEqualReleases):
 
     def answer(self) -> dict[str, Any]:
         """Epsilon by each accountant."""
-        part = Part(self.mechanism, self.noise_multiplier, self.releases, self.sampling_rate)
-        return _worth([part], self.delta, self.neighbours)
+        event = MechanismEvent(self.mechanism, self.noise_multiplier, self.releases, self.sampling_rate)
+        return _worth([event], self.delta, self.neighbours)
 
 
-def _part(written: Any) -> Any:
-    return parse_part(written) if isinstance(written, str) else written
+def _event(written: Any) -> Any:
+    return parse_event(written) if isinstance(written, str) else written
 
 
 class ComposeQuestion(_OfReleases):
     """What are several sorts of releases of the same data worth together?"""
 
-    releases: tuple[Annotated[Part, BeforeValidator(_part)], ...]
-    """Each as a part or as text, `mechanism:multiplier[@rate][xcount]`."""
+    releases: tuple[Annotated[MechanismEvent, BeforeValidator(_event)], ...]
+    """Each as an event or as text, `mechanism:multiplier[@rate][xcount]`."""
 
     def answer(self) -> dict[str, Any]:
         """Epsilon of all of them by each accountant, and of each by itself, exactly."""
         alone = [
-            {"releases": str(part), "exact_epsilon": epsilon_by("exact", [part], self.delta, self.neighbours)}
-            for part in self.releases
+            {"releases": str(event), "exact_epsilon": epsilon_by("exact", [event], self.delta, self.neighbours)}
+            for event in self.releases
         ]
         return {"alone": alone, **_worth(self.releases, self.delta, self.neighbours)}
 
 
-def _worth(parts: Iterable[Part], delta: float, neighbours: Neighbours) -> dict[str, Any]:
-    listed = list(parts)
-    found = worth(listed, delta, neighbours)
+def _worth(events: Iterable[MechanismEvent], delta: float, neighbours: Neighbours) -> dict[str, Any]:
+    listed = list(events)
+    found = epsilons_of(listed, delta, neighbours)
     rows = [{"accountant": name, "epsilon": getattr(found, name)} for name in ACCOUNTANTS]
     return {"accountants": rows, "notes": notes(listed, neighbours)}
 
@@ -115,7 +115,7 @@ class NoiseQuestion(_OfEqualReleases):
             arguments = (self.epsilon, self.delta, "laplace" if self.laplace else "gaussian", self.releases)
             found = multiplier_for(*arguments, self.sampling_rate, self.neighbours, name)
             rows.append(self._row(name, found))
-        said = notes([Part(self.mechanism, 1.0, self.releases, self.sampling_rate)], self.neighbours)
+        said = notes([MechanismEvent(self.mechanism, 1.0, self.releases, self.sampling_rate)], self.neighbours)
         if not self.laplace and self.sampling_rate == 1:
             moved = 2 if self.neighbours == "replace" else 1
             z = moved * classical_constant(self.delta) * self.releases / self.epsilon
@@ -159,7 +159,7 @@ class ExposureQuestion(Question):
         for name in ACCOUNTANTS:
 
             def spent(count: int, name: Any = name) -> float:
-                found = epsilon_by(name, [Part("gaussian", z, count)], self.delta)
+                found = epsilon_by(name, [MechanismEvent("gaussian", z, count)], self.delta)
                 return math.inf if found is None else found
 
             most = _most(lambda count: spent(count) <= self.epsilon * (1 + 1e-12))

@@ -21,7 +21,7 @@ from pydantic import Field, model_validator
 
 from asyncfl.privacy.accounting.gaussian import exact_epsilon, squared_mu_of
 from asyncfl.privacy.context import Contribution, PrivacyContext
-from asyncfl.privacy.noise.shares import UNEVEN, heaviest, of_clients
+from asyncfl.privacy.noise.shares import UNEVEN, max_client_weight, of_clients
 from asyncfl.privacy.ranges import LEAST, MOST, Delta, Factor, within
 from asyncfl.privacy.scheme import Guarantee, Payload, Scheme, State
 from asyncfl.privacy.schemes.adaptive_clipping import AdaptiveClip, ClipState, split_multiplier
@@ -114,13 +114,12 @@ class DpFedAvg(Scheme):
         state: State | None = None,
         contributions: Sequence[Contribution] = (),
     ) -> float:
-        """z S rate/n, as much more as a client weighs more than that (`noise.shares.heaviest`); 0 where the clients add
-        the noise."""
+        """z S rate/n, as much more as a client weighs more (see `max_client_weight`); 0 where the clients add it."""
         if not self._by_server:
             return 0.0
         n = len(contributions) or context.participants
         even = context.rate * self.updates_multiplier(context) * self._norm(clip_norm) / n
-        return even * heaviest(context, contributions)
+        return even * max_client_weight(context, contributions)
 
     def model_sensitivities(
         self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution]

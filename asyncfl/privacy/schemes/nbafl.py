@@ -19,7 +19,7 @@ from asyncfl.privacy.accounting.gaussian import classical_limit
 from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.noise import server_noise
 from asyncfl.privacy.noise.server_noise import BRule, NbaflNoise, Sensitivity, model_std, nbafl_noise
-from asyncfl.privacy.noise.shares import UNEVEN, heaviest, of_clients, spread
+from asyncfl.privacy.noise.shares import UNEVEN, max_client_weight, noise_scale, of_clients
 from asyncfl.privacy.ranges import Budget, Delta, Factor
 from asyncfl.privacy.release import Status
 from asyncfl.privacy.scheme import Guarantee, Scheme, State
@@ -85,8 +85,8 @@ class Nbafl(Scheme):
             sensitivity=self.sensitivity,
             composition=self.composition,
             b_rule=self.b_rule,
-            heaviest=heaviest(context, contributions),
-            spread=spread(context, contributions),
+            max_client_weight=max_client_weight(context, contributions),
+            noise_scale=noise_scale(context, contributions),
         )
 
     def resolve_exposures(self, rounds: int, participants: int, clients: int) -> int | None:

@@ -7,20 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncfl.privacy.accounting import Part, epsilon_by, smallest_epsilon, worth
+from asyncfl.privacy.accounting import MechanismEvent, epsilon_by, epsilons_of, smallest_epsilon
 from asyncfl.privacy.accounting.accountants import notes
 from asyncfl.privacy.accounting.basic import amplified, basic_and_advanced, epsilon_of_one
 from asyncfl.privacy.accounting.gaussian import classical_constant, exact_epsilon
 
 
 def test_laplace_a_hundred_times():
-    found = worth([Part("laplace", 10, 100)], 1e-5)
+    found = epsilons_of([MechanismEvent("laplace", 10, 100)], 1e-5)
     assert (found.basic, found.advanced) == (pytest.approx(10), pytest.approx(5.850, abs=5e-4))
     assert (found.rdp, found.exact) == (pytest.approx(4.53269, abs=6e-6), pytest.approx(4.22035, abs=6e-6))
 
 
 def test_gaussian_on_a_poisson_sample():
-    found = worth([Part("gaussian", 1.1, 1000, 0.01)], 1e-5)
+    found = epsilons_of([MechanismEvent("gaussian", 1.1, 1000, 0.01)], 1e-5)
     assert (found.rdp, found.exact) == (pytest.approx(1.71177, abs=6e-6), pytest.approx(1.51537, abs=6e-6))
     assert found.basic > found.rdp
 
@@ -30,18 +30,18 @@ def test_gaussian_on_a_poisson_sample():
     [("add_remove", [3.92125, 15.7827, 79.2755]), ("replace", [8.89523, 40.3044, 241.935])],
 )
 def test_a_client_added_or_replaced_over_rounds(neighbours, epsilons):
-    found = [worth([Part("gaussian", 1.1, rounds)], 1e-5, neighbours).exact for rounds in (1, 10, 100)]
+    found = [epsilons_of([MechanismEvent("gaussian", 1.1, rounds)], 1e-5, neighbours).exact for rounds in (1, 10, 100)]
     assert found == pytest.approx(epsilons, rel=5e-6)
 
 
 def test_releases_that_differ():
-    found = worth([Part("gaussian", z) for z in (5, 6, 7, 8)], 1e-5)
+    found = epsilons_of([MechanismEvent("gaussian", z) for z in (5, 6, 7, 8)], 1e-5)
     assert (found.exact, found.rdp) == (pytest.approx(1.224343, abs=5e-7), pytest.approx(1.335174, abs=5e-7))
 
 
 def test_adaptive_budgets_held_constant_over_250_rounds():
     c1 = classical_constant(1e-5)
-    found = [smallest_epsilon([Part("gaussian", c1 / budget, 250)], 1e-5) for budget in (4, 4, 8, 8, 12)]
+    found = [smallest_epsilon([MechanismEvent("gaussian", c1 / budget, 250)], 1e-5) for budget in (4, 4, 8, 8, 12)]
     assert found == pytest.approx([140, 140, 451, 451, 933], abs=0.5)
 
 
@@ -49,7 +49,7 @@ def test_mixed_releases_are_those_of_dp_accounting():
     accountant = dp_accounting.pld.PLDAccountant()
     accountant.compose(dp_accounting.LaplaceDpEvent(10), 20)
     accountant.compose(dp_accounting.GaussianDpEvent(5), 4)
-    found = smallest_epsilon([Part("gaussian", 5, 4), Part("laplace", 10, 20)], 1e-5)
+    found = smallest_epsilon([MechanismEvent("gaussian", 5, 4), MechanismEvent("laplace", 10, 20)], 1e-5)
     assert found == pytest.approx(accountant.get_epsilon(1e-5), abs=1e-4)
 
 
@@ -57,40 +57,42 @@ def test_pure_releases_are_a_binomial():
     # One: e^e/(1 + e^e) (1 - e^(epsilon - e)) = delta. Many: as the worst mechanism dp-accounting has.
     e, delta = 0.4, 0.01
     one = e + math.log1p(-delta * (1 + math.exp(-e)))
-    assert smallest_epsilon([Part("pure", e)], delta) == pytest.approx(one)
+    assert smallest_epsilon([MechanismEvent("pure", e)], delta) == pytest.approx(one)
     step = e / 1000
     from dp_accounting.pld import common, privacy_loss_distribution
 
     worst = privacy_loss_distribution.from_privacy_parameters(common.DifferentialPrivacyParameters(e, 0), step)
     many = worst.self_compose(30).get_epsilon_for_delta(delta)
-    assert smallest_epsilon([Part("pure", e, 30)], delta) == pytest.approx(many, abs=1e-6)
-    mixed = smallest_epsilon([Part("pure", e, 30), Part("laplace", 1e4)], delta)
+    assert smallest_epsilon([MechanismEvent("pure", e, 30)], delta) == pytest.approx(many, abs=1e-6)
+    mixed = smallest_epsilon([MechanismEvent("pure", e, 30), MechanismEvent("laplace", 1e4)], delta)
     assert mixed == pytest.approx(many, abs=1e-3)
 
 
 @pytest.mark.parametrize("count", [10**5, 10**7, 10**9])
 def test_very_many_pure_releases_need_no_list_of_them(count):
-    found = worth([Part("pure", 1e-3, count)], 1e-5)
+    found = epsilons_of([MechanismEvent("pure", 1e-3, count)], 1e-5)
     # A thousandth either way: nearly a Gaussian of the same spread.
     assert found.exact == pytest.approx(exact_epsilon(count * 1e-6, 1e-5), rel=1e-2)
     assert found.exact <= found.rdp
-    assert worth([Part("pure", 1e-3, count)], 0.9).exact <= found.exact
+    assert epsilons_of([MechanismEvent("pure", 1e-3, count)], 0.9).exact <= found.exact
 
 
-@pytest.mark.parametrize(("part", "epsilon"), [(Part("laplace", 5, 10**6), 19587), (Part("pure", 0.5, 10**7), 1231130)])
+@pytest.mark.parametrize(
+    ("part", "epsilon"), [(MechanismEvent("laplace", 5, 10**6), 19587), (MechanismEvent("pure", 0.5, 10**7), 1231130)]
+)
 def test_losses_far_above_epsilon_do_not_overflow(part, epsilon):
-    found = worth([part], 1e-5)
+    found = epsilons_of([part], 1e-5)
     assert found.exact == pytest.approx(epsilon, rel=1e-4)
     assert found.exact <= found.rdp
 
 
 def test_where_the_grid_would_be_coarse_nothing_is_above_renyi_accounting():
-    found = worth([Part("laplace", 0.5, 10**9)], 1e-5)
+    found = epsilons_of([MechanismEvent("laplace", 0.5, 10**9)], 1e-5)
     assert found.exact <= found.rdp <= found.basic
 
 
 def test_basic_composition_shares_delta_among_those_that_need_it():
-    basic, advanced = basic_and_advanced([Part("gaussian", 2, 4), Part("laplace", 10, 3)], 1e-5)
+    basic, advanced = basic_and_advanced([MechanismEvent("gaussian", 2, 4), MechanismEvent("laplace", 10, 3)], 1e-5)
     own = exact_epsilon(0.25, 1e-5 / 4)
     assert basic == pytest.approx(4 * own + 0.3)
     halved = exact_epsilon(0.25, 1e-5 / 8)
@@ -101,34 +103,40 @@ def test_basic_composition_shares_delta_among_those_that_need_it():
 def test_sampling_amplifies():
     assert amplified(1.0, 0.1) == pytest.approx(math.log1p(0.1 * math.expm1(1)))
     assert amplified(2000.0, 0.1) == pytest.approx(2000 + math.log(0.1))
-    once = Part("gaussian", 1.0, 1, 0.1)
+    once = MechanismEvent("gaussian", 1.0, 1, 0.1)
     # One sampled release is exactly what amplification says of it.
     assert smallest_epsilon([once], 1e-5) == pytest.approx(epsilon_of_one(once, 1e-5), abs=1e-4)
     assert epsilon_of_one(once, 0.2) == 0
     assert notes([once], "replace")[1].startswith("Renyi accounting knows no bound")
-    assert notes([Part("gaussian", 1.0)]) == []
+    assert notes([MechanismEvent("gaussian", 1.0)]) == []
 
 
 @settings(deadline=None, max_examples=25)
 @given(
-    st.lists(st.builds(Part, st.just("gaussian"), st.floats(0.5, 50), st.integers(1, 20)), min_size=1, max_size=4),
+    st.lists(
+        st.builds(MechanismEvent, st.just("gaussian"), st.floats(0.5, 50), st.integers(1, 20)), min_size=1, max_size=4
+    ),
     st.floats(1e-8, 0.05),
     st.sampled_from(["add_remove", "replace"]),
 )
-def test_nothing_is_below_the_exact_epsilon_and_replacing_costs_more(parts, delta, neighbours):
-    found = worth(parts, delta, neighbours)
+def test_nothing_is_below_the_exact_epsilon_and_replacing_costs_more(events, delta, neighbours):
+    found = epsilons_of(events, delta, neighbours)
     assert found.exact <= min(found.basic, found.advanced, found.rdp) * (1 + 1e-9) + 1e-12
-    assert worth(parts, delta, "replace").exact >= found.exact
+    assert epsilons_of(events, delta, "replace").exact >= found.exact
 
 
 def test_nothing_costs_nothing_and_no_noise_costs_everything():
-    for parts, epsilon in (([], 0.0), ([Part("gaussian", 0.0)], math.inf), ([Part("laplace", 0.0, 3)], math.inf)):
-        found = worth(parts, 1e-5)
+    for events, epsilon in (
+        ([], 0.0),
+        ([MechanismEvent("gaussian", 0.0)], math.inf),
+        ([MechanismEvent("laplace", 0.0, 3)], math.inf),
+    ):
+        found = epsilons_of(events, 1e-5)
         assert (found.basic, found.advanced, found.rdp, found.exact) == (epsilon,) * 4
 
 
 def test_one_accountant_at_a_time():
-    parts = [Part("gaussian", 3, 5)]
-    found = worth(parts, 1e-5)
+    events = [MechanismEvent("gaussian", 3, 5)]
+    found = epsilons_of(events, 1e-5)
     for name in ("basic", "advanced", "rdp", "exact"):
-        assert epsilon_by(name, parts, 1e-5) == getattr(found, name)
+        assert epsilon_by(name, events, 1e-5) == getattr(found, name)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncfl.privacy.accounting import Part, epsilon_by, multiplier_for
+from asyncfl.privacy.accounting import MechanismEvent, epsilon_by, multiplier_for
 
 SAMPLED = {"epsilon": 2.0, "delta": 1e-5, "releases": 100, "rate": 0.1}
 
@@ -32,7 +32,7 @@ def test_of_a_single_release_and_of_a_replaced_record():
 )
 def test_it_spends_the_budget_and_no_more(epsilon, mechanism, releases, accountant):
     found = multiplier_for(epsilon, 1e-5, mechanism, releases, accountant=accountant)
-    spent = epsilon_by(accountant, [Part(mechanism, found, releases)], 1e-5)
+    spent = epsilon_by(accountant, [MechanismEvent(mechanism, found, releases)], 1e-5)
     assert spent <= epsilon * (1 + 1e-9)
     assert spent == pytest.approx(epsilon, rel=1e-4)
 
@@ -40,4 +40,4 @@ def test_it_spends_the_budget_and_no_more(epsilon, mechanism, releases, accounta
 def test_a_replaced_record_in_a_sample_needs_more():
     found = multiplier_for(**SAMPLED, neighbours="replace")
     assert 2.25 < found < 2 * 2.25
-    assert epsilon_by("exact", [Part("gaussian", found, 100, 0.1)], 1e-5, "replace") <= 2
+    assert epsilon_by("exact", [MechanismEvent("gaussian", found, 100, 0.1)], 1e-5, "replace") <= 2

@@ -4,22 +4,22 @@ import math
 
 import pytest
 
-from asyncfl.privacy.accounting.events import Part, gathered, parse_part, under
+from asyncfl.privacy.accounting.events import MechanismEvent, gathered, parse_event, under
 
 
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("gaussian:1.1", Part("gaussian", 1.1)),
-        ("gaussian:1.1x10", Part("gaussian", 1.1, 10)),
-        ("gaussian:2@0.01x1000", Part("gaussian", 2.0, 1000, 0.01)),
-        ("laplace:5x3", Part("laplace", 5.0, 3)),
-        ("pure:0.5x2", Part("pure", 0.5, 2)),
+        ("gaussian:1.1", MechanismEvent("gaussian", 1.1)),
+        ("gaussian:1.1x10", MechanismEvent("gaussian", 1.1, 10)),
+        ("gaussian:2@0.01x1000", MechanismEvent("gaussian", 2.0, 1000, 0.01)),
+        ("laplace:5x3", MechanismEvent("laplace", 5.0, 3)),
+        ("pure:0.5x2", MechanismEvent("pure", 0.5, 2)),
     ],
 )
 def test_parts_are_read_as_they_are_written(text, part):
-    assert parse_part(text) == part
-    assert parse_part(str(part)) == part
+    assert parse_event(text) == part
+    assert parse_event(str(part)) == part
 
 
 @pytest.mark.parametrize(
@@ -45,27 +45,44 @@ def test_parts_are_read_as_they_are_written(text, part):
 )
 def test_bad_parts_are_named(text, message):
     with pytest.raises(ValueError, match=message):
-        parse_part(text)
+        parse_event(text)
 
 
 def test_equal_lists_become_equal():
-    first = [Part("laplace", 5, 2), Part("gaussian", 1.1), Part("gaussian", 1.1, 2), Part("gaussian", 1.1, 1, 0.5)]
+    first = [
+        MechanismEvent("laplace", 5, 2),
+        MechanismEvent("gaussian", 1.1),
+        MechanismEvent("gaussian", 1.1, 2),
+        MechanismEvent("gaussian", 1.1, 1, 0.5),
+    ]
     assert gathered(first) == gathered(reversed(first))
-    assert gathered(first)[1] == Part("gaussian", 1.1, 3)
+    assert gathered(first)[1] == MechanismEvent("gaussian", 1.1, 3)
     assert (
-        gathered([Part("gaussian", math.inf), Part("pure", 0.0), Part("laplace", 1, 0), Part("gaussian", 0, 1, 0)])
+        gathered(
+            [
+                MechanismEvent("gaussian", math.inf),
+                MechanismEvent("pure", 0.0),
+                MechanismEvent("laplace", 1, 0),
+                MechanismEvent("gaussian", 0, 1, 0),
+            ]
+        )
         == ()
     )
 
 
 def test_squares_past_the_floats_are_infinite_or_nothing():
-    assert Part("gaussian", 2.0, 3).squared_mu == 0.75
-    assert Part("gaussian", 1e-300, 3).squared_mu == Part("gaussian", 0.0).squared_mu == math.inf
-    assert Part("gaussian", 1e300, 3).squared_mu == Part("gaussian", math.inf).squared_mu == 0
-    assert Part("gaussian", 0.0, 0).squared_mu == 0
+    assert MechanismEvent("gaussian", 2.0, 3).squared_mu == 0.75
+    assert MechanismEvent("gaussian", 1e-300, 3).squared_mu == MechanismEvent("gaussian", 0.0).squared_mu == math.inf
+    assert MechanismEvent("gaussian", 1e300, 3).squared_mu == MechanismEvent("gaussian", math.inf).squared_mu == 0
+    assert MechanismEvent("gaussian", 0.0, 0).squared_mu == 0
 
 
 def test_a_replaced_record_moves_a_sum_twice_as_far():
-    parts = [Part("gaussian", 1.0), Part("laplace", 3.0), Part("pure", 0.5), Part("gaussian", 1.0, 1, 0.5)]
-    assert [part.parameter for part in under(parts, "replace")] == [0.5, 1.5, 0.5, 1.0]
-    assert list(under(parts, "add_remove")) == parts
+    events = [
+        MechanismEvent("gaussian", 1.0),
+        MechanismEvent("laplace", 3.0),
+        MechanismEvent("pure", 0.5),
+        MechanismEvent("gaussian", 1.0, 1, 0.5),
+    ]
+    assert [part.parameter for part in under(events, "replace")] == [0.5, 1.5, 0.5, 1.0]
+    assert list(under(events, "add_remove")) == events

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncfl.privacy.accounting import Part, worth
+from asyncfl.privacy.accounting import MechanismEvent, epsilons_of
 from asyncfl.privacy.accounting.histories import histories
 
 NAMES = ("basic", "advanced", "rdp", "exact")
@@ -17,8 +17,8 @@ def one_by_one(rows, delta):
     """The same by the accountants of single lists. `rows`: (holder, laplace, multiplier, count)."""
     held, found = {}, {name: [] for name in NAMES}
     for holder, laplace, multiplier, count in rows:
-        held.setdefault(holder, []).append(Part("laplace" if laplace else "gaussian", multiplier, count))
-        single = worth(held[holder], delta)
+        held.setdefault(holder, []).append(MechanismEvent("laplace" if laplace else "gaussian", multiplier, count))
+        single = epsilons_of(held[holder], delta)
         for name in NAMES:
             found[name].append(getattr(single, name))
     return found
@@ -56,7 +56,7 @@ def test_silent_and_bare_releases():
     rows = [(0, False, math.inf, 1), (0, False, 2.0, 1), (1, False, 2.0, 1), (0, False, 2.0, 0), (1, False, 0.0, 1)]
     rows += [(1, False, 2.0, 1), (2, True, 5.0, 0)]
     found = histories(*zip(*rows, strict=True), 1e-5)
-    one = worth([Part("gaussian", 2.0)], 1e-5)
+    one = epsilons_of([MechanismEvent("gaussian", 2.0)], 1e-5)
     for name in NAMES:
         own = getattr(one, name)
         assert getattr(found, name) == pytest.approx([0, own, own, own, math.inf, math.inf, 0])

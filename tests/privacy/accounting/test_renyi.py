@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncfl.privacy.accounting.events import Part
+from asyncfl.privacy.accounting.events import MechanismEvent
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.accounting.renyi import (
     COARSE,
@@ -40,9 +40,9 @@ def test_orders_are_those_of_dp_accounting_and_finer_ones():
 @pytest.mark.parametrize(
     ("part", "epsilon"),
     [
-        (Part("gaussian", 1.1, 1000, 0.01), 1.71177),
-        (Part("gaussian", 1.0), 4.728507),
-        (Part("laplace", 10.0, 100), 4.53269),
+        (MechanismEvent("gaussian", 1.1, 1000, 0.01), 1.71177),
+        (MechanismEvent("gaussian", 1.0), 4.728507),
+        (MechanismEvent("laplace", 10.0, 100), 4.53269),
     ],
 )
 def test_published_numbers(part, epsilon):
@@ -50,27 +50,29 @@ def test_published_numbers(part, epsilon):
 
 
 def test_releases_that_differ():
-    assert renyi_epsilon([Part("gaussian", z) for z in (5, 6, 7, 8)], 1e-5) == pytest.approx(1.335174, abs=5e-7)
+    assert renyi_epsilon([MechanismEvent("gaussian", z) for z in (5, 6, 7, 8)], 1e-5) == pytest.approx(
+        1.335174, abs=5e-7
+    )
 
 
 @settings(deadline=None, max_examples=20)
 @given(MULTIPLIER, st.integers(1, 300), DELTA)
 def test_gaussian_and_laplace_are_those_of_dp_accounting(z, count, delta):
     gaussian = oracle(dp_accounting.GaussianDpEvent(z), count, delta)
-    assert renyi_epsilon([Part("gaussian", z, count)], delta) == pytest.approx(gaussian, rel=1e-9, abs=1e-9)
+    assert renyi_epsilon([MechanismEvent("gaussian", z, count)], delta) == pytest.approx(gaussian, rel=1e-9, abs=1e-9)
     laplace = oracle(dp_accounting.LaplaceDpEvent(z), count, delta)
-    assert renyi_epsilon([Part("laplace", z, count)], delta) == pytest.approx(laplace, rel=1e-6, abs=1e-9)
+    assert renyi_epsilon([MechanismEvent("laplace", z, count)], delta) == pytest.approx(laplace, rel=1e-6, abs=1e-9)
 
 
 def test_sampled_releases_are_those_of_dp_accounting():
     accountant = dp_accounting.rdp.RdpAccountant()
     accountant.compose(dp_accounting.PoissonSampledDpEvent(0.05, dp_accounting.GaussianDpEvent(1.5)), 200)
     accountant.compose(dp_accounting.GaussianDpEvent(20.0), 3)
-    found = renyi_epsilon([Part("gaussian", 1.5, 200, 0.05), Part("gaussian", 20.0, 3)], 1e-6)
+    found = renyi_epsilon([MechanismEvent("gaussian", 1.5, 200, 0.05), MechanismEvent("gaussian", 20.0, 3)], 1e-6)
     assert found == pytest.approx(accountant.get_epsilon(1e-6), rel=1e-9)
-    assert renyi_epsilon([Part("gaussian", 1.5, 200, 0.05)], 1e-6, "replace") is None
+    assert renyi_epsilon([MechanismEvent("gaussian", 1.5, 200, 0.05)], 1e-6, "replace") is None
     with pytest.raises(ValueError, match="coarse orders only"):
-        curve(Part("gaussian", 1.5, 200, 0.05))
+        curve(MechanismEvent("gaussian", 1.5, 200, 0.05))
 
 
 @settings(deadline=None, max_examples=20)
@@ -78,8 +80,8 @@ def test_sampled_releases_are_those_of_dp_accounting():
 def test_randomised_response_is_the_worst_pure_release(epsilon, count, delta):
     assert (pure_curve(epsilon) >= laplace_curve(1 / epsilon) - 1e-12).all()
     assert (pure_curve(epsilon) <= epsilon + 1e-12).all()
-    pure = renyi_epsilon([Part("pure", epsilon, count)], delta)
-    assert pure >= renyi_epsilon([Part("laplace", 1 / epsilon, count)], delta) - 1e-12
+    pure = renyi_epsilon([MechanismEvent("pure", epsilon, count)], delta)
+    assert pure >= renyi_epsilon([MechanismEvent("laplace", 1 / epsilon, count)], delta) - 1e-12
 
 
 @settings(deadline=None, max_examples=20)
@@ -103,5 +105,5 @@ def test_it_is_never_below_what_is_exact(squared_mu, delta):
 
 def test_nothing_costs_nothing_and_no_noise_costs_everything():
     assert renyi_epsilon([], 1e-5) == 0
-    assert renyi_epsilon([Part("gaussian", math.inf, 5), Part("laplace", 1.0, 0)], 1e-5) == 0
-    assert renyi_epsilon([Part("gaussian", 0.0), Part("laplace", 1.0)], 1e-5) == math.inf
+    assert renyi_epsilon([MechanismEvent("gaussian", math.inf, 5), MechanismEvent("laplace", 1.0, 0)], 1e-5) == 0
+    assert renyi_epsilon([MechanismEvent("gaussian", 0.0), MechanismEvent("laplace", 1.0)], 1e-5) == math.inf

@@ -13,11 +13,11 @@ from pydantic import ValidationError
 
 from asyncfl.errors import Fault
 from asyncfl.privacy import AdaptiveBudgets, DpFedAvg, DpSgd, GaussianUpload, Mechanisms, Nbafl, PrivacyContext, Scheme
-from asyncfl.privacy.accounting import Part, worth
+from asyncfl.privacy.accounting import MechanismEvent, epsilons_of
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.accounting.renyi import rdp_epsilon
 from asyncfl.privacy.context import Contribution
-from asyncfl.privacy.ledger.budgets import Meter, stop_faults, stop_notes
+from asyncfl.privacy.ledger.budgets import BudgetTracker, stop_faults, stop_notes
 from asyncfl.privacy.stop_at import StopAt
 
 CONTEXT = PrivacyContext(
@@ -26,12 +26,12 @@ CONTEXT = PrivacyContext(
 SAMPLES = np.array([100, 100, 200])
 
 
-def meter_of(scheme: Scheme, samples: Any = SAMPLES, context: PrivacyContext = CONTEXT) -> Meter:
+def budget_tracker(scheme: Scheme, samples: Any = SAMPLES, context: PrivacyContext = CONTEXT) -> BudgetTracker:
     assert scheme.stop_at is not None
-    return Meter(scheme.stop_at, scheme, context, samples, scheme.start(context))
+    return BudgetTracker(scheme.stop_at, scheme, context, samples, scheme.start(context))
 
 
-def allowed(meter: Meter, client: int = 0, most: int = 200) -> int:
+def allowed(meter: BudgetTracker, client: int = 0, most: int = 200) -> int:
     """Uploads that the client sends before it stops."""
     for turn in range(most):
         if not meter.affords(client, turn):
@@ -50,34 +50,34 @@ def test_a_budget_that_is_reached_exactly_is_not_overspent(uploads: int) -> None
     exact = GaussianUpload(epsilon=6).upload_release(CONTEXT, None, Contribution(0, 100))
     assert exact.multiplier == pytest.approx(z)
     epsilon = exact_epsilon(uploads / exact.multiplier**2, 1e-5)
-    assert allowed(meter_of(safl(epsilon=epsilon))) == uploads
-    assert allowed(meter_of(safl(epsilon=epsilon * (1 - 1e-6)))) == uploads - 1
+    assert allowed(budget_tracker(safl(epsilon=epsilon))) == uploads
+    assert allowed(budget_tracker(safl(epsilon=epsilon * (1 - 1e-6)))) == uploads - 1
     renyi = rdp_epsilon(uploads / exact.multiplier**2, 1e-5)
-    assert allowed(meter_of(safl(epsilon=renyi, accountant="rdp"))) == uploads
-    assert allowed(meter_of(safl(epsilon=renyi * (1 - 1e-6), accountant="rdp"))) == uploads - 1
-    basic = worth([Part("gaussian", exact.multiplier, uploads)], 1e-5).basic
-    assert allowed(meter_of(safl(epsilon=basic, accountant="basic"))) == uploads
-    assert allowed(meter_of(safl(epsilon=basic * (1 - 1e-6), accountant="basic"))) == uploads - 1
-    assert allowed(meter_of(safl(epsilon=6 * uploads, accountant="naive"))) == uploads
-    assert allowed(meter_of(safl(epsilon=6 * uploads - 0.01, accountant="naive"))) == uploads - 1
+    assert allowed(budget_tracker(safl(epsilon=renyi, accountant="rdp"))) == uploads
+    assert allowed(budget_tracker(safl(epsilon=renyi * (1 - 1e-6), accountant="rdp"))) == uploads - 1
+    basic = epsilons_of([MechanismEvent("gaussian", exact.multiplier, uploads)], 1e-5).basic
+    assert allowed(budget_tracker(safl(epsilon=basic, accountant="basic"))) == uploads
+    assert allowed(budget_tracker(safl(epsilon=basic * (1 - 1e-6), accountant="basic"))) == uploads - 1
+    assert allowed(budget_tracker(safl(epsilon=6 * uploads, accountant="naive"))) == uploads
+    assert allowed(budget_tracker(safl(epsilon=6 * uploads - 0.01, accountant="naive"))) == uploads - 1
 
 
 def test_the_papers_noise_buys_as_many_uploads_as_the_golden_numbers_say() -> None:
     """SAFL, epsilon 6: 1/5/10/50 uploads are worth 5.62/15.04/23.70/74.88, by claims 6/30/60/300."""
     for epsilon, uploads in ((5.62, 1), (15.04, 5), (23.705, 10), (74.89, 50)):
-        assert allowed(meter_of(safl(epsilon=epsilon * (1 + 1e-3)))) == uploads
-    assert allowed(meter_of(safl(epsilon=30, accountant="naive"))) == 5
-    assert allowed(meter_of(safl(epsilon=300, accountant="naive"))) == 50
+        assert allowed(budget_tracker(safl(epsilon=epsilon * (1 + 1e-3)))) == uploads
+    assert allowed(budget_tracker(safl(epsilon=30, accountant="naive"))) == 5
+    assert allowed(budget_tracker(safl(epsilon=300, accountant="naive"))) == 50
 
 
 def test_another_delta_than_the_schemes() -> None:
-    own, larger = (meter_of(safl(epsilon=20, delta=delta)) for delta in (None, 1e-2))
+    own, larger = (budget_tracker(safl(epsilon=20, delta=delta)) for delta in (None, 1e-2))
     assert (own.delta, larger.delta) == (1e-5, 1e-2)
     assert allowed(own) < allowed(larger)
 
 
 def test_clients_spend_apart() -> None:
-    meter = meter_of(safl(epsilon=16))
+    meter = budget_tracker(safl(epsilon=16))
     assert allowed(meter, 1) == 5
     assert meter.uploads(1) == 5
     assert meter.spent(1) == pytest.approx(15.04, abs=5e-3)
@@ -87,7 +87,7 @@ def test_clients_spend_apart() -> None:
 
 
 def test_asking_spends_nothing() -> None:
-    meter = meter_of(safl(epsilon=16))
+    meter = budget_tracker(safl(epsilon=16))
     assert all(meter.affords(0, 0) for _ in range(20))
     assert meter.spent(0) == 0
 
@@ -96,24 +96,24 @@ def test_a_task_of_several_epochs_counts_each() -> None:
     """DP-SGD: an upload of E epochs is E Gaussian releases of multiplier z/2."""
     epsilon = float(exact_epsilon(3 * 2 * (2 / 20.0) ** 2, 1e-5))
     scheme = DpSgd(clip_norm=1.0, noise_multiplier=20.0, stop_at=StopAt(epsilon=epsilon))
-    assert allowed(meter_of(scheme)) == 3
+    assert allowed(budget_tracker(scheme)) == 3
 
 
 def test_laplace_noise_without_a_delta_adds_up() -> None:
     client = {"kind": "laplace", "epsilon": 0.5}
     for accountant in ("exact", "rdp", "basic", "naive"):
         scheme = Mechanisms(client=client, stop_at={"epsilon": 2.0, "accountant": accountant})
-        assert allowed(meter_of(scheme)) == 4, accountant
+        assert allowed(budget_tracker(scheme)) == 4, accountant
     loose = Mechanisms(client={"kind": "laplace", "epsilon": 0.1}, stop_at={"epsilon": 4.221, "delta": 1e-5})
-    assert allowed(meter_of(loose)) == 100, "b = 10, T = 100: 4.22035 by loss distributions"
+    assert allowed(budget_tracker(loose)) == 100, "b = 10, T = 100: 4.22035 by loss distributions"
     renyi = Mechanisms(
         client={"kind": "laplace", "epsilon": 0.1}, stop_at={"epsilon": 4.533, "delta": 1e-5, "accountant": "rdp"}
     )
-    assert allowed(meter_of(renyi)) == 100, "4.53269 by Renyi accounting"
+    assert allowed(budget_tracker(renyi)) == 100, "4.53269 by Renyi accounting"
 
 
 def test_gaussian_noise_has_no_pure_budget() -> None:
-    meter = meter_of(safl(epsilon=100, delta=0.0))
+    meter = budget_tracker(safl(epsilon=100, delta=0.0))
     assert not meter.affords(0, 0)
     assert meter.would_spend(0) == math.inf
 
@@ -130,10 +130,10 @@ def test_budgets_that_change_are_never_overspent(epsilons: list[float], accounta
             return 2 / one.samples * 4.8448053 / float(one.epsilon or 0)
 
     scheme = Changing(epsilon=1, stop_at={"epsilon": 20.0, "accountant": accountant})
-    meter, parts = meter_of(scheme), []
+    meter, parts = budget_tracker(scheme), []
     for turn, epsilon in enumerate(epsilons):
-        after = [*parts, Part("gaussian", 4.8448053 / epsilon)]
-        found = getattr(worth(after, 1e-5), accountant)
+        after = [*parts, MechanismEvent("gaussian", 4.8448053 / epsilon)]
+        found = getattr(epsilons_of(after, 1e-5), accountant)
         assert meter.affords(0, turn) == (found <= 20)
         if found > 20:
             return
@@ -146,7 +146,7 @@ def test_the_next_upload_of_an_adaptive_budget_follows_the_last_loss() -> None:
     """sum of claims: 4 + 4 + 5.8 = 13.8, one more of 5.8 is 19.6."""
     for epsilon, uploads in ((13.8, 3), (13.79, 2), (19.6, 4)):
         scheme = AdaptiveBudgets(budgets=(4, 4, 12), stop_at={"epsilon": epsilon, "accountant": "naive"})
-        meter = meter_of(scheme)
+        meter = budget_tracker(scheme)
         assert meter.state is not None
         sent = 0
         for turn, loss in enumerate((2.3, 0.5, 0.5, 0.5, 0.5)):
@@ -162,7 +162,7 @@ def test_the_next_upload_of_an_adaptive_budget_follows_the_last_loss() -> None:
 
 def test_a_first_upload_may_be_too_dear_for_one_client_only() -> None:
     scheme = AdaptiveBudgets(budgets=(4, 4, 12), stop_at={"epsilon": 10.0, "accountant": "naive"})
-    meter = meter_of(scheme)
+    meter = budget_tracker(scheme)
     assert [meter.affords(client, 0) for client in range(3)] == [True, True, False]
     assert list(stop_faults(scheme, CONTEXT)) == []
 

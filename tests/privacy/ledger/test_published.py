@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncfl.privacy import Contribution, DpFedAvg, LaplaceNoise, Mechanisms, PrivacyContext
-from asyncfl.privacy.accounting import Part, worth
+from asyncfl.privacy.accounting import MechanismEvent, epsilons_of
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.ledger.accounts import model_accounts
 from asyncfl.privacy.ledger.published import model_release, model_releases, models_of, published
@@ -50,7 +50,7 @@ def test_the_models_epsilon_is_that_of_the_client_about_whom_they_say_most():
     assert account.summed_mu == pytest.approx(of_client_1)
     assert account.spent.exact == pytest.approx(exact_epsilon(of_client_1, 1e-5))
     assert account.claimed == pytest.approx(np.array([1, 2, 3, 3]) * account.stated.epsilon / 8)
-    assert account.held.sensitivity.tolist() == [0.5, 1.5, 0.5, 2.0]
+    assert account.releases.sensitivity.tolist() == [0.5, 1.5, 0.5, 2.0]
     found = ledger(SCHEME, CONTEXT, np.full(6, 10), [], [account], 1.0)
     assert found["releases"].tolist() == [4]
     assert found["exact_epsilon"] == account.spent.exact[-1:]
@@ -97,14 +97,14 @@ def test_laplace_noise_that_varies_is_bounded_from_above_and_at_once():
     (account,) = model_accounts(scheme, CONTEXT, {"server": published(enumerate(versions))})
     b = versions[0][0].multiplier
     assert versions[1][1].multiplier == pytest.approx(3 * b)
-    by_client = {0: [Part("laplace", b, 2)], 1: [Part("laplace", f * b, 1) for f in (1, 2, 3)]}
-    exact = max(worth(parts, 1e-5).exact for parts in by_client.values())
+    by_client = {0: [MechanismEvent("laplace", b, 2)], 1: [MechanismEvent("laplace", f * b, 1) for f in (1, 2, 3)]}
+    exact = max(epsilons_of(parts, 1e-5).exact for parts in by_client.values())
     assert account.spent.basic[-1] == pytest.approx(2 / b)
     assert exact <= account.spent.exact[-1] * (1 + 1e-4)
     assert account.spent.exact[-1] <= account.spent.rdp[-1]
     even = [model(0, 1, 2, 3, scheme=scheme)] * 3
     (account,) = model_accounts(scheme, CONTEXT, {"server": published(enumerate(even))})
-    assert account.spent.exact[-1] == pytest.approx(worth([Part("laplace", b, 3)], 1e-5).exact)
+    assert account.spent.exact[-1] == pytest.approx(epsilons_of([MechanismEvent("laplace", b, 3)], 1e-5).exact)
 
 
 def test_a_ledger_of_many_versions_of_many_clients_takes_less_than_two_seconds():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from asyncfl.privacy.ledger.accounts import Account
-from asyncfl.privacy.ledger.releases import Held
+from asyncfl.privacy.ledger.releases import Releases
 from asyncfl.privacy.ledger.spending import COLUMNS, largest, spending
 from asyncfl.privacy.scheme import Guarantee
 
@@ -21,7 +21,7 @@ def account(holder, moment, multiplier, **columns):
         "epsilon": np.full(n, 2.0),
     }
     return Account(
-        "server", Held(np.array(holder, dtype=int), np.array(moment, dtype=int), **(values | columns)), STATED
+        "server", Releases(np.array(holder, dtype=int), np.array(moment, dtype=int), **(values | columns)), STATED
     )
 
 

@@ -274,17 +274,17 @@ def test_amplification_discount_inverts_subsampling(epsilon, rounds, share):
 
 def test_weights_of_other_versions_than_even_means():
     even = noise(epsilon=6.0)
-    assert noise(epsilon=6.0, heaviest=1.0, spread=1.0) == even
-    often = noise(epsilon=6.0, heaviest=3.0)
+    assert noise(epsilon=6.0, max_client_weight=1.0, noise_scale=1.0) == even
+    often = noise(epsilon=6.0, max_client_weight=3.0)
     assert often.sigma_u == even.sigma_u
     assert often.sigma_a == pytest.approx(3 * even.sigma_a)
     assert often.sigma_d**2 == pytest.approx(often.sigma_a**2 - even.sigma_u**2 / 50)
-    uneven = noise(epsilon=6.0, spread=2.0)
+    uneven = noise(epsilon=6.0, noise_scale=2.0)
     assert uneven.sigma_d**2 == pytest.approx(max(0.0, even.sigma_a**2 - 4 * even.sigma_u**2 / 50))
 
 
 def test_nothing_that_counts_needs_no_noise():
     for b_rule in ("paper", "amplification", "none"):
         for participants in (20, 50):
-            found = noise(epsilon=6.0, participants=participants, b_rule=b_rule, heaviest=0.0, spread=0.0)
+            found = noise(epsilon=6.0, participants=participants, b_rule=b_rule, max_client_weight=0.0, noise_scale=0.0)
             assert found.sigma_d == 0

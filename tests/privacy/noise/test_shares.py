@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from asyncfl.privacy import AdaptiveBudgets, Contribution, DpFedAvg, GaussianNoise, Mechanisms, Nbafl, PrivacyContext
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.ledger.published import model_releases
-from asyncfl.privacy.noise.shares import heaviest, noise_of_clients, of_clients, planned, relative_weights, spread
+from asyncfl.privacy.noise.shares import (
+    max_client_weight,
+    noise_of_clients,
+    noise_scale,
+    of_clients,
+    planned,
+    relative_weights,
+)
 from asyncfl.privacy.schemes.mechanisms import Clip
 
 CONTEXT = PrivacyContext(clients=6, participants=4, rounds=5, smallest_samples=10, exposures=1)
@@ -27,14 +34,14 @@ def test_an_even_mean_is_told_without_rounding():
             context = replace(CONTEXT, rate=rate)
             even = entered([1 / n] * n, range(n), rate)
             assert relative_weights(context, even) == [1.0] * n
-            assert heaviest(context, even) == spread(context, even) == 1
+            assert max_client_weight(context, even) == noise_scale(context, even) == 1
             assert set(of_clients(context, even, lambda one: 7.0).values()) == {rate * 7.0 / n}
             assert noise_of_clients(context, even, [2.0] * n) == pytest.approx(rate * 2 / math.sqrt(n))
 
 
 def test_what_is_not_known_counts_as_planned():
     assert relative_weights(CONTEXT, EVEN) == [1.0] * 4
-    assert heaviest(CONTEXT, ()) == spread(CONTEXT, ()) == 1
+    assert max_client_weight(CONTEXT, ()) == noise_scale(CONTEXT, ()) == 1
     assert [one.client for one in planned(CONTEXT)] == [0, 1, 2, 3]
     assert len(planned(CONTEXT, 2)) == 2
 
@@ -42,15 +49,15 @@ def test_what_is_not_known_counts_as_planned():
 def test_the_updates_of_a_client_add_up():
     three_times = entered([0.25] * 4, [4, 4, 1, 4])
     assert of_clients(CONTEXT, three_times, lambda one: 2.0) == {4: 1.5, 1: 0.5}
-    assert heaviest(CONTEXT, three_times) == 3
-    assert spread(CONTEXT, three_times) == 1
+    assert max_client_weight(CONTEXT, three_times) == 3
+    assert noise_scale(CONTEXT, three_times) == 1
 
 
 def test_a_fresh_update_among_stale_ones_has_more_of_the_sensitivity_than_of_the_noise():
     mixed = entered([0.25, 0.125, 0.125, 0.125], range(4))
     assert of_clients(CONTEXT, mixed, lambda one: 2.0) == {0: 0.5, 1: 0.25, 2: 0.25, 3: 0.25}
     assert noise_of_clients(CONTEXT, mixed, [3.0] * 4) == pytest.approx(3 * math.sqrt(0.25**2 + 3 * 0.125**2))
-    assert spread(CONTEXT, mixed) == pytest.approx(math.sqrt(4 * (0.25**2 + 3 * 0.125**2)))
+    assert noise_scale(CONTEXT, mixed) == pytest.approx(math.sqrt(4 * (0.25**2 + 3 * 0.125**2)))
 
 
 def test_what_counts_nothing_moves_nothing():

@@ -6,7 +6,7 @@ import math
 import pytest
 from pydantic import ValidationError
 
-from asyncfl.privacy.accounting import Part
+from asyncfl.privacy.accounting import MechanismEvent
 from asyncfl.privacy.accounting.events import MOST_RELEASES
 from asyncfl.privacy.accounting.gaussian import classical_constant, exact_epsilon
 from asyncfl.privacy.flags import CLASSICAL
@@ -71,7 +71,9 @@ def test_too_little_classical_noise_is_named_for_any_number_of_releases(epsilon,
 
 
 def test_composition_of_a_list():
-    answer = ComposeQuestion(releases=["gaussian:5", "gaussian:6", Part("gaussian", 7), Part("gaussian", 8)]).answer()
+    answer = ComposeQuestion(
+        releases=["gaussian:5", "gaussian:6", MechanismEvent("gaussian", 7), MechanismEvent("gaussian", 8)]
+    ).answer()
     found = column(answer, "epsilon")
     assert (found["exact"], found["rdp"]) == (pytest.approx(1.224343), pytest.approx(1.335174))
     assert [row["releases"] for row in answer["alone"]] == [

@@ -13,7 +13,7 @@ from asyncfl.privacy.context import Contribution
 from asyncfl.privacy.flags import BUDGETS, CLASSICAL, HEURISTIC
 from asyncfl.privacy.ledger.accounts import model_accounts, upload_accounts
 from asyncfl.privacy.ledger.published import published
-from asyncfl.privacy.ledger.releases import held, uploads_of
+from asyncfl.privacy.ledger.releases import releases_of, uploads_of
 from asyncfl.privacy.ledger.tables import ledger
 
 SAMPLES = np.full(5, 1000)
@@ -44,7 +44,7 @@ def of_budgets(scheme: AdaptiveBudgets, *made: list[float]) -> dict[str, list[An
         for client, budgets in enumerate(made)
         for turn, epsilon in enumerate(budgets)
     ]
-    accounts = upload_accounts(scheme, facts, {"server": held(releases)})
+    accounts = upload_accounts(scheme, facts, {"server": releases_of(releases)})
     return {name: column.tolist() for name, column in ledger(scheme, facts, SAMPLES[: len(made)], accounts).items()}
 
 
