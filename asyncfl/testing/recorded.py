@@ -5,21 +5,24 @@ A scenario with `evaluation.record: digests` or `parameters` leaves `messages.js
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from asyncfl.defences import Buffer
 from asyncfl.errors import RunError
-from asyncfl.messages import Vector
+from asyncfl.messages import Fate, Vector
 from asyncfl.server import Server
 from asyncfl.server.recording import Recording, parameters_of
 from asyncfl.server.replay import Replayed, replay
-from asyncfl.storage import MESSAGES
+from asyncfl.storage import COMPLETE, MESSAGES
 
 
 def read_recording(path: str | Path, seed: int | None = None) -> Recording:
@@ -31,7 +34,8 @@ def read_recording(path: str | Path, seed: int | None = None) -> Recording:
 def replay_run(folder: str | Path, seed: int | None = None, *, train: bool = False) -> Replayed:
     """What was shown by feeding a recorded run to a fresh server of its scenario, without any clock.
 
-    The server is made from the folder's `scenario.yaml`. A recording with digests alone is replayed as far as it goes;
+    The server is made from the folder's `scenario.yaml`, and everything is computed with as many threads as the run
+    had, since sums of floats depend on them. A recording with digests alone is replayed as far as it goes;
     `train`: what was collected is trained again and compared with the digests, then it goes all the way. Raises
     ReplayError, RunError, see `asyncfl.server.replay.replay`.
     """
@@ -39,14 +43,38 @@ def replay_run(folder: str | Path, seed: int | None = None, *, train: bool = Fal
     from asyncfl.simulation.cast import prepare_seed
 
     recording = read_recording(folder, seed)
-    cast = prepare_seed(Scenario.load(Path(folder) / "scenario.yaml"), recording.seed)
-    if cast.path.scheme.needs_every_task:
-        raise RunError(
-            "a privacy scheme that learns from updates which never arrived cannot be replayed without a clock"
-        )
-    server = Server(cast.plan)
-    again = _TrainedAgain(recording, cast, server) if train and recording.detail == "digests" else None
-    return replay(recording, server, again)
+    scenario = Scenario.load(Path(folder) / "scenario.yaml")
+    with _threads(_threads_of(Path(folder))):
+        cast = prepare_seed(scenario, recording.seed)
+        if cast.path.scheme.needs_every_task:
+            raise RunError(
+                "a privacy scheme that learns from updates which never arrived cannot be replayed without a clock"
+            )
+        server = Server(cast.plan)
+        again = _TrainedAgain(recording, cast, server) if train and recording.detail == "digests" else None
+        return replay(recording, server, again)
+
+
+def _threads_of(folder: Path) -> int:
+    """Threads that the run in a folder was computed with."""
+    try:
+        return int(json.loads((folder / COMPLETE).read_text(encoding="utf-8"))["learner"]["threads"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise RunError(f"{folder / COMPLETE} does not say how many threads the run was computed with") from None
+
+
+@contextmanager
+def _threads(number: int) -> Iterator[None]:
+    """Have torch and numpy compute with that many threads in here."""
+    import torch
+
+    before = torch.get_num_threads()
+    with threadpool_limits(number):
+        torch.set_num_threads(number)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
 
 
 class _TrainedAgain:
@@ -93,9 +121,11 @@ class _TrainedAgain:
 
 
 def recorded_buffers(recording: Recording) -> Iterator[Buffer]:
-    """The buffers of a recorded run, as its server's defences saw them: malformed updates are left out.
+    """The buffers of a recorded run, as its server's defences saw them.
 
-    Raises RunError where the recording holds digests alone.
+    What was malformed (not finite, or of the wrong length) is left out, and so is what clients sent that were banned
+    for that. A buffer of which nothing is left is not among them. Raises RunError where the recording holds digests
+    alone.
     """
     if recording.detail != "parameters":
         raise RunError("the recording holds no models; record the run with evaluation.record: parameters")
@@ -107,13 +137,18 @@ def recorded_buffers(recording: Recording) -> Iterator[Buffer]:
         if call.hears["type"] == "ClientGone" and call.hears["fate"] is None:
             bases.pop(call.hears["task"], None)
         if call.hears["type"] == "Collected":
-            sound = np.array(call.hears["sound"], dtype=bool)
-            tasks = [task for task, usable in zip(call.hears["tasks"], sound, strict=True) if usable]
+            unused = {
+                action["task"]
+                for action in call.answers
+                if action["type"] == "Settle" and action["fate"] in (Fate.REJECTED, Fate.BANNED)
+            }
+            rows = [row for row, task in enumerate(call.hears["tasks"]) if task not in unused]
             models = parameters_of(call.hears["models"])
-            if tasks and models is not None:
+            if rows and models is not None:
+                tasks = [call.hears["tasks"][row] for row in rows]
                 asked = call.hears["upload_std"]
-                std = np.zeros(len(tasks)) if asked is None else np.array(asked, dtype=np.float64)[sound]
-                yield _buffer(models[sound], std, tasks, clients, bases, versions, samples)
+                std = np.zeros(len(rows)) if asked is None else np.array(asked, dtype=np.float64)[rows]
+                yield _buffer(models[rows], std, tasks, clients, bases, versions, samples)
         for action in call.answers:
             if action["type"] == "Publish":
                 model = parameters_of(action["model"])

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from asyncfl import api
 from asyncfl.api import execute, simulate
+from asyncfl.client import TaskPath
 from asyncfl.errors import RunError
 from asyncfl.scenario import Scenario
 from asyncfl.server.replay import ReplayError
@@ -45,6 +47,29 @@ def test_digests_are_enough_where_the_tasks_are_trained_again(attacked: Scenario
     with pytest.raises(RunError, match="'safl' judges parameters"):
         replay_run(folder)
     assert replay_run(folder, train=True).unchecked == ()
+
+
+def test_a_replay_computes_with_as_many_threads_as_the_run(
+    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = execute(scenario.override({"evaluation.record": "digests"}), tmp_path / "run")
+    had, used, carry_out = torch.get_num_threads(), set(), TaskPath.carry_out
+
+    def noted(*arguments: Any) -> Any:
+        used.add(torch.get_num_threads())
+        return carry_out(*arguments)
+
+    monkeypatch.setattr(TaskPath, "carry_out", noted)
+    torch.set_num_threads(had + 1)
+    try:
+        assert replay_run(folder, train=True).unchecked == ()
+        assert torch.get_num_threads() == had + 1
+    finally:
+        torch.set_num_threads(had)
+    assert used == {had}
+    (folder / "summary.json").write_text("{}")
+    with pytest.raises(RunError, match=r"summary\.json does not say how many threads"):
+        replay_run(folder)
 
 
 def test_noise_that_follows_what_clients_weigh_is_reproduced(tiny: dict[str, Any], tmp_path: Path) -> None:
@@ -123,3 +148,18 @@ def test_buffers_are_what_the_defences_saw(attacked: Scenario, tmp_path: Path) -
         list(
             recorded_buffers(read_recording(execute(attacked.override({"evaluation.record": "digests"}), folder / "d")))
         )
+
+
+@pytest.mark.parametrize("kind", ["non_finite", "wrong_length"])
+def test_buffers_hold_neither_what_is_malformed_nor_what_is_banned_for_it(
+    attacked: Scenario, tmp_path: Path, kind: str
+) -> None:
+    changes = {"threats": {"attack": {"kind": kind}, "attackers": 3}, "defence": {"strikes": {"th": 1}}}
+    run = simulate(attacked.override({**changes, "evaluation.record": "parameters"}))
+    run.save(tmp_path / "run")
+    buffers = list(recorded_buffers(read_recording(tmp_path / "run")))
+    fates = run.summary["fates"]
+    assert fates["rejected"] > 0
+    assert sum(len(buffer) for buffer in buffers) == fates["aggregated"]
+    assert [len(buffer) for buffer in buffers] == run.rounds["participants"].tolist()[1:]
+    assert all(np.isfinite(buffer.models).all() for buffer in buffers)
