@@ -17,7 +17,7 @@ install: $(READY)
 $(READY): pyproject.toml constraints.txt
 	@rm -f $(READY)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --config-settings editable_mode=compat --editable '.[dev]'
 	@touch $(READY)
 
 results: $(READY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -14,10 +15,28 @@ from asyncfl.own_classes import look_for_modules_in
 app = typer.Typer(
     help="Simulate federated learning that is private, attacked and late.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    rich_markup_mode="rich",
 )
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"asyncfl {version('asyncfl')}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _asyncfl(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_tell_version)
+    ] = False,
+) -> None:
+    """Simulate federated learning that is private, attacked and late."""
+
+
 app.command("run")(run.run)
 app.command("timeline")(timeline.timeline)
 app.command("trace")(trace.trace)

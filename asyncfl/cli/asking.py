@@ -1,18 +1,116 @@
-"""Options of a command as a description: faults are told in the command's own words."""
+"""Commands that ask a question: its fields are their options, and its faults are told in the words of the command."""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+import inspect
+from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import or_
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
+import typer
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from rich.markup import escape
 
+from asyncfl.cli.output import print_json
 from asyncfl.description import faults_of
 from asyncfl.errors import Fault, ScenarioError
+from asyncfl.privacy.queries.question import Question
 
-M = TypeVar("M", bound=BaseModel)
+Q = TypeVar("Q", bound=Question)
+
+Show = Callable[[Q, dict[str, Any]], None]
+"""Prints the answer to a question for reading."""
+
+JSON = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def ask(model: type[M], description: dict[str, Any], command: str) -> M:
+def asking(
+    question: type[Q], command: str, example: str, show: Show[Q], more: dict[str, tuple[str, Callable[[Q], Any]]]
+) -> Callable[..., None]:
+    """A function for typer whose options are the fields of `question`, and of the models among them.
+
+    command: its name in messages; example: a line of its use. more: name -> help and what is told beside the answer,
+    for flags of the command's own.
+    """
+
+    def call(**given: Any) -> None:
+        json = given.pop("json")
+        flags = [name for name in more if given.pop(name)]
+        asked = _description(question, given)
+        made = ask(question, asked, command)
+        extra = {name: more[name][1](made) for name in flags}
+        answer = made.answer()
+        if json:
+            print_json({"question": asked, "answer": answer} | extra)
+        else:
+            show(made, answer | extra)
+
+    flags = [_flag(name, text) for name, (text, _) in more.items()]
+    call.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [*_parameters(question), *flags, inspect.Parameter("json", _NAMED, default=False, annotation=JSON)]
+    )
+    call.__annotations__ = {}
+    call.__doc__ = f"{inspect.getdoc(question)}\n\nExample: {escape(example)}"
+    return call
+
+
+_NAMED = inspect.Parameter.KEYWORD_ONLY
+
+
+def _flag(name: str, text: str) -> inspect.Parameter:
+    return inspect.Parameter(
+        name, _NAMED, default=False, annotation=Annotated[bool, typer.Option(f"--{name}", help=text)]
+    )
+
+
+def _parameters(model: type[BaseModel]) -> Iterator[inspect.Parameter]:
+    for name, field in model.model_fields.items():
+        if _is_model(field.annotation):
+            yield from _parameters(field.annotation)  # type: ignore[arg-type]
+            continue
+        default = inspect.Parameter.empty if field.is_required() else field.default
+        yield inspect.Parameter(name, _NAMED, default=default, annotation=_option(name, field))
+
+
+def _option(name: str, field: FieldInfo) -> Any:
+    """What typer is told of a field. Of ranges and choices it knows nothing: the model tells all faults together."""
+    text = escape((field.description or "").replace("null:", "left out:"))
+    kind = _plain(field.annotation)
+    if get_origin(kind) is tuple:
+        return Annotated[list[str], typer.Argument(help=text)]
+    if get_origin(kind) is Literal:
+        choices = [str(word) for word in get_args(kind)]
+        return Annotated[str, typer.Option(help=text, metavar="|".join(choices), autocompletion=lambda: choices)]
+    if kind is bool:
+        return Annotated[bool, typer.Option(f"--{name.replace('_', '-')}", help=text)]
+    return Annotated[kind, typer.Option(help=text)]
+
+
+def _plain(annotation: Any) -> Any:
+    """An annotation without the ranges in it."""
+    if get_origin(annotation) is Annotated:
+        return get_args(annotation)[0]
+    if get_origin(annotation) in (Union, UnionType):
+        return reduce(or_, map(_plain, get_args(annotation)))
+    return annotation
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _description(model: type[BaseModel], given: dict[str, Any]) -> dict[str, Any]:
+    """The values of options, as the model nests them."""
+    return {
+        name: _description(field.annotation, given) if _is_model(field.annotation) else given[name]  # type: ignore[arg-type]
+        for name, field in model.model_fields.items()
+    }
+
+
+def ask(model: type[Q], description: dict[str, Any], command: str) -> Q:
     """`model` with these values.
 
     Raises ScenarioError that names the options (`--clip-norm`) at fault, and words of a list by themselves.

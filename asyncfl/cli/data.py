@@ -22,7 +22,10 @@ def _data(context: typer.Context) -> None:
 
 @app.command("list")
 def list_(json: Annotated[bool, typer.Option("--json", help="print JSON")] = False) -> None:
-    """What is on disk, and what stands in where nothing is."""
+    """What is on disk, and what stands in where nothing is.
+
+    Example: asyncfl data list --json
+    """
     from asyncfl.data import available
 
     rows = [_plain(row) for row in available()]
@@ -38,7 +41,10 @@ def _plain(row: Available) -> dict[str, object]:
 
 @app.command()
 def fetch(names: Annotated[list[str], typer.Argument(help="data sets to download")]) -> None:
-    """Download data sets through torchvision and keep them for later runs."""
+    """Download data sets through torchvision and keep them for later runs.
+
+    Example: asyncfl data fetch mnist usps
+    """
     from asyncfl.data import fetch as fetch_
 
     for path in fetch_(names):
@@ -51,7 +57,10 @@ def sheet(
     out: Annotated[Path, typer.Option(help="PNG file to write")] = Path("data.png"),
     embedded: Annotated[bool, typer.Option("--embedded", help="stand-ins, even where there are files")] = False,
 ) -> None:
-    """Draw a contact sheet: some images of each class."""
+    """Draw a contact sheet: some images of each class.
+
+    Example: asyncfl data sheet mnist svhn --out digits.png
+    """
     from asyncfl.data import contact_sheet
 
     console.print(f"{contact_sheet(names or [], out, embedded)}")

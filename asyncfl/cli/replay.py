@@ -14,13 +14,16 @@ from asyncfl.errors import Fault, RunError, ScenarioError
 
 def replay(
     run: Annotated[Path, typer.Argument(help="folder of a run with evaluation.record: digests or parameters")],
-    seed: Annotated[int | None, typer.Option(help="only this seed")] = None,
+    seed: Annotated[int | None, typer.Option(help="only this seed", max=2**63 - 1)] = None,
     train: Annotated[
         bool, typer.Option("--train", help="train what was collected again, where only digests of it were recorded")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
-    """Feed the messages of a recorded run to a fresh server and compare its answers; exit status 1 if one differs."""
+    """Feed the messages of a recorded run to a fresh server and compare its answers; exit status 1 if one differs.
+
+    Example: asyncfl replay results/runs/HASH --train
+    """
     from asyncfl.server.replay import Replayed, ReplayError
     from asyncfl.storage import MESSAGES, Run
     from asyncfl.testing.recorded import replay_run

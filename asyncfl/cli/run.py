@@ -32,7 +32,10 @@ def run(
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
-    """Simulate a scenario, all its seeds, and write the run."""
+    """Simulate a scenario, all its seeds, and write the run.
+
+    Example: asyncfl run scenario.yaml --set privacy.epsilon=60 --out run
+    """
     description = read_scenario(scenario, set_ or [])
     folder = out or Path("results/runs") / description.digest()
     # Before torch is imported: the thread pools of BLAS and OpenMP are sized once.

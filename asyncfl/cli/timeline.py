@@ -19,7 +19,10 @@ def timeline(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
-    """Run the clock of a scenario alone: round times, staleness, exposure, traffic, fates. Nothing is trained."""
+    """Run the clock of a scenario alone: round times, staleness, exposure, traffic, fates. Nothing is trained.
+
+    Example: asyncfl timeline scenario.yaml --set protocol.rounds=100 --out clock
+    """
     description = read_scenario(scenario, set_ or [])
     from asyncfl.analysis.timeline import summary, timeline_of
     from asyncfl.analysis.timeline_files import timeline_folder, write_timeline

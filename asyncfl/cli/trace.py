@@ -31,18 +31,22 @@ class Format(StrEnum):
     PERFETTO = "perfetto"
 
 
+_LARGEST = 2**63 - 1
+"""No number of a run is larger."""
+
+
 def trace(
     run: Annotated[Path, typer.Argument(help="folder of a run")],
-    client: Annotated[list[int] | None, typer.Option(help="only these clients")] = None,
+    client: Annotated[list[int] | None, typer.Option(help="only these clients", max=_LARGEST)] = None,
     kind: Annotated[list[str] | None, typer.Option(help="only these kinds of events")] = None,
-    task: Annotated[int | None, typer.Option(help="only this task")] = None,
-    version: Annotated[int | None, typer.Option(help="only while this version was current")] = None,
-    seed: Annotated[int | None, typer.Option(help="only this seed")] = None,
+    task: Annotated[int | None, typer.Option(help="only this task", max=_LARGEST)] = None,
+    version: Annotated[int | None, typer.Option(help="only while this version was current", max=_LARGEST)] = None,
+    seed: Annotated[int | None, typer.Option(help="only this seed", max=_LARGEST)] = None,
     since: Annotated[float | None, typer.Option(help="from this virtual second on")] = None,
     until: Annotated[float | None, typer.Option(help="up to this virtual second")] = None,
-    limit: Annotated[int, typer.Option(help="most rows to print; 0: all", min=0)] = 50,
+    limit: Annotated[int, typer.Option(help="most rows to print; 0: all", min=0, max=_LARGEST)] = 50,
     count: Annotated[bool, typer.Option("--count", help="count events by kind instead")] = False,
-    follow: Annotated[int | None, typer.Option(help="tell what became of this task instead")] = None,
+    follow: Annotated[int | None, typer.Option(help="tell what became of this task instead", max=_LARGEST)] = None,
     tabulate: Annotated[
         Grouping | None,
         typer.Option(help="fates, durations and staleness instead, a row for each of these; times are of the dispatch"),
@@ -54,7 +58,10 @@ def trace(
     out: Annotated[Path | None, typer.Option(help="file to export to; a name in .gz is compressed")] = None,
     json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
-    """Print the events of a run, in the order in which they happened; or follow, tabulate, compare or export them."""
+    """Print the events of a run, in the order in which they happened; or follow, tabulate, compare or export them.
+
+    Example: asyncfl trace results/runs/HASH --kind lost --client 3
+    """
     from asyncfl.storage import Run
     from asyncfl.trace.query import counts, select
 

@@ -173,3 +173,28 @@ def test_the_schema_is_json(asyncfl: Any) -> None:
 def test_without_arguments_it_shows_its_commands(asyncfl: Any) -> None:
     shown = asyncfl()
     assert all(name in shown.out + shown.err for name in ("run", "trace", "bounds", "privacy", "data", "schema"))
+
+
+def test_the_version(asyncfl: Any) -> None:
+    assert asyncfl("--version").out == "asyncfl 0.1.0\n"
+
+
+COMMANDS = (
+    *("run", "timeline", "trace", "replay", "bounds", "schema"),
+    *(f"privacy {name}" for name in ("nbafl", "epsilon", "noise", "compose", "exposure")),
+    *(f"data {name}" for name in ("list", "fetch", "sheet")),
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_gives_an_example(asyncfl: Any, command: str) -> None:
+    result = asyncfl(*command.split(), "--help")
+    assert result.status == 0
+    assert f"Example: asyncfl {command}" in " ".join(result.out.split())
+
+
+@pytest.mark.parametrize("option", ["--version", "--client", "--task", "--seed", "--follow", "--limit"])
+def test_a_number_that_no_run_holds_is_a_message(asyncfl: Any, tmp_path: Path, option: str) -> None:
+    result = asyncfl("trace", tmp_path, option, "9" * 400)
+    assert result.status == 2
+    assert "9223372036854775807" in result.err

@@ -35,11 +35,11 @@ class NbaflQuestion(Question):
     """How much noise does NbAFL add, and what is it worth?"""
 
     clients: Count = 50
-    """N."""
+    """N, all clients."""
     participants: Count | None = None
     """K, clients drawn in each round, 1..clients; null: all."""
     rounds: Count = 25
-    """T."""
+    """T, rounds of the run."""
     exposures: Annotated[int, Field(ge=0)] = 1
     """L, uploads of one client that are overheard, 0..rounds."""
     epsilon: Factor = 60.0
@@ -49,15 +49,15 @@ class NbaflQuestion(Question):
     constant: Factor = 1.25
     """Factor on c1 = sqrt(2 ln(1.25/delta))."""
     clip_norm: Factor = 20.0
-    """C."""
+    """C, L2 norm that models are clipped to."""
     samples: Count = 100
     """m, samples of the smallest local data set."""
     sensitivity: Sensitivity = "2C/m"
-    """As in a scenario."""
+    """What one sample, or one client, can change."""
     composition: Composition = "naive"
-    """As in a scenario."""
+    """How the noise grows with the number of releases."""
     b_rule: BRule = "paper"
-    """As in a scenario."""
+    """Discount for drawing K of N clients."""
     parameters: Count | None = None
     """Parameters of the model; if given, the noise's norm is told."""
 
