@@ -6,9 +6,11 @@ import math
 import re
 from typing import Any
 
+from asyncfl.analysis.columns import TARGETS
+
 COLUMNS = {
     "round": "communication round",
-    "time_s": "virtual time (s)",
+    "time_s": "virtual time",
     "train_loss": "training loss",
     "test_loss": "test loss",
     "test_accuracy": "test accuracy",
@@ -17,8 +19,8 @@ COLUMNS = {
     "clip_norm": "clipping norm",
     "sigma_u": "client noise",
     "sigma_d": "server noise",
-    "bytes_up": "uploaded (bytes)",
-    "bytes_down": "downloaded (bytes)",
+    "bytes_up": "uploaded",
+    "bytes_down": "downloaded",
     "staleness_mean": "mean staleness",
     "staleness_max": "largest staleness",
     "attack_success": "backdoor success",
@@ -32,11 +34,11 @@ COLUMNS = {
     "bound": "bound on the loss gap",
     "exposures_up_mean": "mean exposure of the clients",
     "exposures_assumed": "exposure $L$ that the noise is made for",
-    "time_to_target": "virtual time to the target (s)",
+    "time_to_target": "virtual time to the target",
     "rounds_to_converge": "rounds to convergence",
     "budget_sum": "sum of a round's budgets",
     "sigma_u_mean": "mean client noise",
-    "bytes_to_target": "traffic to the target (bytes)",
+    "bytes_to_target": "traffic to the target",
     "epsilon_claimed_max": "largest ε of a client, claims added up",
     "epsilon_basic_max": "largest ε of a client, basic composition",
     "epsilon_rdp_max": "largest ε of a client, RDP",
@@ -64,8 +66,6 @@ DOMAINS = {
 }
 """Domain -> its name in words; columns `test_accuracy_<domain>` are measured on its test samples alone."""
 
-TARGETS = ("time_to_", "bytes_to_", "rounds_to_")
-"""Beginnings of columns that tell what it cost to get somewhere."""
 WHOLE_RUN = (
     *TARGETS,
     *("exposures_", "overheard_", "attacker_", "epsilon_", "staleness_", "honest_", "malicious_"),
@@ -98,10 +98,10 @@ NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|inf", re.IGNORECASE)
 
 
 def column_label(column: str) -> str:
-    """A measured column on an axis of a figure; targets named `time_to_70`, `bytes_to_70`, `rounds_to_70` say 70 %."""
+    """A measured column in words; targets named `time_to_70`, `bytes_to_70`, `rounds_to_70` say 70 %."""
     if target := re.fullmatch(r"(time|bytes|rounds)_to_(\d+)", column):
-        what, unit = {"time": ("virtual time", " (s)"), "bytes": ("traffic", " (bytes)")}.get(target[1], ("rounds", ""))
-        return f"{what} to {target[2]} %{unit}"
+        what = {"time": "virtual time", "bytes": "traffic", "rounds": "rounds"}[target[1]]
+        return f"{what} to {target[2]} %"
     domain = column.removeprefix("test_accuracy_")
     if column != domain and domain in DOMAINS:
         return f"test accuracy on {DOMAINS[domain]}"
@@ -143,14 +143,3 @@ def legend_label(axis: str, value: Any) -> str:
     drawn = axis_label(axis) if len(name) > 1 else f"${name}$"
     symbol = drawn.rpartition(" ")[2] if "$" in drawn else drawn
     return f"{symbol} = {text}"
-
-
-def number(value: float) -> str:
-    """Three or four significant digits, `diverged` for infinities."""
-    if math.isnan(value):
-        return "–"
-    if math.isinf(value):
-        return "diverged"
-    if value != 0 and (abs(value) < 1e-3 or abs(value) >= 1e5):
-        return f"{value:.3g}"
-    return f"{value:.4f}".rstrip("0").rstrip(".") if abs(value) < 10 else f"{value:.4g}"

@@ -51,17 +51,17 @@ def over_seeds(frame: pd.DataFrame, axes: Sequence[str], by_round: bool) -> pd.D
 
 
 def _by_group(values: NDArray[np.float64], group: NDArray[np.intp], groups: int) -> pd.DataFrame:
-    """Mean, interval, range and number of the values of each group, by its number.
+    """Mean, interval and number of the values of each group, by its number.
 
     values: (n,), NaN where not evaluated. group: (n,), 0..groups-1. A target that not every seed reached is at no
-    finite mean, which has neither interval nor range; one seed has no interval.
+    finite mean, which has no interval, nor has one seed.
     """
     known = ~np.isnan(values)
     values, group = values[known], group[known]
     values = values[np.argsort(group, kind="stable")]
     seeds = np.bincount(group, minlength=groups)
     begin = np.cumsum(seeds) - seeds
-    mean, low, high, least, most = np.full((5, groups), np.nan)
+    mean, low, high = np.full((3, groups), np.nan)
     for n in np.unique(seeds[seeds > 0]):
         at = np.flatnonzero(seeds == n)
         x = values[begin[at, np.newaxis] + np.arange(n)]
@@ -69,8 +69,7 @@ def _by_group(values: NDArray[np.float64], group: NDArray[np.intp], groups: int)
             mean[at] = x.mean(axis=1)
         finite = np.isfinite(x).all(axis=1)
         at, x = at[finite], x[finite]
-        least[at], most[at] = x.min(axis=1), x.max(axis=1)
         if n > 1:
             half = half_width(x)
             low[at], high[at] = mean[at] - half, mean[at] + half
-    return pd.DataFrame({"mean": mean, "low": low, "high": high, "least": least, "most": most, "seeds": seeds})
+    return pd.DataFrame({"mean": mean, "low": low, "high": high, "seeds": seeds})

@@ -62,6 +62,16 @@ def t_interval(values: ArrayLike, exact: bool = False) -> Interval:
     return Interval(mean, mean - half, mean + half, n)
 
 
+def convention(seeds: int) -> str:
+    """What numbers over `seeds` seeds mean, wherever they are shown: in figures, tables and captions alike."""
+    if seeds < 2:
+        return f"value of n = {seeds} seed, which tells no interval (–)"
+    said = f"mean ± half of the 95 % t interval over n = {seeds} seeds"
+    if seeds > 2:
+        return said
+    return f"{said}; with two that is {half_width(np.array([-1.0, 1.0])):.1f} times half their difference"
+
+
 def half_width(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """Half the width of the 95 % t interval of the mean over the last axis.
 

@@ -1,4 +1,4 @@
-"""Tables of an experiment: final values for reading: mean and half width of the 95 % interval."""
+"""Tables of an experiment for reading: mean and half of the 95 % interval of final values."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, model_validator
 
+from asyncfl.analysis.columns import unit_of
 from asyncfl.analysis.grid import AxisValues, restricted, select
-from asyncfl.analysis.labels import axis_label, column_label, number, value_label
+from asyncfl.analysis.labels import axis_label, column_label, end_label, value_label
+from asyncfl.analysis.statistics import convention
 from asyncfl.component import Described
+from asyncfl.quantities import NONE, with_interval
 
 DUST = 1e-12
 """Share of a mean below which an interval is rounding of equal values."""
 
 
 class Table(Described):
-    """Final values as a table: mean and half width of the 95 % interval."""
+    """Final values as a table: mean and half of the 95 % interval over seeds."""
 
     name: str = Field(default="table", pattern=r"^[a-z0-9_]+$")
     value: str = "train_loss"
@@ -50,28 +53,40 @@ class Table(Described):
         if self.columns:
             across = [({self.columns: v}, self.value, value_label(v, self.columns)) for v in grid[self.columns]]
         else:
-            across = [({}, metric, column_label(metric)) for metric in self.values] or [({}, self.value, self.value)]
+            across = [({}, metric, column_label(metric)) for metric in self.values] or [
+                ({}, self.value, end_label(self.value))
+            ]
         head = [axis_label(self.rows, plain_text=True), *(words for _, _, words in across)]
         lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-        for row in grid[self.rows]:
-            cells = [value_label(row, self.rows)]
-            for place, metric, _ in across:
-                at = {**self.where, self.rows: row, **place}
-                cells.append(_cell(final[select(final, at) & (final["metric"] == metric)]))
-            lines.append("| " + " | ".join(cells) + " |")
-        return "\n".join([*lines, ""])
+        found = [
+            [
+                final[select(final, {**self.where, self.rows: row, **place}) & (final["metric"] == metric)]
+                for place, metric, _ in across
+            ]
+            for row in grid[self.rows]
+        ]
+        seeds = max((int(cell.iloc[0]["seeds"]) for cells in found for cell in cells if len(cell)), default=0)
+        for row, cells in zip(grid[self.rows], found, strict=True):
+            lines.append(
+                "| " + " | ".join([value_label(row, self.rows), *(_cell(cell, seeds) for cell in cells)]) + " |"
+            )
+        about = f"{end_label(self.value)}: {convention(seeds)}." if self.columns else f"{convention(seeds)}."
+        return "\n".join([*lines, "", about[0].upper() + about[1:], ""])
 
 
-def _cell(found: pd.DataFrame) -> str:
+def _cell(found: pd.DataFrame, seeds: int) -> str:
+    """A mean and half its interval; how many seeds it is over where that are not `seeds`, and how many diverged."""
     if len(found) == 0:
-        return "–"
+        return NONE
     first = found.iloc[0]
-    if not np.isfinite(first["mean"]):
+    mean, metric = float(first["mean"]), str(first["metric"])
+    if not np.isfinite(mean):
         if first["diverged"]:
             return "diverged"
         # nothing hides what was released; other values are infinite where a seed never got to a target
-        return "∞" if str(first["metric"]).startswith("epsilon_") else "not by all seeds"
+        return "∞" if metric.startswith("epsilon_") else "not by all seeds" if np.isinf(mean) else NONE
     half = (first["high"] - first["low"]) / 2
-    half = 0.0 if half < DUST * abs(first["mean"]) else half
-    lost = f" ({int(first['diverged'])} diverged)" if first["diverged"] else ""
-    return number(first["mean"]) + (f" ± {number(half)}" if np.isfinite(half) else "") + lost
+    half = 0.0 if half < DUST * abs(mean) else half
+    notes = [f"n = {int(first['seeds'])}"] if first["seeds"] != seeds else []
+    notes += [f"{int(first['diverged'])} diverged"] if first["diverged"] else []
+    return with_interval(mean, half, unit_of(metric)) + (f" ({', '.join(notes)})" if notes else "")

@@ -1,10 +1,10 @@
 """The tables of an experiment, as pandas frames, from the run folders of its cells.
 
 `rounds`  per seed and version: axis columns, seed, round, time_s and all measured columns
-`curves`  long: axis columns, round, metric, mean, low, high (95 % interval over seeds), least, most, seeds, diverged;
+`curves`  long: axis columns, round, metric, mean, low, high (95 % interval over seeds), seeds, diverged;
           see `over_seeds`
 `ends`    per seed: the last version's values and the counts of the whole run (see `whole_run`)
-`final`   long: axis columns, metric, mean, low, high, least, most, seeds, diverged
+`final`   long: axis columns, metric, mean, low, high, seeds, diverged
 `cells`   per cell: axis columns, run (hash), data source, whether it is the original, provenance, notes
 """
 

@@ -7,12 +7,11 @@ import math
 import numpy as np
 
 from asyncfl.client import TaskPath
+from asyncfl.columns import UploadBudgetColumns
 from asyncfl.messages import Publish
 
-BUDGETS = ("budget_mean", "budget_min", "budget_max", "budget_sum", "sigma_u_mean")
-"""Of the updates that were aggregated into a version: mean, least, largest and sum of their epsilons, and the mean of
-the standard deviations that the scheme asks their clients to add. Only where a scheme gives uploads budgets of their
-own."""
+BUDGETS = tuple(UploadBudgetColumns.model_fields)
+"""Of the updates that were aggregated into a version. Only where a scheme gives uploads budgets of their own."""
 
 
 def budget_columns(path: TaskPath, publish: Publish) -> dict[str, float]:

@@ -8,47 +8,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from asyncfl.columns import RoundsTable, schema_of
 from asyncfl.defences.quality import COUNTS
 from asyncfl.simulation.budgets import BUDGETS
 from asyncfl.simulation.seed_run import SeedRun
 from asyncfl.simulation.watch import BY_DOMAIN, DETECTOR
 
-ROUNDS = pa.schema(
-    [
-        ("seed", pa.int64()),
-        ("version", pa.int32()),
-        ("time_s", pa.float64()),
-        ("train_loss", pa.float64()),
-        ("test_loss", pa.float64()),
-        ("test_accuracy", pa.float64()),
-        ("participants", pa.int32()),
-        ("clip_norm", pa.float64()),
-        ("sigma_u", pa.float64()),
-        ("sigma_d", pa.float64()),
-        ("staleness_mean", pa.float64()),
-        ("staleness_max", pa.int32()),
-        ("bytes_up", pa.int64()),
-        ("bytes_down", pa.int64()),
-        ("diverged", pa.bool_()),
-        ("judged", pa.int32()),
-        ("unjudged", pa.int32()),
-        ("true_positives", pa.int32()),
-        ("false_positives", pa.int32()),
-        ("false_negatives", pa.int32()),
-        ("precision", pa.float64()),
-        ("recall", pa.float64()),
-        ("honest_bans", pa.int32()),
-        ("malicious_bans", pa.int32()),
-        ("attack_success", pa.float64()),
-    ]
-)
-"""One row per published version; version 0 is the initial model. NaN: not measured."""
+ROUNDS = schema_of(RoundsTable)
 
 
 def rounds_table(run: SeedRun) -> pa.Table:
     """The table of rounds; a federation of several domains has the columns of `watch.by_domain` as well,
-    one with budgets for each upload those of `budgets.BUDGETS`, one with a detector a column for each of its numbers,
-    `detector_` and the name (NaN: it gave none)."""
+    one with budgets for each upload those of `UploadBudgetColumns`, one with a detector a column for each of its
+    numbers, `detector_` and the name (NaN: it gave none)."""
     measured = run.rounds[0] if run.rounds else {}
     further = [pa.field(name, pa.float64()) for name in measured if name.startswith(BY_DOMAIN) or name in BUDGETS]
     numbers = sorted({name for row in run.rounds for name in row if name.startswith(DETECTOR)})

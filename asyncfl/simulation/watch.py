@@ -18,35 +18,6 @@ from asyncfl.scenario import Evaluation
 from asyncfl.simulation.transfers import Traffic
 from asyncfl.threats import Attack, backdoor_test_set
 
-COLUMNS = (
-    "seed",
-    "version",
-    "time_s",
-    "train_loss",
-    "test_loss",
-    "test_accuracy",
-    "participants",
-    "clip_norm",
-    "sigma_u",
-    "sigma_d",
-    "staleness_mean",
-    "staleness_max",
-    "bytes_up",
-    "bytes_down",
-    "diverged",
-    "judged",
-    "unjudged",
-    "true_positives",
-    "false_positives",
-    "false_negatives",
-    "precision",
-    "recall",
-    "honest_bans",
-    "malicious_bans",
-    "attack_success",
-)
-"""Columns of the table of rounds: one row per published version, version 0 being the initial model."""
-
 BY_DOMAIN = "test_accuracy_"
 """Beginning of the further columns of a federation of several domains."""
 

@@ -32,18 +32,18 @@ def ends(**columns):
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ([1.0, np.nan, 3.0], (2.0, -10.7062, 14.7062, 1.0, 3.0, 2)),  # t(1, .975) = 12.7062
-        ([5, 5, 5], (5.0, 5.0, 5.0, 5.0, 5.0, 3)),
-        ([4.0, np.nan], (4.0, np.nan, np.nan, 4.0, 4.0, 1)),
-        ([2.0, np.inf], (np.inf, np.nan, np.nan, np.nan, np.nan, 2)),
-        ([-np.inf, np.inf, 1.0], (np.nan, np.nan, np.nan, np.nan, np.nan, 3)),
+        ([1.0, np.nan, 3.0], (2.0, -10.7062, 14.7062, 2)),  # t(1, .975) = 12.7062
+        ([5, 5, 5], (5.0, 5.0, 5.0, 3)),
+        ([4.0, np.nan], (4.0, np.nan, np.nan, 1)),
+        ([2.0, np.inf], (np.inf, np.nan, np.nan, 2)),
+        ([-np.inf, np.inf, 1.0], (np.nan, np.nan, np.nan, 3)),
     ],
     ids=["not all evaluated", "whole numbers", "one seed", "a target not reached", "both infinities"],
 )
-def test_mean_interval_and_range(values, expected):
+def test_mean_interval_and_number(values, expected):
     (row,) = over_seeds(ends(x=values), [], by_round=False).itertuples(index=False)
     assert row[0] == "x"
-    np.testing.assert_allclose(row[1:7], expected, rtol=1e-4)
+    np.testing.assert_allclose(row[1:5], expected, rtol=1e-4)
 
 
 def test_what_nobody_evaluated_is_left_out_unless_all_diverged():
@@ -74,4 +74,4 @@ def test_groups_stay_in_the_order_of_the_rows_and_agree_with_each_by_itself():
         sound = group.loc[~group["diverged"], row.metric]
         span = t_interval(sound)
         assert (row.mean, row.low, row.high, row.seeds) == (span.mean, span.low, span.high, span.seeds)
-        assert (row.least, row.most, row.diverged) == (sound.min(), sound.max(), group["diverged"].sum())
+        assert row.diverged == group["diverged"].sum()

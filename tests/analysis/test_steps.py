@@ -27,7 +27,7 @@ def test_from_runs_to_report(tmp_path, experiment, runs):
     claims = read_csv(folder / "claims.csv")
     assert list(claims["verdict"]) == ["holds"]
     assert not claims["provisional"][0]
-    assert "| 60 | 0.4525 ± 0.002 |" in (folder / "table.md").read_text()
+    assert "| 60 | 0.4525 ± 0.0020 |" in (folder / "table.md").read_text()
 
     write_report(tmp_path / "results", {"nbafl/fig2": experiment, "nbafl/fig9": experiment})
     page = (tmp_path / "results" / "claims.md").read_text()
@@ -169,7 +169,7 @@ def test_columns_share_a_figure_and_a_table(tmp_path, new_experiment, runs):
     assert all(drawn.count(f"<!-- {words} -->") == 1 for words in ("training loss", "test accuracy"))
     head, _, *lines = (folder / "table.md").read_text().splitlines()
     assert head == "| epsilon | training loss | test accuracy |"
-    assert lines[1].startswith("| 60 | 0.4525 ± 0.002 | ")
+    assert lines[1].startswith("| 60 | 0.4525 ± 0.0020 | ")
     for wrong in (
         {"figure": {"kind": "curves", "panels": "privacy.epsilon", "ys": columns}},
         {"tables": [{"rows": "privacy.epsilon", "columns": "privacy.epsilon", "values": columns}]},

@@ -8,11 +8,39 @@ from asyncfl.analysis.table import Table
     ("mean", "low", "high", "cell"),
     [
         (0.7, 0.7 - 3e-16, 0.7 + 3e-16, "0.7 ± 0"),  # equal values of all seeds, summed up in floating point
-        (0.7, 0.69, 0.71, "0.7 ± 0.01"),
-        (0.7, float("nan"), float("nan"), "0.7"),
-        (0.0, -0.1, 0.1, "0 ± 0.1"),
+        (0.7, 0.69, 0.71, "0.700 ± 0.010"),
+        (0.7, float("nan"), float("nan"), "0.7 ± –"),
+        (0.0, -0.1, 0.1, "0.00 ± 0.10"),
     ],
 )
 def test_a_cell_is_a_mean_and_half_its_interval(mean, low, high, cell):
-    final = pd.DataFrame([{"a": 1, "metric": "x", "mean": mean, "low": low, "high": high, "diverged": 0}])
+    final = pd.DataFrame([{"a": 1, "metric": "x", "mean": mean, "low": low, "high": high, "seeds": 6, "diverged": 0}])
     assert Table(rows="a", value="x").markdown({"a": (1,)}, final).splitlines()[2] == f"| 1 | {cell} |"
+
+
+def final(*rows):
+    columns = ("a", "metric", "mean", "low", "high", "seeds", "diverged")
+    return pd.DataFrame([dict(zip(columns, row, strict=True)) for row in rows])
+
+
+def test_a_table_says_what_its_numbers_mean_and_where_they_are_over_fewer_seeds():
+    rows = final((1, "bytes_up", 3.66e7, 3.54e7, 3.78e7, 3, 0), (2, "bytes_up", 5e6, 4e6, 6e6, 2, 1))
+    lines = Table(rows="a", value="bytes_up").markdown({"a": (1, 2)}, rows).splitlines()
+    assert lines[0] == "| a | final uploaded |"
+    assert lines[2:4] == ["| 1 | 36.6 ± 1.2 MB |", "| 2 | 5.0 ± 1.0 MB (n = 2, 1 diverged) |"]
+    assert lines[-1] == "Mean ± half of the 95 % t interval over n = 3 seeds."
+
+
+@pytest.mark.parametrize(
+    ("seeds", "said"),
+    [
+        (1, "Value of n = 1 seed, which tells no interval (–)."),
+        (
+            2,
+            "Mean ± half of the 95 % t interval over n = 2 seeds; with two that is 12.7 times half their difference.",
+        ),
+    ],
+)
+def test_what_an_interval_of_few_seeds_is_worth_is_said(seeds, said):
+    rows = final((1, "train_loss", 0.5, float("nan"), float("nan"), seeds, 0))
+    assert Table(rows="a").markdown({"a": (1,)}, rows).splitlines()[-1] == said

@@ -8,7 +8,6 @@ import numpy as np
 
 from asyncfl.analysis.claims.base import Answer, ClaimBase, PointVerdict
 from asyncfl.analysis.grid import Grid
-from asyncfl.analysis.labels import number
 from asyncfl.analysis.statistics import t_interval
 
 
@@ -27,5 +26,5 @@ class AtLeast(ClaimBase):
         else:
             kept, broken, sign = span.low >= threshold, span.high < threshold, "at least"
         answer: Answer = "holds" if kept else "does not hold" if broken else "not decided"
-        reason = f"wanted {sign} {number(self.threshold)}, got {self.in_words(span)}"
+        reason = f"wanted {sign} {self.amount(self.threshold)}, got {self.in_words(span)}"
         return PointVerdict(at, answer, f"{self.value} {self.mean_in_words(self.mean(x))}", reason, len(x))

@@ -19,11 +19,13 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, field_validator
 
+from asyncfl.analysis.columns import TARGETS, unit_of
 from asyncfl.analysis.grid import Floats, Grid, MissingError, describe
-from asyncfl.analysis.labels import TARGETS, axis_label, number, value_label
+from asyncfl.analysis.labels import axis_label, value_label
 from asyncfl.analysis.statistics import Interval, paired, t_interval
 from asyncfl.analysis.value import VALUE
 from asyncfl.component import Described
+from asyncfl.quantities import SCALES, quantity
 
 LISTED = 8
 """Points of an axis up to which all measured values are written out."""
@@ -162,13 +164,24 @@ class ClaimBase(Described):
 
     def mean_in_words(self, mean: float) -> str:
         """A mean in words; what it costs to reach a target is infinite for seeds that did not."""
-        return "not by all seeds" if np.isinf(mean) and self.column.startswith(TARGETS) else number(mean)
+        if np.isinf(mean):
+            return "not by all seeds" if self.column.startswith(tuple(TARGETS)) else "diverged"
+        return self.amount(mean)
+
+    def amount(self, value: float) -> str:
+        """A number of the claim's value, with its unit; that of an axis has none."""
+        match = VALUE.match(self.value)
+        assert match is not None
+        return quantity(value, "" if match["axis"] else unit_of(self.column))
 
     def in_words(self, interval: Interval) -> str:
         """An interval of differences in words; of a claim that is judged on logarithms, one of factors."""
 
         def side(value: float) -> str:
-            return ("−∞" if value < 0 else "∞") if np.isinf(value) else f"{value + 0.0:.3g}"
+            if np.isinf(value):
+                return "−∞" if value < 0 else "∞"
+            unit = "" if self.log else unit_of(self.column)
+            return quantity(value + 0.0, unit) if unit in SCALES else f"{value + 0.0:.3g}"
 
         low, high = interval.low, interval.high
         if self.log:

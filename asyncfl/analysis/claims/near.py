@@ -9,7 +9,6 @@ from pydantic import Field
 
 from asyncfl.analysis.claims.base import Answer, ClaimBase, PointVerdict
 from asyncfl.analysis.grid import Grid
-from asyncfl.analysis.labels import number
 from asyncfl.analysis.statistics import t_interval
 
 
@@ -29,5 +28,5 @@ class Near(ClaimBase):
         low, high = target - self.tolerance, target + self.tolerance
         inside, outside = span.low >= low and span.high <= high, span.high < low or span.low > high
         answer: Answer = "holds" if inside else "does not hold" if outside else "not decided"
-        reason = f"wanted {number(self.target)} ± {self.tolerance:g}, got {self.in_words(span)}"
+        reason = f"wanted {self.amount(self.target)} ± {self.tolerance:g}, got {self.in_words(span)}"
         return PointVerdict(at, answer, f"{self.value} {self.mean_in_words(self.mean(x))}", reason, len(x))

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from asyncfl.analysis.figures.drawing import diverged_in_words, key, note, rows_of, spread
+from asyncfl.analysis.figures.drawing import diverged_in_words, divided, key, look_at, note, rows_of
 from asyncfl.analysis.figures.measured import Measured
 from asyncfl.analysis.grid import AxisValues
 from asyncfl.analysis.labels import axis_label, legend_label, value_label
 from asyncfl.analysis.style import LETTER, WIDTH, looks
+from asyncfl.quantities import with_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,18 +39,17 @@ class Bars(Measured):
         self, axis: Axes, at: dict[str, Any], hues: list[Any], grid: AxisValues, tables: Mapping[str, pd.DataFrame]
     ) -> None:
         points = grid[self.x]
-        width = 0.8 / len(hues)
+        width, up = 0.8 / len(hues), self.scale(tables)
         for number, (hue, look) in enumerate(looks(hues).items()):
-            rows = rows_of(tables[self.table], self.y, at, self.hue, hue)
+            rows = divided(rows_of(tables[self.table], self.y, at, self.hue, hue), up)
             rows = rows.set_index(rows[self.x].map(key)).reindex([key(v) for v in points])
             x = np.arange(len(points)) + (number - (len(hues) - 1) / 2) * width
             mean = rows["mean"].to_numpy(float)
-            low, high = spread(rows)
-            error = np.nan_to_num(np.abs(np.stack([mean - low, high - mean])))
+            half = np.nan_to_num((rows["high"] - rows["low"]).to_numpy(float) / 2)
             label = None if self.hue is None else legend_label(self.hue, hue) + diverged_in_words(rows)
             finite = np.where(np.isinf(mean), np.nan, mean)
             axis.bar(x, finite, 0.92 * width, color=look["color"], label=label)
-            axis.errorbar(x, finite, error, fmt="none", ecolor="#333333", elinewidth=0.9, capsize=2)
+            axis.errorbar(x, finite, half, fmt="none", ecolor="#333333", elinewidth=0.9, capsize=2)
             for place in x[np.isinf(mean)]:  # a target that was not reached has no bar
                 note(axis, place, "not by all seeds", look["color"])
         names = [value_label(v, self.x) for v in points]
@@ -58,10 +58,13 @@ class Bars(Measured):
         axis.set_xticks(range(len(points)), names, **slant)
         axis.set_xlim(-0.6, len(points) - 0.4)
         axis.set_xlabel(axis_label(self.x))
-        axis.set_ylabel(self.label(self.y))
+        axis.set_ylabel(with_unit(self.label(self.y), up))
         axis.grid(False, axis="x")
 
     def frame_panel(self, axis: Axes) -> None:
         axis.set_yscale("log" if self.log else "linear")
-        if not any(np.isfinite(bar.get_height()) for bar in axis.patches):  # type: ignore[attr-defined]
+        heights = np.array([float(bar.get_height()) for bar in axis.patches])  # type: ignore[attr-defined]
+        if not np.isfinite(heights).any():
             axis.set_yticks([])
+        else:  # an interval of two seeds may leave the axes, as bands do
+            look_at(axis, [heights], self.log, None if self.log else 0.0)

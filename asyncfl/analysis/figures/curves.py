@@ -7,11 +7,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import pandas as pd
 
-from asyncfl.analysis.figures.drawing import band, diverged_in_words, log_ticks, rows_of, whole_numbers
+from asyncfl.analysis.figures.drawing import (
+    band,
+    diverged_in_words,
+    divided,
+    log_ticks,
+    rows_of,
+    scale_in,
+    whole_numbers,
+)
 from asyncfl.analysis.figures.measured import Measured
 from asyncfl.analysis.grid import AxisValues
 from asyncfl.analysis.labels import column_label, legend_label
 from asyncfl.analysis.style import looks
+from asyncfl.quantities import with_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,17 +51,18 @@ class Curves(Measured):
         self, axis: Axes, at: dict[str, Any], hues: list[Any], grid: AxisValues, tables: Mapping[str, pd.DataFrame]
     ) -> None:
         curves = tables[self.table]
+        across, up = scale_in(curves, [self.x], self.log_x), self.scale(tables)
         for hue, look in looks(hues).items():
-            rows = rows_of(curves, self.y, at, self.hue, hue)
+            rows = divided(rows_of(curves, self.y, at, self.hue, hue), up)
             rows = rows[rows["round"] >= self.start].sort_values("round")
             x = rows["round"].to_numpy(float)
             if self.x != "round":
                 times = rows_of(curves, self.x, at, self.hue, hue).set_index("round")["mean"]
-                x = times.reindex(rows["round"]).to_numpy(float)
+                x = times.reindex(rows["round"]).to_numpy(float) / across.factor
             label = None if self.hue is None else legend_label(self.hue, hue) + diverged_in_words(rows)
             band(axis, x, rows, {**look, "markevery": max(1, len(x) // 8)}, label)
-        axis.set_xlabel(self.label(self.x))
-        axis.set_ylabel(self.label(self.y))
+        axis.set_xlabel(with_unit(self.label(self.x), across))
+        axis.set_ylabel(with_unit(self.label(self.y), up))
         if self.log_x:
             axis.set_xscale("log")
         elif self.x == "round":

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from asyncfl.analysis.grid import AxisValues, Floats, select
+from asyncfl.analysis.columns import unit_of
+from asyncfl.analysis.grid import AxisValues, select
 from asyncfl.analysis.labels import axis_label, column_label, legend_label, value_label
-from asyncfl.analysis.statistics import DECISIVE_SEEDS
 from asyncfl.analysis.style import looks
+from asyncfl.quantities import Scale, scale_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,17 +51,26 @@ def bound_lines(
 
 
 def band(axis: Axes, x: Any, rows: pd.DataFrame, look: dict[str, Any], label: str | None) -> None:
-    """A line of means with a band: the interval, or with few seeds their range."""
-    low, high = spread(rows)
+    """A line of means with their intervals as a band; values of one seed have none."""
     axis.plot(x, rows["mean"].to_numpy(float), label=label, **look)
+    low, high = rows["low"].to_numpy(float), rows["high"].to_numpy(float)
     axis.fill_between(x, low, high, color=look["color"], alpha=0.16, linewidth=0)
 
 
-def spread(rows: pd.DataFrame) -> tuple[Floats, Floats]:
-    """Lower and upper end of what is drawn around a mean; a 95 % interval of two seeds would fill the figure."""
-    few = rows["seeds"].to_numpy(float) < DECISIVE_SEEDS
-    low = np.where(few, rows["least"].to_numpy(float), rows["low"].to_numpy(float))
-    return low, np.where(few, rows["most"].to_numpy(float), rows["high"].to_numpy(float))
+def scale_in(frame: pd.DataFrame, columns: Sequence[str], log: bool = False) -> Scale:
+    """What the first of `columns` is written in at an axis, with those of its unit: by the largest mean in a table, or
+    at a logarithmic axis by the middle one."""
+    alike = [column for column in columns if unit_of(column) == unit_of(columns[0])]
+    means = frame["mean"][frame["metric"].isin(alike)]
+    means = means[np.isfinite(means)]
+    return scale_of([means.median() if log else means.abs().max()], unit_of(columns[0]))
+
+
+def divided(rows: pd.DataFrame, scale: Scale) -> pd.DataFrame:
+    """The rows with mean and interval in units of a scale."""
+    if scale.factor == 1:
+        return rows
+    return rows.assign(**{name: rows[name] / scale.factor for name in ("mean", "low", "high")})
 
 
 def diverged_in_words(rows: pd.DataFrame) -> str:
@@ -101,14 +112,21 @@ def log_ticks(axis: Axis, low: float, high: float, closest: tuple[int, ...] = (1
 
 
 def _look_at_means(axis: Axes, log: bool) -> None:
-    """Sets the y range by the lines: with two seeds a 95 % band may be many times as wide as all that is to be seen."""
-    drawn = np.concatenate([np.asarray(line.get_ydata(), float) for line in axis.lines] or [np.empty(0)])
+    """Sets the y range by the lines: the interval of two seeds may be many times as wide as all that is to be seen."""
+    look_at(axis, [np.asarray(line.get_ydata(), float) for line in axis.lines], log)
+
+
+def look_at(axis: Axes, values: Sequence[Any], log: bool, base: float | None = None) -> None:
+    """Sets the y range to hold `values` with some room, and `base`, at which it then begins."""
+    drawn = np.concatenate([*values, np.empty(0)])
     drawn = drawn[np.isfinite(drawn) & ((drawn > 0) | (not log))]
     if len(drawn) == 0:
         return
+    if base is not None:
+        drawn = np.append(drawn, base)
     low, high = (np.log(drawn.min()), np.log(drawn.max())) if log else (drawn.min(), drawn.max())
     room = 0.12 * (high - low) or 0.05 * abs(high) or 0.5
-    limits = np.array([low - room, high + room])
+    limits = np.array([low if low == base else low - room, high if high == base else high + room])
     axis.set_ylim(*(np.exp(limits) if log else limits))
 
 

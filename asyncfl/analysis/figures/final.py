@@ -8,11 +8,21 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 
 from asyncfl.analysis.bounds import ARGUMENTS, Bound, of
-from asyncfl.analysis.figures.drawing import band, bound_lines, diverged_in_words, frame, key, places_of, rows_of
+from asyncfl.analysis.figures.drawing import (
+    band,
+    bound_lines,
+    diverged_in_words,
+    divided,
+    frame,
+    key,
+    places_of,
+    rows_of,
+)
 from asyncfl.analysis.figures.measured import Measured
 from asyncfl.analysis.grid import AxisValues
 from asyncfl.analysis.labels import axis_label, legend_label
 from asyncfl.analysis.style import looks
+from asyncfl.quantities import with_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,13 +63,14 @@ class Final(Measured):
         self, axis: Axes, at: dict[str, Any], hues: list[Any], grid: AxisValues, tables: Mapping[str, pd.DataFrame]
     ) -> None:
         places, names = places_of(self.x, grid)
+        up = self.scale(tables)
         for hue, look in looks(hues).items():
-            rows = rows_of(tables[self.table], self.y, at, self.hue, hue)
+            rows = divided(rows_of(tables[self.table], self.y, at, self.hue, hue), up)
             rows = rows.set_index(rows[self.x].map(key)).reindex([key(v) for v in grid[self.x]])
             label = None if self.hue is None else legend_label(self.hue, hue) + diverged_in_words(rows)
             band(axis, places, rows, look, label)
         axis.set_xlabel(axis_label(self.x))
-        axis.set_ylabel(self.label(self.y))
+        axis.set_ylabel(with_unit(self.label(self.y), up))
         if self.log_x:
             axis.set_xscale("log")
             axis.minorticks_off()

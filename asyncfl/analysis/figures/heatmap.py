@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
+from asyncfl.analysis.columns import unit_of
 from asyncfl.analysis.figures.base import FigureBase
+from asyncfl.analysis.figures.drawing import scale_in
 from asyncfl.analysis.grid import AxisValues, Floats, select
-from asyncfl.analysis.labels import axis_label, end_label, legend_label, number, value_label
+from asyncfl.analysis.labels import axis_label, end_label, legend_label, value_label
 from asyncfl.analysis.style import LETTER, canvas, save, styled
+from asyncfl.quantities import Scale, number, with_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,8 +24,6 @@ CELL = (0.62, 0.23)
 """Inches of one cell."""
 ROOM = (1.3, 0.75)
 """Inches beside and below the cells, for the axes' labels and the colour bar."""
-PERCENT = ("accuracy", "share", "precision", "recall", "success")
-"""Words of columns that are shares of one: written in per cent."""
 
 
 class Heatmap(FigureBase):
@@ -48,8 +49,9 @@ class Heatmap(FigureBase):
         panels: list[Any] = list(grid[self.panels]) if self.panels else [None]
         across, down = list(grid[self.x]), list(grid[self.rows])
         names = {self.rows: down, self.x: across}
-        percent = any(word in self.y for word in PERCENT)
-        values = [self._values(panel, across, down, tables["final"]) * (100 if percent else 1) for panel in panels]
+        percent = unit_of(self.y) == "share"
+        scale = Scale(0.01, "%") if percent else scale_in(tables["final"], [self.y])
+        values = [self._values(panel, across, down, tables["final"]) / scale.factor for panel in panels]
         with styled():
             beside, below = (max(len(value_label(v, axis)) for v in of) * LETTER for axis, of in names.items())
             # names across are written aslant
@@ -67,7 +69,7 @@ class Heatmap(FigureBase):
                 axis.set_ylabel(axis_label(self.rows) if place == 0 else "")
                 if self.panels:
                     axis.set_title(legend_label(self.panels, panel))
-            label = end_label(self.y) + (" (%)" if percent else "")
+            label = with_unit(end_label(self.y), scale)
             page.colorbar(image, ax=axes, label=label, shrink=0.8, pad=0.01)
             return save(page, stem)
 

@@ -9,9 +9,12 @@ from typing import Any, ClassVar, Self
 import pandas as pd
 from pydantic import model_validator
 
+from asyncfl.analysis.columns import unit_of
+from asyncfl.analysis.figures.drawing import divided, scale_in
 from asyncfl.analysis.figures.panels import PanelFigure
 from asyncfl.analysis.grid import AxisValues
 from asyncfl.analysis.labels import end_label
+from asyncfl.quantities import PLAIN, Scale, with_unit
 
 AXIS = "measured column"
 """The axis that the columns of an overlay are the values of."""
@@ -43,6 +46,10 @@ class Measured(PanelFigure):
     def label(self, column: str) -> str:
         """A column at an axis of the figure."""
         return end_label(column)
+
+    def scale(self, tables: Mapping[str, pd.DataFrame]) -> Scale:
+        """What `y` is written in; columns of one unit that share a figure share its scale."""
+        return scale_in(tables[self.table], [self.y, *self.ys], self.log)
 
     def columns_beside(self) -> Sequence[str]:
         """Columns that are needed beside those that are shown."""
@@ -77,10 +84,14 @@ class Measured(PanelFigure):
         shared = len(heads) == 1 and all(", " in label for label in labels)
         hues = tuple(label.partition(", ")[2] if shared else label for label in labels)
         frame, parts = tables[self.table], []
+        alike = len({unit_of(y) for y in self.ys}) == 1
+        scale = scale_in(frame, self.ys, self.log) if alike else PLAIN
         for y, hue in zip(self.ys, hues, strict=True):
             about: dict[str, Any] = {AXIS: hue}
-            parts.append(frame[frame["metric"] == y].assign(metric=METRIC, **about))
+            parts.append(divided(frame[frame["metric"] == y], scale).assign(metric=METRIC, **about))
             parts += [frame[frame["metric"] == name].assign(**about) for name in self.columns_beside()]
         drawn = self.model_copy(update={"overlay": False, "ys": (), "y": METRIC, "hue": AXIS})
         said = heads.pop() if shared else "ε" if all(y.startswith("epsilon_") for y in self.ys) else ""
+        if scale.symbol:
+            said = with_unit(said, scale) if said else scale.symbol
         return drawn, {**grid, AXIS: hues}, {**tables, self.table: pd.concat(parts, ignore_index=True)}, said

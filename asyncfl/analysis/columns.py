@@ -1,0 +1,149 @@
+"""Columns of an experiment's tables: what figures, tables, targets and claims may name, each with its unit.
+
+Those of a run are declared where runs are written (`asyncfl.columns`); here are those that the analysis adds, and which
+there are in an experiment.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Annotated, Literal
+
+import pyarrow as pa
+
+from asyncfl.columns import (
+    FAMILIES,
+    Clients,
+    ClientsTable,
+    Column,
+    Epsilon,
+    EpsilonColumns,
+    RoundsTable,
+    Share,
+    UploadBudgetColumns,
+    Versions,
+    columns_of,
+)
+from asyncfl.component import Described
+
+Transfers = Annotated[float, Column(pa.float64(), "transfers")]
+
+TARGETS = {"time_to_": "s", "rounds_to_": "versions", "bytes_to_": "bytes"}
+"""Beginning of a column that tells what it cost to get somewhere -> its unit."""
+
+
+class AddedRoundColumns(Described):
+    """Columns that are added to the rows of `rounds.csv`."""
+
+    honest_banned: Clients
+    """Clients banned so far that had not attacked."""
+    malicious_banned: Clients
+    """Clients banned so far that had attacked."""
+    epsilon_exact_median: Epsilon
+    """Median epsilon of the clients so far, exactly, for the server."""
+    epsilon_claimed_model: Epsilon
+    """Epsilon of the published models so far: the sum of their claims."""
+    epsilon_basic_model: Epsilon
+    """The same by basic composition of what each model's noise is worth."""
+    epsilon_advanced_model: Epsilon
+    """The same by advanced composition."""
+    epsilon_rdp_model: Epsilon
+    """The same by Renyi accounting."""
+    epsilon_exact_model: Epsilon
+    """The same for the releases that happened, exactly."""
+    epsilon_exact_sum: Epsilon
+    """Largest epsilon of a client and that of the models, exact ones added up."""
+
+
+class WholeRunColumns(Described):
+    """Columns of `ends.csv` that are counted over a whole run, beside the columns of its last version."""
+
+    versions: Versions
+    """Versions published after the initial model."""
+    exposures_up_max: Transfers
+    """Updates that the tap holds of the client that it holds most of."""
+    exposures_up_mean: Transfers
+    """Mean over the clients of the updates that the tap holds."""
+    exposures_down_max: Transfers
+    """Models that the tap holds of those sent to the client that it holds most for."""
+    exposures_down_mean: Transfers
+    """Mean over the clients of the models sent to them that the tap holds."""
+    exposures_assumed: Transfers
+    """Exposures that the noise is made for."""
+    overheard_down_share: Share
+    """Versions that the tap holds from any downlink, over versions published."""
+    attacker_upload_share: Share
+    """The attackers' part of the updates that arrived."""
+    attacker_aggregated_share: Share
+    """The attackers' part of the updates that were aggregated with a weight above 0."""
+    honest_flagged_share: Share
+    """Part of the honest updates judged that was flagged."""
+    malicious_banned_share: Share
+    """Part of the attackers that was banned."""
+
+
+NOT_MEASURED = ("seed", "version", "diverged")
+"""Columns of a run that are no numbers of it."""
+
+
+def measured_columns(
+    table: Literal["rounds", "ends"], domains: Iterable[str] = (), targets: Iterable[str] = ()
+) -> dict[str, Column]:
+    """Name -> what is known of it, of the measured columns of a table of an experiment.
+
+    domains: of the federations of the experiment, two or more; targets: names of its targets.
+    """
+    found = columns_of(RoundsTable, UploadBudgetColumns, EpsilonColumns, AddedRoundColumns)
+    found = {name: column for name, column in found.items() if name not in NOT_MEASURED}
+    accuracy = FAMILIES["test_accuracy_"]
+    if domains := tuple(domains):
+        found |= {f"test_accuracy_{name}": accuracy for name in (*domains, "domains_mean", "domains_min")}
+    if table == "rounds":
+        return found
+    found |= columns_of(WholeRunColumns)
+    return found | {name: Column(accuracy.type, unit_of(name), "what it cost to get there") for name in targets}
+
+
+@cache
+def unit_of(column: str) -> str:
+    """The unit of a measured column; empty for one that is not known."""
+    for start, unit in TARGETS.items():
+        if column.startswith(start):
+            return unit
+    known = measured_columns("ends").get(column) or next(
+        (about for start, about in FAMILIES.items() if column.startswith(start)), None
+    )
+    return "" if known is None else known.unit
+
+
+def is_known(column: str, columns: Mapping[str, Column]) -> bool:
+    """Whether a table may have the column: one of `columns`, or a detector's, whose names only a run tells."""
+    return column in columns or column.startswith("detector_")
+
+
+def unknown(column: str, columns: Iterable[str]) -> str:
+    """What is said of a column that does not exist: the nearest that does, or all."""
+    columns = list(columns)
+    near = difflib.get_close_matches(column, columns, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"columns: {', '.join(sorted(columns))}"
+    return f"there is no column {column}; {hint}"
+
+
+def page() -> str:
+    """`docs/columns.md`: every column with its unit and meaning."""
+    lines = ["# Columns", ""]
+    for table in (RoundsTable, UploadBudgetColumns, EpsilonColumns, AddedRoundColumns, WholeRunColumns, ClientsTable):
+        lines += [str(table.__doc__), "", "| column | unit | meaning |", "|---|---|---|"]
+        lines += [f"| `{name}` | {about.unit} | {about.meaning} |" for name, about in columns_of(table).items()]
+        if table is RoundsTable:
+            lines += [f"| `{start}...` | {about.unit} | {about.meaning} |" for start, about in FAMILIES.items()]
+        lines.append("")
+    lines += [
+        "An experiment's `targets` are columns of `ends.csv` too: their names begin with "
+        + ", ".join(f"`{start}` ({unit})" for start, unit in TARGETS.items())
+        + ".",
+        "",
+    ]
+    return "\n".join(lines)

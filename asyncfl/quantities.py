@@ -1,0 +1,96 @@
+"""Numbers as a person reads them: `36.6 MB`, `12.2 s`, `1.4 h`, `0.81 ± 0.44`.
+
+One formatter for tables, axes of figures, captions, verdicts and the command line. Files for programs (CSV, Parquet,
+JSON) keep raw numbers, with the unit in the column's name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+NONE = "–"
+"""What stands for a number that is not there."""
+
+
+class Scale(NamedTuple):
+    """What a quantity is divided by to be written, and the symbol behind it."""
+
+    factor: float
+    symbol: str
+
+
+PLAIN = Scale(1.0, "")
+SCALES = {
+    "s": (Scale(1e-6, "µs"), Scale(1e-3, "ms"), Scale(1, "s"), Scale(60, "min"), Scale(3600, "h"), Scale(86400, "d")),
+    "bytes": (Scale(1, "B"), Scale(1e3, "kB"), Scale(1e6, "MB"), Scale(1e9, "GB"), Scale(1e12, "TB")),
+}
+"""Unit of a column -> what it is written in, from small to large. Bytes go by thousands, as links do."""
+
+
+def scale_of(values: Iterable[float], unit: str) -> Scale:
+    """The scale at which the largest of `values` has one to three digits before the point; none for other units."""
+    if unit not in SCALES:
+        return PLAIN
+    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    fitting = [scale for scale in SCALES[unit] if float(f"{largest:.3g}") >= scale.factor]
+    base = next(scale for scale in SCALES[unit] if scale.factor == 1)
+    return fitting[-1] if fitting else base if largest == 0 else SCALES[unit][0]
+
+
+def number(value: float) -> str:
+    """Three or four significant digits; a dash for NaN."""
+    if math.isnan(value):
+        return NONE
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    if value != 0 and (abs(value) < 1e-3 or abs(value) >= 1e5):
+        return f"{value:.3g}"
+    return f"{value:.4f}".rstrip("0").rstrip(".") if abs(value) < 10 else f"{value:.4g}"
+
+
+def quantity(value: float, unit: str = "") -> str:
+    """A value of a unit (`s`, `bytes`, or one that is not scaled): three digits and its symbol.
+
+    A number of another unit is written as `number` does.
+    """
+    scale = scale_of([value], unit)
+    if not scale.symbol or not math.isfinite(value):
+        return number(value)
+    return f"{_three_digits(value / scale.factor)} {scale.symbol}"
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def with_interval(mean: float, half: float, unit: str = "") -> str:
+    """`36.6 ± 1.2 MB`: the interval to two digits, the mean to as many places, but no more than four digits of it.
+
+    half: half the width of the interval; NaN, where it cannot be estimated, is a dash.
+    """
+    if not math.isfinite(mean):
+        return number(mean)
+    scale = scale_of([mean], unit) if mean else scale_of([half], unit)
+    mean, half = mean / scale.factor, half / scale.factor
+    unit_behind = f" {scale.symbol}" if scale.symbol else ""
+    if not math.isfinite(half) or half == 0:
+        return f"{_three_digits(mean) if scale.symbol else number(mean)} ± {number(half)}{unit_behind}"
+    places = max(_places(half, 2), 0)
+    if mean and places > _places(mean, 4):
+        return f"{number(mean)} ± {number(float(f'{half:.2g}'))}{unit_behind}"
+    if max(abs(mean), half) >= 1e5:
+        return f"{number(mean)} ± {number(half)}{unit_behind}"
+    return f"{mean:.{places}f} ± {half:.{places}f}{unit_behind}"
+
+
+def _places(value: float, digits: int) -> int:
+    """Decimal places at which a number has so many significant digits; negative: it has them before the point."""
+    rounded = float(f"{value:.{digits - 1}e}")
+    return digits - 1 - math.floor(math.log10(abs(rounded)))
+
+
+def with_unit(label: str, scale: Scale) -> str:
+    """What stands at an axis: the label, and the unit in brackets."""
+    return f"{label} ({scale.symbol})" if scale.symbol else label

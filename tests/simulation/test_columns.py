@@ -1,0 +1,40 @@
+"""The columns that a run writes are those that are declared, so that what they mean and are measured in is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from asyncfl.api import simulate
+from asyncfl.columns import FAMILIES, ClientsTable, EpsilonColumns, RoundsTable, UploadBudgetColumns, columns_of
+from asyncfl.scenario import Scenario
+
+CLIENTS = columns_of(ClientsTable)
+ROUNDS = columns_of(RoundsTable, UploadBudgetColumns, EpsilonColumns)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"privacy": {"kind": "adaptive", "budgets": [1, 1, 2, 2, 3]}},
+        {"data.domains": ["mnist", "usps"], "data.clients": 4, "data.test_samples": 20},
+        {"threats.attackers": 0.2, "threats.attack": {"kind": "sign_flip"}, "defence.detector": {"kind": "spectral"}},
+    ],
+    ids=["plain", "budgets", "domains", "detector"],
+)
+def test_every_column_of_a_run_is_declared_with_its_type(scenario: Scenario, changes: dict[str, Any]) -> None:
+    tables = simulate(scenario.override({"protocol.rounds": 2, **changes})).tables
+    rounds, clients = tables["rounds"], tables["clients"]
+    assert rounds.column_names[: len(RoundsTable.model_fields)] == list(RoundsTable.model_fields)
+    for name in rounds.column_names:
+        of_family = next((column for start, column in FAMILIES.items() if name.startswith(start)), None)
+        assert rounds.schema.field(name).type == (ROUNDS.get(name) or of_family).type, name
+    assert {*CLIENTS} - {*clients.column_names} <= {"domain", "budget_spent_s"}
+    for name in clients.column_names:
+        assert clients.schema.field(name).type == CLIENTS[name].type, name
+
+
+def test_every_column_says_what_it_means() -> None:
+    assert [name for name, column in {**ROUNDS, **CLIENTS}.items() if not column.meaning.endswith(".")] == []
