@@ -61,7 +61,7 @@ CATALOG: dict[str, Dataset] = {
             embedded="letters A to J drawn from fonts", torchvision="FashionMNIST",
         ),
         Dataset(
-            "usps", "USPS", (16, 16), (0.2469,), (0.2989,), (7291, 2007),
+            "usps", "USPS", (16, 16), (0.2545,), (0.3846,), (7291, 2007),
             embedded="scikit-learn's handwritten digits, enlarged and bent", torchvision="USPS",
         ),
         Dataset(

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.defences.async_filter import Noise, noise_energy, squared_norm, verdict
+from asyncfl.defences.async_filter import Noise, noise_energy, verdict
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
+from asyncfl.defences.lengths import squared_norm
 from asyncfl.defences.root import require_root, root_update
 from asyncfl.messages import Vector
 
@@ -62,7 +63,7 @@ class AflGuard(Detector):
         assert state.own is not None
         limit = self.tolerance**2 * squared_norm(state.own)
         away = np.array([squared_norm(delta - state.own) for delta in buffer.deltas]) - noise_energy(buffer, self.noise)
-        flagged = away > limit
+        flagged = ~(away <= limit)
         details = [
             f"differs by {np.sqrt(max(a, 0)):.4g}, allowed {np.sqrt(limit):.4g}" if f else ""
             for a, f in zip(away, flagged, strict=True)

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Verdict
-from asyncfl.messages import Vector
 
 Noise = Literal["accounted", "ignored"]
 
@@ -30,11 +29,6 @@ def gradient_scale(context: DefenceContext, client: int) -> float:
 def noise_energy(buffer: Buffer, noise: Noise) -> NDArray[np.float64]:
     """(n_updates,) what noise adds to the squared L2 norm of an update on average: sigma^2 d, or 0 if ignored."""
     return buffer.upload_std**2 * len(buffer.current) if noise == "accounted" else np.zeros(len(buffer))
-
-
-def squared_norm(vector: Vector) -> float:
-    """Squared L2 norm of a vector (d,)."""
-    return float(np.dot(vector, vector))
 
 
 def verdict(

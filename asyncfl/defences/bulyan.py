@@ -19,7 +19,7 @@ class Bulyan(CountingRule):
 
     Use it against attackers that hide a large error in a single parameter, where n is large enough. Weights do not
     enter. Source: El Mhamdi, Guerraoui, Rouault 2018, algorithm 1. Needs n >= 4f + 3. The last choices of
-    Krum have a single neighbour to go by when f < 3; such ties go to the earlier arrival.
+    Krum have a single neighbour to go by when f < 3; such ties go to the earlier arrival, up to rounding.
     """
 
     kind: Literal["bulyan"] = "bulyan"
@@ -66,20 +66,22 @@ def nearest_to_median(updates: Vector, number: int) -> Vector:
         return np.asarray(updates.mean(axis=0))
     out = np.empty(d, dtype=updates.dtype)
     scratch = np.empty((n + 1, min(CHUNK, d)), dtype=updates.dtype)
-    for start in range(0, d, CHUNK):
-        columns = updates[:, start : start + CHUNK]
-        ordered = arranged(columns, full_network(n), scratch[:, : columns.shape[1]])
-        median = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
-        nearest = np.full_like(median, np.inf)
-        best = out[start : start + CHUNK]
-        for low in range(n - number + 1):
-            window = ordered[low : low + number]
-            radius = np.maximum(median - window[0], window[-1] - median)
-            # Summed anew for each window: a running sum would carry the attackers' digits along.
-            total = window[0].copy()
-            for row in window[1:]:
-                total += row
-            np.copyto(best, total, where=radius < nearest)
-            np.minimum(nearest, radius, out=nearest)
-        best /= number
+    # Windows that hold what is huge may overflow: they are not the nearest.
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start in range(0, d, CHUNK):
+            columns = updates[:, start : start + CHUNK]
+            ordered = arranged(columns, full_network(n), scratch[:, : columns.shape[1]])
+            median = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
+            nearest = np.full_like(median, np.inf)
+            best = out[start : start + CHUNK]
+            for low in range(n - number + 1):
+                window = ordered[low : low + number]
+                radius = np.maximum(median - window[0], window[-1] - median)
+                # Summed anew for each window: a running sum would carry the attackers' digits along.
+                total = window[0].copy()
+                for row in window[1:]:
+                    total += row
+                np.copyto(best, total, where=radius < nearest)
+                np.minimum(nearest, radius, out=nearest)
+            best /= number
     return out

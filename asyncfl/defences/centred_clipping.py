@@ -12,7 +12,8 @@ from pydantic import Field
 
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext
-from asyncfl.defences.norm_clipping import Radius, clipping_factors, norms
+from asyncfl.defences.lengths import norms
+from asyncfl.defences.norm_clipping import Radius, clipping_factors
 from asyncfl.defences.robust import RobustRule, weighted_sum
 from asyncfl.defences.rule import Aggregate
 from asyncfl.messages import Vector

@@ -4,10 +4,13 @@
 updates far from the origin the plain form is wrong in the third digit, and Krum then chooses another update. Three
 things repair it. Columns are taken in chunks that stay in the cache, each centred on its own mean (distances do not
 notice). Sums over chunks are float64. And updates much closer to each other than to the rest, such as those of
-colluders, are computed once more as a group of their own, centred on its mean.
+colluders, or the honest where attackers send what is huge, are computed once more as a group of their own, centred on
+its mean. Where squares overflow float32 (from 1.8e19 on) everything is computed in float64.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,17 +28,33 @@ def squared_distances(updates: Vector) -> NDArray[np.float64]:
 
     `updates`: (n, d) float32 or float64 (then all is computed in float64). Returns (n, n) float64, symmetric, >= 0,
     with zeros on the diagonal and between equal updates.
+    Updates that are not finite are infinitely far from all others.
     """
-    distances = np.zeros((len(updates), len(updates)))
-    _fill(distances, updates, np.arange(len(updates)))
+    n = len(updates)
+    distances = np.zeros((n, n))
+    if _fill(distances, updates, np.arange(n)):
+        return distances
+    sound = np.flatnonzero(np.isfinite(updates).all(axis=1))
+    distances[:] = np.inf
+    np.fill_diagonal(distances, 0)
+    wide: NDArray[Any] = updates.astype(np.float64)
+    _fill(distances, wide, sound)
     return distances
 
 
-def _fill(distances: NDArray[np.float64], updates: Vector, rows: NDArray[np.int64]) -> None:
-    """Write the distances between `rows` into `distances`, going into groups of near ones."""
+def _fill(distances: NDArray[np.float64], updates: Vector, rows: NDArray[np.int64]) -> bool:
+    """Write the distances between `rows` into `distances`, going into groups of near ones.
+
+    Returns False, with nothing written, where squares of the updates are not finite in their type.
+    """
+    if not len(rows):
+        return True
     members = updates if len(rows) == len(updates) else updates[rows]
-    products = centred_products(members)
+    with np.errstate(over="ignore", invalid="ignore"):
+        products = centred_products(members)
     norms = np.diagonal(products)
+    if not np.isfinite(norms).all():
+        return False
     sums = norms[:, None] + norms[None, :]
     found = np.maximum(sums - 2 * products, 0)
     np.fill_diagonal(found, 0)
@@ -46,6 +65,7 @@ def _fill(distances: NDArray[np.float64], updates: Vector, rows: NDArray[np.int6
         # A group of all rows cannot be centred any better.
         if len(group) < len(rows):
             _fill(distances, updates, rows[group])
+    return True
 
 
 def centred_products(updates: Vector) -> NDArray[np.float64]:

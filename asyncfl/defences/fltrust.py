@@ -10,7 +10,7 @@ from pydantic import Field
 
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext
-from asyncfl.defences.norm_clipping import norms
+from asyncfl.defences.lengths import norms
 from asyncfl.defences.robust import weighted_sum
 from asyncfl.defences.root import require_root, root_update
 from asyncfl.defences.rule import Aggregate, Rule, present

@@ -3,11 +3,15 @@
 Weiszfeld's iterates are weighted means of the updates, z = sum c_i u_i with sum c_i = 1, and their distances follow
 from those between updates: |u_i - z|^2 = (D c)_i - c' D c / 2. So the updates are read twice, for D and for the last
 mean, however many iterations it takes.
+
+These differences cancel where a row is very far away. From `FAR` times the usual distance on they are computed in
+float64. And since so far away a row pulls by its direction alone, it is drawn in along its line to the middle until it
+is within `REACH`, from where it pulls the same way to six digits.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +20,11 @@ from pydantic import Field
 from asyncfl.defences.distances import squared_distances
 from asyncfl.defences.robust import RobustRule, weighted_sum
 from asyncfl.messages import Vector
+
+FAR = 100.0
+"""Distances of the usual row from the middle beyond which float32 has too few digits."""
+REACH = 1e6
+"""Such distances beyond which a row is drawn in."""
 
 
 class GeometricMedian(RobustRule):
@@ -35,8 +44,38 @@ class GeometricMedian(RobustRule):
 
     def solve(self, updates: Vector, shares: NDArray[np.float64]) -> tuple[Vector, NDArray[np.float64]]:
         """The geometric median and what each row weighs in it, see `RobustRule.solve`."""
-        weighed = weiszfeld(squared_distances(updates), shares, self.smoothing, self.iterations, self.tolerance)
-        return weighted_sum(weighed, updates), weighed
+        distances = squared_distances(updates)
+        middle, ratios = remoteness(distances, shares, self.smoothing)
+        if ratios.max() <= FAR:
+            weighed = weiszfeld(distances, shares, self.smoothing, self.iterations, self.tolerance)
+            return weighted_sum(weighed, updates), weighed
+        factors = np.minimum(1, REACH / np.maximum(ratios, 1))
+        points: NDArray[Any] = updates.astype(np.float64)
+        for row in np.flatnonzero(factors < 1):
+            # Factor 0: a mean of huge updates that overflowed has no direction.
+            away = points[row] - points[middle] if factors[row] else 0.0
+            points[row] = points[middle] + factors[row] * away
+        weighed = weiszfeld(squared_distances(points), shares, self.smoothing, self.iterations, self.tolerance)
+        centre = weighted_sum(weighed, points).astype(updates.dtype)
+        weighed, spared = weighed * factors, float(weighed @ (1 - factors))
+        weighed[middle] += spared
+        return centre, weighed
+
+
+def remoteness(
+    distances: NDArray[np.float64], shares: NDArray[np.float64], least: float
+) -> tuple[int, NDArray[np.float64]]:
+    """The row in the middle, and how far (n,) each row is from it, in usual distances.
+
+    In the middle is the row with more than half of the weight (`shares`) nearest to it; how far that reaches, at least
+    `least`, is the usual distance. `distances`: (n, n) squared.
+    """
+    order = np.argsort(distances, axis=1, kind="stable")
+    held = np.cumsum(shares[order], axis=1)
+    half = np.argmax(held > held[:, -1:] / 2, axis=1)
+    radii = np.sqrt(np.take_along_axis(distances, order, axis=1)[np.arange(len(order)), half])
+    middle = int(np.argmin(radii))
+    return middle, np.sqrt(distances[middle]) / max(float(radii[middle]), least)
 
 
 def weiszfeld(

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.defences.async_filter import gradient_scale, squared_norm, verdict
+from asyncfl.defences.async_filter import gradient_scale, verdict
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
+from asyncfl.defences.lengths import squared_norm
 from asyncfl.messages import Vector
 
 
@@ -70,13 +71,17 @@ class Kardam(Detector):
         for row, client in enumerate(buffer.clients.tolist()):
             version = int(buffer.base_versions[row])
             model = models.setdefault(version, np.array(buffer.bases[buffer.base_of[row]]))
-            gradient = buffer.deltas[row] * np.float32(gradient_scale(state.context, client))
+            with np.errstate(over="ignore"):
+                gradient = buffer.deltas[row] * np.float32(gradient_scale(state.context, client))
             if client in gradients and versions[client] != version:
                 apart = squared_norm(model - models[versions[client]])
-                changed = squared_norm(gradient - gradients[client])
-                coefficients[client] = math.sqrt(changed / apart) if apart else math.inf
+                with np.errstate(over="ignore", invalid="ignore"):
+                    changed = squared_norm(gradient - gradients[client])
+                # What overflows cannot be compared: it has changed more than anything.
+                comparable = math.isfinite(changed)
+                coefficients[client] = math.sqrt(changed / apart) if apart and comparable else math.inf
                 limit = self.limit(coefficients)
-                if coefficients[client] > limit:
+                if not (comparable and coefficients[client] <= limit):
                     flagged[row], details[row] = True, f"lipschitz {coefficients[client]:.4g}, allowed {limit:.4g}"
             gradients[client], versions[client] = gradient, version
             if not flagged[row]:

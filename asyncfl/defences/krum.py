@@ -34,7 +34,8 @@ class Krum(CountingRule):
     """The update whose n - f - 2 nearest others are nearest: the rest is thrown away.
 
     Use it where attackers are few and clients' data alike; with noise on the updates it picks one client's noise whole.
-    Weights do not enter the choice; ties go to the earlier arrival. Source: Blanchard et al. 2017, section 4, squared
+    Weights do not enter the choice; ties go to the earlier arrival, but only up to rounding: what is equal on paper may
+    differ in its last digit. Source: Blanchard et al. 2017, section 4, squared
     distances. Needs n >= 2f + 3.
     """
 

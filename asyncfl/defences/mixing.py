@@ -36,7 +36,8 @@ class NearestNeighbourMixing(PreAggregation, AttackerCount):
     def mix(
         self, updates: Vector, shares: NDArray[np.float64], random: np.random.Generator | None
     ) -> NDArray[np.float64]:
-        """1 / (n - f) at the n - f nearest, see `PreAggregation.mix`. Ties go to the earlier arrival."""
+        """1 / (n - f) at the n - f nearest, see `PreAggregation.mix`. Ties go to the earlier arrival,
+        as far as rounding leaves them ties."""
         n = len(updates)
         neighbours = n - self.attackers(n)
         nearest = np.argsort(squared_distances(updates), axis=1, kind="stable")[:, :neighbours]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from asyncfl.defences.lengths import norms
 from asyncfl.defences.robust import RobustRule, weighted_sum
 from asyncfl.messages import Vector
 
@@ -29,11 +30,6 @@ class NormClipping(RobustRule):
         """The mean of the clipped rows, and what each (unclipped) row weighs in it, see `RobustRule.solve`."""
         weighed = shares * clipping_factors(norms(updates), self.bound)
         return weighted_sum(weighed, updates), weighed
-
-
-def norms(updates: Vector) -> NDArray[np.float64]:
-    """(n,) L2 norms of the rows of `updates` (n, d)."""
-    return np.sqrt([np.dot(row, row) for row in updates], dtype=np.float64)
 
 
 def clipping_factors(lengths: NDArray[np.float64], bound: Radius) -> NDArray[np.float64]:

@@ -157,9 +157,17 @@ def _lowered(part: P, n: int, notes: list[str]) -> P:
     return part.model_copy(update={"byzantine": lowered})
 
 
+FAINT = 1e-30
+"""Coefficients below it belong to huge updates that were scaled down; in float32 they would lose their digits."""
+
+
 def weighted_sum(coefficients: NDArray[np.float64], updates: Vector) -> Vector:
     """(d,) sum of the rows of `updates` (n, d) times `coefficients` (n,), in the updates' type; 0 skips a row."""
-    rows = np.flatnonzero(coefficients)
+    faint = (coefficients != 0) & (np.abs(coefficients) < FAINT)
+    rows = np.flatnonzero(coefficients if not faint.any() else np.where(faint, 0, coefficients))
     if len(rows) == len(updates):
         return np.asarray(coefficients.astype(updates.dtype) @ updates)
-    return np.asarray(coefficients[rows].astype(updates.dtype) @ updates[rows])
+    total = np.asarray(coefficients[rows].astype(updates.dtype) @ updates[rows])
+    for row in np.flatnonzero(faint):
+        total += (coefficients[row] * updates[row].astype(np.float64)).astype(updates.dtype)
+    return total

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from asyncfl.component import Component
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext
+from asyncfl.defences.lengths import is_finite
 from asyncfl.messages import Vector
 
 
@@ -88,7 +89,7 @@ def present(updates: Vector, weights: NDArray[np.float64]) -> NDArray[np.int64]:
         raise ValueError(f"weights must be ({len(updates)},), one per update, got {weights.shape}")
     if not (np.isfinite(weights).all() and (weights >= 0).all()):
         raise ValueError(f"weights must be finite and >= 0, got {weights[~(np.isfinite(weights) & (weights >= 0))][0]}")
-    unsound = [row for row, update in enumerate(updates) if not np.isfinite(update).all()]
+    unsound = [row for row, update in enumerate(updates) if not is_finite(update)]
     if unsound:
         raise ValueError(f"updates must be finite, rows {unsound} are not; reject them before they are aggregated")
     return np.flatnonzero(weights)

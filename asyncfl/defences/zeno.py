@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.defences.async_filter import Noise, gradient_scale, noise_energy, squared_norm, verdict
+from asyncfl.defences.async_filter import Noise, gradient_scale, noise_energy, verdict
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
+from asyncfl.defences.lengths import inner_product, squared_norm
 from asyncfl.defences.root import require_root, root_gradient
 from asyncfl.messages import Vector
 
@@ -65,8 +66,8 @@ class ZenoPlusPlus(Detector):
         for row, (delta, client) in enumerate(zip(buffer.deltas, buffer.clients.tolist(), strict=True)):
             scale = gradient_scale(context, client)
             length = max(0.0, squared_norm(delta) - float(energy[row])) * scale**2
-            merits[row] = rate * scale * float(np.dot(state.gradient, delta)) - self.rho * length
-        flagged = merits < -rate * self.epsilon
+            merits[row] = rate * scale * inner_product(state.gradient, delta) - self.rho * length
+        flagged = ~(merits >= -rate * self.epsilon)
         details = [
             f"score {m:.4g}, needed {-rate * self.epsilon:.4g}" if f else ""
             for m, f in zip(merits, flagged, strict=True)

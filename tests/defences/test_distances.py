@@ -48,3 +48,21 @@ def test_one_update_has_no_distance():
 def test_matrix_is_symmetric(random):
     found = squared_distances(random.normal(size=(20, 300)).astype(np.float32))
     np.testing.assert_array_equal(found, found.T)
+
+
+@pytest.mark.parametrize("size", [1e3, 1e10, 1e19, 1e30, 3e38])
+def test_of_any_finite_size(random, size):
+    updates = random.normal(size=(12, 3000)).astype(np.float32)
+    updates[[1, 5]] = (size * random.uniform(-1, 1, size=(2, 3000))).astype(np.float32)
+    updates[7] = np.float32(np.sqrt(size)) * updates[7]
+    assert relative_error(updates) < 3e-6
+
+
+def test_what_is_not_finite_is_farthest(random):
+    updates = random.normal(size=(5, 30)).astype(np.float32)
+    updates[1, 3], updates[2, 0] = np.inf, np.nan
+    found = squared_distances(updates)
+    sound = [0, 3, 4]
+    np.testing.assert_array_equal(found[np.ix_(sound, sound)], squared_distances(updates[sound].astype(np.float64)))
+    assert (found[1, [0, 2, 3, 4]] == np.inf).all()
+    assert (np.diagonal(found) == 0).all()

@@ -68,3 +68,18 @@ def test_the_banned_are_forgotten(buffer_of, context_of, random):
     after = detector.banned(state, 1)
     assert (set(after.gradients), set(after.versions), set(after.coefficients)) == ({0}, {0}, {0})
     assert set(state.gradients) == {0, 1}
+
+
+@pytest.mark.parametrize("size", [1e10, 1e19, 3e38])
+def test_gradients_that_overflow_have_changed_most(size, buffer_of, context_of, random):
+    detector = Kardam(expected_share=0.25, frequency_filter=False)
+    state = detector.start(context_of(4), random)
+    for client in range(4):
+        _, state = judged(detector, state, buffer_of, [-0.1, 0], client, 0, [0, 0])
+    flags = []
+    for client in range(4):
+        delta = [size, -size] if client == 3 else [-0.2, 0]
+        flag, state = judged(detector, state, buffer_of, delta, client, 1, [0, 1])
+        flags.append(flag)
+    again, state = judged(detector, state, buffer_of, [size, size], 3, 2, [0, 2])
+    assert [*flags, again] == [False, False, False, True, True]

@@ -175,3 +175,78 @@ def test_mean_is_the_weighted_sum():
     updates, weights, _ = draw((6, 2, 1))
     assert Mean().aggregate(updates.astype(np.float32), weights) == pytest.approx(weights @ updates, abs=1e-5)
     assert Mean().weigh(updates, weights).tolist() == weights.tolist()
+
+
+# --- updates of any finite size --------------------------------------------------------------------------------------
+
+ATTACKERS, HONEST = 3, 12
+SIZES = st.floats(3, 38.4).map(lambda exponent: 10.0**exponent)
+HUGE = [
+    Krum(byzantine=ATTACKERS),
+    MultiKrum(byzantine=ATTACKERS),
+    Bulyan(byzantine=ATTACKERS),
+    Median(),
+    TrimmedMean(byzantine=ATTACKERS),
+    Krum(byzantine=ATTACKERS, pre=(NearestNeighbourMixing(byzantine=ATTACKERS),)),
+    TrimmedMean(byzantine=ATTACKERS, pre=(NearestNeighbourMixing(byzantine=ATTACKERS),)),
+]
+
+
+def attacked(sizes, alike, seed, d=40):
+    """Updates of the honest and of attackers, whose numbers are of the given sizes; where the attackers are."""
+    random = np.random.Generator(np.random.Philox(key=seed))
+    updates = random.normal(size=(HONEST + ATTACKERS, d))
+    rows = random.permutation(len(updates))[:ATTACKERS]
+    forged = random.uniform(-1, 1, size=(ATTACKERS, d))
+    updates[rows] = (forged[:1] if alike else forged) * np.reshape(sizes, (-1, 1))
+    return np.clip(updates, -3.4e38, 3.4e38).astype(np.float32), rows
+
+
+@pytest.mark.parametrize("rule", HUGE, ids=name)
+@given(sizes=st.lists(SIZES, min_size=ATTACKERS, max_size=ATTACKERS), alike=st.booleans(), seed=st.integers(0, 2**32))
+@settings(max_examples=40)
+def test_attackers_of_any_size_leave_the_result_among_the_honest(rule, sizes, alike, seed):
+    updates, rows = attacked(sizes, alike, seed)
+    honest = np.delete(updates, rows, axis=0)
+    weights = np.full(len(updates), 1 / len(updates))
+    out = rule.aggregate(updates, weights)
+    assert (out >= honest.min(axis=0) - 1e-5).all()
+    assert (out <= honest.max(axis=0) + 1e-5).all()
+    assert np.isfinite(rule.weigh(updates, weights)).all()
+
+
+@given(sizes=st.lists(SIZES, min_size=ATTACKERS, max_size=ATTACKERS), alike=st.booleans(), seed=st.integers(0, 2**32))
+@settings(max_examples=40)
+def test_the_geometric_median_is_where_it_would_be_by_the_attackers_directions_alone(sizes, alike, seed):
+    """It is moved by unit vectors: far away their lengths do not matter."""
+    updates, rows = attacked(sizes, alike, seed)
+    weights = np.full(len(updates), 1 / len(updates))
+    out, weighed = GeometricMedian().aggregate(updates, weights), GeometricMedian().weigh(updates, weights)
+    modest = updates.copy()
+    for row in rows:
+        wide = updates[row].astype(np.float64)
+        modest[row] = wide / np.linalg.norm(wide) * 1e6
+    wanted = GeometricMedian().aggregate(modest, weights)
+    np.testing.assert_allclose(out, wanted, atol=100 / min(sizes) + 2e-4)
+    assert np.abs(out).max() < 3
+    np.testing.assert_allclose(weighed @ updates.astype(np.float64), out, atol=1e-3)
+    assert weighed.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("rule", [NormClipping(), CentredClipping(), Median(pre=(Bucketing(),))], ids=name)
+@given(sizes=st.lists(SIZES, min_size=ATTACKERS, max_size=ATTACKERS), seed=st.integers(0, 2**32))
+@settings(max_examples=25)
+def test_clipping_brings_down_updates_of_any_size(rule, sizes, seed):
+    updates, rows = attacked(sizes, False, seed)
+    honest = np.delete(updates, rows, axis=0)
+    weights = np.full(len(updates), 1 / len(updates))
+    out = rule.aggregate(updates, weights)
+    assert np.linalg.norm(out) <= 1.001 * np.linalg.norm(honest, axis=1).max() * (
+        1 + 10 * bool(getattr(rule, "pre", ()))
+    )
+    assert np.isfinite(rule.weigh(updates, weights)).all()
+    if not rule.pre:
+        # Each attacker weighs what clipping leaves of it: in all no more than a share of the median length.
+        weighed = rule.weigh(updates, weights)
+        lengths = np.linalg.norm(updates.astype(np.float64), axis=1)
+        assert (weighed[rows] * lengths[rows] <= 1.001 / len(updates) * np.median(lengths)).all()

@@ -76,3 +76,23 @@ def test_known_noise_is_not_held_against_anybody(kind, buffer_of, context_of, ra
     accounted, literal = kind(**settings), kind(noise="ignored", **settings)
     assert not accounted.judge(accounted.start(context, random), buffer, None)[0].flagged.any()
     assert literal.judge(literal.start(context, random), buffer, None)[0].flagged.all()
+
+
+HUGE = [1e3, 1e10, 1e19, 3e38]
+
+
+@pytest.mark.parametrize("kind", [AflGuard, ZenoPlusPlus])
+@pytest.mark.parametrize("size", HUGE)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_updates_of_any_size_are_let_in_only_if_they_are_good(kind, size, sign, buffer_of, context_of, random):
+    detector = kind()
+    state = detector.start(context_of(root=slope), random)
+    with np.errstate(all="raise"):
+        verdict, _ = detector.judge(state, buffer_of([[0.1, 0], [sign * size, 0], [size, -sign * size]]), None)
+    assert verdict.flagged.tolist() == [False, True, True]
+
+
+def test_a_merit_that_is_not_a_number_is_no_merit(buffer_of, context_of, random):
+    detector = ZenoPlusPlus()
+    state = detector.start(context_of(root=lambda model: np.array([-np.inf, 0.0])), random)
+    assert detector.judge(state, buffer_of([[0, 0.1], [0.1, 0]]), None)[0].flagged[0]

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from asyncfl.messages import Vector
 
+COMPARABLE = 1e18
+"""Length up to which inner products of updates do not overflow float32."""
 CHUNK = 4096
 """Numbers of a row that are multiplied in float32 before the sum goes on in float64."""
 
@@ -105,7 +107,9 @@ def inner_products(left: Vector, right: Vector | list[Vector]) -> NDArray[np.flo
     for start in range(0, length, CHUNK):
         part = slice(start, start + CHUNK)
         other = np.stack([row[part] for row in right])
-        out += left[:, part] @ other.T
+        # Beyond `COMPARABLE` squares overflow; the detector lets no such row in.
+        with np.errstate(over="ignore", invalid="ignore"):
+            out += left[:, part] @ other.T
     return out
 
 

@@ -23,7 +23,7 @@ from pydantic import Field
 
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
-from asyncfl.defences.spectral.bank import Bank, empty_bank, inner_products, squared_norms
+from asyncfl.defences.spectral.bank import COMPARABLE, Bank, empty_bank, inner_products, squared_norms
 from asyncfl.defences.spectral.certificates import ROUNDING, culprits, norm_bounds, pair_bounds
 from asyncfl.defences.spectral.gate import Amends, Provisional, amends, covers
 from asyncfl.defences.spectral.majority import Finding, MajorityTest
@@ -182,8 +182,10 @@ class Spectral(Detector):
         every = longest_steps(context)
         step = every[buffer.clients]
         lower, upper = norm_bounds(n_parameters, noise_std, step, self.deviations)
+        lengths = np.sqrt(squared_norms(buffer.deltas))
+        for row in np.flatnonzero(lengths > COMPARABLE):
+            reasons[row] = f"norm {lengths[row]:.4g} cannot be compared with anything"
         if self.norm_certificate:
-            lengths = np.sqrt(squared_norms(buffer.deltas))
             for row in np.flatnonzero((lengths < lower * (1 - ROUNDING)) | (lengths > upper * (1 + ROUNDING))):
                 reasons[row] = f"norm {lengths[row]:.4g} not in {lower[row]:.4g}..{upper[row]:.4g}"
         if self.pair_certificate:

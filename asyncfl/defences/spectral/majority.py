@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -15,6 +15,9 @@ from asyncfl.defences.spectral.evidence import Evidence, lagging, looseness, wei
 from asyncfl.defences.spectral.median import geometric_medians
 from asyncfl.defences.spectral.root import uphill, voters
 from asyncfl.defences.spectral.spectrum import Embedding, embed, product_std
+
+HUGE = 1e3
+"""Lengths of the usual update above which one is left out before anything is compared with it, and struck."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +121,20 @@ class MajorityTest(Described):
         The mean square of the rows' noise is everybody's where no single row is looked at. `by_root`: only rows that go
         downhill on the root set vote. `extra_variance`: of one inner product, beside that of the clients' noise.
         """
-        present = bank.present
-        nobody = np.zeros(len(bank.rows), dtype=bool)
+        present, nobody = bank.present, np.zeros(len(bank.rows), dtype=bool)
+        squares = np.diagonal(bank.gram)[present]
+        huge = squares > HUGE**2 * np.median(squares) if len(present) else nobody[:0]
+        if huge.any() and np.median(squares) > 0:
+            # Beside these nothing else would stand out; without them the rest is judged as ever.
+            comparable = bank
+            for client in present[huge].tolist():
+                comparable = comparable.forget(client)
+            finding = self.judge(comparable, n_parameters, by_root=by_root, extra_variance=extra_variance)
+            far = _spread(huge, present, nobody)
+            reasons = {int(one): "too long to be compared" for one in present[huge]}
+            return replace(
+                finding, out=finding.out | far, struck=finding.struck | far, reasons=finding.reasons | reasons
+            )
         if len(present) < 2:
             return Finding(nobody, nobody, {}, {"rank": 0.0})
         gram = bank.gram[np.ix_(present, present)]

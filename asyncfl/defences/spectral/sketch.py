@@ -30,7 +30,9 @@ class Sketch:
         """(n, length) float32 sketches of `updates` (n, n_parameters)."""
         out = np.empty((len(updates), self.length), dtype=np.float32)
         for row, update in enumerate(updates):
-            out[row] = np.bincount(self.places, weights=update * self.signs, minlength=self.length)
+            sums = np.bincount(self.places, weights=update * self.signs, minlength=self.length)
+            with np.errstate(over="ignore"):
+                out[row] = sums
         return out
 
 

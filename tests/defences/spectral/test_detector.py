@@ -322,6 +322,18 @@ def test_without_gradient_clipping_long_steps_prove_nothing():
     assert not verdict.flagged.any()
 
 
+@pytest.mark.parametrize("size", [1e4, 1e10, 1e19, 3e38])
+def test_without_gradient_clipping_huge_updates_hide_nobody(size):
+    sender = Sender()
+    begun = start(OPEN, gradient_clip=None)
+    signals = [GOOD] * 6 + [BAD] * 2 + [size * GOOD, np.full(D, size)]
+    verdict, state = OPEN.judge(begun, sender.buffer(range(10), signals), None)
+    assert verdict.flagged.tolist() == [False] * 6 + [True] * 4
+    assert verdict.strikes.tolist() == verdict.flagged.tolist()
+    again, _ = OPEN.judge(state, sender.buffer(range(10), [GOOD] * 6 + [BAD] * 4), None)
+    assert again.flagged.tolist() == verdict.flagged.tolist()
+
+
 def test_without_noise_the_majority_is_still_found():
     sender = Sender(noise=1e-6, told=0.0)
     begun = start(OPEN)
