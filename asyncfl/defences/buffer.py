@@ -13,7 +13,8 @@ from asyncfl.messages import Vector
 
 @dataclass(frozen=True)
 class Buffer:
-    """The updates that are judged together. All arrays are read-only; rows follow the order of arrival."""
+    """The updates that are judged together. All arrays are read-only; rows follow the order of arrival, or, where late
+    updates are dropped and so all are of one cohort, that of their clients' numbers."""
 
     version: int
     """Version that the updates are applied to, >= 0."""
