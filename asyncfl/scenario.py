@@ -27,7 +27,7 @@ from asyncfl.component import Described, own_sources
 from asyncfl.data import DataSpec
 from asyncfl.defences import Defence
 from asyncfl.description import faults_of, override, sound_parts
-from asyncfl.errors import Fault, InputError, ScenarioError
+from asyncfl.errors import DataError, Fault, InputError, ScenarioError
 from asyncfl.learning import AnyArchitecture, Architecture, Mlp, Training
 from asyncfl.privacy import AnyScheme, NoPrivacy, PrivacyContext, Scheme
 from asyncfl.privacy.ledger.budgets import stop_faults
@@ -140,6 +140,8 @@ class Scenario(Described):
             sound = sound_parts(cls, description)
             raise ScenarioError([*faults_of(error, cls, description), *_faults_between(sound)], source) from None
         except InputError as error:
+            if isinstance(error, DataError) and error.source is not None:
+                raise  # the file at fault is another one
             raise ScenarioError(error.faults, source or error.source) from None
 
     @classmethod

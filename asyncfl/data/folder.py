@@ -35,5 +35,9 @@ def folders() -> list[Path]:
 
 
 def find(filename: str) -> Path | None:
-    """Path of the file in the first folder that has it, None if none has."""
-    return next((folder / filename for folder in folders() if (folder / filename).is_file()), None)
+    """Path of the file in the first folder that has it, None if none has.
+
+    A folder of that name counts too, and a link to nothing: whoever reads it says what is wrong, so that stand-ins do
+    not take its place in silence.
+    """
+    return next((folder / filename for folder in folders() if os.path.lexists(folder / filename)), None)

@@ -33,6 +33,9 @@ class NpzSource:
         self.dataset = dataset
         self.stands_for = stands_for
         self.path = path
+        if not path.is_file():
+            kind = "a folder" if path.is_dir() else "a link to nothing" if path.is_symlink() else "none"
+            raise DataError(f"must be an npz file, but is {kind}; move it away, or copy the file there", path)
         self._sizes = _checked_sizes(dataset, path, _stamp(path))
 
     def size(self, split: Split) -> int:

@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
 
+from asyncfl.data import available
 from asyncfl.data.catalog import CATALOG
 from asyncfl.data.npz import NpzSource
 from asyncfl.errors import DataError
+from asyncfl.scenario import Scenario
 
 MNIST = CATALOG["mnist"]
 
@@ -107,3 +109,25 @@ def test_pool_is_a_permutation_and_test_set_a_subset(save):
     assert images.shape == (7, 28, 28)
     assert len(labels) == 7
     np.testing.assert_array_equal(source.test_set(None, np.random.default_rng(0))[1], np.arange(20) % 10)
+
+
+def test_a_folder_or_a_link_to_nothing_in_place_of_a_file_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("ASYNCFL_DATA_DIR", str(tmp_path))
+    (tmp_path / "mnist.npz").mkdir()
+    (tmp_path / "usps.npz").symlink_to(tmp_path / "nowhere")
+    for name, kind in (("mnist", "a folder"), ("usps", "a link to nothing")):
+        with pytest.raises(DataError, match=rf"{name}\.npz: must be an npz file, but is {kind}"):
+            Scenario.read({"data": {"dataset": name}, "protocol": {"kind": "sync", "rounds": 1}}).digest()
+        (row,) = [row for row in available() if row["name"] == name]
+        assert (row["train"], row["test"]) == (0, 0)
+        assert kind in row["provenance"]
+
+
+def test_a_damaged_file_is_blamed_and_not_the_scenario_that_names_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("ASYNCFL_DATA_DIR", str(tmp_path))
+    (tmp_path / "mnist.npz").write_bytes(b"PK nothing")
+    (tmp_path / "scenario.yaml").write_text("{data: {dataset: mnist}, protocol: {kind: sync, rounds: 1}}")
+    with pytest.raises(DataError) as raised:
+        Scenario.load(tmp_path / "scenario.yaml").digest()
+    assert raised.value.source == str(tmp_path / "mnist.npz")
+    assert "scenario.yaml" not in str(raised.value)
