@@ -7,13 +7,18 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-console = Console(highlight=False, soft_wrap=True)
+# Names of files and clients are printed as they are: brackets in them are no markup, colons no emoji.
+console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
 if not console.is_terminal:
     # Nothing is cut off for the sake of a width when a file or another program reads.
-    console = Console(highlight=False, soft_wrap=True, width=10_000)
+    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False, width=10_000)
+
+_GAP = 2
+"""Characters between two columns."""
 
 
 def number(value: Any) -> str:
@@ -25,15 +30,38 @@ def number(value: Any) -> str:
     return f"{value:.7g}" if isinstance(value, float) else str(value)
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """A table without frame; numbers stand on the right."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for place, name in enumerate(columns):
-        numeric = all(isinstance(row[place], int | float) or row[place] is None for row in rows) and bool(rows)
-        table.add_column(name, justify="right" if numeric else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*[number(value) for value in row])
-    console.print(table)
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], to: Console | None = None) -> None:
+    """A table without frame; numbers stand on the right.
+
+    One that is wider than the terminal comes in several, one below the other, each of which begins with the first
+    column again; no column is left out, and a text that is too wide even so goes on in the next line.
+    """
+    to = to or console
+    cells = [[number(value) for value in row] for row in rows]
+    widths = [max(map(cell_len, [name, *(row[place] for row in cells)])) for place, name in enumerate(columns)]
+    for order, places in enumerate(_blocks(widths, to.width)):
+        if order:
+            to.print()
+        table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
+        for place in places:
+            numeric = all(isinstance(row[place], int | float) or row[place] is None for row in rows) and bool(rows)
+            table.add_column(columns[place], justify="right" if numeric else "left", overflow="fold")
+        for row in cells:
+            table.add_row(*[row[place] for place in places])
+        to.print(table)
+
+
+def _blocks(widths: Sequence[int], width: int) -> list[list[int]]:
+    """Columns that stand beside each other: the first, and as many of the next as fit into `width`."""
+    blocks: list[list[int]] = [[0]]
+    used = widths[0]
+    for place in range(1, len(widths)):
+        if used + _GAP + widths[place] > width and len(blocks[-1]) > 1:
+            blocks.append([0])
+            used = widths[0]
+        blocks[-1].append(place)
+        used += _GAP + widths[place]
+    return blocks
 
 
 def print_json(value: Any) -> None:

@@ -45,7 +45,7 @@ def _show_rows(rows: list[dict[str, Any]]) -> None:
 
 def _show_notes(notes: list[str]) -> None:
     for note in notes:
-        console.print(f"note: {note}", markup=False)
+        console.print(f"note: {note}")
 
 
 _COMMANDS: list[tuple[str, type[Question], str]] = [

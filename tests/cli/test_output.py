@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from asyncfl.cli.output import print_table
+
+COLUMNS = [f"column_{number}" for number in range(12)]
+ROWS = [[f"[/row {row}] :smile:", *(row * 1000.5 + place for place in range(11))] for row in range(3)]
+
+
+def printed(width: int, columns: list[str], rows: list[list[object]]) -> str:
+    file = io.StringIO()
+    console = Console(file=file, width=width, highlight=False, soft_wrap=True, markup=False, emoji=False)
+    print_table(columns, rows, console)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_no_column_is_lost_however_narrow_the_terminal(width: int) -> None:
+    shown = printed(width, COLUMNS, ROWS)
+    assert all(name in shown for name in COLUMNS)
+    assert all(f"{value:.7g}" in shown for row in ROWS for value in row[1:])
+    assert max(map(len, shown.splitlines())) <= width
+    blocks = [block.splitlines() for block in shown.split("\n\n")]
+    assert (len(blocks) == 1) == (width == 200)
+    assert all(block[0].startswith("column_0") and len(block) == 4 for block in blocks)
+    assert all(block[1].startswith("[/row 0] :smile:") for block in blocks)
+
+
+def test_a_text_that_is_wider_than_the_terminal_goes_on_in_the_next_line() -> None:
+    shown = printed(40, ["name", "path"], [["mnist", "/x" * 40]])
+    assert max(map(len, shown.splitlines())) <= 40
+    assert "".join(shown.split()).count("/x") == 40
