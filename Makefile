@@ -1,6 +1,7 @@
-# make results   everything: environment, simulations, figures, tables, verdicts
-# make test      the tests
-# make check     formatting, lint, types, architecture
+# make results     everything: environment, simulations, figures, tables, verdicts
+# make test        the tests
+# make test-long   the tests that take minutes: kills at random moments
+# make check       formatting, lint, types, architecture
 
 PYTHON ?= python3
 CORES ?= 8
@@ -9,7 +10,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SNAKEMAKE_FLAGS ?=
 
-.PHONY: results test check format install clean
+.PHONY: results test test-long check format install clean
 
 install: $(READY)
 
@@ -27,6 +28,10 @@ results: $(READY)
 test: $(READY)
 	PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
 	  $(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=90
+
+test-long: $(READY)
+	PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
+	  $(BIN)/python -m pytest -n 2 -m long
 
 check: $(READY)
 	$(BIN)/ruff format --check asyncfl tests benchmarks workflow examples
