@@ -41,16 +41,24 @@ def run(
     # Before torch is imported: the thread pools of BLAS and OpenMP are sized once.
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(variable, str(threads))
-    from asyncfl.api import execute
     from asyncfl.storage import Run, RunFolder
 
     own = RunFolder(folder, description)
     own.check(force)
     existed = own.is_whole() and not force
     console.print(f"data: {_data_line(description.data)}")
+    from asyncfl.api import execute
+
     began = time.monotonic()
-    with _bar(description, quiet) as bar:
-        execute(description, folder, bar, force=force)
+    try:
+        with _bar(description, quiet) as bar:
+            execute(description, folder, bar, force=force)
+    except KeyboardInterrupt:
+        if finished := len([place for place in own.kept() if place.name.startswith("seed-")]):
+            console.print(
+                f"interrupted; {finished} of {len(description.seeds)} seeds are kept: the same command goes on"
+            )
+        raise
     result = Run.load(folder)
     _report(result)
     note = "was there already" if existed else f"written in {time.monotonic() - began:.1f} s"

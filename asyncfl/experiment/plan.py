@@ -36,6 +36,8 @@ RUN_FILES = (
     "summary.json",
     "timing.json",
 )
+REPORT_FILES = ("index.md", "claims.md", "claims.csv")
+"""Files at the top of the results folder."""
 
 
 @dataclass(frozen=True)
@@ -130,16 +132,26 @@ def _asked(name: str, item: str) -> bool:
 
 
 def check_writable(folder: str | Path) -> None:
-    """Raises OutputError where results could not be written below `folder`, made or not."""
+    """Raises OutputError where results could not be written below `folder`, or only over files of others."""
     place = Path(folder).absolute()
     above = next(parent for parent in (place, *place.parents) if parent.exists())
     try:
         # permissions alone do not tell: file systems may be read-only, and root passes every check of them
         with tempfile.TemporaryFile(dir=above):
-            return
+            pass
     except OSError as error:
         why = error.strerror or str(error)
-    raise OutputError(f"results folder {folder}: {above}: {why}; choose another with --config results=DIR")
+        raise OutputError(
+            f"results folder {folder}: {above}: {why}; choose another with --config results=DIR"
+        ) from None
+    # A job writes its log before anything else.
+    if not (place / "logs" / "report_on_claims.log").exists():
+        foreign = [name for name in REPORT_FILES if (place / name).exists()]
+        if foreign:
+            raise OutputError(
+                f"results folder {folder}: {', '.join(foreign)} in it is not of this workflow; "
+                "move it away, or choose another folder with --config results=DIR"
+            )
 
 
 def _jobs(selected: Mapping[str, Planned], runs: Path) -> list[Job]:

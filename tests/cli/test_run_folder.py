@@ -112,7 +112,8 @@ def test_an_interrupted_run_of_another_scenario_is_seen_too(
 
     with monkeypatch.context() as patched:
         patched.setattr(api_module, "one_seed", interrupted)
-        assert run("--out", tmp_path / "r", "--set", "seeds=2")[0] == 130
+        status, said = run("--out", tmp_path / "r", "--set", "seeds=2")
+        assert (status, "interrupted; 1 of 2 seeds are kept: the same command goes on" in said) == (130, True)
     status, said = run("--out", tmp_path / "r")
     assert status == 2
     assert "it holds a run of another scenario (seeds is [0, 1] there and [0] here)" in said

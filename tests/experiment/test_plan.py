@@ -94,6 +94,19 @@ def test_results_that_cannot_be_written(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+def test_files_of_others_in_the_results_folder_are_not_written_over(folder, tmp_path):
+    results = tmp_path / "thesis"
+    results.mkdir()
+    (results / "README.md").write_text("what this is")
+    check_writable(results)
+    (results / "index.md").write_text("precious")
+    with pytest.raises(OutputError, match=r"thesis: index\.md in it is not of this workflow; move it away"):
+        make_plan(folder, "quick", results=results)
+    (results / "logs").mkdir()
+    (results / "logs" / "report_on_claims.log").touch()
+    check_writable(results)
+
+
 def test_scenarios_are_found_again_by_their_digest(folder, tmp_path):
     wanted = digests(make_plan(folder, "full", results=tmp_path))[-2:]
     found = scenarios(folder, "full", wanted)
