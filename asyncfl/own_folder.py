@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -145,33 +145,30 @@ class OwnFolder:
         with ExitStack() as stack:
             with self._told():
                 made = [place for place in (self.folder, *self.folder.parents) if not place.exists()]
+                stack.callback(_remove_empty, made)
                 self.folder.mkdir(parents=True, exist_ok=True)
                 if self.mark() is None:
                     self._write_mark(Mark(self.holds, self.scenario))
                 area.mkdir(exist_ok=True)
                 stack.enter_context(held(area / LOCK, self.folder))
-            stack.callback(self._clean, area, made)
+            stack.callback(self._clean, area)
             # Again: another process may have begun something here since it was looked at.
             self.check(force)
             if (mark := self.mark()) is not None and mark.scenario != self.scenario and not self.is_of_another():
                 self._write_mark(Mark(self.holds, self.scenario))
             yield area
 
-    def _clean(self, area: Path, made: list[Path]) -> None:
+    def _clean(self, area: Path) -> None:
         # What cannot be removed does no harm, and must not hide the error that brought us here.
         with suppress(OSError):
             for left in area.glob("*/*.unfinished"):
                 shutil.rmtree(left)
-            for place in area.glob("*/"):
-                with suppress(OSError):
-                    place.rmdir()
+            _remove_empty(area.glob("*/"))
             if any(place.name != LOCK for place in area.iterdir()):
                 return
             shutil.rmtree(area)
-            if (mark := Mark.read(self.folder)) is not None and not mark.files:
+            if [path.name for path in self.folder.iterdir()] == [MARK]:
                 (self.folder / MARK).unlink()
-                for place in made:
-                    place.rmdir()
 
     def keep(self, place: Path, write: Write) -> None:
         """Let `write` fill the folder `place`, which lies two levels below the area of work. Raises OutputError."""
@@ -220,6 +217,12 @@ class OwnFolder:
             yield
         except OSError as error:
             raise OutputError(f"cannot write {self.folder}: {error.strerror or error}") from None
+
+
+def _remove_empty(folders: Iterable[Path]) -> None:
+    for folder in folders:
+        with suppress(OSError):
+            folder.rmdir()
 
 
 def fill(folder: Path, write: Write) -> None:

@@ -111,6 +111,22 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
     assert OwnFolder(tmp_path / "r", "run", "abc").is_whole()
 
 
+def test_a_disk_that_is_full_from_the_start_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Mark, "to_json", lambda self: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(OutputError, match="No space left on device"):
+        put(tmp_path / "new" / "r", "abc", files(end="1"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_was_begun_stays_ours_when_it_fails_again(tmp_path: Path) -> None:
+    (tmp_path / MARK).write_text(Mark("run", "abc").to_json())
+    (tmp_path / "thesis.tex").write_text("precious")
+    with pytest.raises(ZeroDivisionError), OwnFolder(tmp_path, "run", "abc").working():
+        _ = 1 / 0
+    put(tmp_path, "abc", files(end="1"))
+    assert contents(tmp_path) == {"end": "1", "thesis.tex": "precious"}
+
+
 @pytest.mark.parametrize(
     ("place", "message"),
     [
