@@ -99,7 +99,7 @@ def jobs_of(work: Workload) -> list[Job]:
     labels = rng.integers(CLASSES, size=(work.clients, work.samples))
     epochs = range(work.training.epochs)
     return [
-        Job(base, x, y, np.stack([rng.permutation(work.samples) for _ in epochs]), np.random.default_rng(client))
+        Job(base, x, y, np.stack([rng.permutation(work.samples) for _ in epochs]), np.random.SFC64(client))
         for client, (x, y) in enumerate(zip(images, labels, strict=True))
     ]
 

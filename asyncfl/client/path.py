@@ -200,7 +200,7 @@ class TaskPath:
         epochs = np.tile(np.arange(len(labels)), (self.training.epochs, 1))
         noise = None
         if self.training.example_noise:
-            noise = self.streams.generator("example_noise", ticket.client, ticket.turn)
+            noise = self.streams.bits("example_noise", ticket.client, ticket.turn)
         order = random.permuted(epochs, axis=1)
         return Job(base=ticket.base, images=images, labels=labels, order=order, noise=noise)
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from asyncfl.learning.architecture import Architecture, Shape
 from asyncfl.learning.job import Job
 from asyncfl.learning.learner import Learner, split
-from asyncfl.learning.noise import StepNoise
+from asyncfl.learning.noise import StandardNormal
 from asyncfl.learning.tensors import tensor_of
 from asyncfl.learning.training import Training
 
@@ -122,7 +122,7 @@ class BatchedLearner(Learner):
         factors = (clip / torch.linalg.vector_norm(g, dim=1)).clamp(max=1)  # a gradient of 0: infinity is brought to 1
         return (weight * factors) @ g, losses @ weight
 
-    def _drawn(self, noises: Sequence[StepNoise | None], active: Sequence[float]) -> torch.Tensor:
+    def _drawn(self, noises: Sequence[StandardNormal | None], active: Sequence[float]) -> torch.Tensor:
         """Noise (jobs, n_parameters) of a step, 0 for those who have finished."""
         import torch
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from asyncfl.learning.dense import PLANS, Batch, Stack, padded
-from asyncfl.learning.noise import StepNoise
+from asyncfl.learning.noise import StandardNormal
 from asyncfl.learning.training import Training
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class DirectTrainer:
         images: torch.Tensor,
         onehot: torch.Tensor,
         order: torch.Tensor,
-        noise: StepNoise | None = None,
+        noise: StandardNormal | None = None,
     ) -> float:
         """Mean loss of the last epoch; the trained model is written into `row`.
 

@@ -21,8 +21,8 @@ class Job:
     """(samples,): their labels, 0..classes-1."""
     order: NDArray[np.integer[Any]]
     """(epochs, samples): a permutation of the samples for each epoch; batches are cut from it in turn."""
-    noise: np.random.Generator | None = None
-    """Where the noise of its steps comes from, moved by training; None only where `example_noise` is 0."""
+    noise: np.random.BitGenerator | None = None
+    """Random bits that the noise of its steps is made of, moved by training; None only where `example_noise` is 0."""
 
     @property
     def samples(self) -> int:

@@ -25,7 +25,7 @@ from asyncfl.learning.architecture import Architecture, Shape
 from asyncfl.learning.gemm import products, resolve
 from asyncfl.learning.job import Job
 from asyncfl.learning.models import Mlp
-from asyncfl.learning.noise import StepNoise
+from asyncfl.learning.noise import StandardNormal
 from asyncfl.learning.tensors import tensor_of
 from asyncfl.learning.training import Training
 
@@ -140,9 +140,9 @@ class Learner(ABC):
         with torch.random.fork_rng(devices=[]):
             return self.model.module(self.shape, self.classes).to(self.device)
 
-    def _step_noise(self, job: Job) -> StepNoise | None:
+    def _step_noise(self, job: Job) -> StandardNormal | None:
         """The noise of a job's steps, None where its training has none."""
-        return StepNoise(job.noise, self.n_parameters) if self.training.example_noise and job.noise else None
+        return StandardNormal(job.noise, self.n_parameters) if self.training.example_noise and job.noise else None
 
     @cached_property
     def _differentiable(self) -> torch.nn.Module:

@@ -17,7 +17,7 @@ from asyncfl.learning.architecture import Architecture, Shape
 from asyncfl.learning.examples import ExampleGradients
 from asyncfl.learning.job import Job
 from asyncfl.learning.learner import Learner, split
-from asyncfl.learning.noise import StepNoise
+from asyncfl.learning.noise import StandardNormal
 from asyncfl.learning.tensors import tensor_of
 from asyncfl.learning.training import Training
 
@@ -84,7 +84,9 @@ class ModuleLearner(Learner):
                     total += loss * len(by)
         return total / job.samples
 
-    def _gradient(self, x: torch.Tensor, y: torch.Tensor, noise: StepNoise | None) -> tuple[list[torch.Tensor], float]:
+    def _gradient(
+        self, x: torch.Tensor, y: torch.Tensor, noise: StandardNormal | None
+    ) -> tuple[list[torch.Tensor], float]:
         """Clipped gradient of a batch, with noise where its examples are private, and the batch's mean loss."""
         import torch
         from torch.nn.functional import cross_entropy

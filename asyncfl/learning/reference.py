@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from asyncfl.learning.architecture import Architecture
 from asyncfl.learning.job import Job
-from asyncfl.learning.noise import StepNoise
+from asyncfl.learning.noise import StandardNormal
 from asyncfl.learning.training import Training
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def train(
         nn.utils.vector_to_parameters(base, module.parameters())
         start = [p.detach().clone() for p in module.parameters()]
         images, labels = torch.tensor(job.images), torch.tensor(job.labels)
-        noise = StepNoise(job.noise, len(base)) if job.noise is not None and training.example_noise else None
+        noise = StandardNormal(job.noise, len(base)) if job.noise is not None and training.example_noise else None
         optimiser = torch.optim.SGD(module.parameters(), lr=training.lr, momentum=training.momentum)
         for epoch, order in enumerate(torch.tensor(np.asarray(job.order, np.int64))):
             for batch in torch.split(order, training.batch_of(job.samples)):
@@ -54,7 +54,11 @@ def train(
 
 
 def _private_gradient(
-    module: torch.nn.Module, images: torch.Tensor, labels: torch.Tensor, training: Training, noise: StepNoise | None
+    module: torch.nn.Module,
+    images: torch.Tensor,
+    labels: torch.Tensor,
+    training: Training,
+    noise: StandardNormal | None,
 ) -> None:
     """Put into `grad`, for a batch: the mean of the examples' clipped gradients, with noise."""
     import torch

@@ -7,11 +7,11 @@ import pytest
 from scipy import stats
 
 from asyncfl.learning import noise
-from asyncfl.learning.noise import StepNoise
+from asyncfl.learning.noise import StandardLaplace, StandardNormal
 
 
 def drawn(n: int, steps: int, seed: int = 0) -> np.ndarray:
-    source = StepNoise(np.random.default_rng(seed), n)
+    source = StandardNormal(np.random.SFC64(seed), n)
     return np.stack([source.draw().copy() for _ in range(steps)])
 
 
@@ -27,8 +27,8 @@ def test_every_length_is_filled(n: int) -> None:
 def test_equal_generators_give_equal_bytes_and_others_do_not() -> None:
     assert drawn(1001, 3).tobytes() == drawn(1001, 3).tobytes()
     assert not np.array_equal(drawn(1001, 3), drawn(1001, 3, seed=1))
-    generator = np.random.default_rng(0)
-    assert not np.array_equal(StepNoise(generator, 9).draw(), StepNoise(generator, 9).draw())  # it has moved
+    bits = np.random.SFC64(0)
+    assert not np.array_equal(StandardNormal(bits, 9).draw(), StandardNormal(bits, 9).draw())  # they have moved
 
 
 def test_draws_are_standard_normal() -> None:
@@ -52,18 +52,67 @@ def test_steps_halves_and_neighbours_are_independent() -> None:
     assert len(np.unique(np.round(np.concatenate([first, second]), 6))) > 350_000
 
 
-def test_radius_stays_finite_at_the_ends_of_its_range(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Fixed:
-        def __init__(self, word: int) -> None:
-            self.word = word
+class Fixed:
+    """Bits that are always the same."""
 
-        def random_raw(self, count: int) -> np.ndarray:
-            return np.full(count, self.word, np.uint64)
+    def __init__(self, word: int) -> None:
+        self.word = word
 
-    for word, radius in ((0, math.sqrt(64 * math.log(2))), (2**64 - 1, 0.0)):
-        source = StepNoise(np.random.default_rng(0), 2)
-        monkeypatch.setattr(source, "_bits", Fixed(word))
-        assert float(np.linalg.norm(source.draw())) == pytest.approx(radius, abs=1e-5)
+    def random_raw(self, count: int) -> np.ndarray:
+        return np.full(count, self.word, np.uint64)
+
+
+def test_draws_stay_finite_at_the_ends_of_their_range() -> None:
+    smallest, largest = Fixed(0), Fixed(2**64 - 1)
+    # Words of nothing but zeros choose the largest radius, and the end of what is drawn anew: ndtri(2^-54 ndtr(-5)).
+    assert np.abs(StandardNormal(smallest, 2).draw()).tolist() == pytest.approx([9.926819, 0], abs=1e-5)
+    assert np.linalg.norm(StandardNormal(largest, 2).draw()) == pytest.approx(0, abs=1e-5)
+    assert StandardLaplace(smallest, 2).draw().tolist() == pytest.approx([-10 - 54 * math.log(2)] * 2)
+    assert StandardLaplace(largest, 2).draw().tolist() == pytest.approx([0, 0], abs=1e-6)
+
+
+def test_normals_beyond_five_are_as_many_and_as_far_out_as_they_should_be() -> None:
+    source = StandardNormal(np.random.SFC64(4), 10**6)
+    tail = np.concatenate([draw[np.abs(draw) > 4.9] for draw in (source.draw() for _ in range(150))]).astype(float)
+    for limit in (4.9, 5.0, 5.2, 5.5):
+        expected = 150e6 * 2 * stats.norm.sf(limit)
+        assert abs((np.abs(tail) > limit).sum() - expected) < 4 * math.sqrt(expected) + 1, limit
+    assert stats.kstest(np.abs(tail), lambda x: 1 - stats.norm.sf(x) / stats.norm.sf(4.9)).pvalue > 0.01
+    assert abs((tail > 0).mean() - 0.5) < 4 * 0.5 / math.sqrt(len(tail))
+    assert len(np.unique(tail[np.abs(tail) > 5])) == (np.abs(tail) > 5).sum()
+
+
+@pytest.mark.parametrize("limit", [1.0, 2.5])
+def test_a_tail_that_is_drawn_anew_leaves_a_normal(limit: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noise, "NORMAL_TAIL", limit)
+    sample = drawn(100_001, 20).ravel().astype(float)
+    n = len(sample)
+    assert stats.kstest(sample, "norm").pvalue > 0.01
+    assert abs((sample**4).mean() - 3) < 4 * math.sqrt(96 / n)  # kurtosis
+    assert abs((sample**6).mean() - 15) < 4 * math.sqrt((10395 - 225) / n)
+    for power in (1, 2):
+        assert abs(np.corrcoef(sample[:-1] ** power, sample[1:] ** power)[0, 1]) < 4 / math.sqrt(n)
+
+
+def test_laplace_draws_are_laplace_also_in_the_tail() -> None:
+    source = StandardLaplace(np.random.SFC64(0), 10**6)
+    sample = np.concatenate([source.draw().copy() for _ in range(12)]).astype(float)
+    n = len(sample)
+    assert stats.kstest(sample[: 10**6], "laplace").pvalue > 0.01
+    for power, mean, variance in ((1, 0, 2), (2, 2, 20), (4, 24, 40320 - 576)):
+        assert abs((sample**power).mean() - mean) < 4 * math.sqrt(variance / n)
+    tail = np.abs(sample[np.abs(sample) > 9])
+    assert abs(len(tail) - n * math.exp(-9)) < 4 * math.sqrt(n * math.exp(-9))
+    assert stats.kstest(tail - 9, "expon").pvalue > 0.01
+    assert abs(np.corrcoef(sample[:-1], sample[1:])[0, 1]) < 4 / math.sqrt(n)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 2**17 + 1])
+def test_laplace_draws_fill_every_length(n: int) -> None:
+    first, again = (StandardLaplace(np.random.SFC64(5), n).draw() for _ in range(2))
+    assert first.shape == (n,)
+    assert np.isfinite(first).all()
+    np.testing.assert_array_equal(first, again)
 
 
 def test_blocks_are_made_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
