@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from asyncfl.errors import RunError
+from asyncfl.limits import USUAL, Limits
 from asyncfl.scenario import FORMAT, Scenario
 from asyncfl.simulation import (
     SeedLedger,
@@ -30,30 +31,42 @@ Progress = Callable[[dict[str, Any]], None]
 """Is told each row of the table of rounds as soon as it is known."""
 
 
-def simulate(scenario: Scenario, progress: Progress | None = None) -> Run:
+def simulate(scenario: Scenario, progress: Progress | None = None, *, limits: Limits = USUAL) -> Run:
     """The run of `scenario`, all its seeds, in memory.
 
-    Nothing is written. Raises DataError where the data are missing or too few.
+    Nothing is written. Raises ScenarioError where it would take longer or more memory than `limits` say, and DataError
+    where the data are missing or too few.
     """
+    limits.check(scenario)
     return gather(scenario, [one_seed(scenario, seed, progress) for seed in scenario.seeds])
 
 
-def timeline(scenario: Scenario) -> list[SeedRun]:
-    """The clock of `scenario` alone, without training: one per seed."""
+def timeline(scenario: Scenario, *, limits: Limits = USUAL) -> list[SeedRun]:
+    """The clock of `scenario` alone, without training: one per seed. Raises ScenarioError past `limits`."""
+    limits.check(scenario, training=False)
     return [simulate_clock(scenario, seed) for seed in scenario.seeds]
 
 
-def execute(scenario: Scenario, folder: str | Path, progress: Progress | None = None, *, force: bool = False) -> Path:
+def execute(
+    scenario: Scenario,
+    folder: str | Path,
+    progress: Progress | None = None,
+    *,
+    force: bool = False,
+    limits: Limits = USUAL,
+) -> Path:
     """Run `scenario` and write it to `folder`, unless it lies there whole already. Returns the folder.
 
     The folder must be new or empty, or hold a run. Finished seeds are kept in its `.partial` until the run is whole, so
     that a run that was interrupted goes on with the seeds it lacks. force: compute the run again where it is there, and
-    let it replace that of another scenario. Raises OutputError before anything is computed, and DataError.
+    let it replace that of another scenario. Raises OutputError, and ScenarioError past `limits`, before
+    anything is computed, and DataError.
     """
     own = RunFolder(Path(folder), scenario)
     own.check(force)
     if own.is_whole() and not force:
         return own.folder
+    limits.check(scenario)
     with own.working(force) as area:
         parts = []
         for seed in scenario.seeds:

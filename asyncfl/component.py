@@ -8,6 +8,7 @@ path, `kind: my_module:MyDetector`, and must derive from the same base class as 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator
 from functools import reduce
 from operator import or_
@@ -37,8 +38,13 @@ def _exact(schema: Any, model: type[BaseModel]) -> Any:
     if not isinstance(schema, dict):
         return schema
     kind = schema.get("type")
-    if kind in ("float", "bool"):
+    if kind == "bool":
         return {**schema, "strict": True}
+    if kind == "float":
+        return core_schema.no_info_after_validator_function(_number, cast(CoreSchema, {**schema, "strict": True}))
+    if kind == "literal" and any(type(one) is int for one in schema["expected"]):
+        # Of a literal, 1 is True.
+        return core_schema.no_info_before_validator_function(_whole, cast(CoreSchema, schema))
     if kind == "int":
         # Not strict either: 1e3 is a whole number.
         return core_schema.no_info_before_validator_function(_whole, cast(CoreSchema, schema))
@@ -51,6 +57,12 @@ def _exact(schema: Any, model: type[BaseModel]) -> Any:
 
 
 _NO_SCHEMA = ("metadata", "serialization", "default", "expected")
+
+
+def _number(value: float) -> float:
+    if math.isnan(value):
+        raise PydanticCustomError("not_a_number", "must be a number")
+    return value
 
 
 def _whole(value: Any) -> Any:

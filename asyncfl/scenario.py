@@ -39,7 +39,8 @@ from asyncfl.threats import Threats
 from asyncfl.world import World
 from asyncfl.yaml_text import read_yaml, write_text
 
-SEEDS = "must be a number of seeds >= 1, or a list of different seeds"
+MOST_SEEDS = 100_000
+SEEDS = f"must be a number of seeds, 1..{MOST_SEEDS}, or a list of as many different ones"
 
 FORMAT = 2
 """Version of what a run leaves on disk; part of every digest, so that old results are never taken for new ones."""
@@ -105,7 +106,7 @@ class Scenario(Described):
     @classmethod
     def _count_seeds(cls, value: Any) -> Any:
         if isinstance(value, int) and not isinstance(value, bool):
-            return tuple(range(value))
+            return tuple(range(min(value, MOST_SEEDS + 1)))
         if not isinstance(value, list | tuple):
             raise ValueError(SEEDS)
         return value
@@ -113,7 +114,7 @@ class Scenario(Described):
     @field_validator("seeds")
     @classmethod
     def _check_seeds(cls, value: tuple[int, ...]) -> tuple[int, ...]:
-        if not value or len(set(value)) != len(value):
+        if not 1 <= len(value) <= MOST_SEEDS or len(set(value)) != len(value):
             raise ValueError(SEEDS)
         return value
 
@@ -193,6 +194,11 @@ class Scenario(Described):
     def participants(self) -> int:
         """K: updates that enter one aggregation, where all goes as asked."""
         return self.protocol.knobs().updates_per_version(self.data.clients)
+
+    @property
+    def n_parameters(self) -> int:
+        """Numbers in the model."""
+        return int(self.model.layout(self.data.shape, self.data.classes).n_parameters)
 
     def estimated_cost(self) -> float:
         """Rough number of seconds that one core needs for the run, found without loading anything."""

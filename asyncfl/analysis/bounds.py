@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any, Literal
 
 import pandas as pd
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from asyncfl.analysis.grid import AxisValues
 from asyncfl.component import Described
@@ -44,11 +44,26 @@ class Bound(Described):
         return pd.DataFrame(rows)
 
 
+MOST_POINTS = 10_000
+"""Values of an argument in a range."""
+
+
 class Bounds(Bound):
     """A grid of bound values."""
 
     axes: dict[str, tuple[Any, ...] | dict[Literal["from", "to", "step"], int]]
     """Argument -> values, or `{from: 1, to: 40}` for a range with both ends in it."""
+
+    @field_validator("axes")
+    @classmethod
+    def _check_ranges(cls, axes: dict[str, Any]) -> dict[str, Any]:
+        for name, values in axes.items():
+            if isinstance(values, dict):
+                if "to" not in values or values.get("step", 1) < 1:
+                    raise ValueError(f"{name} must be a list, or a range with `to` and a `step` >= 1")
+                if (values["to"] - values.get("from", 1)) // values.get("step", 1) >= MOST_POINTS:
+                    raise ValueError(f"{name} must have at most {MOST_POINTS} values")
+        return axes
 
     def grid(self) -> AxisValues:
         """Argument -> the values it takes."""

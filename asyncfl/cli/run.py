@@ -30,6 +30,8 @@ def run(
     force: Annotated[
         bool, typer.Option("--force", help="compute again, and replace the run in the folder, whatever its scenario")
     ] = False,
+    max_hours: Annotated[float, typer.Option(help="refuse a run that would take longer on one core", min=0)] = 2.0,
+    max_gib: Annotated[float, typer.Option(help="refuse a run that would take more memory", min=0)] = 16.0,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
     """Simulate a scenario, all its seeds, and write the run.
@@ -48,11 +50,13 @@ def run(
     existed = own.is_whole() and not force
     console.print(f"data: {_data_line(description.data)}")
     from asyncfl.api import execute
+    from asyncfl.limits import Limits
 
+    limits = Limits(hours=max_hours, gib=max_gib)
     began = time.monotonic()
     try:
         with _bar(description, quiet) as bar:
-            execute(description, folder, bar, force=force)
+            execute(description, folder, bar, force=force, limits=limits)
     except KeyboardInterrupt:
         if finished := len([place for place in own.kept() if place.name.startswith("seed-")]):
             console.print(

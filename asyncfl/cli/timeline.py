@@ -17,6 +17,7 @@ def timeline(
     out: Annotated[
         Path | None, typer.Option(help="folder for numbers, tables and figures, new or empty or a timeline")
     ] = None,
+    max_hours: Annotated[float, typer.Option(help="refuse what would take longer on one core", min=0)] = 2.0,
     json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Run the clock of a scenario alone: round times, staleness, exposure, traffic, fates. Nothing is trained.
@@ -26,10 +27,12 @@ def timeline(
     description = read_scenario(scenario, set_ or [])
     from asyncfl.analysis.timeline import summary, timeline_of
     from asyncfl.analysis.timeline_files import timeline_folder, write_timeline
+    from asyncfl.limits import Limits
     from asyncfl.simulation import clients_table, rounds_table, simulate_clock
 
     if out is not None:
         timeline_folder(out, description.digest()).check(force=True)
+    Limits(hours=max_hours).check(description, training=False)
     timelines = []
     for seed in description.seeds:
         run = simulate_clock(description, seed)

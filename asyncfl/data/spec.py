@@ -41,9 +41,9 @@ class DataSpec(Described):
     """Data sets of a federation of domains: each has equally many clients (the first ones the first domain),
     images are brought to 3 x 28 x 28, and each domain has its own test set. Street digits take the place of SVHN
     where its file is missing or not complete. Empty: one data set in its own shape."""
-    clients: int = Field(default=50, ge=1)
+    clients: int = Field(default=50, ge=1, le=10_000_000)
     """Number of clients; with `domains` a multiple of their number."""
-    samples_per_client: int | None = Field(default=100, ge=1)
+    samples_per_client: int | None = Field(default=100, ge=1, le=10_000_000)
     """Training samples of each client, on average where the partition makes sizes unequal; null: all there
     are, shared out evenly (of stand-ins, as many as the original has). Stand-ins are drawn up to 500 000 in all."""
     partition: AnyPartition = Iid()
@@ -53,7 +53,7 @@ class DataSpec(Described):
     stand-ins, `auto` is real where the files are on disk and embedded otherwise."""
     scaling: Literal["standardised", "unit"] = "standardised"
     """Pixels: minus the data set's published mean, over its deviation; or merely 0..1."""
-    test_samples: int | None = Field(default=None, ge=1)
+    test_samples: int | None = Field(default=None, ge=1, le=10_000_000)
     """Test samples (of each domain); null: all there are, of stand-ins 2000."""
     test_share: float | None = Field(default=None, gt=0, lt=1)
     """Instead of `test_samples`: the part that test samples are of all samples in use of each domain, .2 for a split

@@ -42,7 +42,7 @@ class Safl(Detector):
     """Flags the updates that an evaluator among the clients scores low."""
 
     kind: Literal["safl"] = "safl"
-    decoys: Annotated[int, Field(ge=0)] = 3
+    decoys: Annotated[int, Field(ge=0, le=1000)] = 3
     """R: random models N(0, 1) that hide among those to be scored. They are never counted as clients."""
     flagged: Literal["leave_out", "literal"] = "leave_out"
     """`leave_out`: a flagged update is not aggregated, and is a strike. `literal`: it is a strike, but aggregated until

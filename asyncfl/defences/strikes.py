@@ -38,7 +38,7 @@ class Strikes(Component):
     kind: Literal["strikes"] = "strikes"
     th: Annotated[int, Field(ge=1)] = 2
     """Strikes that lead to a ban."""
-    window: Annotated[int, Field(ge=1)] | None = None
+    window: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Judged updates of a client that are remembered; null: all of them."""
 
     @model_validator(mode="after")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,9 @@ from asyncfl.experiment.cells import cells
 from asyncfl.experiment.spec import SCALES, Experiment, place_in_variant
 from asyncfl.scenario import Scenario
 from asyncfl.yaml_text import read_yaml
+
+MOST_CELLS = 10_000
+"""Combinations of the values of all axes."""
 
 
 def find(folder: str | Path) -> dict[str, Path]:
@@ -53,6 +57,8 @@ def load(path: str | Path, name: str | None = None, check: bool = True) -> Exper
                 faults.update(dict.fromkeys(_scenario_faults(raw["scenario"])))
             raise ScenarioError(faults, path) from None
         experiment = sound
+    if large := list(_large(experiment)):
+        raise ScenarioError([*faults, *large], path)
     own = list(_own_faults(experiment))
     faults.update(dict.fromkeys(own))
     if any(fault.field.startswith("quick.") for fault in own):
@@ -122,6 +128,15 @@ def _scenario_faults(raw: dict[str, Any]) -> list[Fault]:
     except ScenarioError as error:
         return [Fault(f"scenario.{f.field}" if f.field else "scenario", f.message) for f in error.faults]
     return []
+
+
+def _large(experiment: Experiment) -> Iterator[Fault]:
+    """Grids that are too large to be made."""
+    grids = {"axes": experiment.grid("full"), **{f"bounds.{name}": b.grid() for name, b in experiment.bounds.items()}}
+    for place, grid in grids.items():
+        number = math.prod(len(values) for values in grid.values())
+        if number > MOST_CELLS:
+            yield Fault(place, f"must span at most {MOST_CELLS} combinations, got {number}")
 
 
 def _own_faults(experiment: Experiment) -> Iterator[Fault]:

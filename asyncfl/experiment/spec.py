@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
@@ -13,9 +13,16 @@ from asyncfl.analysis.figures import Figure
 from asyncfl.analysis.table import Table
 from asyncfl.analysis.target import Target
 from asyncfl.component import Described
+from asyncfl.scenario import MOST_SEEDS
 
 Scale = Literal["quick", "full"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
+
+
+Count = Annotated[int, Field(ge=1, le=MOST_SEEDS)]
+Seed = Annotated[int, Field(ge=0)]
+Seeds = Count | Annotated[tuple[Seed, ...], Field(min_length=1, max_length=MOST_SEEDS)]
+"""A number N of seeds, which stands for 0..N-1, or a list of them."""
 
 
 class Source(Described):
@@ -37,7 +44,7 @@ class CellSeeds(Described):
 
     where: dict[str, Any]
     """Axis or variant -> value or label, or a list of several."""
-    seeds: int | tuple[int, ...]
+    seeds: Seeds
 
     def fits(self, values: Mapping[str, Any]) -> bool:
         """Whether a cell at these values is meant."""
@@ -52,8 +59,8 @@ class SeedPlan(Described):
     more where a claim rests on them.
     """
 
-    quick: int | tuple[int, ...] = 2
-    full: int | tuple[int, ...] = 6
+    quick: Seeds = 2
+    full: Seeds = 6
     cells: tuple[CellSeeds, ...] = ()
     """Cells that have other seeds at full scale, whatever their labels say; of several that fit the last one counts."""
 

@@ -6,10 +6,11 @@ an architecture of one's own needs one method.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from asyncfl.component import Component
 from asyncfl.learning.layout import Layout
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, int, int]
 """Channels, height and width of an image."""
+Widths = Annotated[tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...], Field(max_length=100)]
+"""Units (or channels) of each of some layers."""
 
 
 class Architecture(Component):

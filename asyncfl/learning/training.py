@@ -39,7 +39,7 @@ class Training(Described):
     """Share of the last step that is added to the next, 0 <= momentum < 1."""
     batch_size: Annotated[int, Field(ge=1)] | Literal["full"] = 32
     """Samples per step (the last batch of an epoch may be shorter), or `full`: all of the client's samples."""
-    epochs: Annotated[int, Field(ge=1)] = 1
+    epochs: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     """Passes over the client's samples per task."""
     proximal_mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Strength mu of FedProx's pull towards the model that was sent; 0: plain SGD."""

@@ -67,7 +67,7 @@ class Knobs:
 class Protocol(Component):
     """Fields that all protocols share."""
 
-    rounds: Annotated[int, Field(ge=1)]
+    rounds: Annotated[int, Field(ge=1, le=10_000_000)]
     """T: versions to publish, that is, aggregations."""
     weighting: Weighting = "samples"
     """What an update counts by: its client's number of samples, or all alike."""

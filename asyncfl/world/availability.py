@@ -41,6 +41,11 @@ class Presence(ABC):
 class Availability(Component):
     """Base of the patterns of availability."""
 
+    @property
+    def changes_per_s(self) -> float:
+        """How often a client goes offline or comes online, per second in the long run."""
+        return 0.0
+
     @abstractmethod
     def start(self, clients: int, streams: Streams) -> Presence:
         """Who is online from time 0 on."""
@@ -70,6 +75,11 @@ class AlternatingAvailability(Availability):
     def online_share(self) -> float:
         """Long-run share of time that a client is online."""
         return self.on_s.expected() / (self.on_s.expected() + self.off_s.expected())
+
+    @property
+    def changes_per_s(self) -> float:
+        """Two in each period of being on and off."""
+        return 2 / (self.on_s.expected() + self.off_s.expected())
 
     def start(self, clients: int, streams: Streams) -> Presence:
         """Clients in the midst of their periods."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field
-
-from asyncfl.learning.architecture import Architecture, Shape
+from asyncfl.learning.architecture import Architecture, Shape, Widths
 from asyncfl.learning.models.convolutional import convolutional
 
 if TYPE_CHECKING:
@@ -17,9 +15,9 @@ class McMahanCnn(Architecture):
     """Two 5x5 convolutions and a layer of 512 units: 1,663,370 parameters on 1x28x28 images and 10 classes."""
 
     kind: Literal["cnn"] = "cnn"
-    channels: tuple[Annotated[int, Field(ge=1)], ...] = (32, 64)
+    channels: Widths = (32, 64)
     """Channels of each convolution."""
-    hidden: tuple[Annotated[int, Field(ge=1)], ...] = (512,)
+    hidden: Widths = (512,)
     """Units of each hidden linear layer."""
 
     def module(self, shape: Shape, classes: int) -> torch.nn.Module:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field
-
-from asyncfl.learning.architecture import Architecture, Shape
+from asyncfl.learning.architecture import Architecture, Shape, Widths
 from asyncfl.learning.models.convolutional import convolutional
 
 if TYPE_CHECKING:
@@ -17,9 +15,9 @@ class LeNet(Architecture):
     """Two 5x5 convolutions and one hidden layer: 215,370 parameters on 1x28x28 images and 10 classes."""
 
     kind: Literal["lenet"] = "lenet"
-    channels: tuple[Annotated[int, Field(ge=1)], ...] = (16, 32)
+    channels: Widths = (16, 32)
     """Channels of each convolution."""
-    hidden: tuple[Annotated[int, Field(ge=1)], ...] = (128,)
+    hidden: Widths = (128,)
     """Units of each hidden linear layer."""
 
     def module(self, shape: Shape, classes: int) -> torch.nn.Module:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field
-
-from asyncfl.learning.architecture import Architecture, Shape
+from asyncfl.learning.architecture import Architecture, Shape, Widths
 
 if TYPE_CHECKING:
     import torch
@@ -18,7 +16,7 @@ class Mlp(Architecture):
     """Multi-layer perceptron on the flattened image."""
 
     kind: Literal["mlp"] = "mlp"
-    hidden: tuple[Annotated[int, Field(ge=1)], ...] = (256,)
+    hidden: Widths = (256,)
     """Units of each hidden layer; empty for softmax regression."""
 
     def widths(self, shape: Shape, classes: int) -> tuple[int, ...]:

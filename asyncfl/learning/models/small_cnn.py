@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from asyncfl.learning.architecture import Architecture, Shape
+from asyncfl.learning.architecture import Architecture, Shape, Widths
 from asyncfl.learning.models.convolutional import convolutional
 
 if TYPE_CHECKING:
@@ -22,14 +22,14 @@ class SmallCnn(Architecture):
     """
 
     kind: Literal["small_cnn"] = "small_cnn"
-    channels: tuple[Annotated[int, Field(ge=1)], ...] = (8, 16, 16)
+    channels: Widths = (8, 16, 16)
     """Channels of each convolution; each is followed by 2x2 max-pooling."""
     kernel: Literal[3, 5] = 3
     """Side of the convolutions' kernels, in pixels."""
     groups: Annotated[int, Field(ge=0)] = 4
     """Groups of channels that are normalised together behind each pooling, a divisor of each of `channels`; 0: no
     normalisation."""
-    hidden: tuple[Annotated[int, Field(ge=1)], ...] = ()
+    hidden: Widths = ()
     """Units of each hidden linear layer."""
 
     @model_validator(mode="after")

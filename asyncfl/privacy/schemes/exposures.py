@@ -51,7 +51,7 @@ class MeasuredExposures(Exposures):
     kind: Literal["measured"] = "measured"
     quantile: Annotated[float, Field(gt=0, le=1)] | None = None
     """Quantile over replicates of the most overheard client's count; null: the maximum over replicates."""
-    replicates: Annotated[int, Field(ge=1)] = 5
+    replicates: Annotated[int, Field(ge=1, le=10_000)] = 5
     """Timelines that are run, each with a seed of its own."""
 
     def number(self, rounds: int, participants: int, clients: int) -> int | None:

@@ -53,7 +53,7 @@ def shuffle_layers(models: Vector, layout: Layout, swaps: int, random: np.random
 class Shuffler(Described):
     """The trusted node on the way of the uploads. It waits for the whole cohort, and needs updates that weigh alike."""
 
-    swaps: Annotated[int, Field(ge=0)]
+    swaps: Annotated[int, Field(ge=0, le=1_000_000)]
     """N: swaps in each layer."""
     seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Virtual seconds between the cohort's last update and what the server gets."""

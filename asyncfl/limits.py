@@ -1,0 +1,115 @@
+"""How long a run would take and how much memory it would ask for, before either is spent.
+
+Both are estimates from the description alone, good to a factor of a few: they tell a slip of the pen
+(`aggregate_s: 1e9`, `hidden: [1000000]`) from a run that somebody wants. A limit is raised where a run is asked for:
+`--max-hours` and `--max-gib` on the command line, `limits=Limits(...)` in Python.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from asyncfl.errors import Fault, ScenarioError
+from asyncfl.scenario import Scenario
+from asyncfl.streams import Streams
+
+_CHANGE_S = 5e-6
+"""Seconds of one core for one client's going online or offline."""
+_TASK_S = 3e-4
+"""Seconds of one core for the way of one task over the clock, without training."""
+_TASK_BYTES = 2000
+"""Memory of the record of one task."""
+_CLIENT_BYTES = 2000
+"""Memory of a client at rest."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a run may cost."""
+
+    hours: float = 2.0
+    """Of one core, all seeds together; the longest run of the published experiments takes a quarter of an hour."""
+    gib: float = 16.0
+    """Of memory."""
+
+    def check(self, scenario: Scenario, training: bool = True) -> None:
+        """Raises ScenarioError where the run would pass a limit; `training` False: of the clock alone."""
+        faults = list(self._faults(scenario, training))
+        if faults:
+            raise ScenarioError(faults)
+
+    def _faults(self, scenario: Scenario, training: bool) -> Iterator[Fault]:
+        tasks_s, waiting_s = clock_seconds(scenario)
+        parts = {
+            "protocol.rounds": tasks_s + (scenario.estimated_cost() if training else 0.0),
+            "world": waiting_s,
+        }
+        seconds = sum(parts.values())
+        if seconds > self.hours * 3600:
+            field = max(parts, key=parts.__getitem__)
+            way_out = "lower what is waited for, or set protocol.time_limit_s" if field == "world" else "lower it"
+            yield Fault(
+                field,
+                f"the run must take at most {self.hours:g} hours of one core, and would take about "
+                f"{_duration(seconds)}; {way_out}, or raise the limit (--max-hours, Limits(hours=...))",
+            )
+        needed = memory_bytes(scenario, training)
+        if needed > self.gib * 2**30:
+            yield Fault(
+                "model" if training and _model_bytes(scenario) > needed / 2 else "data.clients",
+                f"the run must take at most {self.gib:g} GiB of memory, and would take about {needed / 2**30:.3g}; "
+                "make it smaller, or raise the limit (--max-gib, Limits(gib=...))",
+            )
+
+
+USUAL = Limits()
+"""Where no others are given."""
+
+
+def clock_seconds(scenario: Scenario) -> tuple[float, float]:
+    """Seconds of one core that the clock needs for its tasks, and for what goes on while the server is busy."""
+    world, knobs, clients = scenario.world, scenario.protocol.knobs(), scenario.data.clients
+    rounds, at_once = scenario.protocol.rounds, max(scenario.participants, knobs.dispatch.level(clients))
+    speeds = world.device.draw(min(clients, 1000), Streams(0).generator("device"))
+    samples = (scenario.data.samples_per_client or 1000) * scenario.training.epochs
+    task_s = max(float(np.median(speeds)) * samples, 1e-9)
+    busy_s = world.aggregate_s
+    if scenario.defence.detector is not None:
+        busy_s += world.score_s + world.evaluation_cost * task_s * scenario.participants
+    virtual_s = min(rounds * (busy_s + task_s), scenario.protocol.time_limit_s or math.inf)
+    # Where clients are kept busy they go on while the server is.
+    idle_tasks = knobs.dispatch.level(clients) * min(rounds * busy_s, virtual_s) / task_s
+    waiting_s = _CHANGE_S * clients * virtual_s * world.availability.changes_per_s + _TASK_S * idle_tasks
+    seeds = len(scenario.seeds)
+    return seeds * _TASK_S * rounds * at_once, seeds * waiting_s
+
+
+def memory_bytes(scenario: Scenario, training: bool = True) -> float:
+    """Bytes that the run asks for at once: models and updates, samples, clients, and what is written down of tasks."""
+    data = scenario.data
+    needed = float(_CLIENT_BYTES * data.clients + _TASK_BYTES * scenario.protocol.rounds * scenario.participants)
+    window = scenario.defence.strikes.window if scenario.defence.strikes is not None else None
+    needed += 3 * data.clients * (window or 0)
+    if training:
+        # As bytes, as float32, and once more while they are shared out.
+        needed += 9 * math.prod(data.shape) * data.clients * (data.samples_per_client or 0)
+        needed += _model_bytes(scenario)
+    return needed
+
+
+def _model_bytes(scenario: Scenario) -> float:
+    """Two rows per update (collected, noised), one model per task in flight, and what training keeps."""
+    clients = scenario.data.clients
+    at_once = max(scenario.participants, scenario.protocol.knobs().dispatch.level(clients))
+    return 4.0 * scenario.n_parameters * (2 * scenario.participants + at_once + 10)
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("years", 365.25 * 86400), ("days", 86400), ("hours", 3600)):
+        if seconds > 2 * length:
+            return f"{seconds / length:.3g} {unit}"
+    return f"{seconds / 60:.3g} minutes"
