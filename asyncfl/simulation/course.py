@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import simpy
 
@@ -12,8 +12,18 @@ from asyncfl.simulation.clock import Clock, Steps, Tell, Waiting
 from asyncfl.simulation.stop_at import SpentBudgets
 from asyncfl.simulation.task import Load, TaskInFlight, Tasks
 from asyncfl.simulation.training import Training
-from asyncfl.simulation.transfers import Transfers
+from asyncfl.simulation.transfers import Transfers, Way
 from asyncfl.trace import Kind
+from asyncfl.world import Transfer
+
+
+class Sending(NamedTuple):
+    """A message of a task that is on its way."""
+
+    transfer: Transfer
+    way: Way
+    speed: float
+    """How many times as fast as usual."""
 
 
 class Attackers(Protocol):
@@ -80,7 +90,7 @@ class Course:
         clock.note(Kind.DOWNLOAD_STARTED, task, size=payload_bytes)
         down = draws.download(payload_bytes)
         transfers.begin(task, down, speed, "down")
-        if not (yield from self._stays(task, down.duration_s / speed)):
+        if not (yield from self._stays(task, down.duration_s / speed, Sending(down, "down", speed))):
             return
         transfers.end(task, down, "down")
         if not down.delivered:
@@ -103,7 +113,7 @@ class Course:
         self.budgets.send(task.client)
         up = draws.upload(payload_bytes)
         transfers.begin(task, up, speed, "up")
-        if not (yield from self._stays(task, up.duration_s / speed)):
+        if not (yield from self._stays(task, up.duration_s / speed, Sending(up, "up", speed))):
             return
         transfers.end(task, up, "up")
         if up.delivered:
@@ -112,12 +122,21 @@ class Course:
         else:
             self._ended(task, Fate.LOST_UP)
 
-    def _stays(self, task: TaskInFlight, duration_s: float) -> Waiting:
-        """Wait for a phase of the task. False: the client went offline before its end, and the task with it."""
+    def _stays(self, task: TaskInFlight, duration_s: float, sending: Sending | None = None) -> Waiting:
+        """Wait for a phase of the task. False: the client went offline before its end, and the task with it.
+
+        `sending`: the message that is on its way meanwhile. What had left of it was sent.
+        """
+        began_s = self.clock.now
         if (yield from self.clock.stays(task.client, duration_s)):
             return True
         self.clock.note(Kind.WENT_OFFLINE, task)
-        self.clock.note(Kind.DROPPED_OUT, task, detail="offline")
+        sent_bytes = attempts = -1
+        if sending is not None:
+            elapsed_s = (self.clock.now - began_s) * sending.speed
+            sent_bytes, attempts = sending.transfer.sent_by(elapsed_s), sending.transfer.attempts_by(elapsed_s)
+            self.transfers.traffic.count(sent_bytes, sending.way)
+        self.clock.note(Kind.DROPPED_OUT, task, size=sent_bytes, attempt=attempts, detail="offline")
         self.clock.start(self._return(task.client))
         self._ended(task, Fate.DROPPED_OUT, idle=False)
         return False

@@ -12,10 +12,11 @@ from asyncfl.simulation.clock import Clock, Steps, Tell, Waiting
 from asyncfl.simulation.stop_at import SpentBudgets
 from asyncfl.simulation.task import Load
 from asyncfl.simulation.training import Training
-from asyncfl.simulation.transfers import Transfers
+from asyncfl.simulation.transfers import Transfers, Way
 from asyncfl.trace import Kind
 from asyncfl.trace.events import SCORING_DOWN, SCORING_UP
 from asyncfl.trace.requests import NO_ANSWER
+from asyncfl.world import Transfer
 
 BYTES_PER_SCORE = 8
 
@@ -70,15 +71,19 @@ class ScoreRequests:
         draws = clock.world.scoring(client, turn)
         down = draws.download(size)
         self.transfers.begin_scoring(client, down, SCORING_DOWN)
-        if not (yield from clock.stays(client, down.duration_s)):
+        if not (yield from self._sent(client, down, "down")):
             return False
-        self.transfers.traffic.count(down, "down")
         evaluate_s = draws.evaluate_s(int(self.load.samples[client]), number)
         if not (down.delivered and (yield from clock.stays(client, evaluate_s))):
             return False
         up = draws.upload(number * BYTES_PER_SCORE)
         self.transfers.begin_scoring(client, up, SCORING_UP)
-        if not (yield from clock.stays(client, up.duration_s)):
-            return False
-        self.transfers.traffic.count(up, "up")
-        return up.delivered
+        return (yield from self._sent(client, up, "up")) and up.delivered
+
+    def _sent(self, client: int, transfer: Transfer, way: Way) -> Waiting:
+        """Wait for a message. False: the client went offline before its end; what had left of it was sent."""
+        began_s = self.clock.now
+        stays = yield from self.clock.stays(client, transfer.duration_s)
+        sent_bytes = transfer.sent_bytes if stays else transfer.sent_by(self.clock.now - began_s)
+        self.transfers.traffic.count(sent_bytes, way)
+        return stays

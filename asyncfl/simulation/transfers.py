@@ -32,12 +32,12 @@ class Traffic:
     overheard_versions: set[int] = field(default_factory=set)
     """Versions that the tap holds from any downlink."""
 
-    def count(self, transfer: Transfer, way: Way) -> None:
-        """Add the bytes of a message that was waited for to its end."""
+    def count(self, sent_bytes: int, way: Way) -> None:
+        """Add the bytes of a message, when it has ended or is broken off."""
         if way == "down":
-            self.bytes_down += transfer.sent_bytes
+            self.bytes_down += sent_bytes
         else:
-            self.bytes_up += transfer.sent_bytes
+            self.bytes_up += sent_bytes
 
 
 class Transfers:
@@ -66,7 +66,7 @@ class Transfers:
 
     def end(self, task: TaskInFlight, transfer: Transfer, way: Way) -> None:
         """Write down what became of a message whose client was online to its end."""
-        self.traffic.count(transfer, way)
+        self.traffic.count(transfer.sent_bytes, way)
         kind = ARRIVED[way] if transfer.delivered else Kind.LOST
         self.clock.note(kind, task, size=transfer.sent_bytes, attempt=transfer.attempts, detail=way)
 

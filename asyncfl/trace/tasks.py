@@ -69,10 +69,11 @@ class Tasks:
     weight: Floats
     """Factor in the aggregate, 0 where it has none."""
     bytes_down: Ints
-    """Bytes sent to the client, retransmissions included; 0 where the download never ended."""
+    """Bytes sent to the client, retransmissions included, also of a download that broke off; 0 where the trace ended
+    in it."""
     bytes_up: Ints
     attempts_down: Ints
-    """Transmissions of the model, 1 without retransmissions; 0 where the download never ended."""
+    """Transmissions of the model, 1 without retransmissions; 0 where the trace ended in it."""
     attempts_up: Ints
     overheard: Ints
     """How many messages with the model that it was sent, or with its update, the tap holds: 0..3."""
@@ -172,6 +173,12 @@ def tasks_of(events: pa.Table) -> Tasks:
     making = np.full(slots, -1, dtype=np.int64)
     making[slot[settled]] = _numpy(events, "version")[settled] + 1
     ways = {way: rows(Kind.DOWNLOADED, Kind.UPLOADED, Kind.LOST, way=way) for way in ("down", "up")}
+    # A message that breaks off is told of by what ends the task: an upload, where one had begun.
+    broken = rows(Kind.DROPPED_OUT)
+    broken = broken[_numpy(events, "bytes")[broken] >= 0]
+    sending = np.isin(slot[broken], slot[rows(Kind.UPLOAD_STARTED)])
+    for way, found in (("down", broken[~sending]), ("up", broken[sending])):
+        ways[way] = np.concatenate([ways[way], found])
     end_s = np.array([time_s[seed_of == place].max(initial=0.0) for place in range(len(seeds))])
 
     everything = Tasks(

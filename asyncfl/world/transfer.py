@@ -43,6 +43,25 @@ class Transfer(NamedTuple):
     """When each retransmission began, in seconds from the start of the transfer; () without any."""
     resent_bytes: tuple[int, ...]
     """Bytes that each retransmission sent again."""
+    payload_bytes: int
+    """Bytes of the message."""
+    packet_s: float
+    """Seconds that a packet takes to leave."""
+
+    def attempts_by(self, elapsed_s: float) -> int:
+        """Times that the sender had begun to send, `elapsed_s` seconds after the start."""
+        return 1 + sum(at_s < elapsed_s for at_s in self.waits_s)
+
+    def sent_by(self, elapsed_s: float) -> int:
+        """Bytes of the packets that had left, retransmissions included, `elapsed_s` seconds after the start."""
+        again = [size * self.packets // self.payload_bytes for size in self.resent_bytes]
+        sent = 0
+        for at_s, packets in zip((0.0, *self.waits_s), (self.packets, *again), strict=True):
+            if elapsed_s > at_s:
+                # 1e-9: a packet that leaves at this very moment has left, whatever the rounding says.
+                left = (elapsed_s - at_s) / self.packet_s + 1e-9 if self.packet_s > 0 else math.inf
+                sent += min(packets, math.floor(left) if left < packets else packets)
+        return -(-self.payload_bytes * sent // self.packets)
 
     @property
     def overheard(self) -> bool:
@@ -73,7 +92,20 @@ def send(
     if rng is None or loss.lossless:
         sent_s = packets * packet_s
         overheard_s = _caught_s((packets,), (sent_s,), tap_packet_loss, tap_coin)
-        return Transfer(sent_s + latency_s, True, 1, packets, packets, 0, payload_bytes, overheard_s, (), ())
+        return Transfer(
+            sent_s + latency_s,
+            True,
+            1,
+            packets,
+            packets,
+            0,
+            payload_bytes,
+            overheard_s,
+            (),
+            (),
+            payload_bytes,
+            packet_s,
+        )
 
     idle_slots = retransmission_timeout_s / packet_s if packet_s > 0 else math.inf
     now_s = packets * packet_s
@@ -102,6 +134,8 @@ def send(
         overheard_s=_caught_s(sent, left_s, tap_packet_loss, tap_coin),
         waits_s=tuple(resent_at_s),
         resent_bytes=tuple(-(-payload_bytes * again // packets) for again in sent[1:]),
+        payload_bytes=payload_bytes,
+        packet_s=packet_s,
     )
 
 

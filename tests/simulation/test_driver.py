@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from importlib import import_module
@@ -14,6 +15,7 @@ from asyncfl.messages import Publish
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
 from asyncfl.simulation.driver import Driver
+from asyncfl.trace.tasks import tasks_of
 
 COHORTS = {"kind": "buffered", "rounds": 12, "buffer": 3, "dispatch": {"kind": "cohort", "participants": 10}}
 CONSTANT = {"kind": "buffered", "rounds": 12, "buffer": 3, "dispatch": {"kind": "constant", "in_flight": 5}}
@@ -180,3 +182,23 @@ def test_the_version_of_an_event_is_the_one_that_was_out(federation: Federation,
         if row["kind"] in ("aggregated", "flagged"):
             assert row["staleness"] == row["version"] - row["base_version"]
     assert {"aggregated", "published", "flagged"} <= {row["kind"] for row in events}
+
+
+def test_the_bytes_of_a_message_that_breaks_off_are_those_that_had_left(federation: Federation) -> None:
+    # Models of four packets of 4 bytes, each of which takes half a second up.
+    link = {"bandwidth_bps": 64.0, "mtu_bytes": 4}
+    broken = 0
+    for seed in range(5):
+        driver = federation(CONSTANT, AWAY | {"uplink": link, "downlink": link}, seed=seed)
+        driver.run()
+        events, told = events_of(driver), driver.transfers.traffic
+        table = tasks_of(driver.clock.recorder.table())
+        assert (table.bytes_up.sum(), table.bytes_down.sum()) == (told.bytes_up, told.bytes_down)
+        began: dict[int, float] = {}
+        for row in events:
+            if row["kind"] in ("upload_started", "download_started"):
+                began[row["task"]] = row["time_s"]
+            elif row["kind"] == "dropped_out" and row["bytes"] >= 0:
+                assert row["bytes"] == 4 * math.floor((row["time_s"] - began[row["task"]]) / 0.5 + 1e-9)
+                broken += row["bytes"]
+    assert broken > 0

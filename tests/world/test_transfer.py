@@ -44,7 +44,7 @@ def message(payload_bytes=4000, loss=None, rng=None, **changes) -> Transfer:
 
 
 def test_a_lossless_message() -> None:
-    assert message() == Transfer(4.5, True, 1, 4, 4, 0, 4000, math.inf, (), ())
+    assert message() == Transfer(4.5, True, 1, 4, 4, 0, 4000, math.inf, (), (), 4000, 1.0)
 
 
 def test_a_message_of_half_a_million_parameters() -> None:
@@ -61,18 +61,18 @@ def test_packets_of_a_message(payload, packets) -> None:
 def test_retransmission_worked_out_by_hand() -> None:
     # Sent 0-4 s, three lost; again 6-9 s, one lost; again 11-12 s; half a second on the way.
     transfer = message(loss=Scripted(losses=(3, 1, 0)))
-    assert transfer == Transfer(12.5, True, 3, 4, 8, 4, 8000, math.inf, (6.0, 11.0), (3000, 1000))
+    assert transfer == Transfer(12.5, True, 3, 4, 8, 4, 8000, math.inf, (6.0, 11.0), (3000, 1000), 4000, 1.0)
 
 
 def test_a_message_given_up_worked_out_by_hand() -> None:
     # As above, but the sender tries twice only, and waits for its timeout in vain.
     transfer = message(loss=Scripted(losses=(3, 1, 0)), retransmissions=1)
-    assert transfer == Transfer(11.0, False, 2, 4, 7, 4, 7000, math.inf, (6.0,), (3000,))
+    assert transfer == Transfer(11.0, False, 2, 4, 7, 4, 7000, math.inf, (6.0,), (3000,), 4000, 1.0)
 
 
 def test_without_retransmission_one_packet_lost_is_the_message_lost() -> None:
     transfer = message(loss=Scripted(losses=(1,)), retransmissions=0)
-    assert transfer == Transfer(6.0, False, 1, 4, 4, 1, 4000, math.inf, (), ())
+    assert transfer == Transfer(6.0, False, 1, 4, 4, 1, 4000, math.inf, (), (), 4000, 1.0)
 
 
 @pytest.mark.parametrize(("bandwidth", "slots"), [(8000, 2.0), (80, 0.02), (math.inf, math.inf)])
@@ -262,3 +262,14 @@ def test_independent_loss_has_its_closed_forms(retransmissions) -> None:
     sent = np.array([t.packets_sent for t in transfers])
     expected = packets * (1 - p**attempts) / (1 - p)
     assert abs(sent.mean() - expected) <= 4 * sent.std() / math.sqrt(runs)
+
+
+def test_what_had_left_of_a_message_that_breaks_off() -> None:
+    # Four packets of 1 s, three again from 6 s on, one from 11 s on.
+    whole = message(loss=Scripted(losses=(3, 1, 0)))
+    assert whole.waits_s == (6.0, 11.0)
+    by = {0.0: 0, 0.9: 0, 1.0: 1000, 3.5: 3000, 4.0: 4000, 6.0: 4000, 7.0: 5000, 9.0: 7000, 11.5: 7000, 12.0: 8000}
+    assert {at_s: whole.sent_by(at_s) for at_s in by} == by
+    assert [whole.attempts_by(at_s) for at_s in (0.0, 6.0, 6.1, 11.1)] == [1, 1, 2, 3]
+    assert whole.sent_by(whole.duration_s) == whole.sent_bytes
+    assert message(bandwidth_bps=math.inf).sent_by(0.1) == 4000
