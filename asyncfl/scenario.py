@@ -223,8 +223,7 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
     if data is not None:
         yield from data.faults(0 if defence is None else defence.root_samples)
     if data is not None and threats is not None:
-        for fault in threats.faults(data.clients, data.classes, data.shape):
-            yield Fault(f"threats.{fault.field}", fault.message)
+        yield from (fault.under("threats") for fault in threats.faults(data.clients, data.classes, data.shape))
     world = parts.get("world")
     if world is not None and protocol is not None and protocol.time_limit_s is None:
         for fault in world.hopeless():
@@ -233,22 +232,22 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
         return
     if threats is not None:
         for fault in threats.too_many(protocol.knobs().updates_per_version(data.clients)):
-            yield Fault(f"threats.{fault.field}", fault.message)
+            yield fault.under("threats")
     faults = list(protocol.faults(data.clients))
-    yield from (Fault(f"protocol.{fault.field}", fault.message) for fault in faults)
+    yield from (fault.under("protocol") for fault in faults)
     if defence is not None and not faults:
         for fault in defence.faults(protocol.knobs().updates_per_version(data.clients)):
-            yield Fault(f"defence.{fault.field}", fault.message)
+            yield fault.under("defence")
     if defence is not None:
         yield from reading_faults(protocol.knobs().reading, defence.rule)
     if privacy is not None:
-        yield from (Fault(f"privacy.{fault.field}", fault.message) for fault in privacy.faults(data.clients))
+        yield from (fault.under("privacy") for fault in privacy.faults(data.clients))
         if privacy.mixing_node is not None and defence is not None and not faults:
             yield from _shuffler_faults(data, protocol, defence)
     training = parts.get("training")
     if privacy is not None and training is not None:
         for fault in privacy.training_faults(training, protocol.rounds):
-            yield Fault(f"privacy.{fault.field}", fault.message)
+            yield fault.under("privacy")
     if privacy is not None and not faults:
         participants = protocol.knobs().updates_per_version(data.clients)
         try:
@@ -285,7 +284,7 @@ def _stop_faults(
         rate=knobs.rate,
     )
     for fault in stop_faults(privacy, context, noise_known=exposures is not None):
-        yield Fault(f"privacy.{fault.field}", fault.message)
+        yield fault.under("privacy")
 
 
 def _shuffler_faults(data: DataSpec, protocol: Protocol, defence: Defence) -> Iterator[Fault]:

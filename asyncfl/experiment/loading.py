@@ -126,7 +126,7 @@ def _scenario_faults(raw: dict[str, Any]) -> list[Fault]:
     try:
         Scenario.read(raw)
     except ScenarioError as error:
-        return [Fault(f"scenario.{f.field}" if f.field else "scenario", f.message) for f in error.faults]
+        return [fault.under("scenario") for fault in error.faults]
     return []
 
 

@@ -41,7 +41,7 @@ class Composite(Attack):
         """Those of the parts."""
         for name, part in self.parts:
             for fault in part.faults(classes, shape):
-                yield Fault(f"{name}.{fault.field}", fault.message)
+                yield fault.under(name)
 
     def poison(
         self, images: NDArray[np.float32], labels: NDArray[np.int64], classes: int, random: np.random.Generator
