@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from asyncfl.errors import RunError
+from asyncfl.learning.gemm import resolve
 from asyncfl.limits import USUAL, Limits
 from asyncfl.scenario import FORMAT, Scenario
 from asyncfl.simulation import (
@@ -91,7 +92,9 @@ def _conditions(scenario: Scenario) -> str:
     """Name of what the bytes of a seed depend on, so that seeds of other conditions are not put together."""
     import torch
 
-    text = json.dumps([scenario.digest(), _versions(), torch.get_num_threads()], sort_keys=True)
+    text = json.dumps(
+        [scenario.digest(), _versions(), torch.get_num_threads(), resolve(scenario.training.gemm)], sort_keys=True
+    )
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -109,7 +112,7 @@ def one_seed(scenario: Scenario, seed: int, progress: Progress | None = None) ->
             "spending": books.spending,
         },
         summary={"seeds": {str(seed): seed_summary(result)}},
-        timing={str(seed): result.seconds},
+        timing={str(seed): {"gemm": result.gemm, **result.seconds}},
         messages=[] if result.recording is None else [result.recording.text()],
     )
 

@@ -2,7 +2,8 @@
 
 A run's folder holds `scenario.yaml`, five tables (`rounds`, `events`, `clients`, `ledger`, `spending`, as Parquet),
 `summary.json`, `timing.json`, and `messages.jsonl` where the scenario asks for a recording. Everything but
-`timing.json` is the same bytes whenever the same scenario is run on the same machine with the same number of threads.
+`timing.json` is the same bytes whenever the same scenario is run on the same machine with the same number of threads
+and the same library for matrix products (`learning.gemm`, told in `timing.json`).
 `summary.json` is there only while all the others are; `asyncfl.own_folder` says whose folders are written to.
 """
 

@@ -1,6 +1,6 @@
 """Speed of one federated round: ours, a plain nn.Module loop, and the least time its products can take.
 
-    python benchmarks/training.py [--workload NAME ...] [--repeats N] [--gemm onednn]
+    python benchmarks/training.py [--workload NAME ...] [--repeats N] [--gemm default]
 
 A round trains every client, averages the models and evaluates the mean (the convolutional rows: training alone, as
 evaluation is the same forward pass in both). Times are CPU milliseconds of this process on one thread, the best of
@@ -27,7 +27,7 @@ import torch
 from numpy.typing import NDArray
 
 from asyncfl.learning import Architecture, Job, LeNet, McMahanCnn, Mlp, Training, make_learner, reference
-from asyncfl.learning.gemm import products
+from asyncfl.learning.gemm import products, resolve
 
 Images = NDArray[np.float32]
 Labels = NDArray[np.int64]
@@ -199,9 +199,10 @@ def main() -> None:
         "--workload", nargs="+", choices=[work.name for work in WORKLOADS + PRIVATE], help="default: all"
     )
     parser.add_argument("--repeats", type=int, help="rounds of each kind, of which the best counts")
-    parser.add_argument("--gemm", choices=["default", "onednn"], default="default")
+    parser.add_argument("--gemm", choices=["auto", "default", "onednn"], default="auto")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    options.gemm = resolve(options.gemm)
     print(f"torch {torch.__version__}, {torch.get_num_threads()} thread, gemm {options.gemm}")
     fixed = {"gemm": options.gemm, "device": "cpu"}
     chosen, private = (

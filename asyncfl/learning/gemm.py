@@ -2,16 +2,32 @@
 
 Torch's default (MKL) runs kernels at half rate on some AMD CPUs; oneDNN does not. Torch hands float32 products to
 oneDNN when reduced precision is allowed. A CPU without bf16 matrix units then still computes in float32, one with them
-may not: so it is an option, and it is used only where a probe finds it as exact as float32 and faster.
+may not: so oneDNN is used only where it is found as exact as float32, and by `auto` where it is faster as well.
+
+The two libraries differ in the last bits. What `auto` has found is therefore kept in the user's cache, for each
+processor, version of torch and number of threads, and holds for all later runs of the machine; `ASYNCFL_GEMM`
+(`default` or `onednn`) says what `auto` means without asking. It is no part of a run's identity; `timing.json` tells
+it.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import platform
+import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
+from pathlib import Path
 from typing import Any
+
+from asyncfl.errors import Fault, ScenarioError
+
+VARIABLE = "ASYNCFL_GEMM"
+"""Environment variable that says what `auto` means."""
 
 EXACT = 2e-6
 """Largest relative error (Frobenius) of a product of 256 terms that passes for float32."""
@@ -41,35 +57,115 @@ def products(gemm: str) -> Iterator[None]:
         switch.fp32_precision = before
 
 
+@contextmanager
+def fixed(gemm: str) -> Iterator[None]:
+    """Inside it, `auto` means that library ("default", "onednn")."""
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = gemm
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = before
+
+
+def resolve(gemm: str) -> str:
+    """The library that a scenario's `gemm` means on this machine: "default" or "onednn".
+
+    `onednn` is left for the default where it is not exact. Raises ScenarioError where ASYNCFL_GEMM is no library.
+    """
+    if gemm == "auto":
+        gemm = os.environ.get(VARIABLE) or remembered()
+        if gemm not in ("default", "onednn"):
+            raise ScenarioError([Fault("training.gemm", f"{VARIABLE} must be default or onednn, got {gemm[:80]!r}")])
+    return "onednn" if gemm == "onednn" and is_exact() else "default"
+
+
 @cache
-def probe() -> str:
-    """ "onednn" where it is exact and faster on this CPU, else the reason why not ("not exact", "not faster", ...)."""
+def is_exact() -> bool:
+    """Whether oneDNN is there and multiplies as exactly as float32 on this CPU."""
     import torch
 
     if _switch() is None:
-        return "not available"
-    generator = torch.Generator().manual_seed(0)
-    a = torch.randn(128, 256, generator=generator)
-    b = torch.randn(256, 256, generator=generator)
+        return False
+    a, b = _matrices()
     exact = a.double() @ b.double()
-    seconds: dict[str, float] = {}
-    for name in ("default", "onednn"):
-        with torch.inference_mode(), products(name):
-            if name == "onednn" and float((a @ b - exact).norm() / exact.norm()) > EXACT:
-                return "not exact"
-            times = []
-            for _ in range(20):
-                start = time.perf_counter()
-                for _ in range(5):
+    with torch.inference_mode(), products("onednn"):
+        return float((a @ b - exact).norm() / exact.norm()) < EXACT
+
+
+@cache
+def remembered() -> str:
+    """What was found once on a machine like this; found now where nothing was, and kept where that is possible."""
+    place = _place()
+    if (found := _read(place)) is not None:
+        return found
+    found = "onednn" if is_exact() and speedup() > FASTER else "default"
+    with suppress(OSError):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=place.parent, encoding="utf-8", delete=False) as file:
+            json.dump({"gemm": found}, file)
+        try:
+            # Of several processes that start at once the first decides for all: a link never replaces a file.
+            os.link(file.name, place)
+        except FileExistsError:
+            if (first := _read(place)) is None:
+                os.replace(file.name, place)
+            found = first or found
+        finally:
+            Path(file.name).unlink(missing_ok=True)
+    return found
+
+
+def speedup() -> float:
+    """How many times as fast as the default oneDNN multiplies; takes at most some 30 milliseconds."""
+    import torch
+
+    a, b = _matrices()
+    best = {"default": float("inf"), "onednn": float("inf")}
+    with torch.inference_mode():
+        began = time.perf_counter()
+        for number in range(10):  # in turn, so that what else runs on the machine disturbs both
+            if number > 1 and time.perf_counter() - began > 0.02:
+                break
+            for name in best:
+                with products(name):
+                    start = time.perf_counter()
                     a @ b
-                times.append(time.perf_counter() - start)
-            seconds[name] = min(times)
-    return "onednn" if seconds["default"] > FASTER * seconds["onednn"] else "not faster"
+                    best[name] = min(best[name], time.perf_counter() - start)
+    return best["default"] / best["onednn"]
 
 
-def resolve(gemm: str) -> tuple[str, str]:
-    """The library to use for a scenario's `gemm`, and one line for the run's summary."""
-    if gemm == "default":
-        return "default", "default"
-    found = probe()
-    return ("onednn", "onednn") if found == "onednn" else ("default", f"default (oneDNN {found})")
+def _matrices() -> tuple[Any, Any]:
+    import torch
+
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(128, 256, generator=generator), torch.randn(256, 256, generator=generator)
+
+
+def _place() -> Path:
+    """The file that remembers what was found on this machine."""
+    import torch
+
+    conditions = [_processor(), torch.__version__, torch.get_num_threads(), os.environ.get("ONEDNN_MAX_CPU_ISA")]
+    name = hashlib.sha256(json.dumps(conditions).encode()).hexdigest()[:16]
+    cache_folder = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(cache_folder) / "asyncfl" / f"gemm-{name}.json"
+
+
+def _processor() -> str:
+    """Model of the CPU."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return f"{platform.machine()} {platform.processor()}"
+
+
+def _read(place: Path) -> str | None:
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        found = json.loads(place.read_text(encoding="utf-8"))["gemm"]
+        return found if found in ("default", "onednn") else None
+    return None

@@ -48,7 +48,7 @@ class Learner(ABC):
         self.classes = classes
         self.device = torch.device(device)
         self.layout = model.layout(shape, classes)
-        self.gemm, self._gemm_note = resolve(training.gemm if device == "cpu" else "default")
+        self.gemm = resolve(training.gemm) if device == "cpu" else "default"
 
     @property
     def n_parameters(self) -> int:
@@ -63,7 +63,6 @@ class Learner(ABC):
         return {
             "path": type(self).__name__,
             "device": str(self.device),
-            "gemm": self._gemm_note,
             "threads": torch.get_num_threads(),
             "torch": torch.__version__,
             "n_parameters": self.n_parameters,

@@ -51,8 +51,9 @@ class Training(Described):
     """z: standard deviation of the noise on the sum of a batch's clipped gradients, in units of C; 0: none."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where training runs; `auto`: a CUDA device where torch sees one, else the CPU."""
-    gemm: Literal["default", "onednn"] = "default"
-    """Matrix products of torch's default library, or of oneDNN where a probe finds it exact and faster on this CPU."""
+    gemm: Literal["auto", "default", "onednn"] = "auto"
+    """Matrix products of torch's default library, of oneDNN where it is exact on this CPU, or (`auto`) of oneDNN where
+    a probe has found it exact and faster; what was found is kept for the machine and told in `timing.json`."""
 
     @model_validator(mode="after")
     def _check_clips(self) -> Training:

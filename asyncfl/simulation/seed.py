@@ -81,6 +81,7 @@ def simulate_seed(scenario: Scenario, seed: int, progress: Progress | None = Non
     run.calibration = cast.calibration
     run.recording = recording
     run.learner = dict(learner.description)
+    run.gemm = learner.gemm
     run.domains = tuple(data.domains[place] for place in data.client_domains) if len(data.domains) > 1 else ()
     run.data = _described(data)
     run.notes = [

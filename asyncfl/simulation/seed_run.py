@@ -47,6 +47,8 @@ class SeedRun:
     """What the server's rule found unusual -> in how many versions."""
     recording: Recording | None = None
     """What the server heard and answered, where the scenario asks for it."""
+    gemm: str = "default"
+    """Library of the matrix products, see `learning.gemm`."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Wall time by part; the only numbers here that are not the same each time."""
 

@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from asyncfl.defences import Buffer
 from asyncfl.errors import RunError
+from asyncfl.learning.gemm import fixed
 from asyncfl.messages import Fate, Vector
 from asyncfl.server import Server
 from asyncfl.server.recording import Recording, parameters_of
@@ -34,17 +35,17 @@ def read_recording(path: str | Path, seed: int | None = None) -> Recording:
 def replay_run(folder: str | Path, seed: int | None = None, *, train: bool = False) -> Replayed:
     """What was shown by feeding a recorded run to a fresh server of its scenario, without any clock.
 
-    The server is made from the folder's `scenario.yaml`, and everything is computed with as many threads as the run
-    had, since sums of floats depend on them. A recording with digests alone is replayed as far as it goes;
-    `train`: what was collected is trained again and compared with the digests, then it goes all the way. Raises
-    ReplayError, RunError, see `asyncfl.server.replay.replay`.
+    The server is made from the folder's `scenario.yaml`, and everything is computed with as many threads and by the
+    same library as in the run, since sums of floats depend on them. A recording with digests alone is replayed as far
+    as it goes; `train`: what was collected is trained again and compared with the digests, then it goes all the way.
+    Raises ReplayError, RunError, see `asyncfl.server.replay.replay`.
     """
     from asyncfl.scenario import Scenario
     from asyncfl.simulation.cast import prepare_seed
 
     recording = read_recording(folder, seed)
     scenario = Scenario.load(Path(folder) / "scenario.yaml")
-    with _threads(_threads_of(Path(folder))):
+    with _threads(_threads_of(Path(folder))), fixed(_gemm_of(Path(folder), recording.seed)):
         cast = prepare_seed(scenario, recording.seed)
         if cast.path.scheme.needs_every_task:
             raise RunError(
@@ -61,6 +62,14 @@ def _threads_of(folder: Path) -> int:
         return int(json.loads((folder / COMPLETE).read_text(encoding="utf-8"))["learner"]["threads"])
     except (OSError, ValueError, KeyError, TypeError):
         raise RunError(f"{folder / COMPLETE} does not say how many threads the run was computed with") from None
+
+
+def _gemm_of(folder: Path, seed: int) -> str:
+    """Library that multiplied the matrices of that seed."""
+    try:
+        return str(json.loads((folder / "timing.json").read_text(encoding="utf-8"))[str(seed)]["gemm"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise RunError(f"{folder / 'timing.json'} does not say how seed {seed} multiplied matrices") from None
 
 
 @contextmanager

@@ -1,66 +1,119 @@
+"""Which library multiplies: what `auto` means, and that it means the same as long as the machine remembers."""
+
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
+from asyncfl.errors import ScenarioError
 from asyncfl.learning import gemm
 
 
 @pytest.fixture(autouse=True)
-def fresh_probe() -> Iterator[None]:
-    gemm.probe.cache_clear()
-    yield
-    gemm.probe.cache_clear()
+def cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """A user's cache with nothing in it, and no variable that says what `auto` means."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv(gemm.VARIABLE)
+    remembered = gemm.remembered
+    _forget()
+    yield tmp_path / "cache" / "asyncfl"
+    remembered.cache_clear()
+    gemm.is_exact.cache_clear()
 
 
-def test_default_changes_nothing() -> None:
-    assert gemm.resolve("default") == ("default", "default")
+def _forget() -> None:
+    gemm.remembered.cache_clear()
+    gemm.is_exact.cache_clear()
 
 
-def test_the_probe_has_one_of_its_answers_and_restores_the_setting() -> None:
+def found(monkeypatch: pytest.MonkeyPatch, speedup: float, exact: bool = True) -> None:
+    """A machine on which a probe would find that."""
+    _forget()
+    monkeypatch.setattr(gemm, "speedup", lambda: speedup)
+    monkeypatch.setattr(gemm, "_switch", lambda: torch.backends.mkldnn.matmul if exact else None)
+    monkeypatch.setattr(gemm, "EXACT", 1.0)
+
+
+def test_default_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gemm, "remembered", lambda: pytest.fail("was asked"))
+    assert gemm.resolve("default") == "default"
+
+
+@pytest.mark.parametrize(("speedup", "expected"), [(1.5, "onednn"), (1.05, "default")])
+def test_auto_takes_onednn_where_it_is_faster_and_stays_with_that(
+    monkeypatch: pytest.MonkeyPatch, cache_folder: Path, speedup: float, expected: str
+) -> None:
+    found(monkeypatch, speedup)
+    assert gemm.resolve("auto") == expected
+    (file,) = cache_folder.iterdir()
+    assert json.loads(file.read_text()) == {"gemm": expected}
+    found(monkeypatch, 2.5 - speedup)  # the machine is busy this time
+    assert gemm.resolve("auto") == expected
+    assert gemm.resolve("onednn") == "onednn"
+
+
+def test_onednn_is_not_used_where_it_is_not_exact_or_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    found(monkeypatch, 2.0, exact=False)
+    assert gemm.resolve("auto") == gemm.resolve("onednn") == "default"
+    found(monkeypatch, 2.0)
+    monkeypatch.setattr(gemm, "EXACT", 0.0)
+    assert gemm.resolve("onednn") == "default"
+
+
+def test_the_variable_says_what_auto_means(monkeypatch: pytest.MonkeyPatch, cache_folder: Path) -> None:
+    found(monkeypatch, 2.0)
+    monkeypatch.setenv(gemm.VARIABLE, "default")
+    assert gemm.resolve("auto") == "default"
+    with gemm.fixed("onednn"):
+        assert gemm.resolve("auto") == "onednn"
+    assert gemm.resolve("auto") == "default"
+    assert not cache_folder.exists()
+    monkeypatch.setenv(gemm.VARIABLE, "mkl")
+    with pytest.raises(ScenarioError, match="ASYNCFL_GEMM must be default or onednn, got 'mkl'"):
+        gemm.resolve("auto")
+
+
+def test_a_cache_that_cannot_be_written_or_read_is_done_without(
+    monkeypatch: pytest.MonkeyPatch, cache_folder: Path
+) -> None:
+    cache_folder.parent.write_text("a file")
+    found(monkeypatch, 2.0)
+    assert gemm.resolve("auto") == "onednn"
+    cache_folder.parent.unlink()
+    gemm._place().parent.mkdir(parents=True)
+    gemm._place().write_text("{")
+    _forget()
+    assert gemm.resolve("auto") == "onednn"
+    assert json.loads(gemm._place().read_text()) == {"gemm": "onednn"}
+    assert len(list(cache_folder.iterdir())) == 1
+
+
+def test_of_processes_that_start_at_once_the_first_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    found(monkeypatch, 2.0)
+    place = gemm._place()
+
+    def slow() -> float:
+        place.parent.mkdir(parents=True)
+        place.write_text('{"gemm": "default"}')
+        return 2.0
+
+    monkeypatch.setattr(gemm, "speedup", slow)
+    assert gemm.resolve("auto") == "default"
+    assert [file.name for file in place.parent.iterdir()] == [place.name]
+
+
+def test_products_are_those_of_float32_and_the_setting_is_restored() -> None:
     switch = gemm._switch()
     before = None if switch is None else switch.fp32_precision
-    assert gemm.probe() in {"onednn", "not exact", "not faster", "not available"}
-    if switch is not None:
-        assert switch.fp32_precision == before
-        with gemm.products("onednn"):
-            assert switch.fp32_precision == "bf16"
-        assert switch.fp32_precision == before
-
-
-@pytest.mark.parametrize(
-    ("found", "expected"),
-    [("onednn", ("onednn", "onednn")), ("not faster", ("default", "default (oneDNN not faster)"))],
-)
-def test_onednn_is_used_only_where_the_probe_allows(
-    monkeypatch: pytest.MonkeyPatch, found: str, expected: tuple[str, str]
-) -> None:
-    monkeypatch.setattr(gemm, "probe", lambda: found)
-    assert gemm.resolve("onednn") == expected
-
-
-def test_without_the_switch_torch_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gemm, "_switch", lambda: None)
-    assert gemm.probe() == "not available"
-    with gemm.products("onednn"):
-        pass
-
-
-def test_an_inexact_product_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    if gemm._switch() is None:
-        pytest.skip("this torch has no such switch")
-    monkeypatch.setattr(gemm, "EXACT", 0.0)
-    assert gemm.probe() == "not exact"
-
-
-def test_a_faster_library_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gemm, "_switch", lambda: torch.backends.mkldnn.matmul if gemm_switchable() else None)
-    monkeypatch.setattr(gemm, "FASTER", 0.0)
-    monkeypatch.setattr(gemm, "EXACT", 1.0)
-    assert gemm.probe() in {"onednn", "not available"}
-
-
-def gemm_switchable() -> bool:
-    return hasattr(torch.backends.mkldnn, "matmul") and hasattr(torch.backends.mkldnn.matmul, "fp32_precision")
+    library = gemm.resolve("onednn")
+    assert gemm.speedup() > 0
+    with gemm.products(library):
+        assert library == "default" or switch.fp32_precision == "bf16"
+        a, b = gemm._matrices()
+        np.testing.assert_allclose(a @ b, a.double() @ b.double(), atol=1e-4)
+    assert switch is None or switch.fp32_precision == before
