@@ -6,6 +6,7 @@ import argparse
 import sys
 import tempfile
 import warnings
+from functools import partial
 from pathlib import Path
 
 from tests.fuzz.campaign import campaign
@@ -20,7 +21,9 @@ def main() -> int:
     asked = parser.parse_args()
     warnings.simplefilter("error")
     with tempfile.TemporaryDirectory() as folder:
-        report = campaign(SUBJECTS[asked.what], asked.mutations, asked.seed, Path(folder), told=print)
+        report = campaign(
+            SUBJECTS[asked.what], asked.mutations, asked.seed, Path(folder), told=partial(print, flush=True)
+        )
     print(report)
     return 1 if report.findings else 0
 

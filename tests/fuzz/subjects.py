@@ -48,10 +48,16 @@ def scenarios(rng: random.Random, folder: Path) -> Case:
 def runs(rng: random.Random, folder: Path) -> Case:
     """A scenario file that is also simulated."""
     from asyncfl.api import simulate
+    from asyncfl.limits import Limits
 
     mutant = mutate(rng.choice(_trees("scenarios")), rng, _trees("scenarios"))
     file = _file(folder, mutant.text)
-    return Case(mutant.change, lambda: simulate(Scenario.load(file)), mutant.nonsense, mutant.text)
+    return Case(
+        mutant.change,
+        lambda: simulate(Scenario.load(file), limits=Limits(hours=3 / 3600, gib=2)),
+        mutant.nonsense,
+        mutant.text,
+    )
 
 
 def experiments(rng: random.Random, folder: Path) -> Case:
