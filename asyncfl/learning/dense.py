@@ -1,12 +1,10 @@
 """A stack of linear layers with ReLU between them: forward, backward and step by hand.
 
 Weight and bias of a layer lie in one matrix `(outputs, inputs + 1, padded)`, the inputs carry a column of ones, so that
-a step of a layer is a single product accumulated into it. Momentum is kept in its two-term form,
-
-    w' = (1 + momentum - lr mu) w - momentum w_before + lr mu base - lr g,
-
-which is the usual v <- momentum v + g + mu (w - base), w <- w - lr v, with v eliminated: `w_before` is overwritten by
-w' (the product scales it on the way) and the two change places, which saves a pass over memory.
+a step of a layer is a single product accumulated into it: into the velocity v <- momentum v + g + mu (w - base), which
+the product scales on the way, and then w <- w - lr v; without momentum into w <- (1 - lr mu) w + lr mu base - lr g.
+There 1 - lr mu is rounded to float32, lr mu is the exact rest, and what rounding took from it the next step gives back;
+so nothing drifts. (With v eliminated, as a difference of two models, its rounding would add up over the steps.)
 
 For clipping, |g|^2 = sum_ij (D D^T)_ij (X X^T)_ij with X the inputs (batch, inputs) and D the output gradients (batch,
 outputs): neither the gradient nor, on the diagonal, any sample's gradient needs to be formed (Goodfellow 2015). A
@@ -19,6 +17,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from asyncfl.learning.training import Training
 
@@ -111,26 +111,28 @@ class Stack:
         self.n_parameters = sum(o * (i + 1) for i, o in pairwise(widths))
         self.lr = training.lr
         self.momentum = training.momentum
+        self.mu = training.proximal_mu
         self.pull = training.lr * training.proximal_mu
+        self._owed = 0.0
         self.example_clip = training.example_clip or 0.0
         self.noise_std = training.example_noise * self.example_clip
         self.weights = Weights(widths)
-        self._before = Weights(widths)
-        self._anchor = torch.zeros_like(self.weights.flat)
+        self.velocity = Weights(widths)
+        self._base, self._away = (torch.zeros_like(self.weights.flat) for _ in range(2))
         self.batch = lru_cache(2 * PLANS)(lambda n: Batch(n, self.widths, own_input))
         # Looked up once: a step is a dozen calls of a few microseconds.
         self._mm, self._softmax, self._norm = torch.mm, torch.softmax, torch.linalg.vector_norm
+        self._subtract = torch.sub
         self._relu_backward = torch.ops.aten.threshold_backward.grad_input
 
     def start(self, flat: torch.Tensor) -> None:
         """Begin at these parameters (n_parameters,), at rest."""
-        import torch
-
         self.weights.load(flat)
+        self._owed = 0.0
         if self.momentum:
-            self._before.flat.copy_(self.weights.flat)
-        if self.pull:
-            torch.mul(self.weights.flat, self.pull, out=self._anchor)
+            self.velocity.flat.zero_()
+        if self.mu:
+            self._base.copy_(self.weights.flat)
 
     def forward(self, batch: Batch, x: torch.Tensor, logits: torch.Tensor) -> None:
         """Write the logits (n, outputs) of inputs x (n, padded), which end in ones."""
@@ -181,18 +183,28 @@ class Stack:
     def disturb(self, noise: torch.Tensor, share: float) -> None:
         """Add what a step does with `noise` (n_parameters,), standard normals, on the sum of clipped gradients."""
         self.weights.add(noise, -self.lr * self.noise_std * share)
+        if self.momentum:
+            self.velocity.add(noise, self.noise_std * share)
 
     def step(self, batch: Batch, x: torch.Tensor, share: float) -> None:
         """Move all layers by one step; `share` times the errors gives the mean (clipped) gradient."""
-        alpha = -self.lr * share
-        new = self._before if self.momentum else self.weights
-        keep = -self.momentum if self.momentum else 1 - self.pull
+        if self.momentum:
+            moved, keep, alpha = self.velocity, self.momentum, share
+        else:
+            moved, keep, alpha = self.weights, 1.0, -self.lr * share
+            if self.mu:
+                wanted = self.pull + self._owed
+                keep = float(np.float32(1 - wanted))
+                self._owed = wanted - (1 - keep)
         for layer in range(self.layers):
-            new.full[layer].addmm_(batch.errors_t[layer], x, beta=keep, alpha=alpha)
+            moved.full[layer].addmm_(batch.errors_t[layer], x, beta=keep, alpha=alpha)
             if layer + 1 < self.layers:
                 x = batch.inputs[layer + 1]
-        if self.momentum:
-            new.flat.add_(self.weights.flat, alpha=1 + self.momentum - self.pull)
-            self._before, self.weights = self.weights, new
-        if self.pull:
-            new.flat.add_(self._anchor)
+        if not self.momentum:
+            if self.mu:
+                self.weights.flat.add_(self._base, alpha=1 - keep)
+            return
+        if self.mu:
+            self._subtract(self.weights.flat, self._base, out=self._away)
+            self.velocity.flat.add_(self._away, alpha=self.mu)
+        self.weights.flat.add_(self.velocity.flat, alpha=-self.lr)

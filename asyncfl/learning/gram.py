@@ -41,11 +41,11 @@ def cost(widths: tuple[int, ...], training: Training, samples: int) -> tuple[flo
     inputs, units = widths[0], widths[1]
     m, epochs, steps = samples, training.epochs, training.steps(samples)
     momentum, pull = training.momentum > 0, training.proximal_mu > 0
-    passes = momentum + pull
+    passes = momentum + pull + (momentum and pull)
     direct = 4 * epochs * m * inputs * units + steps * (PASS * passes) * inputs * units + 3 * PASS * inputs * units
     products = 2 * m * m * (inputs + epochs * units) if _needs_gram(training, samples) else 0
     gram = 4 * m * inputs * units + products
-    gram += steps * (PASS * momentum) * m * units
+    gram += steps * (PASS * momentum * (1 + pull)) * m * units
     return gram, direct
 
 
@@ -56,7 +56,7 @@ def _needs_gram(training: Training, samples: int) -> bool:
 
 
 class _Bank:
-    """Coefficients now and before, and slices of them: each batch, and all samples in front of each batch."""
+    """Coefficients and their velocity, and slices of both: each batch, all samples before it, all up to its end."""
 
     def __init__(self, samples: int, units: int, cuts: list[slice]) -> None:
         import torch
@@ -64,6 +64,7 @@ class _Bank:
         self.full = [torch.zeros(samples, units) for _ in range(2)]
         self.parts = [[full[cut] for cut in cuts] for full in self.full]
         self.seen = [[full[: cut.start] for cut in cuts] for full in self.full]
+        self.reached = [[full[: cut.stop] for cut in cuts] for full in self.full]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +152,11 @@ class GramTrainer:
             torch.mm(images, images.T, out=plan.gram).add_(1)
         stack.start(base[upper:])
 
-        # The bank's two holds, `new` (w) and `old` (w_before, to be overwritten), are kept divided by `scale` and
-        # `scale_old`, which take up the factors keep and -momentum: a step adds, and never multiplies a whole hold.
-        addmm, clip, momentum = torch.addmm, t.gradient_clip, t.momentum
-        keep = 1 + momentum - t.lr * t.proximal_mu
-        new, old, scale, scale_old = 0, 1, 1.0, 1.0
+        # Without momentum the coefficients C, with it their velocity V, are kept divided by `scale`, which takes up the
+        # factors 1 - lr mu or momentum: a step adds to them, and never multiplies a whole hold.
+        addmm, clip, momentum, mu = torch.addmm, t.gradient_clip, t.momentum, t.proximal_mu
+        keep, scale = momentum or 1 - t.lr * mu, 1.0
+        scaled = 1 if momentum else 0
         bank = plan.banks[0]
         for full in bank.full:
             full.zero_()
@@ -171,15 +172,14 @@ class GramTrainer:
                     torch.index_select(here, 0, plan.place[indices], out=there)
                 bank = following
             plan.place[indices] = plan.positions
-            holds = bank.full
+            coefficients, velocity = bank.full
             for number, step in enumerate(plan.steps):
                 batch, logits = step.batch, step.logits
                 x, activation = batch.inputs[0], batch.inner[0]
-                if not epoch:  # in the first epoch only the samples seen so far have coefficients
-                    holds = [seen[number] for seen in bank.seen]
                 if epoch or number:
-                    gram = step.gram_all if epoch else step.gram_seen
-                    addmm(step.pre, gram, holds[new], alpha=scale, out=activation).clamp_min_(0)
+                    # In the first epoch only the samples seen so far have coefficients.
+                    gram, known = (step.gram_all, bank.full[0]) if epoch else (step.gram_seen, bank.seen[0][number])
+                    addmm(step.pre, gram, known, alpha=1.0 if momentum else scale, out=activation).clamp_min_(0)
                 else:
                     torch.clamp(step.pre, 0, out=activation)
                 stack.forward(batch, x, logits)
@@ -193,19 +193,22 @@ class GramTrainer:
                     of_first = torch.linalg.vector_norm(error, dim=1).square_().mul_(step.gram.diagonal())
                     stack.clip_examples(of_first.add_(stack.example_norms(batch, x)), error, *batch.errors)
                 stack.step(batch, x, share)
-                if momentum:
-                    target = -momentum * scale_old
-                    holds[old].add_(holds[new], alpha=keep * scale / target)
-                    new, old, scale, scale_old = old, new, target, scale
-                else:
-                    scale *= keep
+                scale *= keep
                 if abs(scale) < TINY:
-                    bank.full[new].mul_(scale)
-                    bank.full[old].mul_(scale_old)
-                    scale = scale_old = 1.0
-                bank.parts[new][number].add_(error, alpha=-t.lr * share / scale)
-        coefficients = plan.banks[t.epochs % 2].full[new]
-        torch.index_select(bank.full[new], 0, plan.place, out=coefficients)
+                    bank.full[scaled].mul_(scale)
+                    scale = 1.0
+                if not momentum:
+                    bank.parts[0][number].add_(error, alpha=-t.lr * share / scale)
+                    continue
+                if not epoch:
+                    coefficients, velocity = (reached[number] for reached in bank.reached)
+                if mu:
+                    velocity.add_(coefficients, alpha=mu / scale)
+                bank.parts[1][number].add_(error, alpha=share / scale)
+                coefficients.add_(velocity, alpha=-t.lr * scale)
+        scale = 1.0 if momentum else scale
+        coefficients = plan.banks[t.epochs % 2].full[0]
+        torch.index_select(bank.full[0], 0, plan.place, out=coefficients)
         torch.addmm(weight, coefficients.T, images, alpha=scale, out=row[: self._first].view(units, inputs))
         torch.add(bias, coefficients.sum(0), alpha=scale, out=row[self._first : upper])
         stack.weights.store(row[upper:])
