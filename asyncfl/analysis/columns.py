@@ -6,10 +6,9 @@ there are in an experiment.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Annotated, Literal
+from typing import Annotated
 
 import pyarrow as pa
 
@@ -88,10 +87,8 @@ NOT_MEASURED = ("seed", "version", "diverged")
 """Columns of a run that are no numbers of it."""
 
 
-def measured_columns(
-    table: Literal["rounds", "ends"], domains: Iterable[str] = (), targets: Iterable[str] = ()
-) -> dict[str, Column]:
-    """Name -> what is known of it, of the measured columns of a table of an experiment.
+def measured_columns(table: str, domains: Iterable[str] = (), targets: Iterable[str] = ()) -> dict[str, Column]:
+    """Name -> what is known of it, of the measured columns of a table (rounds, ends) of an experiment.
 
     domains: of the federations of the experiment, two or more; targets: names of its targets.
     """
@@ -121,14 +118,6 @@ def unit_of(column: str) -> str:
 def is_known(column: str, columns: Mapping[str, Column]) -> bool:
     """Whether a table may have the column: one of `columns`, or a detector's, whose names only a run tells."""
     return column in columns or column.startswith("detector_")
-
-
-def unknown(column: str, columns: Iterable[str]) -> str:
-    """What is said of a column that does not exist: the nearest that does, or all."""
-    columns = list(columns)
-    near = difflib.get_close_matches(column, columns, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"columns: {', '.join(sorted(columns))}"
-    return f"there is no column {column}; {hint}"
 
 
 def page() -> str:

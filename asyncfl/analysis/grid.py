@@ -48,7 +48,7 @@ class Grid:
             if axis in free:
                 continue
             wanted = where.get(axis, values)
-            listed = tuple(wanted) if isinstance(wanted, list | tuple) else (wanted,)
+            listed = several(wanted)
             choices[axis] = tuple(value for value in listed if value in values)
             if not choices[axis]:
                 raise MissingError(f"{axis} = {', '.join(map(str, listed))} is not run at this scale")
@@ -122,12 +122,21 @@ def fluctuation(curve: pd.Series) -> float:
     return float(np.sqrt(np.mean((np.diff(known, 2) / 2) ** 2))) if len(known) > 2 else float("nan")
 
 
+def several(wanted: Any) -> tuple[Any, ...]:
+    """The values that an entry of `where` names: one, or a list of them."""
+    return tuple(wanted) if isinstance(wanted, list | tuple) else (wanted,)
+
+
+def values_of(where: dict[str, Any]) -> list[tuple[str, str, Any]]:
+    """("where", axis, value) of every value that a `where` names."""
+    return [("where", axis, value) for axis, wanted in where.items() for value in several(wanted)]
+
+
 def restricted(grid: AxisValues, where: dict[str, Any]) -> AxisValues:
     """The axes with the values that `where` leaves of them: one value, or a list of several."""
     kept = dict(grid)
     for axis, wanted in where.items():
-        several = wanted if isinstance(wanted, list | tuple) else [wanted]
-        kept[axis] = tuple(value for value in grid[axis] if value in several)
+        kept[axis] = tuple(value for value in grid[axis] if value in several(wanted))
     return kept
 
 
@@ -135,9 +144,8 @@ def select(frame: pd.DataFrame, at: dict[str, Any]) -> pd.Series:
     """Which rows of a table lie at the given axis values (a list: at any of them)."""
     keep = pd.Series(True, index=frame.index)
     for axis, value in at.items():
-        wanted = value if isinstance(value, list | tuple) else [value]
         hit = pd.Series(False, index=frame.index)
-        for one in wanted:
+        for one in several(value):
             hit |= same(frame[axis], plain(one))
         keep &= hit
     return keep

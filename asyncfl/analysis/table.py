@@ -9,7 +9,7 @@ import pandas as pd
 from pydantic import Field, model_validator
 
 from asyncfl.analysis.columns import unit_of
-from asyncfl.analysis.grid import AxisValues, restricted, select
+from asyncfl.analysis.grid import AxisValues, restricted, select, values_of
 from asyncfl.analysis.labels import axis_label, column_label, end_label, value_label
 from asyncfl.analysis.statistics import convention
 from asyncfl.component import Described
@@ -44,6 +44,18 @@ class Table(Described):
         """(field of the table, axis it names)."""
         named = [("rows", self.rows), ("columns", self.columns)]
         return [(field, axis) for field, axis in named if axis] + [("where", axis) for axis in self.where]
+
+    @property
+    def values_named(self) -> list[tuple[str, str, Any]]:
+        """(field of the table, axis, value of it that the table shows)."""
+        return values_of(self.where)
+
+    @property
+    def columns_named(self) -> list[tuple[str, str, str]]:
+        """(field of the table, table that has the column, column that it shows)."""
+        if self.values:
+            return [(f"values.{number}", "ends", column) for number, column in enumerate(self.values)]
+        return [("value", "ends", self.value)]
 
     def markdown(self, grid: AxisValues, final: pd.DataFrame) -> str:
         """As Markdown: a line per value of `rows`, a column per value of `columns` or per entry of `values`."""

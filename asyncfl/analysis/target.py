@@ -70,6 +70,11 @@ class Target(Described):
             raise ValueError(f"needs either reaches, a value, or settles, when the column has converged, got {got}")
         return self
 
+    @property
+    def unit(self) -> str:
+        """What the cost is measured in."""
+        return {"time_s": "s", "round": "versions"}.get(self.cost, "bytes")
+
     def costs(self, rounds: pd.DataFrame, ends: pd.DataFrame) -> NDArray[np.float64]:
         """(n_seeds,) what it cost each run of `ends` to get there.
 

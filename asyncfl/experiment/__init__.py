@@ -2,7 +2,8 @@
 
 from asyncfl.experiment.cells import Cell, cells
 from asyncfl.experiment.code import code_digest, modules_digest
-from asyncfl.experiment.loading import find, load
+from asyncfl.experiment.files import find
+from asyncfl.experiment.loading import load
 from asyncfl.experiment.spec import SCALES, Experiment, Scale
 
 __all__ = ["SCALES", "Cell", "Experiment", "Scale", "cells", "code_digest", "find", "load", "modules_digest"]

@@ -4,34 +4,23 @@ from __future__ import annotations
 
 import copy
 import math
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from asyncfl.data import CATALOG
 from asyncfl.description import faults_of
 from asyncfl.errors import Fault, ScenarioError
-from asyncfl.experiment.cells import cells
+from asyncfl.experiment.cells import Cell, cells
+from asyncfl.experiment.references import reference_faults
 from asyncfl.experiment.spec import SCALES, Experiment, place_in_variant
 from asyncfl.scenario import Scenario
 from asyncfl.yaml_text import read_yaml
 
 MOST_CELLS = 10_000
 """Combinations of the values of all axes."""
-
-
-def find(folder: str | Path) -> dict[str, Path]:
-    """Name (`nbafl/fig2`) -> file of each experiment below a folder, sorted by name.
-
-    Raises ScenarioError where there is none.
-    """
-    root = Path(folder)
-    found = {path.relative_to(root).with_suffix("").as_posix(): path for path in root.rglob("*.yaml")}
-    if not found:
-        raise ScenarioError("holds no experiment (*.yaml)", root)
-    return dict(sorted(found.items(), key=lambda item: _natural(item[0])))
 
 
 def load(path: str | Path, name: str | None = None, check: bool = True) -> Experiment:
@@ -71,28 +60,35 @@ def load(path: str | Path, name: str | None = None, check: bool = True) -> Exper
             faults.update(dict.fromkeys(f for f in base if attempt == 0 or "required" not in f.message))
             scenario = _healed(scenario, base)
         experiment = experiment.model_copy(update={"scenario": scenario})
-    faults.update(dict.fromkeys(_cell_faults(experiment)))
+    found, of_cells = _cells(experiment)
+    faults.update(dict.fromkeys(of_cells))
+    # without all its cells an experiment may have the columns of any domain
+    federations = [tuple(CATALOG)] if of_cells or not found else [cell.scenario.data.domains for cell in found]
+    domains = dict.fromkeys(domain for federation in federations if len(federation) > 1 for domain in federation)
+    rounds = None if of_cells else max((cell.scenario.protocol.rounds for cell in found), default=None)
+    faults.update(dict.fromkeys(reference_faults(experiment, domains, rounds)))
     if faults:
         raise ScenarioError(faults, path)
     return experiment
 
 
-def _cell_faults(experiment: Experiment) -> list[Fault]:
-    """Faults of the cells that are none of the base scenario."""
+def _cells(experiment: Experiment) -> tuple[list[Cell], list[Fault]]:
+    """The cells at all scales, and their faults that are none of the base scenario."""
     if experiment.scenario is None or _scenario_faults(experiment.scenario):
-        return []
+        return [], []
+    made: list[Cell] = []
     found: dict[Fault, None] = {}
     for scale in SCALES:
         try:
-            cells(experiment, scale)
+            made += cells(experiment, scale)
         except ScenarioError as error:
             found.update(dict.fromkeys(error.faults))
-    return list(found)
+    return made, list(found)
 
 
 def _without(raw: dict[str, Any], faulty: list[str]) -> Experiment | None:
     """The experiment without its faulty parts; None where others refer to those, or nothing is left."""
-    if {"axes", "variants", "scenario", "bounds"} & set(faulty):
+    if {"axes", "variants", "scenario", "bounds", "targets"} & set(faulty):
         return None
     stand_ins = {"title": "untitled", "source": {"paper": "none"}}
     rest = {name: value for name, value in raw.items() if name not in faulty}
@@ -153,9 +149,7 @@ def _own_faults(experiment: Experiment) -> Iterator[Fault]:
     for name in set(experiment.axes) & set(experiment.variants):
         yield Fault(f"variants.{name}", "is also an axis; give it another name")
     yield from _quick_faults(experiment)
-    yield from _seed_faults(experiment, grid)
-    yield from _figure_faults(experiment, grid)
-    yield from _claim_faults(experiment, grid)
+    yield from _doubled_names(experiment)
 
 
 def _quick_faults(experiment: Experiment) -> Iterator[Fault]:
@@ -178,68 +172,11 @@ def _quick_faults(experiment: Experiment) -> Iterator[Fault]:
             yield Fault(f"quick.{name}", f"is an axis; thin it with axes.{name}")
 
 
-def _figure_faults(experiment: Experiment, grid: dict[str, tuple[Any, ...]]) -> Iterator[Fault]:
+def _doubled_names(experiment: Experiment) -> Iterator[Fault]:
     names = [figure.name for figure in experiment.all_figures] + [table.name for table in experiment.tables]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield Fault("figures", f"two figures or tables are named {name!r}; give each its own `name`")
-    for number, figure in enumerate(experiment.all_figures):
-        place = "figure" if experiment.figure is not None and number == 0 else f"figures.{number}"
-        if figure.bound_named is not None:
-            if figure.bound_named not in experiment.bounds:
-                known = _listed(experiment.bounds)
-                yield Fault(f"{place}.bound", f"{figure.bound_named!r} is not among bounds ({known})")
-                continue
-        elif experiment.scenario is None:
-            yield Fault(f"{place}.kind", f"{figure.kind} needs a scenario; without one only kind: bound can be drawn")
-            continue
-        named, axes = figure.axes_named, figure.axes(grid, experiment.bounds)
-        yield from _unknown_axes(place, named, axes)
-        for loose in [a for a in axes if a not in {axis for _, axis in named} and len(axes[a]) > 1]:
-            yield Fault(place, f"axis {loose} is neither x, hue nor panels; name it, or fix it with where")
-    for number, table in enumerate(experiment.tables):
-        yield from _unknown_axes(f"tables.{number}", table.axes_named, grid)
-
-
-def _seed_faults(experiment: Experiment, grid: dict[str, tuple[Any, ...]]) -> Iterator[Fault]:
-    for number, exception in enumerate(experiment.seeds.cells):
-        place = f"seeds.cells.{number}"
-        yield from _unknown_axes(place, [("where", axis) for axis in exception.where], grid)
-        for axis, wanted in exception.where.items():
-            for value in wanted if isinstance(wanted, list | tuple) else [wanted]:
-                if axis in grid and value not in grid[axis]:
-                    yield Fault(
-                        f"{place}.where", f"{value!r} is not among the values of {axis} ({_listed(grid[axis])})"
-                    )
-
-
-def _claim_faults(experiment: Experiment, grid: dict[str, tuple[Any, ...]]) -> Iterator[Fault]:
-    for number, claim in enumerate(experiment.claims):
-        place = f"claims.{number}"
-        axes: dict[str, tuple[Any, ...]] = grid
-        if claim.bound is not None:
-            if claim.bound not in experiment.bounds:
-                yield Fault(f"{place}.bound", f"{claim.bound!r} is not among bounds ({_listed(experiment.bounds)})")
-                continue
-            axes = experiment.bounds[claim.bound].grid()
-        elif experiment.scenario is None:
-            yield Fault(f"{place}.bound", "is required, as the experiment has no scenario")
-            continue
-        yield from _unknown_axes(place, claim.axes_named, axes)
-        for field, axis, value in claim.values_named:
-            if axis in axes and value not in axes[axis]:
-                yield Fault(f"{place}.{field}", f"{value!r} is not among the values of {axis} ({_listed(axes[axis])})")
-
-
-def _unknown_axes(place: str, named: list[tuple[str, str]], axes: Any) -> Iterator[Fault]:
-    for field, axis in named:
-        if axis not in axes:
-            yield Fault(f"{place}.{field}", f"there is no axis {axis} (axes: {_listed(axes)})")
 
 
 def _listed(values: Any) -> str:
     return ", ".join(str(v) for v in values) or "none"
-
-
-def _natural(name: str) -> tuple[tuple[int, str | int], ...]:
-    """Sort key that puts fig10 behind fig9."""
-    return tuple((0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name))

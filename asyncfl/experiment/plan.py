@@ -19,8 +19,9 @@ from typing import Any
 from asyncfl.errors import Fault, OutputError, ScenarioError
 from asyncfl.experiment.cells import Cell, cells
 from asyncfl.experiment.code import code_digest, combined
+from asyncfl.experiment.files import find, rule_name
 from asyncfl.experiment.job import read_codes
-from asyncfl.experiment.loading import find, load
+from asyncfl.experiment.loading import load
 from asyncfl.experiment.spec import SCALES, Experiment, Scale
 from asyncfl.scenario import Scenario
 
@@ -53,7 +54,7 @@ class Job:
     @property
     def name(self) -> str:
         """Name of its rule: experiment and first run."""
-        return f"run_{self.experiment.replace('/', '_')}_{self.digests[0][:8]}"
+        return f"{rule_name('run', self.experiment)}_{self.digests[0][:8]}"
 
 
 @dataclass(frozen=True)

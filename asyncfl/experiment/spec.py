@@ -10,6 +10,7 @@ from pydantic import Field
 from asyncfl.analysis.bounds import Bounds
 from asyncfl.analysis.claims import Claim
 from asyncfl.analysis.figures import Figure
+from asyncfl.analysis.grid import several, values_of
 from asyncfl.analysis.table import Table
 from asyncfl.analysis.target import Target
 from asyncfl.component import Described
@@ -46,10 +47,14 @@ class CellSeeds(Described):
     """Axis or variant -> value or label, or a list of several."""
     seeds: Seeds
 
+    @property
+    def values_named(self) -> list[tuple[str, str, Any]]:
+        """(field, axis, value of it)."""
+        return values_of(self.where)
+
     def fits(self, values: Mapping[str, Any]) -> bool:
         """Whether a cell at these values is meant."""
-        listed = {axis: wanted if isinstance(wanted, list | tuple) else [wanted] for axis, wanted in self.where.items()}
-        return all(axis in values and values[axis] in wanted for axis, wanted in listed.items())
+        return all(axis in values and values[axis] in several(wanted) for axis, wanted in self.where.items())
 
 
 class SeedPlan(Described):
@@ -103,6 +108,12 @@ class Experiment(Described):
     def all_figures(self) -> tuple[Figure, ...]:
         """Every figure, in the order of the file."""
         return self.figures if self.figure is None else (self.figure, *self.figures)
+
+    @property
+    def placed_figures(self) -> list[tuple[str, Figure]]:
+        """(field of the file, figure) of every figure, in the order of the file."""
+        one = [] if self.figure is None else [("figure", self.figure)]
+        return one + [(f"figures.{number}", figure) for number, figure in enumerate(self.figures)]
 
     def grid(self, scale: Scale) -> dict[str, tuple[Any, ...]]:
         """Axis or variant -> its values (labels of variants), thinned at quick scale."""

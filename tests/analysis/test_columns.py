@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from asyncfl.analysis.columns import TARGETS, measured_columns, page, unit_of, unknown
+from asyncfl.analysis.columns import TARGETS, measured_columns, page, unit_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,10 +36,3 @@ def test_the_columns_of_an_experiment_are_those_of_its_domains_and_targets():
     ends = measured_columns("ends", domains=["mnist", "usps"], targets=["time_to_70"])
     assert set(ends) - set(rounds) >= {"versions", "time_to_70", "exposures_up_max"}
     assert ends["time_to_70"].unit == TARGETS["time_to_"]
-
-
-def test_a_misspelt_column_is_answered_with_the_nearest():
-    assert unknown("tets_accuracy", measured_columns("ends")) == (
-        "there is no column tets_accuracy; did you mean test_accuracy?"
-    )
-    assert "columns: clients, loss" in unknown("zzz", ["loss", "clients"])

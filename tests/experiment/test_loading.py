@@ -64,7 +64,7 @@ def test_each_fault_names_its_field(write, described, part, value, field, messag
         ({"check": "best_at", "along": "privacy.epsilon", "at": 7, "says": ""}, "at", "7 is not among the values"),
         ({"check": "order", "along": "L", "where": {"L": "two"}, "says": ""}, "where", "'two' is not among"),
         ({"check": "order", "along": "L", "value": "last loss", "says": ""}, "value", "must be 'final"),
-        ({"check": "order", "along": "L", "bound": "b", "says": ""}, "bound", "'b' is not among bounds (none)"),
+        ({"check": "order", "along": "L", "bound": "b", "says": ""}, "bound", "'b' is not among bounds; bounds: none"),
     ],
 )
 def test_each_fault_of_a_claim_names_its_field(write, described, claim, field, message):

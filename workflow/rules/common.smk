@@ -8,6 +8,7 @@ from snakemake.utils import min_version, validate
 
 from asyncfl.errors import AsyncflError
 from asyncfl.experiment import modules_digest
+from asyncfl.experiment.files import rule_name
 from asyncfl.experiment.plan import RUN_FILES, make_plan
 from asyncfl.results.code import step_digest
 from asyncfl.results.report import best_scale
@@ -50,10 +51,6 @@ except AsyncflError as error:
 def folder_of(name):
     """Where an experiment's tables, figures and verdicts lie."""
     return f"{RESULTS}/{PLAN.scale}/{name}"
-
-
-def rule_name(prefix, name):
-    return "_".join([prefix, *Path(name).parts]).strip("_")
 
 
 def finished_before():

@@ -3,8 +3,8 @@
 import pandas as pd
 
 from asyncfl.analysis.tables import write_csv
+from asyncfl.experiment.files import find
 from asyncfl.experiment.job import logged
-from asyncfl.experiment.loading import find
 from asyncfl.experiment.plan import index_rows, load_all
 
 with logged(snakemake.log[0]):

@@ -1,7 +1,7 @@
 """Job: writes the report over all experiments."""
 
+from asyncfl.experiment.files import find
 from asyncfl.experiment.job import logged
-from asyncfl.experiment.loading import find
 from asyncfl.experiment.plan import load_all
 from asyncfl.results.report import write_report
 

@@ -20,7 +20,7 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from asyncfl.analysis.columns import TARGETS, unit_of
-from asyncfl.analysis.grid import Floats, Grid, MissingError, describe
+from asyncfl.analysis.grid import Floats, Grid, MissingError, describe, values_of
 from asyncfl.analysis.labels import axis_label, value_label
 from asyncfl.analysis.statistics import Interval, paired, t_interval
 from asyncfl.analysis.value import VALUE
@@ -123,11 +123,20 @@ class ClaimBase(Described):
     @property
     def values_named(self) -> list[tuple[str, str, Any]]:
         """(field of the claim, axis, value of it that the claim needs)."""
-        return [
-            ("where", axis, value)
-            for axis, wanted in self.where.items()
-            for value in (wanted if isinstance(wanted, list | tuple) else [wanted])
-        ]
+        return values_of(self.where)
+
+    @property
+    def columns_named(self) -> list[tuple[str, str, str]]:
+        """(field of the claim, table that has the column, column that it needs)."""
+        match = VALUE.match(self.value)
+        assert match is not None
+        return [("value", "ends" if match["when"] == "final" else "rounds", self.column)]
+
+    @property
+    def rounds_named(self) -> list[tuple[str, int]]:
+        """(field of the claim, round that it needs)."""
+        match = VALUE.match(self.value)
+        return [("value", int(match["round"]))] if match is not None and match["round"] else []
 
     def judge(self, grid: Grid) -> list[PointVerdict]:
         """One verdict per combination of the axes that the claim leaves open.

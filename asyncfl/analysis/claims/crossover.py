@@ -26,6 +26,14 @@ class Crossover(AlongClaim):
     def values_named(self) -> list[tuple[str, str, Any]]:
         return [*super().values_named, ("early", self.along, self.early), ("late", self.along, self.late)]
 
+    @property
+    def columns_named(self) -> list[tuple[str, str, str]]:
+        return [*super().columns_named, ("value", "rounds", self.column)]
+
+    @property
+    def rounds_named(self) -> list[tuple[str, int]]:
+        return [*super().rounds_named, *(("rounds", number) for number in self.rounds)]
+
     def judge_at(self, grid: Grid, at: dict[str, Any]) -> PointVerdict:
         first, then = {**at, self.along: self.early}, {**at, self.along: self.late}
         ends = {v: self.read(grid, {**at, self.along: v}) for v in (self.early, self.late)}

@@ -14,7 +14,7 @@ import pandas as pd
 from pydantic import Field
 
 from asyncfl.analysis.bounds import Bounds
-from asyncfl.analysis.grid import AxisValues, restricted
+from asyncfl.analysis.grid import AxisValues, restricted, values_of
 from asyncfl.analysis.style import canvas, save, styled
 from asyncfl.component import Described
 
@@ -44,6 +44,16 @@ class FigureBase(Described):
         """(field of the figure, axis it names)."""
         named = [("hue", self.hue), ("panels", self.panels)]
         return [(field, axis) for field, axis in named if axis] + [("where", axis) for axis in self.where]
+
+    @property
+    def values_named(self) -> list[tuple[str, str, Any]]:
+        """(field of the figure, axis, value of it that the figure shows)."""
+        return values_of(self.where)
+
+    @property
+    def columns_named(self) -> list[tuple[str, str, str]]:
+        """(field of the figure, table that has the column: rounds or ends, column that it shows)."""
+        return []
 
     @property
     def bound_named(self) -> str | None:

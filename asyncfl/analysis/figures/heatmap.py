@@ -41,6 +41,10 @@ class Heatmap(FigureBase):
     def axes_named(self) -> list[tuple[str, str]]:
         return [("x", self.x), ("rows", self.rows), *super().axes_named]
 
+    @property
+    def columns_named(self) -> list[tuple[str, str, str]]:
+        return [("y", "ends", self.y)]
+
     def draw_page(
         self, grid: AxisValues, tables: Mapping[str, pd.DataFrame], caption: str, title: str, stem: str | Path
     ) -> list[Path]:

@@ -43,6 +43,11 @@ class Measured(PanelFigure):
             raise ValueError("ys and panels exclude each other: a panel shows one column or one value of an axis")
         return self
 
+    @property
+    def columns_named(self) -> list[tuple[str, str, str]]:
+        of = {"curves": "rounds", "final": "ends"}[self.table]
+        return [(f"ys.{number}", of, column) for number, column in enumerate(self.ys)] or [("y", of, self.y)]
+
     def label(self, column: str) -> str:
         """A column at an axis of the figure."""
         return end_label(column)
