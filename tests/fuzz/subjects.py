@@ -15,6 +15,7 @@ from asyncfl.errors import AsyncflError
 from asyncfl.experiment import cells, load
 from asyncfl.scenario import Scenario
 from asyncfl.yaml_text import read_text, read_yaml
+from tests.fuzz import command_lines
 from tests.fuzz.judging import NonsenseError
 from tests.fuzz.mutations import mutate
 
@@ -74,7 +75,20 @@ def experiments(rng: random.Random, folder: Path) -> Case:
     return Case(mutant.change, call, False, mutant.text)
 
 
-SUBJECTS: dict[str, Subject] = {"scenarios": scenarios, "runs": runs, "experiments": experiments}
+def options(rng: random.Random, folder: Path) -> Case:
+    """A command line, called in this process."""
+    if not (folder / "damaged").exists():
+        command_lines.prepare(folder)
+    words, change = command_lines.changed(rng)
+    return Case(change, command_lines.calling(words, folder), False, " ".join(words))
+
+
+SUBJECTS: dict[str, Subject] = {
+    "scenarios": scenarios,
+    "runs": runs,
+    "experiments": experiments,
+    "options": options,
+}
 
 
 def survives(scenario: Scenario) -> None:
