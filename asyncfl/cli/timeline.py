@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from asyncfl.cli.output import console, print_json, print_table
+from asyncfl.cli.output import console, print_json, print_table, size
 from asyncfl.cli.run import read_scenario
 
 
@@ -74,7 +74,7 @@ def _report(one: dict[str, Any]) -> None:
         f"{exposure['versions_overheard']} of {exposure['versions_sent']} versions sent overheard on the downlink"
     )
     console.print(
-        f"traffic: {traffic['up_bytes'] / 1e6:.6g} MB up, {traffic['down_bytes'] / 1e6:.6g} MB down, "
+        f"traffic: {size(traffic['up_bytes'])} up, {size(traffic['down_bytes'])} down, "
         f"{traffic['messages_retransmitted']} messages retransmitted"
     )
     if one["cohorts_repeated"]:

@@ -31,6 +31,12 @@ class Format(StrEnum):
     PERFETTO = "perfetto"
 
 
+def _kinds() -> list[str]:
+    from asyncfl.trace.events import Kind
+
+    return [str(kind) for kind in Kind]
+
+
 _LARGEST = 2**63 - 1
 """No number of a run is larger."""
 
@@ -38,7 +44,7 @@ _LARGEST = 2**63 - 1
 def trace(
     run: Annotated[Path, typer.Argument(help="folder of a run")],
     client: Annotated[list[int] | None, typer.Option(help="only these clients", max=_LARGEST)] = None,
-    kind: Annotated[list[str] | None, typer.Option(help="only these kinds of events")] = None,
+    kind: Annotated[list[str] | None, typer.Option(help="only these kinds of events", autocompletion=_kinds)] = None,
     task: Annotated[int | None, typer.Option(help="only this task", max=_LARGEST)] = None,
     version: Annotated[int | None, typer.Option(help="only while this version was current", max=_LARGEST)] = None,
     seed: Annotated[int | None, typer.Option(help="only this seed", max=_LARGEST)] = None,
@@ -122,9 +128,7 @@ SERVES = {
 
 def _check(given: dict[str, Any], kinds: list[str] | None) -> None:
     """Raise ScenarioError for options that are wrong in themselves or go without effect."""
-    from asyncfl.trace.events import Kind
-
-    known = [str(name) for name in Kind]
+    known = _kinds()
     faults = []
     if unknown := [name for name in kinds or [] if name not in known]:
         faults.append(Fault("--kind", f"must be one of {', '.join(known)}, got {', '.join(unknown)}"))

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from asyncfl.cli.output import console, number, print_json, print_table
+from asyncfl.cli.output import console, number, print_json, print_table, size
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,9 +37,15 @@ def print_rows(table: pa.Table, *, limit: int, json: bool, without: Sequence[str
         console.print("nothing of that kind in the trace")
         return
     columns = [name for name in shown.column_names if name not in without and any(says(row[name]) for row in rows)]
-    print_table(columns, [[row[name] if says(row[name]) else None for name in columns] for row in rows])
+    print_table(columns, [[_shown(name, row[name]) for name in columns] for row in rows])
     if len(rows) < len(table):
         console.print(f"{len(table) - len(rows)} more; raise --limit or filter")
+
+
+def _shown(column: str, value: Any) -> Any:
+    if not says(value):
+        return None
+    return size(value) if column == "bytes" or column.endswith("_bytes") else value
 
 
 def print_life(life: Life, *, json: bool) -> None:
