@@ -25,6 +25,7 @@ from asyncfl.privacy.accounting.revealed import is_revealing, revealed_epsilon
 _STEP = 1e-4  # of the grid of losses; dp-accounting's own
 _MANY = 100_000  # pure releases, past which unlikely sums of their losses are left out
 _TAIL = 1e-6  # share of delta that is set aside for unlikely losses
+_FAR = 500.0  # epsilon of one release, past which a grid would hold too many losses, and hides nothing
 _STEPS = 100_000  # of an epsilon that is so large that the grid must be coarser
 
 
@@ -81,6 +82,12 @@ def _composed(events: Events, delta: float, neighbours: Neighbours, step: float 
         # A bound on the answer tells how coarse the grid may be.
         bound = renyi_epsilon(events, delta) if neighbours == "add_remove" else basic_and_advanced(events, delta)[0]
         step = max(_STEP, (bound or 0.0) / _STEPS)
+    far = tuple(event for event in events if event.mechanism != "gaussian" and event.epsilon > _FAR)
+    if far:
+        # Added up as they are they cost no delta.
+        others = tuple(event for event in events if event not in far)
+        rest = _smallest(others, delta, neighbours, None) if others else 0.0
+        return math.fsum([rest, *(event.count * event.epsilon for event in far)])
     open_ = [event for event in events if event.rate < 1 and is_revealing(event, step)]
     if open_:
         others = tuple(event for event in events if event not in open_)

@@ -48,3 +48,8 @@ def test_several_sorts_share_delta() -> None:
     more = smallest_epsilon([open_, plain, MechanismEvent("gaussian", 1e-6, 3, 0.02)], 1e-5)
     assert math.isfinite(more)
     assert more > found
+
+
+def test_laplace_noise_that_hides_nothing_is_added_up_beside_other_releases() -> None:
+    open_, plain = MechanismEvent("laplace", 1e-9, 3), MechanismEvent("gaussian", 2.0, 4)
+    assert smallest_epsilon([open_, plain], 1e-5) == pytest.approx(3e9 + smallest_epsilon([plain], 1e-5), rel=1e-15)
