@@ -19,7 +19,6 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
 
 PAIRS = 2**15
 """Pairs that are made at a time: few enough for their buffers to stay in the cache."""
@@ -75,6 +74,8 @@ class StandardNormal(StandardNoise):
         rest = len(out) - pairs
         np.multiply(radius[:rest], np.sin(angle, out=turned)[:rest], out=out[pairs:])
         if radius.max() > NORMAL_TAIL:  # nearly always the whole cost of it: a longer radius comes once in 270,000
+            from scipy.special import ndtr, ndtri
+
             far = np.flatnonzero(radius > NORMAL_TAIL)
             far = np.concatenate([far, far[far < rest] + pairs])
             far = far[np.abs(out[far]) > NORMAL_TAIL]
