@@ -29,7 +29,7 @@ from asyncfl.defences import Defence
 from asyncfl.description import faults_of, override, sound_parts
 from asyncfl.errors import DataError, Fault, InputError, ScenarioError
 from asyncfl.learning import AnyArchitecture, Architecture, Mlp, Training
-from asyncfl.privacy import AnyScheme, NoPrivacy, PrivacyContext, Scheme
+from asyncfl.privacy import AnyScheme, MeasuredExposures, NoPrivacy, PrivacyContext, Scheme
 from asyncfl.privacy.ledger.budgets import stop_faults
 from asyncfl.server import AnyProtocol, Protocol
 from asyncfl.server.application import reading_faults
@@ -241,21 +241,20 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
     if defence is not None:
         yield from reading_faults(protocol.knobs().reading, defence.rule)
     if privacy is not None:
-        yield from (fault.under("privacy") for fault in privacy.faults(data.clients))
+        own = privacy.faults(data.clients, protocol.rounds, parts.get("training"))
+        yield from (fault.under("privacy") for fault in own)
         if privacy.mixing_node is not None and defence is not None and not faults:
             yield from _shuffler_faults(data, protocol, defence)
     training = parts.get("training")
-    if privacy is not None and training is not None:
-        for fault in privacy.training_faults(training, protocol.rounds):
-            yield fault.under("privacy")
     if privacy is not None and not faults:
         participants = protocol.knobs().updates_per_version(data.clients)
         try:
-            exposures = privacy.resolve_exposures(protocol.rounds, participants, data.clients)
+            exposures = privacy.assumed_exposures(protocol.rounds, participants, data.clients)
         except ScenarioError as error:
             yield from error.faults
             return
-        if training is not None and privacy.stop_at is not None and not list(privacy.faults(data.clients)):
+        sound = not list(privacy.faults(data.clients, protocol.rounds, None))
+        if training is not None and privacy.stop_at is not None and sound:
             yield from _stop_faults(data, parts.get("model"), training, protocol, privacy, exposures)
 
 
@@ -265,7 +264,7 @@ def _stop_faults(
     training: Training,
     protocol: Protocol,
     privacy: Scheme,
-    exposures: int | None,
+    exposures: int | MeasuredExposures,
 ) -> Iterator[Fault]:
     """Budgets at which nobody would ever answer."""
     knobs = protocol.knobs()
@@ -276,14 +275,14 @@ def _stop_faults(
         knobs.updates_per_version(data.clients),
         protocol.rounds,
         smallest_samples=data.samples_per_client or 1,
-        exposures=1 if exposures is None else exposures,
+        exposures=exposures if isinstance(exposures, int) else 1,
         batch_size=0 if training.batch_size == "full" else training.batch_size,
         epochs=training.epochs,
         lr=training.lr,
         n_parameters=1 if model is None else model.layout(data.shape, data.classes).n_parameters,
         rate=knobs.rate,
     )
-    for fault in stop_faults(privacy, context, noise_known=exposures is not None):
+    for fault in stop_faults(privacy, context, noise_known=isinstance(exposures, int)):
         yield fault.under("privacy")
 
 

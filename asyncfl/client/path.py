@@ -17,7 +17,8 @@ from asyncfl.client.ticket import Ticket
 from asyncfl.data import FederatedData
 from asyncfl.learning import Job, Learner, Training
 from asyncfl.messages import Vector
-from asyncfl.privacy import Contribution, PrivacyContext, Release, Scheme, State
+from asyncfl.privacy import Contribution, Distribution, PrivacyContext, Release, Scheme, State
+from asyncfl.privacy.ledger.releases import upload_release
 from asyncfl.privacy.noise.drawing import add_noise
 from asyncfl.streams import Streams
 
@@ -42,7 +43,7 @@ class Payloads:
     losses: NDArray[np.float64]
     """(n,) mean training loss of the last local epoch."""
     norms: NDArray[np.float64]
-    """(n,) norm (the scheme's `clip_order`) before clipping of what the scheme clips (model or update)."""
+    """(n,) norm (as `Scheme.clipped` has it) before clipping of what the scheme clips (model or update)."""
     clip_norm: float | None
     """Norm that they were clipped to; None where there was no clipping."""
     noise_std: NDArray[np.float64]
@@ -75,7 +76,7 @@ class TaskPath:
     ) -> None:
         """`learner`: where the scheme adds noise after each epoch, one that trains one epoch at a time.
 
-        `state`: what the scheme remembers over the run (`Scheme.start`); the server's noise shares it."""
+        `state`: what the scheme remembers over the run; None: that of its beginning."""
         self.data = data
         self.learner = learner
         self.training = training
@@ -83,7 +84,7 @@ class TaskPath:
         self.context = context
         self.streams = streams
         self.attackers = attackers
-        self.state = state
+        self.state = scheme.start(context) if state is None else state
         self.contributions: dict[int, Contribution] = {}
         """Task -> what the noise of its upload depended on."""
         self.entered: tuple[Contribution, ...] = ()
@@ -110,25 +111,26 @@ class TaskPath:
         contributions = tuple(self.contributions[ticket.task] for ticket in tickets)
         clip_norm = self._clip(rows, tickets, norms)
 
-        releases = tuple(self.scheme.upload_release(self.context, clip_norm, one) for one in contributions)
-        # Not the releases' own: noise that was added during training is in them already.
-        std = np.array([self.scheme.upload_std(self.context, clip_norm, one) for one in contributions])
+        releases = tuple(upload_release(self.scheme, self.context, clip_norm, one) for one in contributions)
+        # What training has drawn is in the models already.
+        noises = [self.scheme.upload_noise(self.context, clip_norm, one) for one in contributions]
+        std = np.array([0.0 if noise.in_training else noise.std for noise in noises])
+        drawn_from = [noise.distribution for noise in noises]
         asked_std = std.copy()
         sound = np.ones(len(tickets), dtype=bool)
-        self._add_noise(rows, tickets, std, np.flatnonzero(~attacked))
+        self._add_noise(rows, tickets, drawn_from, std, np.flatnonzero(~attacked))
         if self.attackers is not None and attacked.any():
             self.attackers.craft(rows, tickets, attacked, version, current)
             if self.attackers.threats.attackers_add_noise:
-                self._add_noise(rows, tickets, std, np.flatnonzero(attacked))
+                self._add_noise(rows, tickets, drawn_from, std, np.flatnonzero(attacked))
             else:
                 std[attacked] = 0.0
                 releases = tuple(
                     replace(one, std=0.0) if bad else one for one, bad in zip(releases, attacked, strict=True)
                 )
             sound[attacked] = self.attackers.threats.attack.length_error == 0
-        if self.state is not None:
-            random = self.streams.generator("clip_quantile", number=self._collections)
-            self.state.collected(contributions, norms, random)
+        random = self.streams.generator("clip_quantile", number=self._collections)
+        self.state.collected(contributions, norms, random)
         self._collections += 1
         if self.scheme.mixing_node is not None:
             random = self.streams.generator("shuffle", number=version)
@@ -154,7 +156,7 @@ class TaskPath:
         """Forget the update of a trained task that nobody collects. What its release would be, clip norm and loss."""
         made = self._ready.pop(task)
         clip_norm = self._clip_norm(np.array([made.norm]))
-        return self.scheme.upload_release(self.context, clip_norm, made.contribution), clip_norm, made.loss
+        return upload_release(self.scheme, self.context, clip_norm, made.contribution), clip_norm, made.loss
 
     def _train(self, rows: Vector, tickets: Sequence[Ticket], attacked: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Losses of tasks whose models go to `rows`: trained at one go, or with noise after all epochs but the last."""
@@ -172,7 +174,7 @@ class TaskPath:
             if epoch + 1 < self.training.epochs:
                 for row in np.flatnonzero(noised).tolist():
                     one = Contribution(tickets[row].client, self.data.samples(tickets[row].client), tickets[row].turn)
-                    std = np.float32(self.scheme.upload_std(self.context, None, one))
+                    std = np.float32(self.scheme.upload_noise(self.context, None, one).std)
                     rows[row] += std * streams[row].standard_normal(rows.shape[1], dtype=np.float32)
                 bases = list(rows.copy())
         return losses
@@ -207,15 +209,14 @@ class TaskPath:
     def _hear(self, tickets: Sequence[Ticket], losses: NDArray[np.float64], norms: NDArray[np.float64]) -> None:
         """Settle what each upload's noise depends on. The state hears of each task after it was asked about it."""
         for row, ticket in enumerate(tickets):
-            epsilon = self.scheme.upload_epsilon(self.context, self.state, ticket.client, ticket.turn)
+            epsilon = self.state.epsilon(ticket.client, ticket.turn)
             one = Contribution(ticket.client, self.data.samples(ticket.client), ticket.turn, epsilon)
             self.contributions[ticket.task] = one
-            if self.state is not None:
-                self.state.trained(one, float(losses[row]), float(norms[row]))
+            self.state.trained(one, float(losses[row]), float(norms[row]))
 
     def _scale(self, rows: Vector, tickets: Sequence[Ticket]) -> None:
         """Replace in place each update by the scheme's multiple of it."""
-        if self.scheme.payload == "model":
+        if self.scheme.clipped.payload == "model":
             return
         for row, ticket in zip(rows, tickets, strict=True):
             factor = self.scheme.update_factor(self.context, self.data.samples(ticket.client))
@@ -226,7 +227,7 @@ class TaskPath:
 
     def _norms(self, rows: Vector, tickets: Sequence[Ticket]) -> NDArray[np.float64]:
         """(n,) norms of what the scheme clips."""
-        order = self.scheme.clip_order
+        order = self.scheme.clipped.order
         return np.array([_norm(row, order) for row in self._payloads(rows, tickets)])
 
     def _clip(self, rows: Vector, tickets: Sequence[Ticket], norms: NDArray[np.float64]) -> float | None:
@@ -235,7 +236,7 @@ class TaskPath:
         if clip_norm is None:
             return None
         long: list[int] = np.flatnonzero(norms > clip_norm).tolist()
-        if self.scheme.payload == "model":
+        if self.scheme.clipped.payload == "model":
             for row in long:
                 rows[row] *= np.float32(clip_norm / norms[row])
             return clip_norm
@@ -248,21 +249,26 @@ class TaskPath:
 
     def _clip_norm(self, norms: NDArray[np.float64]) -> float | None:
         finite = norms[np.isfinite(norms)]
-        return self.scheme.clip_norm_of(finite, self.state) if len(finite) else None
+        return self.state.clip_norm(finite) if len(finite) else None
 
     def _payloads(self, rows: Vector, tickets: Sequence[Ticket]) -> Iterator[Vector]:
         """One after another what the scheme clips of each task: the model, or its update."""
-        of_update = self.scheme.payload == "update"
+        of_update = self.scheme.clipped.payload == "update"
         for row, ticket in zip(rows, tickets, strict=True):
             yield row - ticket.base if of_update else row
 
     def _add_noise(
-        self, rows: Vector, tickets: Sequence[Ticket], std: NDArray[np.float64], which: NDArray[np.int64]
+        self,
+        rows: Vector,
+        tickets: Sequence[Ticket],
+        drawn_from: Sequence[Distribution],
+        std: NDArray[np.float64],
+        which: NDArray[np.int64],
     ) -> None:
         for row in which:
             ticket = tickets[row]
             stream = (self.streams, "client_noise", ticket.client, ticket.turn)
-            add_noise(self.scheme.distribution, rows[row], float(std[row]), *stream)
+            add_noise(drawn_from[row], rows[row], float(std[row]), *stream)
 
 
 def _norm(vector: Vector, order: int) -> float:

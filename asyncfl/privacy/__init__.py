@@ -10,13 +10,23 @@ from typing import Any
 
 from asyncfl.component import choice
 from asyncfl.privacy.context import Contribution, PrivacyContext
+from asyncfl.privacy.exposures import MeasuredExposures, ShareExposures
 from asyncfl.privacy.noise.server_noise import NbaflNoise, nbafl_noise
 from asyncfl.privacy.release import Distribution, Release, Status
-from asyncfl.privacy.scheme import Guarantee, MixingNode, Scheme, State
+from asyncfl.privacy.scheme import (
+    Clipped,
+    FixedNorm,
+    Guarantee,
+    MixingNode,
+    ModelNoise,
+    Noise,
+    Reference,
+    Scheme,
+    State,
+)
 from asyncfl.privacy.schemes.adaptive.scheme import AdaptiveBudgets
 from asyncfl.privacy.schemes.dp_fedavg import DpFedAvg
 from asyncfl.privacy.schemes.dp_sgd import DpSgd
-from asyncfl.privacy.schemes.exposures import MeasuredExposures, ShareExposures
 from asyncfl.privacy.schemes.local_gaussian import GaussianUpload
 from asyncfl.privacy.schemes.mechanisms import GaussianNoise, LaplaceNoise, Mechanism, Mechanisms
 from asyncfl.privacy.schemes.nbafl import Nbafl
@@ -28,10 +38,12 @@ AnyScheme: Any = choice(Scheme, NoPrivacy, Nbafl, GaussianUpload, Mechanisms, Dp
 __all__ = [
     "AdaptiveBudgets",
     "AnyScheme",
+    "Clipped",
     "Contribution",
     "Distribution",
     "DpFedAvg",
     "DpSgd",
+    "FixedNorm",
     "GaussianNoise",
     "GaussianUpload",
     "Guarantee",
@@ -40,10 +52,13 @@ __all__ = [
     "Mechanism",
     "Mechanisms",
     "MixingNode",
+    "ModelNoise",
     "Nbafl",
     "NbaflNoise",
     "NoPrivacy",
+    "Noise",
     "PrivacyContext",
+    "Reference",
     "Release",
     "Scheme",
     "ShareExposures",

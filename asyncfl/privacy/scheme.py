@@ -5,16 +5,16 @@ their own streams. One scheme serves all clients of a run, so per-client quantit
 
 A scheme is a description and never changes. What changes over a run (the last losses of the clients, an adaptive clip
 norm) lives in a `State` that `start` makes, once per seed. For each collection, in this order, and each in the order of
-the tasks: the path asks `upload_epsilon` and then tells the state of the loss and norm (`State.trained`); it clips to
-`clip_norm_of`, asks `upload_std`, and at last tells the state of the whole collection (`State.collected`). When the
-server publishes, it asks `server_std` with the same state and the contributions that it aggregated. A scheme that
+the tasks: the path asks `State.epsilon` and then tells the state of the loss and norm (`State.trained`); it clips to
+`State.clip_norm`, asks `upload_noise`, and at last tells the state of the whole collection (`State.collected`).
+When the server publishes, it asks `model_noise` with the contributions that it aggregated. A scheme that
 `needs_every_task` has each task trained, and its state told, at the moment at which the training ends on the clock,
 also of tasks whose update is lost, late, discarded or of a banned client.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -27,11 +27,56 @@ from asyncfl.errors import Fault
 from asyncfl.learning.layout import Layout
 from asyncfl.messages import Vector
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
+from asyncfl.privacy.exposures import MeasuredExposures
 from asyncfl.privacy.noise.shares import planned
-from asyncfl.privacy.release import Distribution, Release, Status
+from asyncfl.privacy.release import Distribution, Status
 from asyncfl.privacy.stop_at import StopAt
 
-Payload = Literal["model", "update"]
+
+@dataclass(frozen=True, slots=True)
+class Clipped:
+    """What of an upload is measured, scaled down where it is too long, and noised."""
+
+    payload: Literal["model", "update"] = "model"
+    """The uploaded model, or its difference from the model that the client was sent."""
+    order: Literal[1, 2] = 2
+    """L1 or L2 norm."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """The noise on one upload."""
+
+    std: float
+    """Standard deviation on each parameter, >= 0."""
+    sensitivity: float = np.inf
+    """What one neighbour can change that accountants take, L2 (gaussian) or L1 (laplace); infinite where nothing bounds
+    it. It is the one that the noise was calibrated to; where that is known to be wrong, the true one."""
+    count: int = 1
+    """Mechanisms with this noise on this sensitivity that the upload stands for, >= 1."""
+    distribution: Distribution = "gaussian"
+    """What it is drawn from."""
+    epsilon: float | None = None
+    """Claimed for this upload alone; None: the upload's own budget, or its share of what the scheme states."""
+    in_training: bool = False
+    """Whether training has drawn it: then nothing is added to the upload."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelNoise:
+    """The noise that the server adds to one published model."""
+
+    std: float
+    """Standard deviation on each parameter, >= 0."""
+    sensitivities: Mapping[int, float]
+    """Client -> what its data can change in the model, as of an upload (`Noise.sensitivity`)."""
+    distribution: Distribution = "gaussian"
+    """What it is drawn from."""
+
+    @property
+    def sensitivity(self) -> float:
+        """The largest of the clients'."""
+        return max(self.sensitivities.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +93,11 @@ class Guarantee:
     """Claimed delta; 0 where nothing is claimed."""
     releases: int
     """Number of releases that the claim is made for."""
+
+    @property
+    def share(self) -> float:
+        """Epsilon of one of them, where each has as much; infinite where nothing is claimed."""
+        return self.epsilon / self.releases if self.releases else np.inf
 
 
 class MixingNode(Protocol):
@@ -69,11 +119,22 @@ class MixingNode(Protocol):
 
 
 class State:
-    """What a scheme remembers over one seed. Derive a dataclass of arrays and numbers from it."""
+    """What a scheme knows and remembers over one seed. Derive a dataclass of arrays and numbers from it."""
+
+    def clip_norm(self, norms: NDArray[np.floating]) -> float | None:
+        """Norm that payloads are clipped to; None: no clipping.
+
+        `norms`: (n,) unclipped, finite norms of the payloads of one collection, n >= 1.
+        """
+        return None
+
+    def epsilon(self, client: int, turn: int) -> float | None:
+        """Budget of the upload that `client` makes in its task number `turn`; None: the same for all uploads."""
+        return None
 
     def trained(self, contribution: Contribution, loss: float, norm: float) -> None:
         """Take note of a trained task: its mean training loss of the last epoch, and the norm of its payload before
-        clipping (of the scheme's `clip_order`). Called once per trained task."""
+        clipping. Called once per trained task."""
 
     def collected(
         self, contributions: Sequence[Contribution], norms: NDArray[np.float64], random: np.random.Generator
@@ -82,6 +143,26 @@ class State:
 
         `random`: a generator of its own for each collection, for noise on what is learnt from it.
         """
+
+
+@dataclass
+class FixedNorm(State):
+    """Clipping to one norm throughout."""
+
+    norm: float | None
+
+    def clip_norm(self, norms: NDArray[np.floating]) -> float | None:
+        """That norm."""
+        return self.norm
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Another scheme whose run of the same scenario and seed must come first."""
+
+    scheme: Scheme
+    settle: Callable[[Sequence[Mapping[str, Any]]], Scheme]
+    """The scheme that was to be measured, from the uploads of that run: the rows of `SeedRun.uploads`."""
 
 
 class Scheme(Component):
@@ -96,25 +177,81 @@ class Scheme(Component):
         fields: dict[str, Any] = handler(self)
         return {name: value for name, value in fields.items() if name != "stop_at" or value is not None}
 
-    @property
-    def payload(self) -> Payload:
-        """What is clipped and noised: the uploaded model, or its difference from the model the client was sent."""
-        return "model"
+    # --- what it does to uploads and models --------------------------------------------------------------------------
 
     @property
-    def distribution(self) -> Distribution:
-        """What the noise on uploads is drawn from."""
-        return "gaussian"
+    def off(self) -> bool:
+        """Whether nothing is clipped and nothing noised: such a run is the same as one without privacy."""
+        return False
 
     @property
-    def server_distribution(self) -> Distribution:
-        """What the noise on published models is drawn from."""
-        return "gaussian"
+    def clipped(self) -> Clipped:
+        """What is measured, clipped and noised of an upload, and in which norm."""
+        return Clipped()
 
-    @property
-    def clip_order(self) -> Literal[1, 2]:
-        """Norm in which payloads are measured and clipped: L1 or L2."""
-        return 2
+    def update_factor(self, context: PrivacyContext, samples: int) -> float:
+        """What an update of a client with `samples` is multiplied by before it is measured, clipped and noised.
+
+        Asked for where the update is clipped.
+        """
+        return 1.0
+
+    def start(self, context: PrivacyContext) -> State:
+        """What the scheme knows and remembers over a seed, at its beginning."""
+        return State()
+
+    def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
+        """The noise on one upload, clipped to `clip_norm` (`State.clip_norm`)."""
+        return Noise(0.0)
+
+    def model_noise(
+        self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()
+    ) -> ModelNoise:
+        """The noise that the server adds to a model before it is published, and what each client can change in it.
+
+        `contributions`: the updates that were aggregated, with what each weighs, several of one client included (see
+        `noise.shares`); empty where it is asked before training: then one update each of K clients, as is planned.
+        """
+        return bare_model(context, contributions)
+
+    # --- what it states ----------------------------------------------------------------------------------------------
+
+    def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee | None:
+        """What it states about the uploads of `client`, or (None) of all clients alike; None: nothing."""
+        return None
+
+    def model_guarantee(self, context: PrivacyContext) -> Guarantee | None:
+        """What it states about published models; None: nothing."""
+        return None
+
+    def flags(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> list[str]:
+        """What stands in the way of what it states, in a few words each: those of `privacy.flags`, or words of its own.
+
+        Asked where it states something about uploads, or `of_models`; `epsilon`: the largest that one of the releases
+        in question was calibrated for. That a sensitivity is heuristic or invalid need not be said here: the status of
+        the guarantee says it.
+        """
+        return []
+
+    def notes(self, context: PrivacyContext) -> list[str]:
+        """Sentences that a reader of the run's results must see: what is assumed, what does not hold."""
+        return []
+
+    # --- what it needs -----------------------------------------------------------------------------------------------
+
+    def faults(self, clients: int, rounds: int, training: LocalTraining | None) -> Iterator[Fault]:
+        """What cannot work with `clients` clients and `rounds` versions, fields named relative to the scheme.
+
+        `training`: how clients train; None where that is at fault itself.
+        """
+        yield from ()
+
+    def assumed_exposures(self, rounds: int, participants: int, clients: int) -> int | MeasuredExposures:
+        """L, the uploads of one client that an eavesdropper is assumed to hold, or how to measure it on the clock.
+
+        Raises ScenarioError where the assumption is impossible for that many rounds.
+        """
+        return 0
 
     @property
     def needs_every_task(self) -> bool:
@@ -135,139 +272,11 @@ class Scheme(Component):
         return None
 
     @property
-    def reference(self) -> Scheme | None:
-        """Scheme whose run of the same scenario and seed must come first, because this one is measured by it."""
+    def reference(self) -> Reference | None:
+        """The run by which this scheme is measured; None: it needs no other."""
         return None
 
-    def measured_by(self, uploads: Sequence[Mapping[str, Any]]) -> Scheme:
-        """This scheme with what it takes from the run of its `reference`, given as the rows of `SeedRun.uploads`."""
-        return self
 
-    def faults(self, clients: int) -> Iterator[Fault]:
-        """What cannot work with `clients` clients, fields named relative to the scheme."""
-        yield from ()
-
-    def training_faults(self, training: LocalTraining, rounds: int) -> Iterator[Fault]:
-        """What does not go together with how clients train for `rounds` versions, fields named relative to the
-        scheme."""
-        yield from ()
-
-    @property
-    def off(self) -> bool:
-        """Whether nothing is clipped and nothing noised: such a run is the same as one without privacy."""
-        return False
-
-    def start(self, context: PrivacyContext) -> State | None:
-        """What the scheme remembers over a seed, at its beginning; None: nothing."""
-        return None
-
-    def resolve_exposures(self, rounds: int, participants: int, clients: int) -> int | None:
-        """L, the uploads of one client an eavesdropper is assumed to hold; None: measure it on the clock first.
-
-        Raises ScenarioError where the assumption is impossible for that many rounds.
-        """
-        return 0
-
-    def upload_epsilon(self, context: PrivacyContext, state: State | None, client: int, turn: int) -> float | None:
-        """Budget of the upload that `client` makes in its task number `turn`; None: the same for all uploads."""
-        return None
-
-    def update_factor(self, context: PrivacyContext, samples: int) -> float:
-        """What an update of a client with `samples` is multiplied by before it is measured, clipped and noised.
-
-        Asked for where the payload is the update.
-        """
-        return 1.0
-
-    def clip_norm_of(self, norms: NDArray[np.floating], state: State | None = None) -> float | None:
-        """Norm that payloads are clipped to; None: no clipping.
-
-        `norms`: (n,) unclipped, finite norms (`clip_order`) of the payloads of one aggregation, n >= 1.
-        """
-        return None
-
-    def upload_std(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
-        """Standard deviation of the noise on each parameter of one upload, >= 0.
-
-        `clip_norm`: what `clip_norm_of` returned.
-        """
-        return 0.0
-
-    def upload_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
-        """Sensitivity of one upload that accountants take, L2 (gaussian) or L1 (laplace); infinite where nothing bounds
-        it. It is the one that the scheme calibrates to; where that is known to be wrong, the true one."""
-        return np.inf
-
-    def upload_count(self, context: PrivacyContext, contribution: Contribution) -> int:
-        """Mechanisms with `upload_std` on `upload_sensitivity` that one upload stands for, >= 1."""
-        return 1
-
-    def server_std(
-        self,
-        context: PrivacyContext,
-        clip_norm: float | None,
-        state: State | None = None,
-        contributions: Sequence[Contribution] = (),
-    ) -> float:
-        """Standard deviation of the noise that the server adds to each parameter before it publishes, >= 0.
-
-        `contributions`: the updates that were aggregated, with what each weighs, several of one client included; empty
-        where it is asked before training. `noise.shares.max_client_weight` tells what that is to one client.
-        """
-        return 0.0
-
-    def model_sensitivities(
-        self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution]
-    ) -> dict[int, float]:
-        """Client -> sensitivity of one published model to the data of that client, as of an upload
-        (`upload_sensitivity`).
-
-        `contributions`: the updates that are in it, at least one. A client may have several, and they have weights; see
-        `noise.shares.of_clients`.
-        """
-        return dict.fromkeys((one.client for one in contributions), np.inf)
-
-    def model_sensitivity(
-        self,
-        context: PrivacyContext,
-        clip_norm: float | None,
-        contributions: Sequence[Contribution] = (),
-    ) -> float:
-        """The largest of `model_sensitivities`; without `contributions` that of one update each of K clients."""
-        return max(self.model_sensitivities(context, clip_norm, contributions or planned(context)).values())
-
-    def upload_guarantee(self, context: PrivacyContext) -> Guarantee | None:
-        """What the scheme states about uploads, of all clients alike; None: nothing."""
-        return None
-
-    def client_guarantee(self, context: PrivacyContext, client: int) -> Guarantee | None:
-        """What it states about the uploads of `client`, where its clients have claims of their own; None: nothing."""
-        return self.upload_guarantee(context)
-
-    def model_guarantee(self, context: PrivacyContext) -> Guarantee | None:
-        """What the scheme states about published models; None: nothing."""
-        return None
-
-    def upload_release(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Release:
-        """One upload as an accountant sees it. Its claim is the upload's own budget, or its share of the scheme's."""
-        client = contribution.client
-        stated = self.upload_guarantee(context) if client < 0 else self.client_guarantee(context, client)
-        return Release(
-            self.distribution,
-            self.upload_std(context, clip_norm, contribution),
-            self.upload_sensitivity(context, clip_norm, contribution),
-            self.upload_count(context, contribution),
-            "none" if stated is None else stated.neighbours,
-            "none" if stated is None else stated.status,
-            _claim(stated) if contribution.epsilon is None else contribution.epsilon,
-            0.0 if stated is None else stated.delta,
-        )
-
-    def notes(self, context: PrivacyContext, n_parameters: int) -> list[str]:
-        """Sentences that a reader of the run's results must see: what is assumed, what does not hold."""
-        return []
-
-
-def _claim(stated: Guarantee | None) -> float:
-    """Share of one release in what is stated for several."""
-    return np.inf if stated is None or not stated.releases else stated.epsilon / stated.releases
+def bare_model(context: PrivacyContext, contributions: Sequence[Contribution]) -> ModelNoise:
+    """A model without noise of the server's, of which nothing bounds what a client can change in it."""
+    return ModelNoise(0.0, dict.fromkeys((one.client for one in contributions or planned(context)), np.inf))

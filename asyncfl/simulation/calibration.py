@@ -24,13 +24,8 @@ from asyncfl.streams import Streams
 def privacy_context(scenario: Scenario, sizes: NDArray[np.int64], streams: Streams) -> tuple[PrivacyContext, list[int]]:
     """What the noise of a seed is calibrated to, and the counts behind L where it was measured on the clock."""
     clients, participants, rounds = scenario.data.clients, scenario.participants, scenario.protocol.rounds
-    exposures = scenario.privacy.resolve_exposures(rounds, participants, clients)
-    counts: list[int] = []
-    if exposures is None:
-        measured = getattr(scenario.privacy, "exposures", None)
-        if not isinstance(measured, MeasuredExposures):
-            measured = MeasuredExposures()
-        exposures, counts = measure_exposures(scenario, measured, streams)
+    assumed = scenario.privacy.assumed_exposures(rounds, participants, clients)
+    exposures, counts = (assumed, []) if isinstance(assumed, int) else measure_exposures(scenario, assumed, streams)
     training = scenario.training
     batch_size = 0 if training.batch_size == "full" else training.batch_size
     context = PrivacyContext(

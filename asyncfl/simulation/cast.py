@@ -105,7 +105,7 @@ def server_plan(
 
 
 def _server_noise(path: TaskPath, made: Aggregated, version: int) -> tuple[Vector, float]:
-    """The model with the noise that the scheme wants the server to add; see `Scheme.server_std`."""
+    """The model with the noise that the scheme wants the server to add; see `Scheme.model_noise`."""
     scheme, context = path.scheme, path.context
     contributions = []
     for task, client, weight in zip(made.tasks, made.clients, made.weights, strict=True):
@@ -113,6 +113,6 @@ def _server_noise(path: TaskPath, made: Aggregated, version: int) -> tuple[Vecto
         one = path.contributions.get(task) or Contribution(client, path.data.samples(client))
         contributions.append(replace(one, weight=context.rate * weight))
     path.entered, path.entered_clip_norm = tuple(contributions), made.clip_norm
-    std = scheme.server_std(context, made.clip_norm, path.state, contributions)
-    add_noise(scheme.server_distribution, made.model, std, path.streams, "server_noise", number=version)
-    return made.model, std
+    noise = scheme.model_noise(context, made.clip_norm, contributions)
+    add_noise(noise.distribution, made.model, noise.std, path.streams, "server_noise", number=version)
+    return made.model, noise.std

@@ -22,8 +22,8 @@ def measured(scenario: Scenario, seed: int) -> Scenario:
         return scenario
     # Nothing that is judged changes what is trained.
     unjudged = Evaluation(train_every=0, test_every=0)
-    first = scenario.model_copy(update={"privacy": reference, "evaluation": unjudged, "seeds": (seed,)})
-    return scenario.model_copy(update={"privacy": scenario.privacy.measured_by(_run(first, seed))})
+    first = scenario.model_copy(update={"privacy": reference.scheme, "evaluation": unjudged, "seeds": (seed,)})
+    return scenario.model_copy(update={"privacy": reference.settle(_run(first, seed))})
 
 
 def _run(scenario: Scenario, seed: int) -> list[dict[str, Any]]:

@@ -85,7 +85,7 @@ def simulate_seed(scenario: Scenario, seed: int, progress: Progress | None = Non
     run.domains = tuple(data.domains[place] for place in data.client_domains) if len(data.domains) > 1 else ()
     run.data = _described(data)
     run.notes = [
-        *cast.path.scheme.notes(cast.context, learner.n_parameters),
+        *cast.path.scheme.notes(cast.context),
         *stop_notes(cast.path.scheme),
         *scenario.defence.rule.notes(scenario.participants),
     ]

@@ -104,7 +104,7 @@ def test_the_noise_has_the_deviation_that_the_scheme_says_and_is_new_each_time()
     for seed in range(300):
         payloads, _, _ = carried_out(scheme, seed=seed)
         noises.append(payloads.models - clean.models)
-    told = scheme.upload_std(CONTEXT, None, Contribution(0, SAMPLES))
+    told = scheme.upload_noise(CONTEXT, None, Contribution(0, SAMPLES)).std
     assert payloads.noise_std == pytest.approx(np.full(CLIENTS, told))
     flat = np.array(noises).ravel() / payloads.noise_std[0]
     assert abs(flat.mean()) < 5 / np.sqrt(flat.size)

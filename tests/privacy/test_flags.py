@@ -1,4 +1,4 @@
-"""What stands in the way of a claim, read off a scheme's fields."""
+"""What stands in the way of a claim, as each scheme says it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 
 from asyncfl.privacy import GaussianUpload, Mechanisms, Nbafl, NoPrivacy, PrivacyContext, Scheme
-from asyncfl.privacy.flags import CLASSICAL, FLAGS, HEURISTIC, INVALID, OVERDRAWN, flags
+from asyncfl.privacy.flags import CLASSICAL, FLAGS, HEURISTIC, INVALID, OVERDRAWN
+from asyncfl.privacy.ledger.tables import flags_of
 
 CONTEXT = PrivacyContext(clients=50, participants=50, rounds=25, smallest_samples=100, exposures=1)
 
 
 def found(scheme: Scheme, context: PrivacyContext = CONTEXT, once: float | None = None, of_models: bool = False) -> Any:
     stated = scheme.model_guarantee(context) if of_models else scheme.upload_guarantee(context)
-    return flags(scheme, context, stated, once, of_models)
+    return flags_of(scheme, context, stated, once, of_models)
 
 
 def gaussian(epsilon: float, **fields: Any) -> dict[str, Any]:

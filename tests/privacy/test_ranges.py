@@ -67,12 +67,12 @@ def test_the_ends_of_the_ranges_are_accounted_for(fields, extreme):
     others = {name: value for name, value in fields.items() if name not in ("field", "mechanism")}
     value = {**fields["mechanism"], "epsilon": extreme} if "mechanism" in fields else extreme
     scheme = TypeAdapter(AnyScheme).validate_python({**others, fields["field"]: value})
-    clip_norm = scheme.clip_norm_of(np.ones(2))
+    clip_norm = scheme.start(CONTEXT).clip_norm(np.ones(2))
     uploads = {"server": uploads_of(scheme, CONTEXT, SAMPLES, [0, 1, 2, 5], clip_norm)}
     models = {"server": models_of(scheme, CONTEXT, [2, 2], clip_norm)}
     accounts = upload_accounts(scheme, CONTEXT, uploads), model_accounts(scheme, CONTEXT, models)
     found = ledger(scheme, CONTEXT, SAMPLES, *accounts, clip_norm)
-    assert scheme.notes(CONTEXT, 50) is not None
+    assert scheme.notes(CONTEXT) is not None
     for name in ("basic", "advanced", "rdp", "exact"):
         column = found[f"{name}_epsilon"]
         assert column[0] == 0

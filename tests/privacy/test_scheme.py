@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from asyncfl.privacy import AnyScheme, Contribution, GaussianUpload, Nbafl, NoPrivacy, PrivacyContext, Scheme
+from asyncfl.privacy import (
+    AnyScheme,
+    Contribution,
+    GaussianUpload,
+    ModelNoise,
+    Nbafl,
+    NoPrivacy,
+    PrivacyContext,
+    Scheme,
+)
 
 READER = TypeAdapter(AnyScheme)
 CONTEXT = PrivacyContext(clients=5, participants=5, rounds=3, smallest_samples=10, exposures=0)
@@ -18,18 +27,18 @@ class Rounding(Scheme):
     kind: str = "own"
     step: float = 0.5
 
-    def server_std(self, context, clip_norm, state=None, contributions=()):
-        return self.step
+    def model_noise(self, context, clip_norm, contributions=()):
+        return ModelNoise(self.step, dict.fromkeys((one.client for one in contributions), np.inf))
 
 
 def test_no_privacy_touches_nothing():
     scheme = NoPrivacy()
     assert scheme.off
-    assert scheme.clip_norm_of(np.ones(3)) is None
-    assert scheme.upload_std(CONTEXT, None, UPLOAD) == scheme.server_std(CONTEXT, None) == 0
+    assert scheme.start(CONTEXT).clip_norm(np.ones(3)) is None
+    assert scheme.upload_noise(CONTEXT, None, UPLOAD).std == scheme.model_noise(CONTEXT, None).std == 0
     assert scheme.upload_guarantee(CONTEXT) is scheme.model_guarantee(CONTEXT) is None
-    assert scheme.resolve_exposures(3, 5, 5) == 0
-    assert scheme.notes(CONTEXT, 100) == []
+    assert scheme.assumed_exposures(3, 5, 5) == 0
+    assert scheme.notes(CONTEXT) == []
 
 
 @pytest.mark.parametrize(
@@ -52,9 +61,10 @@ def test_unknown_kind_is_a_fault_that_lists_the_known():
 def test_a_scheme_of_ones_own_is_named_by_its_path(monkeypatch):
     monkeypatch.setitem(sys.modules, "schemes_of_a_user", sys.modules[__name__])
     scheme = READER.validate_python({"kind": "schemes_of_a_user:Rounding", "step": 0.25})
-    assert scheme.server_std(CONTEXT, None) == 0.25
+    assert scheme.model_noise(CONTEXT, None).std == 0.25
     assert not scheme.off
-    assert scheme.upload_sensitivity(CONTEXT, None, UPLOAD) == scheme.model_sensitivity(CONTEXT, None) == np.inf
+    assert scheme.upload_noise(CONTEXT, None, UPLOAD).sensitivity == np.inf
+    assert NoPrivacy().model_noise(CONTEXT, None).sensitivity == np.inf
 
 
 def test_importing_needs_no_heavy_package():

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.privacy import Contribution, PrivacyContext, Scheme, State
+from asyncfl.privacy import Contribution, ModelNoise, Noise, PrivacyContext, Scheme, State
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SeedRun, seed_summary, simulate_seed
 
@@ -26,6 +26,9 @@ class Heard(State):
         assert norm > 0
         self.tasks.append((contribution.client, contribution.turn, loss))
 
+    def epsilon(self, client: int, turn: int) -> float | None:
+        return 1.0 + sum(one[0] == client for one in self.tasks)
+
     def collected(self, contributions: Any, norms: Any, random: np.random.Generator) -> None:
         self.collections.append(len(contributions))
 
@@ -40,20 +43,16 @@ class Listening(Scheme):
     def needs_every_task(self) -> bool:
         return self.every
 
-    def start(self, context: PrivacyContext) -> State | None:
+    def start(self, context: PrivacyContext) -> State:
         heard.append(Heard())
         return heard[-1]
 
-    def upload_epsilon(self, context: Any, state: State | None, client: int, turn: int) -> float | None:
-        assert isinstance(state, Heard)
-        return 1.0 + sum(one[0] == client for one in state.tasks)
-
-    def upload_std(self, context: Any, clip_norm: float | None, contribution: Contribution) -> float:
+    def upload_noise(self, context: Any, clip_norm: float | None, contribution: Contribution) -> Noise:
         assert contribution.epsilon is not None
-        return 0.001 * (contribution.epsilon - 1)
+        return Noise(0.001 * (contribution.epsilon - 1))
 
-    def server_std(self, context: Any, clip_norm: Any, state: Any = None, contributions: Any = ()) -> float:
-        return 0.001 * len(contributions)
+    def model_noise(self, context: Any, clip_norm: Any, contributions: Any = ()) -> ModelNoise:
+        return ModelNoise(0.001 * len(contributions), {one.client: np.inf for one in contributions})
 
 
 heard: list[Heard] = []

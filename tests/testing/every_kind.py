@@ -12,8 +12,8 @@ from asyncfl.data.partition import Partition
 from asyncfl.defences import Bucketing, Detector, Rule, accept_all
 from asyncfl.defences.preaggregation import PreAggregation
 from asyncfl.learning import Architecture
-from asyncfl.privacy import Mechanism, Scheme
-from asyncfl.privacy.schemes.exposures import Exposures
+from asyncfl.privacy import Mechanism, Noise, Scheme
+from asyncfl.privacy.exposures import Exposures
 from asyncfl.server.dispatch import ContinuousDispatch, Dispatch
 from asyncfl.server.opening import OpenCount, Opening
 from asyncfl.server.protocol import Knobs, Protocol
@@ -119,8 +119,8 @@ class Whisper(Scheme):
     kind: str
     std: float = 0.01
 
-    def upload_std(self, context: Any, clip_norm: float | None, contribution: Any) -> float:
-        return self.std
+    def upload_noise(self, context: Any, clip_norm: float | None, contribution: Any) -> Noise:
+        return Noise(self.std)
 
 
 class Coarse(Mechanism):

@@ -26,6 +26,9 @@ from asyncfl.privacy.accounting.renyi import rdp_multiplier
 
 Composition = Literal["naive", "naive_delta_split", "advanced", "analytic", "rdp"]
 
+WITH_C1: tuple[Composition, ...] = ("naive", "naive_delta_split", "advanced")
+"""Those that calibrate each release classically."""
+
 _HALVINGS = 200
 _LARGEST_EXPONENT = 700.0  # e to that is a float
 

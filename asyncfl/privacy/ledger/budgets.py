@@ -21,7 +21,7 @@ from asyncfl.privacy.accounting.accountants import epsilon_by
 from asyncfl.privacy.accounting.events import MechanismEvent
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, squared_mu_of
 from asyncfl.privacy.context import Contribution, PrivacyContext
-from asyncfl.privacy.ledger.releases import usable_norm
+from asyncfl.privacy.ledger.releases import upload_release, usable_norm
 from asyncfl.privacy.release import Release
 from asyncfl.privacy.scheme import Scheme, State
 from asyncfl.privacy.stop_at import StopAt
@@ -74,10 +74,10 @@ class BudgetTracker:
         self.scheme = scheme
         self.context = context
         self.samples = samples
-        self.state = state
+        self.state = scheme.start(context) if state is None else state
         stated = scheme.upload_guarantee(context)
         self.delta = stop_at.delta if stop_at.delta is not None else 0.0 if stated is None else stated.delta
-        self._norm = usable_norm(scheme, None)
+        self._norm = usable_norm(scheme, context, None)
         self._sent: dict[int, _Sent] = {}
         self._next: dict[int, Release] = {}
         self._known: dict[frozenset[tuple[tuple[str, float], int]], float] = {}
@@ -100,9 +100,9 @@ class BudgetTracker:
 
     def release(self, client: int, turn: int) -> Release:
         """That upload as an accountant sees it."""
-        epsilon = self.scheme.upload_epsilon(self.context, self.state, client, turn)
+        epsilon = self.state.epsilon(client, turn)
         one = Contribution(client, int(self.samples[client]), turn, epsilon)
-        return self.scheme.upload_release(self.context, self._norm, one)
+        return upload_release(self.scheme, self.context, self._norm, one)
 
     def spent(self, client: int) -> float:
         """Epsilon of all that the client has sent, by the accountant."""
@@ -162,13 +162,11 @@ def stop_faults(scheme: Scheme, context: PrivacyContext, noise_known: bool = Tru
     stop_at = scheme.stop_at
     if stop_at is None:
         return
-    meter = BudgetTracker(
-        stop_at, scheme, context, np.full(context.clients, context.smallest_samples), scheme.start(context)
-    )
+    meter = BudgetTracker(stop_at, scheme, context, np.full(context.clients, context.smallest_samples))
     first: dict[float | None, float] = {}
     for client in range(context.clients):
         # Clients of one budget make the same first upload.
-        epsilon = scheme.upload_epsilon(context, meter.state, client, 0)
+        epsilon = meter.state.epsilon(client, 0)
         if epsilon not in first:
             if meter.affords(client, 0):
                 return

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from asyncfl.privacy.accounting.histories import Spent
 from asyncfl.privacy.context import Contribution, PrivacyContext
-from asyncfl.privacy.ledger.releases import MODEL, Floats, Ints, Releases, releases_of, usable_norm
+from asyncfl.privacy.ledger.releases import MODEL, Floats, Ints, Releases, release_of_model, releases_of, usable_norm
 from asyncfl.privacy.noise.shares import noise_of_clients, noise_scale, planned
 from asyncfl.privacy.release import Release
 from asyncfl.privacy.scheme import Scheme
@@ -89,30 +89,21 @@ def model_releases(
     server's: sums of other noise are of no simple kind, and without it the release is accounted for as less private
     than it is.
     """
-    norm = usable_norm(scheme, clip_norm)
-    stated = scheme.model_guarantee(context)
+    norm = usable_norm(scheme, context, clip_norm)
+    stated, made = scheme.model_guarantee(context), scheme.model_noise(context, norm, contributions)
+    typical = scheme.upload_noise(context, norm, Contribution(-1, context.smallest_samples))
     if upload_stds is None or not all(map(math.isfinite, upload_stds)):
-        std = scheme.upload_std(context, norm, Contribution(-1, context.smallest_samples))
-        n = len(contributions)
-        of_clients = context.rate * std * noise_scale(context, contributions) / math.sqrt(n)
+        std = 0.0 if typical.in_training else typical.std
+        of_clients = context.rate * std * noise_scale(context, contributions) / math.sqrt(len(contributions))
     else:
         of_clients = noise_of_clients(context, contributions, upload_stds)
     if server_std is None or not math.isfinite(server_std):
-        server_std = scheme.server_std(context, norm, None, contributions)
-    both = scheme.distribution == scheme.server_distribution == "gaussian"
+        server_std = made.std
+    both = typical.distribution == made.distribution == "gaussian"
     sigma = math.hypot(of_clients, server_std) if both else server_std
     return {
-        client: Release(
-            scheme.server_distribution,
-            sigma,
-            sensitivity,
-            1,
-            "none" if stated is None else stated.neighbours,
-            "none" if stated is None else stated.status,
-            math.inf if stated is None or not stated.releases else stated.epsilon / stated.releases,
-            0.0 if stated is None else stated.delta,
-        )
-        for client, sensitivity in scheme.model_sensitivities(context, norm, contributions).items()
+        client: release_of_model(made.distribution, sigma, sensitivity, stated)
+        for client, sensitivity in made.sensitivities.items()
     }
 
 
@@ -121,7 +112,7 @@ def model_release(scheme: Scheme, context: PrivacyContext, clip_norm: float | No
 
     A model of fewer than were planned carries more of the clients' noise and depends more on each client.
     """
-    noise = scheme.server_std(context, usable_norm(scheme, clip_norm))
+    noise = scheme.model_noise(context, usable_norm(scheme, context, clip_norm)).std
     made = model_releases(scheme, context, clip_norm, planned(context, participants), None, noise)
     return next(iter(made.values()))
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from asyncfl.privacy.accounting.histories import Spent, histories
 from asyncfl.privacy.context import Contribution, PrivacyContext
-from asyncfl.privacy.release import Release
-from asyncfl.privacy.scheme import Scheme
+from asyncfl.privacy.release import Distribution, Release
+from asyncfl.privacy.scheme import Guarantee, Scheme
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -113,26 +113,63 @@ def one_each(releases: Sequence[Release]) -> Releases:
     return releases_of((holder, 0, release) for holder, release in enumerate(releases))
 
 
-def usable_norm(scheme: Scheme, clip_norm: float | None) -> float | None:
+def upload_release(
+    scheme: Scheme, context: PrivacyContext, clip_norm: float | None, contribution: Contribution
+) -> Release:
+    """One upload as an accountant sees it. Its claim is the upload's own budget, or its share of the scheme's."""
+    client = None if contribution.client < 0 else contribution.client
+    noise, stated = scheme.upload_noise(context, clip_norm, contribution), scheme.upload_guarantee(context, client)
+    claim = contribution.epsilon if noise.epsilon is None else noise.epsilon
+    return _release(noise.distribution, noise.std, noise.sensitivity, noise.count, stated, claim)
+
+
+def release_of_model(distribution: Distribution, std: float, sensitivity: float, stated: Guarantee | None) -> Release:
+    """One published model as an accountant of one client sees it; its claim is its share of what is `stated`."""
+    return _release(distribution, std, sensitivity, 1, stated, None)
+
+
+def _release(
+    distribution: Distribution,
+    std: float,
+    sensitivity: float,
+    count: int,
+    stated: Guarantee | None,
+    claim: float | None,
+) -> Release:
+    if claim is None:
+        claim = math.inf if stated is None else stated.share
+    return Release(
+        distribution,
+        std,
+        sensitivity,
+        count,
+        "none" if stated is None else stated.neighbours,
+        "none" if stated is None else stated.status,
+        claim,
+        0.0 if stated is None else stated.delta,
+    )
+
+
+def usable_norm(scheme: Scheme, context: PrivacyContext, clip_norm: float | None) -> float | None:
     """`clip_norm`, or another where a run collected nothing or diverged: multipliers do not depend on it."""
     if clip_norm is not None and math.isfinite(clip_norm) and clip_norm > 0:
         return clip_norm
-    return scheme.clip_norm_of(np.ones(1))
+    return scheme.start(context).clip_norm(np.ones(1))
 
 
 def typical_uploads(
     scheme: Scheme, context: PrivacyContext, samples: NDArray[np.integer], clip_norm: float | None
 ) -> list[Release]:
     """One upload of each client (its number of `samples` is given) as the scheme has it before anything happened."""
-    norm, state = usable_norm(scheme, clip_norm), scheme.start(context)
+    norm, state = usable_norm(scheme, context, clip_norm), scheme.start(context)
     made: dict[tuple[int, float | None], Release] = {}
     found = []
     for client, size in enumerate(samples.tolist()):
-        epsilon = scheme.upload_epsilon(context, state, client, 0)
+        epsilon = state.epsilon(client, 0)
         if (size, epsilon) not in made:
             # With a budget of its own it matters whose it is: what is claimed of it.
             whose = -1 if epsilon is None else client
-            made[size, epsilon] = scheme.upload_release(context, norm, Contribution(whose, size, 0, epsilon))
+            made[size, epsilon] = upload_release(scheme, context, norm, Contribution(whose, size, 0, epsilon))
         found.append(made[size, epsilon])
     return found
 

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.privacy.context import PrivacyContext
-from asyncfl.privacy.flags import flags
+from asyncfl.privacy.flags import FLAGS, HEURISTIC, INVALID
 from asyncfl.privacy.ledger.accounts import Account
 from asyncfl.privacy.ledger.published import model_release
 from asyncfl.privacy.ledger.releases import MODEL, Releases, one_each, typical_uploads
@@ -83,7 +83,7 @@ def ledger(
     used. Who released nothing is shown with the noise and sensitivity that a release would have had.
     """
     typical = one_each(typical_uploads(scheme, context, samples, clip_norm))
-    stated = [scheme.client_guarantee(context, client) for client in range(len(samples))]
+    stated = [scheme.upload_guarantee(context, client) for client in range(len(samples))]
     find = partial(_flags, scheme, context, of_models=False)
     parts = [_rows("client", account, typical, stated, find) for account in uploads]
     if models:
@@ -95,6 +95,25 @@ def ledger(
     return {column: np.concatenate([part[column] for part in parts]) for column in COLUMNS}
 
 
+def flags_of(
+    scheme: Scheme,
+    context: PrivacyContext,
+    stated: Guarantee | None,
+    epsilon: float | None = None,
+    of_models: bool = False,
+) -> list[str]:
+    """What stands in the way of what a scheme states about uploads, or `of_models` about published models.
+
+    `epsilon`: largest that one of the releases was calibrated for; None: its share of what is stated. Flags of the
+    package in the order of `FLAGS`, then the scheme's own.
+    """
+    if stated is None or scheme.off:
+        return []
+    status = {"heuristic": [HEURISTIC], "invalid": [INVALID]}.get(stated.status, [])
+    found = [*status, *scheme.flags(context, stated.share if epsilon is None else epsilon, of_models)]
+    return [*(flag for flag in FLAGS if flag in found), *(flag for flag in found if flag not in FLAGS)]
+
+
 def _flags(
     scheme: Scheme, context: PrivacyContext, stated: Sequence[Guarantee | None], once: Floats, of_models: bool
 ) -> NDArray[Any]:
@@ -102,7 +121,7 @@ def _flags(
     known: dict[tuple[Guarantee | None, float], str] = {}
     for one in zip(stated, once.tolist(), strict=True):
         if one not in known:
-            known[one] = "; ".join(flags(scheme, context, *one, of_models=of_models))
+            known[one] = "; ".join(flags_of(scheme, context, *one, of_models=of_models))
     return np.array([known[one] for one in zip(stated, once.tolist(), strict=True)], dtype=object)
 
 

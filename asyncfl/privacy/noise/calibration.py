@@ -13,14 +13,34 @@ little wasteful.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Literal
 
 from asyncfl.privacy.accounting.calibrate import multiplier_for
 from asyncfl.privacy.accounting.composition import advanced_share, noise_multiplier
-from asyncfl.privacy.accounting.gaussian import analytic_multiplier, classical_constant
+from asyncfl.privacy.accounting.gaussian import analytic_multiplier, classical_constant, classical_limit
 
 Composition = Literal["naive", "advanced", "analytic", "rdp"]
 Calibration = Literal["classical", "analytic"]
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicalRelease:
+    """One release whose noise is calibrated by sigma = constant c1 sensitivity/epsilon, for a budget of its own."""
+
+    epsilon: float
+    delta: float
+    constant: float = 1.0
+
+    @property
+    def limit(self) -> float:
+        """Largest epsilon up to which that is enough noise, see `classical_limit`."""
+        return classical_limit(self.delta, self.constant)
+
+    @property
+    def past_its_limit(self) -> bool:
+        """Whether it gives away more than its budget."""
+        return self.epsilon > self.limit
 
 
 def share(epsilon: float, delta: float, releases: int, composition: Composition, pure: bool) -> tuple[float, float]:

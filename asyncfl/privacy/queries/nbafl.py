@@ -89,15 +89,18 @@ class NbaflQuestion(Question):
     def context(self) -> PrivacyContext:
         """The run that is asked about."""
         K = self.clients if self.participants is None else self.participants
-        return PrivacyContext(self.clients, K, self.rounds, self.samples, self.exposures)
+        return PrivacyContext(
+            self.clients, K, self.rounds, self.samples, self.exposures, n_parameters=self.parameters or 1
+        )
 
     def answer(self) -> dict[str, Any]:
         """Noise of clients and server, how it came about, and the exact epsilon of what it protects."""
         scheme, context = self.scheme, self.context
         noise = scheme.noise(context, self.clip_norm)
         sigma_model = model_std(noise, context.participants)
-        upload_z = noise.sigma_u / scheme.upload_sensitivity(context, self.clip_norm, Contribution(0, self.samples))
-        model_z = sigma_model / scheme.model_sensitivity(context, self.clip_norm)
+        upload = scheme.upload_noise(context, self.clip_norm, Contribution(0, self.samples))
+        upload_z = upload.std / upload.sensitivity
+        model_z = sigma_model / scheme.model_noise(context, self.clip_norm).sensitivity
         releases = [("upload", self.exposures, upload_z), ("upload", self.rounds, upload_z)]
         releases.append(("model", self.rounds, model_z))
         answer = {
@@ -112,7 +115,7 @@ class NbaflQuestion(Question):
             "classical_limit": classical_limit(self.delta, self.constant),
             # Twice the same number of uploads is one row.
             "worth": [_worth(*release, self.delta) for release in dict.fromkeys(releases)],
-            "notes": scheme.notes(context, self.parameters or 1),
+            "notes": scheme.notes(context),
         }
         if self.parameters is not None:
             answer["upload_noise_norm"] = noise.sigma_u * math.sqrt(self.parameters)

@@ -76,12 +76,16 @@ class AdaptiveClip(Described):
 class ClipState(State):
     """The clip norm of the collections to come."""
 
-    clip_norm: float
+    norm: float
     rule: AdaptiveClip
     sigma: float
     """sigma_b."""
     by_server: bool
     """Whether the noise is on the sum of the bits; else on each."""
+
+    def clip_norm(self, norms: NDArray[np.floating]) -> float | None:
+        """What it has become."""
+        return self.norm
 
     def collected(
         self, contributions: Sequence[Contribution], norms: NDArray[np.float64], random: np.random.Generator
@@ -91,5 +95,5 @@ class ClipState(State):
         if not n:
             return
         noise = self.sigma * random.standard_normal() * (1.0 if self.by_server else math.sqrt(n))
-        fraction = (np.count_nonzero(norms <= self.clip_norm) + noise) / n
-        self.clip_norm = self.rule.next_norm(self.clip_norm, float(fraction))
+        fraction = (np.count_nonzero(norms <= self.norm) + noise) / n
+        self.norm = self.rule.next_norm(self.norm, float(fraction))

@@ -15,15 +15,13 @@ import math
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from asyncfl.privacy.accounting.gaussian import exact_epsilon, squared_mu_of
 from asyncfl.privacy.context import Contribution, PrivacyContext
-from asyncfl.privacy.noise.shares import UNEVEN, max_client_weight, of_clients
+from asyncfl.privacy.noise.shares import UNEVEN, max_client_weight, of_clients, planned
 from asyncfl.privacy.ranges import LEAST, MOST, Delta, Factor, within
-from asyncfl.privacy.scheme import Guarantee, Payload, Scheme, State
+from asyncfl.privacy.scheme import Clipped, FixedNorm, Guarantee, ModelNoise, Noise, Scheme, State, bare_model
 from asyncfl.privacy.schemes.adaptive_clipping import AdaptiveClip, ClipState, split_multiplier
 
 
@@ -55,9 +53,9 @@ class DpFedAvg(Scheme):
         return self
 
     @property
-    def payload(self) -> Payload:
+    def clipped(self) -> Clipped:
         """The update."""
-        return "update"
+        return Clipped("update")
 
     @property
     def _by_server(self) -> bool:
@@ -78,58 +76,44 @@ class DpFedAvg(Scheme):
         sigma_b = self._sigma_b(context)
         return self.noise_multiplier if sigma_b is None else split_multiplier(self.noise_multiplier, sigma_b)
 
-    def start(self, context: PrivacyContext) -> State | None:
-        """The clip norm, where it adapts."""
+    def start(self, context: PrivacyContext) -> State:
+        """S, which stays or adapts."""
         sigma_b = self._sigma_b(context)
         if self.adaptive is None or sigma_b is None:
-            return None
+            return FixedNorm(self.clip_norm)
         return ClipState(self.clip_norm, self.adaptive, sigma_b, self._by_server)
-
-    def clip_norm_of(self, norms: NDArray[np.floating], state: State | None = None) -> float | None:
-        """S, or what it has become."""
-        return state.clip_norm if isinstance(state, ClipState) else self.clip_norm
 
     def _norm(self, clip_norm: float | None) -> float:
         return self.clip_norm if clip_norm is None else clip_norm
 
-    def upload_std(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
-        """z S, or 0 where the server adds the noise."""
-        return 0.0 if self._by_server else self.updates_multiplier(context) * self._norm(clip_norm)
+    def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
+        """z S on S or 2 S; none where the server adds it.
 
-    def upload_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
-        """S or 2 S; infinite where uploads carry no noise.
-
-        With an adaptive clip norm the bits are in it: as much more as makes the multiplier that of both together.
+        With an adaptive clip norm the bits are in the sensitivity: as much more as makes the multiplier that of both
+        together.
         """
-        return math.inf if self._by_server or not self.noise_multiplier else self._sensitivity(context, clip_norm)
+        if self._by_server or not self.noise_multiplier:
+            return Noise(0.0)
+        return Noise(self.updates_multiplier(context) * self._norm(clip_norm), self._sensitivity(context, clip_norm))
 
     def _sensitivity(self, context: PrivacyContext, clip_norm: float | None) -> float:
-        bits = self.updates_multiplier(context) / self.noise_multiplier if self.noise_multiplier else 1.0
+        bits = self.updates_multiplier(context) / self.noise_multiplier
         return self._reach * self._norm(clip_norm) * bits
 
-    def server_std(
-        self,
-        context: PrivacyContext,
-        clip_norm: float | None,
-        state: State | None = None,
-        contributions: Sequence[Contribution] = (),
-    ) -> float:
-        """z S rate/n, as much more as a client weighs more (see `max_client_weight`); 0 where the clients add it."""
+    def model_noise(
+        self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()
+    ) -> ModelNoise:
+        """z S rate/n, for a client that weighs more than that (`noise.shares.max_client_weight`) as much more, 0 where
+        the clients add the noise; on S or 2 S times what a client's updates weigh, with the bits as on an upload."""
+        if not self.noise_multiplier:
+            return bare_model(context, contributions)
+        sensitivity = self._sensitivity(context, clip_norm)
+        sensitivities = of_clients(context, contributions or planned(context), lambda one: sensitivity)
         if not self._by_server:
-            return 0.0
+            return ModelNoise(0.0, sensitivities)
         n = len(contributions) or context.participants
         even = context.rate * self.updates_multiplier(context) * self._norm(clip_norm) / n
-        return even * max_client_weight(context, contributions)
-
-    def model_sensitivities(
-        self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution]
-    ) -> dict[int, float]:
-        """S or 2 S times what the client's updates weigh, with the bits as in `upload_sensitivity`; infinite without
-        noise."""
-        if not self.noise_multiplier:
-            return super().model_sensitivities(context, clip_norm, contributions)
-        sensitivity = self._sensitivity(context, clip_norm)
-        return of_clients(context, contributions, lambda one: sensitivity)
+        return ModelNoise(even * max_client_weight(context, contributions), sensitivities)
 
     def _guarantee(self, context: PrivacyContext, multiplier: float, proven: bool) -> Guarantee | None:
         if not self.noise_multiplier:
@@ -138,7 +122,7 @@ class DpFedAvg(Scheme):
         neighbours = "one client added or removed" if self.neighbours == "add_remove" else "one client's data replaced"
         return Guarantee(neighbours, "proven" if proven else "heuristic", epsilon, self.delta, context.rounds)
 
-    def upload_guarantee(self, context: PrivacyContext) -> Guarantee | None:
+    def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee | None:
         """(epsilon, delta) for an upload in each version; None where the server adds the noise."""
         return None if self._by_server else self._guarantee(context, self.noise_multiplier, proven=True)
 
@@ -154,7 +138,7 @@ class DpFedAvg(Scheme):
         """Whether all noise is made when it is known what each client weighs; that on the bits is not."""
         return self._by_server and self.adaptive is None
 
-    def notes(self, context: PrivacyContext, n_parameters: int) -> list[str]:
+    def notes(self, context: PrivacyContext) -> list[str]:
         """What is assumed."""
         if not self.noise_multiplier:
             return ["noise_multiplier: 0 clips updates and hides nothing"]

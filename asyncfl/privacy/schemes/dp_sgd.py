@@ -20,8 +20,7 @@ from asyncfl.errors import Fault
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, exact_epsilon, squared_mu_of
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
 from asyncfl.privacy.ranges import Delta, Factor
-from asyncfl.privacy.release import Release
-from asyncfl.privacy.scheme import Guarantee, Scheme
+from asyncfl.privacy.scheme import Guarantee, Noise, Scheme
 
 TOLERANCE = 1e-6  # relative, of a multiplier that was written down by hand
 
@@ -52,8 +51,10 @@ class DpSgd(Scheme):
             return self.noise_multiplier
         return 2 * math.sqrt(epochs * rounds) * analytic_multiplier(self.epsilon or math.inf, self.delta)
 
-    def training_faults(self, training: LocalTraining, rounds: int) -> Iterator[Fault]:
+    def faults(self, clients: int, rounds: int, training: LocalTraining | None) -> Iterator[Fault]:
         """The training must clip and noise as the scheme accounts for it."""
+        if training is None:
+            return
         if training.example_clip != self.clip_norm:
             message = f"must equal training.example_clip ({training.example_clip}), got {self.clip_norm:g}"
             yield Fault("clip_norm", f"{message}; the noise is in proportion to what examples are clipped to")
@@ -63,36 +64,20 @@ class DpSgd(Scheme):
             message = f"needs training.example_noise: {z:.9g}, got {training.example_noise:g}"
             yield Fault(field, f"{message}; the noise is drawn in training")
 
-    def upload_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
-        """2 C, of one sum of a batch's gradients."""
-        return 2 * self.clip_norm
-
-    def upload_count(self, context: PrivacyContext, contribution: Contribution) -> int:
-        """Epochs of a task."""
-        return context.epochs
-
-    def upload_release(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Release:
-        """As many releases as epochs, with the noise of a step. The upload itself gets none: `upload_std` is 0."""
+    def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
+        """As many releases as a task has epochs, each with the noise of a step, z C, on 2 C, a sum of a batch's
+        gradients. Training has drawn it."""
         z = self.multiplier(context.epochs, context.rounds)
-        stated = self.upload_guarantee(context)
-        return Release(
-            "gaussian",
-            z * self.clip_norm,
-            self.upload_sensitivity(context, clip_norm, contribution),
-            context.epochs,
-            stated.neighbours,
-            stated.status,
-            float(exact_epsilon(squared_mu_of(z / 2, context.epochs), self.delta)),
-            self.delta,
-        )
+        epsilon = float(exact_epsilon(squared_mu_of(z / 2, context.epochs), self.delta))
+        return Noise(z * self.clip_norm, 2 * self.clip_norm, context.epochs, epsilon=epsilon, in_training=True)
 
-    def upload_guarantee(self, context: PrivacyContext) -> Guarantee:
+    def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee:
         """(epsilon, delta) for an upload in each version, for one replaced sample."""
         z = self.multiplier(context.epochs, context.rounds)
         epsilon = float(exact_epsilon(squared_mu_of(z / 2, context.rounds * context.epochs), self.delta))
         return Guarantee("one sample replaced", "proven", epsilon, self.delta, context.rounds)
 
-    def notes(self, context: PrivacyContext, n_parameters: int) -> list[str]:
+    def notes(self, context: PrivacyContext) -> list[str]:
         """What is counted."""
         return [
             f"each upload counts as {context.epochs} Gaussian release(s) of the sum of one batch; no credit is given "

@@ -3,7 +3,7 @@
 The client trains with gradients clipped to C and adds noise once per upload, sigma = c Delta/epsilon with
 Delta = 2C/|D_i|. Source: SAFL, algorithm 2, equations 4 and 5; an index in the algorithm suggests one draw per epoch
 (`noise: epoch`), but the noise is calibrated for one per upload, and so is the claim: an upload of several draws may
-give away more than claimed (`overdrawn`), and is accounted for with all of them. The sensitivity is that of one mean
+give away more than claimed (a flag says so), and is accounted for with all of them. The sensitivity is that of one mean
 gradient over all its data, not of a model after many steps on batches, so it is heuristic. The server adds nothing.
 Over T versions the source claims (T epsilon, T delta).
 """
@@ -18,10 +18,12 @@ from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from asyncfl.errors import Fault
 from asyncfl.privacy.accounting.composition import classical_share, noise_multiplier
-from asyncfl.privacy.accounting.gaussian import classical_limit, exact_epsilon, squared_mu_of
+from asyncfl.privacy.accounting.gaussian import exact_epsilon, squared_mu_of
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
+from asyncfl.privacy.flags import CLASSICAL, OVERDRAWN
+from asyncfl.privacy.noise.calibration import ClassicalRelease
 from asyncfl.privacy.ranges import Budget, Delta, Factor
-from asyncfl.privacy.scheme import Guarantee, Scheme
+from asyncfl.privacy.scheme import Guarantee, Noise, Scheme
 
 
 class GaussianUpload(Scheme):
@@ -60,8 +62,10 @@ class GaussianUpload(Scheme):
         """Whether epsilon is infinite: no noise."""
         return math.isinf(self.epsilon)
 
-    def training_faults(self, training: LocalTraining, rounds: int) -> Iterator[Fault]:
-        """C is the number that gradients are clipped to in training."""
+    def faults(self, clients: int, rounds: int, training: LocalTraining | None) -> Iterator[Fault]:
+        """C must be the number that gradients are clipped to in training."""
+        if training is None:
+            return
         if not self.off and training.gradient_clip != self.clip_norm:
             message = f"must equal training.gradient_clip ({training.gradient_clip}), got {self.clip_norm:g}"
             yield Fault("clip_norm", f"{message}; the noise is calibrated to what gradients are clipped to")
@@ -83,30 +87,38 @@ class GaussianUpload(Scheme):
         draws = self._releases(context) * context.epochs
         return float(exact_epsilon(squared_mu_of(self._multiplier(context), draws), self.delta))
 
-    def overdrawn(self, context: PrivacyContext) -> bool:
+    def _overdrawn(self, context: PrivacyContext) -> bool:
         """Whether the claim breaks because a task draws noise several times that is calibrated for one draw."""
         several = self.noise_each_epoch and context.epochs > 1
         return several and self._of_all_draws(context) > self.epsilon * (1 + 1e-9)
 
-    def upload_std(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
-        """c 2C/(samples epsilon). The `clip_norm` argument is not used: uploads are not clipped, gradients were."""
-        return self._multiplier(context) * 2 * self.clip_norm / contribution.samples
+    def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
+        """c 2C/(samples epsilon) on 2C/samples, once, or in each epoch of a task: the model after each follows from
+        them. The `clip_norm` argument is not used: uploads are not clipped, gradients were."""
+        if self.off:
+            return Noise(0.0)
+        sensitivity = 2 * self.clip_norm / contribution.samples
+        std = self._multiplier(context) * 2 * self.clip_norm / contribution.samples
+        return Noise(std, sensitivity, context.epochs if self.noise_each_epoch else 1)
 
-    def upload_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
-        """2C/samples; infinite at infinite epsilon."""
-        return math.inf if self.off else 2 * self.clip_norm / contribution.samples
-
-    def upload_count(self, context: PrivacyContext, contribution: Contribution) -> int:
-        """1, or the epochs of a task where each ends with noise: the model after each follows from them."""
-        return context.epochs if self.noise_each_epoch else 1
-
-    def upload_guarantee(self, context: PrivacyContext) -> Guarantee | None:
+    def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee | None:
         """(epsilon, delta) for one upload or for T, for one replaced sample; the same with a draw in each epoch."""
         if self.off:
             return None
         return Guarantee("one sample replaced", "heuristic", self.epsilon, self.delta, self._releases(context))
 
-    def notes(self, context: PrivacyContext, n_parameters: int) -> list[str]:
+    def flags(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> list[str]:
+        """A calibration past its limit, and more draws than were calibrated for."""
+        one = ClassicalRelease(epsilon, self.delta, self.constant)
+        found = {CLASSICAL: one.past_its_limit, OVERDRAWN: self._overdrawn(context)}
+        return [flag for flag, holds in found.items() if holds]
+
+    def _classical(self, context: PrivacyContext) -> ClassicalRelease:
+        """One upload, which has its share of epsilon."""
+        one = classical_share(self._releases(context), self.epsilon, self.delta)
+        return ClassicalRelease(one.epsilon, one.delta, self.constant)
+
+    def notes(self, context: PrivacyContext) -> list[str]:
         """What does not hold."""
         if self.off:
             return []
@@ -119,19 +131,18 @@ class GaussianUpload(Scheme):
 
     def _limit_notes(self, context: PrivacyContext) -> list[str]:
         """The classical calibration past its limit, which one release alone decides."""
-        one = classical_share(self._releases(context), self.epsilon, self.delta)
-        limit = classical_limit(one.delta, self.constant)
-        if one.epsilon <= limit:
+        one = self._classical(context)
+        if not one.past_its_limit:
             return []
         return [
-            f"the classical calibration holds up to epsilon {limit:.4g} for delta {one.delta:g} and "
+            f"the classical calibration holds up to epsilon {one.limit:.4g} for delta {one.delta:g} and "
             f"constant {self.constant:g}; one release at {one.epsilon:.4g} gives away more than claimed, "
             "see the ledger"
         ]
 
     def _epoch_notes(self, context: PrivacyContext) -> list[str]:
         """More draws for an upload than its noise was calibrated for."""
-        if not self.overdrawn(context):
+        if not self._overdrawn(context):
             return []
         n = self._releases(context)
         what = "one upload is" if n == 1 else f"{n} uploads are together"

@@ -14,16 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Discriminator, Tag
 
-from asyncfl.privacy.accounting.composition import Composition, classical_share
-from asyncfl.privacy.accounting.gaussian import classical_limit
+from asyncfl.privacy.accounting.composition import WITH_C1, Composition, classical_share
 from asyncfl.privacy.context import Contribution, PrivacyContext
+from asyncfl.privacy.exposures import AnyExposures, MeasuredExposures, assumed_exposures
+from asyncfl.privacy.flags import AMPLIFICATION, CLASSICAL, CLIP_NORM
 from asyncfl.privacy.noise import server_noise
+from asyncfl.privacy.noise.calibration import ClassicalRelease
 from asyncfl.privacy.noise.server_noise import BRule, NbaflNoise, Sensitivity, model_std, nbafl_noise
-from asyncfl.privacy.noise.shares import UNEVEN, max_client_weight, noise_scale, of_clients
+from asyncfl.privacy.noise.shares import UNEVEN, max_client_weight, noise_scale, of_clients, planned
 from asyncfl.privacy.ranges import Budget, Delta, Factor
 from asyncfl.privacy.release import Status
-from asyncfl.privacy.scheme import Guarantee, Scheme, State
-from asyncfl.privacy.schemes.exposures import AnyExposures, resolve_exposures
+from asyncfl.privacy.scheme import FixedNorm, Guarantee, ModelNoise, Noise, Scheme, State, bare_model
 
 NORM_GROWTH_WORTH_A_NOTE = 2.0
 
@@ -36,6 +37,14 @@ ClipNorm = Annotated[
     Annotated[Literal["median"], Tag("word")] | Annotated[Factor, Tag("number")],
     Discriminator(_form),
 ]
+
+
+class MedianNorm(State):
+    """Clipping to the median of the norms of each collection."""
+
+    def clip_norm(self, norms: NDArray[np.floating]) -> float | None:
+        """The median."""
+        return float(np.median(norms))
 
 
 class Nbafl(Scheme):
@@ -89,53 +98,39 @@ class Nbafl(Scheme):
             noise_scale=noise_scale(context, contributions),
         )
 
-    def resolve_exposures(self, rounds: int, participants: int, clients: int) -> int | None:
-        """L, or None where it must be measured; without noise 0. Raises ScenarioError if L > rounds."""
-        return 0 if self.off else resolve_exposures(self.exposures, rounds, participants, clients)
+    def assumed_exposures(self, rounds: int, participants: int, clients: int) -> int | MeasuredExposures:
+        """L, or how to measure it; without noise 0. Raises ScenarioError if L > rounds."""
+        return 0 if self.off else assumed_exposures(self.exposures, rounds, participants, clients)
 
-    def clip_norm_of(self, norms: NDArray[np.floating], state: State | None = None) -> float | None:
-        """The number, or the median of `norms` (n,); None at infinite epsilon."""
-        if self.off:
-            return None
-        return float(np.median(norms)) if self.clip_norm == "median" else float(self.clip_norm)
+    def start(self, context: PrivacyContext) -> State:
+        """The clip norm: a number, the median of each collection, or none at infinite epsilon."""
+        if self.clip_norm == "median" and not self.off:
+            return MedianNorm()
+        return FixedNorm(None if self.off else float(self.clip_norm))
 
-    def upload_std(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
-        """sigma_u, the same for all clients: m is the smallest data set's, not this client's own."""
-        return 0.0 if self.off or clip_norm is None else self.noise(context, clip_norm).sigma_u
-
-    def server_std(
-        self,
-        context: PrivacyContext,
-        clip_norm: float | None,
-        state: State | None = None,
-        contributions: Sequence[Contribution] = (),
-    ) -> float:
-        """sigma_d, computed in `server_noise.nbafl_noise`, times the server's rate."""
+    def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
+        """sigma_u on Delta_u, the same for all clients: m is the smallest data set's, not this client's own."""
         if self.off or clip_norm is None:
-            return 0.0
-        return context.rate * self.noise(context, clip_norm, contributions).sigma_d
+            return Noise(0.0)
+        sensitivity = server_noise.upload_sensitivity(clip_norm, context.smallest_samples, self.sensitivity)
+        return Noise(self.noise(context, clip_norm).sigma_u, sensitivity)
 
-    def upload_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
-        """Delta_u, see `server_noise.upload_sensitivity`; infinite without clipping."""
+    def model_noise(
+        self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()
+    ) -> ModelNoise:
+        """sigma_d, computed in `server_noise.nbafl_noise`, times the server's rate; on Delta_d, with what the client's
+        updates weigh in place of 1/K. Without clipping none."""
         if self.off or clip_norm is None:
-            return math.inf
-        return server_noise.upload_sensitivity(clip_norm, context.smallest_samples, self.sensitivity)
-
-    def model_sensitivities(
-        self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution]
-    ) -> dict[int, float]:
-        """Delta_d, see `server_noise.model_sensitivity`, with what the client's updates weigh in place of 1/K; infinite
-        without clipping."""
-        if self.off or clip_norm is None:
-            return super().model_sensitivities(context, clip_norm, contributions)
+            return bare_model(context, contributions)
         whole = server_noise.model_sensitivity(clip_norm, context.smallest_samples, 1, self.sensitivity)
-        return of_clients(context, contributions, lambda one: whole)
+        sensitivities = of_clients(context, contributions or planned(context), lambda one: whole)
+        return ModelNoise(context.rate * self.noise(context, clip_norm, contributions).sigma_d, sensitivities)
 
     def _status(self, proven: bool) -> Status:
         # A median of the clients' norms depends on the data it is to protect.
         return "proven" if proven and self.clip_norm != "median" else "heuristic"
 
-    def upload_guarantee(self, context: PrivacyContext) -> Guarantee | None:
+    def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee | None:
         """(epsilon, delta) for L uploads of a client, for one replaced sample (`2C`: any change of its data)."""
         if self.off:
             return None
@@ -152,19 +147,39 @@ class Nbafl(Scheme):
         status = self._status(whole and context.equal_weights)
         return Guarantee(neighbours, status, self.epsilon, self.delta, context.rounds)
 
-    def norm_growth(self, context: PrivacyContext, n_parameters: int) -> float:
+    def norm_growth(self, context: PrivacyContext) -> float:
         """Factor by which noise alone makes the model's norm grow over the run, if C is the median; else 1.
 
         Clipping to the median makes noise proportional to the norm, so each round multiplies the norm by
-        sqrt(1 + k^2 d), k the noise of a published model at C = 1 and d its `n_parameters`.
+        sqrt(1 + k^2 d), k the noise of a published model at C = 1 and d the number of its parameters.
         """
         if self.off or self.clip_norm != "median":
             return 1.0
         k = model_std(self.noise(context, 1.0), context.participants)
-        log_growth = context.rounds / 2 * math.log1p(k**2 * n_parameters)
+        log_growth = context.rounds / 2 * math.log1p(k**2 * context.n_parameters)
         return math.exp(min(log_growth, 700.0))
 
-    def notes(self, context: PrivacyContext, n_parameters: int) -> list[str]:
+    def flags(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> list[str]:
+        """A discount for a draw that is not secret, a calibration past its limit, a clip norm that follows the data."""
+        drawn = context.participants < context.clients and self.b_rule != "none"
+        one = self._classical(context, of_models)
+        found = {
+            AMPLIFICATION: of_models and drawn,
+            CLASSICAL: one is not None and one.past_its_limit,
+            CLIP_NORM: self.clip_norm == "median",
+        }
+        return [flag for flag, holds in found.items() if holds]
+
+    def _classical(self, context: PrivacyContext, of_models: bool) -> ClassicalRelease | None:
+        """One overheard upload, or one published model, where it is calibrated classically: it has epsilon/L or
+        epsilon/T."""
+        if self.composition not in WITH_C1:
+            return None
+        n = max(context.rounds if of_models else context.exposures, 1)
+        one = classical_share(n, self.epsilon, self.delta, self.composition)
+        return ClassicalRelease(one.epsilon, one.delta, self.constant)
+
+    def notes(self, context: PrivacyContext) -> list[str]:
         """What is assumed about the adversary and what does not hold."""
         if self.off:
             return []
@@ -179,17 +194,17 @@ class Nbafl(Scheme):
             )
         if not context.equal_weights:
             notes.append(f"{UNEVEN}; the sensitivity of published models is heuristic")
-        notes += self._clip_notes(context, n_parameters)
+        notes += self._clip_notes(context)
         if context.participants < context.clients and self.b_rule != "none":
             notes += self._draw_notes(context)
         notes += self._composition_notes(context)
         return notes
 
-    def _clip_notes(self, context: PrivacyContext, n_parameters: int) -> list[str]:
+    def _clip_notes(self, context: PrivacyContext) -> list[str]:
         if self.clip_norm != "median":
             return []
         notes = ["clip_norm: median is computed from the clients' norms, a release that no ledger covers"]
-        growth = self.norm_growth(context, n_parameters)
+        growth = self.norm_growth(context)
         if growth > NORM_GROWTH_WORTH_A_NOTE:
             notes.append(
                 f"clip_norm: median feeds noise back into the norm, which grows about {growth:.3g}-fold over "
@@ -226,19 +241,15 @@ class Nbafl(Scheme):
         return notes + self._limit_notes(context)
 
     def _limit_notes(self, context: PrivacyContext) -> list[str]:
-        """The classical calibration past its limit, which one release alone decides: an upload has epsilon/L.
-
-        Where no upload is overheard it is a published model, with epsilon/T.
-        """
-        uploads, models = (context.exposures, "overheard uploads"), (context.rounds, "published models")
-        n, what = uploads if context.exposures else models
-        one = classical_share(n, self.epsilon, self.delta, self.composition)
-        limit = classical_limit(one.delta, self.constant)
-        if one.epsilon <= limit:
+        """An upload past the limit of its calibration; where none is overheard, a published model."""
+        of_models = not context.exposures
+        one = self._classical(context, of_models)
+        if one is None or not one.past_its_limit:
             return []
+        n, what = (context.rounds, "published models") if of_models else (context.exposures, "overheard uploads")
         each = f"each of {n} {what} has {one.epsilon:.4g} of {self.epsilon:g} and" if n > 1 else ""
         return [
-            f"the classical calibration holds up to epsilon {limit:.4g} for delta {one.delta:.4g} and "
+            f"the classical calibration holds up to epsilon {one.limit:.4g} for delta {one.delta:.4g} and "
             f"constant {self.constant:g}; {each or f'one release at {one.epsilon:.4g}'} gives away more than claimed, "
             "see the ledger"
         ]

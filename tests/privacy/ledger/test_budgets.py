@@ -12,12 +12,24 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from asyncfl.errors import Fault
-from asyncfl.privacy import AdaptiveBudgets, DpFedAvg, DpSgd, GaussianUpload, Mechanisms, Nbafl, PrivacyContext, Scheme
+from asyncfl.privacy import (
+    AdaptiveBudgets,
+    Contribution,
+    DpFedAvg,
+    DpSgd,
+    GaussianUpload,
+    Mechanisms,
+    Nbafl,
+    Noise,
+    PrivacyContext,
+    Scheme,
+    State,
+)
 from asyncfl.privacy.accounting import MechanismEvent, epsilons_of
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.accounting.renyi import rdp_epsilon
-from asyncfl.privacy.context import Contribution
 from asyncfl.privacy.ledger.budgets import BudgetTracker, stop_faults, stop_notes
+from asyncfl.privacy.ledger.releases import upload_release
 from asyncfl.privacy.stop_at import StopAt
 
 CONTEXT = PrivacyContext(
@@ -47,7 +59,7 @@ def safl(**stop_at: Any) -> GaussianUpload:
 @pytest.mark.parametrize("uploads", [1, 2, 5, 10, 49])
 def test_a_budget_that_is_reached_exactly_is_not_overspent(uploads: int) -> None:
     z = 4.8448053 / 6
-    exact = GaussianUpload(epsilon=6).upload_release(CONTEXT, None, Contribution(0, 100))
+    exact = upload_release(GaussianUpload(epsilon=6), CONTEXT, None, Contribution(0, 100))
     assert exact.multiplier == pytest.approx(z)
     epsilon = exact_epsilon(uploads / exact.multiplier**2, 1e-5)
     assert allowed(budget_tracker(safl(epsilon=epsilon))) == uploads
@@ -122,12 +134,17 @@ def test_gaussian_noise_has_no_pure_budget() -> None:
 def test_budgets_that_change_are_never_overspent(epsilons: list[float], accountant: Any) -> None:
     """Whatever each upload costs, the next is sent if and only if all of them together stay within."""
 
-    class Changing(GaussianUpload):
-        def upload_epsilon(self, *_: Any) -> float:
-            return epsilons[_[-1]]
+    class Budgets(State):
+        def epsilon(self, client: int, turn: int) -> float:
+            return epsilons[turn]
 
-        def upload_std(self, context: PrivacyContext, clip_norm: float | None, one: Contribution) -> float:
-            return 2 / one.samples * 4.8448053 / float(one.epsilon or 0)
+    class Changing(GaussianUpload):
+        def start(self, context: PrivacyContext) -> State:
+            return Budgets()
+
+        def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
+            sensitivity = 2 / contribution.samples
+            return Noise(sensitivity * 4.8448053 / float(contribution.epsilon or 0), sensitivity)
 
     scheme = Changing(epsilon=1, stop_at={"epsilon": 20.0, "accountant": accountant})
     meter, parts = budget_tracker(scheme), []
@@ -147,12 +164,11 @@ def test_the_next_upload_of_an_adaptive_budget_follows_the_last_loss() -> None:
     for epsilon, uploads in ((13.8, 3), (13.79, 2), (19.6, 4)):
         scheme = AdaptiveBudgets(budgets=(4, 4, 12), stop_at={"epsilon": epsilon, "accountant": "naive"})
         meter = budget_tracker(scheme)
-        assert meter.state is not None
         sent = 0
         for turn, loss in enumerate((2.3, 0.5, 0.5, 0.5, 0.5)):
             if not meter.affords(0, turn):
                 break
-            one = Contribution(0, 100, turn, scheme.upload_epsilon(CONTEXT, meter.state, 0, turn))
+            one = Contribution(0, 100, turn, meter.state.epsilon(0, turn))
             meter.state.trained(one, loss, 1.0)
             meter.send(0)
             sent += 1

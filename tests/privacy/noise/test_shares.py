@@ -84,9 +84,9 @@ UPDATES = st.lists(st.tuples(st.floats(0.01, 1), st.integers(0, 5)), min_size=1,
 
 def multipliers(scheme, rate, updates):
     context, contributions = replace(CONTEXT, rate=rate), entered(*zip(*updates, strict=True), rate)
-    norm = scheme.clip_norm_of([1.0])
-    stds = [scheme.upload_std(context, norm, one) for one in contributions]
-    noise = scheme.server_std(context, norm, None, contributions)
+    norm = scheme.start(CONTEXT).clip_norm([1.0])
+    stds = [scheme.upload_noise(context, norm, one).std for one in contributions]
+    noise = scheme.model_noise(context, norm, contributions).std
     made = model_releases(scheme, context, norm, contributions, stds, noise)
     return {client: release.multiplier for client, release in made.items()}
 
@@ -117,6 +117,6 @@ def test_what_clients_add_and_the_server_adds_keep_nbafls_budget_together(update
 
 def test_budgets_at_every_client_are_what_all_updates_weigh_together():
     everywhere = AdaptiveBudgets(budgets=(2,) * 6, threshold=3.0, sensitivity="2M", adjustment="none")
-    found = everywhere.model_sensitivities(CONTEXT, 1.0, entered([0.25, 0.25, 0.125], [0, 0, 1]))
+    found = everywhere.model_noise(CONTEXT, 1.0, entered([0.25, 0.25, 0.125], [0, 0, 1])).sensitivities
     assert found == pytest.approx({0: 2 * 0.625, 1: 2 * 0.625})
-    assert everywhere.model_sensitivity(CONTEXT, 1.0) == 2
+    assert everywhere.model_noise(CONTEXT, 1.0).sensitivity == 2

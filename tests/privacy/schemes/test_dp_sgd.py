@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from asyncfl.learning import Training
 from asyncfl.privacy import Contribution, DpSgd, PrivacyContext
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
+from asyncfl.privacy.ledger.releases import upload_release
 
 CONTEXT = PrivacyContext(clients=5, participants=5, rounds=10, smallest_samples=50, exposures=0, epochs=4)
 UPLOAD = Contribution(client=3, samples=100)
@@ -15,13 +16,14 @@ UPLOAD = Contribution(client=3, samples=100)
 
 def test_an_epoch_is_one_release_of_half_the_multiplier():
     scheme = DpSgd(clip_norm=2, noise_multiplier=5)
-    release = scheme.upload_release(CONTEXT, None, UPLOAD)
+    release = upload_release(scheme, CONTEXT, None, UPLOAD)
     assert (release.std, release.sensitivity, release.count) == (10, 4, 4)
     assert release.multiplier == 2.5
     assert (release.neighbours, release.status) == ("one sample replaced", "proven")
     assert release.epsilon == pytest.approx(exact_epsilon(4 / 2.5**2, 1e-5))
     assert scheme.upload_guarantee(CONTEXT).epsilon == pytest.approx(exact_epsilon(40 / 2.5**2, 1e-5))
-    assert scheme.upload_std(CONTEXT, None, UPLOAD) == scheme.server_std(CONTEXT, None) == 0
+    assert scheme.upload_noise(CONTEXT, None, UPLOAD).in_training
+    assert scheme.model_noise(CONTEXT, None).std == 0
 
 
 def test_a_budget_gives_the_multiplier_that_spends_it():
@@ -33,15 +35,15 @@ def test_a_budget_gives_the_multiplier_that_spends_it():
 
 def test_training_must_clip_and_noise_so():
     scheme = DpSgd(clip_norm=2, noise_multiplier=1.5)
-    assert list(scheme.training_faults(Training(example_clip=2.0, example_noise=1.5), 5)) == []
-    faults = list(scheme.training_faults(Training(), 5))
+    assert list(scheme.faults(5, 5, Training(example_clip=2.0, example_noise=1.5))) == []
+    faults = list(scheme.faults(5, 5, Training()))
     assert [fault.field for fault in faults] == ["clip_norm", "noise_multiplier"]
     assert "training.example_clip (None), got 2" in faults[0].message
     assert "needs training.example_noise: 1.5, got 0" in faults[1].message
-    (fault,) = DpSgd(epsilon=1).training_faults(Training(example_clip=1.0, example_noise=7.0), 1)
+    (fault,) = DpSgd(epsilon=1).faults(5, 1, Training(example_clip=1.0, example_noise=7.0))
     assert fault.field == "epsilon"
     told = float(fault.message.split("example_noise: ")[1].split(",")[0])
-    assert list(DpSgd(epsilon=1).training_faults(Training(example_clip=1.0, example_noise=told), 1)) == []
+    assert list(DpSgd(epsilon=1).faults(5, 1, Training(example_clip=1.0, example_noise=told))) == []
 
 
 @pytest.mark.parametrize(

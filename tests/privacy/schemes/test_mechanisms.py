@@ -10,7 +10,9 @@ from pydantic import TypeAdapter, ValidationError
 from asyncfl.learning import Training
 from asyncfl.privacy import AnyScheme, Contribution, GaussianNoise, LaplaceNoise, Mechanisms, PrivacyContext
 from asyncfl.privacy.accounting.gaussian import classical_constant, exact_epsilon
-from asyncfl.privacy.flags import CLASSICAL, flags
+from asyncfl.privacy.flags import CLASSICAL
+from asyncfl.privacy.ledger.releases import upload_release
+from asyncfl.privacy.ledger.tables import flags_of
 from asyncfl.privacy.schemes.mechanisms import Clip
 
 CONTEXT = PrivacyContext(clients=10, participants=4, rounds=20, smallest_samples=50, exposures=0, n_parameters=10)
@@ -23,20 +25,20 @@ def of_client(noise, **clip):
 
 def test_classical_gaussian_noise_is_c1_times_sensitivity_over_epsilon():
     scheme = of_client(GaussianNoise(epsilon=0.5, calibration="classical"), norm=3)
-    assert scheme.upload_sensitivity(CONTEXT, 3, UPLOAD) == 6
-    assert scheme.upload_std(CONTEXT, 3, UPLOAD) == pytest.approx(classical_constant(1e-5) * 6 / 0.5)
+    assert scheme.upload_noise(CONTEXT, 3, UPLOAD).sensitivity == 6
+    assert scheme.upload_noise(CONTEXT, 3, UPLOAD).std == pytest.approx(classical_constant(1e-5) * 6 / 0.5)
     assert scheme.upload_guarantee(CONTEXT).status == "proven"
-    assert scheme.notes(CONTEXT, 10) == []
+    assert scheme.notes(CONTEXT) == []
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "past"), [(6.77, 0.01, False), (6.78, 0.01, True), (8.43, 1e-5, True)])
 def test_the_classical_calibration_past_its_limit_is_named_once_and_flagged(epsilon, delta, past):
     scheme = of_client(GaussianNoise(epsilon=epsilon, delta=delta, calibration="classical"))
-    release = scheme.upload_release(CONTEXT, 1.0, UPLOAD)
+    release = upload_release(scheme, CONTEXT, 1.0, UPLOAD)
     assert release.status == scheme.upload_guarantee(CONTEXT).status == "proven"
-    assert flags(scheme, CONTEXT, scheme.upload_guarantee(CONTEXT)) == [CLASSICAL] * past
+    assert flags_of(scheme, CONTEXT, scheme.upload_guarantee(CONTEXT)) == [CLASSICAL] * past
     assert (exact_epsilon(release.multiplier**-2, delta) > epsilon) == past
-    notes = [note for note in scheme.notes(CONTEXT, 10) if "classical" in note]
+    notes = [note for note in scheme.notes(CONTEXT) if "classical" in note]
     assert len(notes) == past
     assert all("privacy.client" in note for note in notes)
 
@@ -49,82 +51,88 @@ def test_the_limit_is_that_of_one_release():
 
 def test_laplace_noise_needs_the_l1_norm():
     scheme = of_client(LaplaceNoise(epsilon=0.5), norm=0.5)
-    assert scheme.clip_order == 1
+    assert scheme.clipped.order == 1
     # Sensitivity 1 and epsilon .5: scale 2, density 1/4 at 0, standard deviation 2.828427.
-    assert scheme.upload_sensitivity(CONTEXT, 0.5, UPLOAD) == 1
-    std = scheme.upload_std(CONTEXT, 0.5, UPLOAD)
+    assert scheme.upload_noise(CONTEXT, 0.5, UPLOAD).sensitivity == 1
+    std = scheme.upload_noise(CONTEXT, 0.5, UPLOAD).std
     assert std == pytest.approx(2.828427, abs=5e-7)
     assert 1 / (2 * std / math.sqrt(2)) == pytest.approx(0.25)
-    release = scheme.upload_release(CONTEXT, 0.5, UPLOAD)
+    release = upload_release(scheme, CONTEXT, 0.5, UPLOAD)
     assert (release.distribution, release.multiplier) == ("laplace", pytest.approx(2))
     assert (release.status, release.epsilon, release.delta) == ("proven", 0.5, 0)
 
 
 def test_laplace_noise_from_an_l2_clip_grows_with_the_number_of_parameters():
     scheme = of_client(LaplaceNoise(epsilon=1, sensitivity_from="from_l2"), norm=1)
-    assert scheme.clip_order == 2
-    assert scheme.upload_std(CONTEXT, 1, UPLOAD) / math.sqrt(2) == pytest.approx(6.324555, abs=5e-7)
+    assert scheme.clipped.order == 2
+    assert scheme.upload_noise(CONTEXT, 1, UPLOAD).std / math.sqrt(2) == pytest.approx(6.324555, abs=5e-7)
     assert scheme.upload_guarantee(CONTEXT).status == "proven"
 
 
 def test_the_literal_reading_is_invalid_wherever_it_stands():
     literal = LaplaceNoise(epsilon=1, sensitivity_from="seed_literal")
     scheme = Mechanisms(client=literal, server=literal)
-    assert scheme.upload_std(CONTEXT, 1, UPLOAD) == scheme.server_std(CONTEXT, 1) == pytest.approx(math.sqrt(2))
+    assert (
+        scheme.upload_noise(CONTEXT, 1, UPLOAD).std == scheme.model_noise(CONTEXT, 1).std == pytest.approx(math.sqrt(2))
+    )
     assert scheme.upload_guarantee(CONTEXT).status == scheme.model_guarantee(CONTEXT).status == "invalid"
-    assert sum("seed_literal is invalid" in note for note in scheme.notes(CONTEXT, 10)) == 2
+    assert sum("seed_literal is invalid" in note for note in scheme.notes(CONTEXT)) == 2
 
 
 def test_accountants_are_told_what_invalid_noise_is_really_worth():
     literal = LaplaceNoise(epsilon=1, sensitivity_from="seed_literal")
     scheme = Mechanisms(client=literal, server=literal, clip=Clip(norm=0.5))
     # Ten parameters: the L1 sensitivity of an upload is sqrt(10) 2S, and the scale S/epsilon.
-    assert scheme.upload_sensitivity(CONTEXT, 0.5, UPLOAD) == pytest.approx(math.sqrt(10))
-    release = scheme.upload_release(CONTEXT, 0.5, UPLOAD)
+    assert scheme.upload_noise(CONTEXT, 0.5, UPLOAD).sensitivity == pytest.approx(math.sqrt(10))
+    release = upload_release(scheme, CONTEXT, 0.5, UPLOAD)
     assert 1 / release.multiplier == pytest.approx(2 * math.sqrt(10))
     assert (release.status, release.epsilon) == ("invalid", 1)
     # In a mean of four a neighbour moves a quarter of that.
-    assert scheme.model_sensitivity(CONTEXT, 0.5) == pytest.approx(math.sqrt(10) / 4)
-    assert scheme.server_std(CONTEXT, 0.5) == pytest.approx(math.sqrt(2) * 0.5)
+    assert scheme.model_noise(CONTEXT, 0.5).sensitivity == pytest.approx(math.sqrt(10) / 4)
+    assert scheme.model_noise(CONTEXT, 0.5).std == pytest.approx(math.sqrt(2) * 0.5)
 
 
 def test_no_sensitivity_is_made_up_where_none_is_proven():
     literal = LaplaceNoise(epsilon=1, sensitivity_from="seed_literal")
     of_gradients = Mechanisms(client=literal, server=literal, clip=Clip(target="gradient"))
-    assert of_gradients.upload_sensitivity(CONTEXT, None, UPLOAD) == math.inf
-    assert of_gradients.model_sensitivity(CONTEXT, None) == math.inf
-    assert 0 < of_gradients.upload_std(CONTEXT, None, UPLOAD) < math.inf
+    assert of_gradients.upload_noise(CONTEXT, None, UPLOAD).sensitivity == math.inf
+    assert of_gradients.model_noise(CONTEXT, None).sensitivity == math.inf
+    assert 0 < of_gradients.upload_noise(CONTEXT, None, UPLOAD).std < math.inf
     uneven = replace(CONTEXT, equal_weights=False)
-    assert Mechanisms(server=literal).model_sensitivity(uneven, 1.0) == math.inf
-    assert Mechanisms(client=literal).upload_sensitivity(uneven, 1.0, UPLOAD) == pytest.approx(2 * math.sqrt(10))
-    assert Mechanisms(server=GaussianNoise(epsilon=1)).model_sensitivity(uneven, 1.0) == 0.5, "heuristic, not invalid"
+    assert Mechanisms(server=literal).model_noise(uneven, 1.0).sensitivity == math.inf
+    assert Mechanisms(client=literal).upload_noise(uneven, 1.0, UPLOAD).sensitivity == pytest.approx(2 * math.sqrt(10))
+    assert Mechanisms(server=GaussianNoise(epsilon=1)).model_noise(uneven, 1.0).sensitivity == 0.5, (
+        "heuristic, not invalid"
+    )
 
 
 def test_in_a_mean_of_n_each_client_counts_one_nth():
     scheme = Mechanisms(server=GaussianNoise(epsilon=1))
-    assert scheme.model_sensitivity(CONTEXT, 1) == 0.5
-    assert scheme.server_std(CONTEXT, 1) == pytest.approx(3.730632 / 2, abs=1e-6)
+    assert scheme.model_noise(CONTEXT, 1).sensitivity == 0.5
+    assert scheme.model_noise(CONTEXT, 1).std == pytest.approx(3.730632 / 2, abs=1e-6)
     two = [UPLOAD, Contribution(client=4, samples=100)]
-    assert scheme.server_std(CONTEXT, 1, None, two) == pytest.approx(3.730632, abs=1e-6)
+    assert scheme.model_noise(CONTEXT, 1, two).std == pytest.approx(3.730632, abs=1e-6)
     doubled = replace(CONTEXT, rate=2.0)
-    assert scheme.server_std(doubled, 1) == pytest.approx(3.730632, abs=1e-6)
-    assert scheme.upload_std(CONTEXT, 1, UPLOAD) == 0
+    assert scheme.model_noise(doubled, 1).std == pytest.approx(3.730632, abs=1e-6)
+    assert scheme.upload_noise(CONTEXT, 1, UPLOAD).std == 0
     assert scheme.upload_guarantee(CONTEXT) is None
-    assert scheme.upload_sensitivity(CONTEXT, 1, UPLOAD) == math.inf
+    assert scheme.upload_noise(CONTEXT, 1, UPLOAD).sensitivity == math.inf
 
 
 def test_a_client_that_is_in_a_version_twice_needs_twice_the_noise():
     scheme = Mechanisms(server=GaussianNoise(epsilon=1))
-    assert scheme.model_sensitivities(CONTEXT, 1, [UPLOAD, UPLOAD, Contribution(4, 100), Contribution(5, 100)]) == {
+    assert scheme.model_noise(
+        CONTEXT, 1, [UPLOAD, UPLOAD, Contribution(4, 100), Contribution(5, 100)]
+    ).sensitivities == {
         3: 1.0,
         4: 0.5,
         5: 0.5,
     }
-    assert scheme.server_std(CONTEXT, 1, None, [UPLOAD, UPLOAD]) == pytest.approx(2 * 3.730632, abs=1e-6)
+    assert scheme.model_noise(CONTEXT, 1, [UPLOAD, UPLOAD]).std == pytest.approx(2 * 3.730632, abs=1e-6)
     weighed = [Contribution(3, 100, weight=0.7), Contribution(4, 50, weight=0.1)]
-    assert scheme.server_std(CONTEXT, 1, None, weighed) == pytest.approx(1.4 * 3.730632, abs=1e-6)
+    assert scheme.model_noise(CONTEXT, 1, weighed).std == pytest.approx(1.4 * 3.730632, abs=1e-6)
     of_samples = Mechanisms(server=GaussianNoise(epsilon=1), clip=Clip(target="gradient", norm=1.0))
-    assert of_samples.model_sensitivities(CONTEXT, None, weighed) == pytest.approx({3: 0.7 * 0.02, 4: 0.1 * 0.04})
+    assert of_samples.model_noise(CONTEXT, None, weighed).sensitivities == pytest.approx({3: 0.7 * 0.02, 4: 0.1 * 0.04})
 
 
 def test_a_mean_that_does_not_weigh_equally_is_heuristic():
@@ -132,45 +140,46 @@ def test_a_mean_that_does_not_weigh_equally_is_heuristic():
     assert scheme.model_guarantee(CONTEXT).status == "proven"
     uneven = replace(CONTEXT, equal_weights=False)
     assert scheme.model_guarantee(uneven).status == "heuristic"
-    assert any("weigh more than 1/n" in note for note in scheme.notes(uneven, 10))
+    assert any("weigh more than 1/n" in note for note in scheme.notes(uneven))
 
 
 def test_client_and_server_have_budgets_of_their_own():
     scheme = Mechanisms(
         client=GaussianNoise(epsilon=2, delta=1e-4), server=LaplaceNoise(epsilon=3), clip=Clip(norm=0.1)
     )
-    assert (scheme.distribution, scheme.server_distribution, scheme.clip_order) == ("gaussian", "laplace", 1)
+    noise, of_server = scheme.upload_noise(CONTEXT, 0.1, UPLOAD), scheme.model_noise(CONTEXT, 0.1)
+    assert (noise.distribution, of_server.distribution, scheme.clipped.order) == ("gaussian", "laplace", 1)
     of_upload, of_model = scheme.upload_guarantee(CONTEXT), scheme.model_guarantee(CONTEXT)
     assert (of_upload.epsilon, of_upload.delta) == (2, 1e-4)
     assert (of_model.epsilon, of_model.delta) == (3, 0)
-    assert scheme.server_std(CONTEXT, 0.1) == pytest.approx(math.sqrt(2) * 0.2 / 4 / 3)
-    assert any("grows with the versions" in note for note in scheme.notes(CONTEXT, 10))
+    assert scheme.model_noise(CONTEXT, 0.1).std == pytest.approx(math.sqrt(2) * 0.2 / 4 / 3)
+    assert any("grows with the versions" in note for note in scheme.notes(CONTEXT))
 
 
 def test_clipped_gradients_leave_models_unbounded():
     scheme = of_client(GaussianNoise(epsilon=1), target="gradient", norm=2)
-    assert scheme.clip_norm_of(np.ones(2)) is None
-    assert scheme.upload_sensitivity(CONTEXT, None, UPLOAD) == pytest.approx(0.04)
+    assert scheme.start(CONTEXT).clip_norm(np.ones(2)) is None
+    assert scheme.upload_noise(CONTEXT, None, UPLOAD).sensitivity == pytest.approx(0.04)
     guarantee = scheme.upload_guarantee(CONTEXT)
     assert (guarantee.neighbours, guarantee.status) == ("one sample replaced", "heuristic")
-    assert [fault.field for fault in scheme.training_faults(Training(), 5)] == ["clip.norm"]
-    assert list(scheme.training_faults(Training(gradient_clip=2.0), 5)) == []
+    assert [fault.field for fault in scheme.faults(5, 5, Training())] == ["clip.norm"]
+    assert list(scheme.faults(5, 5, Training(gradient_clip=2.0))) == []
 
 
 @pytest.mark.parametrize("composition", ["naive", "advanced", "analytic", "rdp"])
 def test_a_budget_for_the_run_grows_the_noise(composition):
     noise = GaussianNoise(epsilon=2, composition=composition, releases="rounds")
     scheme = of_client(noise)
-    z = scheme.upload_release(CONTEXT, 1, UPLOAD).multiplier
+    z = upload_release(scheme, CONTEXT, 1, UPLOAD).multiplier
     assert exact_epsilon(20 / z**2, 1e-5) <= 2 * (1 + 1e-9)
 
 
 def test_infinite_budgets_clip_without_noise():
     scheme = of_client(GaussianNoise(epsilon=math.inf))
     assert not scheme.off
-    assert scheme.upload_std(CONTEXT, 1, UPLOAD) == 0
+    assert scheme.upload_noise(CONTEXT, 1, UPLOAD).std == 0
     assert scheme.upload_guarantee(CONTEXT) is None
-    assert scheme.notes(CONTEXT, 10) == []
+    assert scheme.notes(CONTEXT) == []
 
 
 GAUSSIAN = {"kind": "gaussian", "epsilon": 1}

@@ -9,58 +9,66 @@ from pydantic import TypeAdapter, ValidationError
 
 from asyncfl.component import Described
 from asyncfl.errors import ScenarioError
-from asyncfl.privacy import AnyScheme, Contribution, Nbafl, PrivacyContext
+from asyncfl.privacy import AnyScheme, Contribution, MeasuredExposures, Nbafl, PrivacyContext
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 
 READER = TypeAdapter(AnyScheme)
 SMALL, LARGE = Contribution(0, 100), Contribution(0, 900)
-EVERYONE = PrivacyContext(clients=50, participants=50, rounds=25, smallest_samples=100, exposures=1)
-FIGURE_4 = PrivacyContext(clients=50, participants=20, rounds=25, smallest_samples=100, exposures=2)
 MLP_PARAMETERS = 203_530
+EVERYONE = PrivacyContext(
+    clients=50, participants=50, rounds=25, smallest_samples=100, exposures=1, n_parameters=MLP_PARAMETERS
+)
+FIGURE_4 = PrivacyContext(
+    clients=50, participants=20, rounds=25, smallest_samples=100, exposures=2, n_parameters=MLP_PARAMETERS
+)
 
 
 def test_defaults_are_those_of_the_paper():
     scheme = Nbafl(epsilon=60)
-    assert scheme.payload == "model"
+    assert scheme.clipped.payload == "model"
     assert (scheme.delta, scheme.exposures, scheme.clip_norm, scheme.constant) == (0.01, 1, "median", 1.25)
     assert (scheme.sensitivity, scheme.composition, scheme.b_rule) == ("2C/m", "naive", "paper")
 
 
 def test_noise_of_client_and_server():
     scheme = Nbafl(epsilon=60, clip_norm=20)
-    assert scheme.upload_std(EVERYONE, 20.0, SMALL) == pytest.approx(0.02589593, abs=5e-9)
-    assert scheme.server_std(EVERYONE, 20.0) == pytest.approx(0.01241925, abs=5e-9)
+    assert scheme.upload_noise(EVERYONE, 20.0, SMALL).std == pytest.approx(0.02589593, abs=5e-9)
+    assert scheme.model_noise(EVERYONE, 20.0).std == pytest.approx(0.01241925, abs=5e-9)
 
 
 def test_every_client_adds_what_the_smallest_data_set_needs():
     scheme = Nbafl(epsilon=60)
-    assert scheme.upload_std(EVERYONE, 20.0, LARGE) == scheme.upload_std(EVERYONE, 20.0, SMALL)
+    assert scheme.upload_noise(EVERYONE, 20.0, LARGE).std == scheme.upload_noise(EVERYONE, 20.0, SMALL).std
 
 
 def test_clip_norm_is_the_median_or_the_number():
     norms = np.array([9.0, 1.0, 4.0, 3.0], dtype=np.float32)
-    assert Nbafl(epsilon=60).clip_norm_of(norms) == 3.5
-    assert Nbafl(epsilon=60, clip_norm=20).clip_norm_of(norms) == 20
+    assert Nbafl(epsilon=60).start(EVERYONE).clip_norm(norms) == 3.5
+    assert Nbafl(epsilon=60, clip_norm=20).start(EVERYONE).clip_norm(norms) == 20
     assert norms.tolist() == [9, 1, 4, 3]
 
 
 def test_infinite_epsilon_neither_clips_nor_adds():
     scheme = Nbafl(epsilon=math.inf)
-    assert scheme.clip_norm_of(np.array([1.0])) is None
-    assert scheme.upload_std(EVERYONE, None, SMALL) == scheme.server_std(EVERYONE, None) == 0
-    assert scheme.resolve_exposures(25, 50, 50) == 0
+    assert scheme.start(EVERYONE).clip_norm(np.array([1.0])) is None
+    assert scheme.upload_noise(EVERYONE, None, SMALL).std == scheme.model_noise(EVERYONE, None).std == 0
+    assert scheme.assumed_exposures(25, 50, 50) == 0
     assert scheme.upload_guarantee(EVERYONE) is scheme.model_guarantee(EVERYONE) is None
-    assert scheme.notes(EVERYONE, MLP_PARAMETERS) == []
-    assert scheme.norm_growth(EVERYONE, MLP_PARAMETERS) == 1
-    assert scheme.upload_sensitivity(EVERYONE, None, SMALL) == scheme.model_sensitivity(EVERYONE, None) == math.inf
+    assert scheme.notes(EVERYONE) == []
+    assert scheme.norm_growth(EVERYONE) == 1
+    assert (
+        scheme.upload_noise(EVERYONE, None, SMALL).sensitivity
+        == scheme.model_noise(EVERYONE, None).sensitivity
+        == math.inf
+    )
 
 
 def test_exposures_are_resolved():
-    assert Nbafl(epsilon=60, exposures=4).resolve_exposures(25, 50, 50) == 4
-    assert Nbafl(epsilon=60, exposures={"kind": "share"}).resolve_exposures(30, 50, 50) == 6
-    assert Nbafl(epsilon=60, exposures={"kind": "measured"}).resolve_exposures(30, 50, 50) is None
+    assert Nbafl(epsilon=60, exposures=4).assumed_exposures(25, 50, 50) == 4
+    assert Nbafl(epsilon=60, exposures={"kind": "share"}).assumed_exposures(30, 50, 50) == 6
+    assert Nbafl(epsilon=60, exposures={"kind": "measured"}).assumed_exposures(30, 50, 50) == MeasuredExposures()
     with pytest.raises(ScenarioError):
-        Nbafl(epsilon=60, exposures=26).resolve_exposures(25, 50, 50)
+        Nbafl(epsilon=60, exposures=26).assumed_exposures(25, 50, 50)
 
 
 class Holder(Described):
@@ -105,13 +113,13 @@ def test_norm_feeds_back_through_the_median():
     # k = 2cT/(m N epsilon): 2 * 3.8843893 * 25/(100 * 50 * 50), and (1 + k^2 d)^(T/2)
     k = 2 * 3.8843893 * 25 / (100 * 50 * 50)
     expected = (1 + k**2 * MLP_PARAMETERS) ** 12.5
-    assert Nbafl(epsilon=50).norm_growth(EVERYONE, MLP_PARAMETERS) == pytest.approx(expected, rel=1e-6)
-    assert Nbafl(epsilon=50, clip_norm=20).norm_growth(EVERYONE, MLP_PARAMETERS) == 1
-    assert math.isfinite(Nbafl(epsilon=1e-3).norm_growth(EVERYONE, MLP_PARAMETERS))
+    assert Nbafl(epsilon=50).norm_growth(EVERYONE) == pytest.approx(expected, rel=1e-6)
+    assert Nbafl(epsilon=50, clip_norm=20).norm_growth(EVERYONE) == 1
+    assert math.isfinite(Nbafl(epsilon=1e-3).norm_growth(EVERYONE))
 
 
 def noted(scheme, context, words):
-    return [note for note in scheme.notes(context, MLP_PARAMETERS) if words in note]
+    return [note for note in scheme.notes(context) if words in note]
 
 
 def test_notes_name_what_does_not_hold():
@@ -127,7 +135,7 @@ def test_notes_name_what_does_not_hold():
 
 def test_notes_are_silent_where_all_is_well():
     sound = Nbafl(epsilon=6, clip_norm=20, sensitivity="2C", composition="analytic", b_rule="none", constant=1)
-    assert len(sound.notes(EVERYONE, MLP_PARAMETERS)) == 1  # the assumption about the eavesdropper stays
+    assert len(sound.notes(EVERYONE)) == 1  # the assumption about the eavesdropper stays
     assert not noted(Nbafl(epsilon=6), EVERYONE, "one release at")
     assert not noted(Nbafl(epsilon=100), EVERYONE, "-fold")
 
@@ -150,7 +158,7 @@ def test_notes_are_silent_where_all_is_well():
 def test_the_classical_limit_is_one_of_each_upload(epsilon, exposures, said, exact):
     # sigma_u = c L 2C/(m epsilon): an upload is calibrated for epsilon/L, and worth no more up to 13.775
     scheme, context = Nbafl(epsilon=epsilon, clip_norm=20), dataclasses.replace(EVERYONE, exposures=exposures)
-    z = scheme.upload_std(context, 20.0, SMALL) / scheme.upload_sensitivity(context, 20.0, SMALL)
+    z = scheme.upload_noise(context, 20.0, SMALL).std / scheme.upload_noise(context, 20.0, SMALL).sensitivity
     assert z == pytest.approx(3.8843893 * exposures / epsilon, rel=1e-7)
     assert exact_epsilon(z**-2, 0.01) == pytest.approx(exact, abs=5e-4)
     assert (exact > epsilon / exposures) == (said is not None)
@@ -204,15 +212,17 @@ def test_the_server_adds_as_much_as_the_weights_ask_for():
     scheme = Nbafl(epsilon=6, clip_norm=20, sensitivity="2C")
     even = scheme.noise(EVERYONE, 20.0)
     everyone = [Contribution(client, 100, weight=1 / 50) for client in range(50)]
-    assert scheme.server_std(EVERYONE, 20.0, None, everyone) == scheme.server_std(EVERYONE, 20.0) == even.sigma_d
+    assert scheme.model_noise(EVERYONE, 20.0, everyone).std == scheme.model_noise(EVERYONE, 20.0).std == even.sigma_d
     twice = [Contribution(client // 2, 100, weight=1 / 50) for client in range(50)]
     missing = math.sqrt((2 * even.sigma_a) ** 2 - even.sigma_u**2 / 50)
-    assert scheme.server_std(EVERYONE, 20.0, None, twice) == pytest.approx(missing)
-    assert scheme.model_sensitivities(EVERYONE, 20.0, twice) == pytest.approx(dict.fromkeys(range(25), 2 * 40 / 50))
+    assert scheme.model_noise(EVERYONE, 20.0, twice).std == pytest.approx(missing)
+    assert scheme.model_noise(EVERYONE, 20.0, twice).sensitivities == pytest.approx(
+        dict.fromkeys(range(25), 2 * 40 / 50)
+    )
     doubled = dataclasses.replace(EVERYONE, rate=2.0)
-    assert scheme.server_std(doubled, 20.0) == 2 * even.sigma_d
-    assert scheme.model_sensitivity(doubled, 20.0) == 2 * scheme.model_sensitivity(EVERYONE, 20.0)
+    assert scheme.model_noise(doubled, 20.0).std == 2 * even.sigma_d
+    assert scheme.model_noise(doubled, 20.0).sensitivity == 2 * scheme.model_noise(EVERYONE, 20.0).sensitivity
     short = everyone[:10]
-    assert scheme.server_std(EVERYONE, 20.0, None, [dataclasses.replace(one, weight=0.1) for one in short]) == (
+    assert scheme.model_noise(EVERYONE, 20.0, [dataclasses.replace(one, weight=0.1) for one in short]).std == (
         even.sigma_d
     ), "the paper's noise is for K, the ledger counts who came"

@@ -1,7 +1,7 @@
 """Adaptive budgets: each client has its own, its loss moves it, and the server adds what is missing to a threshold.
 
-Per round, of the client: budget from the losses of its tasks so far (`budgets`), clipping of what it uploads to M,
-Gaussian noise of c Delta/epsilon (`noise`). Then a trusted node may swap layers between the clients (`shuffle`), and
+Per round, of the client: budget from the losses of its tasks so far (`formulas`), clipping of what it uploads to M,
+Gaussian noise of c Delta/epsilon. Then a trusted node may swap layers between the clients (`shuffle`), and
 the server averages and adds sigma_D once. Source: Xu, Tong, Dai 2025, algorithms 2 and 3.
 
 Readings. The source uploads "gradients" after a local epoch and adds their mean to the model, with a sign that would
@@ -16,12 +16,18 @@ climb the loss. What is uploaded:
 Loss of a task: the mean over its last epoch. The first two uploads of a client use the budget that it began with: there
 is no loss before the first, and no fall before the second. All tasks count, also those whose update is lost: the client
 knows its loss. A loss that is not finite counts as the worst there is, and leaves the floor.
+
+Claims. The source claims each upload to be (epsilon_t, delta)-private at the budget that its noise was calibrated for,
+and nothing about a run. So each client is promised its own budget for one upload, epsilon_i before its loss is known.
+An adjusted upload claims the budget that it had; the ledger tells the largest and the sum. A budget that follows the
+loss is itself a release: none of these numbers covers it, and the flags say so.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -30,23 +36,41 @@ from pydantic import Field
 
 from asyncfl.errors import Fault
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
-from asyncfl.privacy.noise.shares import of_clients, relative_weights
-from asyncfl.privacy.scheme import Guarantee, Payload, Scheme, State
-from asyncfl.privacy.schemes.adaptive.budgets import LARGEST, Adjustment, adjusted_budget, matched_k
-from asyncfl.privacy.schemes.adaptive.checks import budget_faults, training_faults
-from asyncfl.privacy.schemes.adaptive.claims import of_models, of_uploads
-from asyncfl.privacy.schemes.adaptive.comparison import Spend, constant_budget
-from asyncfl.privacy.schemes.adaptive.history import LossHistory
-from asyncfl.privacy.schemes.adaptive.noise import (
+from asyncfl.privacy.flags import BUDGETS, CLASSICAL
+from asyncfl.privacy.noise.calibration import ClassicalRelease
+from asyncfl.privacy.noise.shares import UNEVEN, of_clients, planned, relative_weights
+from asyncfl.privacy.release import Status
+from asyncfl.privacy.scheme import (
+    Clipped,
+    Guarantee,
+    ModelNoise,
+    Noise,
+    Reference,
+    Scheme,
+    State,
+    bare_model,
+)
+from asyncfl.privacy.schemes.adaptive.formulas import (
+    LARGEST,
+    Adjustment,
     DeltaReading,
     RoundBudget,
+    Spend,
+    adjusted_budget,
     client_std,
+    constant_budget,
+    matched_k,
     missing_std,
     round_budget,
     sensitivity_of,
 )
-from asyncfl.privacy.schemes.adaptive.notes import notes_of
 from asyncfl.privacy.schemes.adaptive.shuffle import Shuffler
+
+NAMED = 5
+"""Clients that a sentence names."""
+
+OF_CLIENT = {"2M": "one client's data replaced", "M": "one client's data added or removed"}
+"""Readings of Delta that hold for what is clipped to M -> the neighbours that they hold for."""
 
 Budget = Annotated[float, Field(gt=0)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -95,13 +119,27 @@ class AdaptiveBudgets(Scheme):
     all other fields describe. That run is simulated first, with the same seed. `naive`: as large a sum of epsilon;
     `rdp`: as large a sum of squares. null: this is not the control."""
 
-    def faults(self, clients: int) -> Iterator[Fault]:
-        """Budgets that are too few, too many or below the floor, and a control of what never changes."""
-        yield from budget_faults(self, clients)
-
-    def training_faults(self, training: LocalTraining, rounds: int) -> Iterator[Fault]:
-        """Reading `gradient` without plain SGD."""
-        yield from training_faults(self, training)
+    def faults(self, clients: int, rounds: int, training: LocalTraining | None) -> Iterator[Fault]:
+        """Budgets that are too few, too many or below the floor, a control of what never changes, and reading
+        `gradient` without plain SGD."""
+        if len(self.budgets) != clients:
+            message = f"must be one for each of the {clients} clients, got {len(self.budgets)}"
+            yield Fault("budgets", f"{message}; change privacy.budgets or data.clients")
+        if self.adjustment != "none":
+            for place, budget in enumerate(self.budgets):
+                if budget < self.floor:
+                    message = f"must be at least privacy.floor ({self.floor:g}), got {budget:g}"
+                    yield Fault(f"budgets.{place}", f"{message}; raise it or lower privacy.floor")
+        elif self.equal_spend is not None:
+            message = f"must be null with privacy.adjustment: none, got {self.equal_spend}"
+            yield Fault("equal_spend", f"{message}; it is the control of a run whose budgets change")
+        if training is not None and self.upload == "gradient" and (training.momentum or training.proximal_mu):
+            got = f"momentum {training.momentum:g} and proximal_mu {training.proximal_mu:g}"
+            yield Fault(
+                "upload",
+                "gradient takes the update over its steps for the mean gradient, which it is for plain SGD only: "
+                f"training.momentum and training.proximal_mu must be 0, got {got}; set them to 0 or use upload: update",
+            )
 
     # --- what is clipped -------------------------------------------------------------------------------------------
 
@@ -115,21 +153,15 @@ class AdaptiveBudgets(Scheme):
         return all(map(math.isinf, self.budgets))
 
     @property
-    def payload(self) -> Payload:
+    def clipped(self) -> Clipped:
         """The update."""
-        return "update"
+        return Clipped("update")
 
     def update_factor(self, context: PrivacyContext, samples: int) -> float:
         """1; of `gradient` 1/steps, which makes the update lr times the mean gradient."""
         if self.upload == "update":
             return 1.0
         return 1 / (context.epochs * -(-samples // self._batch(context, samples)))
-
-    def clip_norm_of(self, norms: NDArray[np.floating], state: State | None = None) -> float | None:
-        """M, of `gradient` lr M; None where nothing is clipped. Without a state lr is taken for 1."""
-        if self._without_noise:
-            return None
-        return self.clip_norm * (self._unit(state.context) if isinstance(state, LossHistory) else 1.0)
 
     def _unit(self, context: PrivacyContext) -> float:
         """What a unit of the clipped quantity is in the upload."""
@@ -150,9 +182,11 @@ class AdaptiveBudgets(Scheme):
         """Whether budgets follow the loss: a client knows that of a lost update too."""
         return self.adapts and self.equal_spend is None
 
-    def start(self, context: PrivacyContext) -> State | None:
-        """No losses yet."""
-        return LossHistory.empty(context)
+    def start(self, context: PrivacyContext) -> State:
+        """No losses yet; clipping to M, of `gradient` to lr M, or not at all."""
+        norm = None if self._without_noise else self.clip_norm * self._unit(context)
+        nothing = np.full(context.clients, np.nan)
+        return LossHistory(self, norm, nothing, nothing.copy())
 
     def budget(self, client: int, loss_max: float, loss: float) -> float:
         """Budget of the client's next upload after a first loss and a latest loss, see `budgets`; never below floor,
@@ -165,14 +199,6 @@ class AdaptiveBudgets(Scheme):
             k = matched_k(k, epsilon if self.matched_budget is None else self.matched_budget, self.loss_span)
         return min(max(self.floor, adjusted_budget(self.adjustment, epsilon, k, loss_max, loss)), LARGEST)
 
-    def upload_epsilon(self, context: PrivacyContext, state: State | None, client: int, turn: int) -> float | None:
-        """The client's budget after the losses so far."""
-        if not self.adapts or not isinstance(state, LossHistory) or math.isnan(state.last[client]):
-            return self.budgets[client]
-        if math.isnan(state.first[client]):
-            return self.floor
-        return self.budget(client, float(state.first[client]), float(state.last[client]))
-
     def _epsilon(self, contribution: Contribution) -> float:
         """Budget of an upload; where nobody says whose it is, the largest, which says most."""
         if contribution.epsilon is not None:
@@ -181,48 +207,41 @@ class AdaptiveBudgets(Scheme):
 
     # --- noise -----------------------------------------------------------------------------------------------------
 
-    def upload_std(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
-        """sigma_i. The `clip_norm` argument is not used: M never changes."""
+    def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
+        """sigma_i on Delta. The `clip_norm` argument is not used: M never changes."""
         if self._without_noise:
-            return 0.0
+            return Noise(0.0)
         sensitivity = self._delta(context, contribution.samples)
-        return client_std(sensitivity, self._epsilon(contribution), self.delta, self.constant)
+        return Noise(client_std(sensitivity, self._epsilon(contribution), self.delta, self.constant), sensitivity)
 
-    def upload_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
-        """Delta; infinite without clipping."""
-        return math.inf if self._without_noise else self._delta(context, contribution.samples)
+    def model_noise(
+        self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()
+    ) -> ModelNoise:
+        """sigma_D for the largest Delta of the round, times the server's rate, before training for the largest budgets
+        that K clients have; on Delta times what the client's updates weigh (`max`), or all updates where samples at all
+        clients are replaced (`sum`)."""
+        if self._without_noise:
+            return bare_model(context, contributions)
+        entered = contributions or planned(context)
+        if self.round_budget == "max":
+            sensitivities = of_clients(context, entered, lambda one: self._delta(context, one.samples))
+        else:
+            weight = math.fsum(relative_weights(context, entered)) / len(entered)
+            everywhere = context.rate * self._largest_delta(context, entered) * weight
+            sensitivities = dict.fromkeys((one.client for one in entered), everywhere)
+        return ModelNoise(context.rate * self._missing(context, contributions), sensitivities)
 
-    def server_std(
-        self,
-        context: PrivacyContext,
-        clip_norm: float | None,
-        state: State | None = None,
-        contributions: Sequence[Contribution] = (),
-    ) -> float:
-        """sigma_D for the largest Delta of the round, times the server's rate; before training, for the largest budgets
-        that K clients have."""
-        if self._without_noise or self.threshold is None:
+    def _missing(self, context: PrivacyContext, contributions: Sequence[Contribution]) -> float:
+        """sigma_D."""
+        if self.threshold is None:
             return 0.0
         epsilons = [self._epsilon(one) for one in contributions]
         if not epsilons:
             epsilons = sorted(self.budgets, reverse=True)[: context.participants]
         epsilon = round_budget(epsilons, self.round_budget)
-        return context.rate * missing_std(
+        return missing_std(
             self._largest_delta(context, contributions), self.threshold, epsilon, self.delta, self.constant
         )
-
-    def model_sensitivities(
-        self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution]
-    ) -> dict[int, float]:
-        """Delta times what the client's updates weigh (`max`), or all updates where samples at all clients are replaced
-        (`sum`)."""
-        if self._without_noise:
-            return super().model_sensitivities(context, clip_norm, contributions)
-        if self.round_budget == "max":
-            return of_clients(context, contributions, lambda one: self._delta(context, one.samples))
-        weight = math.fsum(relative_weights(context, contributions)) / len(contributions)
-        everywhere = context.rate * self._largest_delta(context, contributions) * weight
-        return dict.fromkeys((one.client for one in contributions), everywhere)
 
     def _delta(self, context: PrivacyContext, samples: int) -> float:
         batch = self._batch(context, samples)
@@ -234,22 +253,97 @@ class AdaptiveBudgets(Scheme):
 
     # --- what it claims --------------------------------------------------------------------------------------------
 
-    def upload_guarantee(self, context: PrivacyContext) -> Guarantee | None:
-        """For an upload of any client, so with the largest budget at the start; see `claims`. None without noise."""
-        return None if self._without_noise else of_uploads(self, max(self.budgets))
-
-    def client_guarantee(self, context: PrivacyContext, client: int) -> Guarantee | None:
-        """For an upload of `client`, with the budget that it begins with; None without noise."""
-        budget = self.budgets[client]
-        return None if math.isinf(budget) else of_uploads(self, budget)
+    def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee | None:
+        """(epsilon, delta) for one upload, with the budget that `client` begins with, or the largest; None without
+        noise."""
+        budget = max(self.budgets) if client is None else self.budgets[client]
+        if self._without_noise or (client is not None and math.isinf(budget)):
+            return None
+        return Guarantee(self._neighbours, self._status, budget, self.delta, 1)
 
     def model_guarantee(self, context: PrivacyContext) -> Guarantee | None:
-        """For the model of one round; None without a threshold."""
-        return None if self._without_noise else of_models(self, context)
+        """(threshold, delta) for the model of one round; None without a threshold."""
+        if self._without_noise or self.threshold is None:
+            return None
+        neighbours = f"{self._neighbours}, at every client" if self.round_budget == "sum" else self._neighbours
+        status = self._status if context.equal_weights else "heuristic"
+        return Guarantee(neighbours, status, self.threshold, self.delta, 1)
 
-    def notes(self, context: PrivacyContext, n_parameters: int) -> list[str]:
+    @property
+    def _status(self) -> Status:
+        # A budget that follows the loss is chosen with the data that it is to protect.
+        constant = self.adjustment == "none" and self.equal_spend is None
+        return "proven" if constant and self.sensitivity in OF_CLIENT else "heuristic"
+
+    @property
+    def _neighbours(self) -> str:
+        return OF_CLIENT.get(self.sensitivity, "one sample replaced")
+
+    def flags(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> list[str]:
+        """A calibration past its limit, and budgets that follow the losses."""
+        found = {
+            CLASSICAL: ClassicalRelease(epsilon, self.delta, self.constant).past_its_limit,
+            BUDGETS: self.adjustment != "none" or self.equal_spend is not None,
+        }
+        return [flag for flag, holds in found.items() if holds]
+
+    def notes(self, context: PrivacyContext) -> list[str]:
         """What is heuristic, what depends on the data, and what is not claimed."""
-        return [] if self._without_noise else notes_of(self, context)
+        if self._without_noise:
+            return []
+        notes: list[str] = []
+        if self.equal_spend is not None and not self.adapts:
+            listed = ", ".join(f"{budget:.4g}" for budget in self.budgets)
+            how = "sum of epsilon" if self.equal_spend == "naive" else "sum of epsilon squared"
+            notes.append(
+                f"constant budgets {listed}: the {how} over the uploads is that of the run whose budgets follow the "
+                "loss; they were taken from its losses, a release that no ledger covers"
+            )
+        if self.sensitivity in ("2M/batch", "2M/n"):
+            notes.append(
+                f"sensitivity {self.sensitivity} is heuristic: it is that of one mean gradient, not of what is clipped "
+                "after a whole epoch; sensitivity: 2M always holds"
+            )
+        if self.adapts:
+            notes.append(
+                "budgets follow the clients' losses, which no noise protects: how much noise an upload carries depends "
+                "on the data, a release that no ledger covers"
+            )
+        notes.append("a budget is spent on every upload; the ledger says what each client spent in all")
+        notes += self._classical_notes()
+        if self.threshold is not None:
+            notes.append(self._threshold_note())
+            if not context.equal_weights:
+                notes.append(f"{UNEVEN}; the sensitivity of published models is heuristic")
+        if self.shuffler is not None:
+            notes.append(
+                "shuffler: no amplification is claimed, the ledger takes the server to know whose each upload is; "
+                "noise of each client's own size and layers that fit one another tell them apart"
+            )
+        return notes
+
+    def _classical_notes(self) -> list[str]:
+        limit = ClassicalRelease(0.0, self.delta, self.constant).limit
+        past = [
+            f"{client} ({epsilon:.4g})" for client, epsilon in enumerate(self.budgets) if limit < epsilon < math.inf
+        ]
+        named = f"that of client {', '.join(past[:NAMED])}"
+        if len(past) > NAMED:
+            named += f" and {len(past) - NAMED} more"
+        which = [named] if past else []
+        which += ["one whose budget grows beyond"] if self.adapts else []
+        if not which:
+            return []
+        return [
+            f"the classical calibration holds up to epsilon {limit:.4g} for delta {self.delta:g} and constant "
+            f"{self.constant:g}; an upload past it ({', or '.join(which)}) gives away more than claimed, see the ledger"
+        ]
+
+    def _threshold_note(self) -> str:
+        each = f"threshold {self.threshold:g} is for the model of one round; the ledger composes the rounds"
+        if self.round_budget == "sum":
+            return f"{each}; a sum of budgets is what it costs to have data at every client"
+        return f"{each}; sigma_D is the source's, for Delta and not for the mean's Delta/K: more than is missing"
 
     # --- the control -----------------------------------------------------------------------------------------------
 
@@ -259,21 +353,52 @@ class AdaptiveBudgets(Scheme):
         return self.shuffler
 
     @property
-    def reference(self) -> Scheme | None:
+    def reference(self) -> Reference | None:
         """Of the control: the scheme that it is to spend as much as; None where that has been measured."""
         if self.equal_spend is None or not self.adapts:
             return None
-        return self.model_copy(update={"equal_spend": None})
+        return Reference(self.model_copy(update={"equal_spend": None}), self._with_budgets_of)
 
-    def measured_by(self, uploads: Sequence[Mapping[str, Any]]) -> Scheme:
+    def _with_budgets_of(self, uploads: Sequence[Mapping[str, Any]]) -> Scheme:
         """The control with its budgets; a client that uploaded nothing keeps what it had."""
-        if self.equal_spend is None:
-            return self
+        measure = self.equal_spend or "naive"
         spent: list[list[float]] = [[] for _ in self.budgets]
         for upload in uploads:
             spent[upload["client"]].append(float(upload["epsilon"]))
         budgets = tuple(
-            constant_budget(own, self.equal_spend) if own else budget
-            for own, budget in zip(spent, self.budgets, strict=True)
+            constant_budget(own, measure) if own else budget for own, budget in zip(spent, self.budgets, strict=True)
         )
         return self.model_copy(update={"budgets": budgets, "adjustment": "none"})
+
+
+@dataclass
+class LossHistory(State):
+    """First and latest loss of each client: all that the scheme remembers over a run."""
+
+    scheme: AdaptiveBudgets
+    norm: float | None
+    """Norm that updates are clipped to; None: no clipping."""
+    first: NDArray[np.float64]
+    """(clients,) first loss that was finite; NaN: none yet."""
+    last: NDArray[np.float64]
+    """(clients,) latest loss, infinite where it was not finite; NaN: none yet."""
+
+    def clip_norm(self, norms: NDArray[np.floating]) -> float | None:
+        """M, of `gradient` lr M; None where nothing is clipped."""
+        return self.norm
+
+    def epsilon(self, client: int, turn: int) -> float | None:
+        """The client's budget after the losses so far."""
+        scheme = self.scheme
+        if not scheme.adapts or math.isnan(self.last[client]):
+            return scheme.budgets[client]
+        if math.isnan(self.first[client]):
+            return scheme.floor
+        return scheme.budget(client, float(self.first[client]), float(self.last[client]))
+
+    def trained(self, contribution: Contribution, loss: float, norm: float) -> None:
+        """Remember the loss."""
+        client = contribution.client
+        if math.isnan(self.first[client]) and math.isfinite(loss):
+            self.first[client] = loss
+        self.last[client] = loss if math.isfinite(loss) else math.inf

@@ -14,9 +14,9 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from asyncfl.component import Component
-from asyncfl.privacy.accounting.gaussian import classical_limit
 from asyncfl.privacy.noise.calibration import (
     Calibration,
+    ClassicalRelease,
     Composition,
     gaussian_multiplier,
     laplace_multiplier,
@@ -62,6 +62,11 @@ class Mechanism(Component):
         """Whether what it takes for its sensitivity is not what neighbours can differ by."""
         return False
 
+    @property
+    def reading(self) -> str:
+        """The field that decides which norm it needs, for messages; empty: none does."""
+        return ""
+
     def clip_orders(self) -> tuple[int, ...]:
         """Norms that the value may have been clipped in."""
         raise NotImplementedError
@@ -81,6 +86,10 @@ class Mechanism(Component):
     def status(self, rounds: int) -> Status:
         """What is behind the sensitivity, given that the distance between neighbours is proven."""
         return "proven"
+
+    def past_its_limit(self, rounds: int) -> bool:
+        """Whether one release gives away more than the budget that its noise was calibrated for."""
+        return False
 
     def notes(self, where: str, rounds: int) -> list[str]:
         """What does not hold; `where` names the field that holds it."""
@@ -131,24 +140,24 @@ class GaussianNoise(Mechanism):
         )
         return multiplier * sensitivity
 
-    def _of_one(self, rounds: int) -> tuple[float, float]:
-        return share(self.epsilon, self.delta, self.count(rounds), self.composition, pure=False)
+    def _classical(self, rounds: int) -> ClassicalRelease | None:
+        if self.calibration != "classical" or math.isinf(self.epsilon):
+            return None
+        return ClassicalRelease(*share(self.epsilon, self.delta, self.count(rounds), self.composition, pure=False))
 
     def past_its_limit(self, rounds: int) -> bool:
         """Whether the classical calibration of one release gives away more than it claims."""
-        if self.calibration != "classical" or math.isinf(self.epsilon):
-            return False
-        epsilon_0, delta_0 = self._of_one(rounds)
-        return epsilon_0 > classical_limit(delta_0)
+        one = self._classical(rounds)
+        return one is not None and one.past_its_limit
 
     def notes(self, where: str, rounds: int) -> list[str]:
         """The classical calibration past its limit."""
-        if not self.past_its_limit(rounds):
+        one = self._classical(rounds)
+        if one is None or not one.past_its_limit:
             return []
-        epsilon_0, delta_0 = self._of_one(rounds)
         return [
-            f"{where}: the classical calibration holds up to epsilon {classical_limit(delta_0):.4g} for delta "
-            f"{delta_0:.3g}; one release at {epsilon_0:.4g} gives away more than claimed, see the ledger; "
+            f"{where}: the classical calibration holds up to epsilon {one.limit:.4g} for delta {one.delta:.3g}; "
+            f"one release at {one.epsilon:.4g} gives away more than claimed, see the ledger; "
             "calibration: analytic repairs that"
         ]
 
@@ -188,6 +197,11 @@ class LaplaceNoise(Mechanism):
     def miscalibrated(self) -> bool:
         """In the source."""
         return self.sensitivity_from == "seed_literal"
+
+    @property
+    def reading(self) -> str:
+        """`sensitivity_from`."""
+        return f"sensitivity_from: {self.sensitivity_from}"
 
     def clip_orders(self) -> tuple[int, ...]:
         """L1 for `l1`, else L2."""

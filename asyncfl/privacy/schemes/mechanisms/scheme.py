@@ -20,17 +20,16 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import model_validator
 
 from asyncfl.component import Described, choice
 from asyncfl.errors import Fault
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
+from asyncfl.privacy.flags import CLASSICAL
 from asyncfl.privacy.noise.shares import UNEVEN, of_clients, planned
 from asyncfl.privacy.ranges import Factor
-from asyncfl.privacy.release import Distribution, Status
-from asyncfl.privacy.scheme import Guarantee, Payload, Scheme, State
+from asyncfl.privacy.release import Status
+from asyncfl.privacy.scheme import Clipped, FixedNorm, Guarantee, ModelNoise, Noise, Scheme, State, bare_model
 from asyncfl.privacy.schemes.mechanisms.noises import GaussianNoise, LaplaceNoise, Mechanism
 
 AnyMechanism: Any = choice(Mechanism, GaussianNoise, LaplaceNoise)
@@ -71,20 +70,19 @@ class Mechanisms(Scheme):
         if self.client is None and self.server is None:
             raise ValueError("client or server must be given: without both there is no mechanism")
         for name, mechanism in self._mechanisms():
-            if self.clip_order not in mechanism.clip_orders():
+            if self._order not in mechanism.clip_orders():
                 raise ValueError(f"{name}: {self._in_the_wrong_norm(mechanism)}")
         return self
 
     def _in_the_wrong_norm(self, mechanism: Any) -> str:
-        reading = getattr(mechanism, "sensitivity_from", None)
-        which = mechanism.kind if reading is None else f"{mechanism.kind} (sensitivity_from: {reading})"
+        which = f"{mechanism.kind} ({mechanism.reading})" if mechanism.reading else mechanism.kind
         needed = mechanism.clip_orders()[0]
         if self.clip.target == "gradient":
             return (
                 f"{which} needs a clip in L{needed}, which clip.target: gradient does not give: gradients are clipped "
                 "in L2; use clip.target: update or model"
             )
-        return f"{which} needs clip.order {needed}, got {self.clip_order}"
+        return f"{which} needs clip.order {needed}, got {self._order}"
 
     def _mechanisms(self) -> Iterator[tuple[str, Any]]:
         both = (("client", self.client), ("server", self.server))
@@ -93,61 +91,42 @@ class Mechanisms(Scheme):
     # --- clipping --------------------------------------------------------------------------------------------------
 
     @property
-    def clip_norm(self) -> float:
-        """S."""
-        return self.clip.norm
+    def clipped(self) -> Clipped:
+        """`clip.target`, in the norm of `clip.order`, or in the one that the mechanisms need. With clipped gradients
+        whole models are uploaded as they are."""
+        return Clipped("update" if self.clip.target == "update" else "model", self._order)
 
     @property
-    def clip_order(self) -> Literal[1, 2]:
-        """`clip.order`, or 1 where a mechanism needs that, else 2."""
+    def _order(self) -> Literal[1, 2]:
         if self.clip.order is not None:
             return self.clip.order
         needs_l1 = any(one.clip_orders() == (1,) for _, one in self._mechanisms())
         return 1 if needs_l1 and self.clip.target != "gradient" else 2
 
-    @property
-    def payload(self) -> Payload:
-        """`clip.target`; with clipped gradients whole models are uploaded as they are."""
-        return "update" if self.clip.target == "update" else "model"
+    def start(self, context: PrivacyContext) -> State:
+        """S; no clip norm where gradients are clipped instead."""
+        return FixedNorm(None if self.clip.target == "gradient" else self.clip.norm)
 
-    def clip_norm_of(self, norms: NDArray[np.floating], state: State | None = None) -> float | None:
-        """S; None where gradients are clipped instead."""
-        return None if self.clip.target == "gradient" else self.clip.norm
-
-    def training_faults(self, training: LocalTraining, rounds: int) -> Iterator[Fault]:
+    def faults(self, clients: int, rounds: int, training: LocalTraining | None) -> Iterator[Fault]:
         """Target `gradient` and `training.gradient_clip` must be the same number."""
-        if self.clip.target == "gradient" and training.gradient_clip != self.clip.norm:
+        if training is not None and self.clip.target == "gradient" and training.gradient_clip != self.clip.norm:
             message = f"must equal training.gradient_clip ({training.gradient_clip}), got {self.clip.norm:g}"
             yield Fault("clip.norm", f"{message}; with clip.target: gradient the training clips")
 
     # --- noise -----------------------------------------------------------------------------------------------------
 
-    @property
-    def distribution(self) -> Distribution:
-        """Of the client's mechanism."""
-        return "gaussian" if self.client is None else self.client.distribution
-
-    @property
-    def server_distribution(self) -> Distribution:
-        """Of the server's mechanism."""
-        return "gaussian" if self.server is None else self.server.distribution
-
     def _distance(self, samples: int) -> float:
         """How far apart the payloads of two neighbours may be, in the norm that is clipped."""
         return 2 * self.clip.norm / (samples if self.clip.target == "gradient" else 1)
 
-    def upload_std(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
-        """What the client's mechanism needs."""
+    def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
+        """What the client's mechanism needs for 2 S in its norm; without one none."""
         if self.client is None:
-            return 0.0
-        sensitivity = self.client.sensitivity(self._distance(contribution.samples), context.n_parameters)
-        return float(self.client.std(sensitivity, context.rounds))
-
-    def upload_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
-        """2 S in the norm that the client's mechanism needs; infinite without one."""
-        if self.client is None:
-            return math.inf
-        return self._accounted(self.client, self._distance(contribution.samples), context, proven=True)
+            return Noise(0.0)
+        distance = self._distance(contribution.samples)
+        std = float(self.client.std(self.client.sensitivity(distance, context.n_parameters), context.rounds))
+        sensitivity = self._accounted(self.client, distance, context, proven=True)
+        return Noise(std, sensitivity, distribution=self.client.distribution)
 
     def _accounted(self, mechanism: Any, distance: float, context: PrivacyContext, proven: bool) -> float:
         """Sensitivity that an accountant goes by. `proven`: whether neighbours are known to be no further apart than
@@ -156,34 +135,25 @@ class Mechanisms(Scheme):
             return math.inf
         return float(mechanism.true_sensitivity(distance, context.n_parameters))
 
-    def server_std(
-        self,
-        context: PrivacyContext,
-        clip_norm: float | None,
-        state: State | None = None,
-        contributions: Sequence[Contribution] = (),
-    ) -> float:
-        """What the server's mechanism needs for the client that weighs most. The source's reading knows no weights."""
+    def model_noise(
+        self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()
+    ) -> ModelNoise:
+        """What the server's mechanism needs for the client that weighs most (the source's reading knows no weights); on
+        2 S times what a client's updates weigh, in the mechanism's norm. Without one none."""
         if self.server is None:
-            return 0.0
+            return bare_model(context, contributions)
         entered = contributions or planned(context)
+        distances = self._distances(context, entered)
         if self.server.divides_by_n:
-            distance = max(self._distances(context, entered).values())
+            distance = max(distances.values())
         else:
             distance = context.rate * self._distance(min(one.samples for one in entered))
-        return float(self.server.std(self.server.sensitivity(distance, context.n_parameters), context.rounds))
-
-    def model_sensitivities(
-        self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution]
-    ) -> dict[int, float]:
-        """2 S times what the client's updates weigh, in the norm that the server's mechanism needs; infinite without
-        one."""
-        if self.server is None:
-            return super().model_sensitivities(context, clip_norm, contributions)
-        return {
-            client: self._accounted(self.server, distance, context, context.equal_weights)
-            for client, distance in self._distances(context, contributions).items()
+        std = float(self.server.std(self.server.sensitivity(distance, context.n_parameters), context.rounds))
+        sensitivities = {
+            client: self._accounted(self.server, own, context, context.equal_weights)
+            for client, own in distances.items()
         }
+        return ModelNoise(std, sensitivities, self.server.distribution)
 
     def _distances(self, context: PrivacyContext, contributions: Sequence[Contribution]) -> dict[int, float]:
         """Client -> how far apart neighbours of it may move the model, in the norm that is clipped."""
@@ -201,7 +171,7 @@ class Mechanisms(Scheme):
         releases = mechanism.count(context.rounds)
         return Guarantee(neighbours, status, mechanism.epsilon, mechanism.stated_delta, releases)
 
-    def upload_guarantee(self, context: PrivacyContext) -> Guarantee | None:
+    def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee | None:
         """The client's budget; None without noise."""
         return self._guarantee(self.client, context, proven=True)
 
@@ -209,7 +179,12 @@ class Mechanisms(Scheme):
         """The server's budget; None without noise."""
         return self._guarantee(self.server, context, proven=context.equal_weights)
 
-    def notes(self, context: PrivacyContext, n_parameters: int) -> list[str]:
+    def flags(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> list[str]:
+        """A calibration past its limit."""
+        mechanism = self.server if of_models else self.client
+        return [CLASSICAL] if mechanism is not None and mechanism.past_its_limit(context.rounds) else []
+
+    def notes(self, context: PrivacyContext) -> list[str]:
         """What does not hold, of each mechanism by name."""
         notes = []
         for name, mechanism in self._mechanisms():

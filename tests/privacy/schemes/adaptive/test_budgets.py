@@ -9,9 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncfl.privacy.schemes.adaptive.budgets import adjusted_budget, exponential_budget, linear_budget, matched_k
-from asyncfl.privacy.schemes.adaptive.comparison import constant_budget, mean_noise, uniform_budget, variance_ratio
-from asyncfl.privacy.schemes.adaptive.noise import client_std, missing_std, round_budget, sensitivity_of
+from asyncfl.privacy.schemes.adaptive.formulas import (
+    adjusted_budget,
+    client_std,
+    constant_budget,
+    exponential_budget,
+    linear_budget,
+    matched_k,
+    mean_noise,
+    missing_std,
+    round_budget,
+    sensitivity_of,
+    uniform_budget,
+    variance_ratio,
+)
 
 BUDGETS = st.lists(st.floats(0.1, 100), min_size=1, max_size=20)
 

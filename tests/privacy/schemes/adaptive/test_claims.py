@@ -13,7 +13,7 @@ from asyncfl.privacy.context import Contribution
 from asyncfl.privacy.flags import BUDGETS, CLASSICAL, HEURISTIC
 from asyncfl.privacy.ledger.accounts import model_accounts, upload_accounts
 from asyncfl.privacy.ledger.published import published
-from asyncfl.privacy.ledger.releases import releases_of, uploads_of
+from asyncfl.privacy.ledger.releases import releases_of, upload_release, uploads_of
 from asyncfl.privacy.ledger.tables import ledger
 
 SAMPLES = np.full(5, 1000)
@@ -40,7 +40,7 @@ def of_budgets(scheme: AdaptiveBudgets, *made: list[float]) -> dict[str, list[An
     """The ledger where each client's uploads had the budgets `made`."""
     facts = context(len(made))
     releases = [
-        (client, turn, scheme.upload_release(facts, None, Contribution(client, 1000, turn, epsilon)))
+        (client, turn, upload_release(scheme, facts, None, Contribution(client, 1000, turn, epsilon)))
         for client, budgets in enumerate(made)
         for turn, epsilon in enumerate(budgets)
     ]
@@ -50,10 +50,10 @@ def of_budgets(scheme: AdaptiveBudgets, *made: list[float]) -> dict[str, list[An
 
 def test_each_client_is_promised_its_own_budget() -> None:
     scheme = constant(SETTING_1)
-    assert [scheme.client_guarantee(context(), client).epsilon for client in range(5)] == [1, 1, 2, 2, 3]
+    assert [scheme.upload_guarantee(context(), client).epsilon for client in range(5)] == [1, 1, 2, 2, 3]
     assert scheme.upload_guarantee(context()).epsilon == 3, "what is promised to all is the largest"
-    assert scheme.upload_release(context(), None, Contribution(0, 1000)).epsilon == 1
-    assert scheme.upload_release(context(), None, Contribution(-1, 1000)).epsilon == 3
+    assert upload_release(scheme, context(), None, Contribution(0, 1000)).epsilon == 1
+    assert upload_release(scheme, context(), None, Contribution(-1, 1000)).epsilon == 3
 
 
 @pytest.mark.parametrize("adjustment", ["none", "linear"])
@@ -127,13 +127,13 @@ def test_a_client_without_noise_is_promised_nothing() -> None:
 
 
 def test_what_is_proven_and_of_whom() -> None:
-    proven = constant(sensitivity="2M").client_guarantee(context(), 0)
+    proven = constant(sensitivity="2M").upload_guarantee(context(), 0)
     assert (proven.status, proven.neighbours) == ("proven", "one client's data replaced")
-    assert constant(sensitivity="M").client_guarantee(context(), 0).neighbours == "one client's data added or removed"
+    assert constant(sensitivity="M").upload_guarantee(context(), 0).neighbours == "one client's data added or removed"
     for heuristic in (constant(), AdaptiveBudgets(budgets=SETTING_3, sensitivity="2M")):
-        assert heuristic.client_guarantee(context(), 0).status == "heuristic"
+        assert heuristic.upload_guarantee(context(), 0).status == "heuristic"
     control = constant(sensitivity="2M").model_copy(update={"equal_spend": "rdp"})
-    assert control.client_guarantee(context(), 0).status == "heuristic", "its budgets come from another run's losses"
+    assert control.upload_guarantee(context(), 0).status == "heuristic", "its budgets come from another run's losses"
     assert after(control, [1] * 5)["flags"][0] == f"{HEURISTIC}; {BUDGETS}"
 
 

@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from asyncfl.privacy import AdaptiveBudgets, PrivacyContext
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.context import Contribution
-from asyncfl.privacy.schemes.adaptive.history import LossHistory
+from asyncfl.privacy.ledger.releases import upload_release
+from asyncfl.privacy.schemes.adaptive.scheme import LossHistory
 
 CONTEXT = PrivacyContext(
     clients=5, participants=5, rounds=250, smallest_samples=1000, exposures=0, batch_size=32, epochs=1, lr=0.01
@@ -27,10 +28,10 @@ def told(scheme: AdaptiveBudgets, *losses: float, client: int = 0) -> list[float
     assert isinstance(state, LossHistory)
     budgets = []
     for turn, loss in enumerate(losses):
-        epsilon = scheme.upload_epsilon(CONTEXT, state, client, turn)
+        epsilon = state.epsilon(client, turn)
         budgets.append(epsilon)
         state.trained(Contribution(client, 1000, turn, epsilon), loss, 1.0)
-    return [*budgets, scheme.upload_epsilon(CONTEXT, state, client, len(losses))]
+    return [*budgets, state.epsilon(client, len(losses))]
 
 
 def test_the_first_two_uploads_use_the_budget_given_and_the_third_the_second_loss() -> None:
@@ -51,11 +52,11 @@ def test_a_loss_that_rose_leaves_the_floor() -> None:
 def test_noise_of_each_upload() -> None:
     scheme = AdaptiveBudgets(budgets=SETTING_3)
     found = [
-        scheme.upload_std(CONTEXT, 1.0, Contribution(client, 1000, 0, epsilon))
+        scheme.upload_noise(CONTEXT, 1.0, Contribution(client, 1000, 0, epsilon)).std
         for client, epsilon in enumerate(SETTING_3)
     ]
     assert found == pytest.approx([0.0757001, 0.0757001, 0.0378500, 0.0378500, 0.0252334], abs=5e-8)
-    release = scheme.upload_release(CONTEXT, 1.0, Contribution(4, 1000, 0, 12.0))
+    release = upload_release(scheme, CONTEXT, 1.0, Contribution(4, 1000, 0, 12.0))
     assert release.epsilon == 12
     assert exact_epsilon(250 / release.multiplier**2, 1e-5) == pytest.approx(933, abs=0.5)
 
@@ -63,20 +64,20 @@ def test_noise_of_each_upload() -> None:
 def test_the_reading_gradient_is_in_units_of_the_learning_rate() -> None:
     scheme = AdaptiveBudgets(budgets=SETTING_3, upload="gradient", clip_norm=2.0)
     state = scheme.start(CONTEXT)
-    assert scheme.clip_norm_of(np.ones(3), state) == pytest.approx(0.01 * 2)
+    assert state.clip_norm(np.ones(3)) == pytest.approx(0.01 * 2)
     assert scheme.update_factor(CONTEXT, 1000) == pytest.approx(1 / 32)
-    assert scheme.upload_sensitivity(CONTEXT, None, Contribution(0, 1000)) == pytest.approx(0.01 * 2 * 2 / 32)
+    assert scheme.upload_noise(CONTEXT, None, Contribution(0, 1000)).sensitivity == pytest.approx(0.01 * 2 * 2 / 32)
 
 
 def test_noise_of_the_server_for_a_threshold() -> None:
     scheme = AdaptiveBudgets(budgets=(1, 1, 2, 2, 3), threshold=9.0)
     entered = [Contribution(c, 1000, 0, e) for c, e in enumerate((2.0, 2.0, 2.0, 3.0, 3.0))]
     unit = 2 / 32 * 4.8448053
-    assert scheme.server_std(CONTEXT, 1.0, None, entered) == pytest.approx(unit * 0.0734931, rel=1e-6)
-    assert scheme.server_std(CONTEXT, 1.0, None, entered[:3]) == 0, "6 is within 9"
-    assert scheme.server_std(CONTEXT, 1.0) == 0, "9 is within 9"
+    assert scheme.model_noise(CONTEXT, 1.0, entered).std == pytest.approx(unit * 0.0734931, rel=1e-6)
+    assert scheme.model_noise(CONTEXT, 1.0, entered[:3]).std == 0, "6 is within 9"
+    assert scheme.model_noise(CONTEXT, 1.0).std == 0, "9 is within 9"
     without = scheme.model_copy(update={"threshold": None})
-    assert without.server_std(CONTEXT, 1.0, None, entered) == 0
+    assert without.model_noise(CONTEXT, 1.0, entered).std == 0
 
 
 def test_weights_and_rate_in_published_models() -> None:
@@ -86,11 +87,11 @@ def test_weights_and_rate_in_published_models() -> None:
     assert scheme.model_guarantee(CONTEXT).status == "proven"
     uneven = dataclasses.replace(CONTEXT, equal_weights=False)
     assert scheme.model_guarantee(uneven).status == "heuristic"
-    assert any("weigh more than 1/n" in note for note in scheme.notes(uneven, 10))
+    assert any("weigh more than 1/n" in note for note in scheme.notes(uneven))
     often = [Contribution(client, 1000, weight=0.25) for client in (2, 2, 0, 2)]
-    assert scheme.model_sensitivities(CONTEXT, 0.5, often) == {2: 0.75, 0: 0.25}
+    assert scheme.model_noise(CONTEXT, 0.5, often).sensitivities == {2: 0.75, 0: 0.25}
     doubled = dataclasses.replace(CONTEXT, rate=2.0)
-    assert scheme.server_std(doubled, 0.5) == 2 * scheme.server_std(CONTEXT, 0.5) > 0
+    assert scheme.model_noise(doubled, 0.5).std == 2 * scheme.model_noise(CONTEXT, 0.5).std > 0
 
 
 def test_what_it_claims() -> None:
@@ -103,11 +104,11 @@ def test_what_it_claims() -> None:
     off = AdaptiveBudgets(budgets=(math.inf,) * 5)
     assert off.off
     assert off.upload_guarantee(CONTEXT) is None
-    assert off.notes(CONTEXT, 10) == []
+    assert off.notes(CONTEXT) == []
 
 
 def test_notes_say_that_budgets_depend_on_the_data() -> None:
-    said = " ".join(AdaptiveBudgets(budgets=SETTING_3, threshold=36.0).notes(CONTEXT, 10))
+    said = " ".join(AdaptiveBudgets(budgets=SETTING_3, threshold=36.0).notes(CONTEXT))
     for words in ("depends on the data", "heuristic", "8.42", "gives away more than claimed", "threshold 36"):
         assert words in said
 
@@ -116,8 +117,9 @@ def test_the_control_spends_as_much_as_the_run_that_it_is_measured_by() -> None:
     uploads = [{"client": 0, "epsilon": e} for e in (4.0, 4.0, 7.0)] + [{"client": 1, "epsilon": 5.0}]
     for spend, first in (("naive", 5.0), ("rdp", math.sqrt(27.0))):
         control = AdaptiveBudgets(budgets=SETTING_3, equal_spend=spend)
-        assert control.reference == AdaptiveBudgets(budgets=SETTING_3)
-        measured = control.measured_by(uploads)
+        assert control.reference is not None
+        assert control.reference.scheme == AdaptiveBudgets(budgets=SETTING_3)
+        measured = control.reference.settle(uploads)
         assert measured.budgets == pytest.approx((first, 5.0, 8, 8, 12))
         assert measured.adjustment == "none"
         assert measured.reference is None
@@ -152,7 +154,7 @@ def test_a_budget_grows_until_its_square_would_be_no_number_and_infinity_stays()
 
 def test_the_classical_calibration_past_its_limit_is_told_once_with_the_clients_that_begin_there() -> None:
     def told_of(*budgets: float, adjustment: Any = "none") -> list[str]:
-        notes = AdaptiveBudgets(budgets=budgets, adjustment=adjustment).notes(CONTEXT, 10)
+        notes = AdaptiveBudgets(budgets=budgets, adjustment=adjustment).notes(CONTEXT)
         return [note for note in notes if "classical calibration" in note]
 
     assert told_of(1, 2, 8.4) == []

@@ -21,7 +21,7 @@ class Exposures(Component):
     """Says how many uploads of one client are assumed to be overheard."""
 
     def number(self, rounds: int, participants: int, clients: int) -> int | None:
-        """L, 0..rounds; None: it must be measured on the clock."""
+        """L, 0..rounds; None: it must be measured on the clock, as `MeasuredExposures` does by default."""
         raise NotImplementedError
 
 
@@ -71,13 +71,17 @@ AnyExposures: Any = Annotated[
 """Annotation of a field that holds L as a number or as a rule."""
 
 
-def resolve_exposures(exposures: int | Exposures, rounds: int, participants: int, clients: int) -> int | None:
-    """L as a number, or None where it must be measured on the clock.
+def assumed_exposures(
+    exposures: int | Exposures, rounds: int, participants: int, clients: int
+) -> int | MeasuredExposures:
+    """L as a number, or how to measure it on the clock.
 
     Raises ScenarioError if a client would be overheard more often than there are rounds.
     """
     number = exposures if isinstance(exposures, int) else exposures.number(rounds, participants, clients)
-    if number is not None and not 0 <= number <= rounds:
+    if number is None:
+        return exposures if isinstance(exposures, MeasuredExposures) else MeasuredExposures()
+    if not 0 <= number <= rounds:
         message = f"must be 0..rounds ({rounds}), got {number}; lower privacy.exposures or raise protocol.rounds"
         raise ScenarioError([Fault("privacy.exposures", message)])
     return number

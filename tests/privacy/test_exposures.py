@@ -6,35 +6,35 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from asyncfl.errors import ScenarioError
-from asyncfl.privacy.schemes.exposures import AnyExposures, MeasuredExposures, ShareExposures, resolve_exposures
+from asyncfl.privacy.exposures import AnyExposures, MeasuredExposures, ShareExposures, assumed_exposures
 
 READER = TypeAdapter(AnyExposures)
 
 
 @pytest.mark.parametrize(("rounds", "expected"), [(5, 1), (10, 2), (14, 3), (15, 3), (25, 5), (30, 6)])
 def test_a_fifth_of_the_rounds_rounded_up(rounds, expected):
-    assert resolve_exposures(ShareExposures(share=0.2), rounds, 50, 50) == expected
+    assert assumed_exposures(ShareExposures(share=0.2), rounds, 50, 50) == expected
 
 
 @pytest.mark.parametrize(("participants", "expected"), [(10, 1), (20, 2), (25, 3), (40, 4), (50, 5)])
 def test_a_fifth_of_the_participations_rounded_up(participants, expected):
     share = ShareExposures(share=0.2, of="participations")
-    assert resolve_exposures(share, 25, participants, 50) == expected
+    assert assumed_exposures(share, 25, participants, 50) == expected
 
 
 def test_a_number_is_itself_and_measured_is_not_known_yet():
-    assert resolve_exposures(3, 25, 50, 50) == 3
-    assert resolve_exposures(MeasuredExposures(), 25, 50, 50) is None
+    assert assumed_exposures(3, 25, 50, 50) == 3
+    assert assumed_exposures(MeasuredExposures(replicates=2), 25, 50, 50) == MeasuredExposures(replicates=2)
 
 
 def test_more_exposures_than_rounds_name_field_and_way_out():
     with pytest.raises(ScenarioError, match=r"privacy.exposures: must be 0..rounds \(25\), got 30; lower"):
-        resolve_exposures(30, 25, 50, 50)
+        assumed_exposures(30, 25, 50, 50)
 
 
 @given(st.floats(0.001, 1), st.integers(1, 1000), st.integers(1, 100), st.sampled_from(["rounds", "participations"]))
 def test_a_share_is_at_least_one_and_at_most_all(share, rounds, participants, of):
-    assert 1 <= resolve_exposures(ShareExposures(share=share, of=of), rounds, participants, 100) <= rounds
+    assert 1 <= assumed_exposures(ShareExposures(share=share, of=of), rounds, participants, 100) <= rounds
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,46 @@
+"""A privacy scheme as a user writes it, in a module of the user's own; `test_own_scheme` runs it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from asyncfl.errors import Fault
+from asyncfl.privacy import Clipped, FixedNorm, Guarantee, ModelNoise, Noise, Scheme
+from asyncfl.privacy.noise.shares import of_clients, planned
+
+SLOPPY = "noise halves with each task"
+
+
+class Halving(Scheme):
+    """Gaussian noise of z clip norms that halves with each task of a client, and `server_std` of the server's."""
+
+    kind: str
+    z: float = 8.0
+    server_std: float = 0.0
+
+    @property
+    def clipped(self) -> Clipped:
+        return Clipped("update")
+
+    def start(self, context: Any) -> FixedNorm:
+        return FixedNorm(0.5)
+
+    def upload_noise(self, context: Any, clip_norm: float | None, contribution: Any) -> Noise:
+        norm = 0.5 if clip_norm is None else clip_norm
+        return Noise(self.z * norm / 2**contribution.turn, 2 * norm)
+
+    def model_noise(self, context: Any, clip_norm: float | None, contributions: Any = ()) -> ModelNoise:
+        return ModelNoise(self.server_std, of_clients(context, contributions or planned(context), lambda one: 1.0))
+
+    def upload_guarantee(self, context: Any, client: int | None = None) -> Guarantee:
+        return Guarantee("one client's data replaced", "proven", 1.0, 1e-5, 1)
+
+    def flags(self, context: Any, epsilon: float, of_models: bool = False) -> list[str]:
+        return [SLOPPY]
+
+    def notes(self, context: Any) -> list[str]:
+        return [f"z begins at {self.z:g}"]
+
+    def faults(self, clients: int, rounds: int, training: Any) -> Any:
+        if rounds > 10:
+            yield Fault("z", f"must bear the rounds (at most 10), got {rounds}")
