@@ -9,10 +9,11 @@ from itertools import product
 from typing import Any, Literal
 
 import pandas as pd
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationError, field_validator
 
 from asyncfl.analysis.grid import AxisValues
 from asyncfl.component import Described
+from asyncfl.nearest import hint
 from asyncfl.privacy.bounds import BoundSettings, FullParticipation, LossConstants, PartialParticipation
 
 ARGUMENTS = {
@@ -73,6 +74,26 @@ class Bounds(Bound):
             else values
             for name, values in self.axes.items()
         }
+
+
+def first_fault(bound: Bound, grid: AxisValues) -> str | None:
+    """Why a bound cannot be computed at the first point of a grid, in words; None: it can be."""
+    known = {"rounds", "participants", "lambda1", *LossConstants.model_fields, *BoundSettings.model_fields}
+    for name in (*grid, *bound.settings):
+        if ARGUMENTS.get(name, name) not in known:
+            return f"there is no argument {name}; {hint(name, sorted(known), 'arguments')}"
+    given = {*bound.settings, *(ARGUMENTS.get(name, name) for name in grid)}
+    for name in ("rounds", *(["participants"] if bound.theorem == 3 else [])):
+        if name not in given:
+            return f"theorem {bound.theorem} needs {name}, among the axes or the settings"
+    try:
+        bound.over({name: values[:1] for name, values in grid.items()})
+    except ValidationError as error:
+        [first, *_] = error.errors()
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    except (TypeError, ValueError, OverflowError) as error:
+        return str(error)
+    return None
 
 
 def bound_value(theorem: int, arguments: dict[str, Any]) -> float:

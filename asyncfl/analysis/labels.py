@@ -68,7 +68,7 @@ DOMAINS = {
 
 WHOLE_RUN = (
     *TARGETS,
-    *("exposures_", "overheard_", "attacker_", "epsilon_", "staleness_", "honest_", "malicious_"),
+    *("bytes_", "exposures_", "overheard_", "attacker_", "epsilon_", "staleness_", "honest_", "malicious_"),
     *("versions", "precision", "recall"),
 )
 """Beginnings of columns that are counted over a whole run."""

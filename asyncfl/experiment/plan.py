@@ -42,7 +42,7 @@ REPORT_FILES = ("index.md", "claims.md", "claims.csv")
 
 
 @dataclass(frozen=True)
-class Job:
+class WorkflowJob:
     """Runs that one process computes, one after another."""
 
     experiment: str
@@ -76,7 +76,7 @@ class Plan:
     """All experiments of the folder."""
     paths: dict[str, Path]
     selected: dict[str, Planned]
-    jobs: list[Job]
+    jobs: list[WorkflowJob]
 
 
 def make_plan(folder: str | Path, scale: str, only: Iterable[str] = (), results: str | Path = "results") -> Plan:
@@ -155,11 +155,11 @@ def check_writable(folder: str | Path) -> None:
             )
 
 
-def _jobs(selected: Mapping[str, Planned], runs: Path) -> list[Job]:
+def _jobs(selected: Mapping[str, Planned], runs: Path) -> list[WorkflowJob]:
     """Jobs in the order of the experiments. A run that is on disk is a job of its own, so that it is not computed again
     for the sake of another one; it keeps the code of the job that it was computed in while its own is the same."""
     seen: set[str] = set()
-    jobs: list[Job] = []
+    jobs: list[WorkflowJob] = []
     for name, planned in selected.items():
         missing: list[tuple[str, float, str]] = []
         for cell, digest in planned.cells:
@@ -173,11 +173,11 @@ def _jobs(selected: Mapping[str, Planned], runs: Path) -> list[Job]:
                 continue
             made = read_codes(runs / digest)
             if made is None or made.own == code:
-                jobs.append(Job(name, (digest,), code if made is None else made.job))
+                jobs.append(WorkflowJob(name, (digest,), code if made is None else made.job))
             else:
                 # The code differs from what Snakemake remembers of these files: it computes them again.
                 missing.append((digest, cell.scenario.estimated_cost(), code))
-        jobs += [Job(name, digests, code) for digests, code in _filled(missing)]
+        jobs += [WorkflowJob(name, digests, code) for digests, code in _filled(missing)]
     return jobs
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from asyncfl.analysis.bounds import first_fault
 from asyncfl.analysis.claims import Claim
 from asyncfl.analysis.columns import TARGETS, is_known, measured_columns
 from asyncfl.analysis.figures import Figure
@@ -82,6 +83,9 @@ def reference_faults(experiment: Experiment, domains: Iterable[str], rounds: int
     """
     known = Known.of(experiment, domains, rounds)
     yield from _target_faults(experiment, known)
+    for name, bounds in experiment.bounds.items():
+        if fault_of_bound := first_fault(bounds, bounds.grid()):
+            yield Fault(f"bounds.{name}", fault_of_bound)
     for number, exception in enumerate(experiment.seeds.cells):
         named = [("where", axis) for axis in exception.where]
         for fault in (*unknown_axes(named, known.grid), *unknown_values(exception.values_named, known.grid)):
@@ -119,6 +123,8 @@ def _figure_faults(figure: Figure, experiment: Experiment, known: Known) -> Iter
     axes = figure.axes(known.grid, experiment.bounds)
     yield from Known(axes, known.columns).faults(figure)
     yield from _loose_axes(figure, axes, "x, hue nor panels")
+    if fault_of_bound := figure.own_bound_fault(axes):
+        yield Fault("bound", fault_of_bound)
 
 
 def _loose_axes(part: Referring, axes: AxisValues, drawn: str) -> Iterator[Fault]:

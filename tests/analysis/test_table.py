@@ -26,7 +26,7 @@ def final(*rows):
 def test_a_table_says_what_its_numbers_mean_and_where_they_are_over_fewer_seeds():
     rows = final((1, "bytes_up", 3.66e7, 3.54e7, 3.78e7, 3, 0), (2, "bytes_up", 5e6, 4e6, 6e6, 2, 1))
     lines = Table(rows="a", value="bytes_up").markdown({"a": (1, 2)}, rows).splitlines()
-    assert lines[0] == "| a | final uploaded |"
+    assert lines[0] == "| a | uploaded |"
     assert lines[2:4] == ["| 1 | 36.6 ± 1.2 MB |", "| 2 | 5.0 ± 1.0 MB (n = 2, 1 diverged) |"]
     assert lines[-1] == "Mean ± half of the 95 % t interval over n = 3 seeds."
 

@@ -41,6 +41,12 @@ CLAIM = {"check": "order", "along": "privacy.epsilon", "says": ""}
             "figure.y",
             "there is no column versions",
         ),
+        (
+            "figure",
+            {**FIGURE, "bound": {"theorem": 2, "settings": {"ro": 1}}},
+            "figure.bound",
+            "there is no argument ro",
+        ),
         ("tables", [{**TABLE, "value": "test_los"}], "tables.0.value", "did you mean test_loss?"),
         ("tables", [{**TABLE, "where": {"L": "two"}}], "tables.0.where", "'two' is not among the values of L"),
         ("tables", [{**TABLE, "where": {}}], "tables.0", "axis L is neither rows nor columns"),
@@ -93,3 +99,20 @@ def test_names_within_bounds(write, described):
         "claims.1.value": "there is no column train_loss; columns: bound",
         "figures.0": "axis epsilon is neither x, hue nor panels; name it, or fix it to one value with where",
     }
+
+
+@pytest.mark.parametrize(
+    ("bound", "message"),
+    [
+        ({"theorem": 2, "axes": {"roun": [1]}}, "there is no argument roun; did you mean rounds?"),
+        ({"theorem": 2, "axes": {"epsilon": [50]}}, "theorem 2 needs rounds"),
+        ({"theorem": 3, "axes": {"rounds": [9]}}, "theorem 3 needs participants"),
+        ({"theorem": 2, "axes": {"rounds": [9], "epsilon": [-1]}}, "epsilon: Input should be greater than 0"),
+        ({"theorem": 2, "axes": {"rounds": ["nine"]}}, ""),
+    ],
+)
+def test_a_bound_that_cannot_be_computed_is_a_fault(write, described, bound, message):
+    described["bounds"] = {"gap": bound}
+    found = faults(write(described))
+    assert list(found) == ["bounds.gap"]
+    assert message in found["bounds.gap"]

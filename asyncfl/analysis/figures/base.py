@@ -68,6 +68,10 @@ class FigureBase(Described):
         """Values of a bound that the figure draws beside measured ones, over `grid`; None: it draws none."""
         return None
 
+    def own_bound_fault(self, grid: AxisValues) -> str | None:
+        """Why `own_bound` cannot be computed, in words; None: it can be, or there is none."""
+        return None
+
     def draw(
         self, grid: AxisValues, tables: Mapping[str, pd.DataFrame], caption: str, title: str, stem: str | Path
     ) -> list[Path]:

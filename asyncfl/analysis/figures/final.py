@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
-from asyncfl.analysis.bounds import ARGUMENTS, Bound, of
+from asyncfl.analysis.bounds import ARGUMENTS, Bound, first_fault, of
 from asyncfl.analysis.figures.drawing import (
     band,
     bound_lines,
@@ -46,10 +46,14 @@ class Final(Measured):
         return [("x", self.x), *super().axes_named]
 
     def own_bound(self, grid: AxisValues) -> pd.DataFrame | None:
-        if self.bound is None:
-            return None
-        axes = {axis: grid[axis] for axis in (self.x, self.hue) if axis in ARGUMENTS and axis is not None}
-        return self.bound.over(axes).assign(name=self._entry)
+        return None if self.bound is None else self.bound.over(self._arguments(grid)).assign(name=self._entry)
+
+    def own_bound_fault(self, grid: AxisValues) -> str | None:
+        return None if self.bound is None else first_fault(self.bound, self._arguments(grid))
+
+    def _arguments(self, grid: AxisValues) -> AxisValues:
+        """The axes on x and of the hue that are arguments of the bound."""
+        return {axis: grid[axis] for axis in (self.x, self.hue) if axis in ARGUMENTS and axis in grid}
 
     @property
     def _entry(self) -> str:
