@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from asyncfl.analysis.style import OKABE_ITO, canvas, looks, save, styled
 from asyncfl.analysis.timeline import Timeline
+from asyncfl.quantities import Scale, scale_of, with_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,35 +57,46 @@ def _thin(length: int) -> NDArray[np.int64]:
     return np.unique(np.linspace(0, length - 1, min(length, POINTS)).round().astype(np.int64))
 
 
+def _clock(timelines: Sequence[Timeline]) -> Scale:
+    """What virtual time is written in."""
+    return scale_of((float(one.published_s[-1]) for one in timelines), "s")
+
+
 def _versions(axis: Axes, timelines: Sequence[Timeline]) -> None:
+    clock = _clock(timelines)
     for one, look in _lines(timelines):
         at = _thin(len(one.published_s))
-        axis.plot(one.published_s[at], at, **look)
-    axis.set_xlabel("virtual time (s)")
+        axis.plot(one.published_s[at] / clock.factor, at, **look)
+    axis.set_xlabel(with_unit("virtual time", clock))
     axis.set_ylabel("version")
     if 1 < len(timelines) <= MOST_LINES:
         axis.legend()
 
 
 def _round_times(axis: Axes, timelines: Sequence[Timeline]) -> None:
+    scale = scale_of((one.round_s.max(initial=0.0) for one in timelines), "s")
     for one, look in _lines(timelines):
-        round_s = np.sort(one.round_s)
+        round_s = np.sort(one.round_s) / scale.factor
         if len(round_s):
             at = _thin(len(round_s))
             axis.plot(round_s[at], (at + 1) / len(round_s), drawstyle="steps-post", **look)
-    axis.set_xlabel("time between versions (s)")
+    axis.set_xlabel(with_unit("time between versions", scale))
     axis.set_ylabel("share of versions")
     axis.set_ylim(0, 1.02)
 
 
 def _traffic(axis: Axes, timelines: Sequence[Timeline]) -> None:
+    clock = _clock(timelines)
+    traffic = scale_of((float(sent[-1]) for one in timelines for sent in (one.bytes_up, one.bytes_down)), "bytes")
     for number, one in enumerate(timelines):
         at = _thin(len(one.published_s))
         for name, sent, colour in (("up", one.bytes_up, OKABE_ITO[1]), ("down", one.bytes_down, OKABE_ITO[2])):
             label = name if number == 0 else None
-            axis.plot(one.published_s[at], sent[at] / 1e6, color=colour, linewidth=1.1, label=label)
-    axis.set_xlabel("virtual time (s)")
-    axis.set_ylabel("traffic (MB)")
+            axis.plot(
+                one.published_s[at] / clock.factor, sent[at] / traffic.factor, color=colour, linewidth=1.1, label=label
+            )
+    axis.set_xlabel(with_unit("virtual time", clock))
+    axis.set_ylabel(with_unit("traffic", traffic))
     axis.legend()
 
 

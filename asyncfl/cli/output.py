@@ -30,15 +30,6 @@ def number(value: Any) -> str:
     return f"{value:.7g}" if isinstance(value, float) else str(value)
 
 
-def size(count: float) -> str:
-    """Bytes in the unit that a person reads: 512 B, 1.59 kB, 36.6 MB."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if abs(count) < 999.5:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:,.4g} TB"
-
-
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], to: Console | None = None) -> None:
     """A table without frame; numbers stand on the right.
 

@@ -16,6 +16,7 @@ from asyncfl.data import DataSpec
 from asyncfl.data.sources import sources_of
 from asyncfl.errors import Fault, ScenarioError, shortened
 from asyncfl.own_classes import look_for_modules_in
+from asyncfl.quantities import quantity
 from asyncfl.scenario import Scenario
 from asyncfl.yaml_text import read_text
 
@@ -126,7 +127,7 @@ class _bar:  # noqa: N801
             completed=self._seeds[row["seed"]] * self._rounds + row["version"],
             seed=row["seed"],
             loss="-" if math.isnan(loss) else f"{loss:.4f}",
-            virtual=f"{row['time_s']:.1f} s",
+            virtual=quantity(row["time_s"], "s"),
         )
 
 
@@ -140,12 +141,12 @@ def _report(result: Any) -> None:
             [
                 int(seed),
                 summary["versions"],
-                float(summary["virtual_s"]),
+                quantity(summary["virtual_s"], "s"),
                 float(last["train_loss"]),
                 float(last["test_accuracy"]),
                 summary["stopped"],
             ]
         )
-    print_table(["seed", "version", "virtual s", "train loss", "test accuracy", "ended because"], rows)
+    print_table(["seed", "version", "virtual time", "train loss", "test accuracy", "ended because"], rows)
     for note in result.summary.get("notes", []):
         console.print(f"note: {note}")

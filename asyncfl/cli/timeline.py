@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from asyncfl.cli.output import console, print_json, print_table, size
+from asyncfl.cli.output import console, print_json, print_table
 from asyncfl.cli.run import read_scenario
+from asyncfl.quantities import NONE, quantity
 
 
 def timeline(
@@ -53,20 +54,23 @@ def timeline(
 
 def _report(one: dict[str, Any]) -> None:
     """The numbers of a seed for reading."""
-    console.print(f"seed {one['seed']}: {one['versions']} versions in {one['virtual_s']:.6g} s; {one['ended']}")
+    console.print(
+        f"seed {one['seed']}: {one['versions']} versions in {quantity(one['virtual_s'], 's')}; {one['ended']}"
+    )
     exposure, traffic = one["exposure"], one["traffic"]
     spreads = {
-        "time between versions (s)": one["round_s"],
-        "staleness (versions)": one["staleness"],
-        "tasks of a client": one["tasks_of_client"],
-        "updates of a client overheard": exposure["of_client"],
-        "models to a client overheard": exposure["models_of_client"],
+        "time between versions": ("s", one["round_s"]),
+        "staleness in versions": ("", one["staleness"]),
+        "tasks of a client": ("", one["tasks_of_client"]),
+        "updates of a client overheard": ("", exposure["of_client"]),
+        "models to a client overheard": ("", exposure["models_of_client"]),
     }
+    shown = ("mean", "low", "median", "high", "most")
     print_table(
         ["", "mean", "5 %", "median", "95 %", "most"],
         [
-            [name, *(values[key] for key in ("mean", "low", "median", "high", "most"))]
-            for name, values in spreads.items()
+            [name, *(NONE if values[key] is None else quantity(values[key], unit) for key in shown)]
+            for name, (unit, values) in spreads.items()
         ],
     )
     console.print(
@@ -74,7 +78,7 @@ def _report(one: dict[str, Any]) -> None:
         f"{exposure['versions_overheard']} of {exposure['versions_sent']} versions sent overheard on the downlink"
     )
     console.print(
-        f"traffic: {size(traffic['up_bytes'])} up, {size(traffic['down_bytes'])} down, "
+        f"traffic: {quantity(traffic['up_bytes'], 'bytes')} up, {quantity(traffic['down_bytes'], 'bytes')} down, "
         f"{traffic['messages_retransmitted']} messages retransmitted"
     )
     if one["cohorts_repeated"]:

@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from asyncfl.cli.output import console, number, print_json, print_table, size
+from asyncfl.cli.output import console, number, print_json, print_table
+from asyncfl.quantities import quantity
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +46,7 @@ def print_rows(table: pa.Table, *, limit: int, json: bool, without: Sequence[str
 def _shown(column: str, value: Any) -> Any:
     if not says(value):
         return None
-    return size(value) if column == "bytes" or column.endswith("_bytes") else value
+    return quantity(value, "bytes") if column == "bytes" or column.endswith("_bytes") else value
 
 
 def print_life(life: Life, *, json: bool) -> None:

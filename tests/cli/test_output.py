@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from asyncfl.cli.output import print_table, size
+from asyncfl.cli.output import print_table
 
 COLUMNS = [f"column_{number}" for number in range(12)]
 ROWS = [[f"[/row {row}] :smile:", *(row * 1000.5 + place for place in range(11))] for row in range(3)]
@@ -34,11 +34,3 @@ def test_a_text_that_is_wider_than_the_terminal_goes_on_in_the_next_line() -> No
     shown = printed(40, ["name", "path"], [["mnist", "/x" * 40]])
     assert max(map(len, shown.splitlines())) <= 40
     assert "".join(shown.split()).count("/x") == 40
-
-
-@pytest.mark.parametrize(
-    ("count", "said"),
-    [(0, "0 B"), (512, "512 B"), (999.6, "1 kB"), (1590, "1.59 kB"), (36_600_000, "36.6 MB"), (2e15, "2,000 TB")],
-)
-def test_bytes_are_told_in_the_unit_that_a_person_reads(count: float, said: str) -> None:
-    assert size(count) == said
