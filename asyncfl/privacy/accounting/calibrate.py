@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Literal
 
@@ -11,8 +10,11 @@ from asyncfl.privacy.accounting.accountants import Accountant, epsilon_by
 from asyncfl.privacy.accounting.events import MechanismEvent, Neighbours
 from asyncfl.privacy.accounting.exact import smallest_epsilon
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier
+from asyncfl.privacy.accounting.roots import just_enough
 
-_PRECISION = 1e-7  # relative, of a multiplier
+_PRECISION = 1e-12  # relative, of a multiplier
+_LEAST = 1e-12  # multiplier; where less noise is enough, delta alone is
+_FAR = 700.0  # logarithm of an epsilon that is nothing, or everything
 
 
 @lru_cache(maxsize=1024)
@@ -44,30 +46,19 @@ def multiplier_for(
     if rate < 1 and accountant == "exact":
         return _by_distributions(epsilon, delta, releases, rate, neighbours)
 
-    def too_much(multiplier: float) -> bool:
+    def missing(multiplier: float) -> float:
         found = spent(multiplier)
-        return found is None or found > epsilon
+        if found is None:
+            return _FAR
+        return math.log(min(max(found, math.exp(-_FAR)), math.exp(_FAR))) - math.log(epsilon)
 
-    return _bisected(too_much)
-
-
-def _bisected(too_much: Callable[[float], bool]) -> float:
-    """Smallest multiplier that is not too little noise, whatever the size it has."""
-    low = high = 1.0
-    while too_much(high):
-        low, high = high, high * 2
-    while low == high or not too_much(low):
-        if low < 1e-12:
-            return low
-        low, high = low / 2, low
-    while high - low > _PRECISION * high:
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if too_much(middle) else (low, middle)
-    return high
+    return just_enough(missing, precision=_PRECISION, least=_LEAST)
 
 
 def _by_distributions(epsilon: float, delta: float, releases: int, rate: float, neighbours: Neighbours) -> float:
     """The same with few questions: each composes privacy loss distributions, which takes a second."""
+
+    from scipy.optimize import brentq
 
     def excess(log_multiplier: float) -> float:
         event = MechanismEvent("gaussian", math.exp(log_multiplier), releases, rate)
@@ -87,17 +78,5 @@ def _by_distributions(epsilon: float, delta: float, releases: int, rate: float, 
         high, at_high = low, at_low
         low += at_low - 0.01
         at_low = excess(low)
-    # False position; halving the value of an end that stays (Illinois) keeps it from creeping.
-    kept = 0
-    while high - low > 1e-6:
-        middle = min(max((low * at_high - high * at_low) / (at_high - at_low), low + 2e-7), high - 2e-7)
-        found = excess(middle)
-        if found > 0:
-            low, at_low = middle, found
-            at_high = at_high / 2 if kept > 0 else at_high
-            kept = 1
-        else:
-            high, at_high = middle, found
-            at_low = at_low / 2 if kept < 0 else at_low
-            kept = -1
-    return math.exp(high)
+    found = float(brentq(excess, low, high, xtol=1e-6))
+    return math.exp(found if excess(found) <= 0 else min(found + 2e-6, high))

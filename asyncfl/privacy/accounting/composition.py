@@ -21,16 +21,18 @@ import math
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, classical_constant
 from asyncfl.privacy.accounting.renyi import rdp_multiplier
+from asyncfl.privacy.accounting.roots import just_enough
 
 Composition = Literal["naive", "naive_delta_split", "advanced", "analytic", "rdp"]
 
 WITH_C1: tuple[Composition, ...] = ("naive", "naive_delta_split", "advanced")
 """Those that calibrate each release classically."""
 
-_HALVINGS = 200
-_LARGEST_EXPONENT = 700.0  # e to that is a float
+_LARGEST_EXPONENT = 700.0  # more would cost more than any budget
 
 
 class Budget(NamedTuple):
@@ -47,13 +49,15 @@ def advanced_share(epsilon: float, slack: float, releases: int) -> float:
     It solves sqrt(2 releases ln(1/slack)) epsilon_0 + releases epsilon_0 (e^epsilon_0 - 1) = epsilon (Dwork, Rothblum,
     Vadhan 2010).
     """
-    low, high = 0.0, min(epsilon, _LARGEST_EXPONENT)  # more would cost more than any budget
-    factor = math.sqrt(-2 * releases * math.log(slack))
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        grown = releases * middle * math.expm1(middle)
-        low, high = (middle, high) if factor * middle + grown <= epsilon else (low, middle)
-    return low
+    factor, most = math.log(-2 * releases * math.log(slack)) / 2, min(epsilon, _LARGEST_EXPONENT)
+
+    def missing(inverse: float) -> float:
+        share = 1 / inverse
+        # In logarithms: e to a large share is no float.
+        grown = math.log(releases) + share + math.log(-math.expm1(-share))
+        return float(np.logaddexp(factor, grown)) + math.log(share) - math.log(epsilon)
+
+    return most if missing(1 / most) <= 0 else 1 / just_enough(missing, 1 / most)
 
 
 def classical_share(releases: int, epsilon: float, delta: float, composition: Composition = "naive") -> Budget:

@@ -13,16 +13,17 @@ epsilon < 1 only; it happens to hold some way beyond (`classical_limit`) and the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from asyncfl.privacy.accounting.roots import just_enough
+
 Floats = NDArray[np.float64]
 
-_HALVINGS = 100  # more than the bits of a float64, so a bisection always ends at its last digit or two
+_STEPS = 100  # more than the bits of a float64, so halving always ends at its last digit or two
 
 
 def classical_constant(delta: float) -> float:
@@ -62,15 +63,6 @@ def log_delta(mu: Floats, epsilon: Floats) -> Floats:
         # Rounding may lift the smaller term above the larger where both are nearly 0.
         result: Floats = first + np.log(-np.expm1(np.minimum(second - first, 0.0)))
     return result
-
-
-def _bisect(low: Floats, high: Floats, above: Callable[[Floats], NDArray[np.bool_]]) -> tuple[Floats, Floats]:
-    """Brackets of the points up to which `above` is true, halved until nothing is left to halve."""
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        keep = above(middle)
-        low, high = np.where(keep, middle, low), np.where(keep, high, middle)
-    return low, high
 
 
 def exact_epsilon(squared_mus: ArrayLike, delta: ArrayLike) -> Any:
@@ -113,8 +105,8 @@ def _solve(mu: Floats, target: Floats) -> Floats:
     low, high = np.zeros_like(mu), epsilon.copy()
     active = np.flatnonzero(epsilon > 0)
     # ln delta is concave in epsilon, so Newton's steps come down from the bound and never pass the root but by
-    # rounding; then the bracket takes over.
-    for _ in range(_HALVINGS):
+    # rounding; then the bracket takes over. A general method for arrays takes five times as long.
+    for _ in range(_STEPS):
         if not len(active):
             break
         m, at, wanted = mu[active], epsilon[active], target[active]
@@ -145,13 +137,9 @@ def analytic_multiplier(epsilon: float, delta: float) -> float:
     if math.isinf(epsilon):
         return 0.0
     target, budget = math.log(delta), np.array([epsilon])
-    # The inverse of the bound in `exact_epsilon` is private enough; doubling it soon is not.
-    low = np.array([math.sqrt(2) * epsilon / (math.sqrt(epsilon - target) + math.sqrt(-target))])
-    high = low
-    while log_delta(high, budget)[0] <= target:
-        high = high * 2
-    low, _ = _bisect(low, high, lambda mu: log_delta(mu, budget) <= target)
-    return 1 / float(low[0])
+    # The inverse of the bound in `exact_epsilon` is enough noise.
+    enough = (math.sqrt(epsilon - target) + math.sqrt(-target)) / (math.sqrt(2) * epsilon)
+    return just_enough(lambda z: float(log_delta(np.array([1 / z]), budget)[0]) - target, enough)
 
 
 @lru_cache(maxsize=256)
@@ -162,10 +150,8 @@ def classical_limit(delta: float, constant: float = 1.0) -> float:
     """
     factor, target = constant * classical_constant(delta), math.log(delta)
 
-    def holds(epsilon: Floats) -> NDArray[np.bool_]:
-        return log_delta(epsilon / factor, epsilon) <= target
+    def missing(inverse: float) -> float:
+        epsilon = np.array([1 / inverse])
+        return float(log_delta(epsilon / factor, epsilon)[0]) - target
 
-    low, high = np.array([0.0]), np.array([1.0])
-    while holds(high)[0]:
-        low, high = high, high * 2
-    return float(_bisect(low, high, holds)[0][0])
+    return 1 / just_enough(missing)

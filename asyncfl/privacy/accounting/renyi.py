@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from asyncfl.privacy.accounting.events import MechanismEvent, Neighbours, under
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, squared_mu_of
+from asyncfl.privacy.accounting.roots import just_enough
 
 Floats = NDArray[np.float64]
 
@@ -191,11 +192,6 @@ def rdp_multiplier(epsilon: float, delta: float) -> float:
     """Smallest noise multiplier whose `rdp_epsilon` for one release is at most `epsilon`; 0 at infinite epsilon."""
     if math.isinf(epsilon):
         return 0.0
-    low = analytic_multiplier(epsilon, delta)  # Renyi accounting never needs less
-    high = low
-    while rdp_epsilon(squared_mu_of(high), delta) > epsilon:
-        low, high = high, high * 1.5
-    while high - low > 1e-9 * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if rdp_epsilon(squared_mu_of(middle), delta) > epsilon else (low, middle)
-    return high
+    # Renyi accounting never needs less than the analytic calibration.
+    least = analytic_multiplier(epsilon, delta)
+    return just_enough(lambda z: rdp_epsilon(squared_mu_of(z), delta) - epsilon, least)

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from asyncfl.privacy.bounds.full import FullParticipation
 from asyncfl.privacy.bounds.partial import PartialParticipation
 
+_UNDEFINED = 1e150  # above any bound, and its square is a float
+
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
@@ -26,24 +28,9 @@ class Optimum:
     """Whether the best lies strictly inside the range in which the bound is defined."""
 
 
-def _minimise(function: Callable[[float], float], low: float, high: float) -> float:
-    """Argument in low..high at which a function with one valley is smallest, by golden section, to 1e-9."""
-    ratio = (5**0.5 - 1) / 2
-    left, right = high - ratio * (high - low), low + ratio * (high - low)
-    f_left, f_right = function(left), function(right)
-    while high - low > 1e-9 * max(1.0, high):
-        if f_left <= f_right:
-            high, right, f_right = right, left, f_left
-            left = high - ratio * (high - low)
-            f_left = function(left)
-        else:
-            low, left, f_left = left, right, f_right
-            right = low + ratio * (high - low)
-            f_right = function(right)
-    return (low + high) / 2
-
-
 def _optimum(bound: Callable[[NDArray[np.float64]], NDArray[np.float64]], largest: int) -> Optimum | None:
+    from scipy.optimize import minimize_scalar
+
     values = bound(np.arange(1.0, largest + 1))
     defined = np.flatnonzero(np.isfinite(values))
     if not defined.size:
@@ -53,9 +40,12 @@ def _optimum(bound: Callable[[NDArray[np.float64]], NDArray[np.float64]], larges
 
     def between(argument: float) -> float:
         value = float(bound(np.array(argument)))
-        return value if np.isfinite(value) else np.inf
+        return value if np.isfinite(value) else _UNDEFINED
 
-    real = _minimise(between, max(best - 1, first), min(best + 1, last))
+    around = max(best - 1, first), min(best + 1, last)
+    if around[0] == around[1]:
+        return Optimum(best, float(values[at]), float(best), first < best < last)
+    real = float(minimize_scalar(between, bounds=around, method="bounded", options={"xatol": 1e-9 * best}).x)
     return Optimum(best, float(values[at]), real, first < best < last)
 
 
