@@ -118,8 +118,8 @@ def test_an_edit_of_one_experiment_reruns_that_one_alone(finished):
         ({"results": "/dev/null/x"}, "results folder /dev/null/x: /dev/null: Not a directory; choose another"),
         (
             {"experiments": "bad"},
-            "bad.yaml: 2 faults\n  claims.0.along: there is no axis privacy.epsilon (axes: privacy.epsilo)\n"
-            "  axes.privacy.epsilo: is no field; did you mean epsilon?",
+            "bad.yaml: 2 faults\n  axes.privacy.epsilo: is no field; did you mean epsilon?\n"
+            "  claims.0.along: there is no axis privacy.epsilon; did you mean privacy.epsilo?",
         ),
     ],
 )
