@@ -35,8 +35,8 @@ WITH_C1: tuple[Composition, ...] = ("naive", "naive_delta_split", "advanced")
 _LARGEST_EXPONENT = 700.0  # more would cost more than any budget
 
 
-class Budget(NamedTuple):
-    """An epsilon and the probability with which it may be broken."""
+class Share(NamedTuple):
+    """The budget of one release: an epsilon and the probability with which it may be broken."""
 
     epsilon: float
     delta: float
@@ -60,14 +60,14 @@ def advanced_share(epsilon: float, slack: float, releases: int) -> float:
     return most if missing(1 / most) <= 0 else 1 / just_enough(missing, 1 / most)
 
 
-def classical_share(releases: int, epsilon: float, delta: float, composition: Composition = "naive") -> Budget:
+def classical_share(releases: int, epsilon: float, delta: float, composition: Composition = "naive") -> Share:
     """The budget that one of `releases` (>= 1) is calibrated for by a composition with a c1.
 
     It is this one, and not the whole budget, that the classical calibration must hold for (`classical_limit`).
     """
     if composition == "advanced":
-        return Budget(advanced_share(epsilon, delta / 2, releases), delta / 2 / releases)
-    return Budget(epsilon / releases, delta / releases if composition == "naive_delta_split" else delta)
+        return Share(advanced_share(epsilon, delta / 2, releases), delta / 2 / releases)
+    return Share(epsilon / releases, delta / releases if composition == "naive_delta_split" else delta)
 
 
 def noise_multiplier(

@@ -1,6 +1,7 @@
 """How much noise keeps a number of releases within one budget, for Gaussian and for Laplace noise.
 
-`naive` gives each of R releases (epsilon/R, delta/R). `advanced` gives each the epsilon_0 that solves
+`naive_delta_split` gives each of R releases (epsilon/R, delta/R), as in `accounting.composition`. `advanced` gives each
+the epsilon_0 that solves
 
     sqrt(2 R ln(1/delta')) epsilon_0 + R epsilon_0 (e^epsilon_0 - 1) = epsilon
 
@@ -20,7 +21,7 @@ from asyncfl.privacy.accounting.calibrate import multiplier_for
 from asyncfl.privacy.accounting.composition import advanced_share, noise_multiplier
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, classical_constant, classical_limit
 
-Composition = Literal["naive", "advanced", "analytic", "rdp"]
+Sharing = Literal["naive_delta_split", "advanced", "analytic", "rdp"]
 Calibration = Literal["classical", "analytic"]
 
 
@@ -43,21 +44,21 @@ class ClassicalRelease:
         return self.epsilon > self.limit
 
 
-def share(epsilon: float, delta: float, releases: int, composition: Composition, pure: bool) -> tuple[float, float]:
-    """(epsilon_0, delta_0) of one release under `naive` or `advanced`. `pure`: the mechanism needs no delta itself."""
-    if composition == "naive":
+def share(epsilon: float, delta: float, releases: int, composition: Sharing, pure: bool) -> tuple[float, float]:
+    """(epsilon_0, delta_0) of one release, where each has a budget. `pure`: the mechanism needs no delta itself."""
+    if composition == "naive_delta_split":
         return epsilon / releases, 0.0 if pure else delta / releases
     slack = delta if pure else delta / 2
     return advanced_share(epsilon, slack, releases), 0.0 if pure else slack / releases
 
 
 def gaussian_multiplier(
-    epsilon: float, delta: float, releases: int, calibration: Calibration, composition: Composition
+    epsilon: float, delta: float, releases: int, calibration: Calibration, composition: Sharing
 ) -> float:
     """Standard deviation over L2 sensitivity of each of `releases`; 0 at infinite `epsilon`.
 
-    `calibration` decides how one release is calibrated under `naive` and `advanced`; the other two have no single
-    releases and take no notice of it.
+    `calibration` decides how one release is calibrated under `naive_delta_split` and `advanced`; the other two have no
+    single releases and take no notice of it.
     """
     if math.isinf(epsilon):
         return 0.0
@@ -69,11 +70,11 @@ def gaussian_multiplier(
     return analytic_multiplier(epsilon_0, delta_0)
 
 
-def laplace_multiplier(epsilon: float, delta: float, releases: int, composition: Composition) -> float:
-    """Scale over L1 sensitivity of each of `releases`; 0 at infinite `epsilon`. `delta` may be 0 under `naive`."""
+def laplace_multiplier(epsilon: float, delta: float, releases: int, composition: Sharing) -> float:
+    """Scale over L1 sensitivity of each of `releases`; 0 at infinite `epsilon`. An even split needs no `delta`."""
     if math.isinf(epsilon):
         return 0.0
-    if composition in ("naive", "advanced"):
+    if composition in ("naive_delta_split", "advanced"):
         return 1 / share(epsilon, delta, releases, composition, pure=True)[0]
     accountant: Literal["exact", "rdp"] = "exact" if composition == "analytic" else "rdp"
     found = multiplier_for(epsilon, delta, "laplace", releases, accountant=accountant)

@@ -29,7 +29,7 @@ from asyncfl.privacy.flags import CLASSICAL
 from asyncfl.privacy.queries.question import Count, Question
 from asyncfl.privacy.ranges import Delta, Factor, within
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), within(SMALLEST, LARGEST)]
+_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), within(SMALLEST, LARGEST)]
 
 
 class _OfReleases(Question):
@@ -65,7 +65,7 @@ class _OfEqualReleases(_OfReleases):
 class EpsilonQuestion(_OfEqualReleases):
     """What is a noise multiplier worth?"""
 
-    noise_multiplier: Positive
+    noise_multiplier: _Positive
     """Noise (Gaussian: standard deviation, Laplace: scale) over what one record can add to a release."""
 
     def answer(self) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def _worth(events: Iterable[MechanismEvent], delta: float, neighbours: Neighbour
 class NoiseQuestion(_OfEqualReleases):
     """How much noise does a budget need?"""
 
-    epsilon: Positive
+    epsilon: _Positive
     """Budget of all releases together."""
     sensitivity: Factor = 1.0
     """What one record can add to a release: L2 norm (Laplace: L1)."""
@@ -140,13 +140,13 @@ class NoiseQuestion(_OfEqualReleases):
 class ExposureQuestion(Question):
     """How many uploads may be overheard, and which L must NbAFL assume?"""
 
-    epsilon: Positive = 60.0
+    epsilon: _Positive = 60.0
     """Budget of a client."""
     delta: Delta = 0.01
     """Probability with which the budget may be broken, 0..1, exclusive."""
-    noise_multiplier: Positive | None = None
+    noise_multiplier: _Positive | None = None
     """Noise of one upload over its sensitivity; null: NbAFL's for one overheard upload, constant c1/epsilon."""
-    constant: Positive = 1.25
+    constant: _Positive = 1.25
     """Factor on c1 = sqrt(2 ln(1.25/delta)) in NbAFL's noise."""
     exposures: Count = 1
     """Uploads of one client that an eavesdropper really holds."""

@@ -12,15 +12,15 @@ from asyncfl.privacy.noise.calibration import gaussian_multiplier, laplace_multi
 
 
 def test_one_gaussian_release_classical_and_analytic():
-    assert gaussian_multiplier(1, 1e-5, 1, "classical", "naive") == pytest.approx(4.844805, abs=5e-7)
-    assert gaussian_multiplier(1, 1e-5, 1, "analytic", "naive") == pytest.approx(3.730632, abs=5e-7)
-    assert gaussian_multiplier(6, 0.01, 1, "analytic", "naive") == pytest.approx(0.499875, abs=5e-7)
+    assert gaussian_multiplier(1, 1e-5, 1, "classical", "naive_delta_split") == pytest.approx(4.844805, abs=5e-7)
+    assert gaussian_multiplier(1, 1e-5, 1, "analytic", "naive_delta_split") == pytest.approx(3.730632, abs=5e-7)
+    assert gaussian_multiplier(6, 0.01, 1, "analytic", "naive_delta_split") == pytest.approx(0.499875, abs=5e-7)
     assert gaussian_multiplier(60, 0.01, 1, "analytic", "analytic") == pytest.approx(0.111716, abs=5e-7)
 
 
 def test_one_laplace_release():
-    assert laplace_multiplier(0.5, 0.0, 1, "naive") == 2
-    assert laplace_multiplier(10, 0.0, 100, "naive") == pytest.approx(10)
+    assert laplace_multiplier(0.5, 0.0, 1, "naive_delta_split") == 2
+    assert laplace_multiplier(10, 0.0, 100, "naive_delta_split") == pytest.approx(10)
 
 
 def test_advanced_composition_inverted():
@@ -36,20 +36,20 @@ def test_laplace_by_exact_and_renyi_accounting():
     assert laplace_multiplier(4.53269, 1e-5, 100, "rdp") == pytest.approx(10, rel=2e-4)
 
 
-def test_naive_shares_both_numbers_and_pure_noise_needs_no_delta():
-    assert share(6, 1e-5, 3, "naive", pure=False) == (2, pytest.approx(1e-5 / 3))
-    assert share(6, 1e-5, 3, "naive", pure=True) == (2, 0)
+def test_an_even_split_shares_both_numbers_and_pure_noise_needs_no_delta():
+    assert share(6, 1e-5, 3, "naive_delta_split", pure=False) == (2, pytest.approx(1e-5 / 3))
+    assert share(6, 1e-5, 3, "naive_delta_split", pure=True) == (2, 0)
     assert share(6, 1e-5, 3, "advanced", pure=False)[1] == pytest.approx(1e-5 / 6)
     assert share(6, 1e-5, 3, "advanced", pure=True)[1] == 0
 
 
-@pytest.mark.parametrize("composition", ["naive", "advanced", "analytic", "rdp"])
+@pytest.mark.parametrize("composition", ["naive_delta_split", "advanced", "analytic", "rdp"])
 def test_no_noise_at_infinite_epsilon(composition):
     assert gaussian_multiplier(math.inf, 1e-5, 5, "analytic", composition) == 0
     assert laplace_multiplier(math.inf, 1e-5, 5, composition) == 0
 
 
-@given(st.floats(0.1, 20), st.integers(1, 60), st.sampled_from(["naive", "advanced", "analytic", "rdp"]))
+@given(st.floats(0.1, 20), st.integers(1, 60), st.sampled_from(["naive_delta_split", "advanced", "analytic", "rdp"]))
 def test_gaussian_releases_stay_within_the_budget_and_the_exact_rule_needs_least(epsilon, releases, composition):
     z = gaussian_multiplier(epsilon, 1e-5, releases, "analytic", composition)
     assert exact_epsilon(releases / z**2, 1e-5) <= epsilon * (1 + 1e-6)

@@ -166,7 +166,7 @@ def test_clipped_gradients_leave_models_unbounded():
     assert list(scheme.faults(5, 5, Training(gradient_clip=2.0))) == []
 
 
-@pytest.mark.parametrize("composition", ["naive", "advanced", "analytic", "rdp"])
+@pytest.mark.parametrize("composition", ["naive_delta_split", "advanced", "analytic", "rdp"])
 def test_a_budget_for_the_run_grows_the_noise(composition):
     noise = GaussianNoise(epsilon=2, composition=composition, releases="rounds")
     scheme = of_client(noise)

@@ -40,16 +40,7 @@ from asyncfl.privacy.flags import BUDGETS, CLASSICAL
 from asyncfl.privacy.noise.calibration import ClassicalRelease
 from asyncfl.privacy.noise.shares import UNEVEN, of_clients, planned, relative_weights
 from asyncfl.privacy.release import Status
-from asyncfl.privacy.scheme import (
-    Clipped,
-    Guarantee,
-    ModelNoise,
-    Noise,
-    Reference,
-    Scheme,
-    State,
-    bare_model,
-)
+from asyncfl.privacy.scheme import Clipped, Guarantee, ModelNoise, Noise, Reference, Scheme, State, bare_model
 from asyncfl.privacy.schemes.adaptive.formulas import (
     LARGEST,
     Adjustment,
@@ -72,22 +63,22 @@ NAMED = 5
 OF_CLIENT = {"2M": "one client's data replaced", "M": "one client's data added or removed"}
 """Readings of Delta that hold for what is clipped to M -> the neighbours that they hold for."""
 
-Budget = Annotated[float, Field(gt=0)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_ClientBudget = Annotated[float, Field(gt=0)]
+_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class AdaptiveBudgets(Scheme):
     """Noise on each upload by a budget of the client's own that grows as its loss falls."""
 
     kind: Literal["adaptive"] = "adaptive"
-    budgets: Annotated[tuple[Budget, ...], Field(min_length=1)]
+    budgets: Annotated[tuple[_ClientBudget, ...], Field(min_length=1)]
     """epsilon_i: the budget that each client begins with, one per client; .inf: no noise. All .inf: no clipping
     either."""
     delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
     """Probability with which a budget may be broken, 0..1, exclusive."""
-    clip_norm: Positive = 1.0
+    clip_norm: _Positive = 1.0
     """M: L2 norm that updates (or gradients, `upload`) are clipped to."""
-    constant: Positive = 1.0
+    constant: _Positive = 1.0
     """Factor on c1 = sqrt(2 ln(1.25/delta))."""
     sensitivity: DeltaReading = "2M/batch"
     """Delta, see `asyncfl.privacy.schemes.adaptive.noise`; the batch is `training.batch_size`, or the client's
@@ -101,14 +92,14 @@ class AdaptiveBudgets(Scheme):
     matched_k: bool = True
     """Whether the exponential rule takes the k with which it reaches the linear rule's budget once the loss has fallen
     by `loss_span`; false: it takes `k` itself, and grows far beyond the linear one."""
-    loss_span: Positive = 2.0
+    loss_span: _Positive = 2.0
     """D: fall of the loss at which the two rules are matched. 2 is about what there is for ten classes (ln 10 =
     2.3)."""
-    matched_budget: Positive | None = None
+    matched_budget: _Positive | None = None
     """epsilon_0: budget at which the two rules are matched; null: for each client its own of `budgets`."""
-    floor: Positive = 0.1
+    floor: _Positive = 0.1
     """Least budget that an adjustment leaves, where the loss has risen."""
-    threshold: Positive | None = None
+    threshold: _Positive | None = None
     """epsilon_max: global budget of one round, which the server adds noise for; null: it adds none."""
     round_budget: RoundBudget = "sum"
     """epsilon of a round that the threshold is compared with: the sum of its uploads' budgets, or the largest."""

@@ -17,7 +17,7 @@ from asyncfl.component import Component
 from asyncfl.privacy.noise.calibration import (
     Calibration,
     ClassicalRelease,
-    Composition,
+    Sharing,
     gaussian_multiplier,
     laplace_multiplier,
     share,
@@ -25,7 +25,7 @@ from asyncfl.privacy.noise.calibration import (
 from asyncfl.privacy.ranges import LEAST, Budget, Delta, within
 from asyncfl.privacy.release import Distribution, Status
 
-Releases = Annotated[int, Field(ge=1)] | Literal["rounds"]
+ReleaseCount = Annotated[int, Field(ge=1)] | Literal["rounds"]
 
 
 class Mechanism(Component):
@@ -33,13 +33,13 @@ class Mechanism(Component):
 
     epsilon: Budget
     """Privacy budget of `releases` releases together; .inf: no noise."""
-    composition: Composition = "naive"
+    composition: Sharing = "naive_delta_split"
     """How the budget is shared among them; readings in `noise.calibration`."""
-    releases: Releases = 1
-    """Releases that the budget is for: 1, each has a budget of its own; a number; or `rounds`, one in each version."""
+    releases: ReleaseCount = 1
+    """ReleaseCount that the budget is for: 1, each has a budget of its own; a number; or `rounds`, one in each version."""
 
     def count(self, rounds: int) -> int:
-        """Releases that the budget is for, in a run of `rounds` versions."""
+        """ReleaseCount that the budget is for, in a run of `rounds` versions."""
         return rounds if self.releases == "rounds" else self.releases
 
     @property
@@ -111,7 +111,7 @@ class GaussianNoise(Mechanism):
         if self.calibration == "classical" and self.composition in ("analytic", "rdp"):
             raise ValueError(
                 f"calibration: classical has no meaning with composition: {self.composition}, which calibrates all "
-                "releases at once; use composition naive or advanced, or calibration: analytic"
+                "releases at once; use composition naive_delta_split or advanced, or calibration: analytic"
             )
         return self
 
@@ -167,15 +167,17 @@ class LaplaceNoise(Mechanism):
 
     kind: Literal["laplace"] = "laplace"
     delta: Annotated[float, Field(ge=0, lt=1), within(LEAST, 1, zero=True)] = 0.0
-    """Probability with which the budget may be broken, 0..1; above 0 for compositions other than `naive`."""
+    """Probability with which the budget may be broken, 0..1; above 0 unless the composition is `naive_delta_split`."""
     sensitivity_from: Literal["l1", "from_l2", "seed_literal"] = "l1"
     """Where the L1 sensitivity comes from: a clip in L1 | an L2 clip times sqrt(parameters), far more noise | the L2
     norm itself, as the source has it: not private, and not the default for it."""
 
     @model_validator(mode="after")
     def _check_delta(self) -> LaplaceNoise:
-        if self.composition != "naive" and self.delta == 0:
-            raise ValueError(f"composition: {self.composition} needs delta > 0, got 0; set delta or use naive")
+        if self.composition != "naive_delta_split" and self.delta == 0:
+            raise ValueError(
+                f"composition: {self.composition} needs delta > 0, got 0; set delta or use naive_delta_split"
+            )
         return self
 
     @property
@@ -186,7 +188,7 @@ class LaplaceNoise(Mechanism):
     @property
     def stated_delta(self) -> float:
         """`delta` where the composition spends it."""
-        return 0.0 if self.composition == "naive" else self.delta
+        return 0.0 if self.composition == "naive_delta_split" else self.delta
 
     @property
     def divides_by_n(self) -> bool:
