@@ -36,10 +36,10 @@ class Mechanism(Component):
     composition: Sharing = "naive_delta_split"
     """How the budget is shared among them; readings in `noise.calibration`."""
     releases: ReleaseCount = 1
-    """ReleaseCount that the budget is for: 1, each has a budget of its own; a number; or `rounds`, one in each version."""
+    """Releases that the budget is for: 1, each has a budget of its own; a number; or `rounds`, one in each version."""
 
     def count(self, rounds: int) -> int:
-        """ReleaseCount that the budget is for, in a run of `rounds` versions."""
+        """Releases that the budget is for, in a run of `rounds` versions."""
         return rounds if self.releases == "rounds" else self.releases
 
     @property
