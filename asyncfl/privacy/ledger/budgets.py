@@ -162,17 +162,17 @@ def stop_faults(scheme: Scheme, context: PrivacyContext, noise_known: bool = Tru
     stop_at = scheme.stop_at
     if stop_at is None:
         return
-    meter = BudgetTracker(stop_at, scheme, context, np.full(context.clients, context.smallest_samples))
+    tracker = BudgetTracker(stop_at, scheme, context, np.full(context.clients, context.smallest_samples))
     first: dict[float | None, float] = {}
     for client in range(context.clients):
         # Clients of one budget make the same first upload.
-        epsilon = meter.state.epsilon(client, 0)
+        epsilon = tracker.state.epsilon(client, 0)
         if epsilon not in first:
-            if meter.affords(client, 0):
+            if tracker.affords(client, 0):
                 return
-            first[epsilon] = meter.would_spend(client)
+            first[epsilon] = tracker.would_spend(client)
     least = min(first.values())
-    delta = "" if stop_at.accountant == "naive" else f" and delta {meter.delta:g}"
+    delta = "" if stop_at.accountant == "naive" else f" and delta {tracker.delta:g}"
     if math.isinf(least):
         way_out = "give uploads noise or leave out privacy.stop_at"
         yield Fault(
