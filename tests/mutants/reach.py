@@ -1,0 +1,58 @@
+"""Which tests reach which lines, from a run of all tests with a coverage context for each."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path, PurePath
+
+from coverage.numbits import numbits_to_nums
+
+from tests.mutants.faults import Mutant
+
+
+class Reach:
+    """Tests of every line, and how much each test reaches. `whole` are the tests there are."""
+
+    def __init__(self, database: Path, package: str, whole: Iterable[str]) -> None:
+        self.whole = frozenset(whole)
+        self._by_line: dict[tuple[str, int], set[str]] = defaultdict(set)
+        self._breadth: dict[str, int] = defaultdict(int)
+        with sqlite3.connect(database) as connection:
+            rows = connection.execute(
+                "select file.path, context.context, line_bits.numbits from line_bits "
+                "join file on file.id = line_bits.file_id join context on context.id = line_bits.context_id"
+            )
+            for path, context, bits in rows:
+                test = context.rpartition("|")[0]
+                if test not in self.whole:
+                    continue
+                name = f"{package}/" + path.rpartition(f"/{package}/")[2]
+                numbers = numbits_to_nums(bits)
+                self._breadth[test] += len(numbers)
+                for number in numbers:
+                    self._by_line[name, number].add(test)
+
+    def tests(self, mutant: Mutant) -> list[str]:
+        """Tests that may notice a fault, the likeliest and quickest first.
+
+        The mirrored file comes first, then its folder, then those that reach least; for what runs at import, all tests.
+        """
+        found = self._by_line.get((mutant.file, mutant.line), set())
+        if not found:
+            found = set().union(*(self._by_line.get((mutant.file, line), ()) for line in self._lines(mutant)))
+        if mutant.at_import:
+            found = set(self.whole)
+        mirrored = PurePath("tests", *PurePath(mutant.file).parts[1:])
+
+        def order(test: str) -> tuple[bool, bool, int, str]:
+            file = PurePath(test.partition("::")[0])
+            near = file.parent == mirrored.parent
+            return not (near and file.stem == f"test_{mirrored.stem}"), not near, self._breadth[test], test
+
+        return sorted(found, key=order)
+
+    @staticmethod
+    def _lines(mutant: Mutant) -> range:
+        return range(mutant.first, mutant.last + 1)
