@@ -87,7 +87,7 @@ def test_the_models_are_shuffled_among_decoys():
 
 def test_decoys_are_standard_normal():
     buffer = buffer_of(np.zeros((1, D)))
-    detector = Safl(decoys=2000)
+    detector = Safl(decoys=1000)
     request, state = detector.request(start(detector), buffer, ())
     drawn = request.models[state.rows < 0]
     assert drawn.mean() == pytest.approx(0, abs=0.05)

@@ -80,6 +80,13 @@ class Rising(Staleness):
         return np.where(staleness == 0, self.fresh, 1.0)
 
 
+class Undefined(Staleness):
+    kind: str = "undefined"
+
+    def weight(self, staleness: Any) -> Any:
+        return np.full(np.shape(staleness), np.nan)
+
+
 def own(cls: type, **fields: Any) -> dict[str, Any]:
     return {"kind": f"{__name__}:{cls.__name__}", **fields}
 
@@ -112,7 +119,7 @@ def own(cls: type, **fields: Any) -> dict[str, Any]:
             r"Asking: request: models must be \(2, \d+\) numbers, got \(2, 5\) float32",
         ),
         ({"protocol.staleness": own(Rising)}, r"Rising: weight must be >= 0, got -0.5"),
-        ({"protocol.staleness": own(Rising, fresh=float("nan"))}, r"Rising: weight must be finite, got nan"),
+        ({"protocol.staleness": own(Undefined)}, r"Undefined: weight must be finite, got nan"),
     ],
     ids=lambda value: "" if isinstance(value, dict) else value.split(" must")[0],
 )

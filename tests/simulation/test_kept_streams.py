@@ -45,9 +45,9 @@ class Seen:
             self.batches[ticket.client, ticket.turn] = made.order
             return made
 
-        def watched_noise(path: TaskPath, rows: Any, tickets: Any, std: Any, which: Any) -> None:
+        def watched_noise(path: TaskPath, rows: Any, tickets: Any, drawn_from: Any, std: Any, which: Any) -> None:
             before = rows.copy()
-            add_noise(path, rows, tickets, std, which)
+            add_noise(path, rows, tickets, drawn_from, std, which)
             for row in which:
                 if std[row]:
                     drawn = (rows[row] - before[row]) / std[row]
