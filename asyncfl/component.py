@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import reduce
 from operator import or_
-from typing import Annotated, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 from pydantic import (
     BaseModel,
@@ -96,6 +96,30 @@ class Described(BaseModel):
 
 class Component(Described):
     """Base of everything that a scenario names by `kind`."""
+
+
+if TYPE_CHECKING:
+    default_property = property
+else:
+
+    class default_property:  # noqa: N801  (a decorator, like property)
+        """A property whose place a field of a subclass may take; the class that has it names it in `ignored_types`.
+
+        Of a `property` pydantic would warn that the field shadows it, and take it for the field's default. This one is
+        seen in objects only, and only where these have no field of its name.
+        """
+
+        def __init__(self, value_of: Callable[[Any], Any]) -> None:
+            self._value_of = value_of
+            self.__doc__ = value_of.__doc__
+
+        def __set_name__(self, owner: type, name: str) -> None:
+            self._name = name
+
+        def __get__(self, component: Any, owner: type | None = None) -> Any:
+            if component is None:
+                raise AttributeError(f"{self._name} is known of an object of the class, not of the class itself")
+            return self._value_of(component)
 
 
 C = TypeVar("C", bound=Component)

@@ -72,8 +72,8 @@ USUAL = Limits()
 
 def clock_seconds(scenario: Scenario) -> tuple[float, float]:
     """Seconds of one core that the clock needs for its tasks, and for what goes on while the server is busy."""
-    world, knobs, clients = scenario.world, scenario.protocol.knobs(), scenario.data.clients
-    rounds, at_once = scenario.protocol.rounds, max(scenario.participants, knobs.dispatch.level(clients))
+    world, dispatch, clients = scenario.world, scenario.protocol.dispatch, scenario.data.clients
+    rounds, at_once = scenario.protocol.rounds, max(scenario.participants, dispatch.level(clients))
     speeds = world.device.draw(min(clients, 1000), Streams(0).generator("device"))
     samples = (scenario.data.samples_per_client or 1000) * scenario.training.epochs
     task_s = max(float(np.median(speeds)) * samples, 1e-9)
@@ -82,7 +82,7 @@ def clock_seconds(scenario: Scenario) -> tuple[float, float]:
         busy_s += world.score_s + world.evaluation_cost * task_s * scenario.participants
     virtual_s = min(rounds * (busy_s + task_s), scenario.protocol.time_limit_s or math.inf)
     # Where clients are kept busy they go on while the server is.
-    idle_tasks = knobs.dispatch.level(clients) * min(rounds * busy_s, virtual_s) / task_s
+    idle_tasks = dispatch.level(clients) * min(rounds * busy_s, virtual_s) / task_s
     waiting_s = _CHANGE_S * clients * virtual_s * world.availability.changes_per_s + _TASK_S * idle_tasks
     seeds = len(scenario.seeds)
     return seeds * _TASK_S * rounds * at_once, seeds * waiting_s
@@ -104,7 +104,7 @@ def memory_bytes(scenario: Scenario, training: bool = True) -> float:
 def _model_bytes(scenario: Scenario) -> float:
     """Two rows per update (collected, noised), one model per task in flight, and what training keeps."""
     clients = scenario.data.clients
-    at_once = max(scenario.participants, scenario.protocol.knobs().dispatch.level(clients))
+    at_once = max(scenario.participants, scenario.protocol.dispatch.level(clients))
     return 4.0 * scenario.n_parameters * (2 * scenario.participants + at_once + 10)
 
 

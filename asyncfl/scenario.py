@@ -193,7 +193,7 @@ class Scenario(Described):
     @property
     def participants(self) -> int:
         """K: updates that enter one aggregation, where all goes as asked."""
-        return self.protocol.knobs().updates_per_version(self.data.clients)
+        return self.protocol.updates_per_version(self.data.clients)
 
     @property
     def n_parameters(self) -> int:
@@ -231,15 +231,15 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
     if data is None or protocol is None:
         return
     if threats is not None:
-        for fault in threats.too_many(protocol.knobs().updates_per_version(data.clients)):
+        for fault in threats.too_many(protocol.updates_per_version(data.clients)):
             yield fault.under("threats")
     faults = list(protocol.faults(data.clients))
     yield from (fault.under("protocol") for fault in faults)
     if defence is not None and not faults:
-        for fault in defence.faults(protocol.knobs().updates_per_version(data.clients)):
+        for fault in defence.faults(protocol.updates_per_version(data.clients)):
             yield fault.under("defence")
     if defence is not None:
-        yield from reading_faults(protocol.knobs().reading, defence.rule)
+        yield from reading_faults(protocol.aggregation, defence.rule)
     if privacy is not None:
         own = privacy.faults(data.clients, protocol.rounds, parts.get("training"))
         yield from (fault.under("privacy") for fault in own)
@@ -247,7 +247,7 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
             yield from _shuffler_faults(data, protocol, defence)
     training = parts.get("training")
     if privacy is not None and not faults:
-        participants = protocol.knobs().updates_per_version(data.clients)
+        participants = protocol.updates_per_version(data.clients)
         try:
             exposures = privacy.assumed_exposures(protocol.rounds, participants, data.clients)
         except ScenarioError as error:
@@ -267,12 +267,11 @@ def _stop_faults(
     exposures: int | MeasuredExposures,
 ) -> Iterator[Fault]:
     """Budgets at which nobody would ever answer."""
-    knobs = protocol.knobs()
     # Noise over sensitivity does not depend on how many samples there are; on the size of the model where it is
     # calibrated to a wrong sensitivity.
     context = PrivacyContext(
         data.clients,
-        knobs.updates_per_version(data.clients),
+        protocol.updates_per_version(data.clients),
         protocol.rounds,
         smallest_samples=data.samples_per_client or 1,
         exposures=exposures if isinstance(exposures, int) else 1,
@@ -280,15 +279,14 @@ def _stop_faults(
         epochs=training.epochs,
         lr=training.lr,
         n_parameters=1 if model is None else model.layout(data.shape, data.classes).n_parameters,
-        rate=knobs.rate,
+        rate=protocol.rate,
     )
     for fault in stop_faults(privacy, context, noise_known=isinstance(exposures, int)):
         yield fault.under("privacy")
 
 
 def _shuffler_faults(data: DataSpec, protocol: Protocol, defence: Defence) -> Iterator[Fault]:
-    knobs = protocol.knobs()
     # Sizes matter only where they are weights; where the data themselves are at fault, they have none yet.
-    weighed = knobs.weighting == "samples" and not data.faults()
+    weighed = protocol.weighting == "samples" and not data.faults()
     equal = not weighed or len(set(data.client_sizes(Streams(0)).tolist())) == 1
-    yield from shuffler_faults(knobs, defence, equal)
+    yield from shuffler_faults(protocol, defence, equal)

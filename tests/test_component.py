@@ -5,9 +5,9 @@ from types import ModuleType
 from typing import Any, Literal
 
 import pytest
-from pydantic import ValidationError
+from pydantic import ConfigDict, ValidationError
 
-from asyncfl.component import Component, Described, choice
+from asyncfl.component import Component, Described, choice, default_property
 
 
 class Shape(Component):
@@ -79,3 +79,32 @@ def test_the_schema_offers_each_kind_and_an_import_path() -> None:
 def test_a_description_cannot_be_changed() -> None:
     with pytest.raises(ValidationError):
         Drawing().shape = Square()  # type: ignore[misc]
+
+
+class Box(Component):
+    model_config = ConfigDict(ignored_types=(default_property,))
+    kind: str = "box"
+
+    @default_property
+    def depth(self) -> int:
+        """Three."""
+        return 3
+
+
+def test_a_default_property_makes_way_for_a_field_and_for_a_property() -> None:
+    class Chosen(Box):
+        depth: int = 5
+
+    class Computed(Box):
+        edge: int = 2
+
+        @property
+        def depth(self) -> int:
+            return 2 * self.edge
+
+    assert [Box().depth, Chosen().depth, Chosen(depth=7).depth, Computed(edge=4).depth] == [3, 5, 7, 8]
+    assert (Box().model_dump(), Chosen().model_dump()) == ({"kind": "box"}, {"kind": "box", "depth": 5})
+    with pytest.raises(ValidationError, match="depth"):
+        Box(depth=4)  # type: ignore[call-arg]
+    with pytest.raises(AttributeError, match="depth is known of an object"):
+        Box.depth  # noqa: B018

@@ -1,7 +1,7 @@
 """The protocol without clock or sockets: what the server does with what it hears."""
 
 from asyncfl.server.machine import Phase, Server, ServerPlan
-from asyncfl.server.protocol import AnyProtocol, Buffered, FedAsync, FedBuff, Knobs, Protocol, Scoring, Sync
+from asyncfl.server.protocol import AnyProtocol, Buffered, FedAsync, FedBuff, Protocol, Scoring, Sync
 from asyncfl.server.tribunal import DefencePlan
 
 __all__ = [
@@ -10,7 +10,6 @@ __all__ = [
     "DefencePlan",
     "FedAsync",
     "FedBuff",
-    "Knobs",
     "Phase",
     "Protocol",
     "Scoring",

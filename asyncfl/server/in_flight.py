@@ -12,7 +12,7 @@ from collections import Counter
 from asyncfl.messages import Action, CohortRepeated, Dispatch, SetTimer
 from asyncfl.server.opening import Filling
 from asyncfl.server.population import Population
-from asyncfl.server.protocol import Knobs
+from asyncfl.server.protocol import Protocol
 from asyncfl.server.tasks import Task, TaskBook
 from asyncfl.streams import RandomOrder, Streams
 
@@ -24,8 +24,9 @@ class InFlight:
     how many began before them.
     """
 
-    def __init__(self, knobs: Knobs, population: Population, book: TaskBook, streams: Streams) -> None:
-        self.knobs = knobs
+    def __init__(self, protocol: Protocol, population: Population, book: TaskBook, streams: Streams) -> None:
+        self.protocol = protocol
+        self.dispatch, self.opening = protocol.dispatch, protocol.opening
         self.population = population
         self.book = book
         self.deadline_passed = False
@@ -50,17 +51,17 @@ class InFlight:
     @property
     def startable(self) -> int:
         """Tasks that can be begun at any time, without a new version."""
-        return len(self.population) if self.knobs.dispatch.level(self.clients) else 0
+        return len(self.population) if self.dispatch.level(self.clients) else 0
 
     @property
     def has_reserves(self) -> bool:
         """Whether the last cohort is larger than what is needed of it."""
-        return self._cohort > self.knobs.dispatch.wanted(self.clients)
+        return self._cohort > self.dispatch.wanted(self.clients)
 
     def filling(self, held: int) -> Filling:
         """What an opening rule may look at, where the buffer holds `held` updates."""
-        coming = self._cohort_coming if self.knobs.late == "drop" else len(self)
-        wanted = self.knobs.dispatch.wanted(self.clients)
+        coming = self._cohort_coming if self.protocol.late == "drop" else len(self)
+        wanted = self.dispatch.wanted(self.clients)
         return Filling(held, coming, self._cohort, wanted, self.deadline_passed)
 
     # --- ends ------------------------------------------------------------------------------------------------------
@@ -103,20 +104,20 @@ class InFlight:
 
     def begin_cohort(self, version: int, time_s: float, actions: list[Action]) -> None:
         """Ask the cohort of `version`, which has just been published; nobody where clients are not asked in cohorts."""
-        number = self.knobs.dispatch.at_publish(self.clients)
+        number = self.dispatch.at_publish(self.clients)
         if not number:
             return
         order = self._streams.order("cohorts", self._cohorts[version], version)
         self._cohorts[version] += 1
         self._cohort = self._cohort_coming = self._begin(number, order, version, version, time_s, actions)
         self.deadline_passed = False
-        seconds = getattr(self.knobs.opening, "seconds", None)
+        seconds = getattr(self.opening, "seconds", None)
         if seconds is not None:
             actions.append(SetTimer(f"deadline:{version}", seconds))
 
     def refill(self, version: int, time_s: float, actions: list[Action], *, is_empty: bool) -> None:
         """Begin the tasks that are missing. `is_empty`: whether a buffer is being filled that holds nothing yet."""
-        missing = self.knobs.dispatch.level(self.clients) - len(self)
+        missing = self.dispatch.level(self.clients) - len(self)
         if missing > 0:
             order = self._streams.order("selection", number=self._begun_singly)
             self._begun_singly += self._begin(missing, order, version, -1, time_s, actions)
@@ -139,13 +140,13 @@ class InFlight:
     @property
     def _came_to_nothing(self) -> bool:
         """Whether nobody will come who was asked in a cohort, while there are clients that could be asked."""
-        in_cohorts = self.knobs.dispatch.at_publish(self.clients) > 0
+        in_cohorts = self.dispatch.at_publish(self.clients) > 0
         return in_cohorts and not self.filling(0).coming and len(self.population) > 0
 
     def _begin(
         self, number: int, order: RandomOrder, version: int, cohort: int, time_s: float, actions: list[Action]
     ) -> int:
-        fair = self.knobs.selection == "fair"
+        fair = self.protocol.selection == "fair"
         draw = self.population.draw_least_served if fair else self.population.draw
         drawn = draw(number, order)
         for client in drawn:
@@ -153,6 +154,6 @@ class InFlight:
             self._tasks[task.number] = task
             self.population.served[client] += 1
             actions.append(Dispatch(task.number, client, version))
-            if self.knobs.task_timeout_s is not None:
-                actions.append(SetTimer(f"task:{task.number}", self.knobs.task_timeout_s))
+            if self.protocol.task_timeout_s is not None:
+                actions.append(SetTimer(f"task:{task.number}", self.protocol.task_timeout_s))
         return len(drawn)

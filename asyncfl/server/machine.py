@@ -45,7 +45,7 @@ from asyncfl.server.inbox import Inbox
 from asyncfl.server.opening import OpenCount
 from asyncfl.server.patience import Patience, Rejections
 from asyncfl.server.population import Population
-from asyncfl.server.protocol import Knobs
+from asyncfl.server.protocol import Protocol
 from asyncfl.server.tasks import Task, TaskBook
 from asyncfl.server.tribunal import DefencePlan, Tribunal
 from asyncfl.streams import Streams
@@ -71,7 +71,7 @@ class Phase(Enum):
 class ServerPlan:
     """Everything the server knows before it starts."""
 
-    knobs: Knobs
+    protocol: Protocol
     samples: NDArray[np.int64]
     """(clients,) number of training samples of each client."""
     initial: Vector
@@ -91,7 +91,7 @@ class Server:
 
     def __init__(self, plan: ServerPlan) -> None:
         self.plan = plan
-        self.knobs = plan.knobs
+        self.protocol = plan.protocol
         self.clients = len(plan.samples)
         self.population = Population(self.clients)
         self.tasks = TaskBook()
@@ -104,9 +104,9 @@ class Server:
         """Updates that were rejected because no such task was ever begun."""
         self.noted: Counter[str] = Counter()
         """What the rule found unusual -> number of versions."""
-        self._in_flight = InFlight(plan.knobs, self.population, self.tasks, plan.streams)
-        self._inbox = Inbox(plan.knobs.max_staleness)
-        tribunal = Tribunal(plan.defence, plan.knobs, self.clients, plan.streams)
+        self._in_flight = InFlight(plan.protocol, self.population, self.tasks, plan.streams)
+        self._inbox = Inbox(plan.protocol.max_staleness)
+        tribunal = Tribunal(plan.defence, plan.protocol, self.clients, plan.streams)
         self._aggregation = Aggregation(tribunal, self.tasks, self.rejections, plan.samples)
         self._publication: Publish | None = None
 
@@ -116,8 +116,8 @@ class Server:
         """First actions: version 0 is published, everybody is idle, the first tasks begin."""
         self.population.add_all()
         actions: list[Action] = [Publish(0, self.plan.initial)]
-        if self.knobs.time_limit_s is not None:
-            actions.append(SetTimer("time_limit", self.knobs.time_limit_s))
+        if self.protocol.time_limit_s is not None:
+            actions.append(SetTimer("time_limit", self.protocol.time_limit_s))
         self.tasks.publish(0, self.plan.initial)
         self._in_flight.begin_cohort(self.version, time_s, actions)
         self._refill(time_s, actions)
@@ -169,10 +169,10 @@ class Server:
         self.population.add(task.client)
         self.patience.arrived()
         task.arrived_s = message.time_s
-        if self.phase is Phase.FILLING and (task.cohort == self.version or self.knobs.late == "carry"):
+        if self.phase is Phase.FILLING and (task.cohort == self.version or self.protocol.late == "carry"):
             if not self._inbox.enter(task, self.version):
                 self._settle([task], Fate.STALE, actions)
-        elif self.knobs.late == "carry":
+        elif self.protocol.late == "carry":
             self._inbox.queue(task)
         else:
             self._settle([task], Fate.SURPLUS if self._in_flight.has_reserves else Fate.LATE, actions)
@@ -223,7 +223,7 @@ class Server:
     def _open_if_ready(self, actions: list[Action]) -> None:
         if self.phase is not Phase.FILLING or not self._inbox.held:
             return
-        filling, opening = self._in_flight.filling(self._inbox.held), self.knobs.opening
+        filling, opening = self._in_flight.filling(self._inbox.held), self._in_flight.opening
         if not opening.is_open(filling):
             if filling.coming or self._in_flight.startable:
                 return
@@ -231,7 +231,7 @@ class Server:
         taken = opening.target(filling) if isinstance(opening, OpenCount) else filling.held
         self.phase = Phase.COLLECTING
         updates = self._inbox.take(taken)
-        if self.knobs.late == "drop":
+        if self.protocol.late == "drop":
             # All of one cohort: sums of floats shall not depend on who was the fastest.
             updates.sort(key=lambda task: (task.client, task.number))
         actions.append(self._aggregation.open(updates))
@@ -312,7 +312,7 @@ class Server:
         self.tasks.publish(publication.version, publication.model)
         actions.append(publication)
         self.phase = Phase.FILLING
-        if self.version >= self.knobs.rounds:
+        if self.version >= self.protocol.rounds:
             self._stop("all versions published", actions)
             return
         self._stop_without_clients(actions)

@@ -12,12 +12,11 @@ A synchronous federation is a buffered one whose buffer holds the whole cohort.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
-from asyncfl.component import Component, choice
+from asyncfl.component import Component, choice, default_property
 from asyncfl.errors import Fault
 from asyncfl.server.application import WITH_RATE, Divisor, Reading
 from asyncfl.server.dispatch import (
@@ -39,33 +38,14 @@ Scoring: TypeAlias = Literal["parallel", "serial"]
 Rate = Annotated[float, Field(gt=0)]
 
 
-@dataclass(frozen=True)
-class Knobs:
-    """What the server does, whatever protocol set it."""
-
-    rounds: int
-    dispatch: Dispatch
-    opening: Opening
-    late: Late = "drop"
-    staleness: Staleness = ConstantStaleness()
-    divisor: Divisor = "buffer"
-    max_staleness: int | None = None
-    reading: Reading = "delta"
-    rate: float = 1.0
-    weighting: Weighting = "samples"
-    selection: Selection = "uniform"
-    task_timeout_s: float | None = None
-    time_limit_s: float | None = None
-
-    def updates_per_version(self, clients: int) -> int:
-        """K: updates that enter one aggregation, where all goes as asked."""
-        if isinstance(self.opening, OpenCount):
-            return self.opening.updates
-        return self.dispatch.wanted(clients)
-
-
 class Protocol(Component):
-    """Fields that all protocols share."""
+    """What the server does: the fields that all protocols share, and the knobs that they set.
+
+    Each knob is a property, or a field where a scenario may turn it. A protocol that sets none of them is synchronous:
+    everybody is asked, and everybody is waited for.
+    """
+
+    model_config = ConfigDict(ignored_types=(default_property,))
 
     rounds: Annotated[int, Field(ge=1, le=10_000_000)]
     """T: versions to publish, that is, aggregations."""
@@ -81,13 +61,55 @@ class Protocol(Component):
     """Virtual seconds after which the run ends with the versions it has; null: not before the last version, unless
     no update at all arrives in 10,000 tasks in succession (or in 10 per client, where that is more)."""
 
-    def knobs(self) -> Knobs:
-        """The four knobs, set."""
-        raise NotImplementedError
+    @default_property
+    def dispatch(self) -> Dispatch:
+        """Who gets a model, when."""
+        return CohortDispatch()
+
+    @default_property
+    def opening(self) -> Opening:
+        """When the buffer opens."""
+        return OpenAll()
+
+    @default_property
+    def late(self) -> Late:
+        """What becomes of an update whose buffer has opened: dropped, or carried into the next."""
+        return "drop"
+
+    @default_property
+    def staleness(self) -> Staleness:
+        """Weight of an update by its age in versions."""
+        return ConstantStaleness()
+
+    @default_property
+    def divisor(self) -> Divisor:
+        """What the weights are divided by: all data in the buffer, or their own sum."""
+        return "buffer"
+
+    @default_property
+    def max_staleness(self) -> int | None:
+        """Updates older than this, in versions, are discarded; None keeps all."""
+        return None
+
+    @default_property
+    def aggregation(self) -> Reading:
+        """How the aggregate enters the model, see `asyncfl.server.application`."""
+        return "delta"
+
+    @default_property
+    def rate(self) -> float:
+        """Factor of the aggregate when it enters the model, > 0."""
+        return 1.0
+
+    def updates_per_version(self, clients: int) -> int:
+        """K: updates that enter one aggregation, where all goes as asked."""
+        if isinstance(self.opening, OpenCount):
+            return self.opening.updates
+        return self.dispatch.wanted(clients)
 
     def faults(self, clients: int) -> Iterator[Fault]:
         """What cannot work with `clients` clients, fields named relative to the protocol."""
-        dispatch = self.knobs().dispatch
+        dispatch = self.dispatch
         # Some protocols have the number as a field of their own.
         place = "dispatch." if "dispatch" in type(self).model_fields else ""
         if isinstance(dispatch, CohortDispatch):
@@ -119,19 +141,20 @@ class Sync(Protocol):
     server_rate: Rate = 1.0
     """Factor of the averaged update."""
 
-    def knobs(self) -> Knobs:
-        """Cohort, `open`, `late`, no discount for staleness (a carried update counts in full)."""
-        return Knobs(
-            rounds=self.rounds,
-            dispatch=CohortDispatch(participants=self.participants, over_selection=self.over_selection),
-            opening=self.open,
-            late=self.late,
-            rate=self.server_rate,
-            weighting=self.weighting,
-            selection=self.selection,
-            task_timeout_s=self.task_timeout_s,
-            time_limit_s=self.time_limit_s,
-        )
+    @property
+    def dispatch(self) -> Dispatch:
+        """Cohorts of the participants and their reserves."""
+        return CohortDispatch(participants=self.participants, over_selection=self.over_selection)
+
+    @property
+    def opening(self) -> Opening:
+        """The field `open`."""
+        return self.open
+
+    @property
+    def rate(self) -> float:
+        """The field `server_rate`."""
+        return self.server_rate
 
     def faults(self, clients: int) -> Iterator[Fault]:
         """As `Protocol.faults`, and a deadline that waits for more updates than are asked for."""
@@ -166,23 +189,15 @@ class BufferedProtocol(Protocol):
     """Factor of the averaged update (FedBuff's eta_g); 1 with the readings that know none: `normalised` and the literal
     ones."""
 
-    def knobs(self) -> Knobs:
-        """The fields as they stand."""
-        return Knobs(
-            rounds=self.rounds,
-            dispatch=self.dispatch,
-            opening=OpenCount(updates=self.buffer),
-            late=self.late,
-            staleness=self.staleness,
-            divisor=self.divisor,
-            max_staleness=self.max_staleness,
-            reading=self.aggregation,
-            rate=self.server_rate,
-            weighting=self.weighting,
-            selection=self.selection,
-            task_timeout_s=self.task_timeout_s,
-            time_limit_s=self.time_limit_s,
-        )
+    @property
+    def opening(self) -> Opening:
+        """At `buffer` updates."""
+        return OpenCount(updates=self.buffer)
+
+    @property
+    def rate(self) -> float:
+        """The field `server_rate`."""
+        return self.server_rate
 
     def faults(self, clients: int) -> Iterator[Fault]:
         """As `Protocol.faults`, and a buffer larger than all that could fill it."""
@@ -236,22 +251,30 @@ class FedAsync(Protocol):
     max_staleness: Annotated[int, Field(ge=0)] | None = None
     """Updates older than this are discarded; null keeps all."""
 
-    def knobs(self) -> Knobs:
-        """A buffer of one, mixed into the model."""
-        return Knobs(
-            rounds=self.rounds,
-            dispatch=ConstantDispatch(in_flight=self.in_flight),
-            opening=OpenCount(updates=1),
-            late="carry",
-            staleness=self.staleness,
-            max_staleness=self.max_staleness,
-            reading="mix",
-            rate=self.mixing,
-            weighting=self.weighting,
-            selection=self.selection,
-            task_timeout_s=self.task_timeout_s,
-            time_limit_s=self.time_limit_s,
-        )
+    @property
+    def dispatch(self) -> Dispatch:
+        """`in_flight` tasks at any time."""
+        return ConstantDispatch(in_flight=self.in_flight)
+
+    @property
+    def opening(self) -> Opening:
+        """At each update."""
+        return OpenCount(updates=1)
+
+    @property
+    def late(self) -> Late:
+        """Carried: no update is lost while another enters the model."""
+        return "carry"
+
+    @property
+    def aggregation(self) -> Reading:
+        """Models are mixed."""
+        return "mix"
+
+    @property
+    def rate(self) -> float:
+        """The field `mixing`."""
+        return self.mixing
 
 
 if TYPE_CHECKING:

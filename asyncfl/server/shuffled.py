@@ -12,33 +12,33 @@ from asyncfl.defences import Defence, Mean, Median, TrimmedMean
 from asyncfl.errors import Fault
 from asyncfl.server.dispatch import CohortDispatch
 from asyncfl.server.opening import OpenAll
-from asyncfl.server.protocol import Knobs
+from asyncfl.server.protocol import Protocol
 from asyncfl.server.staleness import ConstantStaleness
 
 ALIKE = (Mean, Median, TrimmedMean)
 """Rules for which it makes no difference which rows the layers lie in."""
 
 
-def shuffler_faults(knobs: Knobs, defence: Defence, equal_samples: bool) -> Iterator[Fault]:
+def shuffler_faults(protocol: Protocol, defence: Defence, equal_samples: bool) -> Iterator[Fault]:
     """What does not go together with a shuffler, fields named from the scenario on.
 
     `equal_samples`: whether all clients hold the same number of samples.
     """
-    whole = isinstance(knobs.opening, OpenAll) and isinstance(knobs.dispatch, CohortDispatch)
+    whole = isinstance(protocol.opening, OpenAll) and isinstance(protocol.dispatch, CohortDispatch)
     if not whole:
         way_out = "set protocol.kind: sync and protocol.open: {kind: all}"
         yield Fault("privacy.shuffler", f"waits for a whole cohort, which this protocol does not; {way_out}")
-    elif isinstance(knobs.dispatch, CohortDispatch) and knobs.dispatch.over_selection != 1:
-        factor = f"{knobs.dispatch.over_selection:g}"
+    elif isinstance(protocol.dispatch, CohortDispatch) and protocol.dispatch.over_selection != 1:
+        factor = f"{protocol.dispatch.over_selection:g}"
         yield Fault("protocol.over_selection", f"must be 1 where privacy.shuffler waits for the cohort, got {factor}")
-    if whole and knobs.late != "drop":
+    if whole and protocol.late != "drop":
         message = "must be drop with privacy.shuffler, got carry: late updates started from another model"
         yield Fault("protocol.late", message)
-    if not isinstance(knobs.staleness, ConstantStaleness):
-        kind = getattr(knobs.staleness, "kind", type(knobs.staleness).__name__)
+    if not isinstance(protocol.staleness, ConstantStaleness):
+        kind = getattr(protocol.staleness, "kind", type(protocol.staleness).__name__)
         message = f"must be constant with privacy.shuffler, got {kind}: a shuffled update has no age"
         yield Fault("protocol.staleness", message)
-    if knobs.weighting == "samples" and not equal_samples:
+    if protocol.weighting == "samples" and not equal_samples:
         message = "must be uniform with privacy.shuffler where clients hold different numbers of samples, got samples"
         yield Fault("protocol.weighting", message)
     if defence.detector is not None:

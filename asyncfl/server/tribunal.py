@@ -15,7 +15,7 @@ from asyncfl.answers import flags, numbers, require, with_state
 from asyncfl.defences import Buffer, DefenceContext, Detector, Mean, Rule, ScoreRequest, Strikes, Verdict, accept_all
 from asyncfl.messages import Vector
 from asyncfl.server.application import next_model, weights
-from asyncfl.server.protocol import Knobs
+from asyncfl.server.protocol import Protocol
 from asyncfl.server.staleness import discount
 from asyncfl.streams import Streams
 
@@ -46,9 +46,9 @@ class Outcome:
 class Tribunal:
     """Judges and aggregates the buffers of one run."""
 
-    def __init__(self, plan: DefencePlan, knobs: Knobs, clients: int, streams: Streams) -> None:
+    def __init__(self, plan: DefencePlan, protocol: Protocol, clients: int, streams: Streams) -> None:
         self.plan = plan
-        self.knobs = knobs
+        self.protocol = protocol
         self.clients = clients
         self._rule: Any = None
         self._detector: Any = None
@@ -114,13 +114,15 @@ class Tribunal:
         notes: tuple[str, ...] = ()
         model = buffer.current
         if len(kept):
-            samples = buffer.samples if self.knobs.weighting == "samples" else np.ones_like(buffer.samples)
-            by_age = discount(self.knobs.staleness, buffer.staleness)
-            factors[kept] = weights(samples[kept], by_age[kept], self.knobs.divisor)
+            protocol = self.protocol
+            samples = buffer.samples if protocol.weighting == "samples" else np.ones_like(buffer.samples)
+            by_age = discount(protocol.staleness, buffer.staleness)
+            factors[kept] = weights(samples[kept], by_age[kept], protocol.divisor)
             if verdict.weights is not None:
                 factors *= verdict.weights
             accepted = buffer if len(kept) == len(buffer) else buffer.only(kept)
-            moved = next_model(accepted, factors[kept], self.plan.rule, self._rule, self.knobs.reading, self.knobs.rate)
+            rule, reading, rate = self.plan.rule, protocol.aggregation, protocol.rate
+            moved = next_model(accepted, factors[kept], rule, self._rule, reading, rate)
             model, factors[kept], self._rule, notes = moved.model, moved.weights, moved.state, moved.notes
         if verdict.correction is not None:
             model = model + verdict.correction

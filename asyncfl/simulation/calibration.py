@@ -16,7 +16,7 @@ from asyncfl.privacy import MeasuredExposures, PrivacyContext
 from asyncfl.scenario import Scenario
 from asyncfl.server.dispatch import CohortDispatch
 from asyncfl.server.opening import OpenCount
-from asyncfl.server.protocol import Knobs
+from asyncfl.server.protocol import Protocol
 from asyncfl.server.staleness import ConstantStaleness
 from asyncfl.streams import Streams
 
@@ -38,34 +38,34 @@ def privacy_context(scenario: Scenario, sizes: NDArray[np.int64], streams: Strea
         training.epochs,
         training.lr,
         n_parameters=scenario.model.layout(scenario.data.shape, scenario.data.classes).n_parameters,
-        rate=scenario.protocol.knobs().rate,
+        rate=scenario.protocol.rate,
         equal_weights=_equal_weights(scenario, sizes),
-        once_each=_equal_weights(scenario, sizes) and _once_each(scenario.protocol.knobs()),
+        once_each=_equal_weights(scenario, sizes) and _once_each(scenario.protocol),
     )
     return context, counts
 
 
 def _equal_weights(scenario: Scenario, sizes: NDArray[np.int64]) -> bool:
     """Whether no update can weigh more than 1/n in a mean of n, and none weighs what depends on data."""
-    knobs, defence = scenario.protocol.knobs(), scenario.defence
+    protocol, defence = scenario.protocol, scenario.defence
     return (
         isinstance(defence.rule, Mean)
         # A detector may weigh updates, and correct the model by earlier ones.
         and defence.detector is None
-        and knobs.reading in ("delta", "mix")
-        and (knobs.weighting != "samples" or len(np.unique(sizes)) == 1)
+        and protocol.aggregation in ("delta", "mix")
+        and (protocol.weighting != "samples" or len(np.unique(sizes)) == 1)
         # Divided by the sum of the weights, a fresh update among stale ones counts for more.
-        and (knobs.divisor == "buffer" or isinstance(knobs.staleness, ConstantStaleness))
+        and (protocol.divisor == "buffer" or isinstance(protocol.staleness, ConstantStaleness))
     )
 
 
-def _once_each(knobs: Knobs) -> bool:
+def _once_each(protocol: Protocol) -> bool:
     """Whether all updates of a version are of different clients, and weigh the same whatever their age."""
-    if isinstance(knobs.opening, OpenCount) and knobs.opening.updates == 1:
+    if isinstance(protocol.opening, OpenCount) and protocol.opening.updates == 1:
         return True
     # Whoever is not drawn in cohorts is asked again as soon as it has answered, while the buffer is still filling.
-    cohorts = isinstance(knobs.dispatch, CohortDispatch) and knobs.late == "drop"
-    return cohorts and isinstance(knobs.staleness, ConstantStaleness)
+    cohorts = isinstance(protocol.dispatch, CohortDispatch) and protocol.late == "drop"
+    return cohorts and isinstance(protocol.staleness, ConstantStaleness)
 
 
 def measure_exposures(scenario: Scenario, measured: MeasuredExposures, streams: Streams) -> tuple[int, list[int]]:

@@ -71,7 +71,7 @@ def attackers_of(scenario: Scenario, streams: Streams) -> Attackers | None:
     if scenario.threats is None or scenario.threats.off:
         return None
     # The cohort of a publication is a round; where tasks are begun one by one, as many as make a version.
-    in_cohorts = scenario.protocol.knobs().dispatch.at_publish(scenario.data.clients) > 0
+    in_cohorts = scenario.protocol.dispatch.at_publish(scenario.data.clients) > 0
     of_round = None if in_cohorts else scenario.participants
     return Attackers(scenario.threats, scenario.data.clients, scenario.data.classes, streams, of_round)
 
@@ -93,7 +93,7 @@ def server_plan(
 ) -> ServerPlan:
     """What the server of one seed knows from the start. `noise` None: it adds none."""
     return ServerPlan(
-        scenario.protocol.knobs(),
+        scenario.protocol,
         sizes,
         initial,
         streams,

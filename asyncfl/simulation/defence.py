@@ -23,11 +23,11 @@ def defence_plan(
     learner: Learner,
 ) -> DefencePlan:
     """The server's defences, with what they know about the federation."""
-    knobs, training = scenario.protocol.knobs(), scenario.training
+    protocol, training = scenario.protocol, scenario.training
 
     def weigh(samples: NDArray[np.int64], staleness: NDArray[np.int64]) -> NDArray[np.float64]:
-        counted = samples if knobs.weighting == "samples" else np.ones_like(samples)
-        return knobs.rate * weights(counted, discount(knobs.staleness, staleness), knobs.divisor)
+        counted = samples if protocol.weighting == "samples" else np.ones_like(samples)
+        return protocol.rate * weights(counted, discount(protocol.staleness, staleness), protocol.divisor)
 
     known = DefenceContext(
         clients=data.clients,

@@ -180,7 +180,7 @@ def server(
     chosen = protocol or Buffered(rounds=1000, buffer=3, dispatch=ContinuousDispatch())
     known = context(clients, n_parameters, root_gradient=root_gradient)
     plan = ServerPlan(
-        knobs=chosen.knobs(),
+        protocol=chosen,
         samples=_numbers(np.broadcast_to(np.asarray(samples), (clients,))),
         initial=_fixed(np.broadcast_to(np.asarray(initial, dtype=np.float32), (n_parameters,))),
         streams=Streams(seed),

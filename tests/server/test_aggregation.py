@@ -63,7 +63,7 @@ CONTEXT = DefenceContext(4, np.full(4, 10), 1, 0.1, None, np.ones(4, np.int64))
 def server(protocol: Protocol, detector: Detector | None, strikes: Strikes | None = None, **plan: Any) -> Server:
     defence = DefencePlan(detector=detector, strikes=strikes, context=CONTEXT)
     zero = np.zeros(1, np.float32)
-    return Server(ServerPlan(protocol.knobs(), np.full(4, 10), zero, Streams(1), defence=defence, **plan))
+    return Server(ServerPlan(protocol, np.full(4, 10), zero, Streams(1), defence=defence, **plan))
 
 
 def kinds(actions: list[Any], kind: type) -> list[Any]:
@@ -266,7 +266,7 @@ def test_when_everybody_is_banned_for_malformed_updates_that_is_the_reason(proto
     actions = machine.start()
     flying = [a.task for a in kinds(actions, Dispatch)]
     while machine.stopped is None:
-        collect = arrive(machine, *flying[: protocol.knobs().updates_per_version(4)])
+        collect = arrive(machine, *flying[: protocol.updates_per_version(4)])
         (wanted,) = kinds(collect, Collect)
         flying = [task for task in flying if task not in wanted.tasks]
         wrong = np.zeros(len(wanted.tasks), dtype=bool)

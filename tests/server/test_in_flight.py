@@ -17,7 +17,7 @@ from asyncfl.streams import Streams
 def in_flight(protocol: Protocol, clients: int = 4) -> InFlight:
     population = Population(clients)
     population.add_all()
-    return InFlight(protocol.knobs(), population, TaskBook(), Streams(1))
+    return InFlight(protocol, population, TaskBook(), Streams(1))
 
 
 def kinds(actions: list[Any], kind: type) -> list[Any]:

@@ -35,7 +35,7 @@ from asyncfl.testing import Play, arrivals, builders
 
 def server(protocol: Protocol, clients: int = 4, initial: float = 0.0, **plan: object) -> Server:
     samples = np.full(clients, 10)
-    return Server(ServerPlan(protocol.knobs(), samples, np.array([initial], np.float32), Streams(1), **plan))
+    return Server(ServerPlan(protocol, samples, np.array([initial], np.float32), Streams(1), **plan))
 
 
 def kinds(actions: list[object], kind: type) -> list[object]:
@@ -70,8 +70,8 @@ def test_a_synchronous_round_waits_for_all_then_publishes_their_mean() -> None:
 
 def test_the_mean_weighs_clients_by_their_samples_unless_told_otherwise() -> None:
     for weighting, mean in (("samples", 2.5), ("uniform", 2.0)):
-        knobs = Sync(rounds=1, weighting=weighting).knobs()
-        machine = Server(ServerPlan(knobs, np.array([10, 30]), np.zeros(1, np.float32), Streams(1)))
+        protocol = Sync(rounds=1, weighting=weighting)
+        machine = Server(ServerPlan(protocol, np.array([10, 30]), np.zeros(1, np.float32), Streams(1)))
         clients = [a.client for a in kinds(machine.start(), Dispatch)]
         machine.handle(UpdateArrived(1.0, 0))
         actions = machine.handle(UpdateArrived(1.0, 1))

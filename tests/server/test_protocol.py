@@ -9,9 +9,9 @@ from asyncfl.server.opening import OpenCount, OpenDeadline
 
 
 def test_sync_draws_cohorts_and_drops_what_is_late() -> None:
-    knobs = Sync(rounds=3, participants=0.2).knobs()
-    assert (knobs.dispatch.at_publish(50), knobs.dispatch.level(50), knobs.late) == (10, 0, "drop")
-    assert knobs.updates_per_version(50) == 10
+    sync = Sync(rounds=3, participants=0.2)
+    assert (sync.dispatch.at_publish(50), sync.dispatch.level(50), sync.late) == (10, 0, "drop")
+    assert sync.updates_per_version(50) == 10
 
 
 def test_a_count_and_a_share_of_clients() -> None:
@@ -24,9 +24,9 @@ def test_a_count_and_a_share_of_clients() -> None:
 
 
 def test_fedasync_is_a_buffer_of_one_and_fedbuff_weighs_all_alike() -> None:
-    assert FedAsync(rounds=1, in_flight=2).knobs().opening == OpenCount(updates=1)
-    assert FedBuff(rounds=1, server_rate=2.0).knobs().rate == 2.0
-    assert FedBuff(rounds=1).knobs().weighting == "uniform"
+    assert FedAsync(rounds=1, in_flight=2).opening == OpenCount(updates=1)
+    assert FedBuff(rounds=1, server_rate=2.0).rate == 2.0
+    assert FedBuff(rounds=1).weighting == "uniform"
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ NAN = float("nan")
 
 
 def plan(clients: int = 2) -> ServerPlan:
-    return ServerPlan(Sync(rounds=1).knobs(), np.full(clients, 10), np.zeros(3, np.float32), Streams(1))
+    return ServerPlan(Sync(rounds=1), np.full(clients, 10), np.zeros(3, np.float32), Streams(1))
 
 
 def recorded(detail: str = "digests", seed: int = 0) -> Recording:

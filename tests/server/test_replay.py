@@ -27,7 +27,7 @@ D = 4
 def plan(seed: int = 0, rounds: int = 6, **defence: Any) -> ServerPlan:
     protocol = Buffered(rounds=rounds, buffer=4, dispatch=ConstantDispatch(in_flight=6), task_timeout_s=50.0)
     known = DefencePlan(**defence, context=context(9, D))
-    return ServerPlan(protocol.knobs(), np.arange(10, 19), np.full(D, 0.5, np.float32), Streams(seed), defence=known)
+    return ServerPlan(protocol, np.arange(10, 19), np.full(D, 0.5, np.float32), Streams(seed), defence=known)
 
 
 def record(of: ServerPlan, detail: str = "digests", seed: int = 0, malformed: float = 0.0) -> Recording:

@@ -95,7 +95,7 @@ def federation(
     described, streams = World.model_validate(world), Streams(seed)
     server = Server(
         ServerPlan(
-            chosen.knobs(),
+            chosen,
             np.full(clients, 100),
             np.zeros(N_PARAMETERS, dtype=np.float32),
             streams,

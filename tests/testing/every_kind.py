@@ -16,7 +16,7 @@ from asyncfl.privacy import Mechanism, Noise, Scheme
 from asyncfl.privacy.exposures import Exposures
 from asyncfl.server.dispatch import ContinuousDispatch, Dispatch
 from asyncfl.server.opening import OpenCount, Opening
-from asyncfl.server.protocol import Knobs, Protocol
+from asyncfl.server.protocol import Late, Protocol
 from asyncfl.server.staleness import AnyStaleness, ConstantStaleness, Staleness
 from asyncfl.threats import Attack
 from asyncfl.world.availability import Availability, Everybody
@@ -73,8 +73,15 @@ class Eager(Protocol):
     kind: str
     staleness: AnyStaleness = ConstantStaleness()
 
-    def knobs(self) -> Knobs:
-        return Knobs(self.rounds, ContinuousDispatch(), OpenCount(updates=3), late="carry", staleness=self.staleness)
+    late: Late = "carry"
+
+    @property
+    def dispatch(self) -> Dispatch:
+        return ContinuousDispatch()
+
+    @property
+    def opening(self) -> Opening:
+        return OpenCount(updates=3)
 
 
 class TwoSpeeds(Device):

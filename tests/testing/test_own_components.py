@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from asyncfl.component import Component, own_sources
+from asyncfl.component import Component, default_property, own_sources
 from asyncfl.errors import ScenarioError
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
@@ -111,7 +111,7 @@ def test_only_modules_that_are_not_of_the_package_count_as_own(scenario: Scenari
 
 
 def _is_public(name: str, value: Any) -> bool:
-    return not name.startswith("_") and (inspect.isfunction(value) or isinstance(value, property))
+    return not name.startswith("_") and (inspect.isfunction(value) or isinstance(value, property | default_property))
 
 
 def _bases() -> Iterator[type[Component]]:
