@@ -113,12 +113,9 @@ else:
             self._value_of = value_of
             self.__doc__ = value_of.__doc__
 
-        def __set_name__(self, owner: type, name: str) -> None:
-            self._name = name
-
         def __get__(self, component: Any, owner: type | None = None) -> Any:
             if component is None:
-                raise AttributeError(f"{self._name} is known of an object of the class, not of the class itself")
+                raise AttributeError(f"{self._value_of.__name__} is known of objects, not of their class")
             return self._value_of(component)
 
 
