@@ -1,0 +1,76 @@
+"""Equal pure releases, digit by digit: the sum over a binomial, and the part of it that is left out."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+from scipy.stats import binom
+
+from asyncfl.privacy.accounting import MechanismEvent, exact, smallest_epsilon
+
+
+def by_the_sum(epsilon: float, count: int, delta: float) -> float:
+    """Where sum p (1 - e^(x - loss)) over larger losses is delta; losses are epsilon or -epsilon each."""
+    up = np.arange(count + 1)
+    losses = (2 * up - count) * epsilon
+    probability = binom.pmf(up, count, 1 / (1 + math.exp(-epsilon)))
+
+    def excess(x: float) -> float:
+        return float(np.sum(probability * -np.expm1(np.minimum(x - losses, 0)))) - delta
+
+    return float(brentq(excess, 0, count * epsilon, xtol=1e-13, rtol=1e-14))
+
+
+@pytest.mark.parametrize(("epsilon", "count", "delta"), [(0.4, 30, 0.01), (1.5, 7, 1e-3), (0.05, 400, 1e-6)])
+def test_pure_releases_to_the_last_digits(epsilon: float, count: int, delta: float) -> None:
+    found = smallest_epsilon([MechanismEvent("pure", epsilon, count)], delta)
+    assert found == pytest.approx(by_the_sum(epsilon, count, delta), rel=1e-11)
+
+
+@pytest.mark.parametrize(("epsilon", "count"), [(0.05, 4000), (0.3, 3000), (3.0, 2000)])
+def test_what_is_left_out_of_a_long_sum_is_paid_for(
+    epsilon: float, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delta, seen = 1e-5, []
+    whole = by_the_sum(epsilon, count, delta)
+    judge = exact.epsilon_of_losses
+
+    def spy(loss: Any, probability: Any, left: float) -> float:
+        seen.append((loss, probability, left))
+        return judge(loss, probability, left)
+
+    monkeypatch.setattr(exact, "epsilon_of_losses", spy)
+    monkeypatch.setattr(exact, "_MANY", count)
+    assert exact._binomial(epsilon, count, delta) == pytest.approx(whole, rel=1e-10)
+    monkeypatch.setattr(exact, "_MANY", count - 1)
+    found = exact._binomial(epsilon, count, delta)
+    assert whole <= found * (1 + 1e-12)
+    assert found == pytest.approx(whole, rel=1e-6)
+    (all_losses, *_), (losses, probability, left) = seen
+    assert len(all_losses) == count + 1
+    up = np.rint((losses / epsilon + count) / 2).astype(int)
+    mean = count / (1 + math.exp(-epsilon))
+    # Hoeffding, for what lies on one side or the other with a millionth of delta at most.
+    width = math.sqrt(count * math.log(2 / (1e-6 * delta)) / 2)
+    assert (up[0], up[-1]) == (math.floor(mean - width), min(math.ceil(mean + width), count))
+    assert 1 - probability.sum() <= 1e-6 * delta + 1e-9
+    assert left == pytest.approx(delta * (1 - 1e-6), rel=1e-15)
+
+
+def test_the_grid_meets_the_losses_of_pure_releases() -> None:
+    """An epsilon between two points of the grid would be rounded up, once for each of thirty releases."""
+    alone = by_the_sum(0.40003, 30, 0.01)
+    mixed = smallest_epsilon([MechanismEvent("pure", 0.40003, 30), MechanismEvent("laplace", 1e6)], 0.01)
+    assert alone <= mixed * (1 + 1e-9)
+    assert mixed == pytest.approx(alone, abs=3e-4)
+
+
+def test_the_grid_is_as_coarse_as_it_is_told() -> None:
+    events = [MechanismEvent("laplace", 5, 4), MechanismEvent("gaussian", 4, 3)]
+    fine, usual, coarse = (smallest_epsilon(events, 1e-5, step=step) for step in (1e-4, None, 0.2))
+    assert usual == fine
+    assert coarse > fine + 1e-3
