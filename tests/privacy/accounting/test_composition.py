@@ -83,3 +83,15 @@ def test_a_share_of_any_budget_is_a_number():
 def test_the_strict_naive_rule_keeps_its_promise_below_one(releases, epsilon):
     z = noise_multiplier(releases, epsilon, 0.01, composition="naive_delta_split")
     assert exact_epsilon(releases / z**2, 0.01) <= epsilon
+
+
+@pytest.mark.parametrize(("epsilon", "slack", "releases"), [(0.1, 0.5, 1), (0.4, 0.3, 1), (3.0, 1e-5, 40)])
+def test_an_advanced_share_costs_just_the_budget(epsilon, slack, releases):
+    share = advanced_share(epsilon, slack, releases)
+    cost = math.sqrt(-2 * releases * math.log(slack)) * share + releases * share * math.expm1(share)
+    assert cost == pytest.approx(epsilon, rel=1e-13)
+    assert share < epsilon
+
+
+def test_no_share_is_above_the_budget():
+    assert advanced_share(0.1, 0.9, 1) == 0.1
