@@ -14,18 +14,11 @@ from typing import Any
 import pyarrow as pa
 
 from asyncfl.errors import RunError
+from asyncfl.federation import SeedLedger, SeedRun, clients_table, rounds_table, seed_summary
 from asyncfl.learning.gemm import resolve
 from asyncfl.limits import USUAL, Limits
 from asyncfl.scenario import FORMAT, Scenario
-from asyncfl.simulation import (
-    SeedLedger,
-    SeedRun,
-    clients_table,
-    rounds_table,
-    seed_summary,
-    simulate_clock,
-    simulate_seed,
-)
+from asyncfl.simulation import simulate_clock, simulate_seed
 from asyncfl.storage import COMPLETE, Run, RunFolder
 
 Progress = Callable[[dict[str, Any]], None]
@@ -101,15 +94,15 @@ def _conditions(scenario: Scenario) -> str:
 def one_seed(scenario: Scenario, seed: int, progress: Progress | None = None) -> Run:
     """The run of one seed of `scenario`."""
     result = simulate_seed(scenario, seed, progress)
-    books = SeedLedger(scenario, result)
+    ledger = SeedLedger(result)
     return Run(
         scenario=scenario,
         tables={
-            "rounds": books.with_epsilons(rounds_table(result)),
+            "rounds": ledger.with_epsilons(rounds_table(result)),
             "events": result.events,
             "clients": clients_table(result),
-            "ledger": books.ledger,
-            "spending": books.spending,
+            "ledger": ledger.ledger,
+            "spending": ledger.spending,
         },
         summary={"seeds": {str(seed): seed_summary(result)}},
         timing={str(seed): {"gemm": result.gemm, **result.seconds}},

@@ -50,8 +50,9 @@ def main() -> None:
     torch.set_num_threads(1)
     # The simulator times its parts by the wall; here they are to be told in CPU seconds.
     time.perf_counter = time.process_time
+    from asyncfl.federation import clients_table, rounds_table
     from asyncfl.scenario import Scenario
-    from asyncfl.simulation import clients_table, rounds_table, simulate_seed
+    from asyncfl.simulation import simulate_seed
 
     cost: dict[str, float] = {}
     print(f"{'':14}{'updates':>9}{'ms/update':>11}{'training':>10}{'evaluation':>12}{'clock and recording':>21}")

@@ -47,8 +47,9 @@ def main() -> None:
     chosen = parser.parse_args()
 
     from asyncfl.analysis.timeline import summary, timeline_of
+    from asyncfl.federation import clients_table, rounds_table
     from asyncfl.scenario import Scenario
-    from asyncfl.simulation import clients_table, rounds_table, simulate_clock
+    from asyncfl.simulation import simulate_clock
 
     described = Scenario.read(scenario(chosen.clients, chosen.in_flight, chosen.updates, chosen.buffer))
     wall, cpu = time.perf_counter(), time.process_time()

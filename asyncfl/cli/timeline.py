@@ -28,8 +28,9 @@ def timeline(
     description = read_scenario(scenario, set_ or [])
     from asyncfl.analysis.timeline import summary, timeline_of
     from asyncfl.analysis.timeline_files import timeline_folder, write_timeline
+    from asyncfl.federation import clients_table, rounds_table
     from asyncfl.limits import Limits
-    from asyncfl.simulation import clients_table, rounds_table, simulate_clock
+    from asyncfl.simulation import simulate_clock
 
     if out is not None:
         timeline_folder(out, description.digest()).check(force=True)

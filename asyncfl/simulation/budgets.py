@@ -1,27 +1,46 @@
-"""Columns of the table of rounds about budgets that differ between uploads."""
+"""Clients that stop answering at their budget: when, and how the server hears of it."""
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
-
-from asyncfl.client import TaskPath
-from asyncfl.columns import UploadBudgetColumns
-from asyncfl.messages import Publish
-
-BUDGETS = tuple(UploadBudgetColumns.model_fields)
-"""Of the updates that were aggregated into a version. Only where a scheme gives uploads budgets of their own."""
+from asyncfl.messages import BudgetSpent
+from asyncfl.privacy.ledger.budgets import BudgetTracker
+from asyncfl.simulation.clock import Clock, Tell
+from asyncfl.simulation.tasks import TasksInFlight
+from asyncfl.trace import Kind
 
 
-def budget_columns(path: TaskPath, publish: Publish) -> dict[str, float]:
-    """The columns for the version that is published; NaN where nothing entered it, none without budgets."""
-    if path.state.epsilon(0, 0) is None:
-        return {}
-    epsilons = [one.epsilon for one in path.entered if one.epsilon is not None]
-    if not epsilons or not publish.participants:
-        return dict.fromkeys(BUDGETS, math.nan)
-    stds = [path.scheme.upload_noise(path.context, path.entered_clip_norm, one).std for one in path.entered]
-    mean, mean_std = float(np.mean(epsilons)), float(np.mean(stds))
-    values = (mean, min(epsilons), max(epsilons), math.fsum(epsilons), mean_std)
-    return dict(zip(BUDGETS, values, strict=True))
+class SpentBudgets:
+    """Who of one seed has spent its budget."""
+
+    def __init__(self, tracker: BudgetTracker | None, clock: Clock, tasks: TasksInFlight, tell: Tell) -> None:
+        """`tracker` None: there are no budgets to stop at."""
+        self.tracker = tracker
+        self.clock = clock
+        self.tasks = tasks
+        self.tell = tell
+        self.spent: dict[int, float] = {}
+        """Client -> when its budget was spent: its last upload began then."""
+
+    def begin(self, clients: int) -> None:
+        """Have those say so whose budget is too small for any upload."""
+        for client in range(clients if self.tracker is not None else 0):
+            self._check(client)
+
+    def send(self, client: int) -> None:
+        """An upload begins. Sent is spent, whether or not it arrives: somebody may hear it."""
+        if self.tracker is not None:
+            self.tracker.send(client)
+            self._check(client)
+
+    def _check(self, client: int) -> None:
+        """Have the client say so where one more upload would take it past its budget."""
+        tracker = self.tracker
+        if tracker is None or tracker.affords(client, self.tasks.turns[client]):
+            return
+        self.spent[client] = self.clock.now
+        detail = (
+            f"epsilon {tracker.spent(client):.6g} of {tracker.stop_at.epsilon:g} spent on {tracker.uploads(client)} "
+            f"uploads, one more would make it {tracker.would_spend(client):.6g}"
+        )
+        self.clock.record(Kind.BUDGET_SPENT, client=client, detail=detail)
+        self.tell(BudgetSpent(self.clock.now, client))

@@ -13,7 +13,7 @@ import simpy
 
 from asyncfl.messages import Input
 from asyncfl.server import Phase, Server
-from asyncfl.simulation.task import TaskInFlight
+from asyncfl.simulation.tasks import TaskInFlight
 from asyncfl.trace import Kind, Recorder
 from asyncfl.trace.recorder import NAN
 from asyncfl.world import WorldState

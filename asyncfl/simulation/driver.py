@@ -9,6 +9,7 @@ from typing import Protocol
 
 import simpy
 
+from asyncfl.federation.traffic import Traffic
 from asyncfl.messages import (
     Action,
     Ban,
@@ -32,13 +33,13 @@ from asyncfl.privacy import MixingNode
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.server import Scoring, Server
 from asyncfl.server.machine import AGGREGATION
+from asyncfl.simulation.budgets import SpentBudgets
 from asyncfl.simulation.clock import Clock, Steps
-from asyncfl.simulation.course import Attackers, Course
 from asyncfl.simulation.scoring import ScoreRequests
-from asyncfl.simulation.stop_at import SpentBudgets
-from asyncfl.simulation.task import Load, Tasks
-from asyncfl.simulation.training import Training, Worker
-from asyncfl.simulation.transfers import Traffic, Transfers
+from asyncfl.simulation.task_process import Attackers, TaskProcess
+from asyncfl.simulation.tasks import Load, TasksInFlight
+from asyncfl.simulation.training import ClientWork, TrainingOnDemand
+from asyncfl.simulation.transfers import Transfers
 from asyncfl.trace import Kind, Recorder
 from asyncfl.world import WorldState
 
@@ -73,28 +74,28 @@ class Driver:
         load: Load,
         *,
         scoring: Scoring = "parallel",
-        worker: Worker | None = None,
+        work: ClientWork | None = None,
         watcher: Watcher | None = None,
         attackers: Attackers | None = None,
         mixing_node: MixingNode | None = None,
-        meter: BudgetTracker | None = None,
+        budgets: BudgetTracker | None = None,
     ) -> None:
-        """`worker` None runs the clock alone, without training.
+        """`work` None runs the clock alone, without training.
 
         `attackers` are told of each task that is begun, and how fast it is done (flooding).
-        `mixing_node`: what the updates of a buffer pass together on their way to the server. `meter`: budgets at which
+        `mixing_node`: what the updates of a buffer pass together on their way to the server. `budgets`: those at which
         clients stop answering.
         """
         self.server = server
         self.watcher = watcher
         self.mixing_node = mixing_node
         self.clock = Clock(server, world, recorder)
-        self.tasks = Tasks()
+        self.tasks = TasksInFlight()
         self.transfers = Transfers(self.clock, self.tasks)
-        self.training = Training(worker, server, self.tasks)
-        self.budgets = SpentBudgets(meter, self.clock, self.tasks, self.tell)
+        self.training = TrainingOnDemand(work, server, self.tasks)
+        self.budgets = SpentBudgets(budgets, self.clock, self.tasks, self.tell)
         running: dict[int, simpy.Process] | None = {} if scoring == "serial" else None
-        self.course = Course(
+        self.task_process = TaskProcess(
             self.clock,
             self.tasks,
             self.transfers,
@@ -146,7 +147,7 @@ class Driver:
             action = waiting.popleft()
             match action:
                 case Dispatch():
-                    if (gone := self.course.dispatch(action)) is not None:
+                    if (gone := self.task_process.dispatch(action)) is not None:
                         self._unreached.append(gone)
                 case Settle():
                     self._settled(action)

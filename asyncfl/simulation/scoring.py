@@ -7,12 +7,13 @@ from collections.abc import Mapping
 
 import simpy
 
+from asyncfl.federation.traffic import Way
 from asyncfl.messages import RequestScores, ScoresArrived
+from asyncfl.simulation.budgets import SpentBudgets
 from asyncfl.simulation.clock import Clock, Steps, Tell, Waiting
-from asyncfl.simulation.stop_at import SpentBudgets
-from asyncfl.simulation.task import Load
-from asyncfl.simulation.training import Training
-from asyncfl.simulation.transfers import Transfers, Way
+from asyncfl.simulation.tasks import Load
+from asyncfl.simulation.training import TrainingOnDemand
+from asyncfl.simulation.transfers import Transfers
 from asyncfl.trace import Kind
 from asyncfl.trace.events import SCORING_DOWN, SCORING_UP
 from asyncfl.trace.requests import NO_ANSWER
@@ -28,7 +29,7 @@ class ScoreRequests:
         self,
         clock: Clock,
         transfers: Transfers,
-        training: Training,
+        training: TrainingOnDemand,
         budgets: SpentBudgets,
         load: Load,
         running: Mapping[int, simpy.Process] | None,

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from asyncfl.messages import Collect, Collected, RequestScores
 from asyncfl.server import Server
-from asyncfl.simulation.task import TaskInFlight, Tasks
+from asyncfl.simulation.tasks import TaskInFlight, TasksInFlight
 
 
-class Worker(Protocol):
+class ClientWork(Protocol):
     """Carries out tasks when they are collected, or each as soon as its training ends on the clock."""
 
     @property
@@ -42,12 +42,12 @@ class Worker(Protocol):
         ...
 
 
-class Training:
+class TrainingOnDemand:
     """Has the tasks of one seed trained that must be."""
 
-    def __init__(self, worker: Worker | None, server: Server, tasks: Tasks) -> None:
-        """`worker` None: the clock runs alone, without training."""
-        self.worker = worker
+    def __init__(self, work: ClientWork | None, server: Server, tasks: TasksInFlight) -> None:
+        """`work` None: the clock runs alone, without training."""
+        self.work = work
         self.server = server
         self.tasks = tasks
         self.trained = 0
@@ -55,38 +55,38 @@ class Training:
 
     def dispatched(self, task: TaskInFlight) -> None:
         """Keep the model that a task begins with, where it will be trained in any case."""
-        if self.worker is not None and self.worker.every_task:
+        if self.work is not None and self.work.every_task:
             task.base = self.server.tasks.model(task.base_version)
 
     def ended(self, task: TaskInFlight) -> None:
         """The training of a task has ended on the clock: carry it out, where that does not wait for its collection."""
-        if self.worker is None or not self.worker.every_task:
+        if self.work is None or not self.work.every_task:
             return
         self.trained += 1
-        self.worker.train(task)
+        self.work.train(task)
         task.trained, task.base = True, None
         if task.number not in self.tasks:
             # Given up, or its client banned, while it was trained.
-            self.worker.drop(task)
+            self.work.drop(task)
 
     def settled(self, task: TaskInFlight) -> None:
         """Forget what a task has learned that nobody collects."""
-        if self.worker is not None and task.trained:
-            self.worker.drop(task)
+        if self.work is not None and task.trained:
+            self.work.drop(task)
 
     def collect(self, time_s: float, action: Collect) -> Collected:
         """The updates of a buffer; those of an empty model where nothing is trained."""
         tasks = self.tasks.collect(action.tasks)
-        if self.worker is None:
+        if self.work is None:
             nothing = np.empty((len(tasks), 0), dtype=np.float32)
             return Collected(time_s, action.tasks, nothing, np.zeros(len(tasks)))
-        if not self.worker.every_task:
+        if not self.work.every_task:
             self.trained += len(tasks)
-        collected = self.worker.carry_out(time_s, tasks)
+        collected = self.work.carry_out(time_s, tasks)
         for task in tasks:
             task.trained = False
         return collected
 
     def score(self, request: RequestScores, turn: int) -> NDArray[np.float64] | None:
         """(n_models,) what a client says of the models; None where nothing is trained. `turn`: its requests before."""
-        return None if self.worker is None else self.worker.score(request, turn)
+        return None if self.work is None else self.work.score(request, turn)

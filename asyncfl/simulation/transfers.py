@@ -3,47 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal, TypeAlias
 
+from asyncfl.federation.traffic import Traffic, Way
 from asyncfl.simulation.clock import Clock
-from asyncfl.simulation.task import TaskInFlight, Tasks
+from asyncfl.simulation.tasks import TaskInFlight, TasksInFlight
 from asyncfl.trace import Kind
 from asyncfl.trace.events import SCORING_DOWN
 from asyncfl.world import Transfer
-
-Way: TypeAlias = Literal["down", "up"]
 
 ARRIVED: dict[Way, Kind] = {"down": Kind.DOWNLOADED, "up": Kind.UPLOADED}
 """What a message of a task that arrives is recorded as."""
 
 
-@dataclass
-class Traffic:
-    """What went over the links, and what the tap holds of it."""
-
-    bytes_up: int = 0
-    bytes_down: int = 0
-    overheard_up: dict[int, int] = field(default_factory=dict)
-    """Client -> its updates that the tap holds."""
-    overheard_down: dict[int, int] = field(default_factory=dict)
-    """Client -> models sent to it that the tap holds."""
-    overheard_versions: set[int] = field(default_factory=set)
-    """Versions that the tap holds from any downlink."""
-
-    def count(self, sent_bytes: int, way: Way) -> None:
-        """Add the bytes of a message, when it has ended or is broken off."""
-        if way == "down":
-            self.bytes_down += sent_bytes
-        else:
-            self.bytes_up += sent_bytes
-
-
 class Transfers:
     """The messages of one seed."""
 
-    def __init__(self, clock: Clock, tasks: Tasks) -> None:
+    def __init__(self, clock: Clock, tasks: TasksInFlight) -> None:
         self.clock = clock
         self.tasks = tasks
         self.traffic = Traffic()

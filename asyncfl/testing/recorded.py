@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from asyncfl.defences import Buffer
 from asyncfl.errors import RunError
+from asyncfl.federation import Federation
 from asyncfl.learning.gemm import fixed
 from asyncfl.messages import Fate, Vector
 from asyncfl.server import Server
@@ -41,18 +41,18 @@ def replay_run(folder: str | Path, seed: int | None = None, *, train: bool = Fal
     Raises ReplayError, RunError, see `asyncfl.server.replay.replay`.
     """
     from asyncfl.scenario import Scenario
-    from asyncfl.simulation.cast import prepare_seed
+    from asyncfl.simulation import prepared
 
     recording = read_recording(folder, seed)
     scenario = Scenario.load(Path(folder) / "scenario.yaml")
     with _threads(_threads_of(Path(folder))), fixed(_gemm_of(Path(folder), recording.seed)):
-        cast = prepare_seed(scenario, recording.seed)
-        if cast.path.scheme.needs_every_task:
+        federation = prepared(scenario, recording.seed)
+        if federation.path.scheme.needs_every_task:
             raise RunError(
                 "a privacy scheme that learns from updates which never arrived cannot be replayed without a clock"
             )
-        server = Server(cast.plan)
-        again = _TrainedAgain(recording, cast, server) if train and recording.detail == "digests" else None
+        server = Server(federation.plan)
+        again = _TrainedAgain(recording, federation, server) if train and recording.detail == "digests" else None
         return replay(recording, server, again)
 
 
@@ -89,8 +89,8 @@ def _threads(number: int) -> Iterator[None]:
 class _TrainedAgain:
     """Carries out the tasks of a recorded run once more."""
 
-    def __init__(self, recording: Recording, cast: Any, server: Server) -> None:
-        self.cast = cast
+    def __init__(self, recording: Recording, federation: Federation, server: Server) -> None:
+        self.federation = federation
         self.server = server
         self.turns: dict[int, int] = {}
         served: Counter[int] = Counter()
@@ -111,10 +111,10 @@ class _TrainedAgain:
 
     def _begin(self, tasks: list[tuple[int, int]]) -> None:
         """Have attackers that are drawn per round drawn among the tasks of one answer."""
-        if self.cast.attackers is not None and tasks:
+        if self.federation.attackers is not None and tasks:
             for task, client in tasks:
-                self.cast.attackers.begin(task, client)
-            self.cast.attackers.speed(*tasks[0])
+                self.federation.attackers.begin(task, client)
+            self.federation.attackers.speed(*tasks[0])
 
     def __call__(self, tasks: tuple[int, ...]) -> Vector:
         from asyncfl.client import Ticket
@@ -125,7 +125,7 @@ class _TrainedAgain:
             task = book.open[number]
             base = book.model(task.base_version)
             tickets.append(Ticket(number, task.client, task.base_version, base, self.turns[number]))
-        models: Vector = self.cast.path.carry_out(tickets, version, book.model(version)).models
+        models: Vector = self.federation.path.carry_out(tickets, version, book.model(version)).models
         return models
 
 

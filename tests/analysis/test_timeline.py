@@ -6,8 +6,9 @@ from asyncfl.analysis.timeline import Timeline, spread, summary, timeline_of
 from asyncfl.analysis.timeline_figures import BARS, POINTS, draw_timeline
 from asyncfl.analysis.timeline_files import write_timeline
 from asyncfl.errors import OutputError
+from asyncfl.federation import clients_table, rounds_table
 from asyncfl.scenario import Scenario
-from asyncfl.simulation import clients_table, rounds_table, simulate_clock
+from asyncfl.simulation import simulate_clock
 from asyncfl.trace import Kind, Recorder
 
 FATES = {"aggregated": 3, "lost_up": 1, "unfinished": 0}

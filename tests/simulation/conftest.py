@@ -11,11 +11,11 @@ import pytest
 from numpy.typing import NDArray
 
 from asyncfl.defences import Detector, Mean, Rule, Strikes
+from asyncfl.federation.traffic import Traffic
 from asyncfl.messages import Collected, Judged, Publish, RequestScores
 from asyncfl.server import Buffered, DefencePlan, Protocol, Server, ServerPlan
 from asyncfl.simulation.driver import Driver
-from asyncfl.simulation.task import Load, TaskInFlight
-from asyncfl.simulation.transfers import Traffic
+from asyncfl.simulation.tasks import Load, TaskInFlight
 from asyncfl.streams import Streams
 from asyncfl.testing import context
 from asyncfl.trace import Recorder
@@ -110,7 +110,7 @@ def federation(
         Recorder(seed),
         Load(np.full(clients, 100), 1, 4 * N_PARAMETERS),
         scoring=chosen.scoring,
-        worker=Clients(server, frozenset(broken), frozenset(loud), every_task),
+        work=Clients(server, frozenset(broken), frozenset(loud), every_task),
         watcher=Watching(until, at),
     )
 

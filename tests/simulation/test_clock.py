@@ -9,7 +9,7 @@ import pytest
 
 from asyncfl.server import Phase, Server
 from asyncfl.simulation.clock import Clock, Steps
-from asyncfl.simulation.task import TaskInFlight
+from asyncfl.simulation.tasks import TaskInFlight
 from asyncfl.streams import Streams
 from asyncfl.testing import server
 from asyncfl.trace import Kind, Recorder

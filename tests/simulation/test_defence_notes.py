@@ -10,8 +10,9 @@ import pytest
 
 from asyncfl.api import simulate
 from asyncfl.defences import Buffer, Detector, Verdict, accept_all
+from asyncfl.federation import rounds_table
 from asyncfl.scenario import Scenario
-from asyncfl.simulation import rounds_table, simulate_seed
+from asyncfl.simulation import simulate_seed
 
 LOSSY = {"loss": {"kind": "independent", "probability": 0.3}, "retransmissions": 0, "mtu_bytes": 10**6}
 

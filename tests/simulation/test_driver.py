@@ -95,13 +95,13 @@ def test_what_is_raised_where_a_version_is_looked_at_is_raised(
 PLACES = {
     "training": "asyncfl.learning.mlp:MlpLearner.train",
     "evaluation": "asyncfl.learning.mlp:MlpLearner.evaluate",
-    "scoring": "asyncfl.simulation.worker:Worker.score",
+    "scoring": "asyncfl.simulation.clients:SimulatedClients.score",
     "what a detector asks": "asyncfl.defences:Safl.request",
     "its verdict": "asyncfl.defences:Safl.judge",
     "rule": "asyncfl.defences.median:Median.centre",
     "attack": "asyncfl.threats:SignFlip.craft",
     "clients' noise": "asyncfl.client.path:add_noise",
-    "server's noise": "asyncfl.simulation.cast:add_noise",
+    "server's noise": "asyncfl.federation.prepare:add_noise",
     "staleness": "asyncfl.server.staleness:PolynomialStaleness.weight",
 }
 

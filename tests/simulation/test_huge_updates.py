@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from asyncfl.scenario import Scenario
-from asyncfl.simulation.seed import simulate_seed
+from asyncfl.simulation.run import simulate_seed
 
 RULES: list[dict[str, Any]] = [
     {"kind": "krum", "byzantine": 2},

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from asyncfl.federation import seed_summary
 from asyncfl.scenario import Scenario
-from asyncfl.simulation import seed_summary, simulate_seed
+from asyncfl.simulation import simulate_seed
 
 FEDASYNC = {"kind": "fedasync", "rounds": 6, "in_flight": 3}
 FEW = {"kind": "buffered", "rounds": 6, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 3}}

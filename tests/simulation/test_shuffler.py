@@ -9,10 +9,11 @@ import pandas as pd
 import pytest
 
 from asyncfl.errors import ScenarioError
+from asyncfl.federation import SeedRun
 from asyncfl.messages import Collected, Publish
 from asyncfl.scenario import Scenario
 from asyncfl.server import Server
-from asyncfl.simulation import SeedRun, simulate_clock, simulate_seed
+from asyncfl.simulation import simulate_clock, simulate_seed
 from asyncfl.trace import Kind
 from asyncfl.trace.query import select
 

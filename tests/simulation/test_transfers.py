@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from asyncfl.federation import SeedRun
 from asyncfl.scenario import Scenario
-from asyncfl.simulation import SeedRun, simulate_clock
+from asyncfl.simulation import simulate_clock
 from asyncfl.trace.query import select
 
 LOST = {"kind": "independent", "probability": 1.0}

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from asyncfl.api import simulate
+from asyncfl.federation import clients_table
+from asyncfl.federation.evaluation import Evaluator, by_domain
+from asyncfl.federation.resolve import streams_of
 from asyncfl.learning import make_learner
 from asyncfl.scenario import Scenario
-from asyncfl.simulation import clients_table, simulate_clock, simulate_seed
-from asyncfl.simulation.cast import streams_of
-from asyncfl.simulation.watch import Judge, by_domain
+from asyncfl.simulation import simulate_clock, simulate_seed
 
 FIVE = ["mnist", "svhn", "usps", "synth_digits", "mnist_m"]
 NAMED = [f"test_accuracy_{name}" for name in FIVE]
@@ -62,13 +63,13 @@ def test_each_domain_is_judged_on_its_own_test_samples(domains: Scenario) -> Non
     learner = make_learner(domains.model, domains.training, data.shape, data.classes)
     model = np.zeros(learner.n_parameters, np.float32)
     model[-10 + 3] = 1.0  # the last layer's bias
-    judge = Judge(learner, data)
+    judge = Evaluator(learner, data)
     loss, accuracy, shares = judge.test_by_domain(model)
     assert shares == [pytest.approx(np.mean(data.test_of(k)[1] == 3)) for k in range(5)]
     assert (loss, accuracy) == pytest.approx(judge.test(model), rel=1e-6)
     # a domain whose test samples are all in the root set is not tested, and says so
     fewer = dataclasses.replace(data, test_offsets=np.array([0, 20, 20, 60, 80, 100]))
-    _, all_alike, shares = Judge(learner, fewer).test_by_domain(model)
+    _, all_alike, shares = Evaluator(learner, fewer).test_by_domain(model)
     assert math.isnan(shares[1])
     assert all_alike == pytest.approx(accuracy)
 

@@ -44,7 +44,7 @@ class TaskInFlight:
     """Whether the tap holds its update."""
 
 
-class Tasks:
+class TasksInFlight:
     """The tasks in flight, and how those that are no more have ended."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,19 +15,21 @@ from numpy.typing import NDArray
 
 from asyncfl.client import Attackers
 from asyncfl.data import FederatedData
+from asyncfl.federation.context import privacy_context
+from asyncfl.federation.evaluation import Evaluator
+from asyncfl.federation.prepare import Federation, attackers_of, prepare, server_plan
+from asyncfl.federation.resolve import resolve, streams_of, with_exposures
+from asyncfl.federation.rounds import Rounds
+from asyncfl.federation.seed_run import SeedRun
+from asyncfl.federation.upload_budgets import budget_columns
 from asyncfl.messages import Fate
-from asyncfl.privacy.ledger.budgets import stop_notes
+from asyncfl.privacy.ledger.budgets import BudgetTracker, stop_notes
 from asyncfl.scenario import Scenario
-from asyncfl.server import DefencePlan, Server
+from asyncfl.server import Server
 from asyncfl.server.recording import RecordedServer, Recording
-from asyncfl.simulation.budgets import budget_columns
-from asyncfl.simulation.calibration import privacy_context
-from asyncfl.simulation.cast import attackers_of, budget_tracker, prepare_seed, server_plan, streams_of
+from asyncfl.simulation.clients import SimulatedClients
 from asyncfl.simulation.driver import Driver
-from asyncfl.simulation.seed_run import SeedRun
-from asyncfl.simulation.task import Load
-from asyncfl.simulation.watch import Judge, Rounds
-from asyncfl.simulation.worker import Worker
+from asyncfl.simulation.tasks import Load
 from asyncfl.trace import Kind, Recorder
 from asyncfl.trace.query import select
 
@@ -38,55 +40,81 @@ BYTES_PER_PARAMETER = 4
 """Models travel as float32."""
 
 
-def simulate_seed(scenario: Scenario, seed: int, progress: Progress | None = None) -> SeedRun:
-    """Train one seed to its end, whatever the end is."""
+class SimulatedRuns:
+    """Runs that come before another, on the clock. The uploads of each are kept, as several may be measured by it."""
+
+    def __init__(self) -> None:
+        self._uploads: dict[tuple[str, int], Sequence[Mapping[str, Any]]] = {}
+
+    def uploads(self, scenario: Scenario, seed: int) -> Sequence[Mapping[str, Any]]:
+        """What the clients of that run upload: `SeedRun.uploads`."""
+        key = scenario.digest(), seed
+        if key not in self._uploads:
+            self._uploads[key] = simulate_seed(scenario, seed, prior=self).uploads
+        return self._uploads[key]
+
+    def most_overheard(self, scenario: Scenario, seed: int) -> int:
+        """Updates that the tap holds of the client it holds most of, on the clock of that run, without training."""
+        return max(simulate_clock(scenario, seed, self).traffic.overheard_up.values(), default=0)
+
+
+def prepared(scenario: Scenario, seed: int, prior: SimulatedRuns | None = None) -> Federation:
+    """Everybody who takes part in one seed, after the runs that come before it; the same each time."""
+    return prepare(resolve(scenario, seed, prior or SimulatedRuns()))
+
+
+def simulate_seed(
+    scenario: Scenario, seed: int, progress: Progress | None = None, prior: SimulatedRuns | None = None
+) -> SeedRun:
+    """Train one seed to its end, whatever the end is. `prior`: where to look for runs that come before it."""
     began = time.perf_counter()
-    cast = prepare_seed(scenario, seed)
-    streams, data, learner, attackers = cast.streams, cast.data, cast.learner, cast.attackers
-    server: Server = Server(cast.plan)
+    federation = prepared(scenario, seed, prior)
+    scenario, streams = federation.resolved.scenario, federation.resolved.streams
+    data, learner, attackers = federation.data, federation.learner, federation.attackers
+    server: Server = Server(federation.plan)
     recording = None
     if scenario.evaluation.record != "none":
-        recording = Recording.of(cast.plan, scenario.evaluation.record, seed)
-        server = RecordedServer(cast.plan, recording)
-    worker = Worker(cast.path, server, learner, data, streams, attackers)
-    judge = Judge(learner, data, None if attackers is None else attackers.threats.attack)
-    watcher = Rounds(
+        recording = Recording.of(federation.plan, scenario.evaluation.record, seed)
+        server = RecordedServer(federation.plan, recording)
+    clients = SimulatedClients(federation, server)
+    evaluator = Evaluator(learner, data, None if attackers is None else attackers.threats.attack)
+    rounds = Rounds(
         seed,
         scenario.protocol.rounds,
         data.clients,
         scenario.evaluation,
-        judge,
-        lambda: worker.last_std,
+        evaluator,
+        lambda: clients.last_std,
         attackers,
         progress,
-        partial(budget_columns, cast.path),
+        partial(budget_columns, federation.path),
     )
-    prepared = time.perf_counter()
+    is_prepared = time.perf_counter()
     driver = Driver(
         server,
         scenario.world.start(scenario.data.clients, streams),
         Recorder(seed),
         Load(data.sizes, scenario.training.epochs, BYTES_PER_PARAMETER * learner.n_parameters),
         scoring=scenario.protocol.scoring,
-        worker=worker,
-        watcher=watcher,
+        work=clients,
+        watcher=rounds,
         attackers=attackers,
-        mixing_node=cast.path.scheme.mixing_node,
-        meter=budget_tracker(cast.path.scheme, cast.context, data.sizes, cast.path.state),
+        mixing_node=federation.path.scheme.mixing_node,
+        budgets=federation.budgets,
     )
-    run = _seed_run(driver, watcher, driver.run(), data.sizes)
-    run.uploads = worker.uploads
+    run = _seed_run(driver, rounds, driver.run(), data.sizes)
+    run.uploads = clients.uploads
     _tell_attackers(run, attackers)
-    run.context = cast.context
-    run.calibration = cast.calibration
+    run.resolved = federation.resolved
+    run.context = federation.context
     run.recording = recording
     run.learner = dict(learner.description)
     run.gemm = learner.gemm
     run.domains = tuple(data.domains[place] for place in data.client_domains) if len(data.domains) > 1 else ()
     run.data = _described(data)
     run.notes = [
-        *cast.path.scheme.notes(cast.context),
-        *stop_notes(cast.path.scheme),
+        *federation.path.scheme.notes(federation.context),
+        *stop_notes(federation.path.scheme),
         *scenario.defence.rule.notes(scenario.participants),
     ]
     if repeated := len(select(run.events, kinds=[Kind.COHORT_REPEATED])):
@@ -96,15 +124,15 @@ def simulate_seed(scenario: Scenario, seed: int, progress: Progress | None = Non
         )
     run.noted = dict(sorted(server.noted.items()))
     run.seconds = {
-        "preparation": prepared - began,
-        "training": worker.seconds,
-        "evaluation": watcher.seconds,
+        "preparation": is_prepared - began,
+        "training": clients.seconds,
+        "evaluation": rounds.seconds,
         "total": time.perf_counter() - began,
     }
     return run
 
 
-def simulate_clock(scenario: Scenario, seed: int) -> SeedRun:
+def simulate_clock(scenario: Scenario, seed: int, prior: SimulatedRuns | None = None) -> SeedRun:
     """The timeline of one seed without training: who was asked, what arrived when, what was overheard.
 
     Attackers that flood do; nothing is judged, so nobody is banned.
@@ -112,26 +140,26 @@ def simulate_clock(scenario: Scenario, seed: int) -> SeedRun:
     began = time.perf_counter()
     streams = streams_of(scenario, seed)
     sizes = scenario.data.client_sizes(streams)
-    server = Server(server_plan(scenario, sizes, np.empty(0, dtype=np.float32), streams, None, DefencePlan()))
-    watcher = Rounds(seed, scenario.protocol.rounds, scenario.data.clients, scenario.evaluation, None, lambda: 0.0)
+    server = Server(server_plan(scenario, sizes, np.empty(0, dtype=np.float32), streams))
+    rounds = Rounds(seed, scenario.protocol.rounds, scenario.data.clients, scenario.evaluation, None, lambda: 0.0)
     layout = scenario.model.layout(scenario.data.shape, scenario.data.classes)
     attackers = attackers_of(scenario, streams)
-    meter = None
+    budgets = None
     if scenario.privacy.stop_at is not None:
-        context, _ = privacy_context(scenario, sizes, streams)
+        context = privacy_context(with_exposures(scenario, seed, prior or SimulatedRuns()), sizes)
         # Without training no loss is known, so that budgets which follow it stay what they are at first.
-        meter = budget_tracker(scenario.privacy, context, sizes, scenario.privacy.start(context))
+        budgets = BudgetTracker(scenario.privacy.stop_at, scenario.privacy, context, sizes)
     driver = Driver(
         server,
         scenario.world.start(scenario.data.clients, streams),
         Recorder(seed),
         Load(sizes, scenario.training.epochs, BYTES_PER_PARAMETER * layout.n_parameters),
-        watcher=watcher,
+        watcher=rounds,
         attackers=attackers,
         mixing_node=scenario.privacy.mixing_node,
-        meter=meter,
+        budgets=budgets,
     )
-    run = _seed_run(driver, watcher, driver.run(), sizes)
+    run = _seed_run(driver, rounds, driver.run(), sizes)
     _tell_attackers(run, attackers)
     run.seconds = {"total": time.perf_counter() - began}
     return run
@@ -158,7 +186,7 @@ def _seed_run(driver: Driver, watcher: Rounds, stopped: str, sizes: NDArray[np.i
         trained=driver.training.trained,
         used=driver.tasks.used,
         sizes=sizes,
-        spent=None if driver.budgets.meter is None else driver.budgets.spent,
+        spent=None if driver.budgets.tracker is None else driver.budgets.spent,
     )
 
 

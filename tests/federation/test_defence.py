@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from asyncfl.scenario import Scenario
-from asyncfl.simulation.cast import prepare_seed
-from asyncfl.simulation.seed import simulate_seed
+from asyncfl.simulation import prepared
+from asyncfl.simulation.run import simulate_seed
 from asyncfl.testing.recorded import recorded_buffers
 
 
 def test_the_root_set_changes_neither_clients_nor_the_test_set(scenario: Scenario) -> None:
-    plain, rooted = (prepare_seed(scenario.override({"defence.root_samples": n}), 0).data for n in (0, 99))
+    plain, rooted = (prepared(scenario.override({"defence.root_samples": n}), 0).data for n in (0, 99))
     assert plain.root is None
     assert rooted.root is not None
     assert [len(part) for part in rooted.root] == [99, 99]
@@ -25,7 +25,7 @@ def test_the_root_set_changes_neither_clients_nor_the_test_set(scenario: Scenari
 
 def test_defences_know_the_federation_and_how_updates_are_weighed(scenario: Scenario) -> None:
     changes = {"training": {"lr": 0.05, "batch_size": 10, "momentum": 0.5, "epochs": 2}, "protocol.server_rate": 2.0}
-    known = prepare_seed(scenario.override(changes), 0).plan.defence.context
+    known = prepared(scenario.override(changes), 0).plan.defence.context
     assert known is not None
     assert (known.clients, known.samples.tolist()) == (5, [20] * 5)
     # With momentum 0.5 a gradient is added twice in the long run; 20 samples are 2 steps in each of 2 epochs.

@@ -1,4 +1,4 @@
-"""The course of a task on the clock: download, training, upload, and what may end it before."""
+"""A task on the clock: download, training, upload, and what may end it before."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import NamedTuple, Protocol
 
 import simpy
 
+from asyncfl.federation.traffic import Way
 from asyncfl.messages import ClientGone, ClientIdle, Dispatch, Fate, UpdateArrived
+from asyncfl.simulation.budgets import SpentBudgets
 from asyncfl.simulation.clock import Clock, Steps, Tell, Waiting
-from asyncfl.simulation.stop_at import SpentBudgets
-from asyncfl.simulation.task import Load, TaskInFlight, Tasks
-from asyncfl.simulation.training import Training
-from asyncfl.simulation.transfers import Transfers, Way
+from asyncfl.simulation.tasks import Load, TaskInFlight, TasksInFlight
+from asyncfl.simulation.training import TrainingOnDemand
+from asyncfl.simulation.transfers import Transfers
 from asyncfl.trace import Kind
 from asyncfl.world import Transfer
 
@@ -38,15 +39,15 @@ class Attackers(Protocol):
         ...
 
 
-class Course:
+class TaskProcess:
     """Takes the tasks of one seed from their dispatch to the server's hearing of them."""
 
     def __init__(
         self,
         clock: Clock,
-        tasks: Tasks,
+        tasks: TasksInFlight,
         transfers: Transfers,
-        training: Training,
+        training: TrainingOnDemand,
         budgets: SpentBudgets,
         load: Load,
         attackers: Attackers | None,

@@ -10,60 +10,57 @@ from numpy.typing import NDArray
 
 from asyncfl.client import Attackers, TaskPath
 from asyncfl.data import FederatedData
-from asyncfl.learning import Learner
+from asyncfl.federation.context import privacy_context
+from asyncfl.federation.defence import defence_plan
+from asyncfl.federation.resolve import ResolvedSeed
+from asyncfl.learning import Learner, make_learner
 from asyncfl.messages import Vector
-from asyncfl.privacy import Contribution, PrivacyContext, Scheme, State
+from asyncfl.privacy import Contribution, PrivacyContext
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.privacy.noise.drawing import add_noise
 from asyncfl.scenario import Scenario
 from asyncfl.server import DefencePlan, ServerPlan
 from asyncfl.server.aggregation import Aggregated
 from asyncfl.server.machine import ServerNoise
-from asyncfl.simulation.calibration import privacy_context
-from asyncfl.simulation.defence import defence_plan
-from asyncfl.simulation.reference import measured
 from asyncfl.streams import Streams
 
 
 @dataclass(frozen=True)
-class Cast:
+class Federation:
     """Everybody who takes part in one seed, before anything has happened."""
 
-    streams: Streams
+    resolved: ResolvedSeed
     data: FederatedData
     learner: Learner
     context: PrivacyContext
-    calibration: list[int]
     attackers: Attackers | None
     path: TaskPath
     plan: ServerPlan
 
+    @property
+    def budgets(self) -> BudgetTracker | None:
+        """What the clients have spent of their budgets, nothing so far; None: they have none to stop at."""
+        path = self.path
+        if path.scheme.stop_at is None:
+            return None
+        return BudgetTracker(path.scheme.stop_at, path.scheme, self.context, self.data.sizes, path.state)
 
-def prepare_seed(scenario: Scenario, seed: int) -> Cast:
+
+def prepare(resolved: ResolvedSeed) -> Federation:
     """The data, clients and server's plan of one seed; the same each time."""
-    from asyncfl.learning import make_learner
-
-    scenario = measured(scenario, seed)
-    streams = streams_of(scenario, seed)
+    scenario, streams = resolved.scenario, resolved.streams
     data = scenario.data.build(streams, scenario.defence.root_samples)
     at_once = {"epochs": 1} if scenario.privacy.noise_each_epoch else {}
     training = scenario.training.model_copy(update=at_once)
     learner = make_learner(scenario.model, training, data.shape, data.classes)
-    context, calibration = privacy_context(scenario, data.sizes, streams)
+    context = privacy_context(resolved, data.sizes)
     attackers = attackers_of(scenario, streams)
     state = scenario.privacy.start(context)
     path = TaskPath(data, learner, scenario.training, scenario.privacy, context, streams, attackers, state)
     initial = scenario.model.initial_parameters(data.shape, data.classes, streams.torch_generator("initial_model"))
-    noise = partial(_server_noise, path)
     defence = defence_plan(scenario, data, learner)
-    plan = server_plan(scenario, data.sizes, initial, streams, noise, defence)
-    return Cast(streams, data, learner, context, calibration, attackers, path, plan)
-
-
-def streams_of(scenario: Scenario, seed: int) -> Streams:
-    """The random streams of one seed."""
-    apart = scenario.seeding
-    return Streams(seed, data=apart.data, clock=apart.clock, training=apart.training)
+    plan = server_plan(scenario, data.sizes, initial, streams, partial(_server_noise, path), defence)
+    return Federation(resolved, data, learner, context, attackers, path, plan)
 
 
 def attackers_of(scenario: Scenario, streams: Streams) -> Attackers | None:
@@ -76,28 +73,21 @@ def attackers_of(scenario: Scenario, streams: Streams) -> Attackers | None:
     return Attackers(scenario.threats, scenario.data.clients, scenario.data.classes, streams, of_round)
 
 
-def budget_tracker(
-    scheme: Scheme, context: PrivacyContext, sizes: NDArray[np.int64], state: State | None
-) -> BudgetTracker | None:
-    """The budgets of one seed at which clients stop; None: there are none."""
-    return None if scheme.stop_at is None else BudgetTracker(scheme.stop_at, scheme, context, sizes, state)
-
-
 def server_plan(
     scenario: Scenario,
     sizes: NDArray[np.int64],
     initial: Vector,
     streams: Streams,
-    noise: ServerNoise | None,
-    defence: DefencePlan,
+    noise: ServerNoise | None = None,
+    defence: DefencePlan | None = None,
 ) -> ServerPlan:
-    """What the server of one seed knows from the start. `noise` None: it adds none."""
+    """What the server of one seed knows from the start. `noise` None: it adds none; `defence` None: it has none."""
     return ServerPlan(
         scenario.protocol,
         sizes,
         initial,
         streams,
-        defence=defence,
+        defence=defence or DefencePlan(),
         noise=noise,
         aggregate_s=scenario.world.aggregate_s,
         score_s=scenario.world.score_s,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from asyncfl.federation import SeedRun
 from asyncfl.scenario import Scenario
-from asyncfl.simulation import SeedRun, simulate_clock, simulate_seed
+from asyncfl.simulation import simulate_clock, simulate_seed
 from asyncfl.trace.query import select
 
 AWAY = {

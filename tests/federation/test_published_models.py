@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from asyncfl.federation import SeedLedger, SeedRun
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.scenario import Scenario
-from asyncfl.simulation import SeedLedger, SeedRun, simulate_seed
+from asyncfl.simulation import simulate_seed
 
 DELTA = 1e-5
 OFTEN: dict[str, Any] = {
@@ -36,7 +37,7 @@ def run_of(scenario: Scenario, privacy: dict[str, Any], changes: dict[str, Any])
     """A seed, and the ledger's row of the models that the server holds."""
     own = scenario.override({**changes, "privacy": privacy})
     run = simulate_seed(own, 0)
-    rows = SeedLedger(own, run).ledger.to_pylist()
+    rows = SeedLedger(run).ledger.to_pylist()
     (row,) = [one for one in rows if (one["holder"], one["adversary"]) == ("model", "server")]
     return run, row
 

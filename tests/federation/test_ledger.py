@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from asyncfl.federation import SeedLedger, rounds_table
 from asyncfl.privacy.accounting import MechanismEvent, epsilons_of
 from asyncfl.privacy.accounting.gaussian import classical_constant, exact_epsilon
 from asyncfl.scenario import Scenario
-from asyncfl.simulation import SeedLedger, rounds_table, simulate_clock, simulate_seed
+from asyncfl.simulation import simulate_clock, simulate_seed
 
 EPSILONS = ("basic", "advanced", "rdp", "exact")
 TAPPED: dict[str, Any] = {
@@ -40,8 +41,8 @@ def tapped(scenario: Scenario, seeds: dict[str, tuple[Scenario, Any]]) -> tuple[
 
 
 def test_the_server_holds_what_reached_it_and_the_tap_what_it_caught(tapped: tuple[Scenario, Any]) -> None:
-    scenario, run = tapped
-    ledger = SeedLedger(scenario, run).ledger.to_pandas()
+    _, run = tapped
+    ledger = SeedLedger(run).ledger.to_pandas()
     events = run.events.to_pandas()
     of_clients = ledger[ledger["holder"] == "client"]
     held = {who: rows.set_index("client")["releases"] for who, rows in of_clients.groupby("adversary")}
@@ -57,8 +58,8 @@ def test_the_server_holds_what_reached_it_and_the_tap_what_it_caught(tapped: tup
 
 
 def test_every_row_is_what_its_releases_are_worth(tapped: tuple[Scenario, Any]) -> None:
-    scenario, run = tapped
-    ledger = SeedLedger(scenario, run).ledger.to_pandas()
+    _, run = tapped
+    ledger = SeedLedger(run).ledger.to_pandas()
     for row in ledger[(ledger["holder"] == "client") & (ledger["releases"] > 0)].to_dict("records"):
         found = epsilons_of([MechanismEvent("gaussian", row["noise_multiplier"], row["releases"])], row["delta"])
         for name in EPSILONS:
@@ -67,8 +68,8 @@ def test_every_row_is_what_its_releases_are_worth(tapped: tuple[Scenario, Any]) 
 
 
 def test_spending_ends_at_the_ledger_and_never_falls(tapped: tuple[Scenario, Any]) -> None:
-    scenario, run = tapped
-    books = SeedLedger(scenario, run)
+    _, run = tapped
+    books = SeedLedger(run)
     ledger, spending = books.ledger.to_pandas(), books.spending.to_pandas()
     names = [f"{name}_epsilon" for name in EPSILONS]
     for (holder, client, adversary), rows in spending.groupby(["holder", "client", "adversary"]):
@@ -86,8 +87,8 @@ def test_spending_ends_at_the_ledger_and_never_falls(tapped: tuple[Scenario, Any
 
 
 def test_the_table_of_rounds_tells_the_largest_so_far(tapped: tuple[Scenario, Any]) -> None:
-    scenario, run = tapped
-    books = SeedLedger(scenario, run)
+    _, run = tapped
+    books = SeedLedger(run)
     rounds, spending = books.with_epsilons(rounds_table(run)).to_pandas(), books.spending.to_pandas()
     largest = spending[spending["holder"] == "largest"].drop_duplicates(["adversary", "version"])
     server = largest[largest["adversary"] == "server"]
@@ -102,7 +103,7 @@ def test_a_synchronous_round_costs_one_upload_of_everybody(scenario: Scenario) -
     private = scenario.override(
         {"privacy": {"kind": "local_gaussian", "epsilon": 6, "clip_norm": 1.0}, "training.gradient_clip": 1.0}
     )
-    books = SeedLedger(private, simulate_seed(private, 0))
+    books = SeedLedger(simulate_seed(private, 0))
     spending = books.spending.to_pandas()
     server = spending[(spending["holder"] == "client") & (spending["adversary"] == "server")]
     assert server.groupby("version")["releases"].unique().apply(list).to_dict() == {1: [1], 2: [2], 3: [3]}
@@ -114,7 +115,7 @@ def test_a_synchronous_round_costs_one_upload_of_everybody(scenario: Scenario) -
 
 
 def test_without_privacy_the_first_upload_costs_everything(scenario: Scenario) -> None:
-    books = SeedLedger(scenario, simulate_seed(scenario, 0))
+    books = SeedLedger(simulate_seed(scenario, 0))
     rounds = books.with_epsilons(rounds_table(books.run)).to_pandas()
     assert rounds["epsilon_exact_max"].tolist() == [0, np.inf, np.inf, np.inf]
     spending = books.spending.to_pandas()
@@ -123,16 +124,16 @@ def test_without_privacy_the_first_upload_costs_everything(scenario: Scenario) -
 
 def test_a_diverged_seed_has_a_ledger(scenario: Scenario) -> None:
     private = scenario.override({"privacy": {"kind": "nbafl", "epsilon": 1e-38, "clip_norm": 20}})
-    ledger = SeedLedger(private, simulate_seed(private, 0)).ledger.to_pandas()
+    ledger = SeedLedger(simulate_seed(private, 0)).ledger.to_pandas()
     assert not ledger["exact_epsilon"].isna().any()
 
 
 def test_many_clients_are_summed_up(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("asyncfl.privacy.ledger.spending.MOST_CLIENTS", 4)
-    books = SeedLedger(scenario, simulate_seed(scenario, 0))
+    books = SeedLedger(simulate_seed(scenario, 0))
     assert set(books.spending["holder"].to_pylist()) == {"largest", "median", "mean"}
 
 
 def test_a_timeline_has_no_ledger(scenario: Scenario) -> None:
     with pytest.raises(ValueError, match="releases nothing"):
-        SeedLedger(scenario, simulate_clock(scenario, 0))
+        SeedLedger(simulate_clock(scenario, 0))

@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from asyncfl.federation.resolve import ResolvedSeed
+from asyncfl.federation.traffic import Traffic
 from asyncfl.privacy import PrivacyContext
 from asyncfl.server.recording import Recording
-from asyncfl.simulation.transfers import Traffic
 
 
 @dataclass
@@ -28,7 +29,7 @@ class SeedRun:
     used: int
     sizes: NDArray[np.int64]
     uploads: list[dict[str, Any]] = field(default_factory=list)
-    """One row per trained task, see `Worker.uploads`."""
+    """One row per trained task, see `SimulatedClients.uploads`."""
     attackers: list[int] = field(default_factory=list)
     """Clients that attack; with attackers drawn per round: those that were drawn at least once."""
     drawn: list[int] | None = None
@@ -37,11 +38,11 @@ class SeedRun:
     """Client -> virtual time at which its budget was spent; None: there were no budgets to stop at."""
     domains: tuple[str, ...] = ()
     """(clients,) domain of each client's data; empty where there is only one."""
+    resolved: ResolvedSeed | None = None
+    """The scenario with all that was measured before; None of a timeline without training."""
     context: PrivacyContext | None = None
     learner: dict[str, Any] = field(default_factory=dict)
     data: dict[str, Any] = field(default_factory=dict)
-    calibration: list[int] = field(default_factory=list)
-    """Counts of the replicates, where L was measured."""
     notes: list[str] = field(default_factory=list)
     noted: dict[str, int] = field(default_factory=dict)
     """What the server's rule found unusual -> in how many versions."""

@@ -18,6 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from asyncfl.federation.resolve import ResolvedSeed
+from asyncfl.federation.seed_run import SeedRun
 from asyncfl.privacy import Contribution, PrivacyContext, Release, Scheme
 from asyncfl.privacy.ledger.accounts import Account, model_accounts, upload_accounts
 from asyncfl.privacy.ledger.published import model_releases, published
@@ -25,9 +27,6 @@ from asyncfl.privacy.ledger.releases import releases_of, typical_uploads
 from asyncfl.privacy.ledger.spending import COLUMNS as SPENDING
 from asyncfl.privacy.ledger.spending import largest, spending
 from asyncfl.privacy.ledger.tables import COLUMNS, NOTHING, ledger
-from asyncfl.scenario import Scenario
-from asyncfl.simulation.reference import measured
-from asyncfl.simulation.seed_run import SeedRun
 from asyncfl.trace import Kind
 from asyncfl.trace.events import SCORING_DOWN
 from asyncfl.trace.query import select
@@ -62,11 +61,10 @@ Times = dict[int, float]
 class SeedLedger:
     """The accounts of one seed."""
 
-    scenario: Scenario
     run: SeedRun
 
     def __post_init__(self) -> None:
-        if self.run.context is None:
+        if self.run.resolved is None:
             raise ValueError("a timeline without training releases nothing")
 
     @property
@@ -145,10 +143,10 @@ class SeedLedger:
 
     # --- what was released -----------------------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def _scheme(self) -> Scheme:
-        # A control's budgets are those that it got from the run it is measured by, which is at hand by now.
-        scheme: Scheme = measured(self.scenario, self.run.seed).privacy
+        resolved: ResolvedSeed = self.run.resolved  # type: ignore[assignment]
+        scheme: Scheme = resolved.scenario.privacy
         return scheme
 
     @property

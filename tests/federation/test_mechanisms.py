@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 import pytest
 
 from asyncfl.errors import ScenarioError
+from asyncfl.federation import SeedLedger, SeedRun
 from asyncfl.scenario import Scenario
-from asyncfl.simulation import SeedLedger, SeedRun, simulate_seed
+from asyncfl.simulation import simulate_seed
 
 BUFFERED = {"kind": "buffered", "rounds": 4, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 4}}
 LAPLACE = {"kind": "laplace", "epsilon": 1.0}
@@ -145,7 +146,7 @@ def test_what_the_weights_prove_of_published_models(
         run = run_of(scenario, privacy, **changes)
         assert run.context is not None
         assert (run.context.equal_weights, run.context.once_each) == (equal_weights, once_each)
-        books = SeedLedger(scenario.override({"privacy": privacy, **changes}), run)
+        books = SeedLedger(run)
         statuses = {row["status"] for row in books.ledger.to_pylist() if row["holder"] == "model"}
         assert statuses == {"proven" if proven else "heuristic"}, privacy
         assert any("weigh more than" in note for note in run.notes) != proven

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from asyncfl.analysis.whole_run import whole_run
+from asyncfl.federation import SeedRun, clients_table, rounds_table, seed_summary
 from asyncfl.scenario import Scenario
-from asyncfl.simulation import SeedRun, clients_table, rounds_table, seed_summary, simulate_seed
+from asyncfl.simulation import simulate_seed
 from asyncfl.threats import LyingEvaluator
 
 SCORED: dict[str, Any] = {

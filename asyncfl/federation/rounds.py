@@ -1,81 +1,23 @@
-"""Looking at every published model: losses, accuracy, and the table of rounds."""
+"""The table of rounds as it grows: one row for each published model, with what detectors said on the way to it."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from asyncfl.client import Attackers
-from asyncfl.data import FederatedData
 from asyncfl.defences.quality import COUNTS, Judgement, overall_quality
-from asyncfl.learning import Learner
-from asyncfl.messages import Judged, Publish, Vector
+from asyncfl.federation.evaluation import Evaluator, by_domain
+from asyncfl.federation.traffic import Traffic
+from asyncfl.messages import Judged, Publish
 from asyncfl.scenario import Evaluation
-from asyncfl.simulation.transfers import Traffic
-from asyncfl.threats import Attack, backdoor_test_set
-
-BY_DOMAIN = "test_accuracy_"
-"""Beginning of the further columns of a federation of several domains."""
 
 DETECTOR = "detector_"
 """Beginning of the further columns of a run with a detector: its numbers about each buffer (`Verdict.notes`)."""
-
-
-def by_domain(domains: Sequence[str], accuracies: Sequence[float]) -> dict[str, float]:
-    """Further columns of a federation of several domains: accuracy in each, their plain mean, the worst.
-
-    Empty for one domain. Mean and worst are NaN where one of the accuracies is: a mean over some is another number.
-    """
-    if len(domains) < 2:
-        return {}
-    columns = {f"{BY_DOMAIN}{name}": value for name, value in zip(domains, accuracies, strict=True)}
-    together = {"domains_mean": float(np.mean(accuracies)), "domains_min": float(np.min(accuracies))}
-    return columns | {f"{BY_DOMAIN}{name}": value for name, value in together.items()}
-
-
-class Judge:
-    """The numbers of one model on the data of a federation."""
-
-    def __init__(self, learner: Learner, data: FederatedData, attack: Attack | None = None) -> None:
-        self.learner = learner
-        self.data = data
-        self._backdoor = None if attack is None else backdoor_test_set(attack, data.test_images, data.test_labels)
-        self._equal = len(set(data.sizes.tolist())) == 1
-
-    def train_loss(self, model: Vector) -> float:
-        """Mean over the clients of the model's mean loss on the client's own data (NbAFL's metric)."""
-        if self._equal:
-            # Clients of one size: the mean of the means is the mean over all samples, in one pass.
-            loss, _ = self.learner.evaluate(model, self.data.images, self.data.labels)
-            return loss
-        clients = range(self.data.clients)
-        return float(np.mean([self.learner.evaluate(model, *self.data.client(client))[0] for client in clients]))
-
-    def test(self, model: Vector) -> tuple[float, float]:
-        """Mean loss and accuracy (0..1) on the test set."""
-        return self.learner.evaluate(model, self.data.test_images, self.data.test_labels)
-
-    def test_by_domain(self, model: Vector) -> tuple[float, float, list[float]]:
-        """Mean loss and accuracy on the test set, and the accuracy in each domain (NaN where it has no test samples).
-
-        Domains with more test samples weigh more in the first two, not in the third.
-        """
-        counts = np.diff(self.data.test_offsets)
-        found = [
-            self.learner.evaluate(model, *self.data.test_of(domain)) if count else (math.nan, math.nan)
-            for domain, count in enumerate(counts)
-        ]
-        tested = np.flatnonzero(counts)
-        loss, accuracy = np.average(np.array(found)[tested], axis=0, weights=counts[tested])
-        return float(loss), float(accuracy), [share for _, share in found]
-
-    def attack_success(self, model: Vector) -> float | None:
-        """Share of triggered test images that the model takes for the backdoor's class; None without a backdoor."""
-        return None if self._backdoor is None else self.learner.evaluate(model, *self._backdoor)[1]
 
 
 class Rounds:
@@ -87,19 +29,19 @@ class Rounds:
         rounds: int,
         clients: int,
         evaluation: Evaluation,
-        judge: Judge | None,
+        evaluator: Evaluator | None,
         noise_of: Callable[[], float],
         attackers: Attackers | None = None,
         progress: Callable[[dict[str, Any]], None] | None = None,
         more_columns: Callable[[Publish], dict[str, float]] | None = None,
     ) -> None:
-        """`judge` None: only the clock is simulated. `noise_of` tells the clients' noise of the last collection,
+        """`evaluator` None: only the clock is simulated. `noise_of` tells the clients' noise of the last collection,
         `more_columns` what else is to stand in the row of the version that is published."""
         self.seed = seed
         self.rounds = rounds
         self.clients = clients
         self.evaluation = evaluation
-        self.judge = judge
+        self.evaluator = evaluator
         self.noise_of = noise_of
         self.attackers = attackers
         self.progress = progress
@@ -135,21 +77,21 @@ class Rounds:
         return {name: int(value) if name in COUNTS else value for name, value in quality.items()}
 
     def published(self, time_s: float, publish: Publish, traffic: Traffic) -> str | None:
-        """Judge a version and write its row. A text: the run has diverged and must stop."""
+        """Evaluator a version and write its row. A text: the run has diverged and must stop."""
         train_loss = test_loss = accuracy = success = None
-        domains = () if self.judge is None else self.judge.data.domains
+        domains = () if self.evaluator is None else self.evaluator.data.domains
         shares = [math.nan] * len(domains)
-        if self.judge is not None:
+        if self.evaluator is not None:
             began = time.perf_counter()
             last = publish.version == self.rounds
             if _due(publish.version, self.evaluation.train_every, last):
-                train_loss = self.judge.train_loss(publish.model)
+                train_loss = self.evaluator.train_loss(publish.model)
             if _due(publish.version, self.evaluation.test_every, last):
                 if len(domains) > 1:
-                    test_loss, accuracy, shares = self.judge.test_by_domain(publish.model)
+                    test_loss, accuracy, shares = self.evaluator.test_by_domain(publish.model)
                 else:
-                    test_loss, accuracy = self.judge.test(publish.model)
-                success = self.judge.attack_success(publish.model)
+                    test_loss, accuracy = self.evaluator.test(publish.model)
+                success = self.evaluator.attack_success(publish.model)
             self.seconds += time.perf_counter() - began
         losses = [loss for loss in (train_loss, test_loss) if loss is not None]
         # A model that is not finite gives losses that are not either, but it may not have been judged.

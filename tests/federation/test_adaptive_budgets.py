@@ -8,10 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from asyncfl import simulation
+from asyncfl.federation import SeedLedger, SeedRun, rounds_table
+from asyncfl.federation.resolve import resolve
+from asyncfl.federation.upload_budgets import BUDGETS as COLUMNS
 from asyncfl.privacy.flags import BUDGETS, CLASSICAL, HEURISTIC
 from asyncfl.scenario import Scenario
-from asyncfl.simulation import SeedLedger, SeedRun, reference, rounds_table, simulate_seed
-from asyncfl.simulation.budgets import BUDGETS as COLUMNS
+from asyncfl.simulation import simulate_seed
+from asyncfl.simulation.run import SimulatedRuns
 
 ADAPTIVE = {"kind": "adaptive", "budgets": [1, 1, 2, 2, 3]}
 DROPPING = {"kind": "buffered", "rounds": 5, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 4}}
@@ -20,7 +24,7 @@ DROPPING = {"kind": "buffered", "rounds": 5, "buffer": 2, "dispatch": {"kind": "
 def run_of(scenario: Scenario, **privacy: Any) -> tuple[SeedRun, SeedLedger]:
     private = scenario.override({"privacy": {**ADAPTIVE, **privacy}})
     run = simulate_seed(private, 0)
-    return run, SeedLedger(private, run)
+    return run, SeedLedger(run)
 
 
 def of_server(books: SeedLedger) -> pd.DataFrame:
@@ -74,7 +78,7 @@ def test_an_upload_that_nobody_used_had_its_client_s_own_budget(scenario: Scenar
         {"protocol": DROPPING, "protocol.max_staleness": 0, "privacy": {**ADAPTIVE, "adjustment": "none"}}
     )
     run = simulate_seed(private, 0)
-    rows = of_server(SeedLedger(private, run))
+    rows = of_server(SeedLedger(run))
     assert rows["releases"].sum() > len(run.uploads), "some were never trained"
     assert (rows["naive_epsilon"] == rows["releases"] * np.array([1, 1, 2, 2, 3])).all()
     assert rows["squared_mu"].to_numpy() == pytest.approx(rows["naive_epsilon"] * [1, 1, 2, 2, 3] / 4.844805214**2)
@@ -118,22 +122,23 @@ def test_the_control_claims_the_budgets_that_it_got(scenario: Scenario) -> None:
     assert heard["claimed_epsilon"].tolist() == rows["claimed_epsilon"].tolist()
 
 
-def test_a_reference_is_simulated_once_for_all_its_controls(
+def test_a_reference_is_simulated_once_for_the_controls_that_share_their_prior_runs(
     scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reference, "_uploads", kept := {})
+    prior, begun = SimulatedRuns(), []
+    simulate = simulation.run.simulate_seed
+    monkeypatch.setattr(simulation.run, "simulate_seed", lambda *of, **how: begun.append(of) or simulate(*of, **how))
     for spend in ("naive", "rdp"):
-        run_of(scenario, equal_spend=spend)
-    assert len(kept) == 1
-    monkeypatch.setattr(reference, "KEPT", 1)
-    run_of(scenario, equal_spend="rdp", k=2)
-    assert len(kept) == 1, "the oldest gives way"
+        simulate(scenario.override({"privacy": {**ADAPTIVE, "equal_spend": spend}}), 0, prior=prior)
+    assert len(begun) == 1
+    simulate(scenario.override({"privacy": {**ADAPTIVE, "equal_spend": "rdp"}}), 0)
+    assert len(begun) == 2, "one that is asked for by itself knows nothing of them"
 
 
 def test_what_needs_no_reference_is_left_as_it_is(scenario: Scenario) -> None:
-    assert reference.measured(scenario, 0) is scenario
+    assert resolve(scenario, 0, SimulatedRuns()).scenario is scenario
     private = scenario.override({"privacy": {**ADAPTIVE, "equal_spend": "naive"}})
-    found = reference.measured(private, 0)
+    found = resolve(private, 0, SimulatedRuns()).scenario
     assert found.privacy.reference is None
     assert found.model_copy(update={"privacy": private.privacy}) == private
 
@@ -150,7 +155,7 @@ def test_what_invalid_noise_is_worth_is_the_same_in_all_tables(scenario: Scenari
     client = {"kind": "laplace", "epsilon": 1.0, "sensitivity_from": "seed_literal"}
     private = scenario.override({"privacy": {"kind": "mechanisms", "clip": {"norm": 0.5}, "client": client}})
     run = simulate_seed(private, 0)
-    books = SeedLedger(private, run)
+    books = SeedLedger(run)
     rows = of_server(books)
     assert run.context is not None
     once = 2 * np.sqrt(run.context.n_parameters)

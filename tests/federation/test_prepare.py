@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from asyncfl.federation.prepare import attackers_of
+from asyncfl.federation.resolve import streams_of
 from asyncfl.scenario import Scenario
-from asyncfl.simulation import simulate_seed
-from asyncfl.simulation.cast import attackers_of, prepare_seed, streams_of
+from asyncfl.simulation import prepared, simulate_seed
 
 
 def test_a_cast_is_the_same_each_time_and_another_for_another_seed(scenario: Scenario) -> None:
-    first, again, other = (prepare_seed(scenario, seed) for seed in (0, 0, 1))
+    first, again, other = (prepared(scenario, seed) for seed in (0, 0, 1))
     assert (first.data.images == again.data.images).all()
     assert (first.plan.initial == again.plan.initial).all()
     assert (first.plan.initial != other.plan.initial).any()

@@ -10,15 +10,16 @@ import pyarrow.compute as pc
 
 from asyncfl.columns import RoundsTable, schema_of
 from asyncfl.defences.quality import COUNTS
-from asyncfl.simulation.budgets import BUDGETS
-from asyncfl.simulation.seed_run import SeedRun
-from asyncfl.simulation.watch import BY_DOMAIN, DETECTOR
+from asyncfl.federation.evaluation import BY_DOMAIN
+from asyncfl.federation.rounds import DETECTOR
+from asyncfl.federation.seed_run import SeedRun
+from asyncfl.federation.upload_budgets import BUDGETS
 
 ROUNDS = schema_of(RoundsTable)
 
 
 def rounds_table(run: SeedRun) -> pa.Table:
-    """The table of rounds; a federation of several domains has the columns of `watch.by_domain` as well,
+    """The table of rounds; a federation of several domains has the columns of `evaluation.by_domain` as well,
     one with budgets for each upload those of `UploadBudgetColumns`, one with a detector a column for each of its
     numbers, `detector_` and the name (NaN: it gave none)."""
     measured = run.rounds[0] if run.rounds else {}
@@ -116,7 +117,7 @@ def seed_summary(run: SeedRun) -> dict[str, Any]:
         },
         "exposures": {
             "assumed": None if run.context is None else run.context.exposures,
-            "calibration": run.calibration,
+            "calibration": [] if run.resolved is None else list(run.resolved.calibration),
             "uplink_most_overheard_client": max(up.values(), default=0),
             "downlink_versions": len(run.traffic.overheard_versions),
         },

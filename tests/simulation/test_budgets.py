@@ -10,13 +10,13 @@ import pytest
 
 from asyncfl.api import simulate
 from asyncfl.errors import ScenarioError
+from asyncfl.federation import SeedRun, clients_table, seed_summary
+from asyncfl.federation.ledger import SeedLedger
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.scenario import Scenario
 from asyncfl.server import Server
 from asyncfl.server.replay import replay
-from asyncfl.simulation import SeedRun, clients_table, seed_summary, simulate_clock, simulate_seed
-from asyncfl.simulation.cast import prepare_seed
-from asyncfl.simulation.ledger import SeedLedger
+from asyncfl.simulation import prepared, simulate_clock, simulate_seed
 from asyncfl.trace.perfetto import chrome_trace
 from asyncfl.world import WorldState
 
@@ -94,7 +94,7 @@ def test_the_ledger_never_exceeds_the_budget(scenario: Scenario, protocol: dict[
     )
     run = simulate_seed(private, 0)
     assert run.stopped == "every client has spent its budget"
-    ledger = SeedLedger(private, run).ledger.to_pandas()
+    ledger = SeedLedger(run).ledger.to_pandas()
     column = f"{accountant}_epsilon"
     assert ledger[column][ledger["holder"] == "client"].max() <= 4.0 + 1e-9
     # What was lost counts as well: somebody might have held it.
@@ -162,7 +162,7 @@ def test_a_measured_exposure_does_not_wait_for_the_noise_that_it_decides(scenari
     private = {"kind": "nbafl", "epsilon": 10, "exposures": {"kind": "measured", "replicates": 2}}
     changes = {"privacy": {**private, "stop_at": {"epsilon": 12.0}}, "world.tap": {"uplink": True}}
     run = simulate_seed(scenario.override({**changes, "protocol.rounds": 5}), 0)
-    assert run.calibration == [5, 5]
+    assert list(run.resolved.calibration) == [5, 5]
     assert run.spent is not None
 
 
@@ -172,7 +172,7 @@ def test_a_run_that_stops_can_be_decided_again(scenario: Scenario) -> None:
     recorded = scenario.override({**changes, "evaluation.record": "parameters"})
     run = simulate_seed(recorded, 0)
     assert run.recording is not None
-    assert replay(run.recording, Server(prepare_seed(recorded, 0).plan)).unchecked == ()
+    assert replay(run.recording, Server(prepared(recorded, 0).plan)).unchecked == ()
 
 
 def test_spent_clients_are_told_of_where_the_others_never_come(

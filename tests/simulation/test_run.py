@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asyncfl.federation import SeedRun, rounds_table
 from asyncfl.scenario import Scenario
-from asyncfl.simulation import SeedRun, rounds_table, simulate_clock, simulate_seed
+from asyncfl.simulation import simulate_clock, simulate_seed
 
 
 def kinds(run: SeedRun) -> list[str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from asyncfl.messages import Dispatch, Fate, Settle
-from asyncfl.simulation.task import Tasks
+from asyncfl.simulation.tasks import TasksInFlight
 
 
-def begun(*clients: int) -> Tasks:
-    tasks = Tasks()
+def begun(*clients: int) -> TasksInFlight:
+    tasks = TasksInFlight()
     for number, client in enumerate(clients):
         tasks.begin(Dispatch(number, client, 0))
     return tasks

@@ -1,4 +1,4 @@
-"""What clients do when the clock says that they have done it: train, attack, score."""
+"""What clients do at the moment at which the clock says that they have done it: train, attack, score."""
 
 from __future__ import annotations
 
@@ -10,34 +10,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.client import Attackers, TaskPath, Ticket
-from asyncfl.data import FederatedData
-from asyncfl.learning import Learner
+from asyncfl.client import Ticket
+from asyncfl.federation.prepare import Federation
 from asyncfl.messages import Collected, RequestScores
 from asyncfl.privacy import Release
 from asyncfl.server import Server
-from asyncfl.simulation.task import TaskInFlight
-from asyncfl.streams import Streams
+from asyncfl.simulation.tasks import TaskInFlight
 
 
-class Worker:
-    """The clients of one run. Remembers what was released, for the ledger."""
+class SimulatedClients:
+    """The clients of one seed. Remembers what was released, for the ledger."""
 
-    def __init__(
-        self,
-        path: TaskPath,
-        server: Server,
-        learner: Learner,
-        data: FederatedData,
-        streams: Streams,
-        attackers: Attackers | None,
-    ) -> None:
-        self.path = path
+    def __init__(self, federation: Federation, server: Server) -> None:
+        self.federation = federation
         self.server = server
-        self.learner = learner
-        self.data = data
-        self.streams = streams
-        self.attackers = attackers
+        self.path = federation.path
+        self.attackers = federation.attackers
         self._last: dict[int, tuple[int, int, int]] = {}
         """Client -> number, base version and turn of its task that was collected last."""
         self._releases: list[tuple[TaskInFlight, dict[str, Any]]] = []
@@ -128,11 +116,11 @@ class Worker:
         buffers that it attacks.
         """
         began = time.perf_counter()
-        images, labels = self.data.client(request.client)
-        scores = np.asarray(self.learner.accuracies(request.models, images, labels), dtype=np.float64)
+        images, labels = self.federation.data.client(request.client)
+        scores = np.asarray(self.federation.learner.accuracies(request.models, images, labels), dtype=np.float64)
         number, base_version, turn = self._last.get(request.client, (-1, self.server.version, 0))
         if self.attackers is not None and self.attackers.attacks(number, request.client, base_version, turn):
-            random = self.streams.generator("lies", request.client, turn)
+            random = self.federation.resolved.streams.generator("lies", request.client, turn)
             scores = self.attackers.threats.lie(scores, random)
         self.seconds += time.perf_counter() - began
         return scores

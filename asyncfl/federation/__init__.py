@@ -1,0 +1,25 @@
+"""What every driver of a federation stands on, whether time is simulated or real.
+
+In the order of a run: `resolve` (what other runs must tell first), `prepare` (data, clients, attackers, the server's
+plan), `evaluation` (the numbers of a model), `rounds` (the table as it grows), then what the seed left behind
+(`seed_run`), its `tables` and its `ledger`.
+"""
+
+from asyncfl.federation.ledger import SeedLedger
+from asyncfl.federation.prepare import Federation, prepare
+from asyncfl.federation.resolve import PriorRuns, ResolvedSeed, resolve
+from asyncfl.federation.seed_run import SeedRun
+from asyncfl.federation.tables import clients_table, rounds_table, seed_summary
+
+__all__ = [
+    "Federation",
+    "PriorRuns",
+    "ResolvedSeed",
+    "SeedLedger",
+    "SeedRun",
+    "clients_table",
+    "prepare",
+    "resolve",
+    "rounds_table",
+    "seed_summary",
+]

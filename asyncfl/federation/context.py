@@ -1,0 +1,59 @@
+"""The facts of a seed that its noise is calibrated to."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.defences import Mean
+from asyncfl.federation.resolve import ResolvedSeed
+from asyncfl.privacy import PrivacyContext
+from asyncfl.scenario import Scenario
+from asyncfl.server.dispatch import CohortDispatch
+from asyncfl.server.opening import OpenCount
+from asyncfl.server.protocol import Protocol
+from asyncfl.server.staleness import ConstantStaleness
+
+
+def privacy_context(resolved: ResolvedSeed, sizes: NDArray[np.int64]) -> PrivacyContext:
+    """What the noise of a seed is calibrated to. `sizes`: (clients,) training samples of each client."""
+    scenario = resolved.scenario
+    training = scenario.training
+    batch_size = 0 if training.batch_size == "full" else training.batch_size
+    return PrivacyContext(
+        scenario.data.clients,
+        scenario.participants,
+        scenario.protocol.rounds,
+        int(sizes.min()),
+        resolved.exposures,
+        batch_size,
+        training.epochs,
+        training.lr,
+        n_parameters=scenario.model.layout(scenario.data.shape, scenario.data.classes).n_parameters,
+        rate=scenario.protocol.rate,
+        equal_weights=_equal_weights(scenario, sizes),
+        once_each=_equal_weights(scenario, sizes) and _once_each(scenario.protocol),
+    )
+
+
+def _equal_weights(scenario: Scenario, sizes: NDArray[np.int64]) -> bool:
+    """Whether no update can weigh more than 1/n in a mean of n, and none weighs what depends on data."""
+    protocol, defence = scenario.protocol, scenario.defence
+    return (
+        isinstance(defence.rule, Mean)
+        # A detector may weigh updates, and correct the model by earlier ones.
+        and defence.detector is None
+        and protocol.aggregation in ("delta", "mix")
+        and (protocol.weighting != "samples" or len(np.unique(sizes)) == 1)
+        # Divided by the sum of the weights, a fresh update among stale ones counts for more.
+        and (protocol.divisor == "buffer" or isinstance(protocol.staleness, ConstantStaleness))
+    )
+
+
+def _once_each(protocol: Protocol) -> bool:
+    """Whether all updates of a version are of different clients, and weigh the same whatever their age."""
+    if isinstance(protocol.opening, OpenCount) and protocol.opening.updates == 1:
+        return True
+    # Whoever is not drawn in cohorts is asked again as soon as it has answered, while the buffer is still filling.
+    cohorts = isinstance(protocol.dispatch, CohortDispatch) and protocol.late == "drop"
+    return cohorts and isinstance(protocol.staleness, ConstantStaleness)

@@ -1,0 +1,69 @@
+"""The numbers of one model on the data of a federation: losses, accuracies, success of a backdoor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from asyncfl.data import FederatedData
+from asyncfl.learning import Learner
+from asyncfl.messages import Vector
+from asyncfl.threats import Attack, backdoor_test_set
+
+BY_DOMAIN = "test_accuracy_"
+"""Beginning of the further columns of a federation of several domains."""
+
+
+def by_domain(domains: Sequence[str], accuracies: Sequence[float]) -> dict[str, float]:
+    """Further columns of a federation of several domains: accuracy in each, their plain mean, the worst.
+
+    Empty for one domain. Mean and worst are NaN where one of the accuracies is: a mean over some is another number.
+    """
+    if len(domains) < 2:
+        return {}
+    columns = {f"{BY_DOMAIN}{name}": value for name, value in zip(domains, accuracies, strict=True)}
+    together = {"domains_mean": float(np.mean(accuracies)), "domains_min": float(np.min(accuracies))}
+    return columns | {f"{BY_DOMAIN}{name}": value for name, value in together.items()}
+
+
+class Evaluator:
+    """The numbers of one model on the data of a federation."""
+
+    def __init__(self, learner: Learner, data: FederatedData, attack: Attack | None = None) -> None:
+        self.learner = learner
+        self.data = data
+        self._backdoor = None if attack is None else backdoor_test_set(attack, data.test_images, data.test_labels)
+        self._equal = len(set(data.sizes.tolist())) == 1
+
+    def train_loss(self, model: Vector) -> float:
+        """Mean over the clients of the model's mean loss on the client's own data (NbAFL's metric)."""
+        if self._equal:
+            # Clients of one size: the mean of the means is the mean over all samples, in one pass.
+            loss, _ = self.learner.evaluate(model, self.data.images, self.data.labels)
+            return loss
+        clients = range(self.data.clients)
+        return float(np.mean([self.learner.evaluate(model, *self.data.client(client))[0] for client in clients]))
+
+    def test(self, model: Vector) -> tuple[float, float]:
+        """Mean loss and accuracy (0..1) on the test set."""
+        return self.learner.evaluate(model, self.data.test_images, self.data.test_labels)
+
+    def test_by_domain(self, model: Vector) -> tuple[float, float, list[float]]:
+        """Mean loss and accuracy on the test set, and the accuracy in each domain (NaN where it has no test samples).
+
+        Domains with more test samples weigh more in the first two, not in the third.
+        """
+        counts = np.diff(self.data.test_offsets)
+        found = [
+            self.learner.evaluate(model, *self.data.test_of(domain)) if count else (math.nan, math.nan)
+            for domain, count in enumerate(counts)
+        ]
+        tested = np.flatnonzero(counts)
+        loss, accuracy = np.average(np.array(found)[tested], axis=0, weights=counts[tested])
+        return float(loss), float(accuracy), [share for _, share in found]
+
+    def attack_success(self, model: Vector) -> float | None:
+        """Share of triggered test images that the model takes for the backdoor's class; None without a backdoor."""
+        return None if self._backdoor is None else self.learner.evaluate(model, *self._backdoor)[1]
