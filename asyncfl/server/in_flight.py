@@ -64,6 +64,10 @@ class InFlight:
         wanted = self.dispatch.wanted(self.clients)
         return Filling(held, coming, self._cohort, wanted, self.deadline_passed)
 
+    def deadline(self, cohort: int) -> None:
+        """The time is up of that cohort, counted from 0; it means nothing once another has been asked."""
+        self.deadline_passed |= cohort == self._cohorts.total() - 1
+
     # --- ends ------------------------------------------------------------------------------------------------------
 
     def end(self, number: int, awaited: int | None) -> Task | None:
@@ -113,7 +117,8 @@ class InFlight:
         self.deadline_passed = False
         seconds = getattr(self.opening, "seconds", None)
         if seconds is not None:
-            actions.append(SetTimer(f"deadline:{version}", seconds))
+            # Of the cohort, not of its version: a cohort that is asked again for one has a time of its own.
+            actions.append(SetTimer(f"deadline:{self._cohorts.total() - 1}", seconds))
 
     def refill(self, version: int, time_s: float, actions: list[Action], *, is_empty: bool) -> None:
         """Begin the tasks that are missing. `is_empty`: whether a buffer is being filled that holds nothing yet."""

@@ -198,8 +198,8 @@ class Server:
             self._in_flight.repeat_cohort(self.version, message.time_s, actions, is_empty=self._is_empty)
         elif name == "time_limit":
             self._stop("time limit reached", actions)
-        elif name == "deadline" and int(number) == self.version:
-            self._in_flight.deadline_passed = True
+        elif name == "deadline":
+            self._in_flight.deadline(int(number))
         elif name == "task" and (task := self._in_flight.give_up(int(number), self._awaited)) is not None:
             self.patience.ended(Fate.TIMED_OUT)
             self._settle([task], Fate.TIMED_OUT, actions)

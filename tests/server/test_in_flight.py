@@ -53,7 +53,7 @@ def test_a_cohort_has_as_many_as_are_idle_and_a_deadline_of_its_own() -> None:
     tasks.deadline_passed = True
     actions: list[Action] = []
     tasks.begin_cohort(7, 0.0, actions)
-    assert actions == [Dispatch(0, 1, 7), SetTimer("task:0", 9.0), SetTimer("deadline:7", 5.0)]
+    assert actions == [Dispatch(0, 1, 7), SetTimer("task:0", 9.0), SetTimer("deadline:0", 5.0)]
     assert not tasks.deadline_passed
 
 

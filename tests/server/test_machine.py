@@ -108,6 +108,18 @@ def test_over_selection_draws_reserves_and_calls_what_they_send_surplus() -> Non
     assert kinds(machine.handle(UpdateArrived(2.0, 1)), Settle) == [Settle(1, Fate.SURPLUS)]
 
 
+def test_a_cohort_that_is_asked_again_for_a_version_has_its_own_time() -> None:
+    machine = server(Sync(rounds=2, participants=2, open=OpenDeadline(seconds=5.0)), clients=2)
+    machine.start()
+    for task in machine.tasks.open.copy().values():
+        machine.handle(ClientGone(4.0, task.client, task.number, Fate.LOST_UP))
+        machine.handle(ClientIdle(4.0, task.client))
+    assert SetTimer("deadline:1", 5.0) in machine.handle(TimerFired(4.0, "cohort"))
+    machine.handle(TimerFired(5.0, "deadline:0"))
+    assert kinds(machine.handle(UpdateArrived(6.0, 2)), Collect) == [], "it has until 9"
+    assert kinds(machine.handle(TimerFired(9.0, "deadline:1")), Collect) == [Collect((2,))]
+
+
 def test_a_deadline_opens_with_what_came_and_an_empty_buffer_at_the_next_arrival() -> None:
     machine = server(Sync(rounds=2, open=OpenDeadline(seconds=5.0)), clients=3)
     assert SetTimer("deadline:0", 5.0) in machine.start()
