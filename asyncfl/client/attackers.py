@@ -1,7 +1,8 @@
 """The attackers among the clients of one run: who they are, what they train on, what they send instead.
 
 With attackers drawn per round it is tasks that are drawn, when they are begun: an update is malicious or not whatever
-version it is aggregated in, and an attacker of one round may be honest in the next.
+version it is aggregated in, and an attacker of one round may be honest in the next. Each task brings a random number of
+its client's turn, and those with the least numbers attack: what happens to others changes only where the limit lies.
 """
 
 from __future__ import annotations
@@ -41,39 +42,42 @@ class Attackers:
         else:
             self.drawn = set()
         self._of_round = of_round
-        self._begun: list[tuple[int, int]] = []
-        self._round = 0
-        self._place = 0
-        self._drawn_for = -1
-        self._drawn_places: frozenset[int] = frozenset()
+        self._begun: list[tuple[float, int, int]] = []
+        self._tasks_left = 0
+        self._attackers_left = 0
 
-    def begin(self, task: int, client: int) -> None:
-        """Take note of a task that is begun, in the order in which they are.
+    def begin(self, task: int, client: int, turn: int) -> None:
+        """Take note of a task that is begun, in the order in which they are. `turn`: as of `attacks`.
 
         Where those that are begun together are a round, it ends with the first question about any of them.
         """
         if self.drawn is not None:
-            self._begun.append((task, client))
+            number = float(self.streams.generator("attackers", client, turn).random())
+            self._begun.append((number, client, task))
 
     def _draw(self) -> None:
         if self.drawn is None or not self._begun:
             return
         begun, self._begun = self._begun, []
-        of = self._of_round or len(begun)
-        for task, client in begun:
-            if self._place in self._places(of):
-                self.drawn.add(task)
-                self.members.add(client)
-            self._place += 1
-            if self._place == of:
-                self._place, self._round = 0, self._round + 1
+        if self._of_round is None:
+            attacking = sorted(begun)[: self.threats.count(len(begun))]
+        else:
+            attacking = [one for one in begun if self._is_next(one[0], self._of_round)]
+        for _, client, task in attacking:
+            self.drawn.add(task)
+            self.members.add(client)
 
-    def _places(self, of: int) -> frozenset[int]:
-        """The attackers' places among the tasks of this round."""
-        if self._drawn_for != self._round:
-            self._drawn_for = self._round
-            self._drawn_places = frozenset(self.threats.draw(self.streams, of, self._round).tolist())
-        return self._drawn_places
+    def _is_next(self, number: float, of: int) -> bool:
+        """Whether the next task in a row attacks, of which nobody knows yet who follows.
+
+        Of each `of` tasks the stated number do (Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S).
+        """
+        if not self._tasks_left:
+            self._tasks_left, self._attackers_left = of, self.threats.count(of)
+        attacks = number * self._tasks_left < self._attackers_left
+        self._tasks_left -= 1
+        self._attackers_left -= attacks
+        return attacks
 
     def malicious(self, task: int, client: int) -> bool:
         """Whether a task that was begun is an attacker's, whether or not the attack is on."""

@@ -76,7 +76,7 @@ class TaskProcess:
         task = self.tasks.begin(action)
         self.training.dispatched(task)
         if self.attackers is not None:
-            self.attackers.begin(task.number, task.client)
+            self.attackers.begin(task.number, task.client, task.turn)
         clock.note(Kind.DISPATCHED, task)
         process = clock.start(self._task(task))
         if self.running is not None:

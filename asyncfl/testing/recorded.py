@@ -113,7 +113,7 @@ class _TrainedAgain:
         """Have attackers that are drawn per round drawn among the tasks of one answer."""
         if self.federation.attackers is not None and tasks:
             for task, client in tasks:
-                self.federation.attackers.begin(task, client)
+                self.federation.attackers.begin(task, client, self.turns[task])
             self.federation.attackers.speed(*tasks[0])
 
     def __call__(self, tasks: tuple[int, ...]) -> Vector:

@@ -75,14 +75,13 @@ class Threats(Described):
             return min(self.attackers, of)
         return round(self.attackers * of)
 
-    def draw(self, streams: Streams, of: int, number: int = 0) -> NDArray[np.int64]:
-        """Sorted places of the attackers among clients 0..of-1 (`pool`), or among the `of` tasks of round `number`.
+    def draw(self, streams: Streams, clients: int) -> NDArray[np.int64]:
+        """Sorted numbers of the attackers among clients 0..clients-1, where they are a pool.
 
-        A pool is the same whatever `number`. Places are ranked at random and the first are the attackers: with more
-        attackers, the earlier stay, so that runs with different numbers compare.
+        Clients are ranked at random and the first are the attackers: with more attackers, the earlier stay, so that
+        runs with different numbers compare.
         """
-        random = streams.generator("attackers", number=-1 if self.selection == "pool" else number)
-        return np.sort(random.permutation(of)[: self.count(of)])
+        return np.sort(streams.generator("attackers").permutation(clients)[: self.count(clients)])
 
     def active(self, base_version: int, turn: int = 0) -> bool:
         """Whether an attacker attacks with a task that starts from version `base_version`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
@@ -196,16 +197,17 @@ def test_an_attack_begins_with_its_version_and_flooders_are_faster() -> None:
 
 
 def drawn_per_round(
-    cohorts: Sequence[Sequence[int]], of_round: int | None = None
+    cohorts: Sequence[Sequence[int]], of_round: int | None = None, number: int = 2
 ) -> tuple[list[list[bool]], Attackers]:
-    """Whether each task was drawn of cohorts of clients, two attackers a round."""
-    threats = Threats.model_validate({"attack": {"kind": "label_flip"}, "attackers": 2, "selection": "per_round"})
+    """Whether each task was drawn of cohorts of clients, `number` attackers a round."""
+    threats = Threats.model_validate({"attack": {"kind": "label_flip"}, "attackers": number, "selection": "per_round"})
     attackers = Attackers(threats, CLIENTS, 10, Streams(0), of_round)
-    drawn, task = [], 0
+    drawn, task, turns = [], 0, Counter[int]()
     for cohort in cohorts:
         numbers = range(task, task + len(cohort))
         for number, client in zip(numbers, cohort, strict=True):
-            attackers.begin(number, client)
+            attackers.begin(number, client, turns[client])
+            turns[client] += 1
         drawn.append([attackers.malicious(number, client) for number, client in zip(numbers, cohort, strict=True)])
         task += len(cohort)
     return drawn, attackers
@@ -231,6 +233,37 @@ def test_per_round_without_cohorts_so_many_tasks_in_a_row_are_a_round() -> None:
         assert [sum(drawn[first : first + 4]) for first in range(0, 84, 4)] == [2] * 21
         one_by_one = [[client] for client in chain.from_iterable(started)]
         assert [[bad] for bad in drawn] == drawn_per_round(one_by_one, of_round=4)[0]
+
+
+def bad_turns(
+    cohorts: Sequence[Sequence[int]], of_round: int | None = None, number: int = 2
+) -> dict[tuple[int, int], bool]:
+    """(client, turn) -> whether that task was an attacker's."""
+    turns, found = Counter[int](), {}
+    for cohort, bad in zip(cohorts, drawn_per_round(cohorts, of_round, number)[0], strict=True):
+        for client, attacks in zip(cohort, bad, strict=True):
+            found[client, turns[client]] = attacks
+            turns[client] += 1
+    return found
+
+
+@pytest.mark.parametrize("of_round", [None, 6])
+def test_per_round_more_attackers_include_fewer_and_the_rounds_before_do_not_matter(of_round: int | None) -> None:
+    cohorts = [[0, 1, 2, 3, 4, 5]] * 30
+    few, many = (bad_turns(cohorts, of_round, number) for number in (1, 3))
+    assert all(many[turn] for turn, bad in few.items() if bad)
+    assert len({turn for turn, bad in few.items() if bad}) == 30
+    assert 1 < max(Counter(client for (client, _), bad in few.items() if bad).values()) < 15, "drawn anew each time"
+
+
+def test_per_round_neither_the_order_of_a_cohort_nor_who_else_is_in_it_decides_who_attacks() -> None:
+    cohorts = [[0, 1, 2, 3, 4, 5]] * 30
+    whole = bad_turns(cohorts)
+    assert bad_turns([cohort[::-1] for cohort in cohorts]) == whole
+    without = bad_turns([cohort[:5] for cohort in cohorts])
+    assert all(without[turn] for turn, bad in whole.items() if bad and turn[0] != 5)
+    replaced = [turn for turn, bad in without.items() if bad and not whole[turn]]
+    assert sorted(turn for _, turn in replaced) == [turn for turn in range(30) if whole[5, turn]]
 
 
 class Towards(Counting):

@@ -26,6 +26,7 @@ LOSSY = {
         "retransmissions": 8,
     }
 }
+PER_ROUND = {**ATTACK, "threats.selection": "per_round"}
 BUFFERED = {
     "protocol": {"kind": "buffered", "rounds": 8, "buffer": 3, "dispatch": {"kind": "constant", "in_flight": 4}}
 }
@@ -111,6 +112,7 @@ def both(scenario: Scenario, monkeypatch: pytest.MonkeyPatch, *changes: dict[str
         pytest.param({}, GAUSSIAN, id="noise"),
         pytest.param(GAUSSIAN, {**GAUSSIAN, **ATTACK}, id="attack-on-noise"),
         pytest.param({**GAUSSIAN, **ATTACK}, {**GAUSSIAN, **ATTACK, **LOSSY}, id="loss-under-attack"),
+        pytest.param(PER_ROUND, {**PER_ROUND, **LOSSY}, id="loss-with-attackers-per-round"),
     ],
 )
 def test_a_change_leaves_cohorts_durations_batches_noise_and_attacks(
@@ -118,6 +120,8 @@ def test_a_change_leaves_cohorts_durations_batches_noise_and_attacks(
 ) -> None:
     one, other = both(scenario, monkeypatch, before, after)
     assert one.cohorts == other.cohorts
+    if ATTACK.items() <= before.items():
+        assert one.attacks.keys() == other.attacks.keys()
     _alike(one, other, at_least=20)
 
 

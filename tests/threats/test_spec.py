@@ -26,33 +26,14 @@ def test_share_or_number(attackers, clients, count):
 
 def test_a_pool_stays_and_other_seeds_have_others():
     spec = threats()
-    pools = [spec.draw(Streams(seed), 100, version) for seed, version in [(0, 0), (0, 9), (1, 0)]]
+    pools = [spec.draw(Streams(seed), 100) for seed in (0, 0, 1)]
     np.testing.assert_array_equal(pools[0], pools[1])
     assert not np.array_equal(pools[0], pools[2])
 
 
-def test_per_round_draws_anew_and_the_same_again():
-    spec = threats(selection="per_round", attackers=3)
-    first, second = (spec.draw(Streams(0), 50, number) for number in (1, 2))
-    assert len(first) == len(second) == 3
-    assert not np.array_equal(first, second)
-    np.testing.assert_array_equal(spec.draw(Streams(0), 50, 1), first)
-
-
-def test_per_round_draws_a_fixed_number_of_the_tasks_of_a_round():
-    for number in range(20):
-        assert len(threats(selection="per_round", attackers=2).draw(Streams(0), 5, number)) == 2
-    assert len(threats(selection="per_round").draw(Streams(0), 5)) == 2
-    assert len(threats(selection="per_round", attackers=9).draw(Streams(0), 5)) == 5
-
-
-@given(
-    st.integers(1, 200), st.floats(0, 1), st.floats(0, 1), st.integers(0, 99), st.sampled_from(["pool", "per_round"])
-)
-def test_attackers_are_distinct_clients_and_more_include_fewer(clients, a, b, seed, selection):
-    few, many = (
-        threats(attackers=share, selection=selection).draw(Streams(seed), clients, 5) for share in sorted((a, b))
-    )
+@given(st.integers(1, 200), st.floats(0, 1), st.floats(0, 1), st.integers(0, 99))
+def test_attackers_are_distinct_clients_and_more_include_fewer(clients, a, b, seed):
+    few, many = (threats(attackers=share).draw(Streams(seed), clients) for share in sorted((a, b)))
     assert set(few) <= set(many) <= set(range(clients))
     assert len(set(many)) == len(many)
     assert (np.diff(many) > 0).all()
