@@ -5,7 +5,7 @@ oneDNN when reduced precision is allowed. A CPU without bf16 matrix units then s
 may not: so oneDNN is used only where it is found as exact as float32, and by `auto` where it is faster as well.
 
 The two libraries differ in the last bits. What `auto` has found is therefore kept in the user's cache, for each
-processor, version of torch and number of threads, and holds for all later runs of the machine; `ASYNCFL_GEMM`
+processor and version of torch, and holds for all later runs of the machine; `ASYNCFL_GEMM`
 (`default` or `onednn`) says what `auto` means without asking. It is no part of a run's identity; `timing.json` tells
 it.
 """
@@ -76,11 +76,27 @@ def resolve(gemm: str) -> str:
 
     `onednn` is left for the default where it is not exact. Raises ScenarioError where ASYNCFL_GEMM is no library.
     """
-    if gemm == "auto":
-        gemm = os.environ.get(VARIABLE) or remembered()
-        if gemm not in ("default", "onednn"):
-            raise ScenarioError([Fault("training.gemm", f"{VARIABLE} must be default or onednn, got {gemm[:80]!r}")])
-    return "onednn" if gemm == "onednn" and is_exact() else "default"
+    with _one_thread():
+        if gemm == "auto":
+            gemm = os.environ.get(VARIABLE) or remembered()
+            if gemm not in ("default", "onednn"):
+                fault = f"{VARIABLE} must be default or onednn, got {gemm[:80]!r}"
+                raise ScenarioError([Fault("training.gemm", fault)])
+        return "onednn" if gemm == "onednn" and is_exact() else "default"
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Inside it, torch computes in one thread: on a busy machine several wait for each other longer than a probe may
+    take. It is entered whatever is asked, since to set torch's threads may change how the libraries use them."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @cache
@@ -149,7 +165,7 @@ def _place() -> Path:
     """The file that remembers what was found on this machine."""
     import torch
 
-    conditions = [_processor(), torch.__version__, torch.get_num_threads(), os.environ.get("ONEDNN_MAX_CPU_ISA")]
+    conditions = [_processor(), torch.__version__, os.environ.get("ONEDNN_MAX_CPU_ISA")]
     name = hashlib.sha256(json.dumps(conditions).encode()).hexdigest()[:16]
     cache_folder = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return Path(cache_folder) / "asyncfl" / f"gemm-{name}.json"

@@ -30,8 +30,8 @@ class Sending(NamedTuple):
 class Attackers(Protocol):
     """Who attacks, as far as the clock has to know."""
 
-    def begin(self, task: int, client: int) -> None:
-        """Take note of a task that is begun."""
+    def begin(self, task: int, client: int, turn: int) -> None:
+        """Take note of a task that is begun. `turn`: tasks that its client was given before."""
         ...
 
     def speed(self, task: int, client: int) -> float:

@@ -93,6 +93,27 @@ def test_a_cache_that_cannot_be_written_or_read_is_done_without(
     assert len(list(cache_folder.iterdir())) == 1
 
 
+@pytest.mark.parametrize("asked", ["auto", "default", "onednn"])
+def test_it_is_found_out_in_one_thread_and_the_threads_are_there_again(
+    monkeypatch: pytest.MonkeyPatch, cache_folder: Path, asked: str
+) -> None:
+    found(monkeypatch, 2.0)
+    threads = []
+
+    def probed() -> float:
+        threads.append(torch.get_num_threads())
+        return 2.0
+
+    monkeypatch.setattr(gemm, "speedup", probed)
+    torch.set_num_threads(2)  # several wait for each other where the machine is busy
+    set_to = []
+    monkeypatch.setattr(torch, "set_num_threads", lambda n, really=torch.set_num_threads: set_to.append(n) or really(n))
+    gemm.resolve(asked)
+    assert torch.get_num_threads() == 2
+    assert set_to == [1, 2], "whatever is asked, the libraries are left in the same state"
+    assert threads == ([1] if asked == "auto" else [])
+
+
 def test_of_processes_that_start_at_once_the_first_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     found(monkeypatch, 2.0)
     place = gemm._place()
