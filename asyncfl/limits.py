@@ -47,6 +47,7 @@ class Limits:
         parts = {
             "protocol.rounds": tasks_s + (scenario.estimated_cost() if training else 0.0),
             "world": waiting_s,
+            "privacy.exposures": (tasks_s + waiting_s) * timelines_before(scenario) if training else 0.0,
         }
         seconds = sum(parts.values())
         if seconds > self.hours * 3600:
@@ -86,6 +87,12 @@ def clock_seconds(scenario: Scenario) -> tuple[float, float]:
     waiting_s = _CHANGE_S * clients * virtual_s * world.availability.changes_per_s + _TASK_S * idle_tasks
     seeds = len(scenario.seeds)
     return seeds * _TASK_S * rounds * at_once, seeds * waiting_s
+
+
+def timelines_before(scenario: Scenario) -> int:
+    """Timelines that run without training before each seed, to count what is overheard."""
+    asked = scenario.privacy.assumed_exposures(scenario.protocol.rounds, scenario.participants, scenario.data.clients)
+    return 0 if isinstance(asked, int) else asked.replicates
 
 
 def memory_bytes(scenario: Scenario, training: bool = True) -> float:

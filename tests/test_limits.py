@@ -23,6 +23,13 @@ COMING_AND_GOING = {"availability": {"kind": "alternating", "on_s": 20, "off_s":
         ({"world": {"aggregate_s": 1e9, **COMING_AND_GOING}, "protocol.rounds": 5}, "world"),
         ({**SAFL, "world.evaluation_cost": 1e30}, "world"),
         ({**SAFL, "world.score_s": 1e9}, "world"),
+        (
+            {
+                "privacy": {"kind": "nbafl", "epsilon": 6.0, "exposures": {"kind": "measured", "replicates": 10_000}},
+                "protocol.rounds": 1000,
+            },
+            "privacy.exposures",
+        ),
         ({"model.hidden": [10**6, 10**6], "training.epochs": 1, "protocol.rounds": 1}, "model"),
         ({"defence": {"strikes": {"window": 1_000_000}}, "data.clients": 100_000, "data.samples_per_client": 1}, None),
     ],
