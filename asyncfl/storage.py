@@ -95,7 +95,9 @@ class Run:
         """Write all files of the run into `folder`, as it is. Raises OSError."""
         (folder / "scenario.yaml").write_text(self.scenario.to_yaml(), encoding="utf-8")
         for name in TABLES:
-            pq.write_table(self.tables[name], folder / f"{name}.parquet", compression="zstd")
+            # Opened here: pyarrow would take a folder's name that holds a colon for an address.
+            with (folder / f"{name}.parquet").open("wb") as file:
+                pq.write_table(self.tables[name], file, compression="zstd")
         if self.messages:
             self._write_messages(folder / MESSAGES)
         write_json(folder / "timing.json", self.timing)

@@ -52,6 +52,15 @@ def test_a_run_on_disk_is_whole_and_the_same_bytes_each_time(scenario: Scenario,
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
 
+def test_a_folder_may_be_called_like_an_address(
+    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = simulate(scenario)
+    run.save("pure:1e9")
+    assert Run.load("pure:1e9").rounds.equals(run.rounds)
+
+
 def test_a_run_reads_back_what_was_simulated(scenario: Scenario, tmp_path: Path) -> None:
     run = Run.load(execute(scenario, tmp_path / "run"))
     direct = simulate(scenario)

@@ -9,8 +9,10 @@ from pydantic import Field
 
 from asyncfl.component import Described
 from asyncfl.privacy.accounting.gaussian import classical_constant
+from asyncfl.privacy.ranges import within
 
-_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), within(1e-50, 1e50)]
+"""The bounds multiply up to six of them, which stays a float."""
 
 
 class LossConstants(Described):

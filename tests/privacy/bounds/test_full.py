@@ -95,3 +95,17 @@ def test_bends_down_where_its_linear_term_is_large():
     # The source calls the bound convex in T; it is not.
     bent = FullParticipation(LossConstants(lipschitz=100), BoundSettings())
     assert (np.diff(bent(np.linspace(0, 40, 400)), 2) < -1e-6).any()
+
+
+@given(
+    st.fixed_dictionaries({name: st.sampled_from([1e-50, 1e-9, 1.0, 1e9, 1e50]) for name in LossConstants.model_fields})
+)
+def test_whatever_the_constants_the_bound_is_a_number_or_undefined(constants):
+    found = FullParticipation(LossConstants(**constants), BoundSettings())
+    value = float(found(25))
+    assert math.isnan(value) == (found.why_undefined() is not None)
+
+
+def test_constants_whose_products_are_no_floats_are_refused():
+    with pytest.raises(ValueError, match=r"must be 1e-50\.\.1e\+50"):
+        LossConstants(proximal_mu=1e-300)
