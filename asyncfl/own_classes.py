@@ -66,6 +66,19 @@ def told(error: BaseException) -> str:
     return f"{place}, line {line}: {said}" if place and line else said
 
 
+def blamed(error: BaseException) -> str | None:
+    """An exception that came out of code of a user's own, in one line: the class that was called, its file and line
+    where it failed, and what it is. None: nothing of the user's own was running."""
+    frames = [
+        (frame, line) for frame, line in traceback.walk_tb(error.__traceback__) if _is_own(frame.f_code.co_filename)
+    ]
+    if not frames:
+        return None
+    code, itself = frames[0][0].f_code, frames[0][0].f_locals.get("self")
+    name = code.co_qualname if itself is None else f"{type(itself).__module__}:{type(itself).__name__}.{code.co_name}"
+    return f"{name} failed: {told(error)}"
+
+
 def _is_own(file: str) -> bool:
     """Whether a file is neither of this package, nor of another that is installed, nor of Python."""
     path = Path(file)

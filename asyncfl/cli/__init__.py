@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+import traceback
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +12,7 @@ import typer
 
 from asyncfl.cli import bounds, data, privacy, replay, run, schema, timeline, trace
 from asyncfl.errors import AsyncflError
-from asyncfl.own_classes import look_for_modules_in
+from asyncfl.own_classes import blamed, look_for_modules_in
 
 app = typer.Typer(
     help="Simulate federated learning that is private, attacked and late.",
@@ -33,6 +35,9 @@ def _asyncfl(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_tell_version)
     ] = False,
+    traceback: Annotated[
+        bool, typer.Option("--traceback", help="Show the whole traceback where a component of your own fails.")
+    ] = False,
 ) -> None:
     """Simulate federated learning that is private, attacked and late."""
 
@@ -48,7 +53,11 @@ app.command("schema")(schema.schema)
 
 
 def main() -> None:
-    """Run the command line. An error that was raised on purpose is one message and exit status 2."""
+    """Run the command line.
+
+    An error that was raised on purpose is one message and exit status 2; one out of a component of the user's own is
+    one message that says where, and 1.
+    """
     # The program lies in a folder of its own, so Python does not look in the working directory as `python -m` does.
     look_for_modules_in(Path.cwd())
     try:
@@ -62,6 +71,20 @@ def main() -> None:
         # The reader of our output (head, less) has seen enough.
         sys.stderr.close()
         sys.exit(0)
+    except (Exception, SystemExit) as error:
+        if (message := blamed(error)) is None:
+            raise
+        _tell_blamed(message, error)
+        sys.exit(1)
+
+
+def _tell_blamed(message: str, error: BaseException) -> None:
+    if "--traceback" in sys.argv:
+        traceback.print_exception(error)
+        print(f"asyncfl: {message}", file=sys.stderr)
+    else:
+        again = shlex.join(["asyncfl", "--traceback", *sys.argv[1:]])
+        print(f"asyncfl: {message}\n  {again} shows the whole traceback", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -198,3 +198,45 @@ def test_a_number_that_no_run_holds_is_a_message(asyncfl: Any, tmp_path: Path, o
     result = asyncfl("trace", tmp_path, option, "9" * 400)
     assert result.status == 2
     assert "9223372036854775807" in result.err
+
+
+FAILING = """
+from asyncfl.defences import Rule
+
+
+class Halving(Rule):
+    kind: str
+    ends: bool = False
+
+    def aggregate(self, updates, weights):
+        if self.ends:
+            raise SystemExit
+        return self._half(updates)
+
+    def _half(self, updates):
+        return updates.mean(axis=0) / {}["half"]
+"""
+
+
+def test_a_component_that_fails_in_a_run_is_named_with_its_line_and_the_traceback_is_a_flag_away(
+    asyncfl: Any, file: Path
+) -> None:
+    rule = file.with_name("halving.py")
+    rule.write_text(FAILING)
+    command = ("run", file, "--set", "defence.rule={kind: halving:Halving}", "--out", file.with_name("out"))
+    failed = asyncfl(*command)
+    assert failed.status == 1
+    first, second = failed.err.splitlines()
+    assert first == f"asyncfl: halving:Halving.aggregate failed: {rule}, line 15: KeyError: 'half'"
+    assert second.startswith("  asyncfl --traceback run ")
+    assert second.endswith(" shows the whole traceback")
+    whole = asyncfl("--traceback", *command)
+    assert whole.status == 1
+    assert whole.err.startswith("Traceback (most recent call last)")
+    assert "in _half" in whole.err
+    assert whole.err.splitlines()[-1] == first
+    assert not file.with_name("out").exists()
+    ended = asyncfl(*command, "--set", "defence.rule.ends=true")
+    assert ended.status == 1
+    assert "halving:Halving.aggregate failed: " in ended.err
+    assert "line 10: it ends the program" in ended.err
