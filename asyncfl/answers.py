@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.component import Component
+from asyncfl.component import Component, kind_of
 from asyncfl.errors import ComponentError
 
 T = TypeVar("T")
@@ -59,8 +59,7 @@ def with_state(component: Component, what: str, value: Any, kind: type[T]) -> tu
 def require(right: bool, component: Component, what: str, law: str, value: Any) -> None:
     """Raise ComponentError unless what the component answered is `right`: what it must be, and what came."""
     if not right:
-        kind = getattr(component, "kind", None) or type(component).__name__
-        raise ComponentError(f"{kind}: {what} {law}, got {_shown(value)}")
+        raise ComponentError(f"{kind_of(component)}: {what} {law}, got {_shown(value)}")
 
 
 def _shape(shape: tuple[int, ...]) -> str:

@@ -122,6 +122,11 @@ else:
 C = TypeVar("C", bound=Component)
 
 
+def kind_of(component: Component) -> str:
+    """Name of a component for messages: its `kind`, as a scenario gives it; of one without a kind that of its class."""
+    return str(getattr(component, "kind", "") or type(component).__name__)
+
+
 def load_custom(path: str, base: type[C]) -> type[C]:
     """Class that the import path `package.module:Class` names.
 
@@ -185,7 +190,7 @@ def choice(base: type[Component], *members: type[Component]) -> Any:
     A user's class declares `kind: str` (its value is the import path it was named by).
     """
 
-    def kind_of(value: Any) -> str | None:
+    def branch_of(value: Any) -> str | None:
         if isinstance(value, base):
             # An object that is already made needs no import path.
             return str(getattr(value, "kind", "")) if isinstance(value, members) else "own"
@@ -196,7 +201,7 @@ def choice(base: type[Component], *members: type[Component]) -> Any:
 
     branches = [Annotated[m, Tag(cast(str, m.model_fields["kind"].default))] for m in members]
     own = Annotated[Any, _Custom(base), Tag("own")]
-    return Annotated[reduce(or_, [*branches, own]), Discriminator(kind_of)]
+    return Annotated[reduce(or_, [*branches, own]), Discriminator(branch_of)]
 
 
 def own_sources(description: BaseModel) -> dict[str, str]:

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -204,16 +202,10 @@ class Scenario(Described):
         """Rough number of seconds that one core needs for the run, found without loading anything."""
         samples = self.data.samples_per_client or 1000
         tasks = self.protocol.rounds * self.participants
-        training_s = tasks * samples * self.training.epochs * self._seconds_per_sample()
+        per_sample_s: float = self.model.seconds_per_sample(self.data.shape, self.data.classes)
+        training_s = tasks * samples * self.training.epochs * per_sample_s
         runs = 1 if self.privacy.reference is None else 2
         return len(self.seeds) * (1.0 + 1.2 * runs * training_s)
-
-    def _seconds_per_sample(self) -> float:
-        if isinstance(self.model, Mlp):
-            widths = [math.prod(self.data.shape), *self.model.hidden, self.data.classes]
-            # Six operations per weight and sample, at the rate that small batches reach.
-            return 1e-6 + 6 * sum(a * b for a, b in pairwise(widths)) / 100e9
-        return {"lenet": 1.6e-4, "cnn": 5.7e-4, "small_cnn": 1.2e-4, "digits": 4.7e-3}.get(self.model.kind, 3e-4)
 
 
 def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:

@@ -1,4 +1,4 @@
-"""Unit tests of `my_components`: no clock, no network, no training. Run them with `pytest examples`."""
+"""Unit tests of `my_components`, without clock, network or training: `PYTHONPATH=examples pytest examples`."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from asyncfl.answers import numbers
 from asyncfl.client.ticket import Ticket
 from asyncfl.messages import Vector
 from asyncfl.streams import Streams
-from asyncfl.threats import Attack, AttackView, Threats
+from asyncfl.threats import AttackView, Threats
 
 
 class Attackers:
@@ -30,8 +30,6 @@ class Attackers:
         self.clients = clients
         self.classes = classes
         self.streams = streams
-        self._crafts = type(threats.attack).craft is not Attack.craft
-        self._poisons = type(threats.attack).poison is not Attack.poison
         self._poisoned: dict[int, tuple[NDArray[np.float32], NDArray[np.int64]]] = {}
         self.members: set[int] = set()
         """Clients that are attackers; where they are drawn per round: those that have been one."""
@@ -98,8 +96,6 @@ class Attackers:
         self, client: int, images: NDArray[np.float32], labels: NDArray[np.int64]
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """What an attacker trains on: its data after `Attack.poison`."""
-        if not self._poisons:
-            return images, labels
         if client not in self._poisoned:
             random = self.streams.generator("poison", client)
             self._poisoned[client] = self.threats.attack.poison(images, labels, self.classes, random)
@@ -112,8 +108,6 @@ class Attackers:
 
         `rows`: (n, n_parameters) models, those of honest clients as sent; changed in place. `attacked`: (n,).
         """
-        if not self._crafts:
-            return
         theirs = np.flatnonzero(attacked)
         base = np.stack([tickets[row].base for row in theirs.tolist()])
         honest = rows[theirs] - base
@@ -139,4 +133,6 @@ class Attackers:
             ),
         )
         attack = self.threats.attack
-        rows[theirs] = base + numbers(attack, "craft", attack.craft(view), base.shape)
+        crafted = attack.craft(view)
+        if crafted is not None:
+            rows[theirs] = base + numbers(attack, "craft", crafted, base.shape)

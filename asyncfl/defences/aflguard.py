@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,10 @@ class AflGuard(Detector):
     noise: Noise = "accounted"
     """Whether what privacy noise adds to the difference is subtracted first."""
 
-    needs_root: ClassVar[bool] = True
+    @property
+    def needs_root(self) -> bool:
+        """Yes."""
+        return True
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> AflGuardState:
         """Raises ValueError if the server has no root set."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -54,6 +54,14 @@ class AttackerCount(Described):
     def count_faults(self, n: int) -> list[str]:
         """The refusal, if f cannot be computed from n updates."""
         return [self.refusal(n)] if self.byzantine != "auto" and self.byzantine > self.computes(n) else []
+
+    def lowered(self, n: int) -> tuple[Self, tuple[str, ...]]:
+        """The same with the largest `byzantine` that n updates bear, if it asks for more; notes on that."""
+        if not self.count_faults(n):
+            return self, ()
+        count = self.attackers(n, lower=True)
+        note = f"{type(self).__name__}: byzantine {self.byzantine} lowered to {count} for a buffer of {n}"
+        return self.model_copy(update={"byzantine": count}), (note,)
 
     def count_notes(self, n: int, share: float | None = None) -> list[str]:
         """What to say of f with n updates: beyond the theory, or cut down to it."""

@@ -14,7 +14,6 @@ from asyncfl.defences.geometric_median import GeometricMedian
 from asyncfl.defences.krum import Krum
 from asyncfl.defences.mean import Mean
 from asyncfl.defences.median import Median
-from asyncfl.defences.robust import RobustRule
 from asyncfl.defences.rule import Aggregate, Rule, present
 from asyncfl.defences.trimmed_mean import TrimmedMean
 from asyncfl.messages import Vector
@@ -62,15 +61,9 @@ class Basgd(Rule):
         masses = made_of.sum(axis=1)
         made_of /= masses[:, None]
         means = made_of.astype(np.float32) @ buffer.deltas
-        rule, notes = self._fitted(len(groups))
+        rule, notes = self.rule.fitted(len(groups))
+        notes = tuple(f"basgd, means of groups: {note}" for note in notes)
         return Aggregate(rule.aggregate(means, masses), rule.weigh(means, masses) @ made_of, notes), state
-
-    def _fitted(self, groups: int) -> tuple[Rule, tuple[str, ...]]:
-        """The inner rule as it can be computed from `groups` means, and notes on what was lowered for that."""
-        if not isinstance(self.rule, RobustRule):
-            return self.rule, ()
-        rule, notes = self.rule.fitted(groups)
-        return rule, tuple(f"basgd, means of groups: {note}" for note in notes)
 
     def faults(self, collected: int) -> list[str]:
         """See `Rule.faults`."""

@@ -87,6 +87,11 @@ class Verdict:
 class Detector(Component):
     """Judges the updates of a buffer."""
 
+    @property
+    def needs_root(self) -> bool:
+        """Whether the detector cannot work without the server's own samples (`DefenceContext.root_gradient`)."""
+        return False
+
     def start(self, context: DefenceContext, random: np.random.Generator) -> Any:
         """State before the first buffer. `random` is the detector's own stream for the whole run."""
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,10 @@ class FLTrust(Rule):
     server_steps: Annotated[int, Field(ge=1)] | None = None
     """Steps of gradient descent on the root set, >= 1; null: the median of the clients' steps."""
 
-    needs_root: ClassVar[bool] = True
+    @property
+    def needs_root(self) -> bool:
+        """Yes."""
+        return True
 
     def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
         """Raises ValueError: without the server's own update there is nothing to trust."""

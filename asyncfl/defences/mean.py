@@ -16,6 +16,16 @@ class Mean(Rule):
 
     kind: Literal["mean"] = "mean"
 
+    @property
+    def is_linear(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
+    def is_coordinatewise(self) -> bool:
+        """Yes."""
+        return True
+
     def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
         """`weights @ updates`, see `Rule.aggregate`."""
         return weights.astype(np.float32) @ updates

@@ -21,6 +21,11 @@ class Median(RobustRule):
 
     kind: Literal["median"] = "median"
 
+    @property
+    def is_coordinatewise(self) -> bool:
+        """Unless pre-aggregation makes means of whole updates first."""
+        return not self.pre
+
     def centre(self, updates: Vector, shares: NDArray[np.float64]) -> Vector:
         """The median, see `RobustRule.centre`."""
         return middle_mean(updates, (len(updates) - 1) // 2)

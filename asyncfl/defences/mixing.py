@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,14 @@ class NearestNeighbourMixing(PreAggregation, AttackerCount):
     def computes(self, n: int) -> int:
         """All but one."""
         return n - 1
+
+    def faults(self, collected: int) -> list[str]:
+        """See `PreAggregation.faults`."""
+        return self.count_faults(collected)
+
+    def fitted(self, collected: int) -> tuple[Self, tuple[str, ...]]:
+        """With the largest `byzantine` that can be computed, see `PreAggregation.fitted`."""
+        return self.lowered(collected)
 
     def mix(
         self, updates: Vector, shares: NDArray[np.float64], random: np.random.Generator | None

@@ -5,6 +5,8 @@ Means are less spread out than single updates, which is what robust rules suffer
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,6 +34,14 @@ class PreAggregation(Component):
     def rows(self, collected: int) -> int:
         """Mixed updates that come out of `collected` updates."""
         return collected
+
+    def faults(self, collected: int) -> list[str]:
+        """Why this cannot be done to `collected` updates; empty: it can."""
+        return []
+
+    def fitted(self, collected: int) -> tuple[Self, tuple[str, ...]]:
+        """This as it can be done to `collected` updates, and notes on what had to be lowered for that."""
+        return self, ()
 
     def reached(self, share: float) -> float:
         """Share of the mixed updates that hold poison if `share` of the updates is poison."""

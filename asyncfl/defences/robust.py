@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.component import Component, choice
+from asyncfl.component import choice
 from asyncfl.defences.attacker_count import AttackerCount
 from asyncfl.defences.bucketing import Bucketing
 from asyncfl.defences.buffer import Buffer
@@ -63,8 +63,8 @@ class RobustRule(Rule):
         return self._settle(self.mixed(updates, weights, None), updates, weights).weights
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> Any:
-        """The stream that shuffles buckets; None where nothing is shuffled."""
-        return random if any(isinstance(pre, Bucketing) for pre in self.pre) else None
+        """The stream that pre-aggregation draws from; None without pre-aggregation."""
+        return random if self.pre else None
 
     def step(self, state: Any, buffer: Buffer, weights: NDArray[np.float64]) -> tuple[Aggregate, Any]:
         """See `Rule.step`. A buffer too short for an explicit `byzantine` gets the largest that it bears."""
@@ -100,14 +100,15 @@ class RobustRule(Rule):
         return Aggregate(update, weighed, notes)
 
     def fitted(self, collected: int) -> tuple[Self, tuple[str, ...]]:
-        """The rule as it can be computed from `collected` updates, and notes on what had to be lowered for that."""
-        lowered: list[str] = []
+        """See `Rule.fitted`; each pre-aggregation as it can be done to the rows that reach it."""
+        notes: tuple[str, ...] = ()
         rows, pres = collected, []
         for pre in self.pre:
-            pres.append(_lowered(pre, rows, lowered))
+            fitted, lowered = pre.fitted(rows)
+            pres.append(fitted)
+            notes += lowered
             rows = pre.rows(rows)
-        rule = _lowered(self, rows, lowered)
-        return (rule.model_copy(update={"pre": tuple(pres)}), tuple(lowered)) if lowered else (self, ())
+        return (self.model_copy(update={"pre": tuple(pres)}) if notes else self), notes
 
     def reached(self, share: float) -> float:
         """Share of the rows that hold poison after pre-aggregation, if `share` of the updates is poison."""
@@ -125,16 +126,9 @@ class RobustRule(Rule):
         """See `Rule.faults`."""
         found, rows = [], collected
         for pre in self.pre:
-            if isinstance(pre, AttackerCount):
-                found += [f"pre: {fault}" for fault in pre.count_faults(rows)]
+            found += [f"pre: {fault}" for fault in pre.faults(rows)]
             rows = pre.rows(rows)
-        return found + (self.count_faults(rows) if isinstance(self, AttackerCount) else [])
-
-    def notes(self, collected: int) -> list[str]:
-        """See `Rule.notes`."""
-        if not isinstance(self, AttackerCount):
-            return []
-        return self.count_notes(self.rows(collected), self.reached(self.expected_share))
+        return found
 
 
 class CountingRule(RobustRule, AttackerCount):
@@ -144,17 +138,19 @@ class CountingRule(RobustRule, AttackerCount):
         """f for n rows after pre-aggregation; raises ValueError where `byzantine` cannot be computed."""
         return self.attackers(n, self.reached(self.expected_share))
 
+    def fitted(self, collected: int) -> tuple[Self, tuple[str, ...]]:
+        """With the largest `byzantine` that can be computed, see `RobustRule.fitted`."""
+        rule, notes = super().fitted(collected)
+        lowered, more = rule.lowered(rule.rows(collected))
+        return lowered, notes + more
 
-P = TypeVar("P", bound=Component)
+    def faults(self, collected: int) -> list[str]:
+        """See `Rule.faults`."""
+        return super().faults(collected) + self.count_faults(self.rows(collected))
 
-
-def _lowered(part: P, n: int, notes: list[str]) -> P:
-    """`part` with the largest `byzantine` that n rows bear, if it asks for more; that is noted."""
-    if not isinstance(part, AttackerCount) or not part.count_faults(n):
-        return part
-    lowered = part.attackers(n, lower=True)
-    notes.append(f"{type(part).__name__}: byzantine {part.byzantine} lowered to {lowered} for a buffer of {n}")
-    return part.model_copy(update={"byzantine": lowered})
+    def notes(self, collected: int) -> list[str]:
+        """See `Rule.notes`."""
+        return self.count_notes(self.rows(collected), self.reached(self.expected_share))
 
 
 FAINT = 1e-30

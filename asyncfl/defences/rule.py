@@ -11,7 +11,7 @@ An update of weight 0 takes no part.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,26 @@ class Rule(Component):
     def step(self, state: Any, buffer: Buffer, weights: NDArray[np.float64]) -> tuple[Aggregate, Any]:
         """The aggregate of `buffer` and the next state. This is what a run calls; `state` is not changed."""
         return Aggregate(self.combine(buffer, weights), self.weigh(buffer.deltas, weights)), state
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the aggregate is always the weighted sum, `weights @ updates`, which may be computed in its place."""
+        return False
+
+    @property
+    def is_coordinatewise(self) -> bool:
+        """Whether each parameter of the aggregate follows from the updates' values of that parameter alone (and from
+        the weights), in whatever order they come: then it does not matter if values change places between updates."""
+        return False
+
+    @property
+    def needs_root(self) -> bool:
+        """Whether the rule cannot work without the server's own samples (`DefenceContext.root_gradient`)."""
+        return False
+
+    def fitted(self, collected: int) -> tuple[Self, tuple[str, ...]]:
+        """The rule as it can be computed from `collected` updates, and notes on what had to be lowered for that."""
+        return self, ()
 
     def faults(self, collected: int) -> list[str]:
         """Why the rule cannot work with `collected` updates in a buffer; empty: it can."""

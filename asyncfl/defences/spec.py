@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from asyncfl.component import Described, choice
+from asyncfl.component import Described, choice, kind_of
 from asyncfl.defences.aflguard import AflGuard
 from asyncfl.defences.basgd import Basgd
 from asyncfl.defences.bulyan import Bulyan
@@ -49,9 +49,6 @@ else:
     )
     AnyDetector: Any = choice(Detector, Safl, Spectral, Kardam, ZenoPlusPlus, AflGuard)
 
-NEED_ROOT = (FLTrust, ZenoPlusPlus, AflGuard)
-"""Components that are nothing without a root set."""
-
 
 class Defence(Described):
     """What the server does against poison."""
@@ -69,13 +66,12 @@ class Defence(Described):
     @property
     def off(self) -> bool:
         """Whether updates are only averaged."""
-        return isinstance(self.rule, Mean) and self.detector is None and self.strikes is None
+        return self.rule.is_linear and self.detector is None and self.strikes is None
 
     def faults(self, collected: int) -> Iterator[Fault]:
         """What cannot work with buffers of `collected` updates, fields named relative to the defence."""
         for message in self.rule.faults(collected):
             yield Fault("rule", message)
-        for name in ("rule", "detector"):
-            if isinstance(getattr(self, name), NEED_ROOT) and not self.root_samples:
-                kind = getattr(self, name).kind
-                yield Fault("root_samples", f"must be >= 1 for {name} {kind}, got 0; 100 is usual")
+        for name, part in (("rule", self.rule), ("detector", self.detector)):
+            if part is not None and part.needs_root and not self.root_samples:
+                yield Fault("root_samples", f"must be >= 1 for {name} {kind_of(part)}, got 0; 100 is usual")

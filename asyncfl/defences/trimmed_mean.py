@@ -32,6 +32,11 @@ class TrimmedMean(CountingRule):
         """The same: something must be left."""
         return (n - 1) // 2
 
+    @property
+    def is_coordinatewise(self) -> bool:
+        """Unless pre-aggregation makes means of whole updates first."""
+        return not self.pre
+
     def centre(self, updates: Vector, shares: NDArray[np.float64]) -> Vector:
         """The trimmed mean, see `RobustRule.centre`."""
         return middle_mean(updates, self.allowed(len(updates)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.defences import Mean
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.privacy import PrivacyContext
 from asyncfl.scenario import Scenario
@@ -40,7 +39,7 @@ def _equal_weights(scenario: Scenario, sizes: NDArray[np.int64]) -> bool:
     """Whether no update can weigh more than 1/n in a mean of n, and none weighs what depends on data."""
     protocol, defence = scenario.protocol, scenario.defence
     return (
-        isinstance(defence.rule, Mean)
+        defence.rule.is_linear
         # A detector may weigh updates, and correct the model by earlier ones.
         and defence.detector is None
         and protocol.aggregation in ("delta", "mix")

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.answers import numbers, with_state
-from asyncfl.defences import Aggregate, Buffer, Mean, Rule
+from asyncfl.component import kind_of
+from asyncfl.defences import Aggregate, Buffer, Rule
 from asyncfl.errors import Fault
 from asyncfl.messages import Vector
 
@@ -88,12 +89,12 @@ def next_model(
         if not factors.any():
             return Moved(current.copy(), factors, state)
         shares = factors / factors.sum()
-        if isinstance(rule, Mean):
+        if rule.is_linear:
             return Moved(_sum(shares, models), shares, state)
         origin = replace(buffer, bases=(np.zeros_like(current),), base_of=np.zeros(len(buffer), dtype=np.int64))
         aggregate, state = _stepped(rule, state, origin, shares)
         return Moved(aggregate.update, aggregate.weights, state, aggregate.notes)
-    if isinstance(rule, Mean):
+    if rule.is_linear:
         # The weighted sum needs no matrix of differences: sum f_i (w_i - b_i) = sum f_i w_i - sum over bases.
         step = _sum(factors, models)
         if reading == "mix":
@@ -111,12 +112,11 @@ def next_model(
 
 def reading_faults(reading: Reading, rule: Rule) -> Iterator[Fault]:
     """A rule that `reading` would not use, fields named from the scenario on."""
-    if reading in WITHOUT_RULE and not isinstance(rule, Mean):
-        kind = getattr(rule, "kind", type(rule).__name__)
+    if reading in WITHOUT_RULE and not rule.is_linear:
         yield Fault(
             "defence.rule",
-            f"must be mean with protocol.aggregation {reading}, got {kind}: that reading is a weighted sum; set "
-            "protocol.aggregation to delta, mix or normalised",
+            f"must be mean with protocol.aggregation {reading}, got {kind_of(rule)}: that reading is a weighted sum; "
+            "set protocol.aggregation to delta, mix or normalised",
         )
 
 

@@ -5,13 +5,13 @@ fate a task has. Four things depend on the values of what was uploaded:
 
 - which updates are malformed. A recording says so for each row, so this is reproduced in any case;
 - what a detector thinks of them, and so flags, strikes, bans, and everything that follows from a ban;
-- what a rule that chooses (Krum) lets them weigh: a number in the records, nothing is decided by it;
+- what a rule other than the mean lets them weigh: a number in the records, nothing is decided by it;
 - the published models.
 
 A recording with parameters reproduces all of it, to the last bit. One with digests does so where the models are handed
 in again (`collect`, for example by training once more), and digests tell whether they are the same. Without them
 stand-ins are fed, and all decisions of a server without a detector are still checked; not the models, nor the weights
-of a rule that chooses. With a detector that would be theatre, and is refused.
+of a rule other than the mean. With a detector, whose verdicts on stand-ins would mean nothing, that is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from asyncfl.defences import Rule
+from asyncfl.component import kind_of
 from asyncfl.errors import AsyncflError, RunError
 from asyncfl.messages import Action, Vector
 from asyncfl.server.machine import Phase, Server
@@ -62,10 +62,10 @@ def replay(recording: Recording, server: Server, collect: CollectAgain | None = 
     detector = server.plan.defence.detector
     if not values and detector is not None:
         raise RunError(
-            f"the recording holds digests, but detector {getattr(detector, 'kind', '')!r} judges parameters; have "
+            f"the recording holds digests, but detector {kind_of(detector)!r} judges parameters; have "
             "the tasks trained again (--train, train=True), or record the run with evaluation.record: parameters"
         )
-    chooses = _chooses(server.plan.defence.rule)
+    chooses = not server.plan.defence.rule.is_linear
     count = actions = 0
     for call in recording.calls():
         answers = _feed(call, recording, server, collect)
@@ -125,11 +125,6 @@ def _same_federation(recording: Recording, server: Server) -> None:
     ):
         if was != now:
             raise ReplayError(f"the recording is of another federation: its {what}: {was}, the server's: {now}")
-
-
-def _chooses(rule: Rule) -> bool:
-    """Whether what an update weighs depends on what is in it."""
-    return type(rule).weigh is not Rule.weigh or type(rule).step is not Rule.step
 
 
 def _decision(action: Plain, chooses: bool) -> Plain:

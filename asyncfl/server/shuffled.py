@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from asyncfl.defences import Defence, Mean, Median, TrimmedMean
+from asyncfl.component import kind_of
+from asyncfl.defences import Defence
 from asyncfl.errors import Fault
 from asyncfl.server.dispatch import CohortDispatch
 from asyncfl.server.opening import OpenAll
 from asyncfl.server.protocol import Protocol
 from asyncfl.server.staleness import ConstantStaleness
-
-ALIKE = (Mean, Median, TrimmedMean)
-"""Rules for which it makes no difference which rows the layers lie in."""
 
 
 def shuffler_faults(protocol: Protocol, defence: Defence, equal_samples: bool) -> Iterator[Fault]:
@@ -35,20 +33,18 @@ def shuffler_faults(protocol: Protocol, defence: Defence, equal_samples: bool) -
         message = "must be drop with privacy.shuffler, got carry: late updates started from another model"
         yield Fault("protocol.late", message)
     if not isinstance(protocol.staleness, ConstantStaleness):
-        kind = getattr(protocol.staleness, "kind", type(protocol.staleness).__name__)
+        kind = kind_of(protocol.staleness)
         message = f"must be constant with privacy.shuffler, got {kind}: a shuffled update has no age"
         yield Fault("protocol.staleness", message)
     if protocol.weighting == "samples" and not equal_samples:
         message = "must be uniform with privacy.shuffler where clients hold different numbers of samples, got samples"
         yield Fault("protocol.weighting", message)
     if defence.detector is not None:
-        kind = getattr(defence.detector, "kind", type(defence.detector).__name__)
-        message = f"must be null with privacy.shuffler, got {kind}: a shuffled update is nobody's"
+        message = f"must be null with privacy.shuffler, got {kind_of(defence.detector)}: a shuffled update is nobody's"
         yield Fault("defence.detector", message)
     if defence.strikes is not None:
         yield Fault("defence.strikes", "must be null with privacy.shuffler: a shuffled update is nobody's")
-    if not isinstance(defence.rule, ALIKE) or getattr(defence.rule, "pre", None):
-        kind = getattr(defence.rule, "kind", type(defence.rule).__name__)
-        names = ", ".join(str(rule.model_fields["kind"].default) for rule in ALIKE)
-        message = f"must be one of {names} without pre with privacy.shuffler, got {kind}: rows are of mixed layers"
-        yield Fault("defence.rule", message)
+    if not defence.rule.is_coordinatewise:
+        allowed = "mean, median or trimmed_mean without pre, or another rule that takes each parameter by itself"
+        reason = "with privacy.shuffler a row holds layers of several clients"
+        yield Fault("defence.rule", f"must be {allowed}, got {kind_of(defence.rule)}: {reason}")

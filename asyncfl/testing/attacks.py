@@ -53,13 +53,19 @@ def _seen(attack: Attack, honest: Vector | None, others: Vector | None) -> Attac
             return whole
 
 
+def _crafted(attack: Attack, seen: AttackView) -> Vector:
+    """What the attackers upload: what was crafted, or what honest clients would."""
+    crafted = attack.craft(seen)
+    return seen.honest if crafted is None else crafted
+
+
 def _check_crafts(attack: Attack, finite: bool) -> None:
     several = np.array([[1, 2, -3, 0.5], [2, 0, -1, 0.25], [0, 1, -2, 4]], dtype=np.float32)
     diverged = np.array([[1, 1, 1, 1], [np.nan, 1, np.inf, 1], [2, 1, 0, 1]], dtype=np.float32)
     for honest, others in ((None, None), (several, None), (several[:1], None), (several, diverged)):
         seen = _seen(attack, honest, others)
         before = copied((seen.honest, seen.known, seen.bases, seen.current))
-        crafted = attack.craft(seen)
+        crafted = _crafted(attack, seen)
         hold(
             crafted.shape == seen.honest.shape and crafted.dtype == np.float32,
             attack,
@@ -67,18 +73,18 @@ def _check_crafts(attack: Attack, finite: bool) -> None:
             f"got {crafted.shape} {crafted.dtype}",
         )
         hold(same([seen.honest, seen.known, seen.bases, seen.current], before), attack, "a view must not be changed")
-        again = attack.craft(_seen(attack, honest, others))
+        again = _crafted(attack, _seen(attack, honest, others))
         hold(same(crafted, again), attack, "equal views and equal streams must give equal uploads")
         hold(not finite or bool(np.isfinite(crafted).all()), attack, "uploads must be finite", f"got {crafted}")
-    nobody = attack.craft(_seen(attack, np.empty((0, 4), dtype=np.float32), None))
+    nobody = _crafted(attack, _seen(attack, np.empty((0, 4), dtype=np.float32), None))
     hold(nobody.shape == (0, 4), attack, "no attacker must give (0, n_parameters)", f"got {nobody.shape}")
 
 
 def _check_order(attack: Attack) -> None:
     several = np.array([[1, 2, -3, 0.5], [2, 0, -1, 0.25], [0, 1, -2, 4]], dtype=np.float32)
     order = [2, 0, 1]
-    one = attack.craft(_seen(attack, several, None))[order]
-    other = attack.craft(_seen(attack, several[order], None))
+    one = _crafted(attack, _seen(attack, several, None))[order]
+    other = _crafted(attack, _seen(attack, several[order], None))
     hold(np.allclose(one, other, rtol=1e-4, atol=1e-5), attack, "who stands where must not matter", f"{one}, {other}")
 
 

@@ -29,7 +29,8 @@ def check_rule(
 
     Always checked: it is frozen and survives writing and reading; the aggregate is (n_parameters,) float32 and finite,
     the weights (n_updates,), >= 0 and together at most those that came in; equal calls give equal results; buffer,
-    weights and state are not changed; an update of weight 0 takes no part; no weight at all moves nothing.
+    weights and state are not changed; an update of weight 0 takes no part; no weight at all moves nothing; a rule that
+    says so is linear or goes parameter by parameter.
 
     `any_order`: the order of arrival does not matter. `fixed_point`: equal updates u with weights w give sum(w) u;
     False for rules that compare with something beside the buffer. `least_updates`: buffers with fewer are not tried.
@@ -47,6 +48,7 @@ def check_rule(
         factors = weights(held)
         factors.flags.writeable = False
         moved = _check_call(rule, known, held, factors)
+        _check_properties(rule, known, held, factors, moved)
         if any_order:
             order = random(number).permutation(n)
             other, _ = _step(rule, known, held.only(order), factors[order])
@@ -87,6 +89,27 @@ def _check_call(rule: Rule, known: DefenceContext, held: Buffer, factors: NDArra
     hold(same(again.update, out), rule, "equal calls must give equal aggregates", f"{out}, then {again.update}")
     rule.step(after, held, factors)
     return out
+
+
+def _check_properties(
+    rule: Rule, known: DefenceContext, held: Buffer, factors: NDArray[np.float64], moved: Vector
+) -> None:
+    """What the server relies on where `is_linear` or `is_coordinatewise` says so."""
+    if rule.is_linear:
+        _, weighed = _step(rule, known, held, factors)
+        expected = factors @ held.deltas
+        right = np.allclose(moved, expected, rtol=1e-4, atol=1e-5) and same(weighed, factors)
+        hold(right, rule, "is_linear: must be the weighted sum of the updates", f"{moved}, not {expected}")
+    if rule.is_coordinatewise:
+        # Each parameter's values change places between the updates, another way for each parameter.
+        n, places = len(held), random(7)
+        mixed = np.stack([places.permutation(column) for column in held.deltas.T], axis=1)
+        alike = np.full(n, factors.sum() / n)
+        one, other = (
+            _step(rule, known, buffer(rows, clients=held.clients.tolist()), alike)[0] for rows in (held.deltas, mixed)
+        )
+        close = np.allclose(one, other, rtol=1e-4, atol=1e-5)
+        hold(close, rule, "is_coordinatewise: values may change places between updates", f"{one} or {other}")
 
 
 def _check_absent(rule: Rule, known: DefenceContext, held: Buffer, factors: NDArray[np.float64]) -> None:

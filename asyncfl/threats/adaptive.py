@@ -53,6 +53,8 @@ class Adaptive(Composite):
     def craft(self, view: AttackView) -> Vector:
         """The inner attack's uploads, disguised; undisguised where nothing is known."""
         crafted = self.attack.craft(view)
+        if crafted is None:
+            crafted = view.honest
         if self.knowledge == "own":
             references = [_reference(finite_rows(view.honest[row : row + 1])) for row in range(view.attackers)]
         else:

@@ -71,9 +71,12 @@ class Attack(Component):
         """Training data of an attacker: `images` (n, C, H, W), `labels` (n,); arguments are not changed."""
         return images, labels
 
-    def craft(self, view: AttackView) -> Vector:
-        """(n_attackers, n_parameters) float32: what the attackers upload instead, as differences, before noise."""
-        return view.honest
+    def craft(self, view: AttackView) -> Vector | None:
+        """(n_attackers, n_parameters) float32: what the attackers upload instead, as differences, before noise.
+
+        None: what they would upload if they were honest.
+        """
+        return None
 
     @property
     def length_error(self) -> int:

@@ -43,7 +43,7 @@ class Combined(Composite):
         """
         for part in self.attacks:
             crafted = part.craft(view)
-            if crafted is not view.honest:
+            if crafted is not None and crafted is not view.honest:
                 crafted.flags.writeable = False
-            view = replace(view, honest=crafted)
+                view = replace(view, honest=crafted)
         return view.honest

@@ -140,7 +140,7 @@ BUFFERED = {"kind": "buffered", "rounds": 3, "buffer": 2, "dispatch": {"kind": "
             "defence.strikes",
             "must be null with privacy.shuffler",
         ),
-        ({"defence.rule": {"kind": "krum"}}, "defence.rule", "must be one of mean, median, trimmed_mean"),
+        ({"defence.rule": {"kind": "krum"}}, "defence.rule", "must be mean, median or trimmed_mean without pre"),
         ({"defence.rule": {"kind": "geometric_median"}}, "defence.rule", "got geometric_median"),
         ({"protocol": BUFFERED}, "privacy.shuffler", "waits for a whole cohort, which this protocol does not"),
         ({"protocol.open": {"kind": "quorum", "share": 0.5}}, "privacy.shuffler", "waits for a whole cohort"),

@@ -9,7 +9,7 @@ import numpy as np
 
 from asyncfl.data.concept import Concept
 from asyncfl.data.partition import Partition
-from asyncfl.defences import Bucketing, Detector, Rule, accept_all
+from asyncfl.defences import Bucketing, Detector, Rule, Verdict, accept_all
 from asyncfl.defences.preaggregation import PreAggregation
 from asyncfl.learning import Architecture
 from asyncfl.privacy import Mechanism, Noise, Scheme
@@ -46,6 +46,9 @@ class Softmax(Architecture):
         from torch import nn
 
         return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), classes))
+
+    def seconds_per_sample(self, shape: Any, classes: int) -> float:
+        return 2.0
 
 
 class Everyone(Dispatch):
@@ -173,10 +176,39 @@ class Largest(Rule):
         return (weights.sum() * updates[np.argmax(weights)]).astype(np.float32)
 
 
+class Summed(Rule):
+    """The weighted sum, which the server computes itself where a rule says so."""
+
+    kind: str
+
+    @property
+    def is_linear(self) -> bool:
+        return True
+
+    def aggregate(self, updates: Any, weights: Any) -> Any:
+        return weights.astype(np.float32) @ updates
+
+
+class Midrange(Rule):
+    kind: str
+
+    @property
+    def is_coordinatewise(self) -> bool:
+        return True
+
+    def aggregate(self, updates: Any, weights: Any) -> Any:
+        kept = updates[weights > 0]
+        if not len(kept):
+            return np.zeros(updates.shape[1], dtype=np.float32)
+        return (weights.sum() * (kept.min(axis=0) + kept.max(axis=0)) / 2).astype(np.float32)
+
+
 class PairsOfTwo(PreAggregation):
     kind: str
 
     def mix(self, updates: Any, shares: Any, random: Any) -> Any:
+        if random is None:
+            raise ValueError("pairs are drawn in a run")
         return Bucketing(size=2).mix(updates, shares, random)
 
     def share_out(self, mixing: Any, shares: Any) -> Any:
@@ -184,6 +216,23 @@ class PairsOfTwo(PreAggregation):
 
     def rows(self, collected: int) -> int:
         return Bucketing(size=2).rows(collected)
+
+
+class Downhill(Detector):
+    """Flags what goes uphill on the server's own samples."""
+
+    kind: str
+
+    @property
+    def needs_root(self) -> bool:
+        return True
+
+    def start(self, context: Any, random: Any) -> Any:
+        return context
+
+    def judge(self, state: Any, buffer: Any, scores: Any) -> Any:
+        flagged = buffer.deltas @ state.root_gradient(buffer.current) > 0
+        return Verdict(flagged, flagged), state
 
 
 class Trusting(Detector):

@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pandas.testing import assert_frame_equal
 
+from asyncfl.api import execute, simulate
 from asyncfl.component import Component, default_property, own_sources
 from asyncfl.errors import ScenarioError
+from asyncfl.experiment.code import code_digest
 from asyncfl.scenario import Scenario
-from asyncfl.simulation import simulate_seed
+from asyncfl.storage import Run
+from asyncfl.testing import check_rule
 
 PAGE = Path(__file__).parents[2] / "docs" / "own-components.md"
 
@@ -36,8 +40,11 @@ CHANGES: list[dict[str, Any]] = [
     {"privacy": {"kind": "nbafl", "epsilon": 100, "exposures": {"kind": "every_kind:Twice"}}},
     {"threats": {"attack": {"kind": "every_kind:Silent"}, "attackers": 2}},
     {"defence.rule": {"kind": "every_kind:Largest"}},
+    {"defence.rule": {"kind": "every_kind:Summed"}},
+    {"defence.rule": {"kind": "every_kind:Midrange"}},
     {"defence.rule": {"kind": "median", "pre": [{"kind": "every_kind:PairsOfTwo"}]}},
     {"defence.detector": {"kind": "every_kind:Trusting"}},
+    {"defence.detector": {"kind": "every_kind:Downhill"}, "defence.root_samples": 20, "defence.strikes": {"th": 3}},
 ]
 
 
@@ -58,13 +65,62 @@ def named(change: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: ",".join(named(change)))
-def test_a_run_uses_it(buffered: Scenario, change: dict[str, Any]) -> None:
-    scenario = buffered.override(change)
+def test_a_run_uses_it(buffered: Scenario, change: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(buffered.override(change).to_yaml(), encoding="utf-8")
+    scenario = Scenario.load(path)
     assert Scenario.read(scenario.resolved()) == scenario
     assert list(own_sources(scenario)) == ["every_kind"]
-    run = simulate_seed(scenario, 0)
-    assert run.stopped == "all versions published"
-    assert run.fates["aggregated"] > 0
+    assert len(code_digest(scenario)) == 16
+    assert 1 < scenario.estimated_cost() < 7200
+    run = Run.load(execute(scenario, tmp_path / "run"))
+    assert run.scenario == scenario
+    (seed,) = run.summary["seeds"].values()
+    assert seed["stopped"] == "all versions published"
+    assert run.summary["fates"]["aggregated"] > 0
+    assert run.tables["rounds"]["version"].to_pylist()[-1] == scenario.protocol.rounds
+    assert len(run.tables["clients"]) == scenario.data.clients
+    assert sum(run.tables["clients"]["aggregated"].to_pylist()) == run.summary["fates"]["aggregated"]
+
+
+def test_the_cost_of_a_run_is_by_the_architecture_s_own_seconds(buffered: Scenario) -> None:
+    scenario = buffered.override({"model": {"kind": "every_kind:Softmax"}})
+    # 3 versions of 3 updates, each of one epoch on 10 samples of 2 seconds.
+    assert scenario.estimated_cost() == pytest.approx(1 + 1.2 * 3 * 3 * 10 * 2)
+
+
+def test_a_rule_that_says_that_it_is_linear_is_taken_for_the_mean(buffered: Scenario) -> None:
+    summed, mean = buffered.override({"defence.rule": {"kind": "every_kind:Summed"}}), buffered
+    of_models = {"protocol": {**buffered.protocol.model_dump(mode="json"), "aggregation": "alg4_literal"}}
+    for change in ({}, of_models, {"privacy": {"kind": "nbafl", "epsilon": 100}}):
+        runs = [simulate(one.override(change)).tables for one in (summed, mean)]
+        for name in ("rounds", "ledger"):
+            assert_frame_equal(runs[0][name].to_pandas(), runs[1][name].to_pandas())
+    assert summed.defence.off
+
+
+def test_a_rule_that_says_so_may_follow_a_shuffler(scenario: Scenario) -> None:
+    change = {
+        "privacy": {"kind": "adaptive", "budgets": [1.0] * 5, "shuffler": {"swaps": 3, "seconds": 0.0}},
+        "defence.rule": {"kind": "every_kind:Midrange"},
+    }
+    assert simulate(scenario.override(change)).summary["fates"]["aggregated"] == 15
+    with pytest.raises(ScenarioError, match=r"defence\.rule: must be mean, .*, got every_kind:Largest: "):
+        scenario.override({**change, "defence.rule": {"kind": "every_kind:Largest"}})
+
+
+def test_what_says_that_it_needs_a_root_set_is_refused_without_one(buffered: Scenario) -> None:
+    with pytest.raises(
+        ScenarioError, match=r"defence\.root_samples: must be >= 1 for detector every_kind:Downhill, got 0"
+    ):
+        buffered.override({"defence.detector": {"kind": "every_kind:Downhill"}})
+
+
+@pytest.mark.parametrize("name", ["Summed", "Midrange", "Largest"])
+def test_rules_keep_the_laws(name: str) -> None:
+    import every_kind
+
+    check_rule(getattr(every_kind, name)(kind=f"every_kind:{name}"), any_order=name != "Largest")
 
 
 def test_no_base_class_is_left_out() -> None:

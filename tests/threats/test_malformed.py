@@ -23,4 +23,4 @@ def test_a_share_is_spoilt_and_the_rest_is_honest(make_view, share, count):
 def test_length_is_wrong_by_what_is_asked_for(make_view):
     view = make_view()
     assert WrongLength(off_by=-3).length_error == -3
-    assert WrongLength().craft(view) is view.honest
+    assert WrongLength().craft(view) is None

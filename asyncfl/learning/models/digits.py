@@ -35,6 +35,10 @@ class DigitsNet(Architecture):
             raise ValueError(f"must divide {_CHANNELS[0]} channels")
         return value
 
+    def seconds_per_sample(self, shape: Shape, classes: int) -> float:
+        """As measured on 28x28 images, whatever the shape."""
+        return 4.7e-3
+
     def module(self, shape: Shape, classes: int) -> torch.nn.Module:
         """Convolution, GroupNorm, ReLU (the first two pooled), then linear layers with GroupNorm and ReLU."""
         from torch import nn
