@@ -239,4 +239,4 @@ def test_a_component_that_fails_in_a_run_is_named_with_its_line_and_the_tracebac
     ended = asyncfl(*command, "--set", "defence.rule.ends=true")
     assert ended.status == 1
     assert "halving:Halving.aggregate failed: " in ended.err
-    assert "line 10: it ends the program" in ended.err
+    assert "line 11: it ends the program" in ended.err
