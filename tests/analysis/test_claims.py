@@ -252,3 +252,14 @@ def test_a_target_that_is_never_reached_is_not_called_diverged():
     not_within = {"check": "at_least", "value": "final rounds_to_converge", "goal": "high", "threshold": 250}
     answers = [answer({**not_within, "where": {"x": x}}, on) for x in reached]
     assert answers == ["does not hold", "not decided", "holds"]
+
+
+def test_of_many_points_the_ends_the_lowest_and_the_highest_are_listed():
+    claim = TypeAdapter(Claim).validate_python({"check": "interior_best", "along": "x", "says": "so"})
+    means = {1: 5.0, 2: 4.0, 3: 1.0, 4: 3.0, 5: 2.0, 6: 3.0, 7: 9.0, 8: 4.0, 9: 6.0}
+    assert claim.judge(grid(means))[0].measured.count(":") == 4
+    for point in (1, 3, 7, 9):
+        assert f"{point}: " in claim.judge(grid(means))[0].measured
+    assert "(ends, lowest and highest of 9)" in claim.judge(grid(means))[0].measured
+    eight = {point: mean for point, mean in means.items() if point != 9}
+    assert claim.judge(grid(eight))[0].measured.count(":") == 8

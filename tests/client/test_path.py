@@ -167,6 +167,9 @@ def test_attackers_add_noise_like_everybody_unless_told_otherwise(noisy: bool) -
     threats = Threats(attack=Tenfold(), attackers=2, attackers_add_noise=noisy)
     payloads, _, _ = carried_out(GaussianUpload(epsilon=6), threats)
     assert ((payloads.noise_std > 0) == (~payloads.attacked | noisy)).all()
+    released = np.array([release.std for release in payloads.releases])
+    np.testing.assert_array_equal(released[payloads.noise_std == 0], 0.0)
+    assert (released[payloads.noise_std > 0] > 0).all()
     exact = payloads.models[payloads.attacked] % 10 == 0
     assert exact.all() == (not noisy)
 

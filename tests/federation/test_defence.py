@@ -34,6 +34,11 @@ def test_defences_know_the_federation_and_how_updates_are_weighed(scenario: Scen
     assert known.root_gradient is None
     assert known.weigh is not None
     np.testing.assert_allclose(known.weigh(np.array([20, 20]), np.array([0, 0])), [1.0, 1.0])
+    np.testing.assert_allclose(known.weigh(np.array([10, 30]), np.array([0, 0])), [0.5, 1.5])
+    alike = prepared(scenario.override({**changes, "protocol.weighting": "uniform"}), 0).plan.defence.context
+    assert alike is not None
+    assert alike.weigh is not None
+    np.testing.assert_allclose(alike.weigh(np.array([10, 30]), np.array([0, 0])), [1.0, 1.0])
 
 
 @pytest.mark.parametrize("privacy", [{"kind": "nbafl", "epsilon": 50}, {"kind": "nbafl", "epsilon": 5, "clip_norm": 2}])

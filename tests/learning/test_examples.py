@@ -14,6 +14,19 @@ from asyncfl.learning.models import DigitsNet, LeNet, SmallCnn
 SHAPE, CLASSES = (3, 28, 28), 10
 
 
+class Halves(Architecture):
+    """A layer is called on the two halves of each image as if they were images."""
+
+    kind: str = "halves"
+
+    def module(self, shape: tuple[int, ...], classes: int) -> torch.nn.Module:
+        half = int(np.prod(shape)) // 2
+        return torch.nn.Sequential(
+            torch.nn.Flatten(), torch.nn.Unflatten(1, (2, half)), torch.nn.Flatten(0, 1), torch.nn.Linear(half, 4),
+            torch.nn.Tanh(), torch.nn.Unflatten(0, (-1, 2)), torch.nn.Flatten(), torch.nn.Linear(8, classes),
+        )  # fmt: skip
+
+
 def one_by_one(model: Architecture, job: Job) -> np.ndarray:
     """(samples, n_parameters) gradient of each example by itself, in double precision."""
     module = model.module(SHAPE, CLASSES).double()
@@ -28,9 +41,11 @@ def one_by_one(model: Architecture, job: Job) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("model", "samples"), [(DigitsNet(), 2), (SmallCnn(), 6), (LeNet(), 6)], ids=["digits", "small_cnn", "lenet"]
+    ("model", "samples", "layerwise"),
+    [(DigitsNet(), 2, True), (SmallCnn(), 6, True), (LeNet(), 6, True), (Halves(), 6, False)],
+    ids=["digits", "small_cnn", "lenet", "halves"],
 )
-def test_a_step_is_that_of_one_example_after_another(model: Architecture, samples: int) -> None:
+def test_a_step_is_that_of_one_example_after_another(model: Architecture, samples: int, layerwise: bool) -> None:
     """Some examples are clipped and some are not."""
     rng = np.random.default_rng(0)
     base = model.initial_parameters(SHAPE, CLASSES, torch.Generator().manual_seed(0))
@@ -42,7 +57,7 @@ def test_a_step_is_that_of_one_example_after_another(model: Architecture, sample
     assert norms.min() < clip < norms.max()
     training = Training(lr=0.05, batch_size=samples, device="cpu", example_clip=clip)
     learner = make_learner(model, training, SHAPE, CLASSES)
-    assert learner._examples.layerwise, "nothing of it is differentiated one by one"
+    assert learner._examples.layerwise == layerwise, "else examples are differentiated one by one"
     rows = np.empty((1, len(base)), np.float32)
     learner.train(rows, [job])
     moved = -training.lr * np.minimum(1, clip / norms) @ gradients / samples

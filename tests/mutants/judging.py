@@ -66,16 +66,22 @@ class Judge:
         self.tree = tree
         self._seconds = seconds
         self._sound: dict[str, bool] = {}
-        kept_out = shutil.ignore_patterns(
-            ".venv", ".git", "results", "__pycache__", ".*cache", ".hypothesis", ".coverage*"
+        made = shutil.ignore_patterns(
+            ".venv", ".git", "__pycache__", ".*cache", ".hypothesis", ".coverage*", ".snakemake"
         )
-        shutil.copytree(root, tree, ignore=kept_out)
+        shutil.copytree(
+            root,
+            tree,
+            ignore=lambda folder, names: {*made(folder, names), *(["results"] if folder == str(root) else [])},
+        )
         for folder in ("asyncfl", "tests"):
             compileall.compile_dir(tree / folder, quiet=2)
 
     def tests(self) -> list[str]:
         """Names of all tests, from the untouched tree."""
-        _, told = self._run(["--collect-only", "-q"])
+        code, told = self._run(["--collect-only", "-q"])
+        if code != 0:
+            raise SystemExit(f"the tests cannot be collected: {self.tree.with_suffix('.log').read_text()[-2000:]}")
         return [what for word, what in told if word == "there"]
 
     def passes(self, test: str) -> bool:

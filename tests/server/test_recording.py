@@ -170,3 +170,13 @@ def test_a_damaged_line_is_named(line: str) -> None:
 def test_what_is_no_message_is_refused(hears: dict[str, object], message: str) -> None:
     with pytest.raises(RunError, match=message):
         message_of(hears, None)
+
+
+def test_only_a_line_that_describes_a_federation_begins_a_seed(tmp_path: Path) -> None:
+    """Neither a damaged line nor an entry that speaks of a format does."""
+    path = tmp_path / "messages.jsonl"
+    recording = recorded()
+    recording.lines[0] = recording.lines[0].replace("{", '{"format":3,', 1)
+    recording.lines[1] = "gone"
+    path.write_text(recording.text())
+    assert Recording.read(path).lines == recording.lines

@@ -69,3 +69,12 @@ def test_single_seeds_are_compared_with_each_other_and_others_by_number(lossy: R
 
 def test_empty_tables_are_equal() -> None:
     assert parting(SCHEMA.empty_table(), SCHEMA.empty_table(), ["time_s", "kind"]) is None
+
+
+def test_a_mean_of_nothing_in_both_is_no_difference_and_in_one_it_is(story: pa.Table) -> None:
+    none = story.slice(0, 1)
+    only_rounds = compare(none, none, ROUNDS, changed(ROUNDS, 1, test_accuracy=0.25)).seeds[0]
+    assert [line.what for line in only_rounds.lines] == ["last test_accuracy"]
+    lines = {line.what: (line.one, line.other) for line in compare(none, story, ROUNDS, ROUNDS).seeds[0].lines}
+    assert lines["mean staleness"][0] != lines["mean staleness"][0], "NaN"
+    assert lines["mean staleness"][1] >= 0

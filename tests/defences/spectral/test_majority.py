@@ -185,3 +185,12 @@ def test_noise_is_not_taken_for_looseness():
     random = np.random.default_rng(0)
     points = np.array([1.0, 0, 0]) + 0.2 * random.normal(size=(80, 3))
     assert looseness(Embedding(points, np.full(3, 0.2), np.ones(3))) < 0.1
+
+
+@pytest.mark.parametrize(("clear", "unclear", "decided"), [(5, 5, True), (4, 5, False)])
+def test_it_is_decided_when_half_of_the_rows_are_certain(clear, unclear, decided):
+    """Those of another time disagree evenly, and so nothing of them stands clear of the noise."""
+    rows = [HONEST] * clear + [(1, 0, 0), (-1, 0, 0)] * (unclear // 2) + [(0, 0, 0)] * (unclear % 2)
+    versions = [0] * clear + [1000] * unclear
+    finding = judge(rows, MajorityTest(diffuse=None), noise_std=0.05, base_versions=versions)
+    assert finding.decided == decided

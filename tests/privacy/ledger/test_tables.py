@@ -125,6 +125,7 @@ def test_without_privacy_a_release_costs_everything():
     off = of(Nbafl(epsilon=math.inf), uploads=[0, 2], models=[3], clip_norm=None)
     assert off["exact_epsilon"].tolist() == [0, math.inf]
     for table in (found, off):
+        assert table["delta"].tolist() == [0, 0]
         assert table["claimed_epsilon"].tolist() == [math.inf, math.inf]
         assert table["claim_holds"].tolist() == [None, None], "nothing is claimed"
 

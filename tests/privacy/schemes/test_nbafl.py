@@ -11,6 +11,7 @@ from asyncfl.component import Described
 from asyncfl.errors import ScenarioError
 from asyncfl.privacy import AnyScheme, Contribution, MeasuredExposures, Nbafl, PrivacyContext
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
+from asyncfl.privacy.flags import AMPLIFICATION
 
 READER = TypeAdapter(AnyScheme)
 SMALL, LARGE = Contribution(0, 100), Contribution(0, 900)
@@ -226,3 +227,11 @@ def test_the_server_adds_as_much_as_the_weights_ask_for():
     assert scheme.model_noise(EVERYONE, 20.0, [dataclasses.replace(one, weight=0.1) for one in short]).std == (
         even.sigma_d
     ), "the paper's noise is for K, the ledger counts who came"
+
+
+def test_a_draw_that_is_not_secret_is_held_against_models_alone():
+    scheme = Nbafl(epsilon=60, b_rule="amplification")
+    uploads, models = scheme.flags(FIGURE_4, 30.0), scheme.flags(FIGURE_4, 30.0, of_models=True)
+    assert uploads == scheme.flags(FIGURE_4, 30.0, of_models=False)
+    assert AMPLIFICATION not in Nbafl(epsilon=60, b_rule="none").flags(FIGURE_4, 30.0, of_models=True)
+    assert set(models) - set(uploads) == {AMPLIFICATION}

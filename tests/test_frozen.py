@@ -1,0 +1,33 @@
+"""Values are handed around without copies, which is safe while nobody can change them."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from dataclasses import is_dataclass
+from typing import Any
+
+import asyncfl
+
+
+def _dataclasses() -> Iterator[Any]:
+    for module in pkgutil.walk_packages(asyncfl.__path__, "asyncfl."):
+        if module.name.endswith("__main__"):
+            continue
+        for _, found in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
+            if is_dataclass(found) and found.__module__ == module.name:
+                yield found
+
+
+MAY_CHANGE = {
+    "Batch", "ClipState", "FixedNorm", "LossHistory", "Play", "Recording", "Run", "SeedRun", "Task", "TaskInFlight",
+    "Traffic", "_Sent",
+}  # fmt: skip
+"""What is filled while a run goes on or a reader reads."""
+
+
+def test_dataclasses_are_frozen_but_for_those_that_are_filled_step_by_step() -> None:
+    changing = {one.__qualname__ for one in _dataclasses() if not one.__dataclass_params__.frozen}
+    assert changing == MAY_CHANGE
