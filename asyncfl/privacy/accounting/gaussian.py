@@ -34,19 +34,11 @@ def classical_constant(delta: float) -> float:
     return math.sqrt(2 * math.log(1.25 / delta))
 
 
-def squared_mu(noise_multipliers: ArrayLike) -> float:
-    """sum z^-2 of releases of the same data: all that matters about them together.
-
-    `noise_multipliers`: (n_releases,) >= 0; an infinite one is a release that says nothing, 0 is one without
-    noise.
-    """
-    z = np.asarray(noise_multipliers, dtype=np.float64)
-    with np.errstate(divide="ignore", over="ignore"):
-        return float(np.sum(1 / np.square(z)))
-
-
 def squared_mu_of(noise_multiplier: float, releases: float = 1) -> float:
-    """The same of `releases` equal ones, as a float; infinite or 0 where it is past the floats."""
+    """sum z^-2 of equal releases of the same data, all that matters about them together.
+
+    >= 0; infinite where a release has no noise, 0 where none tells anything; both also past the floats.
+    """
     square = noise_multiplier * noise_multiplier
     return releases / square if square > 0 else math.inf if releases > 0 else 0.0
 
@@ -68,15 +60,16 @@ def log_delta(mu: Floats, epsilon: Floats) -> Floats:
 def exact_epsilon(squared_mus: ArrayLike, delta: ArrayLike) -> Any:
     """Smallest epsilon for which releases with these sums of z^-2 are (epsilon, delta)-private; exact.
 
-    `squared_mus`: float or array of any shape, >= 0, one entry per holder of releases (`squared_mu`); `delta`
+    `squared_mus`: float or array of any shape, >= 0, one entry per holder of releases (`squared_mu_of`); `delta`
     0..1, exclusive, one for all or one for each. Returns a float for two floats, otherwise a float64 array of their
     common shape. Equal entries are computed once.
     """
     entries, deltas = np.broadcast_arrays(
         np.asarray(squared_mus, dtype=np.float64), np.asarray(delta, dtype=np.float64)
     )
-    unique, where = _unique_pairs(entries.ravel(), deltas.ravel())
-    squares, targets = unique
+    # A complex number is a pair that numpy can sort.
+    pairs, where = np.unique(entries.ravel() + 1j * deltas.ravel(), return_inverse=True)
+    squares, targets = pairs.real, pairs.imag
     result = np.zeros(len(squares))
     result[np.isinf(squares)] = np.inf
     todo = np.isfinite(squares) & (squares > 0)
@@ -84,16 +77,6 @@ def exact_epsilon(squared_mus: ArrayLike, delta: ArrayLike) -> Any:
         result[todo] = _solve(np.sqrt(squares[todo]), np.log(targets[todo]))
     shaped = result[where].reshape(entries.shape)
     return float(shaped) if shaped.ndim == 0 else shaped
-
-
-def _unique_pairs(first: Floats, second: Floats) -> tuple[tuple[Floats, Floats], NDArray[np.intp]]:
-    """The different pairs, and for each place which of them stands there."""
-    ones, of_one = np.unique(first, return_inverse=True)
-    twos, of_two = np.unique(second, return_inverse=True)
-    codes, where = np.unique(of_one.ravel() * len(twos) + of_two.ravel(), return_inverse=True)
-    if not len(twos):
-        return (ones, twos), where
-    return (ones[codes // len(twos)], twos[codes % len(twos)]), where
 
 
 def _solve(mu: Floats, target: Floats) -> Floats:

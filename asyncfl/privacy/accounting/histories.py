@@ -22,7 +22,6 @@ from asyncfl.privacy.accounting.renyi import (
     epsilon_of_curves,
     epsilon_of_multiples,
     gaussian_curve,
-    gaussian_epsilons,
     laplace_curve,
 )
 
@@ -90,7 +89,7 @@ def histories(
         squares = [np.cumsum(group.count / group.multiplier**2) for group in gaussian]
     if gaussian:
         places, together = np.concatenate([group.places for group in gaussian]), np.concatenate(squares)
-        result.rdp[places] = gaussian_epsilons(together, delta)
+        result.rdp[places] = epsilon_of_multiples(together, gaussian_curve(1.0), delta)
         result.exact[places] = exact_epsilon(together, delta)
     for b, alike in _laplace_alike(groups).items():
         places = np.concatenate([group.places for group in alike])

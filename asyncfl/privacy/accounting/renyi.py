@@ -99,15 +99,10 @@ def epsilon_of_curves(curves: ArrayLike, delta: float, orders: Floats = ORDERS) 
     rows = np.atleast_2d(np.asarray(curves, dtype=np.float64))
     usable = orders > _SMALLEST_ORDER
     a = orders[usable]
-    offset = np.log1p(-1 / a) - np.log(delta * a) / (a - 1)
-    found = np.empty(len(rows))
-    for start in range(0, len(rows), _ROWS):
-        part = rows[start : start + _ROWS]
-        found[start : start + _ROWS] = np.min(part[:, usable] + offset, axis=1)
-        # delta <= sqrt(1 - e^-KL), and each divergence bounds the Kullback-Leibler one: delta alone is enough.
-        enough = (delta**2 + np.expm1(-part) > 0).any(axis=1)
-        found[start : start + _ROWS][enough] = 0.0
-    return np.maximum(found, 0.0)
+    found = np.min(rows[:, usable] + (np.log1p(-1 / a) - np.log(delta * a) / (a - 1)), axis=1)
+    # delta <= sqrt(1 - e^-KL), and the least divergence bounds the Kullback-Leibler one: delta alone is enough.
+    enough = delta**2 + np.expm1(-rows.min(axis=1)) > 0
+    return np.where(enough, 0.0, np.maximum(found, 0.0))
 
 
 def renyi_epsilon(
@@ -129,52 +124,13 @@ def renyi_epsilon(
 
 
 def epsilon_of_multiples(times: ArrayLike, unit: Floats, delta: float) -> Floats:
-    """(n,) what `epsilon_of_curves` says of `unit` (n_orders,) times each of `times` (n,) >= 0, at once.
-
-    At each order the bound is a line in the multiple, so its minimum over the orders is a concave chain of lines, made
-    once; each multiple then needs one look-up.
-    """
-    entries = np.asarray(times, dtype=np.float64)
-    usable = ORDERS > _SMALLEST_ORDER
-    a, slopes = ORDERS[usable], unit[usable]
-    starts, intercepts, slopes = _lower_envelope(np.log1p(-1 / a) - np.log(delta * a) / (a - 1), slopes)
-    line = np.searchsorted(starts, entries, side="right") - 1
-    with np.errstate(invalid="ignore"):
-        found = np.maximum(intercepts[line] + slopes[line] * entries, 0.0)
-        # As in `epsilon_of_curves`; the smallest divergence of a curve is that of the lowest order.
-        enough = delta**2 + np.expm1(-entries * unit.min()) > 0
-    result: Floats = np.where(np.isinf(entries), np.inf, np.where(enough, 0.0, found))
-    return result
-
-
-def _lower_envelope(intercepts: Floats, slopes: Floats) -> tuple[Floats, Floats, Floats]:
-    """The lines that are lowest somewhere at t >= 0: from which t on (first 0), their intercepts and slopes."""
-    starts: list[float] = []
-    kept: list[int] = []
-    # From t = 0 on lines of smaller and smaller slope take over.
-    for line in np.lexsort((intercepts, -slopes)):
-        start = 0.0
-        while kept:
-            last = kept[-1]
-            start = 0.0
-            if slopes[last] > slopes[line]:
-                start = max((intercepts[line] - intercepts[last]) / (slopes[last] - slopes[line]), 0.0)
-            elif intercepts[line] >= intercepts[last]:
-                start = math.inf
-            if start > starts[-1]:
-                break
-            kept.pop()
-            starts.pop()
-            start = 0.0
-        if start < math.inf:
-            kept.append(int(line))
-            starts.append(start)
-    return np.array(starts), intercepts[kept], slopes[kept]
-
-
-def gaussian_epsilons(squared_mus: ArrayLike, delta: float) -> Floats:
-    """(n,) epsilon by Renyi accounting of Gaussian releases with each of these sums of z^-2 (n,), >= 0."""
-    return epsilon_of_multiples(squared_mus, gaussian_curve(1.0), delta)
+    """(n,) what `epsilon_of_curves` says of `unit` (n_orders,) times each of `times` (n,) >= 0; equal ones once."""
+    unique, where = np.unique(np.asarray(times, dtype=np.float64), return_inverse=True)
+    found = np.empty(len(unique))
+    for start in range(0, len(unique), _ROWS):
+        part = slice(start, start + _ROWS)
+        found[part] = epsilon_of_curves(np.multiply.outer(unique[part], unit), delta)
+    return found[where]
 
 
 @lru_cache(maxsize=1024)
