@@ -2,8 +2,12 @@
 
 Gaussian releases are one Gaussian release (`accounting.gaussian`), exact to the last digits. Equal Laplace releases are
 composed in `laplace`, equal pure ones are a binomial (Kairouz, Oh, Viswanath 2015), and everything else is composed by
-dp-accounting on a grid of losses: an upper bound, close to 1e-4 or to 1e-5 of a large epsilon. Sampled releases with
-almost no noise, whose losses no grid can hold, are bounded in `revealed`.
+dp-accounting on a grid of losses: an upper bound, close to 1e-4 or to 1e-5 of a large epsilon.
+
+Sampled releases with so little noise that no grid can hold their losses are bounded (`revealed_epsilon`): anybody sees
+which of n releases hold a record, so the adversary is told, and faces K of them, K binomial(n, rate), as one Gaussian
+release with sum K/z^2. The hockey-stick divergence is jointly convex, so the true delta is at most the mean of these
+deltas. The bound is close where noise hides nothing anyway.
 """
 
 from __future__ import annotations
@@ -15,18 +19,20 @@ from typing import Any
 
 import numpy as np
 
-from asyncfl.privacy.accounting.basic import basic_and_advanced
+from asyncfl.privacy.accounting.basic import basic_and_advanced, epsilon_of_one
 from asyncfl.privacy.accounting.events import Events, MechanismEvent, Neighbours, gathered, under
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.accounting.laplace import epsilon_of_losses, laplace_epsilons
 from asyncfl.privacy.accounting.renyi import renyi_epsilon
-from asyncfl.privacy.accounting.revealed import is_revealing, revealed_epsilon
 
 _STEP = 1e-4  # of the grid of losses; dp-accounting's own
 _MANY = 100_000  # pure releases, past which unlikely sums of their losses are left out
 _TAIL = 1e-6  # share of delta that is set aside for unlikely losses
 _FAR = 500.0  # epsilon of one release, past which a grid would hold too many losses, and hides nothing
 _STEPS = 100_000  # of an epsilon that is so large that the grid must be coarser
+_CELLS = 2e6  # of a grid, more of which are too many for the losses of one sampled release
+_COARSEST = 100.0  # step of a grid for sampled releases
+_CANDIDATES = 200  # numbers of releases with the record that a bound is looked for at
 
 
 def smallest_epsilon(
@@ -130,3 +136,32 @@ def _distribution(pld: Any, event: MechanismEvent, neighbours: Neighbours, step:
         neighboring_relation=relation[neighbours],
         value_discretization_interval=step,
     )
+
+
+def is_revealing(event: MechanismEvent, step: float) -> bool:
+    """Whether the losses of one sampled release need too many cells of a grid with this step, or too coarse ones."""
+    loss = 0.5 / event.parameter**2 + 15 / event.parameter
+    return loss / step > _CELLS or step > _COARSEST
+
+
+def revealed_epsilon(event: MechanismEvent, delta: float, neighbours: Neighbours) -> float:
+    """Upper bound on epsilon of a sampled Gaussian event; 0 where delta covers that the record is drawn at all.
+
+    `delta` 0..1, exclusive. For each k, releases in which the record stands more than k times are charged to delta in
+    full, and all others as if it stood there k times; the best k counts. Or the releases are taken one by one, each
+    with its own amplification, where that is less.
+    """
+    from scipy.stats import binom
+
+    drawn = binom(event.count, event.rate)
+    any_ = -math.expm1(event.count * math.log1p(-event.rate))
+    if any_ <= delta:
+        return 0.0
+    least, most = int(drawn.isf(delta)), min(int(drawn.isf(delta * 1e-9)) + 1, event.count)
+    k = np.unique(np.linspace(max(least, 1), max(most, 1), _CANDIDATES).astype(np.int64))
+    left = delta - drawn.sf(k)
+    k, left = k[left > 0], left[left > 0]
+    moved = 2.0 if neighbours == "replace" else 1.0
+    share = np.minimum(left / any_, 1 - 1e-16)
+    told = float(np.min(exact_epsilon(k * (moved / event.parameter) ** 2, share)))
+    return min(told, event.count * epsilon_of_one(event, delta / event.count, neighbours))
