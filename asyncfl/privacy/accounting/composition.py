@@ -13,21 +13,28 @@ spends delta.
   noise than the paper adds, so it answers what NbAFL could reach, not what it does.
 - `rdp` calibrates by Renyi accounting; not the default for the same reason, and slightly wasteful against
   `analytic`.
+
+Of Laplace noise (`laplace_multiplier`) an even split takes no delta at all, the slack of `advanced` is all of delta,
+and `analytic` asks privacy loss distributions.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
-from asyncfl.privacy.accounting.gaussian import analytic_multiplier, classical_constant
+from asyncfl.privacy.accounting.calibrate import multiplier_for
+from asyncfl.privacy.accounting.gaussian import analytic_multiplier, classical_constant, classical_limit
 from asyncfl.privacy.accounting.renyi import rdp_multiplier
 from asyncfl.privacy.accounting.roots import just_enough
 
 Composition = Literal["naive", "naive_delta_split", "advanced", "analytic", "rdp"]
+Sharing = Literal["naive_delta_split", "advanced", "analytic", "rdp"]
+Calibration = Literal["classical", "analytic"]
 
 WITH_C1: tuple[Composition, ...] = ("naive", "naive_delta_split", "advanced")
 """Those that calibrate each release classically."""
@@ -35,11 +42,23 @@ WITH_C1: tuple[Composition, ...] = ("naive", "naive_delta_split", "advanced")
 _LARGEST_EXPONENT = 700.0  # more would cost more than any budget
 
 
-class Share(NamedTuple):
-    """The budget of one release: an epsilon and the probability with which it may be broken."""
+@dataclass(frozen=True, slots=True)
+class ClassicalRelease:
+    """One release whose noise is calibrated by sigma = constant c1 sensitivity/epsilon, for a budget of its own."""
 
     epsilon: float
     delta: float
+    constant: float = 1.0
+
+    @property
+    def limit(self) -> float:
+        """Largest epsilon up to which that is enough noise, see `classical_limit`."""
+        return classical_limit(self.delta, self.constant)
+
+    @property
+    def past_its_limit(self) -> bool:
+        """Whether it gives away more than its budget."""
+        return self.epsilon > self.limit
 
 
 @lru_cache(maxsize=1024)
@@ -60,14 +79,18 @@ def advanced_share(epsilon: float, slack: float, releases: int) -> float:
     return most if missing(1 / most) <= 0 else 1 / just_enough(missing, 1 / most)
 
 
-def classical_share(releases: int, epsilon: float, delta: float, composition: Composition = "naive") -> Share:
-    """The budget that one of `releases` (>= 1) is calibrated for by a composition with a c1.
+def classical_share(
+    releases: int, epsilon: float, delta: float, composition: Composition = "naive", constant: float = 1.0
+) -> ClassicalRelease:
+    """One of `releases` (>= 1) that share a budget by a composition with a c1, with what it is calibrated for.
 
-    It is this one, and not the whole budget, that the classical calibration must hold for (`classical_limit`).
+    It is this share, and not the whole budget, that the classical calibration must hold for.
     """
     if composition == "advanced":
-        return Share(advanced_share(epsilon, delta / 2, releases), delta / 2 / releases)
-    return Share(epsilon / releases, delta / releases if composition == "naive_delta_split" else delta)
+        slack = delta / 2
+        return ClassicalRelease(advanced_share(epsilon, slack, releases), slack / releases, constant)
+    own_delta = delta / releases if composition == "naive_delta_split" else delta
+    return ClassicalRelease(epsilon / releases, own_delta, constant)
 
 
 def noise_multiplier(
@@ -81,13 +104,43 @@ def noise_multiplier(
     """
     if releases == 0 or math.isinf(epsilon):
         return 0.0
-    if composition == "naive":
-        return constant * classical_constant(delta) * releases / epsilon
-    if composition == "naive_delta_split":
-        return constant * classical_constant(delta / releases) * releases / epsilon
-    if composition == "advanced":
-        share = advanced_share(epsilon, delta / 2, releases)
-        return constant * classical_constant(delta / 2 / releases) / share
     if composition == "analytic":
         return math.sqrt(releases) * analytic_multiplier(epsilon, delta)
-    return math.sqrt(releases) * rdp_multiplier(epsilon, delta)
+    if composition == "rdp":
+        return math.sqrt(releases) * rdp_multiplier(epsilon, delta)
+    one = classical_share(releases, epsilon, delta, composition)
+    factor = constant * classical_constant(one.delta)
+    return factor / one.epsilon if composition == "advanced" else factor * releases / epsilon
+
+
+def gaussian_multiplier(
+    epsilon: float, delta: float, releases: int, calibration: Calibration, composition: Sharing
+) -> float:
+    """Standard deviation over L2 sensitivity of each of `releases`; 0 at infinite `epsilon`.
+
+    `calibration` decides how one release is calibrated under `naive_delta_split` and `advanced`; the other two have no
+    single releases and take no notice of it.
+    """
+    if math.isinf(epsilon):
+        return 0.0
+    if composition == "analytic" or composition == "rdp":
+        return noise_multiplier(releases, epsilon, delta, composition=composition)
+    one = classical_share(releases, epsilon, delta, composition)
+    if calibration == "classical":
+        return classical_constant(one.delta) / one.epsilon
+    return analytic_multiplier(one.epsilon, one.delta)
+
+
+def laplace_multiplier(epsilon: float, delta: float, releases: int, composition: Sharing) -> float:
+    """Scale over L1 sensitivity of each of `releases`; 0 at infinite `epsilon`. An even split needs no `delta`."""
+    if math.isinf(epsilon):
+        return 0.0
+    if composition == "naive_delta_split":
+        return 1 / (epsilon / releases)
+    if composition == "advanced":
+        return 1 / advanced_share(epsilon, delta, releases)
+    accountant: Literal["exact", "rdp"] = "exact" if composition == "analytic" else "rdp"
+    found = multiplier_for(epsilon, delta, "laplace", releases, accountant=accountant)
+    if found is None:
+        raise ValueError(f"{accountant} accounting knows no bound for Laplace noise")
+    return found

@@ -1,5 +1,1 @@
-"""How much noise a budget needs, how much of it is in a published model, and drawing it.
-
-`calibration` is noise for an epsilon, Gaussian and Laplace; `server_noise` NbAFL's; `shares` what a client's updates
-weigh in a model; `drawing` adds the noise.
-"""
+"""NbAFL's noise (`server_noise`), what a client's updates weigh in a published model (`shares`), and drawing noise."""

@@ -17,11 +17,10 @@ from typing import Any, Literal
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from asyncfl.errors import Fault
-from asyncfl.privacy.accounting.composition import classical_share, noise_multiplier
+from asyncfl.privacy.accounting.composition import ClassicalRelease, classical_share, noise_multiplier
 from asyncfl.privacy.accounting.gaussian import exact_epsilon, squared_mu_of
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
 from asyncfl.privacy.flags import CLASSICAL, OVERDRAWN
-from asyncfl.privacy.noise.calibration import ClassicalRelease
 from asyncfl.privacy.ranges import Budget, Delta, Factor
 from asyncfl.privacy.scheme import Guarantee, Noise, Scheme
 
@@ -115,8 +114,7 @@ class GaussianUpload(Scheme):
 
     def _classical(self, context: PrivacyContext) -> ClassicalRelease:
         """One upload, which has its share of epsilon."""
-        one = classical_share(self._releases(context), self.epsilon, self.delta)
-        return ClassicalRelease(one.epsilon, one.delta, self.constant)
+        return classical_share(self._releases(context), self.epsilon, self.delta, constant=self.constant)
 
     def notes(self, context: PrivacyContext) -> list[str]:
         """What does not hold."""

@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Discriminator, Tag
 
-from asyncfl.privacy.accounting.composition import WITH_C1, Composition, classical_share
+from asyncfl.privacy.accounting.composition import WITH_C1, ClassicalRelease, Composition, classical_share
 from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.exposures import AnyExposures, MeasuredExposures, assumed_exposures
 from asyncfl.privacy.flags import AMPLIFICATION, CLASSICAL, CLIP_NORM
 from asyncfl.privacy.noise import server_noise
-from asyncfl.privacy.noise.calibration import ClassicalRelease
 from asyncfl.privacy.noise.server_noise import BRule, NbaflNoise, Sensitivity, model_std, nbafl_noise
 from asyncfl.privacy.noise.shares import UNEVEN, max_client_weight, noise_scale, of_clients, planned
 from asyncfl.privacy.ranges import Budget, Delta, Factor
@@ -176,8 +175,7 @@ class Nbafl(Scheme):
         if self.composition not in WITH_C1:
             return None
         n = max(context.rounds if of_models else context.exposures, 1)
-        one = classical_share(n, self.epsilon, self.delta, self.composition)
-        return ClassicalRelease(one.epsilon, one.delta, self.constant)
+        return classical_share(n, self.epsilon, self.delta, self.composition, self.constant)
 
     def notes(self, context: PrivacyContext) -> list[str]:
         """What is assumed about the adversary and what does not hold."""

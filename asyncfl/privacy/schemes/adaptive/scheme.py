@@ -35,9 +35,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.errors import Fault
+from asyncfl.privacy.accounting.composition import ClassicalRelease
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
 from asyncfl.privacy.flags import BUDGETS, CLASSICAL
-from asyncfl.privacy.noise.calibration import ClassicalRelease
 from asyncfl.privacy.noise.shares import UNEVEN, of_clients, planned, relative_weights
 from asyncfl.privacy.release import Status
 from asyncfl.privacy.scheme import Clipped, Guarantee, ModelNoise, Noise, Reference, Scheme, State, bare_model
@@ -81,7 +81,7 @@ class AdaptiveBudgets(Scheme):
     constant: _Positive = 1.0
     """Factor on c1 = sqrt(2 ln(1.25/delta))."""
     sensitivity: DeltaReading = "2M/batch"
-    """Delta, see `asyncfl.privacy.schemes.adaptive.noise`; the batch is `training.batch_size`, or the client's
+    """Delta, see `asyncfl.privacy.schemes.adaptive.formulas`; the batch is `training.batch_size`, or the client's
     samples if those are fewer."""
     upload: Literal["update", "gradient"] = "update"
     """What is clipped and noised, see above."""

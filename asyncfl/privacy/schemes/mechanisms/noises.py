@@ -14,13 +14,13 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from asyncfl.component import Component
-from asyncfl.privacy.noise.calibration import (
+from asyncfl.privacy.accounting.composition import (
     Calibration,
     ClassicalRelease,
     Sharing,
+    classical_share,
     gaussian_multiplier,
     laplace_multiplier,
-    share,
 )
 from asyncfl.privacy.ranges import LEAST, Budget, Delta, within
 from asyncfl.privacy.release import Distribution, Status
@@ -34,7 +34,7 @@ class Mechanism(Component):
     epsilon: Budget
     """Privacy budget of `releases` releases together; .inf: no noise."""
     composition: Sharing = "naive_delta_split"
-    """How the budget is shared among them; readings in `noise.calibration`."""
+    """How the budget is shared among them; readings in `accounting.composition`."""
     releases: ReleaseCount = 1
     """Releases that the budget is for: 1, each has a budget of its own; a number; or `rounds`, one in each version."""
 
@@ -143,7 +143,7 @@ class GaussianNoise(Mechanism):
     def _classical(self, rounds: int) -> ClassicalRelease | None:
         if self.calibration != "classical" or math.isinf(self.epsilon):
             return None
-        return ClassicalRelease(*share(self.epsilon, self.delta, self.count(rounds), self.composition, pure=False))
+        return classical_share(self.count(rounds), self.epsilon, self.delta, self.composition)
 
     def past_its_limit(self, rounds: int) -> bool:
         """Whether the classical calibration of one release gives away more than it claims."""
