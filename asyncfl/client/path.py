@@ -6,6 +6,7 @@ from the stream of its (client, turn), so neither the moment nor the order of tr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,9 +18,10 @@ from asyncfl.client.ticket import Ticket
 from asyncfl.data import FederatedData
 from asyncfl.learning import Job, Learner, Training
 from asyncfl.messages import Vector
-from asyncfl.privacy import Contribution, Distribution, PrivacyContext, Release, Scheme, State
+from asyncfl.privacy import Contribution, Distribution, PrivacyContext, Scheme, State
 from asyncfl.privacy.ledger.releases import upload_release
 from asyncfl.privacy.noise.drawing import add_noise
+from asyncfl.privacy.record import Upload
 from asyncfl.streams import Streams
 
 
@@ -27,11 +29,13 @@ from asyncfl.streams import Streams
 class Trained:
     """A task that was trained as soon as its time had come, before anybody asked for its update."""
 
+    ticket: Ticket
     row: Vector
     """(n_parameters,) the model, neither clipped nor noised."""
     loss: float
     norm: float
     contribution: Contribution
+    attacked: bool
 
 
 @dataclass(frozen=True)
@@ -40,24 +44,22 @@ class Payloads:
 
     models: Vector
     """(n, n_parameters) float32 as uploaded; read-only, valid until the next tasks are carried out."""
-    losses: NDArray[np.float64]
-    """(n,) mean training loss of the last local epoch."""
+    uploads: tuple[Upload, ...]
+    """The record of each."""
     norms: NDArray[np.float64]
     """(n,) norm (as `Scheme.clipped` has it) before clipping of what the scheme clips (model or update)."""
     clip_norm: float | None
     """Norm that they were clipped to; None where there was no clipping."""
-    noise_std: NDArray[np.float64]
-    """(n,) standard deviation of the noise on each parameter."""
     asked_std: NDArray[np.float64]
-    """(n,) the same as the scheme asks it of everybody: attackers that add no noise count as if they did."""
-    contributions: tuple[Contribution, ...]
-    """What the noise of each depended on."""
-    releases: tuple[Release, ...]
-    """What each upload is to an accountant."""
-    attacked: NDArray[np.bool_]
-    """(n,) whether the task was an attack."""
+    """(n,) standard deviation of the noise that the scheme asks of everybody: attackers that add none count as if they
+    did."""
     sound: NDArray[np.bool_]
     """(n,) False where the upload has the wrong length; its row is then without meaning."""
+
+    @property
+    def losses(self) -> NDArray[np.float64]:
+        """(n,) mean training loss of the last local epoch."""
+        return np.array([one.loss for one in self.uploads], dtype=np.float64)
 
 
 class TaskPath:
@@ -85,12 +87,6 @@ class TaskPath:
         self.streams = streams
         self.attackers = attackers
         self.state = scheme.start(context) if state is None else state
-        self.contributions: dict[int, Contribution] = {}
-        """Task -> what the noise of its upload depended on."""
-        self.entered: tuple[Contribution, ...] = ()
-        """What went into the model that is to be published next."""
-        self.entered_clip_norm: float | None = None
-        """Norm that it was clipped to."""
         self._ready: dict[int, Trained] = {}
         self._collections = 0
         self._rows = np.empty((0, learner.n_parameters), dtype=np.float32)
@@ -102,13 +98,12 @@ class TaskPath:
             attacked[:] = [self.attackers.attacks(t.task, t.client, t.base_version, t.turn) for t in tickets]
         rows = self._buffer(len(tickets))
         if self.scheme.needs_every_task:
-            losses, norms = self._fetch(rows, tickets)
+            losses, norms, contributions = self._fetch(rows, tickets)
         else:
             losses = self._train(rows, tickets, attacked)
             self._scale(rows, tickets)
             norms = self._norms(rows, tickets)
-            self._hear(tickets, losses, norms)
-        contributions = tuple(self.contributions[ticket.task] for ticket in tickets)
+            contributions = self._hear(tickets, losses, norms)
         clip_norm = self._clip(rows, tickets, norms)
 
         releases = tuple(upload_release(self.scheme, self.context, clip_norm, one) for one in contributions)
@@ -137,7 +132,13 @@ class TaskPath:
             self.scheme.mixing_node.shuffle(rows, self.learner.layout, sound, random)
         loan = rows.view()
         loan.flags.writeable = False
-        return Payloads(loan, losses, norms, clip_norm, std, asked_std, contributions, releases, attacked, sound)
+        uploads = tuple(
+            Upload(ticket.task, ticket.base_version, one, release, clip_norm, float(loss), bool(bad), float(added))
+            for ticket, one, release, loss, bad, added in zip(
+                tickets, contributions, releases, losses, attacked, std, strict=True
+            )
+        )
+        return Payloads(loan, uploads, norms, clip_norm, asked_std, sound)
 
     def train(self, ticket: Ticket) -> None:
         """Train a task now, for a scheme that needs every task; `carry_out` fetches it, unless it is dropped."""
@@ -148,15 +149,25 @@ class TaskPath:
         losses = self._train(row, [ticket], np.array([attacked]))
         self._scale(row, [ticket])
         norms = self._norms(row, [ticket])
-        self._hear([ticket], losses, norms)
-        one = self.contributions[ticket.task]
-        self._ready[ticket.task] = Trained(row[0], float(losses[0]), float(norms[0]), one)
+        [one] = self._hear([ticket], losses, norms)
+        self._ready[ticket.task] = Trained(ticket, row[0], float(losses[0]), float(norms[0]), one, attacked)
 
-    def drop(self, task: int) -> tuple[Release, float | None, float]:
-        """Forget the update of a trained task that nobody collects. What its release would be, clip norm and loss."""
+    def drop(self, task: int) -> Upload:
+        """Forget the update of a trained task that nobody collects. The record of what it would have been."""
         made = self._ready.pop(task)
         clip_norm = self._clip_norm(np.array([made.norm]))
-        return upload_release(self.scheme, self.context, clip_norm, made.contribution), clip_norm, made.loss
+        return self._not_sent(task, made.ticket.base_version, made.contribution, clip_norm, made.loss, made.attacked)
+
+    def untrained(self, task: int, client: int, base_version: int, clip_norm: float | None) -> Upload:
+        """The record of an upload that was trained elsewhere, as the scheme describes it: its loss is not known."""
+        one = Contribution(client, self.data.samples(client))
+        return self._not_sent(task, base_version, one, clip_norm, math.nan, False)
+
+    def _not_sent(
+        self, task: int, base: int, one: Contribution, clip_norm: float | None, loss: float, attacked: bool
+    ) -> Upload:
+        release = upload_release(self.scheme, self.context, clip_norm, one)
+        return Upload(task, base, one, release, clip_norm, loss, attacked, 0.0)
 
     def _train(self, rows: Vector, tickets: Sequence[Ticket], attacked: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Losses of tasks whose models go to `rows`: trained at one go, or with noise after all epochs but the last."""
@@ -179,15 +190,18 @@ class TaskPath:
                 bases = list(rows.copy())
         return losses
 
-    def _fetch(self, rows: Vector, tickets: Sequence[Ticket]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Losses and norms of tasks that have been trained before; their models go to `rows`."""
+    def _fetch(
+        self, rows: Vector, tickets: Sequence[Ticket]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], tuple[Contribution, ...]]:
+        """Losses, norms and contributions of tasks that have been trained before; their models go to `rows`."""
         for ticket in tickets:
             if ticket.task not in self._ready:
                 self.train(ticket)
         made = [self._ready.pop(ticket.task) for ticket in tickets]
         for row, one in zip(rows, made, strict=True):
             row[:] = one.row
-        return np.array([one.loss for one in made]), np.array([one.norm for one in made])
+        losses, norms = np.array([one.loss for one in made]), np.array([one.norm for one in made])
+        return losses, norms, tuple(one.contribution for one in made)
 
     def _buffer(self, count: int) -> Vector:
         if len(self._rows) < count:
@@ -206,13 +220,17 @@ class TaskPath:
         order = random.permuted(epochs, axis=1)
         return Job(base=ticket.base, images=images, labels=labels, order=order, noise=noise)
 
-    def _hear(self, tickets: Sequence[Ticket], losses: NDArray[np.float64], norms: NDArray[np.float64]) -> None:
-        """Settle what each upload's noise depends on. The state hears of each task after it was asked about it."""
+    def _hear(
+        self, tickets: Sequence[Ticket], losses: NDArray[np.float64], norms: NDArray[np.float64]
+    ) -> tuple[Contribution, ...]:
+        """What the noise of each upload depends on. The state hears of each task after it was asked about it."""
+        contributions = []
         for row, ticket in enumerate(tickets):
             epsilon = self.state.epsilon(ticket.client, ticket.turn)
             one = Contribution(ticket.client, self.data.samples(ticket.client), ticket.turn, epsilon)
-            self.contributions[ticket.task] = one
+            contributions.append(one)
             self.state.trained(one, float(losses[row]), float(norms[row]))
+        return tuple(contributions)
 
     def _scale(self, rows: Vector, tickets: Sequence[Ticket]) -> None:
         """Replace in place each update by the scheme's multiple of it."""

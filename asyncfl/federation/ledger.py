@@ -7,7 +7,6 @@ for, and all its models. `both` are the two of them together: an update that bot
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,13 +19,13 @@ from numpy.typing import NDArray
 
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.seed_run import SeedRun
-from asyncfl.privacy import Contribution, PrivacyContext, Release, Scheme
+from asyncfl.privacy import PrivacyContext, Release, Scheme
 from asyncfl.privacy.ledger.accounts import Account, model_accounts, upload_accounts
 from asyncfl.privacy.ledger.published import model_releases, published
 from asyncfl.privacy.ledger.releases import releases_of, typical_uploads
 from asyncfl.privacy.ledger.spending import COLUMNS as SPENDING
 from asyncfl.privacy.ledger.spending import largest, spending
-from asyncfl.privacy.ledger.tables import COLUMNS, NOTHING, ledger
+from asyncfl.privacy.ledger.tables import COLUMNS, ledger
 from asyncfl.trace import Kind
 from asyncfl.trace.events import SCORING_DOWN
 from asyncfl.trace.query import select
@@ -156,7 +155,7 @@ class SeedLedger:
 
     @cached_property
     def _clip_norm(self) -> float | None:
-        used = [upload["clip_norm"] for upload in self.run.uploads if upload["clip_norm"] is not None]
+        used = [upload.clip_norm for upload in self.run.uploads if upload.clip_norm is not None]
         return used[-1] if used else None
 
     @cached_property
@@ -166,55 +165,31 @@ class SeedLedger:
     @cached_property
     def _upload_releases(self) -> dict[int, tuple[int, Release]]:
         """Task -> client and release. An update that nobody trained, since nobody used it, would have been typical."""
-        stated = self._scheme.upload_guarantee(self._context) or NOTHING
         sent = select(self.run.events, kinds=[Kind.UPLOADED, Kind.OVERHEARD])
         found = {
             task: (client, self._typical[client])
             for task, client in zip(sent["task"].to_pylist(), sent["client"].to_pylist(), strict=True)
         }
-        for row in self.run.uploads:
+        for upload in self.run.uploads:
             # A run that diverged knows no noise any more; its multipliers are those that it would have had.
-            if math.isfinite(row["noise_std"]):
-                release = Release(
-                    row["distribution"],
-                    float(row["noise_std"]),
-                    float(row["sensitivity"]),
-                    int(row["count"]),
-                    stated.neighbours,
-                    stated.status,
-                    float(row["epsilon"]),
-                    float(row["delta"]),
-                )
-                found[row["task"]] = (row["client"], release)
+            if math.isfinite(upload.release.std):
+                found[upload.task] = (upload.client, upload.release)
         return found
 
     @cached_property
     def _model_releases(self) -> dict[int, dict[int, Release]]:
         """Version -> client -> release. Version 0 depends on nobody's data, nor does one that no update entered."""
-        judged = select(self.run.events, kinds=[Kind.AGGREGATED])
-        weights = dict(zip(judged["task"].to_pylist(), judged["weight"].to_pylist(), strict=True))
-        entered: dict[int, list[dict[str, Any]]] = defaultdict(list)
-        for upload in self.run.uploads:
-            if upload["task"] in weights:
-                entered[upload["version"]].append(upload)
-        found = {}
-        for row in self.run.rounds:
-            if of_version := entered[row["version"]]:
-                contributions = [
-                    Contribution(
-                        one["client"],
-                        int(self.run.sizes[one["client"]]),
-                        epsilon=one["epsilon"],
-                        weight=self._context.rate * weights[one["task"]],
-                    )
-                    for one in of_version
-                ]
-                stds = [float(one["noise_std"]) for one in of_version]
-                clip_norm, server_std = row["clip_norm"], row["sigma_d"]
-                found[row["version"]] = model_releases(
-                    self._scheme, self._context, clip_norm, contributions, stds, server_std
-                )
-        return found
+        return {
+            version: model_releases(
+                self._scheme,
+                self._context,
+                model.clip_norm,
+                model.contributions,
+                [one.release.std for one in model.uploads],
+                model.server_std,
+            )
+            for version, model in self.run.models.items()
+        }
 
     # --- when ------------------------------------------------------------------------------------------------------
 

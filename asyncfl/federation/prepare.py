@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,15 +11,14 @@ from asyncfl.client import Attackers, TaskPath
 from asyncfl.data import FederatedData
 from asyncfl.federation.context import privacy_context
 from asyncfl.federation.defence import defence_plan
+from asyncfl.federation.publishing import RecordedNoise
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.learning import Learner, make_learner
 from asyncfl.messages import Vector
-from asyncfl.privacy import Contribution, PrivacyContext
 from asyncfl.privacy.ledger.budgets import BudgetTracker
-from asyncfl.privacy.noise.drawing import add_noise
+from asyncfl.privacy.record import Record
 from asyncfl.scenario import Scenario
 from asyncfl.server import DefencePlan, ServerPlan
-from asyncfl.server.aggregation import Aggregated
 from asyncfl.server.machine import ServerNoise
 from asyncfl.streams import Streams
 
@@ -32,9 +30,10 @@ class Federation:
     resolved: ResolvedSeed
     data: FederatedData
     learner: Learner
-    context: PrivacyContext
     attackers: Attackers | None
     path: TaskPath
+    record: Record
+    """What was uploaded and published so far: nothing."""
     plan: ServerPlan
 
     @property
@@ -43,7 +42,7 @@ class Federation:
         path = self.path
         if path.scheme.stop_at is None:
             return None
-        return BudgetTracker(path.scheme.stop_at, path.scheme, self.context, self.data.sizes, path.state)
+        return BudgetTracker(path.scheme.stop_at, path.scheme, path.context, self.data.sizes, path.state)
 
 
 def prepare(resolved: ResolvedSeed) -> Federation:
@@ -57,10 +56,11 @@ def prepare(resolved: ResolvedSeed) -> Federation:
     attackers = attackers_of(scenario, streams)
     state = scenario.privacy.start(context)
     path = TaskPath(data, learner, scenario.training, scenario.privacy, context, streams, attackers, state)
+    record = Record()
     initial = scenario.model.initial_parameters(data.shape, data.classes, streams.torch_generator("initial_model"))
     defence = defence_plan(scenario, data, learner)
-    plan = server_plan(scenario, data.sizes, initial, streams, partial(_server_noise, path), defence)
-    return Federation(resolved, data, learner, context, attackers, path, plan)
+    plan = server_plan(scenario, data.sizes, initial, streams, RecordedNoise(path, record), defence)
+    return Federation(resolved, data, learner, attackers, path, record, plan)
 
 
 def attackers_of(scenario: Scenario, streams: Streams) -> Attackers | None:
@@ -92,17 +92,3 @@ def server_plan(
         aggregate_s=scenario.world.aggregate_s,
         score_s=scenario.world.score_s,
     )
-
-
-def _server_noise(path: TaskPath, made: Aggregated, version: int) -> tuple[Vector, float]:
-    """The model with the noise that the scheme wants the server to add; see `Scheme.model_noise`."""
-    scheme, context = path.scheme, path.context
-    contributions = []
-    for task, client, weight in zip(made.tasks, made.clients, made.weights, strict=True):
-        # A server that replays a recording has no path that trained: only a scheme with a state would miss it.
-        one = path.contributions.get(task) or Contribution(client, path.data.samples(client))
-        contributions.append(replace(one, weight=context.rate * weight))
-    path.entered, path.entered_clip_norm = tuple(contributions), made.clip_norm
-    noise = scheme.model_noise(context, made.clip_norm, contributions)
-    add_noise(noise.distribution, made.model, noise.std, path.streams, "server_noise", number=version)
-    return made.model, noise.std

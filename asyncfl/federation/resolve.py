@@ -11,14 +11,15 @@ Whoever simulates carries out such runs (`PriorRuns`); a federation of real clie
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from asyncfl.privacy import MeasuredExposures
+from asyncfl.privacy.record import Upload
 from asyncfl.scenario import Evaluation, Scenario
 from asyncfl.streams import Streams
 
@@ -26,7 +27,7 @@ from asyncfl.streams import Streams
 class PriorRuns(Protocol):
     """Runs that come before another, which is measured by them."""
 
-    def uploads(self, scenario: Scenario, seed: int) -> Sequence[Mapping[str, Any]]:
+    def uploads(self, scenario: Scenario, seed: int) -> Sequence[Upload]:
         """What the clients of that run upload: `SeedRun.uploads`."""
         ...
 

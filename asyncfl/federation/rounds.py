@@ -5,16 +5,20 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from asyncfl.client import Attackers
 from asyncfl.defences.quality import COUNTS, Judgement, overall_quality
 from asyncfl.federation.evaluation import Evaluator, by_domain
+from asyncfl.federation.prepare import Federation
 from asyncfl.federation.traffic import Traffic
+from asyncfl.federation.upload_budgets import budget_columns
 from asyncfl.messages import Judged, Publish
-from asyncfl.scenario import Evaluation
+from asyncfl.scenario import Scenario
+
+Progress: TypeAlias = Callable[[dict[str, Any]], None]
+"""Is told each row of the table of rounds as soon as it is known."""
 
 DETECTOR = "detector_"
 """Beginning of the further columns of a run with a detector: its numbers about each buffer (`Verdict.notes`)."""
@@ -24,28 +28,14 @@ class Rounds:
     """The table of rounds as it grows, and the end of a run that diverges."""
 
     def __init__(
-        self,
-        seed: int,
-        rounds: int,
-        clients: int,
-        evaluation: Evaluation,
-        evaluator: Evaluator | None,
-        noise_of: Callable[[], float],
-        attackers: Attackers | None = None,
-        progress: Callable[[dict[str, Any]], None] | None = None,
-        more_columns: Callable[[Publish], dict[str, float]] | None = None,
+        self, scenario: Scenario, seed: int, federation: Federation | None = None, progress: Progress | None = None
     ) -> None:
-        """`evaluator` None: only the clock is simulated. `noise_of` tells the clients' noise of the last collection,
-        `more_columns` what else is to stand in the row of the version that is published."""
+        """`federation` None: only the clock is simulated, and no model is looked at."""
         self.seed = seed
-        self.rounds = rounds
-        self.clients = clients
-        self.evaluation = evaluation
-        self.evaluator = evaluator
-        self.noise_of = noise_of
-        self.attackers = attackers
+        self.scenario = scenario
+        self.federation = federation
         self.progress = progress
-        self.more_columns = more_columns
+        self.evaluator = None if federation is None else evaluator_of(federation)
         self._judgements: list[Judgement] = []
         self._attacked: set[int] = set()
         """Clients of whom an attacker's update has been judged."""
@@ -63,14 +53,15 @@ class Rounds:
         self._numbers = {f"{DETECTOR}{name}": float(number) for name, number in judged.notes}
 
     def _malicious(self, task: int, client: int) -> bool:
-        return self.attackers is not None and self.attackers.malicious(task, client)
+        attackers = None if self.federation is None else self.federation.attackers
+        return attackers is not None and attackers.malicious(task, client)
 
     def _detection(self) -> dict[str, float]:
         """Counts of the verdicts since the last version, and how good they were."""
         if not self._judgements:
             return {**dict.fromkeys(COUNTS, 0), "precision": math.nan, "recall": math.nan}
         # A ban is right where the client has attacked so far.
-        banned_rightly = np.zeros(self.clients, dtype=bool)
+        banned_rightly = np.zeros(self.scenario.data.clients, dtype=bool)
         banned_rightly[list(self._attacked)] = True
         quality = overall_quality(self._judgements, banned_rightly)
         self._judgements = []
@@ -83,10 +74,10 @@ class Rounds:
         shares = [math.nan] * len(domains)
         if self.evaluator is not None:
             began = time.perf_counter()
-            last = publish.version == self.rounds
-            if _due(publish.version, self.evaluation.train_every, last):
+            evaluation, last = self.scenario.evaluation, publish.version == self.scenario.protocol.rounds
+            if _due(publish.version, evaluation.train_every, last):
                 train_loss = self.evaluator.train_loss(publish.model)
-            if _due(publish.version, self.evaluation.test_every, last):
+            if _due(publish.version, evaluation.test_every, last):
                 if len(domains) > 1:
                     test_loss, accuracy, shares = self.evaluator.test_by_domain(publish.model)
                 else:
@@ -105,7 +96,7 @@ class Rounds:
             "test_accuracy": _or_nan(accuracy),
             "participants": publish.participants,
             "clip_norm": _or_nan(publish.clip_norm),
-            "sigma_u": self.noise_of() if publish.version else 0.0,
+            "sigma_u": self._upload_std() if publish.version else 0.0,
             "sigma_d": publish.noise_std,
             "staleness_mean": float(np.mean(publish.staleness)) if publish.staleness else math.nan,
             "staleness_max": max(publish.staleness, default=-1),
@@ -115,7 +106,7 @@ class Rounds:
             **self._detection(),
             "attack_success": _or_nan(success),
             **by_domain(domains, shares),
-            **(self.more_columns(publish) if self.more_columns is not None else {}),
+            **self._budgets(publish.version),
         }
         row |= self._numbers
         self._numbers = {}
@@ -125,6 +116,22 @@ class Rounds:
         if diverged:
             return f"diverged: the model of version {publish.version} or its loss is not finite"
         return None
+
+    def _upload_std(self) -> float:
+        """Largest standard deviation of the noise that clients added to what was collected last."""
+        newest = () if self.federation is None else self.federation.record.newest
+        return max((one.added_std for one in newest), default=0.0)
+
+    def _budgets(self, version: int) -> dict[str, float]:
+        if self.federation is None:
+            return {}
+        return budget_columns(self.federation.path, self.federation.record.models.get(version))
+
+
+def evaluator_of(federation: Federation) -> Evaluator:
+    """What judges the models of a federation."""
+    attackers = federation.attackers
+    return Evaluator(federation.learner, federation.data, None if attackers is None else attackers.threats.attack)
 
 
 def _due(version: int, every: int, last: bool) -> bool:

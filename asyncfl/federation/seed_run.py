@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.traffic import Traffic
 from asyncfl.privacy import PrivacyContext
+from asyncfl.privacy.record import ModelRelease, Upload
 from asyncfl.server.recording import Recording
 
 
@@ -28,8 +29,10 @@ class SeedRun:
     trained: int
     used: int
     sizes: NDArray[np.int64]
-    uploads: list[dict[str, Any]] = field(default_factory=list)
-    """One row per trained task, see `SimulatedClients.uploads`."""
+    uploads: tuple[Upload, ...] = ()
+    """One per trained task, in the order in which they were collected, or dropped."""
+    models: dict[int, ModelRelease] = field(default_factory=dict)
+    """Version -> what was published, where updates entered it."""
     attackers: list[int] = field(default_factory=list)
     """Clients that attack; with attackers drawn per round: those that were drawn at least once."""
     drawn: list[int] | None = None

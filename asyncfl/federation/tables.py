@@ -63,8 +63,8 @@ def clients_table(run: SeedRun) -> pa.Table:
         return column
 
     train_loss = np.full(clients, np.nan)
-    for row in sorted(run.uploads, key=lambda row: int(row["task"])):  # tasks are numbered as they are given out
-        train_loss[row["client"]] = row["loss"]
+    for upload in sorted(run.uploads, key=lambda upload: upload.task):  # tasks are numbered as they are given out
+        train_loss[upload.client] = upload.loss
 
     spent_s = np.full(clients, np.nan)
     for client, time_s in (run.spent or {}).items():

@@ -8,20 +8,22 @@ import numpy as np
 
 from asyncfl.client import TaskPath
 from asyncfl.columns import UploadBudgetColumns
-from asyncfl.messages import Publish
+from asyncfl.privacy.record import ModelRelease
 
 BUDGETS = tuple(UploadBudgetColumns.model_fields)
 """Of the updates that were aggregated into a version. Only where a scheme gives uploads budgets of their own."""
 
 
-def budget_columns(path: TaskPath, publish: Publish) -> dict[str, float]:
-    """The columns for the version that is published; NaN where nothing entered it, none without budgets."""
+def budget_columns(path: TaskPath, model: ModelRelease | None) -> dict[str, float]:
+    """The columns for a published model; NaN where nothing entered it (`model` None), none without budgets."""
     if path.state.epsilon(0, 0) is None:
         return {}
-    epsilons = [one.epsilon for one in path.entered if one.epsilon is not None]
-    if not epsilons or not publish.participants:
+    contributions = () if model is None else model.contributions
+    epsilons = [one.epsilon for one in contributions if one.epsilon is not None]
+    if model is None or not epsilons:
         return dict.fromkeys(BUDGETS, math.nan)
-    stds = [path.scheme.upload_noise(path.context, path.entered_clip_norm, one).std for one in path.entered]
+    # Also of those attackers that were asked for noise and added none.
+    stds = [path.scheme.upload_noise(path.context, model.clip_norm, one).std for one in contributions]
     mean, mean_std = float(np.mean(epsilons)), float(np.mean(stds))
     values = (mean, min(epsilons), max(epsilons), math.fsum(epsilons), mean_std)
     return dict(zip(BUDGETS, values, strict=True))

@@ -29,6 +29,7 @@ from asyncfl.messages import Vector
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
 from asyncfl.privacy.exposures import MeasuredExposures
 from asyncfl.privacy.noise.shares import planned
+from asyncfl.privacy.record import Upload
 from asyncfl.privacy.release import Distribution, Status
 from asyncfl.privacy.stop_at import StopAt
 
@@ -161,8 +162,8 @@ class Reference:
     """Another scheme whose run of the same scenario and seed must come first."""
 
     scheme: Scheme
-    settle: Callable[[Sequence[Mapping[str, Any]]], Scheme]
-    """The scheme that was to be measured, from the uploads of that run: the rows of `SeedRun.uploads`."""
+    settle: Callable[[Sequence[Upload]], Scheme]
+    """The scheme that was to be measured, from the uploads of that run."""
 
 
 class Scheme(Component):

@@ -22,11 +22,14 @@ from asyncfl.server.tribunal import Tribunal
 
 
 @dataclass(frozen=True, slots=True)
-class _Entered:
-    """What is to be told of an update once the model that it entered is published."""
+class Entered:
+    """An update that was aggregated, and what is to be told of it once the model that it entered is published."""
 
+    task: Task
     weight: float
+    """Factor of the update in the aggregate, before the server's rate."""
     staleness: int
+    """Its age in versions."""
     detail: str
 
 
@@ -36,14 +39,8 @@ class Aggregated:
 
     model: Vector
     """(n_parameters,) the next global model, before the server's noise."""
-    tasks: tuple[int, ...]
-    """Tasks whose updates were aggregated."""
-    clients: tuple[int, ...]
-    """Their clients, as often as each has an update here."""
-    weights: tuple[float, ...]
-    """Factor of each update in the aggregate, before the server's rate."""
-    staleness: tuple[int, ...]
-    """Their ages in versions."""
+    entered: tuple[Entered, ...]
+    """The updates that were aggregated, in the order of the buffer."""
     clip_norm: float | None
     """Clipping norm that the clients used, None where none."""
     banned: tuple[int, ...]
@@ -63,7 +60,6 @@ class Aggregation:
         self.last_request = -1
         """Number of the last request for scores; they are numbered 0, 1, 2, ..."""
         self._tasks: list[Task] = []
-        self._entered: list[_Entered] = []
         self._buffer: Buffer | None = None
         self._clip_norm: float | None = None
         self._tried: tuple[int, ...] = ()
@@ -80,7 +76,7 @@ class Aggregation:
 
     def clear(self) -> list[Task]:
         """The tasks of the buffer, which is given up."""
-        removed, self._tasks, self._entered, self._buffer = self._tasks, [], [], None
+        removed, self._tasks, self._buffer = self._tasks, [], None
         return removed
 
     # --- what can be used ------------------------------------------------------------------------------------------
@@ -165,7 +161,7 @@ class Aggregation:
         buffer = self._judged()
         verdict, banned = self.tribunal.judge(buffer, scores)
         outcome = self.tribunal.aggregate(buffer, verdict)
-        numbers, tasks = self.tasks, self.clear()
+        numbers, tasks, entered = self.tasks, self.clear(), []
         for row, task in enumerate(tasks):
             detail = verdict.details[row] if verdict.details else ""
             weight, age = float(outcome.weights[row]), int(buffer.staleness[row])
@@ -173,8 +169,8 @@ class Aggregation:
                 settled = self.book.settle(task.number, Fate.FLAGGED, weight=weight, staleness=age, detail=detail)
                 actions.append(settled)
             else:
-                self._tasks.append(task)
-                self._entered.append(_Entered(weight, age, detail))
+                entered.append(Entered(task, weight, age, detail))
+        self._tasks = [one.task for one in entered]
         if self.tribunal.plan.detector is not None:
             actions.append(
                 Judged(
@@ -187,24 +183,12 @@ class Aggregation:
                     () if verdict.unjudged is None else tuple(verdict.unjudged.tolist()),
                 )
             )
-        kept = ~verdict.flagged
-        return Aggregated(
-            model=outcome.model,
-            tasks=tuple(number for number, used in zip(numbers, kept, strict=True) if used),
-            clients=tuple(buffer.clients[kept].tolist()),
-            weights=tuple(outcome.weights[kept].tolist()),
-            staleness=tuple(int(age) for age in buffer.staleness[kept]),
-            clip_norm=self._clip_norm,
-            banned=banned,
-            notes=outcome.notes,
-        )
+        return Aggregated(outcome.model, tuple(entered), self._clip_norm, banned, outcome.notes)
 
-    def publish(self, actions: list[Action]) -> None:
-        """The model of the last `decide` is published: its tasks are aggregated."""
-        for task, one in zip(self._tasks, self._entered, strict=True):
-            actions.append(
-                self.book.settle(
-                    task.number, Fate.AGGREGATED, weight=one.weight, staleness=one.staleness, detail=one.detail
-                )
-            )
+    def publish(self, made: Aggregated, actions: list[Action]) -> None:
+        """What the last `decide` made is published: its tasks are aggregated."""
+        for one in made.entered:
+            number, weight, staleness = one.task.number, one.weight, one.staleness
+            settled = self.book.settle(number, Fate.AGGREGATED, weight=weight, staleness=staleness, detail=one.detail)
+            actions.append(settled)
         self.clear()

@@ -51,7 +51,8 @@ from asyncfl.server.tribunal import DefencePlan, Tribunal
 from asyncfl.streams import Streams
 
 ServerNoise: TypeAlias = Callable[[Aggregated, int], tuple[Vector, float]]
-"""(what came of a buffer, version that it makes) -> (the model with the server's noise, its std)."""
+"""(what came of a buffer, version that it makes) -> (the model with the server's noise, its std). Asked for as it is
+published."""
 
 AGGREGATION = "aggregated"
 """Timer of an aggregation that takes time: it is set when a buffer is judged, and fires when the model is there."""
@@ -108,7 +109,7 @@ class Server:
         self._inbox = Inbox(plan.protocol.max_staleness)
         tribunal = Tribunal(plan.defence, plan.protocol, self.clients, plan.streams)
         self._aggregation = Aggregation(tribunal, self.tasks, self.rejections, plan.samples)
-        self._publication: Publish | None = None
+        self._made: Aggregated | None = None
 
     # --- what happens to it ----------------------------------------------------------------------------------------
 
@@ -279,14 +280,8 @@ class Server:
             self._decide(message.scores, message.time_s, actions)
 
     def _decide(self, scores: NDArray[np.float64] | None, time_s: float, actions: list[Action]) -> None:
-        made = self._aggregation.decide(scores, actions)
+        self._made = made = self._aggregation.decide(scores, actions)
         self.noted.update(set(made.notes))
-        model, std = made.model, 0.0
-        if self.plan.noise is not None and made.tasks:
-            model, std = self.plan.noise(made, self.version + 1)
-        model.flags.writeable = False
-        participants = len(made.tasks)
-        self._publication = Publish(self.version + 1, model, participants, made.staleness, std, made.clip_norm)
         self._ban(made.banned, actions)
         self.phase = Phase.AGGREGATING
         seconds = self.plan.aggregate_s + (self.plan.score_s if self.plan.defence.detector is not None else 0.0)
@@ -304,13 +299,18 @@ class Server:
             self._settle(self._in_flight.remove(client, self._awaited), Fate.BANNED, actions)
 
     def _publish(self, time_s: float, actions: list[Action]) -> None:
-        if self._publication is None:
+        if self._made is None:
             raise ValueError("nothing to publish")
-        publication, self._publication = self._publication, None
-        self._aggregation.publish(actions)
-        self.version = publication.version
-        self.tasks.publish(publication.version, publication.model)
-        actions.append(publication)
+        made, self._made = self._made, None
+        self.version += 1
+        model, std = made.model, 0.0
+        if self.plan.noise is not None and made.entered:
+            model, std = self.plan.noise(made, self.version)
+        model.flags.writeable = False
+        self._aggregation.publish(made, actions)
+        self.tasks.publish(self.version, model)
+        ages = tuple(one.staleness for one in made.entered)
+        actions.append(Publish(self.version, model, len(ages), ages, std, made.clip_norm))
         self.phase = Phase.FILLING
         if self.version >= self.protocol.rounds:
             self._stop("all versions published", actions)

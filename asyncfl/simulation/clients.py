@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +11,12 @@ from numpy.typing import NDArray
 from asyncfl.client import Ticket
 from asyncfl.federation.prepare import Federation
 from asyncfl.messages import Collected, RequestScores
-from asyncfl.privacy import Release
 from asyncfl.server import Server
 from asyncfl.simulation.tasks import TaskInFlight
 
 
 class SimulatedClients:
-    """The clients of one seed. Remembers what was released, for the ledger."""
+    """The clients of one seed. What they upload is put on record."""
 
     def __init__(self, federation: Federation, server: Server) -> None:
         self.federation = federation
@@ -28,27 +25,12 @@ class SimulatedClients:
         self.attackers = federation.attackers
         self._last: dict[int, tuple[int, int, int]] = {}
         """Client -> number, base version and turn of its task that was collected last."""
-        self._releases: list[tuple[TaskInFlight, dict[str, Any]]] = []
-        self.last_std = 0.0
         self.seconds = 0.0
 
     @property
     def every_task(self) -> bool:
         """Whether the privacy scheme learns from tasks whose update nobody uses."""
         return self.path.scheme.needs_every_task
-
-    @property
-    def uploads(self) -> list[dict[str, Any]]:
-        """One row per trained task, in the order in which they were collected or dropped.
-
-        task, client, loss (mean training loss of its last epoch), version (the one that it was collected for; -1: never
-        collected), arrived_s (when it reached the server; NaN: never), noise_std, sensitivity, distribution, count,
-        epsilon, delta (of `privacy.Release`), clip_norm (None without clipping), attacked.
-        """
-        return [
-            {name: task.arrived_s if name == "arrived_s" else value for name, value in row.items()}
-            for task, row in self._releases
-        ]
 
     def train(self, task: TaskInFlight) -> None:
         """Train a task whose training has just ended on the clock."""
@@ -60,11 +42,7 @@ class SimulatedClients:
 
     def drop(self, task: TaskInFlight) -> None:
         """Keep what was released by a task that nobody collects, and forget its update."""
-        release, clip_norm, loss = self.path.drop(task.number)
-        attacked = self.attackers is not None and self.attackers.attacks(
-            task.number, task.client, task.base_version, task.turn
-        )
-        self._remember(task, loss, release, -1, clip_norm, attacked)
+        self.federation.record.dropped(self.path.drop(task.number))
 
     def carry_out(self, time_s: float, tasks: Sequence[TaskInFlight]) -> Collected:
         """What the clients of `tasks` upload, each from the version it was sent."""
@@ -72,11 +50,8 @@ class SimulatedClients:
         book = self.server.tasks
         tickets = [Ticket(t.number, t.client, t.base_version, book.model(t.base_version), t.turn) for t in tasks]
         payloads = self.path.carry_out(tickets, self.server.version, book.model(self.server.version))
-        self.last_std = float(payloads.noise_std.max(initial=0.0))
+        self.federation.record.collected(payloads.uploads)
         self._last.update((task.client, (task.number, task.base_version, task.turn)) for task in tasks)
-        for row, (task, release, bad) in enumerate(zip(tasks, payloads.releases, payloads.attacked, strict=True)):
-            loss = float(payloads.losses[row])
-            self._remember(task, loss, release, self.server.version + 1, payloads.clip_norm, bool(bad))
         self.seconds += time.perf_counter() - began
         numbers = tuple(ticket.task for ticket in tickets)
         return Collected(
@@ -88,26 +63,6 @@ class SimulatedClients:
             clip_norm=payloads.clip_norm,
             upload_std=payloads.asked_std,
         )
-
-    def _remember(
-        self, task: TaskInFlight, loss: float, release: Release, version: int, clip_norm: float | None, attacked: bool
-    ) -> None:
-        row = {
-            "task": task.number,
-            "client": task.client,
-            "loss": loss,
-            "version": version,
-            "arrived_s": math.nan,
-            "noise_std": release.std,
-            "sensitivity": release.sensitivity,
-            "distribution": release.distribution,
-            "count": release.count,
-            "epsilon": release.epsilon,
-            "delta": release.delta,
-            "clip_norm": clip_norm,
-            "attacked": attacked,
-        }
-        self._releases.append((task, row))
 
     def score(self, request: RequestScores, turn: int) -> NDArray[np.float64]:
         """Accuracy of each model on the client's data, or what an attacker says of them, after `turn` requests before.

@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,14 +15,13 @@ from numpy.typing import NDArray
 from asyncfl.client import Attackers
 from asyncfl.data import FederatedData
 from asyncfl.federation.context import privacy_context
-from asyncfl.federation.evaluation import Evaluator
 from asyncfl.federation.prepare import Federation, attackers_of, prepare, server_plan
 from asyncfl.federation.resolve import resolve, streams_of, with_exposures
-from asyncfl.federation.rounds import Rounds
+from asyncfl.federation.rounds import Progress, Rounds
 from asyncfl.federation.seed_run import SeedRun
-from asyncfl.federation.upload_budgets import budget_columns
 from asyncfl.messages import Fate
 from asyncfl.privacy.ledger.budgets import BudgetTracker, stop_notes
+from asyncfl.privacy.record import Upload
 from asyncfl.scenario import Scenario
 from asyncfl.server import Server
 from asyncfl.server.recording import RecordedServer, Recording
@@ -33,9 +31,6 @@ from asyncfl.simulation.tasks import Load
 from asyncfl.trace import Kind, Recorder
 from asyncfl.trace.query import select
 
-Progress = Callable[[dict[str, Any]], None]
-"""Is told each row of the table of rounds as soon as it is known."""
-
 BYTES_PER_PARAMETER = 4
 """Models travel as float32."""
 
@@ -44,9 +39,9 @@ class SimulatedRuns:
     """Runs that come before another, on the clock. The uploads of each are kept, as several may be measured by it."""
 
     def __init__(self) -> None:
-        self._uploads: dict[tuple[str, int], Sequence[Mapping[str, Any]]] = {}
+        self._uploads: dict[tuple[str, int], Sequence[Upload]] = {}
 
-    def uploads(self, scenario: Scenario, seed: int) -> Sequence[Mapping[str, Any]]:
+    def uploads(self, scenario: Scenario, seed: int) -> Sequence[Upload]:
         """What the clients of that run upload: `SeedRun.uploads`."""
         key = scenario.digest(), seed
         if key not in self._uploads:
@@ -77,18 +72,7 @@ def simulate_seed(
         recording = Recording.of(federation.plan, scenario.evaluation.record, seed)
         server = RecordedServer(federation.plan, recording)
     clients = SimulatedClients(federation, server)
-    evaluator = Evaluator(learner, data, None if attackers is None else attackers.threats.attack)
-    rounds = Rounds(
-        seed,
-        scenario.protocol.rounds,
-        data.clients,
-        scenario.evaluation,
-        evaluator,
-        lambda: clients.last_std,
-        attackers,
-        progress,
-        partial(budget_columns, federation.path),
-    )
+    rounds = Rounds(scenario, seed, federation, progress)
     is_prepared = time.perf_counter()
     driver = Driver(
         server,
@@ -103,17 +87,17 @@ def simulate_seed(
         budgets=federation.budgets,
     )
     run = _seed_run(driver, rounds, driver.run(), data.sizes)
-    run.uploads = clients.uploads
+    run.uploads, run.models = federation.record.uploads, federation.record.models
     _tell_attackers(run, attackers)
     run.resolved = federation.resolved
-    run.context = federation.context
+    run.context = federation.path.context
     run.recording = recording
     run.learner = dict(learner.description)
     run.gemm = learner.gemm
     run.domains = tuple(data.domains[place] for place in data.client_domains) if len(data.domains) > 1 else ()
     run.data = _described(data)
     run.notes = [
-        *federation.path.scheme.notes(federation.context),
+        *federation.path.scheme.notes(federation.path.context),
         *stop_notes(federation.path.scheme),
         *scenario.defence.rule.notes(scenario.participants),
     ]
@@ -141,7 +125,7 @@ def simulate_clock(scenario: Scenario, seed: int, prior: SimulatedRuns | None = 
     streams = streams_of(scenario, seed)
     sizes = scenario.data.client_sizes(streams)
     server = Server(server_plan(scenario, sizes, np.empty(0, dtype=np.float32), streams))
-    rounds = Rounds(seed, scenario.protocol.rounds, scenario.data.clients, scenario.evaluation, None, lambda: 0.0)
+    rounds = Rounds(scenario, seed)
     layout = scenario.model.layout(scenario.data.shape, scenario.data.classes)
     attackers = attackers_of(scenario, streams)
     budgets = None

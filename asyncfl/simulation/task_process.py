@@ -118,7 +118,6 @@ class TaskProcess:
             return
         transfers.end(task, up, "up")
         if up.delivered:
-            task.arrived_s = clock.now
             self.tell(UpdateArrived(clock.now, task.number))
         else:
             self._ended(task, Fate.LOST_UP)

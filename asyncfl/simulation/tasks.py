@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.messages import Dispatch, Fate, Settle, Vector
-from asyncfl.trace.recorder import NAN
 
 
 @dataclass(frozen=True)
@@ -34,8 +33,6 @@ class TaskInFlight:
     base_version: int
     turn: int = 0
     """Tasks that the client was given before."""
-    arrived_s: float = NAN
-    """When its update reached the server; NaN: not yet, or never."""
     base: Vector | None = None
     """The model that it was sent, kept where the task must be trained even after the server has forgotten it."""
     trained: bool = False

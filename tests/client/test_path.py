@@ -56,6 +56,10 @@ def federation() -> FederatedData:
     )
 
 
+def attacked(payloads: Payloads) -> np.ndarray:
+    return np.array([one.attacked for one in payloads.uploads])
+
+
 def carried_out(
     scheme: Scheme, threats: Threats | None = None, clients: Sequence[int] = range(CLIENTS), seed: int = 0
 ) -> tuple[Payloads, Counting, Attackers | None]:
@@ -72,7 +76,7 @@ def test_without_privacy_and_threats_clients_upload_what_they_trained() -> None:
     np.testing.assert_array_equal(payloads.models[:, 0], np.arange(CLIENTS) + 1)
     assert payloads.losses.tolist() == [0, 1, 2, 3, 4, 5]
     assert payloads.clip_norm is None
-    assert not payloads.noise_std.any()
+    assert not any(one.added_std for one in payloads.uploads)
     assert all(sorted(epoch) == [0, 1, 2, 3] for job in learner.jobs for epoch in job.order.tolist())
 
 
@@ -106,8 +110,8 @@ def test_the_noise_has_the_deviation_that_the_scheme_says_and_is_new_each_time()
         payloads, _, _ = carried_out(scheme, seed=seed)
         noises.append(payloads.models - clean.models)
     told = scheme.upload_noise(CONTEXT, None, Contribution(0, SAMPLES)).std
-    assert payloads.noise_std == pytest.approx(np.full(CLIENTS, told))
-    flat = np.array(noises).ravel() / payloads.noise_std[0]
+    assert [one.added_std for one in payloads.uploads] == pytest.approx([told] * CLIENTS)
+    flat = np.array(noises).ravel() / payloads.uploads[0].added_std
     assert abs(flat.mean()) < 5 / np.sqrt(flat.size)
     assert flat.std() == pytest.approx(1, abs=0.05)
     # Equal floats are rare, equal rows would be shared noise.
@@ -144,7 +148,7 @@ def test_attackers_see_what_their_knowledge_allows_and_replace_only_their_rows(k
     payloads, _, attackers = carried_out(NoPrivacy(), threats)
     assert attackers is not None
     bad = np.isin(np.arange(CLIENTS), list(attackers.members))
-    np.testing.assert_array_equal(payloads.attacked, bad)
+    np.testing.assert_array_equal(attacked(payloads), bad)
     factor = np.where(bad, 10, 1)
     np.testing.assert_array_equal(payloads.models[:, 0], (np.arange(CLIENTS) + 1) * factor)
     (view,) = Tenfold.seen
@@ -166,18 +170,16 @@ def test_clipping_norms_are_taken_before_the_attack() -> None:
 def test_attackers_add_noise_like_everybody_unless_told_otherwise(noisy: bool) -> None:
     threats = Threats(attack=Tenfold(), attackers=2, attackers_add_noise=noisy)
     payloads, _, _ = carried_out(GaussianUpload(epsilon=6), threats)
-    assert ((payloads.noise_std > 0) == (~payloads.attacked | noisy)).all()
-    released = np.array([release.std for release in payloads.releases])
-    np.testing.assert_array_equal(released[payloads.noise_std == 0], 0.0)
-    assert (released[payloads.noise_std > 0] > 0).all()
-    exact = payloads.models[payloads.attacked] % 10 == 0
+    assert all((one.added_std > 0) == (not one.attacked or noisy) for one in payloads.uploads)
+    assert all((one.release.std > 0) == (one.added_std > 0) for one in payloads.uploads)
+    exact = payloads.models[attacked(payloads)] % 10 == 0
     assert exact.all() == (not noisy)
 
 
 def test_an_upload_of_the_wrong_length_is_not_sound() -> None:
     threats = Threats.model_validate({"attack": {"kind": "wrong_length", "off_by": 3}, "attackers": 2})
     payloads, _, _ = carried_out(NoPrivacy(), threats)
-    np.testing.assert_array_equal(payloads.sound, ~payloads.attacked)
+    np.testing.assert_array_equal(payloads.sound, ~attacked(payloads))
 
 
 def test_poisoned_data_are_made_once_and_leave_the_federation_as_it_was() -> None:
@@ -358,12 +360,12 @@ def test_noise_after_each_epoch_but_the_last_and_on_the_upload(attackers_add_noi
     payloads = path.carry_out(tickets, 0, np.zeros(PARAMETERS, np.float32))
     changes = np.arange(CLIENTS)[:, None] + 1.0
     noises = [bases[epoch] - epoch * changes for epoch in range(3)]
-    honest = ~payloads.attacked
+    honest = ~attacked(payloads)
     assert not noises[0].any()
     for noise, before in zip(noises[1:], noises, strict=False):
         assert ((noise != before).all(axis=1) == (honest | attackers_add_noise)).all()
     assert (payloads.models != bases[2] + changes)[honest].all()
-    assert [release.count for release in payloads.releases] == [3] * CLIENTS
+    assert [one.release.count for one in payloads.uploads] == [3] * CLIENTS
 
 
 class Still(Attack):

@@ -35,8 +35,8 @@ def of_server(books: SeedLedger) -> pd.DataFrame:
 def budgets_of(run: SeedRun) -> dict[int, list[float]]:
     """Client -> budgets of its uploads."""
     made: dict[int, list[float]] = {}
-    for row in run.uploads:
-        made.setdefault(row["client"], []).append(row["epsilon"])
+    for upload in run.uploads:
+        made.setdefault(upload.client, []).append(upload.release.epsilon)
     return made
 
 
@@ -89,10 +89,10 @@ def test_the_table_of_rounds_has_the_budgets_of_what_entered_a_version(scenario:
     rounds = rounds_table(run).to_pandas()
     assert rounds.loc[0, list(COLUMNS)].isna().all()
     for version in (1, 2, 3):
-        rows = [row for row in run.uploads if row["version"] == version]
-        epsilons = [row["epsilon"] for row in rows]
+        uploads = run.models[version].uploads
+        epsilons = [one.release.epsilon for one in uploads]
         expected = [np.mean(epsilons), min(epsilons), max(epsilons), sum(epsilons)]
-        expected.append(np.mean([row["noise_std"] for row in rows]))
+        expected.append(np.mean([one.release.std for one in uploads]))
         assert rounds.loc[version, list(COLUMNS)].tolist() == pytest.approx(expected)
     assert rounds.loc[1, "budget_sum"] == 9
     assert rounds.loc[3, "budget_sum"] != 9

@@ -52,9 +52,7 @@ def test_defences_are_told_the_noise_that_was_asked_of_these_very_uploads(
     assert run.recording is not None
     told = [buffer.upload_std.tolist() for buffer in recorded_buffers(run.recording)]
     # Who holds equally many samples adds equally much; attackers that add none are not known to be any.
-    honest = [
-        next(row["noise_std"] for row in run.uploads if row["version"] == v and not row["attacked"]) for v in (1, 2, 3)
-    ]
+    honest = [next(one.added_std for one in run.models[version].uploads if not one.attacked) for version in (1, 2, 3)]
     assert told == [[std] * 5 for std in honest]
     assert all(std > 0 for std in honest)
     assert len(set(honest)) == (1 if "clip_norm" in privacy else 3)

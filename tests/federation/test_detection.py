@@ -77,7 +77,7 @@ PER_ROUND = {"threats": {"attack": {"kind": "sign_flip", "factor": 5}, "attacker
 
 
 def attacked_tasks(run: SeedRun) -> set[int]:
-    return {row["task"] for row in run.uploads if row["attacked"]}
+    return {one.task for one in run.uploads if one.attacked}
 
 
 @pytest.mark.parametrize("kind", ["sync", "buffered"])
@@ -88,7 +88,7 @@ def test_attackers_per_round_are_a_fixed_number_of_the_tasks_begun(scenario: Sce
     assert run.drawn is not None
     rounds = np.bincount(np.array(run.drawn) // 4)
     assert set(rounds[:6]) == {2}
-    trained = {row["task"] for row in run.uploads}
+    trained = {one.task for one in run.uploads}
     assert attacked_tasks(run) == trained & set(run.drawn)
 
 

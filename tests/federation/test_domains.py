@@ -90,7 +90,7 @@ def test_a_mean_over_some_of_the_domains_is_no_number() -> None:
 def test_each_client_s_loss_is_that_of_its_last_task(domains: Scenario) -> None:
     run = simulate_seed(domains, 0)
     losses = clients_table(run)["train_loss"].to_numpy()
-    last = {row["client"]: row["loss"] for row in run.uploads if row["version"] == 3}
+    last = {one.client: one.loss for one in run.models[3].uploads}
     assert losses.tolist() == [last[client] for client in range(5)]
     assert (losses > 0).all()
     assert len(set(losses)) == 5

@@ -29,9 +29,9 @@ def weights_of_clients(run: SeedRun) -> list[dict[int, float]]:
     judged = run.events.filter(pc.equal(run.events["kind"].cast(pa.string()), "aggregated"))
     weight = dict(zip(judged["task"].to_pylist(), judged["weight"].to_pylist(), strict=True))
     found: list[dict[int, float]] = [defaultdict(float) for _ in run.rounds[1:]]
-    for upload in run.uploads:
-        if upload["task"] in weight:
-            found[upload["version"] - 1][upload["client"]] += weight[upload["task"]]
+    for version, model in run.models.items():
+        for upload in model.uploads:
+            found[version - 1][upload.client] += weight[upload.task]
     return found
 
 
@@ -53,9 +53,9 @@ def test_any_mechanism_runs_in_any_protocol(
     unit = 0.0 if server is None else np.sqrt(2) * 2 * 0.01
     heaviest = [max(weights.values()) for weights in weights_of_clients(run)] if protocol is BUFFERED else [1 / n] * 3
     assert [row["sigma_d"] for row in rows] == pytest.approx([unit * weight for weight in heaviest])
-    assert {row["distribution"] for row in run.uploads} == {"laplace" if client is LAPLACE else "gaussian"}
+    assert {one.release.distribution for one in run.uploads} == {"laplace" if client is LAPLACE else "gaussian"}
     if client is not None:
-        assert {row["epsilon"] for row in run.uploads} == {1.0}
+        assert {one.release.epsilon for one in run.uploads} == {1.0}
 
 
 def test_the_server_rate_scales_the_step_and_its_noise(scenario: Scenario) -> None:
@@ -82,7 +82,7 @@ def test_an_adaptive_clip_norm_is_in_the_table_of_rounds(scenario: Scenario) -> 
     norms = [row["clip_norm"] for row in run.rounds[1:]]
     assert norms[0] == 0.001
     assert norms[-1] > 3 * norms[0]
-    assert [row["noise_std"] / row["sensitivity"] for row in run.uploads] == pytest.approx([0.1] * 25)
+    assert [one.release.multiplier for one in run.uploads] == pytest.approx([0.1] * 25)
     again = run_of(
         scenario,
         {"kind": "dp_fedavg", "noise_multiplier": 0.1, "clip_norm": 0.001, "adaptive": {"learning_rate": 1.0}},
@@ -96,7 +96,7 @@ def test_dp_sgd_draws_its_noise_in_training(scenario: Scenario) -> None:
     training = {"training.example_clip": 0.5, "training.example_noise": 2.0, "training.epochs": 2}
     run, again = (run_of(scenario, private, **training) for _ in range(2))
     assert run.rounds == again.rounds
-    assert {(row["noise_std"], row["sensitivity"], row["count"]) for row in run.uploads} == {(1.0, 1.0, 2)}
+    assert {(one.release.std, one.release.sensitivity, one.release.count) for one in run.uploads} == {(1.0, 1.0, 2)}
     assert all(row["sigma_u"] == 0 for row in run.rounds)
     clean = run_of(scenario, {"kind": "none"}, **{"training.epochs": 2})
     assert run.rounds[-1]["train_loss"] != clean.rounds[-1]["train_loss"]

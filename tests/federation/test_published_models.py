@@ -47,9 +47,9 @@ def entries(run: SeedRun) -> dict[int, list[tuple[int, float, float]]]:
     judged = run.events.filter(pc.equal(run.events["kind"].cast(pa.string()), "aggregated"))
     weight = dict(zip(judged["task"].to_pylist(), judged["weight"].to_pylist(), strict=True))
     found = defaultdict(list)
-    for upload in run.uploads:
-        if upload["task"] in weight:
-            found[upload["version"]].append((upload["client"], weight[upload["task"]], upload["noise_std"]))
+    for version, model in run.models.items():
+        for upload in model.uploads:
+            found[version].append((upload.client, weight[upload.task], upload.release.std))
     return found
 
 

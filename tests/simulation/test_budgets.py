@@ -142,8 +142,8 @@ def test_adaptive_budgets_are_asked_for_before_they_are_spent(scenario: Scenario
     assert run.stopped == "every client has spent its budget"
     endless = simulate_seed(scenario.override({"privacy": scheme, "protocol.rounds": 20}), 0)
     for client in range(5):
-        mine = [row["epsilon"] for row in run.uploads if row["client"] == client]
-        theirs = [row["epsilon"] for row in endless.uploads if row["client"] == client]
+        mine = [one.release.epsilon for one in run.uploads if one.client == client]
+        theirs = [one.release.epsilon for one in endless.uploads if one.client == client]
         assert sum(mine) <= 290
         if len(mine) <= len([row for row in run.rounds if row["participants"] == 5]):
             # As long as all take part both runs are the same, and the next one would have been too much.

@@ -108,7 +108,9 @@ def test_a_whole_run_is_what_it_is_without_the_mixing_node(direct: SeedRun, pass
     for name in ("train_loss", "test_loss"):
         found = [[row[name] for row in run.rounds] for run in (passed, direct)]
         assert found[0] == pytest.approx(found[1], rel=1e-3)
-    assert [row["epsilon"] for row in passed.uploads] == pytest.approx([row["epsilon"] for row in direct.uploads])
+    assert [one.release.epsilon for one in passed.uploads] == pytest.approx(
+        [one.release.epsilon for one in direct.uploads]
+    )
 
 
 def test_a_run_that_ends_while_a_cohort_is_at_the_node_leaves_it_there(scenario: Scenario) -> None:

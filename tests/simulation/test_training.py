@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,13 +86,15 @@ def test_lost_updates_are_trained_and_their_losses_heard(scenario: Scenario) -> 
 
 def test_each_task_is_released_with_the_noise_of_what_was_heard_before(scenario: Scenario) -> None:
     run = run_of(scenario, Listening(), LOSSY)
-    assert sorted(row["task"] for row in run.uploads) == list(range(run.trained))
+    assert sorted(one.task for one in run.uploads) == list(range(run.trained))
     turns = dict.fromkeys(range(5), 0)
-    for row in sorted(run.uploads, key=lambda row: row["task"]):
-        assert row["noise_std"] == pytest.approx(0.001 * turns[row["client"]])
-        assert row["epsilon"] == 1 + turns[row["client"]]
-        turns[row["client"]] += 1
-        assert (row["version"] == -1) == math.isnan(row["arrived_s"])
+    entered = {one.task for model in run.models.values() for one in model.uploads}
+    for upload in sorted(run.uploads, key=lambda upload: upload.task):
+        assert upload.turn == turns[upload.client]
+        assert upload.release.std == pytest.approx(0.001 * upload.turn)
+        assert upload.release.epsilon == 1 + upload.turn
+        turns[upload.client] += 1
+        assert (upload.weight is None) == (upload.task not in entered)
     assert [row["sigma_d"] for row in run.rounds[1:]] == pytest.approx(
         [0.001 * row["participants"] for row in run.rounds[1:]]
     )

@@ -26,9 +26,9 @@ loss is itself a release: none of these numbers covers it, and the flags say so.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,7 @@ from asyncfl.privacy.accounting.composition import ClassicalRelease
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
 from asyncfl.privacy.flags import BUDGETS, CLASSICAL
 from asyncfl.privacy.noise.shares import UNEVEN, of_clients, planned, relative_weights
+from asyncfl.privacy.record import Upload
 from asyncfl.privacy.release import Status
 from asyncfl.privacy.scheme import Clipped, Guarantee, ModelNoise, Noise, Reference, Scheme, State, bare_model
 from asyncfl.privacy.schemes.adaptive.formulas import (
@@ -350,12 +351,12 @@ class AdaptiveBudgets(Scheme):
             return None
         return Reference(self.model_copy(update={"equal_spend": None}), self._with_budgets_of)
 
-    def _with_budgets_of(self, uploads: Sequence[Mapping[str, Any]]) -> Scheme:
+    def _with_budgets_of(self, uploads: Sequence[Upload]) -> Scheme:
         """The control with its budgets; a client that uploaded nothing keeps what it had."""
         measure = self.equal_spend or "naive"
         spent: list[list[float]] = [[] for _ in self.budgets]
         for upload in uploads:
-            spent[upload["client"]].append(float(upload["epsilon"]))
+            spent[upload.client].append(upload.release.epsilon)
         budgets = tuple(
             constant_budget(own, measure) if own else budget for own, budget in zip(spent, self.budgets, strict=True)
         )

@@ -14,6 +14,7 @@ from asyncfl.privacy import AdaptiveBudgets, PrivacyContext
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.context import Contribution
 from asyncfl.privacy.ledger.releases import upload_release
+from asyncfl.privacy.record import Upload
 from asyncfl.privacy.schemes.adaptive.scheme import LossHistory
 
 CONTEXT = PrivacyContext(
@@ -113,8 +114,14 @@ def test_notes_say_that_budgets_depend_on_the_data() -> None:
         assert words in said
 
 
+def upload(client: int, epsilon: float) -> Upload:
+    one = Contribution(client, 1000, 0, epsilon)
+    release = upload_release(AdaptiveBudgets(budgets=SETTING_3), CONTEXT, None, one)
+    return Upload(0, 0, one, release, None, 0.0, False, release.std)
+
+
 def test_the_control_spends_as_much_as_the_run_that_it_is_measured_by() -> None:
-    uploads = [{"client": 0, "epsilon": e} for e in (4.0, 4.0, 7.0)] + [{"client": 1, "epsilon": 5.0}]
+    uploads = [upload(0, e) for e in (4.0, 4.0, 7.0)] + [upload(1, 5.0)]
     for spend, first in (("naive", 5.0), ("rdp", math.sqrt(27.0))):
         control = AdaptiveBudgets(budgets=SETTING_3, equal_spend=spend)
         assert control.reference is not None
