@@ -38,21 +38,25 @@ def _kinds() -> list[str]:
 
 
 _LARGEST = 2**63 - 1
-"""No number of a run is larger."""
+"""No number of a run is larger. Events of no client, task or version hold -1."""
 
 
 def trace(
     run: Annotated[Path, typer.Argument(help="folder of a run")],
-    client: Annotated[list[int] | None, typer.Option(help="only these clients", max=_LARGEST)] = None,
+    client: Annotated[list[int] | None, typer.Option(help="only these clients", min=-1, max=_LARGEST)] = None,
     kind: Annotated[list[str] | None, typer.Option(help="only these kinds of events", autocompletion=_kinds)] = None,
-    task: Annotated[int | None, typer.Option(help="only this task", max=_LARGEST)] = None,
-    version: Annotated[int | None, typer.Option(help="only while this version was current", max=_LARGEST)] = None,
-    seed: Annotated[int | None, typer.Option(help="only this seed", max=_LARGEST)] = None,
+    task: Annotated[int | None, typer.Option(help="only this task", min=-1, max=_LARGEST)] = None,
+    version: Annotated[
+        int | None, typer.Option(help="only while this version was current", min=-1, max=_LARGEST)
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="only this seed", min=0, max=_LARGEST)] = None,
     since: Annotated[float | None, typer.Option(help="from this virtual second on")] = None,
     until: Annotated[float | None, typer.Option(help="up to this virtual second")] = None,
     limit: Annotated[int, typer.Option(help="most rows to print; 0: all", min=0, max=_LARGEST)] = 50,
     count: Annotated[bool, typer.Option("--count", help="count events by kind instead")] = False,
-    follow: Annotated[int | None, typer.Option(help="tell what became of this task instead", max=_LARGEST)] = None,
+    follow: Annotated[
+        int | None, typer.Option(help="tell what became of this task instead", min=0, max=_LARGEST)
+    ] = None,
     tabulate: Annotated[
         Grouping | None,
         typer.Option(help="fates, durations and staleness instead, a row for each of these; times are of the dispatch"),

@@ -195,9 +195,10 @@ def test_help_gives_an_example(asyncfl: Any, command: str) -> None:
 
 @pytest.mark.parametrize("option", ["--version", "--client", "--task", "--seed", "--follow", "--limit"])
 def test_a_number_that_no_run_holds_is_a_message(asyncfl: Any, tmp_path: Path, option: str) -> None:
-    result = asyncfl("trace", tmp_path, option, "9" * 400)
-    assert result.status == 2
-    assert "9223372036854775807" in result.err
+    for number in ("9" * 400, "-" + "9" * 19):
+        result = asyncfl("trace", tmp_path, option, number)
+        assert result.status == 2
+        assert "9223372036854775807" in result.err
 
 
 FAILING = """
