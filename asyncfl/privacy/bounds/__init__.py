@@ -6,7 +6,7 @@ number of rounds and of participants. A bound is NaN where it is not defined; `w
 
 from asyncfl.privacy.bounds.constants import BoundSettings, LossConstants
 from asyncfl.privacy.bounds.full import FullParticipation
-from asyncfl.privacy.bounds.optimum import Optimum, best_participants, best_rounds
+from asyncfl.privacy.bounds.optimum import Optimum, optimum
 from asyncfl.privacy.bounds.partial import PartialParticipation
 
 __all__ = [
@@ -15,6 +15,5 @@ __all__ = [
     "LossConstants",
     "Optimum",
     "PartialParticipation",
-    "best_participants",
-    "best_rounds",
+    "optimum",
 ]

@@ -8,9 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.privacy.bounds.full import FullParticipation
-from asyncfl.privacy.bounds.partial import PartialParticipation
-
 _UNDEFINED = 1e150  # above any bound, and its square is a float
 
 
@@ -20,15 +17,17 @@ class Optimum:
 
     best: int
     """The best whole number."""
-    value: float
-    """The bound there."""
+    bound: float
+    """Its value there."""
     real: float
     """The best real number near it."""
     interior: bool
     """Whether the best lies strictly inside the range in which the bound is defined."""
 
 
-def _optimum(bound: Callable[[NDArray[np.float64]], NDArray[np.float64]], largest: int) -> Optimum | None:
+def optimum(bound: Callable[[NDArray[np.float64]], NDArray[np.float64]], largest: int) -> Optimum | None:
+    """Where in 1..largest a `bound` of one argument, rounds or participants, is smallest; None where it is undefined
+    for all of them."""
     from scipy.optimize import minimize_scalar
 
     values = bound(np.arange(1.0, largest + 1))
@@ -47,22 +46,3 @@ def _optimum(bound: Callable[[NDArray[np.float64]], NDArray[np.float64]], larges
         return Optimum(best, float(values[at]), float(best), first < best < last)
     real = float(minimize_scalar(between, bounds=around, method="bounded", options={"xatol": 1e-9 * best}).x)
     return Optimum(best, float(values[at]), real, first < best < last)
-
-
-def best_rounds(
-    bound: FullParticipation | PartialParticipation, largest: int = 500, participants: int | None = None
-) -> Optimum | None:
-    """Best T in 1..largest; None where the bound is defined for none of them.
-
-    `participants` is K, required by theorem 3 and not used by theorem 2.
-    """
-    if isinstance(bound, FullParticipation):
-        return _optimum(bound, largest)
-    if participants is None:
-        raise ValueError("theorem 3 needs a number of participants")
-    return _optimum(lambda rounds: bound(rounds, participants), largest)
-
-
-def best_participants(bound: PartialParticipation, rounds: int) -> Optimum | None:
-    """Best K in 1..N for a number of rounds; None where the bound is defined for none of them."""
-    return _optimum(lambda participants: bound(rounds, participants), bound.noise.clients)

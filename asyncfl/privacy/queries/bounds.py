@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from pydantic import ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
@@ -15,8 +17,7 @@ from asyncfl.privacy.bounds import (
     LossConstants,
     Optimum,
     PartialParticipation,
-    best_participants,
-    best_rounds,
+    optimum,
 )
 from asyncfl.privacy.queries.question import Count, Question
 
@@ -53,49 +54,47 @@ class BoundsQuestion(Question):
             return FullParticipation(self.loss, self.noise, self.lambda1)
         return PartialParticipation(self.loss, self.noise)
 
+    def _over_rounds(self, rounds: ArrayLike) -> NDArray[np.float64]:
+        bound = self.bound
+        return bound(rounds) if isinstance(bound, FullParticipation) else bound(rounds, self.participants or 1)
+
     def answer(self) -> dict[str, Any]:
         """The bound's constants, its value, why it has none, and where it is best."""
-        bound, K = self.bound, self.participants
-        if isinstance(bound, FullParticipation) or K is None:
-            full = FullParticipation(self.loss, self.noise, self.lambda1)
+        bound, K = self.bound, self.participants or 1
+        at_rounds, best_rounds = (
+            _number(self._over_rounds(self.rounds)),
+            optimum(self._over_rounds, self.largest_rounds),
+        )
+        if isinstance(bound, FullParticipation):
             return {
                 "theorem": 2,
-                "P": full.contraction,
-                "kappa1": _number(full.kappa1),
-                "kappa0": _number(full.kappa0),
-                "bound": _number(full(self.rounds)),
-                "undefined": full.why_undefined(),
-                "best_rounds": _found(best_rounds(full, self.largest_rounds)),
+                "P": bound.contraction,
+                "kappa1": _number(bound.kappa1),
+                "kappa0": _number(bound.kappa0),
+                "bound": at_rounds,
+                "undefined": bound.why_undefined(),
+                "best_rounds": _found(best_rounds),
             }
         return {
             "theorem": 3,
             "Q": float(bound.contraction(K)),
             "alpha0": float(bound.alpha0(K)),
             "alpha1": float(bound.alpha1(K)),
-            "bound": _number(bound(self.rounds, K)),
+            "bound": at_rounds,
             "undefined": bound.why_undefined(self.rounds, K),
-            "best_rounds": _found(best_rounds(bound, self.largest_rounds, K)),
-            "best_participants": _found(best_participants(bound, self.rounds)),
+            "best_rounds": _found(best_rounds),
+            "best_participants": _found(optimum(lambda drawn: bound(self.rounds, drawn), self.noise.clients)),
         }
 
     def curve(self) -> dict[str, list[float | None]]:
         """The bound over 1..rounds, to be drawn beside a measured curve; None where it is undefined."""
         T = np.arange(1, self.rounds + 1)
-        bound = self.bound
-        values = bound(T) if isinstance(bound, FullParticipation) else bound(T, self.participants or 1)
-        return {"rounds": [int(t) for t in T], "bound": [_number(value) for value in values]}
+        return {"rounds": T.tolist(), "bound": [_number(value) for value in self._over_rounds(T)]}
 
 
 def _number(value: Any) -> float | None:
     return None if math.isnan(value) else float(value)
 
 
-def _found(optimum: Optimum | None) -> dict[str, Any] | None:
-    if optimum is None:
-        return None
-    return {
-        "best": optimum.best,
-        "bound": optimum.value,
-        "real": optimum.real,
-        "interior": optimum.interior,
-    }
+def _found(best: Optimum | None) -> dict[str, Any] | None:
+    return None if best is None else asdict(best)

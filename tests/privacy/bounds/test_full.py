@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncfl.privacy.bounds import BoundSettings, FullParticipation, LossConstants, best_rounds
+from asyncfl.privacy.bounds import BoundSettings, FullParticipation, LossConstants, optimum
 
 
 def bound(**noise):
@@ -26,11 +26,11 @@ def test_constants():
     [(50, 0.26753415, 14, 14.1801), (60, 0.22281512, 15, 14.8403), (100, 0.13387962, 17, 16.6764)],
 )
 def test_value_and_best_rounds(epsilon, value, best, real):
-    found = best_rounds(bound(epsilon=epsilon))
+    found = optimum(bound(epsilon=epsilon), 500)
     assert float(bound(epsilon=epsilon)(25)) == pytest.approx(value, abs=5e-9)
     assert found.best == best
     assert found.real == pytest.approx(real, abs=5e-5)
-    assert found.value == bound(epsilon=epsilon)(best)
+    assert found.bound == bound(epsilon=epsilon)(best)
     assert found.interior
 
 
@@ -55,7 +55,7 @@ def test_says_why_it_is_undefined():
     assert math.isnan(steep.kappa1)
     assert math.isnan(steep.kappa0)
     assert np.isnan(steep([1, 25])).all()
-    assert best_rounds(steep) is None
+    assert optimum(steep, 500) is None
     assert "P = -" in FullParticipation(LossConstants(polyak_lojasiewicz=5), BoundSettings()).why_undefined()
 
 
