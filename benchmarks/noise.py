@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from asyncfl.privacy.noise.drawing import add_gaussian, add_laplace
+from asyncfl.privacy.noise.drawing import add_noise
 from asyncfl.streams import Streams
 
 SIZES = {"logistic": 7_850, "mlp": 50_890, "mlp-256": 203_530, "cnn": 1_663_370}
@@ -41,11 +41,11 @@ def main() -> None:
 
         def gaussian(vector: np.ndarray = vector, tasks: int = tasks) -> None:
             for task in range(tasks):
-                add_gaussian(vector, 0.5, streams, "client_noise", 0, task)
+                add_noise("gaussian", vector, 0.5, streams, "client_noise", 0, task)
 
         def laplace(vector: np.ndarray = vector, tasks: int = tasks) -> None:
             for task in range(tasks):
-                add_laplace(vector, 0.5, streams, "client_noise", 0, task)
+                add_noise("laplace", vector, 0.5, streams, "client_noise", 0, task)
 
         theirs, normal, other = (ns / (tasks * size) for ns in best(repeats, by_torch, gaussian, laplace))
         ratios = f"{theirs:9.2f}{normal:10.2f}{normal / theirs:7.2f}{other:9.2f}{other / theirs:7.2f}"

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from asyncfl.learning.noise import StandardLaplace, StandardNoise, StandardNormal
+from asyncfl.learning.noise import StandardLaplace, StandardNormal
 from asyncfl.messages import Vector
 from asyncfl.privacy.release import Distribution
 from asyncfl.streams import Streams
@@ -27,32 +27,17 @@ def add_noise(
     client: int = -1,
     number: int = -1,
 ) -> None:
-    """Add noise of `distribution` with standard deviation `std` per coordinate to `vector`, in place."""
-    add = add_gaussian if distribution == "gaussian" else add_laplace
-    add(vector, std, streams, purpose, client, number)
-
-
-def add_gaussian(
-    vector: Vector, std: float, streams: Streams, purpose: str, client: int = -1, number: int = -1
-) -> None:
-    """Add N(0, std^2) to each coordinate of `vector` ((n_parameters,) float32, changed in place).
+    """Add noise of standard deviation `std` to each coordinate of `vector` ((n_parameters,) float32, in place).
 
     The stream (purpose, client, number) is new for each release, so that no two releases share noise.
     """
-    if std > 0 and len(vector):
-        _add(vector, std, StandardNormal(streams.bits(purpose, client, number), len(vector)))
-
-
-def add_laplace(vector: Vector, std: float, streams: Streams, purpose: str, client: int = -1, number: int = -1) -> None:
-    """Add Laplace noise of scale std/sqrt(2) to each coordinate of `vector`, as `add_gaussian` does."""
-    if std > 0 and len(vector):
-        noise = StandardLaplace(streams.bits(purpose, client, number), len(vector))
-        _add(vector, std / math.sqrt(2), noise)
-
-
-def _add(vector: Vector, scale: float, noise: StandardNoise) -> None:
+    if not (std > 0 and len(vector)):
+        return
     import torch
 
+    normal = distribution == "gaussian"
+    noise = (StandardNormal if normal else StandardLaplace)(streams.bits(purpose, client, number), len(vector))
+    scale = std if normal else std / math.sqrt(2)
     # Noise past the range of float32 makes the model infinite, which ends the run as diverged.
     factor = scale if scale <= LARGEST else math.inf
     torch.from_numpy(vector).add_(torch.from_numpy(noise.draw()), alpha=factor)  # in one pass, where NumPy takes two

@@ -89,7 +89,7 @@ class BoundsQuestion(Question):
     def curve(self) -> dict[str, list[float | None]]:
         """The bound over 1..rounds, to be drawn beside a measured curve; None where it is undefined."""
         T = np.arange(1, self.rounds + 1)
-        return {"rounds": T.tolist(), "bound": [_number(value) for value in self._over_rounds(T)]}
+        return {"rounds": [int(t) for t in T], "bound": [_number(value) for value in self._over_rounds(T)]}
 
 
 def _number(value: Any) -> float | None:

@@ -74,16 +74,7 @@ class NbaflQuestion(Question):
     @property
     def scheme(self) -> Nbafl:
         """The scheme that is asked about."""
-        return Nbafl(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            exposures=self.exposures,
-            clip_norm=self.clip_norm,
-            constant=self.constant,
-            sensitivity=self.sensitivity,
-            composition=self.composition,
-            b_rule=self.b_rule,
-        )
+        return Nbafl(**self.model_dump(include=set(Nbafl.model_fields)))
 
     @property
     def context(self) -> PrivacyContext:

@@ -7,6 +7,7 @@ is a table with one row for each accountant, None in it what an accountant canno
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
@@ -190,12 +191,5 @@ class ExposureQuestion(Question):
 def _most(fits: Callable[[int], bool]) -> int | None:
     """Largest number that fits, where each smaller one does too; 0 where not even one does; None: more than are
     counted."""
-    low, high = 0, 1
-    while fits(high):
-        if high > MOST_RELEASES:
-            return None
-        low, high = high, min(high * 2, MOST_RELEASES + 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    most = bisect_left(range(1, MOST_RELEASES + 2), True, key=lambda count: not fits(count))
+    return None if most > MOST_RELEASES else most

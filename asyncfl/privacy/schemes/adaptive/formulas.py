@@ -29,10 +29,7 @@ c is a factor times c1 = sqrt(2 ln(1.25/delta)). The source leaves Delta open. R
 epsilon is the `sum` of the budgets of a round (equation 15), or their `max`: where a sample lies with one client only,
 the mean of the uploads says no more about it than that client's upload does.
 
-Comparison. What unequal budgets cost, and the constant budgets that spend as much as varying ones.
-
-The mean of n uploads with noise c Delta/epsilon_i carries c Delta sqrt(sum epsilon_i^-2)/n. For a fixed sum of budgets
-that is least where all are equal (Jensen): a federation pays in noise for giving its clients different budgets.
+Comparison. The constant budgets that spend as much as varying ones.
 
 A budget that grows over a run spends more than the one it began with. Whoever compares it with a constant budget has
 to give that one as much: with the same sum over the run (`naive` composition), or with the same sum of squares, which
@@ -53,19 +50,6 @@ LARGEST = 1e100
 """No budget grows beyond: its noise has long been nothing, and its square and sums are still numbers."""
 
 
-def linear_budget(epsilon: float, k: float, fall: float) -> float:
-    """epsilon + k fall. `epsilon` > 0; `fall`: loss_max - loss, negative where the loss has risen. Equation 6."""
-    return epsilon + k * fall
-
-
-def exponential_budget(epsilon: float, k: float, fall: float) -> float:
-    """epsilon exp(k fall); infinite where that is beyond the floats. Arguments as for `linear_budget`. Equation 7."""
-    try:
-        return epsilon * math.exp(k * fall)
-    except OverflowError:
-        return math.inf
-
-
 def matched_k(k: float, epsilon: float, loss_span: float) -> float:
     """k of the exponential rule that gives the budget of the linear rule with `k` once the loss has fallen by a span.
 
@@ -75,14 +59,20 @@ def matched_k(k: float, epsilon: float, loss_span: float) -> float:
 
 
 def adjusted_budget(adjustment: Adjustment, epsilon: float, k: float, loss_max: float, loss: float) -> float:
-    """Budget of the next upload after a task whose mean training loss was `loss`, before any floor.
+    """Budget of the next upload after a task whose mean training loss was `loss`, before any floor. Equations 6 and 7.
 
     `loss_max`: the client's loss in its first task. `k` is the rule's own (`matched_k` for a matched exponential one).
+    Where the loss has risen the budget may be 0 or below; beyond the floats it is infinite.
     """
+    fall = loss_max - loss
     if adjustment == "none":
         return epsilon
-    rule = linear_budget if adjustment == "linear" else exponential_budget
-    return rule(epsilon, k, loss_max - loss)
+    if adjustment == "linear":
+        return epsilon + k * fall
+    try:
+        return epsilon * math.exp(k * fall)
+    except OverflowError:
+        return math.inf
 
 
 # --- noise
@@ -123,21 +113,6 @@ def missing_std(sensitivity: float, threshold: float, epsilon: float, delta: flo
 # --- comparison
 
 Spend = Literal["naive", "rdp"]
-
-
-def mean_noise(epsilons: Sequence[float]) -> float:
-    """Standard deviation of the noise on the mean of the uploads, in units of c Delta. `epsilons`: > 0, by client."""
-    return math.sqrt(math.fsum(epsilon**-2 for epsilon in epsilons)) / len(epsilons)
-
-
-def variance_ratio(epsilons: Sequence[float], others: Sequence[float]) -> float:
-    """Variance of the noise on the mean under `epsilons` over that under `others`."""
-    return (mean_noise(epsilons) / mean_noise(others)) ** 2
-
-
-def uniform_budget(epsilons: Sequence[float]) -> float:
-    """The budget of each client with which all spend the same sum alike."""
-    return math.fsum(epsilons) / len(epsilons)
 
 
 def constant_budget(spent: Sequence[float], measure: Spend) -> float:

@@ -21,14 +21,6 @@ from asyncfl.learning.layout import Layout
 from asyncfl.messages import Vector
 
 
-def own_probability(rows: int, swaps: int) -> float:
-    """Probability that a client's place holds its own layer after `swaps` swaps among `rows` >= 2 clients.
-
-    1/m + (1 - 1/m) (1 - 2/(m-1))^N: a swap moves a place's layer with probability 2/m, to any other place alike.
-    """
-    return 1 / rows + (1 - 1 / rows) * (1 - 2 / (rows - 1)) ** swaps
-
-
 def swapped(rows: int, swaps: int, random: np.random.Generator) -> NDArray[np.int64]:
     """(rows,) whose layer lies in each place after `swaps` swaps of two different places, drawn at random."""
     order = np.arange(rows)

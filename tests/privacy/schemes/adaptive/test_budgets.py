@@ -1,4 +1,4 @@
-"""Budgets that follow the loss, and what unequal and growing ones cost."""
+"""Budgets that follow the loss, and what growing ones cost."""
 
 from __future__ import annotations
 
@@ -13,15 +13,10 @@ from asyncfl.privacy.schemes.adaptive.formulas import (
     adjusted_budget,
     client_std,
     constant_budget,
-    exponential_budget,
-    linear_budget,
     matched_k,
-    mean_noise,
     missing_std,
     round_budget,
     sensitivity_of,
-    uniform_budget,
-    variance_ratio,
 )
 
 BUDGETS = st.lists(st.floats(0.1, 100), min_size=1, max_size=20)
@@ -37,23 +32,24 @@ def test_a_loss_that_fell_from_2_3_to_half() -> None:
 def test_matched_rules_meet_at_the_end_of_the_span() -> None:
     k = matched_k(1, 4, 2)
     assert k == pytest.approx(0.2027326, abs=5e-8)
-    assert exponential_budget(4, k, 1) == pytest.approx(4.898979, abs=5e-7)
-    assert linear_budget(4, 1, 1) == 5
-    assert exponential_budget(4, k, 2) == pytest.approx(linear_budget(4, 1, 2)) == pytest.approx(6)
+    assert adjusted_budget("exponential", 4, k, 1, 0) == pytest.approx(4.898979, abs=5e-7)
+    assert adjusted_budget("linear", 4, 1, 1, 0) == 5
+    linear = adjusted_budget("linear", 4, 1, 2, 0)
+    assert adjusted_budget("exponential", 4, k, 2, 0) == pytest.approx(linear) == pytest.approx(6)
 
 
 @given(st.floats(0.1, 50), st.floats(0.01, 5), st.floats(0.1, 5), st.floats(0, 1))
 def test_the_exponential_rule_lies_below_the_linear_one_up_to_there(
     epsilon: float, k: float, span: float, way: float
 ) -> None:
-    exponential = exponential_budget(epsilon, matched_k(k, epsilon, span), way * span)
-    assert exponential <= linear_budget(epsilon, k, way * span) * (1 + 1e-9)
+    exponential = adjusted_budget("exponential", epsilon, matched_k(k, epsilon, span), way * span, 0)
+    assert exponential <= adjusted_budget("linear", epsilon, k, way * span, 0) * (1 + 1e-9)
 
 
 def test_a_fall_beyond_the_floats_is_an_infinite_budget() -> None:
-    assert exponential_budget(4, 1, 1e6) == math.inf
-    assert exponential_budget(4, 1, -math.inf) == 0
-    assert linear_budget(4, 1, -math.inf) == -math.inf
+    assert adjusted_budget("exponential", 4, 1, 1e6, 0) == math.inf
+    assert adjusted_budget("exponential", 4, 1, 0, math.inf) == 0
+    assert adjusted_budget("linear", 4, 1, 0, math.inf) == -math.inf
 
 
 def test_noise_of_the_five_clients_of_setting_3() -> None:
@@ -77,20 +73,6 @@ def test_the_server_adds_what_is_missing_to_the_threshold() -> None:
     assert missing_std(unit, 1e-200, 9, 1e-5) == pytest.approx(1e200)
     assert round_budget([1, 1, 2, 2, 3]) == 9
     assert round_budget([1, 1, 2, 2, 3], "max") == 3
-
-
-def test_equal_budgets_cost_least_for_their_sum() -> None:
-    setting_3 = (4, 4, 8, 8, 12)
-    assert uniform_budget(setting_3) == 7.2
-    assert variance_ratio(setting_3, [7.2] * 5) == pytest.approx(1.692, abs=5e-4)
-    assert mean_noise(setting_3) == pytest.approx(0.0807947, abs=5e-8)
-    assert mean_noise([7.2] * 5) == pytest.approx(0.0621130, abs=5e-8)
-
-
-@given(BUDGETS)
-def test_by_jensen(budgets: list[float]) -> None:
-    equal = [uniform_budget(budgets)] * len(budgets)
-    assert variance_ratio(budgets, equal) >= 1 - 1e-9
 
 
 def test_constant_budgets_of_what_is_beyond_the_floats() -> None:

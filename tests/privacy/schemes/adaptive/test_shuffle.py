@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncfl.learning import Mlp
-from asyncfl.privacy.schemes.adaptive.shuffle import Shuffler, own_probability, shuffle_layers, swapped
+from asyncfl.privacy.schemes.adaptive.shuffle import Shuffler, shuffle_layers, swapped
 
 LAYOUT = Mlp(hidden=(3,)).layout((1, 2, 2), 2)
 
@@ -19,7 +19,8 @@ def rows(count: int, seed: int = 0) -> np.ndarray:
 
 @pytest.mark.parametrize(("swaps", "probability"), [(1, 0.6), (2, 0.4), (5, 0.225), (10, 0.200781)])
 def test_how_often_a_layer_is_still_its_own_clients(swaps: int, probability: float) -> None:
-    assert own_probability(5, swaps) == pytest.approx(probability, abs=5e-7)
+    # A swap moves the layer in one of m = 5 places with probability 2/m, to any other place alike.
+    assert probability == pytest.approx(1 / 5 + 4 / 5 * (1 - 2 / 4) ** swaps, abs=5e-7)
     random = np.random.default_rng(swaps)
     draws = 20_000
     own = np.mean([swapped(5, swaps, random)[2] == 2 for _ in range(draws)])
