@@ -94,16 +94,12 @@ class Described(BaseModel):
         return cast(CoreSchema, _exact(handler(source), cls))
 
 
-class Component(Described):
-    """Base of everything that a scenario names by `kind`."""
-
-
 if TYPE_CHECKING:
     default_property = property
 else:
 
     class default_property:  # noqa: N801  (a decorator, like property)
-        """A property whose place a field of a subclass may take; the class that has it names it in `ignored_types`.
+        """A property whose place a field of a subclass may take.
 
         Of a `property` pydantic would warn that the field shadows it, and take it for the field's default. This one is
         seen in objects only, and only where these have no field of its name.
@@ -117,6 +113,12 @@ else:
             if component is None:
                 raise AttributeError(f"{self._value_of.__name__} is known of objects, not of their class")
             return self._value_of(component)
+
+
+class Component(Described):
+    """Base of everything that a scenario names by `kind`."""
+
+    model_config = ConfigDict(ignored_types=(default_property,))
 
 
 C = TypeVar("C", bound=Component)

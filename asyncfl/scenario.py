@@ -281,4 +281,4 @@ def _shuffler_faults(data: DataSpec, protocol: Protocol, defence: Defence) -> It
     # Sizes matter only where they are weights; where the data themselves are at fault, they have none yet.
     weighed = protocol.weighting == "samples" and not data.faults()
     equal = not weighed or len(set(data.client_sizes(Streams(0)).tolist())) == 1
-    yield from shuffler_faults(protocol, defence, equal)
+    yield from shuffler_faults(protocol, defence, data.clients, equal)

@@ -138,6 +138,10 @@ class RandomOrder:
         """`key`: 0..2^64-1, well mixed."""
         self._key = key
 
+    def generator(self) -> np.random.Generator:
+        """NumPy generator of the same stream, for who draws otherwise than in this order."""
+        return np.random.Generator(np.random.Philox(key=self._key))
+
     @staticmethod
     def proposed(n: int) -> int:
         """Numbers that are drawn before ranks decide: about what ranking all of n numbers would cost."""

@@ -168,7 +168,7 @@ def _protocols() -> Iterator[tuple[str, dict[str, Any]]]:
     cohort = {"kind": "cohort", "participants": 4, "over_selection": 1.25}
     yield "protocol/buffered_cohort", {"protocol": {**BUFFERED["protocol"], "dispatch": cohort, "late": "drop"}}
     yield "protocol/continuous", {"protocol": {**BUFFERED["protocol"], "dispatch": {"kind": "continuous"}}}
-    yield "protocol/fair", {"protocol": {**BUFFERED["protocol"], "selection": "fair"}}
+    yield "protocol/fair", {"protocol": {**BUFFERED["protocol"], "selection": {"kind": "fair"}}}
     yield "protocol/fedbuff", {"protocol": {**BUFFERED["protocol"], "kind": "fedbuff", "server_rate": 0.7}, **LOSSY}
     for reading in ("mix", "normalised"):
         yield f"protocol/{reading}", {"protocol": {**BUFFERED["protocol"], "aggregation": reading}}

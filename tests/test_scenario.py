@@ -42,7 +42,7 @@ def test_all_faults_of_all_parts_are_told_at_once(tiny: dict[str, Any]) -> None:
         "colour",
     }
     assert found["training.lrr"] == "is no field; did you mean lr?"
-    assert "got 60; lower protocol.participants" in found["protocol.participants"]
+    assert "got 60; lower it" in found["protocol.participants"]
     assert "got 'tortoise'" in found["world.device"]
 
 

@@ -8,10 +8,7 @@ from numpy.typing import NDArray
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.privacy import PrivacyContext
 from asyncfl.scenario import Scenario
-from asyncfl.server.dispatch import CohortDispatch
-from asyncfl.server.opening import OpenCount
 from asyncfl.server.protocol import Protocol
-from asyncfl.server.staleness import ConstantStaleness
 
 
 def privacy_context(resolved: ResolvedSeed, sizes: NDArray[np.int64]) -> PrivacyContext:
@@ -45,14 +42,14 @@ def _equal_weights(scenario: Scenario, sizes: NDArray[np.int64]) -> bool:
         and protocol.aggregation in ("delta", "mix")
         and (protocol.weighting != "samples" or len(np.unique(sizes)) == 1)
         # Divided by the sum of the weights, a fresh update among stale ones counts for more.
-        and (protocol.divisor == "buffer" or isinstance(protocol.staleness, ConstantStaleness))
+        and (protocol.divisor == "buffer" or protocol.staleness.is_constant)
     )
 
 
 def _once_each(protocol: Protocol) -> bool:
     """Whether all updates of a version are of different clients, and weigh the same whatever their age."""
-    if isinstance(protocol.opening, OpenCount) and protocol.opening.updates == 1:
+    if protocol.opening.updates == 1:
         return True
     # Whoever is not drawn in cohorts is asked again as soon as it has answered, while the buffer is still filling.
-    cohorts = isinstance(protocol.dispatch, CohortDispatch) and protocol.late == "drop"
-    return cohorts and isinstance(protocol.staleness, ConstantStaleness)
+    cohorts = protocol.dispatch.in_cohorts and protocol.late == "drop"
+    return cohorts and protocol.staleness.is_constant

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
 from asyncfl.component import Component, choice
+from asyncfl.errors import Fault
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
@@ -20,23 +22,37 @@ def number_of(amount: int | float | None, clients: int) -> int:
     return amount if isinstance(amount, int) else max(1, round(amount * clients))
 
 
-class Dispatch(Component):
-    """Decides how many tasks to begin. What is decided here is only a number; `Population` draws who."""
+def _too_many(field: str, amount: int | float | None, clients: int) -> Iterator[Fault]:
+    if number_of(amount, clients) > clients:
+        yield Fault(field, f"must be 1..clients ({clients}), got {amount}; lower it or raise data.clients")
+
+
+class DispatchPolicy(Component):
+    """Decides how many tasks to begin, and when. Who is given them is for the `Selection` to decide."""
+
+    @property
+    def in_cohorts(self) -> bool:
+        """Whether clients are asked in cohorts alone, one for each version: nobody is asked in between."""
+        return type(self).level is DispatchPolicy.level
 
     def at_publish(self, clients: int) -> int:
         """Tasks to begin together when a version is published, before what is idle limits it; 0: not in cohorts."""
         return 0
 
     def wanted(self, clients: int) -> int:
-        """Updates of such a cohort that are needed; the rest are reserves."""
-        return 0
+        """Updates of such a cohort that are needed; the rest are reserves. By default there are none."""
+        return self.at_publish(clients)
 
     def level(self, clients: int) -> int:
         """Tasks to keep in flight at any other time."""
         return 0
 
+    def faults(self, clients: int) -> Iterator[Fault]:
+        """What cannot work with `clients` clients, fields named relative to the policy."""
+        yield from ()
 
-class CohortDispatch(Dispatch):
+
+class CohortDispatch(DispatchPolicy):
     """At each publication draw a number or a share of all clients, as far as they are idle and not banned."""
 
     kind: Literal["cohort"] = "cohort"
@@ -53,8 +69,12 @@ class CohortDispatch(Dispatch):
         """The participants and their reserves, at most all clients."""
         return min(clients, math.ceil(self.wanted(clients) * self.over_selection - 1e-9))
 
+    def faults(self, clients: int) -> Iterator[Fault]:
+        """More participants than there are clients."""
+        yield from _too_many("participants", self.participants, clients)
 
-class ConstantDispatch(Dispatch):
+
+class ConstantDispatch(DispatchPolicy):
     """Keep a fixed number of tasks in flight: a replacement for each that arrives or is known to be lost."""
 
     kind: Literal["constant"] = "constant"
@@ -65,8 +85,12 @@ class ConstantDispatch(Dispatch):
         """M as a number."""
         return number_of(self.in_flight, clients)
 
+    def faults(self, clients: int) -> Iterator[Fault]:
+        """More tasks than there are clients."""
+        yield from _too_many("in_flight", self.in_flight, clients)
 
-class ContinuousDispatch(Dispatch):
+
+class ContinuousDispatch(DispatchPolicy):
     """Each client asks for work whenever it is idle, and is served."""
 
     kind: Literal["continuous"] = "continuous"
@@ -77,6 +101,6 @@ class ContinuousDispatch(Dispatch):
 
 
 if TYPE_CHECKING:
-    AnyDispatch = Dispatch
+    AnyDispatch = DispatchPolicy
 else:
-    AnyDispatch: Any = choice(Dispatch, CohortDispatch, ConstantDispatch, ContinuousDispatch)
+    AnyDispatch: Any = choice(DispatchPolicy, CohortDispatch, ConstantDispatch, ContinuousDispatch)

@@ -115,8 +115,7 @@ class InFlight:
         self._cohorts[version] += 1
         self._cohort = self._cohort_coming = self._begin(number, order, version, version, time_s, actions)
         self.deadline_passed = False
-        seconds = getattr(self.opening, "seconds", None)
-        if seconds is not None:
+        if (seconds := self.opening.seconds) is not None:
             # Of the cohort, not of its version: a cohort that is asked again for one has a time of its own.
             actions.append(SetTimer(f"deadline:{self._cohorts.total() - 1}", seconds))
 
@@ -151,9 +150,7 @@ class InFlight:
     def _begin(
         self, number: int, order: RandomOrder, version: int, cohort: int, time_s: float, actions: list[Action]
     ) -> int:
-        fair = self.protocol.selection == "fair"
-        draw = self.population.draw_least_served if fair else self.population.draw
-        drawn = draw(number, order)
+        drawn = self.protocol.selection.draw(self.population, number, order)
         for client in drawn:
             task = self.book.begin(client, version, cohort, time_s)
             self._tasks[task.number] = task

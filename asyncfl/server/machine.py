@@ -42,7 +42,6 @@ from asyncfl.messages import (
 from asyncfl.server.aggregation import Aggregated, Aggregation
 from asyncfl.server.in_flight import InFlight
 from asyncfl.server.inbox import Inbox
-from asyncfl.server.opening import OpenCount
 from asyncfl.server.patience import Patience, Rejections
 from asyncfl.server.population import Population
 from asyncfl.server.protocol import Protocol
@@ -229,7 +228,7 @@ class Server:
             if filling.coming or self._in_flight.startable:
                 return
             actions.append(ShortBuffer(filling.held, opening.target(filling)))
-        taken = opening.target(filling) if isinstance(opening, OpenCount) else filling.held
+        taken = filling.held if opening.updates is None else opening.updates
         self.phase = Phase.COLLECTING
         updates = self._inbox.take(taken)
         if self.protocol.late == "drop":

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from asyncfl.component import Component, choice
+from asyncfl.component import Component, choice, default_property
+from asyncfl.errors import Fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,21 @@ class Filling:
 class Opening(Component):
     """Decides when the buffer opens."""
 
+    @property
+    def whole_cohort(self) -> bool:
+        """Whether a buffer is always a whole cohort, as far as it comes."""
+        return False
+
+    @default_property
+    def updates(self) -> int | None:
+        """Updates that enter an aggregation, whoever was asked; more wait for the next. None: all that are there."""
+        return None
+
+    @default_property
+    def seconds(self) -> float | None:
+        """Virtual seconds from the publication of a version to its deadline; None: there is none."""
+        return None
+
     def target(self, filling: Filling) -> int:
         """Number of updates at which the buffer opens, if that many can come."""
         raise NotImplementedError
@@ -37,11 +54,20 @@ class Opening(Component):
         """Whether enough has come. A buffer that nothing more can enter opens anyway, if it holds anything."""
         return filling.held >= max(1, self.target(filling))
 
+    def faults(self, wanted: int) -> Iterator[Fault]:
+        """What cannot work where `wanted` updates are asked for, fields named relative to the rule."""
+        yield from ()
+
 
 class OpenAll(Opening):
     """When all of the cohort (less its reserves) have come: the synchronous rule."""
 
     kind: Literal["all"] = "all"
+
+    @property
+    def whole_cohort(self) -> bool:
+        """Yes."""
+        return True
 
     def target(self, filling: Filling) -> int:
         """The cohort without its reserves."""
@@ -86,6 +112,11 @@ class OpenDeadline(Opening):
         """All of the cohort before the deadline, `at_least` after it."""
         everyone = min(filling.wanted, filling.cohort)
         return min(self.at_least, everyone) if filling.deadline_passed else everyone
+
+    def faults(self, wanted: int) -> Iterator[Fault]:
+        """More updates to wait for than are asked for."""
+        if self.at_least > wanted:
+            yield Fault("at_least", f"must be 1..participants ({wanted}), got {self.at_least}; lower it")
 
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from asyncfl.component import Component, choice, default_property
 from asyncfl.errors import Fault
@@ -24,15 +24,14 @@ from asyncfl.server.dispatch import (
     CohortDispatch,
     ConstantDispatch,
     Count,
-    Dispatch,
+    DispatchPolicy,
     Share,
-    number_of,
 )
-from asyncfl.server.opening import AnyOpening, OpenAll, OpenCount, Opening
+from asyncfl.server.opening import AnyOpening, Filling, OpenAll, OpenCount, Opening
+from asyncfl.server.selection import AnySelection, UniformSelection
 from asyncfl.server.staleness import AnyStaleness, ConstantStaleness, PolynomialStaleness, Staleness
 
 Late: TypeAlias = Literal["drop", "carry"]
-Selection: TypeAlias = Literal["uniform", "fair"]
 Weighting: TypeAlias = Literal["samples", "uniform"]
 Scoring: TypeAlias = Literal["parallel", "serial"]
 Rate = Annotated[float, Field(gt=0)]
@@ -45,13 +44,11 @@ class Protocol(Component):
     everybody is asked, and everybody is waited for.
     """
 
-    model_config = ConfigDict(ignored_types=(default_property,))
-
     rounds: Annotated[int, Field(ge=1, le=10_000_000)]
     """T: versions to publish, that is, aggregations."""
     weighting: Weighting = "samples"
     """What an update counts by: its client's number of samples, or all alike."""
-    selection: Selection = "uniform"
+    selection: AnySelection = UniformSelection()
     """Who is drawn among the idle: anybody, or the least served first."""
     task_timeout_s: Annotated[float, Field(gt=0)] | None = None
     """Virtual seconds after which the server gives a task up; null waits for ever."""
@@ -62,7 +59,7 @@ class Protocol(Component):
     no update at all arrives in 10,000 tasks in succession (or in 10 per client, where that is more)."""
 
     @default_property
-    def dispatch(self) -> Dispatch:
+    def dispatch(self) -> DispatchPolicy:
         """Who gets a model, when."""
         return CohortDispatch()
 
@@ -103,27 +100,19 @@ class Protocol(Component):
 
     def updates_per_version(self, clients: int) -> int:
         """K: updates that enter one aggregation, where all goes as asked."""
-        if isinstance(self.opening, OpenCount):
-            return self.opening.updates
-        return self.dispatch.wanted(clients)
+        dispatch, opening = self.dispatch, self.opening
+        if opening.updates is not None:
+            return opening.updates
+        if dispatch.at_publish(clients):
+            return dispatch.wanted(clients)
+        # What it waits for while everybody is at work who can be.
+        return max(1, opening.target(Filling(held=0, coming=dispatch.level(clients), cohort=0, wanted=0)))
 
     def faults(self, clients: int) -> Iterator[Fault]:
         """What cannot work with `clients` clients, fields named relative to the protocol."""
-        dispatch = self.dispatch
-        # Some protocols have the number as a field of their own.
-        place = "dispatch." if "dispatch" in type(self).model_fields else ""
-        if isinstance(dispatch, CohortDispatch):
-            yield from _too_many(f"{place}participants", dispatch.participants, clients)
-        if isinstance(dispatch, ConstantDispatch):
-            yield from _too_many(f"{place}in_flight", dispatch.in_flight, clients)
-
-
-def _too_many(field: str, amount: int | float | None, clients: int) -> Iterator[Fault]:
-    if isinstance(amount, int) and amount > clients:
-        yield Fault(
-            field,
-            f"must be 1..clients ({clients}), got {amount}; lower protocol.{field} or raise data.clients",
-        )
+        for fault in self.dispatch.faults(clients):
+            # Some protocols have the number as a field of their own.
+            yield fault.under("dispatch") if "dispatch" in type(self).model_fields else fault
 
 
 class Sync(Protocol):
@@ -142,7 +131,7 @@ class Sync(Protocol):
     """Factor of the averaged update."""
 
     @property
-    def dispatch(self) -> Dispatch:
+    def dispatch(self) -> DispatchPolicy:
         """Cohorts of the participants and their reserves."""
         return CohortDispatch(participants=self.participants, over_selection=self.over_selection)
 
@@ -159,12 +148,7 @@ class Sync(Protocol):
     def faults(self, clients: int) -> Iterator[Fault]:
         """As `Protocol.faults`, and a deadline that waits for more updates than are asked for."""
         yield from super().faults(clients)
-        wanted, required = number_of(self.participants, clients), getattr(self.open, "at_least", 1)
-        if required > wanted:
-            yield Fault(
-                "open.at_least",
-                f"must be 1..participants ({wanted}), got {required}; lower protocol.open.at_least",
-            )
+        yield from (fault.under("open") for fault in self.open.faults(self.dispatch.wanted(clients)))
 
 
 class BufferedProtocol(Protocol):
@@ -204,7 +188,7 @@ class BufferedProtocol(Protocol):
         yield from super().faults(clients)
         if self.buffer > clients:
             yield Fault("buffer", f"must be 1..clients ({clients}), got {self.buffer}; lower protocol.buffer")
-        elif isinstance(self.dispatch, CohortDispatch) and self.buffer > (asked := self.dispatch.at_publish(clients)):
+        elif self.dispatch.in_cohorts and self.buffer > (asked := self.dispatch.at_publish(clients)):
             # Nobody replaces who has answered: a buffer that the cohort does not fill would open short each time.
             yield Fault(
                 "buffer",
@@ -252,7 +236,7 @@ class FedAsync(Protocol):
     """Updates older than this are discarded; null keeps all."""
 
     @property
-    def dispatch(self) -> Dispatch:
+    def dispatch(self) -> DispatchPolicy:
         """`in_flight` tasks at any time."""
         return ConstantDispatch(in_flight=self.in_flight)
 

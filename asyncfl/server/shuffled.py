@@ -11,28 +11,26 @@ from collections.abc import Iterator
 from asyncfl.component import kind_of
 from asyncfl.defences import Defence
 from asyncfl.errors import Fault
-from asyncfl.server.dispatch import CohortDispatch
-from asyncfl.server.opening import OpenAll
 from asyncfl.server.protocol import Protocol
-from asyncfl.server.staleness import ConstantStaleness
 
 
-def shuffler_faults(protocol: Protocol, defence: Defence, equal_samples: bool) -> Iterator[Fault]:
-    """What does not go together with a shuffler, fields named from the scenario on.
+def shuffler_faults(protocol: Protocol, defence: Defence, clients: int, equal_samples: bool) -> Iterator[Fault]:
+    """What does not go together with a shuffler in a federation of `clients`, fields named from the scenario on.
 
     `equal_samples`: whether all clients hold the same number of samples.
     """
-    whole = isinstance(protocol.opening, OpenAll) and isinstance(protocol.dispatch, CohortDispatch)
+    dispatch = protocol.dispatch
+    whole = protocol.opening.whole_cohort and dispatch.in_cohorts
     if not whole:
         way_out = "set protocol.kind: sync and protocol.open: {kind: all}"
         yield Fault("privacy.shuffler", f"waits for a whole cohort, which this protocol does not; {way_out}")
-    elif isinstance(protocol.dispatch, CohortDispatch) and protocol.dispatch.over_selection != 1:
-        factor = f"{protocol.dispatch.over_selection:g}"
-        yield Fault("protocol.over_selection", f"must be 1 where privacy.shuffler waits for the cohort, got {factor}")
+    elif (asked := dispatch.at_publish(clients)) > (wanted := dispatch.wanted(clients)):
+        message = f"must be 1 where privacy.shuffler waits for the cohort, got one with reserves: {asked} for {wanted}"
+        yield Fault("protocol.over_selection", message)
     if whole and protocol.late != "drop":
         message = "must be drop with privacy.shuffler, got carry: late updates started from another model"
         yield Fault("protocol.late", message)
-    if not isinstance(protocol.staleness, ConstantStaleness):
+    if not protocol.staleness.is_constant:
         kind = kind_of(protocol.staleness)
         message = f"must be constant with privacy.shuffler, got {kind}: a shuffled update has no age"
         yield Fault("protocol.staleness", message)

@@ -19,6 +19,11 @@ from asyncfl.component import Component, choice
 class Staleness(Component):
     """Turns staleness into a weight."""
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether an update counts in full whatever its age."""
+        return False
+
     def weight(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
         """Weight of updates that are `staleness` versions old.
 
@@ -31,6 +36,11 @@ class ConstantStaleness(Staleness):
     """1: an old update counts as much as a fresh one."""
 
     kind: Literal["constant"] = "constant"
+
+    @property
+    def is_constant(self) -> bool:
+        """Yes."""
+        return True
 
     def weight(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
         """1, see `Staleness.weight`."""
@@ -46,6 +56,11 @@ class PolynomialStaleness(Staleness):
     offset: Literal[0, 1] = 1
     """Added to tau. 0 is SAFL's equation 2, tau^-a with s(0) = 1: an update that is one version old counts in full; not
     the default, since SAFL's algorithm 4 and its experiments have 1."""
+
+    @property
+    def is_constant(self) -> bool:
+        """Where a is 0."""
+        return self.exponent == 0
 
     def weight(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
         """(offset + tau)^-a, and 1 at tau = 0; see `Staleness.weight`."""

@@ -34,6 +34,11 @@ class Device(Component):
     jitter: PositiveAmount = Fixed(value=1.0)
     """Factor on the computing time of each task: a number or a distribution, dimensionless; choose a mean of 1."""
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Files that the speeds are read from; the name of a run covers what is in them."""
+        return ()
+
     @abstractmethod
     def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """Seconds per sample and epoch of each client, (clients,) float64, >= 0.
@@ -134,6 +139,11 @@ class CsvDevice(Device):
     """Column with the seconds per sample, each > 0."""
     rows: RowOrder = "drawn"
     """Which row a client has: `drawn` at random with replacement, or `in_order`."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The one file."""
+        return (self.path,)
 
     def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """The measured values of the clients' rows."""

@@ -28,6 +28,11 @@ Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 class Distribution(Component):
     """Base of the distributions of a non-negative quantity."""
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether it always gives its expected value, so that nothing has to be drawn."""
+        return False
+
     @abstractmethod
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         """Independent values, (size,) float64, each >= 0."""
@@ -58,6 +63,11 @@ class Fixed(Distribution):
     kind: Literal["fixed"] = "fixed"
     value: Annotated[float, Field(ge=0)]
     """The value; infinite only where the field allows it."""
+
+    @property
+    def is_constant(self) -> bool:
+        """Yes."""
+        return True
 
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         """The value, repeated; draws nothing."""

@@ -82,7 +82,7 @@ class Link(Described):
                 Column("packet_loss", at_most=1.0, required=False),
             ),
         )
-        if "packet_loss" in table and not isinstance(self.loss, NoLoss):
+        if "packet_loss" in table and not self.loss.lossless:
             raise DataError(
                 "has a column packet_loss, but the link has a loss of its own; set loss to none", self.profile
             )

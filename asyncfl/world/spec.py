@@ -13,7 +13,7 @@ from asyncfl.component import Described
 from asyncfl.errors import DataError, Fault
 from asyncfl.streams import Streams
 from asyncfl.world.availability import AlwaysOnline, AnyAvailability
-from asyncfl.world.devices import AnyDevice, CsvDevice, FixedDevice
+from asyncfl.world.devices import AnyDevice, FixedDevice
 from asyncfl.world.keyed_stream import KeyedStream
 from asyncfl.world.links import Link
 from asyncfl.world.loss import Probability
@@ -72,13 +72,12 @@ class World(Described):
                 yield Fault(f"{name}.loss", "must let some packets through, got a loss of all: nothing would arrive")
 
     def profile_digests(self) -> dict[str, str]:
-        """SHA-256 of every CSV file that the world is read from, by path; a run's hash has to cover them.
+        """SHA-256 of every file that the world is read from, by path; a run's hash has to cover them.
 
         Raises DataError for a file that cannot be read.
         """
-        named = [self.device.path if isinstance(self.device, CsvDevice) else None]
-        named += [self.downlink.profile, self.uplink.profile]
-        return {path: _digest(path) for path in sorted({p for p in named if p is not None})}
+        named = {*self.device.files, self.downlink.profile, self.uplink.profile}
+        return {path: _digest(path) for path in sorted(path for path in named if path is not None)}
 
 
 def _digest(path: str) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.world.availability import Presence
-from asyncfl.world.distributions import Distribution, Fixed
+from asyncfl.world.distributions import Distribution
 from asyncfl.world.keyed_stream import KeyedStream
 from asyncfl.world.links import LinkState
 from asyncfl.world.tap import Tap
@@ -97,10 +97,8 @@ class TaskDraws:
         if not (samples >= 0 and epochs >= 0):
             raise ValueError(f"samples and epochs must be >= 0, got {samples} and {epochs}")
         world = self._world
-        if isinstance(world.jitter, Fixed):
-            jitter = world.jitter.value
-        else:
-            jitter = world.jitter.one(self._generator(_COMPUTATION))
+        fixed = world.jitter.is_constant
+        jitter = world.jitter.expected() if fixed else world.jitter.one(self._generator(_COMPUTATION))
         return float(world.s_per_sample[self.client]) * jitter * samples * epochs
 
     def evaluate_s(self, samples: int, models: int = 1) -> float:

@@ -10,6 +10,7 @@ from asyncfl.server.dispatch import ConstantDispatch, ContinuousDispatch
 from asyncfl.server.in_flight import InFlight
 from asyncfl.server.opening import OpenDeadline
 from asyncfl.server.population import Population
+from asyncfl.server.selection import FairSelection
 from asyncfl.server.tasks import TaskBook
 from asyncfl.streams import Streams
 
@@ -75,7 +76,7 @@ def test_a_level_is_kept(dispatch: Any, level: int) -> None:
 
 
 def test_the_least_served_are_asked_first_where_selection_is_fair() -> None:
-    tasks = in_flight(Sync(rounds=2, participants=2, selection="fair"))
+    tasks = in_flight(Sync(rounds=2, participants=2, selection=FairSelection()))
     asked: list[int] = []
     for version in range(2):
         tasks.begin_cohort(version, 0.0, actions := [])

@@ -28,7 +28,7 @@ limits = {
     "rounds": st.integers(1, 8),
     "task_timeout_s": st.sampled_from([None, 0.4, 2.0]),
     "time_limit_s": st.sampled_from([1.0, 6.5, 20.0]),
-    "selection": st.sampled_from(["uniform", "fair"]),
+    "selection": st.sampled_from([{"kind": "uniform"}, {"kind": "fair"}]),
     "scoring": st.sampled_from(["parallel", "serial"]),
 }
 synchronous = st.fixed_dictionaries(

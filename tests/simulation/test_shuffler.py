@@ -160,7 +160,7 @@ BUFFERED = {"kind": "buffered", "rounds": 3, "buffer": 2, "dispatch": {"kind": "
         (
             {"protocol.over_selection": 1.5, "protocol.participants": 2},
             "protocol.over_selection",
-            "must be 1 where privacy.shuffler waits for the cohort, got 1.5",
+            "must be 1 where privacy.shuffler waits for the cohort, got one with reserves: 3 for 2",
         ),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,14 @@ from asyncfl.defences.preaggregation import PreAggregation
 from asyncfl.learning import Architecture
 from asyncfl.privacy import Mechanism, Noise, Scheme
 from asyncfl.privacy.exposures import Exposures
-from asyncfl.server.dispatch import ContinuousDispatch, Dispatch
-from asyncfl.server.opening import OpenCount, Opening
+from asyncfl.server.dispatch import AnyDispatch, ContinuousDispatch, DispatchPolicy
+from asyncfl.server.opening import AnyOpening, OpenCount, Opening
 from asyncfl.server.protocol import Late, Protocol
+from asyncfl.server.selection import Selection
 from asyncfl.server.staleness import AnyStaleness, ConstantStaleness, Staleness
 from asyncfl.threats import Attack
-from asyncfl.world.availability import Availability, Everybody
+from asyncfl.world.availability import Availability
+from asyncfl.world.availability import Everybody as Online
 from asyncfl.world.devices import Device
 from asyncfl.world.distributions import Distribution
 from asyncfl.world.loss import Loss
@@ -51,11 +54,25 @@ class Softmax(Architecture):
         return 2.0
 
 
-class Everyone(Dispatch):
+class Everyone(DispatchPolicy):
     kind: str
 
     def level(self, clients: int) -> int:
         return clients
+
+
+class Halves(DispatchPolicy):
+    kind: str
+
+    def at_publish(self, clients: int) -> int:
+        return max(1, clients // 2)
+
+
+class Latest(Selection):
+    kind: str
+
+    def choose(self, count: int, idle: Any, served: Any, random: Any) -> Any:
+        return random.permutation(idle[np.argsort(-served, kind="stable")][:count])
 
 
 class Pairs(Opening):
@@ -63,6 +80,37 @@ class Pairs(Opening):
 
     def target(self, filling: Any) -> int:
         return 2
+
+
+class Everybody(Opening):
+    kind: str
+
+    @property
+    def whole_cohort(self) -> bool:
+        return True
+
+    def target(self, filling: Any) -> int:
+        return int(min(filling.wanted, filling.cohort))
+
+
+class Patient(Opening):
+    kind: str
+    seconds: float = 0.5
+    updates: int = 2
+
+    def target(self, filling: Any) -> int:
+        return 1 if filling.deadline_passed else self.updates
+
+
+class Ageless(Staleness):
+    kind: str
+
+    @property
+    def is_constant(self) -> bool:
+        return True
+
+    def weight(self, staleness: Any) -> Any:
+        return np.ones(len(staleness))
 
 
 class Slow(Staleness):
@@ -79,7 +127,7 @@ class Eager(Protocol):
     late: Late = "carry"
 
     @property
-    def dispatch(self) -> Dispatch:
+    def dispatch(self) -> DispatchPolicy:
         return ContinuousDispatch()
 
     @property
@@ -87,11 +135,47 @@ class Eager(Protocol):
         return OpenCount(updates=3)
 
 
+class Rounds(Protocol):
+    kind: str
+    dispatch: AnyDispatch
+    opening: AnyOpening
+    staleness: AnyStaleness
+
+
 class TwoSpeeds(Device):
     kind: str
 
     def draw(self, clients: int, rng: Any) -> Any:
         return np.where(np.arange(clients) % 2, 0.001, 0.004)
+
+
+class Measured(Device):
+    kind: str
+    path: str
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (self.path,)
+
+    def draw(self, clients: int, rng: Any) -> Any:
+        return np.full(clients, float(Path(self.path).read_text()))
+
+
+class Always(Distribution):
+    kind: str
+
+    @property
+    def is_constant(self) -> bool:
+        return True
+
+    def draw(self, rng: Any, size: int) -> Any:
+        raise AssertionError("nothing has to be drawn")
+
+    def expected(self) -> float:
+        return 2.0
+
+    def length_biased(self, rng: Any, size: int) -> Any:
+        raise AssertionError("nothing has to be drawn")
 
 
 class Coin(Distribution):
@@ -112,7 +196,7 @@ class Present(Availability):
     kind: str
 
     def start(self, clients: int, streams: Any) -> Any:
-        return Everybody(clients)
+        return Online(clients)
 
 
 class FirstPacket(Loss):

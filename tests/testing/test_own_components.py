@@ -29,10 +29,13 @@ CHANGES: list[dict[str, Any]] = [
     {"model": {"kind": "every_kind:Softmax"}},
     {"protocol.dispatch": {"kind": "every_kind:Everyone"}},
     {"protocol": {"kind": "sync", "rounds": 2, "open": {"kind": "every_kind:Pairs"}}},
+    {"protocol": {"kind": "sync", "rounds": 2, "open": {"kind": "every_kind:Patient"}}},
+    {"protocol.selection": {"kind": "every_kind:Latest"}},
     {"protocol.staleness": {"kind": "every_kind:Slow"}},
     {"protocol": {"kind": "every_kind:Eager", "rounds": 3, "staleness": {"kind": "every_kind:Slow"}}},
     {"world.device": {"kind": "every_kind:TwoSpeeds"}},
     {"world.uplink.latency_s": {"kind": "every_kind:Coin", "side": 0.5}},
+    {"world.device": {"kind": "fixed", "jitter": {"kind": "every_kind:Always"}}},
     {"world.availability": {"kind": "every_kind:Present"}},
     {"world.uplink.loss": {"kind": "every_kind:FirstPacket"}, "world.uplink.retransmissions": 1},
     {"privacy": {"kind": "every_kind:Whisper"}},
@@ -121,6 +124,71 @@ def test_rules_keep_the_laws(name: str) -> None:
     import every_kind
 
     check_rule(getattr(every_kind, name)(kind=f"every_kind:{name}"), any_order=name != "Largest")
+
+
+def test_a_protocol_whose_parts_are_all_one_s_own_serves_whoever_needs_a_whole_cohort(buffered: Scenario) -> None:
+    own = {
+        "kind": "every_kind:Rounds",
+        "rounds": 2,
+        "weighting": "uniform",
+        "dispatch": {"kind": "every_kind:Halves"},
+        "opening": {"kind": "every_kind:Everybody"},
+        "staleness": {"kind": "every_kind:Ageless"},
+    }
+    shuffled = {"kind": "adaptive", "budgets": [20.0] * 5, "threshold": None, "shuffler": {"swaps": 2}}
+    scenario = buffered.override({"protocol": own, "privacy": shuffled})
+    assert scenario.participants == scenario.data.clients // 2
+    run = simulate(scenario)
+    assert run.summary["fates"]["aggregated"] == 2 * scenario.participants
+    for part, other, said in [
+        ("dispatch", {"kind": "every_kind:Everyone"}, "privacy.shuffler: waits for a whole cohort"),
+        ("opening", {"kind": "every_kind:Pairs"}, "privacy.shuffler: waits for a whole cohort"),
+        ("staleness", {"kind": "every_kind:Slow"}, "must be constant with privacy.shuffler, got every_kind:Slow"),
+    ]:
+        with pytest.raises(ScenarioError, match=said):
+            scenario.override({f"protocol.{part}": other})
+
+
+def test_a_protocol_of_one_s_own_without_cohorts_counts_what_its_buffer_waits_for(buffered: Scenario) -> None:
+    own = {
+        "kind": "every_kind:Rounds",
+        "rounds": 3,
+        "dispatch": {"kind": "every_kind:Everyone"},
+        "opening": {"kind": "every_kind:Pairs"},
+        "staleness": {"kind": "every_kind:Slow"},
+    }
+    scenario = buffered.override({"protocol": own, "privacy": {"kind": "nbafl", "epsilon": 100.0, "exposures": 2}})
+    assert scenario.participants == 2
+    assert simulate(scenario).summary["fates"]["aggregated"] == 6
+
+
+def test_the_name_of_a_run_covers_the_files_that_a_device_reads(buffered: Scenario, tmp_path: Path) -> None:
+    speed = tmp_path / "speed.txt"
+    speed.write_text("0.02")
+    scenario = buffered.override({"world.device": {"kind": "every_kind:Measured", "path": str(speed)}})
+    before = scenario.digest()
+    assert simulate(scenario).summary["fates"]["aggregated"] == 9
+    speed.write_text("0.03")
+    assert scenario.digest() != before
+
+
+def test_a_file_names_them_all_at_once(buffered: Scenario, tmp_path: Path) -> None:
+    plain = buffered.override(
+        {
+            "protocol.dispatch": {"kind": "every_kind:Everyone"},
+            "protocol.selection": {"kind": "every_kind:Latest"},
+            "protocol.staleness": {"kind": "every_kind:Slow"},
+            "world.device": {"kind": "every_kind:TwoSpeeds", "jitter": {"kind": "every_kind:Coin", "side": 0.5}},
+            "world.availability": {"kind": "every_kind:Present"},
+            "world.uplink.loss": {"kind": "every_kind:FirstPacket"},
+            "world.uplink.retransmissions": 1,
+        }
+    )
+    file = tmp_path / "scenario.yaml"
+    file.write_text(plain.to_yaml())
+    run, again = (simulate(Scenario.load(file)) for _ in range(2))
+    assert run.summary["fates"]["aggregated"] == 9
+    assert run.tables["events"].equals(again.tables["events"])
 
 
 def test_no_base_class_is_left_out() -> None:

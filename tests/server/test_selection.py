@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.errors import ComponentError
+from asyncfl.server.population import Population
+from asyncfl.server.selection import FairSelection, Selection, UniformSelection
+from asyncfl.streams import RandomOrder, Streams
+
+
+def everybody(clients: int = 6) -> Population:
+    population = Population(clients)
+    population.add_all()
+    return population
+
+
+def order(number: int = 0) -> RandomOrder:
+    return Streams(0).order("selection", number=number)
+
+
+class Highest(Selection):
+    """The clients with the highest numbers, and notes what it was asked."""
+
+    kind: str = "highest"
+
+    def choose(self, count: int, idle: Any, served: Any, random: Any) -> Any:
+        assert idle.tolist() == [0, 2, 3, 4, 5]
+        assert served.tolist() == [7, 0, 0, 8, 0]
+        return idle[::-1][:count]
+
+
+class Answering(Selection):
+    """Answers what it is told to."""
+
+    kind: str = "answering"
+    clients: tuple[float, ...] = ()
+    whole: bool = True
+
+    def choose(self, count: int, idle: Any, served: Any, random: Any) -> Any:
+        return np.array(self.clients, dtype=np.int64 if self.whole else np.float64)
+
+
+class Shuffled(Selection):
+    kind: str = "shuffled"
+
+    def choose(self, count: int, idle: Any, served: Any, random: np.random.Generator) -> Any:
+        return random.permutation(idle)[:count]
+
+
+def test_one_s_own_is_told_who_is_idle_and_how_often_they_were_served() -> None:
+    population = everybody()
+    population.remove(1)
+    population.served[:] = [7, 9, 0, 0, 8, 0]
+    assert Highest().draw(population, 2, order()) == [5, 4]
+    assert population.idle.tolist() == [0, 2, 3]
+
+
+@pytest.mark.parametrize("selection", [UniformSelection(), FairSelection(), Shuffled()], ids=lambda one: one.kind)
+def test_all_who_are_idle_are_asked_where_they_are_fewer_and_nobody_where_none_is(selection: Selection) -> None:
+    population = everybody()
+    assert selection.draw(population, 0, order()) == []
+    assert sorted(selection.draw(population, 9, order())) == [0, 1, 2, 3, 4, 5]
+    assert selection.draw(population, 1, order()) == []
+
+
+def test_the_built_in_ones_ask_anybody_or_the_least_served() -> None:
+    population, again = everybody(), everybody()
+    assert UniformSelection().draw(population, 3, order()) == again.draw(3, order())
+    population.add_all()
+    population.served[:] = [1, 1, 0, 1, 0, 1]
+    assert set(FairSelection().draw(population, 2, order())) == {2, 4}
+
+
+def test_each_draw_has_a_generator_of_its_own_and_the_same_each_time() -> None:
+    drawn = [tuple(Shuffled().draw(everybody(50), 5, order(number))) for number in (0, 0, 1)]
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (Answering(clients=(0,)), r"answering: choose must be \(2,\) integers, got 0"),
+        (Answering(clients=(0, 1), whole=False), r"choose must be \(2,\) integers, got \(2,\) float64"),
+        (Answering(clients=(3, 3)), r"choose must be different clients that are idle, got list \[3, 3\]"),
+        (Answering(clients=(0, 1)), r"choose must be different clients that are idle, got list \[0, 1\]"),
+        (Answering(clients=(0, 6)), r"choose must be different clients that are idle, got list \[0, 6\]"),
+    ],
+)
+def test_who_cannot_be_asked_is_refused_and_nobody_is_busy_for_it(answer: Selection, said: str) -> None:
+    population = everybody()
+    population.remove(1)
+    with pytest.raises(ComponentError, match=said):
+        answer.draw(population, 2, order())
+    assert population.idle.tolist() == [0, 2, 3, 4, 5]
