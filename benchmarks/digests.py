@@ -222,10 +222,10 @@ def _defences() -> Iterator[tuple[str, dict[str, Any]]]:
         for name, protocol in PROTOCOLS.items():
             if (kind == "kardam" and name == "sync") or (kind == "safl" and name == "fedasync"):
                 continue
-            defence = {"detector": {"kind": kind, **fields}, "strikes": {"th": 2, "window": 3}, **root}
+            defence = {"detector": {"kind": kind, **fields}, "strikes": {"threshold": 2, "window": 3}, **root}
             world = {"world.score_s": 0.01, "world.aggregate_s": 0.2}
             yield f"detector/{kind}/{name}", {**protocol, **world, "threats": flip, "defence": defence}
-    private = {"detector": {"kind": "spectral"}, "strikes": {"th": 2}}
+    private = {"detector": {"kind": "spectral"}, "strikes": {"threshold": 2}}
     yield "detector/spectral/private", {**BUFFERED, "threats": flip, "defence": private, "privacy": FEDAVG}
     liar = {"attack": {"kind": "lying_evaluator"}, "attackers": 2}
     yield "detector/safl/lied_to", {**BUFFERED, "threats": liar, "defence": {"detector": {"kind": "safl"}}}

@@ -78,7 +78,7 @@ def test_the_detector_judges_every_update(held: Buffer) -> None:
 
 def test_who_goes_against_the_course_is_banned() -> None:
     ageless = Buffered(rounds=9, buffer=3, dispatch=ContinuousDispatch(), staleness=ConstantStaleness())
-    under_test = server(ageless, detector=AgainstTheCourse(), strikes=Strikes(th=2))
+    under_test = server(ageless, detector=AgainstTheCourse(), strikes=Strikes(threshold=2))
     play = arrivals(under_test, [0, 1, 2, 3, 4, 5, 0, 4, 5], changes={5: -1.0})
     assert play.banned == [5]
     assert play.model == pytest.approx([3.0])  # three buffers moved it by 1 each: client 5 had no say

@@ -75,7 +75,7 @@ WHOLE_RUN = (
 
 AXES = {
     "threats.attackers": ("share of attackers $p$", "p"),
-    "defence.strikes.th": ("threshold $th$", "th"),
+    "defence.strikes.threshold": ("threshold $th$", "th"),
     "privacy.epsilon": (r"$\epsilon$", "epsilon"),
     "epsilon": (r"$\epsilon$", "epsilon"),
     "privacy.noise_multiplier": ("noise multiplier $z$", "z"),

@@ -12,11 +12,11 @@ from asyncfl.component import Described, choice
 from asyncfl.data.catalog import CATALOG, DatasetName
 from asyncfl.data.concept import Concept, Relabelled, Restyled
 from asyncfl.data.federated import FederatedData, Source
+from asyncfl.data.limits import SampleRequest, other, overdrawn, shortages
 from asyncfl.data.npz import Split
 from asyncfl.data.partition import Dirichlet, Iid, Partition, Quantity, Shards
 from asyncfl.data.pixels import COMMON_SIDE, to_common_shape, to_float
 from asyncfl.data.sources import ImageSource, on_disk, sources_of
-from asyncfl.data.supply import Demand, other, overdrawn, shortages
 from asyncfl.errors import DataError, Fault
 from asyncfl.streams import Streams
 
@@ -124,7 +124,7 @@ class DataSpec(Described):
             least = min(sources, key=self._most)
             allowed = f"must be 1..{self._most(least)} (samples of {least.dataset.title} to train on)"
             return [Fault("data.clients", f"{allowed} where samples_per_client is null, got {clients}")]
-        asked = self._demand(samples, root_samples)
+        asked = self._sample_request(samples, root_samples)
         drawn = self.resolve_source() == "embedded"
         faults = overdrawn(asked, drawn_for=1) if drawn else shortages(asked, sources)
         return faults or self.partition.faults(clients, samples)
@@ -158,7 +158,7 @@ class DataSpec(Described):
             raise DataError(faults)
         sources = self._sources()
         samples, per_domain = self._samples(sources), self._clients_per_domain
-        asked = self._demand(samples, root_samples)
+        asked = self._sample_request(samples, root_samples)
         if self.resolve_source() == "embedded" and (faults := overdrawn(asked, drawn_for=self.clients)):
             raise DataError(faults)
         images, labels, test_images, test_labels, sizes = [], [], [], [], []
@@ -212,10 +212,10 @@ class DataSpec(Described):
     def _clients_per_domain(self) -> int:
         return self.clients // len(self.names)
 
-    def _demand(self, samples: int, root: int) -> Demand:
+    def _sample_request(self, samples: int, root: int) -> SampleRequest:
         """What is asked of the data sets, at so many samples of each client and so many of the server."""
         tested, by_share = self._tested(samples), self.test_share is not None
-        return Demand(self.clients, len(self.names), samples, tested, by_share, self.train_on, root)
+        return SampleRequest(self.clients, len(self.names), samples, tested, by_share, self.train_on, root)
 
     def _samples(self, sources: list[ImageSource]) -> int:
         """Samples per client, on average."""

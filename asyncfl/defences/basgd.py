@@ -1,4 +1,4 @@
-"""BASGD: updates are averaged in buffers by sender, then a robust rule takes the buffers for clients."""
+"""BASGD: averages updates in buffers by sender, then aggregates the buffers' means by a robust rule."""
 
 from __future__ import annotations
 

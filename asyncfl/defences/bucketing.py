@@ -1,4 +1,4 @@
-"""Bucketing: updates are put into buckets at random, and a bucket counts as one."""
+"""Bucketing: replaces updates by the means of random buckets of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bulyan: Krum again and again, then the values nearest to the median."""
+"""Bulyan: selects updates by repeated Krum, then averages each parameter's values nearest to its median."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shape of every detector: it judges the updates of a buffer, and may remember what it saw.
+"""Base of detectors, which judge the updates of a buffer and may remember what they saw.
 
 A detector is a frozen description; what it remembers is a state, a dataclass of arrays and scalars that is handed back
 and forth, so that it can be saved and replayed.
@@ -85,7 +85,7 @@ class Verdict:
 
 
 class Detector(Component):
-    """Judges the updates of a buffer."""
+    """Base of detectors: judges the updates of a buffer."""
 
     @property
     def needs_root(self) -> bool:

@@ -1,4 +1,4 @@
-"""FLTrust: the server trains on a few samples of its own and trusts who agrees with it."""
+"""FLTrust: weighs updates by their cosine with an update that the server trains on samples of its own."""
 
 from __future__ import annotations
 

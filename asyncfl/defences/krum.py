@@ -1,4 +1,4 @@
-"""Krum: the one update with the nearest neighbours."""
+"""Krum: selects the one update whose nearest neighbours are nearest."""
 
 from __future__ import annotations
 

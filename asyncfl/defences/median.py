@@ -1,4 +1,4 @@
-"""Median: of each parameter, the value in the middle."""
+"""Median of each parameter over the updates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nearest-neighbour mixing: each update becomes the mean of those closest to it."""
+"""Nearest-neighbour mixing: replaces each update by the mean of those nearest to it."""
 
 from __future__ import annotations
 

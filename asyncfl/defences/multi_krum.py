@@ -1,4 +1,4 @@
-"""Multi-Krum: the mean of the updates with the nearest neighbours."""
+"""Multi-Krum: averages the updates whose nearest neighbours are nearest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from asyncfl.messages import Vector
 
 
 class MultiKrum(Krum):
-    """Mean of the updates that Krum likes best.
+    """Mean of the updates with the best Krum scores.
 
     Use it in place of Krum where single updates are noisy. Weights do not enter the choice, but the mean of
     the chosen. Source: Blanchard et al. 2017, section 5.

@@ -1,4 +1,4 @@
-"""What may be done to the updates before a rule sees them: each becomes a mean of several.
+"""Base of pre-aggregations, which replace updates by means of several before a rule aggregates them.
 
 Means are less spread out than single updates, which is what robust rules suffer from when clients' data differ.
 """
@@ -15,7 +15,7 @@ from asyncfl.messages import Vector
 
 
 class PreAggregation(Component):
-    """Mixes the updates of a buffer among themselves."""
+    """Base of pre-aggregations: replaces the updates of a buffer by means of several."""
 
     def mix(
         self, updates: Vector, shares: NDArray[np.float64], random: np.random.Generator | None

@@ -1,4 +1,4 @@
-"""How good a detector was: its verdicts and bans against who really attacked.
+"""Precision and recall of a detector: its verdicts and bans compared with who really attacked.
 
 An update counts as malicious when its client is an attacker, whether or not the attack had begun or did harm; where
 attackers are drawn anew all the time, when it was one for this task.

@@ -1,4 +1,4 @@
-"""What the server would have sent itself: an update trained on its own small root set, for rules that trust it."""
+"""The server's own update, trained on its root set, which some rules and detectors compare clients' updates with."""
 
 from __future__ import annotations
 

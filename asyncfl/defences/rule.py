@@ -1,4 +1,4 @@
-"""The shape of every aggregation rule, and what each of them makes of the weights.
+"""Base of aggregation rules, and what the weights of updates mean to a rule.
 
 A weight is what an update would count in a weighted sum: its staleness weight times its share of the data. The weights
 of a buffer add up to its *mass*, at most 1: a buffer of stale updates moves the model less. A robust rule puts a robust
@@ -25,7 +25,7 @@ from asyncfl.messages import Vector
 
 @dataclass(frozen=True)
 class Aggregate:
-    """What became of a buffer."""
+    """What a rule made of a buffer: the update, and what each of the buffer's updates weighed in it."""
 
     update: Vector
     """(n_parameters,) float32: how the model moves."""
@@ -37,7 +37,7 @@ class Aggregate:
 
 
 class Rule(Component):
-    """Turns the updates of a buffer into one.
+    """Base of aggregation rules: turns the updates of a buffer into one.
 
     A rule without memory writes `aggregate`, and `weigh` if it chooses. One that has to know who sent what writes
     `combine`; one with memory writes `start` and `step`, and is handed its state back at each buffer.

@@ -1,4 +1,4 @@
-"""SAFL's detector (Wei et al. 2024, algorithms 3 and 4): a client scores the models of the buffer, the lower half goes.
+"""SAFL's detector (Wei et al. 2024, algorithms 3 and 4): flags what a client scores low.
 
 The server takes the sender of the model that is most similar to the global one (equation 1) for honest and sends it
 the buffered models, shuffled among random decoys. Its accuracies fall into two clusters by 2-means; the updates of the

@@ -1,4 +1,4 @@
-"""Order statistics of each parameter over the updates of a buffer, without sorting every column by itself.
+"""Medians and trimmed means of each parameter over the updates of a buffer, by sorting networks.
 
 A sorting network (Batcher 1968, merge exchange: Knuth, The Art of Computer Programming 3, algorithm 5.2.2M) sorts n
 rows by a fixed list of comparisons; each compares two whole rows at once, as a minimum and a maximum, so that the

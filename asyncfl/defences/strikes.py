@@ -1,8 +1,8 @@
-"""Who is banned: a client that was struck too often among its last judged updates.
+"""Strikes: bans a client whose last judged updates were flagged too often.
 
 A detector judges updates and is at times wrong; a ban judges a client and is for ever. Between the two stands this
-count. SAFL (algorithm 4) bans at `th` strikes however long they lie apart (`window: null`); the spectral detector at 2
-within the client's last 3 judged updates, so that one honest slip is forgotten.
+count. SAFL (algorithm 4, its th) bans at `threshold` strikes however long they lie apart (`window: null`); the spectral
+detector at 2 within the client's last 3 judged updates, so that one honest slip is forgotten.
 """
 
 from __future__ import annotations
@@ -33,18 +33,20 @@ class StrikeState:
 
 
 class Strikes(Component):
-    """Bans a client at `th` strikes within its last `window` judged updates."""
+    """Bans a client at `threshold` strikes within its last `window` judged updates."""
 
     kind: Literal["strikes"] = "strikes"
-    th: Annotated[int, Field(ge=1)] = 2
+    threshold: Annotated[int, Field(ge=1)] = 2
     """Strikes that lead to a ban."""
     window: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Judged updates of a client that are remembered; null: all of them."""
 
     @model_validator(mode="after")
     def _check_window(self) -> Strikes:
-        if self.window is not None and self.window < self.th:
-            raise ValueError(f"window must be >= th ({self.th}) or null, got {self.window}; nobody could be banned")
+        if self.window is not None and self.window < self.threshold:
+            raise ValueError(
+                f"window must be >= threshold ({self.threshold}) or null, got {self.window}; nobody could be banned"
+            )
         return self
 
     def start(self, clients: int) -> StrikeState:
@@ -55,7 +57,7 @@ class Strikes(Component):
     def step(
         self, state: StrikeState, clients: Sequence[int] | NDArray[np.int64], struck: Sequence[bool] | NDArray[np.bool_]
     ) -> tuple[tuple[int, ...], StrikeState]:
-        """Clients that are banned now, in the order in which they reached `th`, and the next state.
+        """Clients that are banned now, in the order in which they reached `threshold`, and the next state.
 
         `clients`: (n,) senders of the judged updates in the order of arrival; one client may stand there several times.
         `struck`: (n,) whether the update is a strike. Updates of banned clients count no further.
@@ -75,7 +77,7 @@ class Strikes(Component):
                 history[client, 0] = strike
             # Only a strike can lead to a ban, whatever leaves the window.
             count = total[client] if self.window is None else history[client].sum()
-            if strike and count >= self.th:
+            if strike and count >= self.threshold:
                 banned[client] = True
                 out.append(client)
         return tuple(out), StrikeState(history, total, judged, banned)

@@ -1,4 +1,4 @@
-"""Trimmed mean: of each parameter, the mean without its extremes."""
+"""Trimmed mean of each parameter: the mean over the updates without the largest and smallest values."""
 
 from __future__ import annotations
 

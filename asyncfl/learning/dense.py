@@ -35,7 +35,7 @@ def padded(inputs: int) -> int:
     return -(-(inputs + 1) // 8) * 8
 
 
-class Batch:
+class BatchBuffers:
     """Activations and gradients of a batch of one size.
 
     inputs[l]: (n, padded inputs) what enters layer l, with its column of ones; inner[l]: without it.
@@ -119,7 +119,7 @@ class Stack:
         self.weights = Weights(widths)
         self.velocity = Weights(widths)
         self._base, self._away = (torch.zeros_like(self.weights.flat) for _ in range(2))
-        self.batch = lru_cache(2 * PLANS)(lambda n: Batch(n, self.widths, own_input))
+        self.batch = lru_cache(2 * PLANS)(lambda n: BatchBuffers(n, self.widths, own_input))
         # Looked up once: a step is a dozen calls of a few microseconds.
         self._mm, self._softmax, self._norm = torch.mm, torch.softmax, torch.linalg.vector_norm
         self._subtract = torch.sub
@@ -134,7 +134,7 @@ class Stack:
         if self.mu:
             self._base.copy_(self.weights.flat)
 
-    def forward(self, batch: Batch, x: torch.Tensor, logits: torch.Tensor) -> None:
+    def forward(self, batch: BatchBuffers, x: torch.Tensor, logits: torch.Tensor) -> None:
         """Write the logits (n, outputs) of inputs x (n, padded), which end in ones."""
         transposed = self.weights.transposed
         for layer in range(1, self.layers):
@@ -142,7 +142,7 @@ class Stack:
             x = batch.inputs[layer]
         self._mm(x, transposed[-1], out=logits)
 
-    def backward(self, batch: Batch, logits: torch.Tensor, targets: torch.Tensor) -> None:
+    def backward(self, batch: BatchBuffers, logits: torch.Tensor, targets: torch.Tensor) -> None:
         """Fill the batch's errors from its logits and its one-hot labels, both (n, outputs)."""
         inner, errors = self.weights.inner, batch.errors
         self._softmax(logits, 1, out=errors[-1]).sub_(targets)
@@ -151,14 +151,14 @@ class Stack:
             self._mm(errors[layer], inner[layer], out=error)
             self._relu_backward(error, batch.inner[layer], 0, grad_input=error)
 
-    def backward_in(self, batch: Batch, activation: torch.Tensor) -> torch.Tensor:
+    def backward_in(self, batch: BatchBuffers, activation: torch.Tensor) -> torch.Tensor:
         """Gradient (n, inputs) before the ReLU that made `activation` (n, inputs), the input of the stack."""
         error = batch.error_in
         self._mm(batch.errors[0], self.weights.inner[0], out=error)
         self._relu_backward(error, activation, 0, grad_input=error)
         return error
 
-    def squared_norm(self, batch: Batch, x: torch.Tensor) -> float:
+    def squared_norm(self, batch: BatchBuffers, x: torch.Tensor) -> float:
         """Squared L2 norm of the gradient of the batch's summed loss over all layers of the stack."""
         total = 0.0
         for layer, error in enumerate(batch.errors):
@@ -166,7 +166,7 @@ class Stack:
             total += float((error @ batch.errors_t[layer]).mul_(inputs @ inputs.T).sum())
         return total
 
-    def example_norms(self, batch: Batch, x: torch.Tensor) -> torch.Tensor:
+    def example_norms(self, batch: BatchBuffers, x: torch.Tensor) -> torch.Tensor:
         """Squared L2 norm (n,) of each example's gradient over all layers of the stack; x ends in ones."""
         total: torch.Tensor = self._norm(batch.errors[0], dim=1).mul_(self._norm(x, dim=1)).square_()
         for error, inputs in zip(batch.errors[1:], batch.inputs[1:], strict=True):
@@ -186,7 +186,7 @@ class Stack:
         if self.momentum:
             self.velocity.add(noise, self.noise_std * share)
 
-    def step(self, batch: Batch, x: torch.Tensor, share: float) -> None:
+    def step(self, batch: BatchBuffers, x: torch.Tensor, share: float) -> None:
         """Move all layers by one step; `share` times the errors gives the mean (clipped) gradient."""
         if self.momentum:
             moved, keep, alpha = self.velocity, self.momentum, share

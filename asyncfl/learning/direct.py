@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from asyncfl.learning.dense import PLANS, Batch, Stack, padded
+from asyncfl.learning.dense import PLANS, BatchBuffers, Stack, padded
 from asyncfl.learning.noise import StandardNormal
 from asyncfl.learning.training import Training
 
@@ -28,7 +28,7 @@ class _Plan:
         self.targets = torch.empty(samples, classes)
         self.logits = torch.empty(samples, classes)
         n = training.batch_of(samples)
-        self.steps: list[tuple[Batch, torch.Tensor, torch.Tensor, torch.Tensor]] = []
+        self.steps: list[tuple[BatchBuffers, torch.Tensor, torch.Tensor, torch.Tensor]] = []
         for start in range(0, samples, n):
             cut = slice(start, min(start + n, samples))
             batch = stack.batch(cut.stop - cut.start)

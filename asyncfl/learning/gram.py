@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from asyncfl.learning.dense import PLANS, Batch, Stack
+from asyncfl.learning.dense import PLANS, BatchBuffers, Stack
 from asyncfl.learning.direct import clipped, mean_loss
 from asyncfl.learning.training import Training
 
@@ -71,7 +71,7 @@ class _Bank:
 class _Step:
     """The slices that one batch needs."""
 
-    batch: Batch
+    batch: BatchBuffers
     pre: torch.Tensor
     logits: torch.Tensor
     targets: torch.Tensor

@@ -1,4 +1,4 @@
-"""ALIE, A Little Is Enough: as far from the mean as honest updates go, and no farther.
+"""ALIE, A Little Is Enough: the mean less z standard deviations, no farther from it than honest updates are.
 
 Source: Baruch, Baruch and Goldberg 2019. The attackers shift every parameter by z deviations. z is the
 largest for which they still expect s honest updates farther out than they are, where s honest ones with the f attackers

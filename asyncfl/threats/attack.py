@@ -1,4 +1,4 @@
-"""The shape of every attack.
+"""Base of attacks, and what attackers see when they craft an upload.
 
 An attacker follows the schedule like everybody else. An attack may change what it trains on (`poison`), what it uploads
 (`craft`, `length_error`), what it answers when it is asked to score models (`lie`), and how often it takes part
@@ -51,7 +51,7 @@ class AttackView:
 
 
 class Attack(Component):
-    """What an attacker does."""
+    """Base of attacks: what an attacker trains on, uploads, and answers when it is asked for scores."""
 
     @property
     def sees(self) -> Knowledge:

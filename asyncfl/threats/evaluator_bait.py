@@ -1,4 +1,4 @@
-"""Evaluator bait: an upload made to be chosen as the one who scores the others.
+"""Evaluator bait: an upload so similar to the global model that its sender is chosen to score the others.
 
 SAFL asks the client whose model is most similar, by cosine, to the global model. Nothing is more similar than the
 global model, and ten times it is as similar while privacy noise turns it ten times less. The baiter learnt

@@ -1,4 +1,4 @@
-"""Flooding: more uploads than anybody else. It exists only where the server does not wait for all."""
+"""Flooding: uploads more often than honest clients, where the server does not wait for all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Free rider: takes the model and gives it back."""
+"""Free rider: uploads the model that it was sent, untrained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gaussian replacement: noise in place of what was learnt."""
+"""Gaussian attack: uploads noise in place of what was learnt."""
 
 from __future__ import annotations
 

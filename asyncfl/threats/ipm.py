@@ -1,4 +1,4 @@
-"""IPM, inner product manipulation: against the mean."""
+"""IPM, inner product manipulation: a multiple of the negative mean of the known updates."""
 
 from __future__ import annotations
 

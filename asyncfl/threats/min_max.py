@@ -1,4 +1,4 @@
-"""Min-Max: as far as no distance to an honest update exceeds the largest between two of them."""
+"""Min-Max: a perturbed mean, no farther from any honest update than these are from each other."""
 
 from __future__ import annotations
 

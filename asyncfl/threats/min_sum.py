@@ -1,4 +1,4 @@
-"""Min-Sum: as far as the summed distance to honest updates exceeds that of no honest one."""
+"""Min-Sum: a perturbed mean whose summed squared distance to honest updates exceeds that of no honest one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Non-finite uploads: one number that is none spoils every sum."""
+"""Non-finite uploads: NaN or infinity in place of parameters."""
 
 from __future__ import annotations
 

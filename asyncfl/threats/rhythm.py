@@ -1,4 +1,4 @@
-"""Sleeping attackers: honest for some tasks, so that what a defence remembers of them is good."""
+"""Sleeping attackers: honest in some tasks, malicious in others, by a rhythm."""
 
 from __future__ import annotations
 

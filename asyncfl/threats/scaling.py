@@ -1,4 +1,4 @@
-"""Scaling, or model replacement: an update so long that it decides the aggregate."""
+"""Scaling, or model replacement: a multiple of the honest update."""
 
 from __future__ import annotations
 

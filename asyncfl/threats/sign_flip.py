@@ -1,4 +1,4 @@
-"""Sign flip: the opposite of what is right, in three meanings that the literature uses under one name."""
+"""Sign flip: the negative of the update, of the model or of the mean; the literature has one name for all three."""
 
 from __future__ import annotations
 

@@ -26,24 +26,24 @@ def banned_at(strikes, sequence):
     [((1, 0, 0, 1), None), ((1, 0, 1), 3), ((1, 1), 2), ((0, 0, 1, 0, 1), 5), ((1, 0, 0, 1, 1), 5), ((0,) * 9, None)],
 )
 def test_two_strikes_within_the_last_three(sequence, number):
-    assert banned_at(Strikes(th=2, window=3), sequence) == number
+    assert banned_at(Strikes(threshold=2, window=3), sequence) == number
 
 
-@pytest.mark.parametrize(("th", "number"), [(1, 1), (2, 4), (3, None)])
-def test_without_a_window_strikes_are_never_forgotten(th, number):
-    assert banned_at(Strikes(th=th), (1, 0, 0, 1)) == number
+@pytest.mark.parametrize(("threshold", "number"), [(1, 1), (2, 4), (3, None)])
+def test_without_a_window_strikes_are_never_forgotten(threshold, number):
+    assert banned_at(Strikes(threshold=threshold), (1, 0, 0, 1)) == number
 
 
 def test_several_updates_of_a_client_count_in_order():
-    state = Strikes(th=2, window=3).start(3)
-    banned, state = Strikes(th=2, window=3).step(state, [2, 0, 2, 1], [True, True, True, False])
+    state = Strikes(threshold=2, window=3).start(3)
+    banned, state = Strikes(threshold=2, window=3).step(state, [2, 0, 2, 1], [True, True, True, False])
     assert banned == (2,)
     assert state.judged.tolist() == [1, 1, 2]
     assert state.banned.tolist() == [False, False, True]
 
 
 def test_a_banned_client_counts_no_further():
-    strikes = Strikes(th=1)
+    strikes = Strikes(threshold=1)
     _, state = strikes.step(strikes.start(1), [0], [True])
     banned, after = strikes.step(state, [0, 0], [True, True])
     assert banned == ()
@@ -52,7 +52,7 @@ def test_a_banned_client_counts_no_further():
 
 @given(sequences)
 def test_the_state_that_goes_in_is_not_changed_and_steps_can_be_joined(sequence):
-    strikes = Strikes(th=2, window=3)
+    strikes = Strikes(threshold=2, window=3)
     start = strikes.start(4)
     clients, struck = [client for client, _ in sequence], [strike for _, strike in sequence]
     at_once, end = strikes.step(start, clients, struck)
@@ -70,15 +70,15 @@ def test_the_state_that_goes_in_is_not_changed_and_steps_can_be_joined(sequence)
 @given(sequences)
 def test_a_longer_memory_bans_whoever_a_shorter_one_does(sequence):
     clients, struck = [client for client, _ in sequence], [strike for _, strike in sequence]
-    short, long = Strikes(th=2, window=3), Strikes(th=2)
+    short, long = Strikes(threshold=2, window=3), Strikes(threshold=2)
     by_short, _ = short.step(short.start(4), clients, struck)
     by_long, _ = long.step(long.start(4), clients, struck)
     assert set(by_short) <= set(by_long)
 
 
 def test_a_window_shorter_than_the_threshold_is_refused():
-    with pytest.raises(ValidationError, match="window must be >= th"):
-        Strikes(th=3, window=2)
+    with pytest.raises(ValidationError, match="window must be >= threshold"):
+        Strikes(threshold=3, window=2)
 
 
 def test_as_many_verdicts_as_updates_are_required():
@@ -88,5 +88,5 @@ def test_as_many_verdicts_as_updates_are_required():
 
 
 def test_a_population_at_rest_is_small():
-    assert Strikes(th=2, window=3).start(100_000).history.nbytes == 300_000
+    assert Strikes(threshold=2, window=3).start(100_000).history.nbytes == 300_000
     assert np.dtype(bool).itemsize == 1

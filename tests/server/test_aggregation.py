@@ -112,7 +112,7 @@ def test_a_buffer_of_poison_alone_leaves_the_model_as_it_was() -> None:
 
 def test_strikes_ban_a_client_and_purge_what_it_has_under_way() -> None:
     protocol = Buffered(rounds=9, buffer=1, dispatch=ConstantDispatch(in_flight=4))
-    machine = server(protocol, Above(), Strikes(th=1))
+    machine = server(protocol, Above(), Strikes(threshold=1))
     flying = {a.task: a.client for a in kinds(machine.start(), Dispatch)}
     actions = hand_over(machine, arrive(machine, 0), 50.0)
     assert kinds(actions, Ban) == [Ban(flying[0])]
@@ -123,7 +123,7 @@ def test_strikes_ban_a_client_and_purge_what_it_has_under_way() -> None:
 
 def test_a_banned_clients_queued_and_flying_updates_end_as_banned() -> None:
     protocol = Buffered(rounds=9, buffer=2, dispatch=ConstantDispatch(in_flight=4))
-    machine = server(protocol, Asking(), Strikes(th=1))
+    machine = server(protocol, Asking(), Strikes(threshold=1))
     flying = {a.task: a.client for a in kinds(machine.start(), Dispatch)}
     actions = hand_over(machine, arrive(machine, 0, 1), 1.0, 2.0)
     (request,) = kinds(actions, RequestScores)
@@ -215,7 +215,7 @@ def test_a_model_that_makes_everybody_send_nonsense_has_diverged() -> None:
 
 
 def test_malformed_updates_are_rejected_and_struck() -> None:
-    machine = server(Sync(rounds=2, participants=3), None, Strikes(th=1))
+    machine = server(Sync(rounds=2, participants=3), None, Strikes(threshold=1))
     clients = [a.client for a in kinds(machine.start(), Dispatch)]
     sound = np.array([True, False, True])
     asked = arrive(machine, 0, 1, 2)
@@ -231,7 +231,7 @@ def test_malformed_updates_are_rejected_and_struck() -> None:
 
 def test_a_ban_for_a_malformed_update_takes_the_clients_other_update_out_of_the_buffer() -> None:
     protocol = Buffered(rounds=9, buffer=3, dispatch=ConstantDispatch(in_flight=4))
-    machine = server(protocol, None, Strikes(th=1))
+    machine = server(protocol, None, Strikes(threshold=1))
     flying = {a.task: a.client for a in kinds(machine.start(), Dispatch)}
     (again,) = kinds(arrive(machine, 0), Dispatch)
     assert again.client == flying[0], "everybody else is busy"
@@ -251,7 +251,7 @@ def test_a_ban_for_a_malformed_update_takes_the_clients_other_update_out_of_the_
 
 def test_when_all_that_is_left_of_a_buffer_is_a_banned_clients_it_is_discarded() -> None:
     protocol = Buffered(rounds=9, buffer=2, dispatch=ConstantDispatch(in_flight=4))
-    machine = server(protocol, None, Strikes(th=1))
+    machine = server(protocol, None, Strikes(threshold=1))
     machine.start()
     (again,) = kinds(arrive(machine, 0), Dispatch)
     actions = hand_over(machine, arrive(machine, again.task), 5.0, np.nan)
@@ -262,7 +262,7 @@ def test_when_all_that_is_left_of_a_buffer_is_a_banned_clients_it_is_discarded()
 
 @pytest.mark.parametrize("protocol", [Sync(rounds=3), Buffered(rounds=3, buffer=2)], ids=["sync", "buffered"])
 def test_when_everybody_is_banned_for_malformed_updates_that_is_the_reason(protocol: Protocol) -> None:
-    machine = server(protocol, None, Strikes(th=1))
+    machine = server(protocol, None, Strikes(threshold=1))
     actions = machine.start()
     flying = [a.task for a in kinds(actions, Dispatch)]
     while machine.stopped is None:
@@ -283,7 +283,7 @@ def test_judging_takes_the_servers_time_only_where_something_is_judged() -> None
 
 
 def test_when_everybody_is_banned_the_run_ends_with_that_reason() -> None:
-    machine = server(Sync(rounds=5), Above(), Strikes(th=1))
+    machine = server(Sync(rounds=5), Above(), Strikes(threshold=1))
     machine.start()
     actions = hand_over(machine, arrive(machine, 0, 1, 2, 3), 50.0, 50.0, 50.0, 50.0)
     assert kinds(actions, Stop) == [Stop("every client is banned")]

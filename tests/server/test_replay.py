@@ -83,7 +83,7 @@ def again(recording: Recording) -> Callable[[tuple[int, ...]], np.ndarray]:
 @given(st.integers(0, 2**20))
 @settings(max_examples=15)
 def test_detection_strikes_bans_and_losses_are_reproduced_exactly(seed: int) -> None:
-    guarded = plan(seed, detector=Safl(), strikes=Strikes(th=2))
+    guarded = plan(seed, detector=Safl(), strikes=Strikes(threshold=2))
     recording = record(guarded, "parameters", seed, malformed=0.05)
     shown = replay(recording, Server(guarded))
     assert shown.calls == len(recording.lines)
@@ -92,7 +92,7 @@ def test_detection_strikes_bans_and_losses_are_reproduced_exactly(seed: int) -> 
 
 def test_the_recorded_runs_hold_what_is_to_be_reproduced() -> None:
     text = "".join(
-        record(plan(seed, detector=Safl(), strikes=Strikes(th=2)), seed=seed, malformed=0.05).text()
+        record(plan(seed, detector=Safl(), strikes=Strikes(threshold=2)), seed=seed, malformed=0.05).text()
         for seed in range(10)
     )
     for word in ("flagged", '"Ban"', "lost_up", "dropped_out", "rejected", "banned", '"scores":null', "Judged"):
@@ -101,7 +101,7 @@ def test_the_recorded_runs_hold_what_is_to_be_reproduced() -> None:
 
 @pytest.mark.parametrize("detector", [Spectral(), Safl()], ids=lambda detector: detector.kind)
 def test_digests_and_the_models_handed_in_again_show_everything(detector: Any) -> None:
-    guarded = plan(3, detector=detector, strikes=Strikes(th=2))
+    guarded = plan(3, detector=detector, strikes=Strikes(threshold=2))
     whole, digests = record(guarded, "parameters", 3), record(guarded, "digests", 3)
     assert replay(digests, Server(guarded), again(whole)).unchecked == ()
 
@@ -109,7 +109,7 @@ def test_digests_and_the_models_handed_in_again_show_everything(detector: Any) -
 @given(st.integers(0, 2**20))
 @settings(max_examples=15)
 def test_digests_alone_show_every_decision_of_a_server_without_detector(seed: int) -> None:
-    plain = plan(seed, strikes=Strikes(th=2))
+    plain = plan(seed, strikes=Strikes(threshold=2))
     shown = replay(record(plain, "digests", seed, malformed=0.1), Server(plain))
     assert shown.unchecked == ("models of versions above 0",)
 
@@ -143,11 +143,11 @@ def test_another_server_is_found_out_at_its_first_other_answer() -> None:
 
 
 def test_another_detector_is_found_out() -> None:
-    guarded = plan(2, detector=Safl(), strikes=Strikes(th=2))
+    guarded = plan(2, detector=Safl(), strikes=Strikes(threshold=2))
     with pytest.raises(ReplayError, match="RequestScores"):
-        replay(record(guarded, "parameters", 2), Server(plan(2, detector=Safl(decoys=5), strikes=Strikes(th=2))))
+        replay(record(guarded, "parameters", 2), Server(plan(2, detector=Safl(decoys=5), strikes=Strikes(threshold=2))))
     with pytest.raises(ReplayError, match=r"answers were recorded, now there are|answer \d+ was"):
-        replay(record(guarded, "parameters", 2), Server(plan(2, detector=Safl(), strikes=Strikes(th=1))))
+        replay(record(guarded, "parameters", 2), Server(plan(2, detector=Safl(), strikes=Strikes(threshold=1))))
 
 
 def test_another_initial_model_is_found_out_even_with_digests() -> None:

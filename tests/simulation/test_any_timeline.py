@@ -81,7 +81,7 @@ some = st.lists(st.integers(0, CLIENTS - 1), max_size=3, unique=True)
     loud=some,
     rule=st.sampled_from([Mean(), Krum(byzantine=0)]),
     detector=st.sampled_from([None, Safl(), Kardam()]),
-    strikes=st.sampled_from([None, Strikes(th=1), Strikes(th=2)]),
+    strikes=st.sampled_from([None, Strikes(threshold=1), Strikes(threshold=2)]),
     every_task=st.booleans(),
     until=st.sampled_from([None, None, 0, 2]),
 )

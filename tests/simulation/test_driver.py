@@ -50,7 +50,7 @@ def test_a_ban_of_a_client_that_was_drawn_but_cannot_be_reached_is_carried_out(
     fates, unreached = Counter[str](), 0
     for seed in range(15):
         world = AWAY | {"aggregate_s": aggregate_s}
-        driver = federation(COHORTS, world, seed=seed, broken=(1, 4, 7), strikes=Strikes(th=1))
+        driver = federation(COHORTS, world, seed=seed, broken=(1, 4, 7), strikes=Strikes(threshold=1))
         assert driver.run() == "all versions published"
         check_whole(driver)
         fates.update(driver.tasks.fates)
@@ -173,7 +173,7 @@ def test_a_time_limit_during_an_aggregation_leaves_no_update_in_a_version_that_n
 @pytest.mark.parametrize("aggregate_s", [0.0, 1.0])
 def test_the_version_of_an_event_is_the_one_that_was_out(federation: Federation, aggregate_s: float) -> None:
     world = AWAY | {"aggregate_s": aggregate_s}
-    driver = federation(CONSTANT, world, detector=Safl(), strikes=Strikes(th=2), loud=(1, 2))
+    driver = federation(CONSTANT, world, detector=Safl(), strikes=Strikes(threshold=2), loud=(1, 2))
     driver.run()
     events, out = events_of(driver), 0
     for row in events:

@@ -12,7 +12,7 @@ from asyncfl.simulation import simulate_seed
 
 FEDASYNC = {"kind": "fedasync", "rounds": 6, "in_flight": 3}
 FEW = {"kind": "buffered", "rounds": 6, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 3}}
-STRUCK = {"strikes": {"th": 1}}
+STRUCK = {"strikes": {"threshold": 1}}
 
 
 @pytest.mark.parametrize("kind", ["non_finite", "wrong_length"])

@@ -138,7 +138,7 @@ BUFFERED = {"kind": "buffered", "rounds": 3, "buffer": 2, "dispatch": {"kind": "
     [
         ({"defence.detector": {"kind": "safl"}}, "defence.detector", "must be null with privacy.shuffler, got safl"),
         (
-            {"defence.detector": {"kind": "safl"}, "defence.strikes": {"th": 2}},
+            {"defence.detector": {"kind": "safl"}, "defence.strikes": {"threshold": 2}},
             "defence.strikes",
             "must be null with privacy.shuffler",
         ),

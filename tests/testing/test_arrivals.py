@@ -66,7 +66,7 @@ def test_a_sequence_ends_with_the_run() -> None:
 
 def test_scores_are_asked_of_clients_and_bans_follow() -> None:
     protocol = Buffered(rounds=50, buffer=4, dispatch=ContinuousDispatch(), staleness=ConstantStaleness())
-    under_test = server(protocol, clients=4, detector=Safl(), strikes=Strikes(th=2), initial=1.0)
+    under_test = server(protocol, clients=4, detector=Safl(), strikes=Strikes(threshold=2), initial=1.0)
     play = arrivals(
         under_test, [0, 1, 2, 3, 3, 0, 1, 2], changes={3: -5.0}, scores=lambda client, models: models[:, 0] > 0.5
     )

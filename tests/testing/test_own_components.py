@@ -47,7 +47,11 @@ CHANGES: list[dict[str, Any]] = [
     {"defence.rule": {"kind": "every_kind:Midrange"}},
     {"defence.rule": {"kind": "median", "pre": [{"kind": "every_kind:PairsOfTwo"}]}},
     {"defence.detector": {"kind": "every_kind:Trusting"}},
-    {"defence.detector": {"kind": "every_kind:Downhill"}, "defence.root_samples": 20, "defence.strikes": {"th": 3}},
+    {
+        "defence.detector": {"kind": "every_kind:Downhill"},
+        "defence.root_samples": 20,
+        "defence.strikes": {"threshold": 3},
+    },
 ]
 
 

@@ -28,7 +28,7 @@ def attacked(tiny: dict[str, Any]) -> Scenario:
     tiny["world"]["uplink"] |= {"loss": {"kind": "independent", "probability": 0.02}, "retransmissions": 0}
     tiny["world"]["availability"] = {"kind": "alternating", "on_s": 3.0, "off_s": 0.3}
     tiny["threats"] = {"attack": {"kind": "sign_flip"}, "attackers": 2, "rhythm": {"asleep": 1, "awake": 3}}
-    tiny["defence"] = {"detector": {"kind": "safl"}, "strikes": {"th": 2}}
+    tiny["defence"] = {"detector": {"kind": "safl"}, "strikes": {"threshold": 2}}
     return Scenario.read(tiny)
 
 
@@ -154,7 +154,7 @@ def test_buffers_are_what_the_defences_saw(attacked: Scenario, tmp_path: Path) -
 def test_buffers_hold_neither_what_is_malformed_nor_what_is_banned_for_it(
     attacked: Scenario, tmp_path: Path, kind: str
 ) -> None:
-    changes = {"threats": {"attack": {"kind": kind}, "attackers": 3}, "defence": {"strikes": {"th": 1}}}
+    changes = {"threats": {"attack": {"kind": kind}, "attackers": 3}, "defence": {"strikes": {"threshold": 1}}}
     run = simulate(attacked.override({**changes, "evaluation.record": "parameters"}))
     run.save(tmp_path / "run")
     buffers = list(recorded_buffers(read_recording(tmp_path / "run")))

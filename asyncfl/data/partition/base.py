@@ -18,7 +18,7 @@ Shares = list[NDArray[np.int64]]
 class Partition(Component):
     """Base of all partitions.
 
-    `spare` says how many labels per sample the partition wants to choose from, where the supply is unlimited.
+    `spare` says how many labels per sample the partition wants to choose from, where there is no end of samples.
     """
 
     spare: ClassVar[int] = 1

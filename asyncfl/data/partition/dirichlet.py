@@ -23,7 +23,7 @@ class Dirichlet(Partition):
     as well.
     """
 
-    spare: ClassVar[int] = 3  # so that the mixtures, not the supply, decide which classes a client gets
+    spare: ClassVar[int] = 3  # so that the mixtures, not the number of samples, decide which classes a client gets
 
     kind: Literal["dirichlet"] = "dirichlet"
     alpha: float = Field(default=0.5, gt=0, le=1e6)
@@ -55,32 +55,32 @@ class Dirichlet(Partition):
         size: int,
         rng: np.random.Generator,
     ) -> Shares:
-        supply = _by_class(shuffled, labels)
-        used = np.zeros(len(supply), np.int64)
-        stock = np.array([len(samples) for samples in supply])
+        of_class = _by_class(shuffled, labels)
+        used = np.zeros(len(of_class), np.int64)
+        stock = np.array([len(samples) for samples in of_class])
         shares: Shares = []
         for _ in range(clients):
-            mixture = rng.dirichlet(np.full(len(supply), self.alpha))
-            counts = np.zeros(len(supply), np.int64)
+            mixture = rng.dirichlet(np.full(len(of_class), self.alpha))
+            counts = np.zeros(len(of_class), np.int64)
             while (missing := size - int(counts.sum())) > 0:
                 left = stock - used - counts
                 wanted = np.where(left > 0, mixture, 0.0)
                 if wanted.sum() < 1e-9:  # the classes of the mixture are used up: take what there is
                     wanted = left.astype(np.float64)
                 counts += np.minimum(rng.multinomial(missing, wanted / wanted.sum()), left)
-            shares.append(np.concatenate([s[u : u + c] for s, u, c in zip(supply, used, counts, strict=True)]))
+            shares.append(np.concatenate([s[u : u + c] for s, u, c in zip(of_class, used, counts, strict=True)]))
             used += counts
         return shares
 
     def _free(
         self, chosen: NDArray[np.int64], labels: NDArray[np.int64], clients: int, rng: np.random.Generator
     ) -> Shares:
-        supply = _by_class(chosen, labels)
+        of_class = _by_class(chosen, labels)
         for _ in range(_TRIES):
-            fractions = rng.dirichlet(np.full(clients, self.alpha), len(supply))
-            counts = np.array([rng.multinomial(len(s), p) for s, p in zip(supply, fractions, strict=True)])
+            fractions = rng.dirichlet(np.full(clients, self.alpha), len(of_class))
+            counts = np.array([rng.multinomial(len(s), p) for s, p in zip(of_class, fractions, strict=True)])
             if counts.sum(0).min() >= self.min_samples:
-                parts = [np.split(s, np.cumsum(c)[:-1]) for s, c in zip(supply, counts, strict=True)]
+                parts = [np.split(s, np.cumsum(c)[:-1]) for s, c in zip(of_class, counts, strict=True)]
                 return [np.concatenate([part[client] for part in parts]) for client in range(clients)]
         raise DataError(
             [

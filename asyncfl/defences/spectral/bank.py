@@ -1,4 +1,4 @@
-"""The bank: each client's last update, and all their inner products.
+"""The bank: the last update of each client, with the inner products of all of them.
 
 Memory is clients x stored numbers in float32 (stored numbers = parameters, or the length of a sketch). Putting K new
 rows in costs K x clients inner products: only the rows of the Gram matrix that changed are computed again.
@@ -21,7 +21,9 @@ CHUNK = 4096
 
 @dataclass(frozen=True)
 class Bank:
-    """Rows are clients. Nothing is changed in place: a new bank shares the rows that stayed."""
+    """The last update of each client and their inner products; rows are clients.
+
+    Nothing is changed in place: a new bank shares the rows that stayed."""
 
     rows: tuple[Vector | None, ...]
     """Per client its last update (stored numbers,), None where there is none."""

@@ -1,4 +1,4 @@
-"""What no honest update does, under any distribution of the data: two bounds that follow from clipping and noise.
+"""Bounds on lengths and inner products that honest updates keep whatever their data; clipping and noise imply them.
 
 An honest client moves its model by at most b = lr C S (S steps of a gradient of norm at most C), adds noise
 N(0, sigma^2) of its own to each of d parameters, and so sends delta = signal + noise with |signal| <= b. Hence, but for
@@ -55,8 +55,8 @@ def _product(noise: Floats, step: Floats) -> Floats:
     return np.where(noise > 0, noise, 0.0) * np.where(noise > 0, step, 0.0)
 
 
-def culprits(conflicts: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which of several updates must go so that no two are in conflict.
+def least_removed(conflicts: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which of several updates are removed so that no two of the others are in conflict.
 
     `conflicts`: (n, n) symmetric bool, in the order of arrival. The one with most conflicts is removed, ties the
     latest, until none is left: of a star only the centre goes. Returns (n,) bool.

@@ -24,7 +24,7 @@ from pydantic import Field
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
 from asyncfl.defences.spectral.bank import COMPARABLE, Bank, empty_bank, inner_products, squared_norms
-from asyncfl.defences.spectral.certificates import ROUNDING, culprits, norm_bounds, pair_bounds
+from asyncfl.defences.spectral.certificates import ROUNDING, least_removed, norm_bounds, pair_bounds
 from asyncfl.defences.spectral.gate import Amends, Provisional, amends, covers
 from asyncfl.defences.spectral.majority import Finding, MajorityTest
 from asyncfl.defences.spectral.pool import Pool, empty_pool
@@ -77,7 +77,8 @@ class Spectral(Detector):
     enough: Annotated[float, Field(ge=0)] = 20.0
     """Standard deviations of the noise from which on the majority of single updates is clear enough without that."""
     strike_at_gate: bool = True
-    """Whether the guilty of earlier buffers are struck once when the gate opens, and so are banned an update sooner."""
+    """Whether clients are struck once when the gate opens for updates of earlier buffers that are left out by then; so
+    they are banned an update sooner."""
     sketch: Annotated[int, Field(ge=1)] | None = None
     """Numbers of each update that the bank keeps, for very many clients or parameters; null: all of them."""
     root: bool = True
@@ -91,7 +92,7 @@ class Spectral(Detector):
         return SpectralState(context, empty_bank(context.clients), pool, sketch=sketch)
 
     def banned(self, state: SpectralState, client: int) -> SpectralState:
-        """Bank and pool forget the client, see `Detector.banned`."""
+        """The state without what the client sent, see `Detector.banned`."""
         pool = None if state.pool is None else state.pool.forget(client)
         return replace(
             state,
@@ -133,17 +134,17 @@ class Spectral(Detector):
         is_open, correction, provisional, late = state.is_open, None, state.provisional, set[int]()
         if not is_open:
             finding = finding or self._test(state, bank, pool)
-            guilty = finding.out.copy()
-            guilty[list(state.banned | suspects)] = True
+            left_out = finding.out.copy()
+            left_out[list(state.banned | suspects)] = True
             is_open = self._opens(state, bank, len(buffer), finding)
             if is_open or self.amends == "rebuild":
-                correction = amends(provisional, guilty, self.amends, state.context.factors)
-                provisional = tuple(earlier.settled(guilty, state.context.factors) for earlier in provisional)
+                correction = amends(provisional, left_out, self.amends, state.context.factors)
+                provisional = tuple(earlier.settled(left_out, state.context.factors) for earlier in provisional)
             if is_open:
                 if self.strike_at_gate:
                     # Who is in this buffer is struck for it; one finding is not two strikes.
                     known = state.banned | set(buffer.clients.tolist())
-                    late = {int(one) for earlier in provisional for one in earlier.clients if guilty[one]} - known
+                    late = {int(one) for earlier in provisional for one in earlier.clients if left_out[one]} - known
                 provisional = ()
             else:
                 struck &= broken
@@ -201,7 +202,7 @@ class Spectral(Detector):
                 reasons[row] = reasons[row] or "pair with an earlier update"
             sound = np.array([not reason for reason in reasons])
             conflicts = (np.abs(own) > within * (1 + ROUNDING)) & sound & sound[:, None]
-            for row in np.flatnonzero(culprits(conflicts)):
+            for row in np.flatnonzero(least_removed(conflicts)):
                 reasons[row] = "pair within the buffer"
         return reasons
 
@@ -211,7 +212,7 @@ class Spectral(Detector):
         return projections(buffer.deltas, context.root_gradient(buffer.current))
 
     def _test(self, state: SpectralState, bank: Bank, pool: Pool | None) -> Finding:
-        """By single updates, and by the means of the pool too while single ones are not as clear as `enough`."""
+        """What the test finds in single updates, and in the pool's means while those are not clear `enough`."""
         context = state.context
         if self.majority is None:
             nobody = np.zeros(context.clients, dtype=bool)
@@ -223,11 +224,13 @@ class Spectral(Detector):
         return finding.either(pooled) if pooled.clearness > finding.clearness else finding
 
     def _speaks(self, finding: Finding) -> bool:
-        """Whether it needs no help: its majority is clear enough, or there is none to be found."""
+        """Whether single updates suffice: their majority is clear enough, or there is none to be found."""
         return finding.clearness >= self.enough or bool(finding.notes.get("diffuse"))
 
     def _suspects(self, state: SpectralState, finding: Finding) -> frozenset[int]:
-        """Who stays out until cleared, since a blurred majority finds one attacker today and another tomorrow."""
+        """Clients whose updates stay left out until they go along with the majority again.
+
+        Where noise blurs the majority, each buffer shows another part of the attackers."""
         if self.pool is None or self._speaks(finding):
             return frozenset()
         return (state.suspects - finding.cleared) | finding.against
@@ -267,7 +270,7 @@ def _waves(
 def _remember(
     context: DefenceContext, buffer: Buffer, out: NDArray[np.bool_], certified: NDArray[np.bool_]
 ) -> Provisional:
-    """The buffer's provisional verdicts; certified guilt is final and not among them."""
+    """The buffer's provisional verdicts; those that a certificate has found are final and not among them."""
     factors = context.factors(buffer.samples, buffer.staleness).copy()
     applied = np.flatnonzero(~out)
     if len(applied):

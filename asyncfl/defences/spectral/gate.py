@@ -1,4 +1,4 @@
-"""Early verdicts are provisional: what they got wrong is made good once the majority is known.
+"""Corrections of the model for early verdicts that later ones reverse.
 
 With a few rows in the bank attackers may be the majority by chance, and while updates are mostly noise nobody can be
 told from anybody. Until the gate opens, verdicts keep updates out but strike nobody, and what was let in or kept out is
@@ -26,7 +26,7 @@ Factors: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np
 
 @dataclass(frozen=True)
 class Provisional:
-    """A buffer whose verdicts may still change. Rows are its updates without those that broke a certificate."""
+    """A buffer whose verdicts may still be reversed. Rows are its updates without those that broke a certificate."""
 
     clients: NDArray[np.int64]
     """(n,)."""
@@ -41,15 +41,15 @@ class Provisional:
     deltas: Vector
     """(n, n_parameters) what the clients changed."""
 
-    def settled(self, guilty: NDArray[np.bool_], factors: Factors) -> Provisional:
-        """The buffer once the model has been amended by `guilty` (clients,)."""
-        innocent = ~guilty[self.clients]
-        if np.array_equal(innocent, self.applied):
+    def settled(self, left_out: NDArray[np.bool_], factors: Factors) -> Provisional:
+        """The buffer once the model has been corrected for the clients that are `left_out` (clients,) now."""
+        kept = ~left_out[self.clients]
+        if np.array_equal(kept, self.applied):
             return self
         changed = self.factors.copy()
-        if innocent.any():
-            changed[innocent] = factors(self.samples[innocent], self.staleness[innocent])
-        return replace(self, applied=innocent, factors=changed)
+        if kept.any():
+            changed[kept] = factors(self.samples[kept], self.staleness[kept])
+        return replace(self, applied=kept, factors=changed)
 
 
 def covers(seen: int, clients: int, coverage: float) -> bool:
@@ -58,21 +58,21 @@ def covers(seen: int, clients: int, coverage: float) -> bool:
     return seen >= coverage * clients - 1e-9
 
 
-def amends(buffers: Iterable[Provisional], guilty: NDArray[np.bool_], how: Amends, factors: Factors) -> Vector | None:
-    """What the next model must be changed by, now that it is known who is `guilty` (clients,).
+def amends(buffers: Iterable[Provisional], left_out: NDArray[np.bool_], how: Amends, factors: Factors) -> Vector | None:
+    """Change of the next model that corrects earlier aggregates for the clients that are `left_out` (clients,) now.
 
-    `rebuild`: to what the buffers' aggregates had been without the guilty; those that remain count for more, by
-    `factors`. `subtract`: less what the guilty gave, plus what the innocent had held, each with its factor, so that a
+    `rebuild`: to what the buffers' aggregates had been without these clients; those that remain count for more, by
+    `factors`. `subtract`: less what these gave, plus what the others had been kept from giving, each with its factor: a
     buffer of many attackers moves the model less far. Returns (n_parameters,) float32, None where every verdict stands.
     """
     total: Vector | None = None
     for buffer in buffers:
-        innocent = ~guilty[buffer.clients]
-        if np.array_equal(innocent, buffer.applied):
+        kept = ~left_out[buffer.clients]
+        if np.array_equal(kept, buffer.applied):
             continue
-        change = np.where(innocent, buffer.factors, 0.0)
-        if how == "rebuild" and innocent.any():
-            change[innocent] = factors(buffer.samples[innocent], buffer.staleness[innocent])
+        change = np.where(kept, buffer.factors, 0.0)
+        if how == "rebuild" and kept.any():
+            change[kept] = factors(buffer.samples[kept], buffer.staleness[kept])
         change[buffer.applied] -= buffer.factors[buffer.applied]
         moved = np.asarray(change.astype(np.float32) @ buffer.deltas)
         total = moved if total is None else total + moved

@@ -1,4 +1,4 @@
-"""Every row of the bank against the majority of the bank."""
+"""The spectral test: which clients' last updates go against the majority of them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.component import Described
+from asyncfl.defences.spectral.alignment import Alignment, alignment_with, lagging, looseness
 from asyncfl.defences.spectral.bank import Bank
-from asyncfl.defences.spectral.evidence import Evidence, lagging, looseness, weigh_evidence
 from asyncfl.defences.spectral.median import geometric_medians
-from asyncfl.defences.spectral.root import uphill, voters
+from asyncfl.defences.spectral.root import downhill, uphill
 from asyncfl.defences.spectral.spectrum import Embedding, embed, product_std
 
 HUGE = 1e3
@@ -22,12 +22,12 @@ HUGE = 1e3
 
 @dataclass(frozen=True)
 class Finding:
-    """What the test says of the bank's rows. Arrays are (clients,); a client without a row is innocent."""
+    """What the test says of the bank's rows. Arrays are (clients,); a client without a row is not left out."""
 
     out: NDArray[np.bool_]
-    """To be left out."""
+    """Clients whose updates are to be left out."""
     struck: NDArray[np.bool_]
-    """Left out for more than doubt."""
+    """Those of them to whom it counts as a strike."""
     reasons: dict[int, str]
     """Client -> why."""
     notes: dict[str, float]
@@ -61,7 +61,7 @@ class Finding:
 
 
 class MajorityTest(Described):
-    """Settings of the spectral test."""
+    """The spectral test with its settings: finds clients whose updates go against the majority."""
 
     edge_factor: Annotated[float, Field(gt=0)] = 1.3
     """Eigenvalues count above this multiple of the edge of the noise's spectrum."""
@@ -118,8 +118,9 @@ class MajorityTest(Described):
     ) -> Finding:
         """What the test says of the rows of `bank`.
 
-        The mean square of the rows' noise is everybody's where no single row is looked at. `by_root`: only rows that go
-        downhill on the root set vote. `extra_variance`: of one inner product, beside that of the clients' noise.
+        The mean square of the rows' noise is everybody's where no single row is looked at. `by_root`: the majority
+        is that of the rows that go downhill on the root set. `extra_variance`: of one inner product, beside that of the
+        clients' noise.
         """
         present, nobody = bank.present, np.zeros(len(bank.rows), dtype=bool)
         squares = np.diagonal(bank.gram)[present]
@@ -150,8 +151,10 @@ class MajorityTest(Described):
             components=self.components,
             imputations=self.imputations,
         )
-        votes = voters(bank.projections[present], bank.arrived[present]) if by_root else np.ones(len(present), bool)
-        notes = {"rank": 0.0 if embedding is None else float(len(embedding.noise)), "voters": float(votes.sum())}
+        reference = (
+            downhill(bank.projections[present], bank.arrived[present]) if by_root else np.ones(len(present), bool)
+        )
+        notes = {"rank": 0.0 if embedding is None else float(len(embedding.noise)), "voters": float(reference.sum())}
         if embedding is None:
             return Finding(nobody, nobody, {}, notes)
         notes["looseness"] = looseness(embedding)
@@ -164,47 +167,47 @@ class MajorityTest(Described):
             reasons = {int(present[row]): f"uphill {along[row]:.3g}" for row in np.flatnonzero(left)}
             out, struck = _spread(left, present, nobody), _spread(far, present, nobody)
             return Finding(out, struck, reasons, notes, decided=True)
-        if not votes.any():
+        if not reference.any():
             return Finding(nobody, nobody, {}, notes)
-        evidence = self.weigh(embedding, bank.base_versions[present], votes, noisiness)
-        notes |= {"diffuse": 0.0, "certain": float((evidence.clearness > self.certainty).mean())}
-        return self._find(evidence, present, nobody, notes)
+        alignment = self.alignment(embedding, bank.base_versions[present], reference, noisiness)
+        notes |= {"diffuse": 0.0, "certain": float((alignment.clearness > self.certainty).mean())}
+        return self._find(alignment, present, nobody, notes)
 
-    def weigh(
+    def alignment(
         self,
         embedding: Embedding,
         base_versions: NDArray[np.int64],
-        votes: NDArray[np.bool_],
+        reference: NDArray[np.bool_],
         noisiness: NDArray[np.float64] | float = 1.0,
-    ) -> Evidence:
-        """Evidence on each point against the median of the voters, those of near versions counting most.
+    ) -> Alignment:
+        """How each point lies to the median of the `reference` rows (near versions count most), see `alignment_with`.
 
-        `base_versions`: (n,) of the points. `votes`: (n,) bool, at least one. `noisiness`: (n,) see `weigh_evidence`.
+        `base_versions`: (n,) of the points. `reference`: (n,) bool, at least one. `noisiness`: (n,), as there.
         """
         versions, which = np.unique(base_versions, return_inverse=True)
         gaps = np.abs(base_versions - versions[:, None]).astype(np.float64)
-        nearest = np.where(votes, gaps, np.inf).min(axis=1, keepdims=True)
-        # Only ratios of weights count; against the nearest voter none of them underflows to a sum of 0.
-        weights = np.where(votes, np.exp((nearest - gaps) / self.memory_versions), 0.0)
+        nearest = np.where(reference, gaps, np.inf).min(axis=1, keepdims=True)
+        # Only ratios of weights count; against the nearest such row none of them underflows to a sum of 0.
+        weights = np.where(reference, np.exp((nearest - gaps) / self.memory_versions), 0.0)
         medians = geometric_medians(embedding.points, weights, self.weiszfeld_steps)
-        return weigh_evidence(embedding, medians[which], noisiness)
+        return alignment_with(embedding, medians[which], noisiness)
 
     def _find(
-        self, evidence: Evidence, present: NDArray[np.int64], nobody: NDArray[np.bool_], notes: dict[str, float]
+        self, alignment: Alignment, present: NDArray[np.int64], nobody: NDArray[np.bool_], notes: dict[str, float]
     ) -> Finding:
-        noise = (self.doubt * evidence.doubt) ** 2
-        certain, clear = evidence.clearness > self.certainty, evidence.clearness > self.suspicion
-        against = clear & (evidence.along < np.minimum(self.direction, 1 - self.blur * evidence.blur))
-        along_with = clear & (evidence.along > np.maximum(self.direction, 1 - self.acquittal * evidence.blur))
-        apart = certain & (evidence.off > self.coherence + noise)
-        gross = certain & (evidence.off > self.coherence_strike + noise)
-        behind = certain & lagging(evidence.along, self.laggards)
+        noise = (self.doubt * alignment.doubt) ** 2
+        certain, clear = alignment.clearness > self.certainty, alignment.clearness > self.suspicion
+        against = clear & (alignment.along < np.minimum(self.direction, 1 - self.blur * alignment.blur))
+        along_with = clear & (alignment.along > np.maximum(self.direction, 1 - self.acquittal * alignment.blur))
+        apart = certain & (alignment.off > self.coherence + noise)
+        gross = certain & (alignment.off > self.coherence_strike + noise)
+        behind = certain & lagging(alignment.along, self.laggards)
         reasons = {
-            int(present[row]): f"direction {evidence.along[row]:.2f}"
+            int(present[row]): f"direction {alignment.along[row]:.2f}"
             if against[row]
-            else f"coherence {evidence.off[row]:.2f}"
+            else f"coherence {alignment.off[row]:.2f}"
             if apart[row]
-            else f"laggard {evidence.along[row]:.2f}"
+            else f"laggard {alignment.along[row]:.2f}"
             for row in np.flatnonzero(against | apart | behind)
         }
         return Finding(
@@ -213,7 +216,7 @@ class MajorityTest(Described):
             reasons,
             notes,
             decided=bool(2 * certain.sum() >= len(present)),
-            clearness=float(np.median(evidence.clearness)),
+            clearness=float(np.median(alignment.clearness)),
             against=frozenset(present[against].tolist()),
             cleared=frozenset(present[along_with].tolist()),
         )

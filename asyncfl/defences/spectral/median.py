@@ -1,4 +1,4 @@
-"""Where the majority of the points is: the weighted geometric median."""
+"""Weighted geometric medians of points, which lie where the majority is."""
 
 from __future__ import annotations
 

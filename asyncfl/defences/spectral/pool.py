@@ -1,4 +1,4 @@
-"""Means of each client's last updates, for times when a single one is mostly noise.
+"""Means of each client's last updates, which are judged where single ones are mostly noise.
 
 Noise of a client's updates is independent, and what moves its model changes slowly while training stands on a plateau:
 the mean of m updates has the same signal and 1/m of the noise's variance. The inner product of two means stands m times
@@ -18,7 +18,7 @@ from asyncfl.messages import Vector
 
 @dataclass(frozen=True)
 class Pool:
-    """Rows are clients. Nothing is changed in place."""
+    """Mean of the last updates of each client; rows are clients. Nothing is changed in place."""
 
     bank: Bank
     """Its rows are means, and so is their noise; their base versions are rounded means as well."""

@@ -1,9 +1,9 @@
-"""A little clean data on the server decides who may say what the majority is.
+"""How updates lie to the descent direction of the server's own samples, which decides whose majority counts.
 
 Without a root set the majority of updates is taken for honest, which needs fewer than half of the clients to attack.
-With one, only updates that go downhill on it vote; it arbitrates and does not score, because a hundred samples are too
-few to tell good from better. Under label skew, where there is no majority direction, it may tell good from bad: who
-goes clearly uphill on data of all labels is no honest client of any mixture of them.
+With one, the majority is that of the updates that go downhill on it; single ones are not scored by it, because a
+hundred samples are too few to tell good from better. Under label skew, where there is no majority direction, it may
+tell good from bad: who goes clearly uphill on data of all labels is no honest client of any mixture of them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def projections(deltas: Vector, gradient: Vector) -> NDArray[np.float64]:
     return np.asarray(-(deltas @ direction) / length)
 
 
-def voters(
+def downhill(
     along: NDArray[np.float64],
     arrived: NDArray[np.int64],
     *,
@@ -54,7 +54,7 @@ def uphill(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Which updates go uphill on the root set, and which of them so far that it is no accident.
 
-    Arguments as for `voters`. Left out is whoever goes uphill at all; struck whoever goes up `strike` times as far as
+    Arguments as for `downhill`. Left out is whoever goes uphill at all; struck whoever goes up `strike` times as far as
     the `quantile` of the `newest` goes down. Measured on MNIST under Dirichlet 0.5 with 100 root samples: one in twenty
     honest updates goes uphill, hardly any that far; of label-flipped ones three quarters go uphill, of sign-flipped
     ones nearly all, half of them that far. Nobody is judged where the quantile is not positive.

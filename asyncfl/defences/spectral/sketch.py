@@ -1,4 +1,4 @@
-"""A short stand-in for a long update that keeps inner products, on average.
+"""Random projections of updates to fewer numbers that keep inner products, on average.
 
 Count sketch (Charikar, Chen and Farach-Colton 2004): every parameter is added, with a random sign, to one of `length`
 random places. <Sx, Sy> has mean <x, y> and a variance of at most (|x|^2 |y|^2 + <x, y>^2) / length. Places and signs

@@ -1,4 +1,4 @@
-"""Updates as points: what the Gram matrix says about their signals once the noise is taken off.
+"""Signals of the updates in a few dimensions, from their Gram matrix less what noise adds to it.
 
 The inner product of two updates with independent noise is that of their signals plus a little noise, while a squared
 length is mostly noise. So the diagonal is thrown away and imputed from the leading eigenvectors (HeteroPCA: Zhang, Cai

@@ -1,11 +1,11 @@
-"""Certificates: published bounds, soundness on honest updates, and who is guilty of a conflict."""
+"""Certificates: published bounds, soundness on honest updates, and what is removed of a conflict."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncfl.defences.spectral.certificates import culprits, norm_bounds, pair_bounds
+from asyncfl.defences.spectral.certificates import least_removed, norm_bounds, pair_bounds
 
 SIGMA = 0.002691558
 
@@ -60,7 +60,7 @@ def test_so_few_parameters_that_noise_may_vanish_have_no_lower_bound():
     assert norm_bounds(10, np.ones(1), np.ones(1), 6)[0][0] == 0
 
 
-# --- who is guilty ---------------------------------------------------------------------------------------------------
+# --- what is removed ---------------------------------------------------------------------------------------------
 
 
 def conflicts(n, *pairs):
@@ -71,27 +71,27 @@ def conflicts(n, *pairs):
 
 
 def test_of_a_star_the_centre_goes():
-    assert culprits(conflicts(4, (0, 1), (0, 2), (0, 3))).tolist() == [True, False, False, False]
+    assert least_removed(conflicts(4, (0, 1), (0, 2), (0, 3))).tolist() == [True, False, False, False]
 
 
 def test_of_a_single_pair_the_later_goes():
-    assert culprits(conflicts(3, (0, 1))).tolist() == [False, True, False]
+    assert least_removed(conflicts(3, (0, 1))).tolist() == [False, True, False]
 
 
 def test_of_a_clique_the_earliest_stays():
     pairs = [(a, b) for a in range(4) for b in range(a)]
-    assert culprits(conflicts(5, *pairs)).tolist() == [False, True, True, True, False]
+    assert least_removed(conflicts(5, *pairs)).tolist() == [False, True, True, True, False]
 
 
 def test_nobody_is_in_conflict_with_himself():
-    assert not culprits(np.eye(3, dtype=bool)).any()
+    assert not least_removed(np.eye(3, dtype=bool)).any()
 
 
 @given(st.sets(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=20))
 def test_what_is_left_is_free_of_conflict_and_nobody_goes_for_nothing(pairs):
     matrix = conflicts(8, *[pair for pair in pairs if pair[0] != pair[1]])
     before = matrix.copy()
-    gone = culprits(matrix)
+    gone = least_removed(matrix)
     assert not matrix[np.ix_(~gone, ~gone)].any()
     assert (matrix.any(axis=1) | ~gone).all()
     assert (matrix == before).all()

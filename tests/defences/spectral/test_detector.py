@@ -83,7 +83,7 @@ def test_the_same_vector_twice_convicts_the_newcomer():
     assert kinds(verdict) == ["pair", "pair"]
 
 
-def test_within_a_buffer_the_one_that_is_like_several_is_guilty():
+def test_within_a_buffer_the_one_that_is_like_several_is_flagged():
     weak = Spectral(majority=None)
     sender = Sender(noise=0.2)
     buffer = sender.buffer([0, 1, 2], np.zeros((3, D)))
@@ -228,7 +228,7 @@ def test_the_model_is_rebuilt_as_soon_as_somebody_is_suspected_and_struck_when_t
     assert [verdict.correction is not None for verdict in verdicts] == [False, False, True, False, False]
     assert [int(verdict.strikes.sum()) for verdict in verdicts] == [0, 0, 0, 0, 3]
     assert [verdict.notes["gate_open"] for verdict in verdicts] == [0, 0, 0, 0, 1]
-    # All of the guilty are in the buffer that opens the gate, and struck for that once.
+    # All that are left out are in the buffer that opens the gate, and struck for that once.
     assert verdicts[-1].late_strikes == ()
 
 

@@ -26,20 +26,20 @@ BUFFER = buffer([0, 1, 2, 3], [True, False, True, False], [(2, 0), (0, 4), (100,
 GUILTY = np.array([True, False, False, True])
 
 
-def test_subtracting_takes_what_the_guilty_gave_and_gives_what_the_innocent_had_held():
+def test_subtracting_takes_what_is_left_out_and_gives_what_was_held_back():
     change = amends([BUFFER], GUILTY, "subtract", evenly)
     np.testing.assert_allclose(change, [-0.35 * 2, 0.175 * 4], rtol=1e-6)
     assert change.dtype == np.float32
 
 
-def test_rebuilding_makes_of_a_buffer_what_it_had_been_without_the_guilty():
+def test_rebuilding_makes_of_a_buffer_what_it_had_been_without_what_is_left_out():
     change = amends([BUFFER], GUILTY, "rebuild", evenly)
     before = 0.35 * np.array([102, 100])
     after = 0.35 * np.array([100, 104])
     np.testing.assert_allclose(change, after - before, rtol=1e-5)
 
 
-def test_of_a_buffer_of_guilty_ones_nothing_is_left():
+def test_of_a_buffer_all_of_which_is_left_out_nothing_stays():
     both = buffer([0, 3], [True, True], [(2, 0), (4, 4)])
     for how in ("rebuild", "subtract"):
         np.testing.assert_allclose(amends([both], GUILTY, how, evenly), [-0.35 * 6, -0.35 * 4], rtol=1e-6)
@@ -56,14 +56,14 @@ def test_where_every_verdict_stands_there_is_nothing_to_amend():
     st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=8),
     st.lists(st.booleans(), min_size=6, max_size=6),
 )
-def test_after_rebuilding_only_the_innocent_are_in_the_model(rows, guilty):
-    """Whatever the verdicts were: what was applied plus what is amended is the mean over the innocent."""
+def test_after_rebuilding_only_what_is_kept_is_in_the_model(rows, left_out):
+    """Whatever the verdicts were: what was applied plus what is amended is the mean over what is kept."""
     clients, applied = [client for client, _ in rows], [let_in for _, let_in in rows]
     deltas = np.random.default_rng(len(rows)).normal(size=(len(rows), 3)).astype(np.float32)
     made = buffer(clients, applied, deltas)
-    change = amends([made], np.array(guilty), "rebuild", evenly)
-    innocent = deltas[[not guilty[client] for client in clients]]
-    wanted = WEIGHT * innocent.mean(axis=0) if len(innocent) else np.zeros(3)
+    change = amends([made], np.array(left_out), "rebuild", evenly)
+    kept = deltas[[not left_out[client] for client in clients]]
+    wanted = WEIGHT * kept.mean(axis=0) if len(kept) else np.zeros(3)
     before = (made.factors * made.applied) @ deltas
     np.testing.assert_allclose(before + (0 if change is None else change), wanted, atol=1e-6)
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from asyncfl.defences.spectral.alignment import looseness
 from asyncfl.defences.spectral.bank import empty_bank, inner_products
-from asyncfl.defences.spectral.evidence import looseness
 from asyncfl.defences.spectral.majority import MajorityTest
 from asyncfl.defences.spectral.spectrum import Embedding, embed
 
@@ -27,10 +27,10 @@ def judge(rows, test=TEST, noise_std=0.0, by_root=False, **kwargs):
     return test.judge(bank_of(rows, noise_std=noise_std, **kwargs), rows.shape[1], by_root=by_root)
 
 
-def evidence(rows):
+def alignment(rows):
     rows = np.asarray(rows, dtype=np.float32)
     embedding = embed(inner_products(rows, rows), 0.0)
-    return TEST.weigh(embedding, np.zeros(len(rows), dtype=np.int64), np.ones(len(rows), dtype=bool))
+    return TEST.alignment(embedding, np.zeros(len(rows), dtype=np.int64), np.ones(len(rows), dtype=bool))
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def test_four_rows_of_another_kind_are_found_among_ten(point, reason, along):
     finding = judge(rows)
     assert finding.out.tolist() == [False] * 6 + [True] * 4
     assert all(finding.reasons[client].startswith(reason) for client in range(6, 10))
-    assert evidence(rows).along[9] == pytest.approx(along, abs=2e-3)
-    assert evidence(rows).along[0] == pytest.approx(1, abs=2e-3)
+    assert alignment(rows).along[9] == pytest.approx(along, abs=2e-3)
+    assert alignment(rows).along[0] == pytest.approx(1, abs=2e-3)
 
 
 def test_a_small_deviation_is_accepted():
@@ -85,7 +85,7 @@ def test_the_majority_is_right_unless_a_root_set_says_otherwise():
     assert by_root.notes["voters"] == 4
 
 
-def test_without_voters_the_test_abstains():
+def test_without_reference_rows_the_test_abstains():
     finding = judge([HONEST] * 4 + [(-1, 0, 0)] * 6, projections=[-1] * 10, by_root=True)
     assert not finding.out.any()
 

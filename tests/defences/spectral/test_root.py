@@ -1,9 +1,9 @@
-"""Who votes where the server has data of its own."""
+"""Who reference where the server has data of its own."""
 
 import numpy as np
 import pytest
 
-from asyncfl.defences.spectral.root import projections, uphill, voters
+from asyncfl.defences.spectral.root import downhill, projections, uphill
 
 
 def test_projections_are_lengths_along_the_way_down():
@@ -15,21 +15,21 @@ def test_a_gradient_of_zero_tells_nothing():
     assert projections(np.ones((2, 3), dtype=np.float32), np.zeros(3, dtype=np.float32)).tolist() == [0, 0]
 
 
-def test_voters_go_down_at_least_half_as_far_as_the_best_fifth():
+def test_downhill_is_what_goes_down_at_least_half_as_far_as_the_best_fifth():
     along = np.array([1.0, 1.0, 1.0, 0.6, 0.4, -1.0, -1.0, -1.0, -1.0, -1.0])
-    assert voters(along, np.arange(10)).tolist() == [True] * 4 + [False] * 6
+    assert downhill(along, np.arange(10)).tolist() == [True] * 4 + [False] * 6
 
 
 def test_the_newest_set_the_bar():
     along = np.concatenate([np.full(50, 9.0), np.full(40, 1.0), [0.6, 0.4]])
     arrived = np.concatenate([np.arange(50), np.arange(52, 92), [50, 51]])
-    votes = voters(along, arrived)
-    assert votes[:91].all()
-    assert not votes[91]
+    reference = downhill(along, arrived)
+    assert reference[:91].all()
+    assert not reference[91]
 
 
 def test_where_nobody_goes_down_nobody_votes():
-    assert not voters(np.array([-1.0, -2.0, 0.0]), np.arange(3)).any()
+    assert not downhill(np.array([-1.0, -2.0, 0.0]), np.arange(3)).any()
 
 
 def test_who_goes_uphill_is_left_out_and_struck_if_far():

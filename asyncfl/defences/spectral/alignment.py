@@ -1,4 +1,4 @@
-"""What a point says about its update: how far it goes along the majority's direction, and how far off it."""
+"""How well each update goes along with the majority of them: how far in its direction, and how far off it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from asyncfl.defences.two_means import lower_cluster
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """One row per point; lengths are in units of the majority's own, |m|."""
+class Alignment:
+    """How each point lies to the majority m; lengths are in units of the majority's own, |m|."""
 
     along: NDArray[np.float64]
     """(n,) u: 1 like the majority, 0 nothing, -1 against it."""
@@ -27,12 +27,12 @@ class Evidence:
     """(n,) |m| in standard deviations of a point's noise in its direction: how well two opposites can be told apart."""
 
 
-def weigh_evidence(
+def alignment_with(
     embedding: Embedding,
     medians: NDArray[np.float64],
     noisiness: NDArray[np.float64] | float = 1.0,
-) -> Evidence:
-    """Evidence on each point of `embedding` (n, r) against its own median.
+) -> Alignment:
+    """How each point of `embedding` (n, r) lies to the majority, its own median.
 
     `medians`: (n, r), the majority as of the version each update was trained from. `noisiness`: (n,) noise of the
     points over the usual one that the embedding knows.
@@ -44,7 +44,7 @@ def weigh_evidence(
     along = np.einsum("nr,nr->n", embedding.points, unit) / scale
     rest = embedding.points / scale[:, None] - along[:, None] * unit
     noise_along = np.linalg.norm(embedding.noise * unit, axis=1)
-    return Evidence(
+    return Alignment(
         along,
         np.einsum("nr,nr->n", rest, rest),
         noisiness * float(np.linalg.norm(embedding.noise)) / scale,

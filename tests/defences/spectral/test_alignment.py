@@ -3,40 +3,40 @@
 import numpy as np
 import pytest
 
-from asyncfl.defences.spectral.evidence import lagging, weigh_evidence
+from asyncfl.defences.spectral.alignment import alignment_with, lagging
 from asyncfl.defences.spectral.spectrum import Embedding
 
 
 def test_lengths_are_in_units_of_the_majority():
     points = np.array([(2.0, 0.0), (-4.0, 0.0), (1.0, 6.0)])
-    evidence = weigh_evidence(Embedding(points, np.array([0.3, 0.4]), np.ones(2)), np.tile((2.0, 0.0), (3, 1)))
-    assert evidence.along == pytest.approx([1, -2, 0.5])
-    assert evidence.off == pytest.approx([0, 0, 9])
-    assert evidence.doubt == pytest.approx([0.25] * 3)
+    alignment = alignment_with(Embedding(points, np.array([0.3, 0.4]), np.ones(2)), np.tile((2.0, 0.0), (3, 1)))
+    assert alignment.along == pytest.approx([1, -2, 0.5])
+    assert alignment.off == pytest.approx([0, 0, 9])
+    assert alignment.doubt == pytest.approx([0.25] * 3)
 
 
 def test_a_majority_is_as_clear_as_it_is_long_in_units_of_the_noise_in_its_direction():
     points = np.array([(1.0, 0.0)] * 3)
     medians = np.array([(1.0, 0.0), (0.0, 1.0), (0.0, 0.0)])
-    evidence = weigh_evidence(Embedding(points, np.array([0.2, 0.25]), np.ones(2)), medians)
-    assert evidence.clearness == pytest.approx([5, 4, 0])
-    assert evidence.blur[:2] == pytest.approx([0.2, 0.25])
-    assert np.isfinite(evidence.along).all()
+    alignment = alignment_with(Embedding(points, np.array([0.2, 0.25]), np.ones(2)), medians)
+    assert alignment.clearness == pytest.approx([5, 4, 0])
+    assert alignment.blur[:2] == pytest.approx([0.2, 0.25])
+    assert np.isfinite(alignment.along).all()
 
 
 def test_without_noise_every_majority_is_clear():
     points = np.array([(1.0, 0.0)] * 2)
-    evidence = weigh_evidence(Embedding(points, np.zeros(2), np.ones(2)), np.array([(1.0, 0.0), (0.0, 0.0)]))
-    assert evidence.clearness.tolist() == [np.inf, 0]
+    alignment = alignment_with(Embedding(points, np.zeros(2), np.ones(2)), np.array([(1.0, 0.0), (0.0, 0.0)]))
+    assert alignment.clearness.tolist() == [np.inf, 0]
 
 
 def test_a_noisier_point_is_forgiven_more():
     points = np.array([(1.0, 0.0)] * 2)
     embedding = Embedding(points, np.array([0.2, 0.2]), np.ones(2))
-    evidence = weigh_evidence(embedding, points, np.array([0.5, 2.0]))
-    assert evidence.blur == pytest.approx([0.1, 0.4])
-    assert evidence.doubt == pytest.approx(evidence.blur * np.sqrt(2))
-    assert evidence.clearness == pytest.approx([5, 5])
+    alignment = alignment_with(embedding, points, np.array([0.5, 2.0]))
+    assert alignment.blur == pytest.approx([0.1, 0.4])
+    assert alignment.doubt == pytest.approx(alignment.blur * np.sqrt(2))
+    assert alignment.clearness == pytest.approx([5, 5])
 
 
 def groups(low, high, spread=0.05, seed=0):

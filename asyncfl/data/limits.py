@@ -16,7 +16,7 @@ _WHY = f"no more than {MOST_DRAWN} stand-ins are drawn"
 
 
 @dataclass(frozen=True)
-class Demand:
+class SampleRequest:
     """What is asked of the data sets, each of which has an equal part of the clients."""
 
     clients: int
@@ -52,7 +52,7 @@ class Demand:
         return " of each domain" if self.domains > 1 else ""
 
 
-def shortages(asked: Demand, sources: Sequence[ImageSource]) -> list[Fault]:
+def shortages(asked: SampleRequest, sources: Sequence[ImageSource]) -> list[Fault]:
     """What more is asked for than files have."""
     faults, clients = [], asked.clients_per_domain
     if short := [source for source in sources if clients * asked.samples > source.size(asked.train_on)]:
@@ -74,7 +74,7 @@ def shortages(asked: Demand, sources: Sequence[ImageSource]) -> list[Fault]:
     return faults
 
 
-def overdrawn(asked: Demand, drawn_for: int) -> list[Fault]:
+def overdrawn(asked: SampleRequest, drawn_for: int) -> list[Fault]:
     """What takes more stand-ins than are drawn, if their training samples are drawn for so many clients.
 
     A population that is only put on the clock may be larger, as nobody draws its samples: then it is asked for one.
@@ -93,12 +93,12 @@ def overdrawn(asked: Demand, drawn_for: int) -> list[Fault]:
     return faults
 
 
-def _too_many_samples(allowed: str, asked: Demand) -> Fault:
+def _too_many_samples(allowed: str, asked: SampleRequest) -> Fault:
     way_out = "lower data.samples_per_client or data.clients"
     return Fault("data.samples_per_client", f"{allowed}, got {asked.samples}; {way_out}")
 
 
-def _too_many_tests(asked: Demand, allowed: str, why: str) -> Fault:
+def _too_many_tests(asked: SampleRequest, allowed: str, why: str) -> Fault:
     if not asked.by_share:
         return Fault("data.test_samples", f"{allowed}, got {asked.tested}")
     wanted = f"asks for {asked.tested} test samples{asked.of_each}, and {why}"
