@@ -62,7 +62,7 @@ def check(path: str, settings: dict[str, object]) -> None:
     random = np.random.default_rng(0)
     base = MODEL.initial_parameters(SHAPE, CLASSES, torch.Generator().manual_seed(0))
     images = (0.1 * random.normal(size=(SAMPLES, *SHAPE))).astype(np.float32)
-    # Here float64 itself forgives a change of its start by 1e-7 (relative): tried with momentum .9, it ends within 2e-7.
+    # Here float64 itself forgives a start changed by 1e-7 (relative); tried with momentum .9, it ends within 2e-7.
     # Two do not. With ordinary images and no raised biases a ReLU's kink lies on the way: one start of three took its
     # other side and ended 1.1e-5 away (batch of all, lr .002, momentum .9, mu 1). With biases raised by 3 and images of
     # .3, batches of 4 at lr .05, momentum .9 and mu 1 are unstable: starts ended 2e-2 to 7e-2 apart, no unit ever off.
