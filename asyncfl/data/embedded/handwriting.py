@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.data.embedded import warp
 from asyncfl.data.embedded.glyphs import HEIGHT, WINDOW
 from asyncfl.data.embedded.style import Style, coverage
 from asyncfl.data.embedded.warp import Distortion, Floats, distances
@@ -26,9 +27,7 @@ class Handwriting(Style):
     distortion: Distortion
     side: int = 16
 
-    @property
-    def draws(self) -> int:
-        return 1 + self.distortion.draws
+    draws = 1 + warp.DRAWS
 
     def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
         maps, starts = _originals()

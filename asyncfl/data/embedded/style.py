@@ -18,11 +18,8 @@ class Style(ABC):
     """How samples are drawn: from `draws` uniform numbers each, in `classes` classes."""
 
     classes: int = 10
-
-    @property
-    @abstractmethod
-    def draws(self) -> int:
-        """Uniform draws per sample."""
+    draws: int
+    """Uniform draws per sample."""
 
     @abstractmethod
     def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:

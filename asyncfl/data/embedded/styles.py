@@ -6,10 +6,9 @@ often as on the originals: .89 and .87 (on the originals .88 and .80; logistic r
 
 from __future__ import annotations
 
-from asyncfl.data.embedded.coloured import Coloured, HouseNumbers, Inverted
+from asyncfl.data.embedded.characters import Coloured, HouseNumbers, Inverted, Strokes
 from asyncfl.data.embedded.glyphs import SLANTED, UPRIGHT
 from asyncfl.data.embedded.handwriting import Handwriting
-from asyncfl.data.embedded.strokes import Strokes
 from asyncfl.data.embedded.style import Style
 from asyncfl.data.embedded.warp import Distortion
 

@@ -18,6 +18,8 @@ from asyncfl.data.embedded.glyphs import WINDOW
 Floats = NDArray[np.float32]
 WAVES = ((0, 1), (1, 0), (1, 1), (0, 2), (2, 0), (1, 2), (2, 1), (2, 2))
 """Half periods along y and x of the bending's waves."""
+DRAWS = 7 + 2 * len(WAVES)
+"""Uniform draws per sample."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +37,6 @@ class Distortion:
     shift: float
     bend: float
     width: tuple[float, float]
-
-    @property
-    def draws(self) -> int:
-        """Uniform draws per sample."""
-        return 7 + 2 * len(WAVES)
 
 
 @lru_cache(maxsize=8)
@@ -62,8 +59,8 @@ def distances(
 ) -> Floats:
     """(n, side * side) signed distances to the outline, stroke width added, positive inside, in pixels.
 
-    maps: (glyphs, cells, cells), see `glyphs.Atlas`. chosen: (n,) glyph of each sample. draws: (n, distortion.draws)
-    uniform 0..1.
+    maps: (glyphs, cells, cells), see `glyphs.Atlas`. chosen: (n,) glyph of each sample. draws: (n, DRAWS) uniform
+    0..1.
     """
     d = distortion
     either = 2.0 * draws - 1.0

@@ -61,10 +61,8 @@ class BoundsQuestion(Question):
     def answer(self) -> dict[str, Any]:
         """The bound's constants, its value, why it has none, and where it is best."""
         bound, K = self.bound, self.participants or 1
-        at_rounds, best_rounds = (
-            _number(self._over_rounds(self.rounds)),
-            optimum(self._over_rounds, self.largest_rounds),
-        )
+        at_rounds = _number(self._over_rounds(self.rounds))
+        best_rounds = _found(optimum(self._over_rounds, self.largest_rounds))
         if isinstance(bound, FullParticipation):
             return {
                 "theorem": 2,
@@ -73,7 +71,7 @@ class BoundsQuestion(Question):
                 "kappa0": _number(bound.kappa0),
                 "bound": at_rounds,
                 "undefined": bound.why_undefined(),
-                "best_rounds": _found(best_rounds),
+                "best_rounds": best_rounds,
             }
         return {
             "theorem": 3,
@@ -82,7 +80,7 @@ class BoundsQuestion(Question):
             "alpha1": float(bound.alpha1(K)),
             "bound": at_rounds,
             "undefined": bound.why_undefined(self.rounds, K),
-            "best_rounds": _found(best_rounds),
+            "best_rounds": best_rounds,
             "best_participants": _found(optimum(lambda drawn: bound(self.rounds, drawn), self.noise.clients)),
         }
 

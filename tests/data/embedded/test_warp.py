@@ -1,6 +1,6 @@
 import numpy as np
 
-from asyncfl.data.embedded.warp import Distortion, distances
+from asyncfl.data.embedded.warp import DRAWS, Distortion, distances
 
 STILL = Distortion(turn=0, shear=0, stretch=0, scale=(1, 1), shift=0, bend=0, width=(0, 0))
 
@@ -19,7 +19,7 @@ def centre(found, side=28):
 
 
 def draw(distortion, value=0.5, side=28, **set_at):
-    draws = np.full((1, distortion.draws), value, np.float32)
+    draws = np.full((1, DRAWS), value, np.float32)
     for index, drawn in set_at.items():
         draws[0, int(index[1:])] = drawn
     return distances(disc(), np.zeros(1, np.int64), side, distortion, draws)[0]
@@ -55,6 +55,6 @@ def test_bending_is_bounded_and_changes_the_outline():
 
 
 def test_offset_moves_a_neighbour():
-    draws = np.full((1, STILL.draws), 0.5, np.float32)
+    draws = np.full((1, DRAWS), 0.5, np.float32)
     found = distances(disc(), np.zeros(1, np.int64), 28, STILL, draws, np.array([-8.0], np.float32))[0]
     np.testing.assert_allclose(centre(found), (-3, 0), atol=0.3)

@@ -1,4 +1,4 @@
-"""Coloured digits: over textures, inverted over textures, and as house numbers."""
+"""Printed characters: bright on black, coloured over textures, inverted over textures, and as house numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.data.embedded import textures
+from asyncfl.data.embedded import textures, warp
 from asyncfl.data.embedded.glyphs import SANS, SLANTED, UPRIGHT, Atlas, atlas
 from asyncfl.data.embedded.style import Style, between, coverage
 from asyncfl.data.embedded.warp import Distortion, Floats, distances
@@ -17,15 +17,36 @@ _DIGITS = "0123456789"
 
 
 @dataclass(frozen=True)
+class Strokes(Style):
+    """Grey images of `characters`, one class each, in one of the `fonts`."""
+
+    characters: str
+    fonts: tuple[str, ...]
+    distortion: Distortion
+    side: int = 28
+    softness: float = 1.2
+    """Width of the edge between stroke and ground, in pixels."""
+    ink: tuple[float, float] = (0.85, 1.0)
+    """Darkest and brightest stroke, 0..1."""
+
+    draws = 2 + warp.DRAWS
+
+    def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
+        glyphs = atlas(self.characters, self.fonts)
+        found = distances(glyphs.maps, _variant(glyphs, labels, draws), self.side, self.distortion, draws[:, 2:])
+        covered = coverage(found, self.softness)
+        covered *= 255 * between(*self.ink, draws[:, 1, None])
+        return covered.astype(np.uint8).reshape(-1, self.side, self.side)
+
+
+@dataclass(frozen=True)
 class Inverted(Style):
     """Digits that invert the texture they lie on: |texture - digit|, the recipe of MNIST-M (Ganin et al. 2016)."""
 
     distortion: Distortion
     side: int = 28
 
-    @property
-    def draws(self) -> int:
-        return 1 + textures.DRAWS + self.distortion.draws
+    draws = 1 + textures.DRAWS + warp.DRAWS
 
     def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
         glyphs = atlas(_DIGITS, UPRIGHT + SLANTED)
@@ -43,9 +64,7 @@ class Coloured(Style):
     distortion: Distortion
     side: int = 32
 
-    @property
-    def draws(self) -> int:
-        return 8 + textures.DRAWS + self.distortion.draws
+    draws = 8 + textures.DRAWS + warp.DRAWS
 
     def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
         glyphs = atlas(_DIGITS, SANS + UPRIGHT)
@@ -69,9 +88,7 @@ class HouseNumbers(Style):
     distortion: Distortion
     side: int = 32
 
-    @property
-    def draws(self) -> int:
-        return 16 + textures.DRAWS + self.distortion.draws
+    draws = 16 + textures.DRAWS + warp.DRAWS
 
     def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
         glyphs = atlas(_DIGITS, SANS + UPRIGHT)
