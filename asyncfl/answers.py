@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.component import Component, kind_of
-from asyncfl.errors import ComponentError
+from asyncfl.errors import ComponentError, shortened
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ def numbers(
     `at_least`: so are smaller numbers.
     """
     right = isinstance(value, np.ndarray) and value.dtype.kind in "fiub" and value.shape == shape
-    require(right, component, what, f"must be {_shape(shape)} numbers", value)
+    require(right, component, what, f"must be {shape} numbers", value)
     if finite:
         strange = value[~np.isfinite(value)]
         require(not len(strange), component, what, "must be finite", strange[:1])
@@ -62,14 +62,9 @@ def require(right: bool, component: Component, what: str, law: str, value: Any) 
         raise ComponentError(f"{kind_of(component)}: {what} {law}, got {_shown(value)}")
 
 
-def _shape(shape: tuple[int, ...]) -> str:
-    return str(shape)
-
-
 def _shown(value: Any) -> str:
     if isinstance(value, np.ndarray) and value.shape == (1,):
         return f"{value[0]}"
     if isinstance(value, np.ndarray):
-        return f"{_shape(value.shape)} {value.dtype}"
-    text = f"{type(value).__name__} {value!r}"
-    return text if len(text) <= 80 else f"{text[:77]}..."
+        return f"{value.shape} {value.dtype}"
+    return shortened(f"{type(value).__name__} {value!r}")

@@ -28,7 +28,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from asyncfl.errors import InputError
 from asyncfl.own_classes import IMPORT_PATH, own_class, told
-from asyncfl.own_modules import own_modules
+from asyncfl.sources import own_modules
 
 
 def _exact(schema: Any, model: type[BaseModel]) -> Any:
@@ -208,17 +208,20 @@ def choice(base: type[Component], *members: type[Component]) -> Any:
 
 def own_sources(description: BaseModel) -> dict[str, str]:
     """Module -> SHA-256 of its file, for each module of a user's own that a component of `description` comes from, and
-    for what these import from beside them; see `asyncfl.own_modules`."""
-    modules = {type(part).__module__ for part in _parts(description) if isinstance(part, Component)}
+    for what these import from beside them; see `asyncfl.sources`."""
+    modules = {type(part).__module__ for part in components_in(description)}
     return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in own_modules(modules).items()}
 
 
-def _parts(value: Any) -> Iterator[BaseModel]:
-    """The description and all descriptions within it."""
-    if isinstance(value, BaseModel):
+def components_in(value: Any) -> Iterator[Component]:
+    """All components in a description, at any depth, itself included."""
+    if isinstance(value, Component):
         yield value
-        for name in type(value).model_fields:
-            yield from _parts(getattr(value, name))
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _parts(item)
+    if isinstance(value, BaseModel):
+        value = [getattr(value, name) for name in type(value).model_fields]
+    elif isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return
+    for item in value:
+        yield from components_in(item)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, NamedTuple, get_args
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from asyncfl.errors import Fault, ScenarioError, shortened
+from asyncfl.errors import Fault, ScenarioError, nearest, shortened
 
 
 def override(description: dict[str, Any], changes: Mapping[str, Any]) -> None:
@@ -161,8 +160,8 @@ def _in_words(finding: Any, place: _Place) -> _Finding:
     context, came, kinds = finding.get("ctx", {}), finding["input"], ", ".join(place.kinds)
     match finding["type"]:
         case "extra_forbidden":
-            near = difflib.get_close_matches(place.name.rpartition(".")[2][:80], place.siblings, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"fields here are {', '.join(place.siblings)}"
+            near = nearest(place.name.rpartition(".")[2], place.siblings)
+            hint = f"did you mean {near}?" if near else f"fields here are {', '.join(place.siblings)}"
             return _Finding(f"is no field; {hint}" if place.siblings else "is no field")
         case "missing":
             return _Finding("is required and missing")
@@ -201,6 +200,6 @@ _SAID = re.compile(r"\bgot\b")
 def _got(came: Any, place: _Place) -> str:
     if isinstance(came, Mapping):
         return ", got a mapping"
-    near = difflib.get_close_matches(came[:80], place.kinds, n=1) if isinstance(came, str) else []
-    hint = f"; did you mean {{kind: {near[0]}}}?" if near else ""
+    near = nearest(came, place.kinds) if isinstance(came, str) else None
+    hint = f"; did you mean {{kind: {near}}}?" if near else ""
     return f", got {shortened(repr(came))}{hint}"

@@ -13,6 +13,7 @@ The command line prints any of them as a message without a traceback and exits w
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -30,6 +31,20 @@ def shortened(text: object, length: int = 80) -> str:
     """`text` in at most `length` characters: beginning, three dots and end of a longer one."""
     whole = str(text)
     return whole if len(whole) <= length else f"{whole[: length - 13]}...{whole[-10:]}"
+
+
+def nearest(name: object, known: Iterable[object]) -> str | None:
+    """The known name that was meant by one that does not exist; None: none is near."""
+    as_written = {str(one).lower(): str(one) for one in known}
+    near = difflib.get_close_matches(str(name)[:80].lower(), as_written, n=1)
+    return as_written[near[0]] if near else None
+
+
+def hint(name: object, known: Iterable[object], what: str) -> str:
+    """`did you mean X?` where a known name is near, else `what: A, B, C`, all that are known."""
+    listed = [str(one) for one in known]
+    near = nearest(name, listed)
+    return f"did you mean {near}?" if near else f"{what}: {', '.join(listed) or 'none'}"
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ import sysconfig
 import traceback
 from pathlib import Path
 
+from asyncfl.errors import shortened
+
 IMPORT_PATH = r"^\w+(\.\w+)*:\w+$"
 """How a class is named: `package.module:Class`."""
 
@@ -35,7 +37,7 @@ def own_class(path: str) -> object:
     end the program. Ctrl-C is passed on.
     """
     if not re.fullmatch(IMPORT_PATH, path):
-        raise ImportError(f"kind must be the import path of a class, my_module:MyClass, got {_short(repr(path))}")
+        raise ImportError(f"kind must be the import path of a class, my_module:MyClass, got {shortened(repr(path))}")
     module_name, _, class_name = path.partition(":")
     try:
         return getattr(importlib.import_module(module_name), class_name)
@@ -62,7 +64,7 @@ def told(error: BaseException) -> str:
         what = "".join(traceback.format_exception_only(error)).strip()
     if isinstance(error, SystemExit):
         what = f"it ends the program ({what})"
-    said = _short(" ".join(what.split()))
+    said = shortened(" ".join(what.split()), _LONGEST)
     return f"{place}, line {line}: {said}" if place and line else said
 
 
@@ -85,7 +87,3 @@ def _is_own(file: str) -> bool:
     if not path.is_absolute() or {"site-packages", "dist-packages"} & set(path.parts):
         return False
     return not any(path.is_relative_to(home) for home in (Path(__file__).parent, sysconfig.get_path("stdlib")))
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."

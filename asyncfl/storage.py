@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from asyncfl.errors import RunError, ScenarioError
+from asyncfl.errors import RunError, ScenarioError, shortened
 from asyncfl.own_folder import OwnFolder
 from asyncfl.run_files import read_mapping, read_summary, read_table
 from asyncfl.scenario import Scenario
@@ -169,10 +169,7 @@ def _fields(value: Any, name: str = "") -> dict[str, Any]:
 
 
 def _short(fields: dict[str, Any], name: str) -> str:
-    if name not in fields:
-        return "absent"
-    text = json.dumps(fields[name], default=str)
-    return text if len(text) <= 40 else f"{text[:37]}..."
+    return shortened(json.dumps(fields[name], default=str), 40) if name in fields else "absent"
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from asyncfl.analysis.grid import AxisValues
 from asyncfl.component import Described
-from asyncfl.nearest import hint
+from asyncfl.errors import hint
 from asyncfl.privacy.bounds import BoundSettings, FullParticipation, LossConstants, PartialParticipation
 
 ARGUMENTS = {

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel
 
-from asyncfl.component import Component, own_sources
-from asyncfl.imports import file_of, imports, package_of
+from asyncfl.component import components_in, own_sources
+from asyncfl.sources import file_of, imports, package_of
 
 ROOT = "asyncfl.api"
 
@@ -37,7 +36,7 @@ class _Source:
 
 def code_digest(scenario: BaseModel, root: str = ROOT) -> str:
     """16 hex digits over the code that can change a run of this scenario."""
-    used = {type(part) for part in _parts(scenario) if isinstance(part, Component)}
+    used = {type(part) for part in components_in(scenario)}
     used_modules = frozenset(cls.__module__ for cls in used if cls.__module__.startswith("asyncfl."))
     own = [f"{module}\n{digest}\n" for module, digest in own_sources(scenario).items()]
     return _digest(_reached(frozenset([root]) | used_modules, used_modules), own)
@@ -63,20 +62,6 @@ def _digest(modules: Iterable[str], more: Iterable[str] = ()) -> str:
     for text in more:
         digest.update(text.encode())
     return digest.hexdigest()[:16]
-
-
-def _parts(value: Any) -> Iterator[BaseModel]:
-    """The description and all descriptions within it."""
-    if isinstance(value, BaseModel):
-        yield value
-        for name in type(value).model_fields:
-            yield from _parts(getattr(value, name))
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _parts(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _parts(item)
 
 
 @cache

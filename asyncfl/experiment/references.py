@@ -13,9 +13,8 @@ from asyncfl.analysis.columns import TARGETS, is_known, measured_columns
 from asyncfl.analysis.figures import Figure
 from asyncfl.analysis.grid import AxisValues
 from asyncfl.columns import Column
-from asyncfl.errors import Fault
+from asyncfl.errors import Fault, hint
 from asyncfl.experiment.spec import Experiment
-from asyncfl.nearest import hint
 
 
 class Referring(Protocol):

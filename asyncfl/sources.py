@@ -1,8 +1,8 @@
-"""Modules of a user's own: the files behind components named by import path, and what these import from beside them.
+"""What Python modules import, read from their source: nothing is run, and imports inside functions count too.
 
-Imports are read from the source, not followed by running it, so that also those inside functions count. A name belongs
-to the user where its file lies in the folder from which the component is imported, or below; of an installed package
-only the package itself is looked at. Files that are not Python (a CSV that a component reads) are not covered.
+Of a component named by import path it tells the modules that it depends on (`own_modules`): the one that it is in, and
+what this imports from beside it, in the folder from which it is imported or below; of an installed package only the
+package itself is looked at. Files that are not Python (a CSV that a component reads) are not covered.
 """
 
 from __future__ import annotations
@@ -12,7 +12,31 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from asyncfl.imports import file_of, imports, package_of
+
+def imports(tree: ast.AST, package: str) -> Iterator[tuple[str, str]]:
+    """(module, name imported from it, or "" for the module itself), for each import in a module of `package`.
+
+    Relative names are resolved against `package`, "" for a module at the top; a name may itself be a module.
+    """
+    parts = package.split(".") if package else []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = parts[: len(parts) - node.level + 1] if node.level else []
+            module = ".".join([*above, *([node.module] if node.module else [])])
+            yield from ((module, alias.name) for alias in node.names)
+
+
+def package_of(module: str, file: Path) -> str:
+    """Package against which relative imports of a module are resolved."""
+    return module if file.name == "__init__.py" else module.rpartition(".")[0]
+
+
+def file_of(module: str, root: Path) -> Path | None:
+    """File of `module` below the folder `root`; None where there is none. A package comes before a file of its name."""
+    place = root.joinpath(*module.split("."))
+    return next((path for path in (place / "__init__.py", place.with_suffix(".py")) if path.is_file()), None)
 
 
 def own_modules(names: Iterable[str]) -> dict[str, Path]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from asyncfl.own_modules import own_modules
+from asyncfl.sources import own_modules
 
 Files = Callable[[dict[str, str]], None]
 
