@@ -1,15 +1,21 @@
-"""The verdict on each claim of an experiment, put together from those at the points that it leaves open."""
+"""The workflow's step from tables to verdicts.
+
+The verdict on a claim is put together from those at the points that it leaves open.
+"""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 
 import pandas as pd
 
+from asyncfl.analysis.bounds import of
 from asyncfl.analysis.claims import Answer, Claim, PointVerdict
-from asyncfl.analysis.grid import Grid, MissingError
+from asyncfl.analysis.grid import Grid, MissingError, bound_grid
 from asyncfl.analysis.statistics import DECISIVE_SEEDS
-from asyncfl.experiment import Experiment
+from asyncfl.analysis.tables import read_csv, write_csv
+from asyncfl.experiment import Experiment, Scale
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,21 @@ class ClaimVerdict:
     why: str
     seeds: int
     scale: str
+
+
+def make_verdicts(experiment: Experiment, scale: Scale, folder: Path) -> None:
+    """Judges every claim of the experiment from the tables in `folder` and writes claims.csv."""
+    tables = {name: read_csv(folder / f"{name}.csv") for name in ("rounds", "ends", "cells", "bounds")}
+    runs = None
+    if experiment.scenario is not None:
+        cells = tables["cells"]
+        sources = frozenset(
+            str(source) if original else "stand-in"
+            for source, original in zip(cells["source"], cells["original"], strict=True)
+        )
+        runs = Grid(experiment.grid(scale), tables["rounds"], tables["ends"], sources=sources)
+    bounds = {name: bound_grid(spec.grid(), of(tables["bounds"], name)) for name, spec in experiment.bounds.items()}
+    write_csv(frame(judge(experiment, scale, runs, bounds)), folder / "claims.csv")
 
 
 def judge(experiment: Experiment, scale: str, runs: Grid | None, bounds: dict[str, Grid]) -> list[ClaimVerdict]:

@@ -6,10 +6,10 @@ import pytest
 from pydantic import ValidationError
 
 from asyncfl.analysis.tables import read_csv
+from asyncfl.results.figures import make_figures
 from asyncfl.results.report import best_scale, write_report
-from asyncfl.results.step_figures import make_figures
-from asyncfl.results.step_tables import make_tables, table_files
-from asyncfl.results.step_verdicts import make_verdicts
+from asyncfl.results.tables import make_tables, table_files
+from asyncfl.results.verdicts import make_verdicts
 
 
 def analyse(experiment, runs, folder, scale="full"):

@@ -10,7 +10,7 @@ from asyncfl.errors import AsyncflError
 from asyncfl.experiment import modules_digest
 from asyncfl.experiment.files import rule_name
 from asyncfl.experiment.plan import RUN_FILES, make_plan
-from asyncfl.results.code import step_digest
+from asyncfl.results import step_digest
 from asyncfl.results.report import best_scale
 
 min_version("9.0")

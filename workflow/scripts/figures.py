@@ -4,7 +4,7 @@ from pathlib import Path
 
 from asyncfl.experiment import load
 from asyncfl.experiment.job import logged
-from asyncfl.results.step_figures import make_figures
+from asyncfl.results.figures import make_figures
 
 with logged(snakemake.log[0]):
     experiment = load(snakemake.input.experiment, snakemake.params.name)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from asyncfl.experiment import cells, load
 from asyncfl.experiment.job import logged
-from asyncfl.results.step_tables import make_tables
+from asyncfl.results.tables import make_tables
 
 with logged(snakemake.log[0]):
     experiment = load(snakemake.input.experiment, snakemake.params.name)

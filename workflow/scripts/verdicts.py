@@ -4,7 +4,7 @@ from pathlib import Path
 
 from asyncfl.experiment import load
 from asyncfl.experiment.job import logged
-from asyncfl.results.step_verdicts import make_verdicts
+from asyncfl.results.verdicts import make_verdicts
 
 with logged(snakemake.log[0]):
     experiment = load(snakemake.input.experiment, snakemake.params.name)

@@ -4,8 +4,8 @@ from pydantic import ValidationError
 
 from asyncfl.analysis.figures import Bars, Curves, Final
 from asyncfl.analysis.figures.measured import AXIS, METRIC
-from asyncfl.results.step_figures import make_figures
-from asyncfl.results.step_tables import make_tables
+from asyncfl.results.figures import make_figures
+from asyncfl.results.tables import make_tables
 
 GRID = {"privacy.epsilon": (50, 60)}
 ALIKE = ("epsilon_rdp_max", "epsilon_exact_max")

@@ -4,7 +4,7 @@ import pytest
 
 import asyncfl.analysis
 from asyncfl.experiment import code
-from asyncfl.results.code import STEPS, step_digest
+from asyncfl.results import STEPS, step_digest
 
 ANALYSIS = Path(asyncfl.analysis.__file__).parent
 
