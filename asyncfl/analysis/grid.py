@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -13,11 +14,19 @@ from numpy.typing import NDArray
 
 from asyncfl.analysis.labels import axis_label, value_label
 from asyncfl.analysis.tables import plain
-from asyncfl.analysis.value import VALUE
 
 Floats = NDArray[np.float64]
 AxisValues = dict[str, tuple[Any, ...]]
 """Axis (a dotted field, a variant, an argument of a bound) -> its values, in order."""
+
+
+VALUE = re.compile(
+    r"^(?:best (?P<axis>\S+) of )?"
+    r"(?:(?P<when>final|mean|lowest|highest|fluctuation)|round (?P<round>\d+)) (?P<column>\w+)$"
+)
+"""`final train_loss`, `mean test_accuracy` (over rounds), `lowest train_loss`, `fluctuation test_accuracy` (see
+`fluctuation`), `round 14 train_loss`, or `best protocol.rounds of final train_loss`: the axis value at which
+the rest is best."""
 
 
 class MissingError(Exception):

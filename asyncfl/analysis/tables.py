@@ -17,9 +17,7 @@ from typing import Any
 
 import pandas as pd
 
-from asyncfl.analysis.spending import with_spending
 from asyncfl.analysis.target import Target, add_targets
-from asyncfl.analysis.used import with_used
 from asyncfl.analysis.whole_run import whole_run
 from asyncfl.errors import RunError
 from asyncfl.whole_file import whole_file
@@ -29,6 +27,16 @@ EVALUATED = ("train_loss", "test_loss", "test_accuracy", "attack_success")
 """Columns that are not measured at every version."""
 BY_DOMAIN = "test_accuracy_"
 """Beginning of further such columns, of federations of several domains."""
+
+SPENT = {
+    "epsilon_exact_median": ("median", "exact"),
+    "epsilon_claimed_model": ("model", "claimed"),
+    "epsilon_basic_model": ("model", "basic"),
+    "epsilon_advanced_model": ("model", "advanced"),
+    "epsilon_rdp_model": ("model", "rdp"),
+    "epsilon_exact_model": ("model", "exact"),
+}
+"""Column -> holder and accountant, of what the server holds; see `asyncfl.privacy.ledger.spending.COLUMNS`."""
 
 
 def read_run(folder: str | Path) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Any]]:
@@ -60,7 +68,7 @@ def collect(
         measured, clients, summary = read_run(folder)
         measured = _so_far(measured)
         last = _last_measured(measured)
-        whole = whole_run(measured, with_used(clients, folder), summary)
+        whole = whole_run(measured, clients, summary)
         last = last.drop(columns=[name for name in whole if name != "seed" and name in last])
         last = last.merge(whole, on="seed", how="left", validate="one_to_one")
         lost = set(summary.get("diverged", []))
@@ -80,6 +88,33 @@ def collect(
         rounds.append(_keyed(measured, keys))
         ends.append(_keyed(last, keys))
     return {"rounds": _joined(rounds), "ends": _joined(ends), "cells": _joined(cells)}
+
+
+def with_spending(rounds: pd.DataFrame, folder: Path) -> pd.DataFrame:
+    """`rounds` with the columns of `SPENT`, and `epsilon_exact_sum`: the largest of a client and that of the models.
+
+    rounds: columns `seed` and `round`. NaN where a scheme states nothing about published models. A run that was written
+    without the file is left as it is.
+    """
+    file = folder / "spending.parquet"
+    if not file.is_file():
+        return rounds
+    holders = sorted({holder for holder, _ in SPENT.values()})
+    held = pd.read_parquet(file, filters=[("adversary", "==", "server"), ("holder", "in", holders)])
+    held = held.rename(columns={"version": "round"})
+    made = rounds
+    for holder in holders:
+        wanted = {f"{accountant}_epsilon": name for name, (of, accountant) in SPENT.items() if of == holder}
+        # What was released after the last version stands in a second row of that version.
+        rows = held[held["holder"] == holder].drop_duplicates(["seed", "round"])
+        rows = rows[["seed", "round", *wanted]].rename(columns=wanted)
+        made = made.merge(rows, on=["seed", "round"], how="left", validate="one_to_one")
+        if len(rows):  # the models have a row only where something changed
+            columns = list(wanted.values())
+            made[columns] = made.groupby("seed", sort=False)[columns].ffill().fillna(0.0)
+    if "epsilon_exact_max" in made:
+        made = made.assign(epsilon_exact_sum=made["epsilon_exact_max"] + made["epsilon_exact_model"])
+    return made
 
 
 def _so_far(rounds: pd.DataFrame) -> pd.DataFrame:

@@ -3,8 +3,7 @@ import pandas as pd
 import pytest
 
 from asyncfl.analysis.over_seeds import over_seeds
-from asyncfl.analysis.spending import with_spending
-from asyncfl.analysis.tables import collect
+from asyncfl.analysis.tables import collect, with_spending
 
 
 def write_spending(folder, seeds, holders=("median", "model", "client")):

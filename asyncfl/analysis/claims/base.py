@@ -1,8 +1,8 @@
 """What all claims have: their fields, how a value is read from the grid, and how numbers are put into words.
 
-A claim names a `value` (see `asyncfl.analysis.value`), the axis it speaks about, and what the source states in words
-(`says`). Where the experiment has further axes, the claim must be true at each of their combinations, unless `where`
-fixes them.
+A claim names a `value` (see `asyncfl.analysis.grid.VALUE`), the axis it speaks about, and what the source states in
+words (`says`). Where the experiment has further axes, the claim must be true at each of their combinations, unless
+`where` fixes them.
 
 It is judged by comparisons, each an interval over seeds, oriented so that the claim says "above 0". The claim holds if
 every interval that it rests on lies above 0, does not hold if one reaches no further than 0 (or, of several ways to be
@@ -20,10 +20,9 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from asyncfl.analysis.columns import TARGETS, unit_of
-from asyncfl.analysis.grid import Floats, Grid, MissingError, describe, values_of
+from asyncfl.analysis.grid import VALUE, Floats, Grid, MissingError, describe, values_of
 from asyncfl.analysis.labels import axis_label, value_label
 from asyncfl.analysis.statistics import Interval, paired, t_interval
-from asyncfl.analysis.value import VALUE
 from asyncfl.component import Described
 from asyncfl.quantities import SCALES, quantity
 
