@@ -15,9 +15,10 @@ import pyarrow as pa
 
 from asyncfl.errors import RunError
 from asyncfl.federation import SeedLedger, SeedRun, clients_table, rounds_table, seed_summary
+from asyncfl.files.own_folder import FORMAT
 from asyncfl.learning.gemm import resolve
 from asyncfl.limits import USUAL, Limits
-from asyncfl.scenario import FORMAT, Scenario
+from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock, simulate_seed
 from asyncfl.storage import COMPLETE, Run, RunFolder
 

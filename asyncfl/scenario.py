@@ -26,6 +26,8 @@ from asyncfl.data import DataSpec
 from asyncfl.defences import Defence
 from asyncfl.description import faults_of, override, sound_parts
 from asyncfl.errors import DataError, Fault, InputError, ScenarioError
+from asyncfl.files.own_folder import FORMAT
+from asyncfl.files.yaml_text import read_yaml, write_text
 from asyncfl.learning import AnyArchitecture, Architecture, Mlp, Training
 from asyncfl.privacy import AnyScheme, MeasuredExposures, NoPrivacy, PrivacyContext, Scheme
 from asyncfl.privacy.ledger.budgets import stop_faults
@@ -35,13 +37,9 @@ from asyncfl.server.shuffled import shuffler_faults
 from asyncfl.streams import Streams
 from asyncfl.threats import Threats
 from asyncfl.world import World
-from asyncfl.yaml_text import read_yaml, write_text
 
 MOST_SEEDS = 100_000
 SEEDS = f"must be a number of seeds, 1..{MOST_SEEDS}, or a list of as many different ones"
-
-FORMAT = 2
-"""Version of what a run leaves on disk; part of every digest, so that old results are never taken for new ones."""
 
 
 class Evaluation(Described):

@@ -4,7 +4,7 @@ A run's folder holds `scenario.yaml`, five tables (`rounds`, `events`, `clients`
 `summary.json`, `timing.json`, and `messages.jsonl` where the scenario asks for a recording. Everything but
 `timing.json` is the same bytes whenever the same scenario is run on the same machine with the same number of threads
 and the same library for matrix products (`learning.gemm`, told in `timing.json`).
-`summary.json` is there only while all the others are; `asyncfl.own_folder` says whose folders are written to.
+`summary.json` is there only while all the others are; `asyncfl.files.own_folder` says whose folders are written to.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from asyncfl.errors import RunError, ScenarioError, shortened
-from asyncfl.own_folder import OwnFolder
+from asyncfl.files.own_folder import OwnFolder, write_json
+from asyncfl.files.yaml_text import read_yaml
 from asyncfl.run_files import read_mapping, read_summary, read_table
 from asyncfl.scenario import Scenario
-from asyncfl.yaml_text import read_yaml
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,8 +100,8 @@ class Run:
                 pq.write_table(self.tables[name], file, compression="zstd")
         if self.messages:
             self._write_messages(folder / MESSAGES)
-        write_json(folder / "timing.json", self.timing)
-        write_json(folder / COMPLETE, self.summary)
+        write_json(self.timing, folder / "timing.json")
+        write_json(self.summary, folder / COMPLETE)
 
     def _write_messages(self, path: Path) -> None:
         with path.open("w", encoding="utf-8") as file:
@@ -170,8 +170,3 @@ def _fields(value: Any, name: str = "") -> dict[str, Any]:
 
 def _short(fields: dict[str, Any], name: str) -> str:
     return shortened(json.dumps(fields[name], default=str), 40) if name in fields else "absent"
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write `value` as JSON with sorted keys."""
-    path.write_text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")

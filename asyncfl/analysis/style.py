@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asyncfl.whole_file import whole_file
+from asyncfl.files.whole import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,7 +20,7 @@ import pandas as pd
 from asyncfl.analysis.target import Target, add_targets
 from asyncfl.analysis.whole_run import whole_run
 from asyncfl.errors import RunError
-from asyncfl.whole_file import whole_file
+from asyncfl.files.whole import whole_file
 
 NO_TARGETS: Mapping[str, Target] = {}
 EVALUATED = ("train_loss", "test_loss", "test_accuracy", "attack_success")
@@ -162,9 +162,3 @@ def read_csv(path: str | Path) -> pd.DataFrame:
         return pd.read_csv(path, keep_default_na=False, na_values=[""])
     except pd.errors.EmptyDataError:
         return pd.DataFrame()
-
-
-def write_text(text: str, path: str | Path) -> None:
-    """Writes a text file whole or not at all."""
-    with whole_file(path) as part:
-        part.write_text(text, encoding="utf-8")

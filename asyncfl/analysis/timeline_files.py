@@ -12,8 +12,7 @@ import pandas as pd
 from asyncfl.analysis.tables import write_csv
 from asyncfl.analysis.timeline import Timeline, summary
 from asyncfl.analysis.timeline_figures import draw_timeline
-from asyncfl.own_folder import OwnFolder
-from asyncfl.storage import write_json
+from asyncfl.files.own_folder import OwnFolder, write_json
 
 SUMMARY = "timeline.json"
 """The numbers; the file without which a folder holds no timeline."""
@@ -28,7 +27,7 @@ def write_timeline(timelines: Sequence[Timeline], caption: str, folder: Path, sc
     written: list[Path] = []
 
     def write(into: Path) -> None:
-        write_json(into / SUMMARY, {"seeds": [summary(one) for one in timelines]})
+        write_json({"seeds": [summary(one) for one in timelines]}, into / SUMMARY)
         written.append(into / SUMMARY)
         for name, columns in _tables(timelines).items():
             written.append(into / f"{name}.csv")

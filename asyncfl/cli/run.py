@@ -15,10 +15,10 @@ from asyncfl.cli.output import console, print_table
 from asyncfl.data import DataSpec
 from asyncfl.data.sources import sources_of
 from asyncfl.errors import Fault, ScenarioError, shortened
+from asyncfl.files.yaml_text import read_text
 from asyncfl.own_classes import look_for_modules_in
 from asyncfl.quantities import quantity
 from asyncfl.scenario import Scenario
-from asyncfl.yaml_text import read_text
 
 
 def run(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from asyncfl.data.catalog import CATALOG
 from asyncfl.data.folder import DATA_DIR, fetched_folder, find
 from asyncfl.errors import DataError, Fault, OutputError
-from asyncfl.whole_file import whole_file
+from asyncfl.files.whole import whole_file
 
 FETCHABLE = tuple(name for name, dataset in CATALOG.items() if dataset.torchvision)
 """Names that can be downloaded."""

@@ -14,7 +14,7 @@ from asyncfl.data.folder import find
 from asyncfl.data.npz import NpzSource
 from asyncfl.data.pixels import to_common_shape
 from asyncfl.errors import DataError, Fault, OutputError
-from asyncfl.whole_file import whole_file
+from asyncfl.files.whole import whole_file
 
 PER_CLASS = 12
 _SEARCHED = 2000

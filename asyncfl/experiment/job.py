@@ -12,7 +12,8 @@ from pathlib import Path
 
 from asyncfl.errors import AsyncflError
 from asyncfl.experiment.code import code_digest
-from asyncfl.storage import COMPLETE, Run, RunFolder, write_json
+from asyncfl.files.own_folder import write_json
+from asyncfl.storage import COMPLETE, Run, RunFolder
 
 CODES = "code.json"
 """File of a run folder that says with what code it was computed."""
@@ -59,7 +60,7 @@ def publish(cache: Path, folder: Path) -> None:
 
     def write(into: Path) -> None:
         shutil.copytree(cache / "run", into, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*"))
-        write_json(into / CODES, asdict(codes))
+        write_json(asdict(codes), into / CODES)
 
     own = RunFolder(folder, made.scenario)
     with own.working(force=True) as area:

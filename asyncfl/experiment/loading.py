@@ -16,8 +16,8 @@ from asyncfl.errors import Fault, ScenarioError
 from asyncfl.experiment.cells import Cell, cells
 from asyncfl.experiment.references import reference_faults
 from asyncfl.experiment.spec import SCALES, Experiment, place_in_variant
+from asyncfl.files.yaml_text import read_yaml
 from asyncfl.scenario import Scenario
-from asyncfl.yaml_text import read_yaml
 
 MOST_CELLS = 10_000
 """Combinations of the values of all axes."""

@@ -24,19 +24,11 @@ from asyncfl.experiment.job import read_codes
 from asyncfl.experiment.loading import load
 from asyncfl.experiment.spec import SCALES, Experiment, Scale
 from asyncfl.scenario import Scenario
+from asyncfl.storage import COMPLETE, TABLES
 
 JOB_SECONDS = 120.0
 """Estimated length up to which runs are put together in one job."""
-RUN_FILES = (
-    "scenario.yaml",
-    "rounds.parquet",
-    "events.parquet",
-    "clients.parquet",
-    "ledger.parquet",
-    "spending.parquet",
-    "summary.json",
-    "timing.json",
-)
+RUN_FILES = ("scenario.yaml", *(f"{name}.parquet" for name in TABLES), COMPLETE, "timing.json")
 REPORT_FILES = ("index.md", "claims.md", "claims.csv")
 """Files at the top of the results folder."""
 
@@ -168,7 +160,7 @@ def _jobs(selected: Mapping[str, Planned], runs: Path) -> list[WorkflowJob]:
             seen.add(digest)
             # As it is settled: an attack that nobody carries out is not among the code of the run.
             code = code_digest(cell.scenario.settled())
-            if not (runs / digest / "summary.json").is_file():
+            if not (runs / digest / COMPLETE).is_file():
                 missing.append((digest, cell.scenario.estimated_cost(), code))
                 continue
             made = read_codes(runs / digest)

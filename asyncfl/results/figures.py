@@ -7,8 +7,9 @@ from pathlib import Path
 import pandas as pd
 
 from asyncfl.analysis.statistics import convention
-from asyncfl.analysis.tables import read_csv, write_text
+from asyncfl.analysis.tables import read_csv
 from asyncfl.experiment import Experiment, Scale
+from asyncfl.files.whole import write_text
 
 
 def make_figures(experiment: Experiment, scale: Scale, folder: Path) -> list[Path]:

@@ -10,8 +10,9 @@ from typing import Any
 
 import pandas as pd
 
-from asyncfl.analysis.tables import read_csv, write_csv, write_text
+from asyncfl.analysis.tables import read_csv, write_csv
 from asyncfl.experiment import SCALES, Experiment, Scale
+from asyncfl.files.whole import write_text
 
 MARKS = {"holds": "holds", "does not hold": "**does not hold**", "not decided": "not decided"}
 

@@ -8,8 +8,9 @@ from typing import Any
 import pandas as pd
 
 from asyncfl.analysis.over_seeds import over_seeds
-from asyncfl.analysis.tables import collect, write_csv, write_text
+from asyncfl.analysis.tables import collect, write_csv
 from asyncfl.experiment import Experiment, Scale
+from asyncfl.files.whole import write_text
 
 FRAMES = ("rounds", "curves", "ends", "final", "cells", "bounds")
 """Tables of an experiment, one CSV file each; see `tables`."""

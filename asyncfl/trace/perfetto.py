@@ -22,12 +22,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from asyncfl.files.whole import whole_file
 from asyncfl.trace.client_tracks import client_events, client_instants, offline_slices
 from asyncfl.trace.server_track import Batch, batches, counters, server_events
 from asyncfl.trace.spending import Spending
 from asyncfl.trace.tasks import tasks_of
 from asyncfl.trace.tracks import Tracks, all_microseconds, counter_of, metadata
-from asyncfl.whole_file import whole_file
 
 LINES_PER_WRITE = 4096
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from asyncfl.errors import AsyncflError
 from asyncfl.experiment import cells, load
+from asyncfl.files.yaml_text import read_text, read_yaml
 from asyncfl.scenario import Scenario
-from asyncfl.yaml_text import read_text, read_yaml
 from tests.fuzz import command_lines
 from tests.fuzz.judging import NonsenseError
 from tests.fuzz.mutations import mutate

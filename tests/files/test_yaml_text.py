@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncfl.errors import ScenarioError
-from asyncfl.yaml_text import DEEPEST, LARGEST_FILE, MOST_VALUES, read_text, read_yaml, write_text
+from asyncfl.files.yaml_text import DEEPEST, LARGEST_FILE, MOST_VALUES, read_text, read_yaml, write_text
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from asyncfl.errors import OutputError
-from asyncfl.own_folder import LOCK, MARK, PARTIAL, Mark, OwnFolder, Write
-from asyncfl.whole_file import held
+from asyncfl.files.own_folder import LOCK, MARK, PARTIAL, Mark, OwnFolder, Write
+from asyncfl.files.whole import held
 
 
 def files(**texts: str) -> Write:
@@ -198,7 +198,7 @@ def test_what_was_begun_and_kept_nothing_is_no_hindrance(tmp_path: Path) -> None
 KILLED = '''
 import os, sys
 from pathlib import Path
-from asyncfl.own_folder import OwnFolder
+from asyncfl.files.own_folder import OwnFolder
 
 STEPS = ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.replace", "shutil.rmtree")
 folder, last = Path(sys.argv[1]), int(sys.argv[2])

@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from asyncfl.errors import OutputError
-from asyncfl.scenario import FORMAT
-from asyncfl.whole_file import held, part_of, whole_file
+from asyncfl.files.whole import held, part_of, write_text
+
+FORMAT = 2
+"""Version of what a run leaves on disk; part of every digest, so that old results are never taken for new ones."""
 
 MARK = ".asyncfl.json"
 PARTIAL = ".partial"
@@ -208,8 +210,7 @@ class OwnFolder:
         return os.path.lexists(path) and (name not in old or (path.is_dir() and not path.is_symlink()))
 
     def _write_mark(self, mark: Mark) -> None:
-        with whole_file(self.folder / MARK) as part:
-            part.write_text(mark.to_json(), encoding="utf-8")
+        write_text(mark.to_json(), self.folder / MARK)
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -238,3 +239,8 @@ def fill(folder: Path, write: Write) -> None:
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
+
+
+def write_json(value: Any, path: Path) -> None:
+    """Writes `value` as JSON with sorted keys into a folder that is being filled. Raises OSError."""
+    path.write_text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from asyncfl.errors import OutputError
-from asyncfl.whole_file import whole_file
+from asyncfl.files.whole import whole_file
 
 
 def names(folder: Path) -> list[str]:
@@ -92,7 +92,7 @@ def test_two_writers_of_one_file_do_not_mix(tmp_path: Path) -> None:
 def test_what_a_killed_writer_left_is_written_anew(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     code = (
-        "import os, sys; from asyncfl.whole_file import whole_file\n"
+        "import os, sys; from asyncfl.files.whole import whole_file\n"
         "with whole_file(sys.argv[1]) as part: part.write_text('half'); os.kill(os.getpid(), 9)"
     )
     killed = subprocess.run([sys.executable, "-c", code, os.fspath(path)], check=False)

@@ -1,4 +1,4 @@
-"""A file that is written whole or not at all."""
+"""Files that are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -42,6 +42,12 @@ def whole_file(path: str | Path, ours: Callable[[bytes], bool] | None = None) ->
                 part.unlink(missing_ok=True)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def write_text(text: str, path: str | Path) -> None:
+    """Writes a text file, see `whole_file`."""
+    with whole_file(path) as part:
+        part.write_text(text, encoding="utf-8")
 
 
 def part_of(path: Path) -> Path:
