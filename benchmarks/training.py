@@ -199,7 +199,7 @@ def main() -> None:
         "--workload", nargs="+", choices=[work.name for work in WORKLOADS + PRIVATE], help="default: all"
     )
     parser.add_argument("--repeats", type=int, help="rounds of each kind, of which the best counts")
-    parser.add_argument("--gemm", choices=["auto", "default", "onednn"], default="auto")
+    parser.add_argument("--gemm", choices=["auto", "default", "onednn", "mixed"], default="auto")
     options = parser.parse_args()
     torch.set_num_threads(1)
     options.gemm = resolve(options.gemm)

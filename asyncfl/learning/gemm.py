@@ -2,12 +2,12 @@
 
 Torch's default (MKL) runs kernels at half rate on some AMD CPUs; oneDNN does not. Torch hands float32 products to
 oneDNN when reduced precision is allowed. A CPU without bf16 matrix units then still computes in float32, one with them
-may not: so oneDNN is used only where it is found as exact as float32, and by `auto` where it is faster as well.
+may not: so oneDNN is used only where it is found as exact as float32, and by `auto` where it is faster as well. A call
+of it costs some 10 microseconds, so that it may win large products and lose small ones; then `auto` means `mixed`.
 
 The two libraries differ in the last bits. What `auto` has found is therefore kept in the user's cache, for each
-processor and version of torch, and holds for all later runs of the machine; `ASYNCFL_GEMM`
-(`default` or `onednn`) says what `auto` means without asking. It is no part of a run's identity; `timing.json` tells
-it.
+processor and version of torch, and holds for all later runs of the machine; `ASYNCFL_GEMM` (`default`, `onednn` or
+`mixed`) says what `auto` means without asking. It is no part of a run's identity; `timing.json` tells it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,15 @@ from asyncfl.errors import Fault, ScenarioError
 VARIABLE = "ASYNCFL_GEMM"
 """Environment variable that says what `auto` means."""
 
+LIBRARIES = ("default", "onednn", "mixed")
+"""What `auto` may mean: torch's own library, oneDNN, or oneDNN for all but small products."""
+
+LARGE, SMALL = (128, 256, 256), (20, 100, 256)
+"""(rows, terms, columns) of the products that are tried; the small one is of an MLP in the span of its samples."""
+
+FEW = 1_000_000
+"""Multiplications of a product up to which it counts as small."""
+
 EXACT = 2e-6
 """Largest relative error (Frobenius) of a product of 256 terms that passes for float32."""
 FASTER = 1.1
@@ -44,8 +53,8 @@ def _switch() -> Any:
 
 @contextmanager
 def products(gemm: str) -> Iterator[None]:
-    """Inside it, matrix products run in oneDNN (`gemm` = "onednn") or as torch is set ("default")."""
-    switch = _switch() if gemm == "onednn" else None
+    """Inside it, matrix products run in oneDNN (`gemm` = "onednn", "mixed") or as torch is set ("default")."""
+    switch = None if gemm == "default" else _switch()
     if switch is None:
         yield
         return
@@ -58,8 +67,23 @@ def products(gemm: str) -> Iterator[None]:
 
 
 @contextmanager
+def small_products(gemm: str, multiplications: int) -> Iterator[None]:
+    """Inside `products(gemm)`, what is made of products of so many multiplications: where these are at most `FEW`,
+    "mixed" is torch's default."""
+    switch = _switch() if gemm == "mixed" and multiplications <= FEW else None
+    if switch is None:
+        yield
+        return
+    switch.fp32_precision = "none"
+    try:
+        yield
+    finally:
+        switch.fp32_precision = "bf16"
+
+
+@contextmanager
 def fixed(gemm: str) -> Iterator[None]:
-    """Inside it, `auto` means that library ("default", "onednn")."""
+    """Inside it, `auto` means that one of `LIBRARIES`."""
     before = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = gemm
     try:
@@ -72,17 +96,17 @@ def fixed(gemm: str) -> Iterator[None]:
 
 
 def resolve(gemm: str) -> str:
-    """The library that a scenario's `gemm` means on this machine: "default" or "onednn".
+    """Which of `LIBRARIES` a scenario's `gemm` means on this machine.
 
-    `onednn` is left for the default where it is not exact. Raises ScenarioError where ASYNCFL_GEMM is no library.
+    oneDNN is left for the default where it is not exact. Raises ScenarioError where ASYNCFL_GEMM is no library.
     """
     with _one_thread():
         if gemm == "auto":
             gemm = os.environ.get(VARIABLE) or remembered()
-            if gemm not in ("default", "onednn"):
-                fault = f"{VARIABLE} must be default or onednn, got {gemm[:80]!r}"
+            if gemm not in LIBRARIES:
+                fault = f"{VARIABLE} must be default, onednn or mixed, got {gemm[:80]!r}"
                 raise ScenarioError([Fault("training.gemm", fault)])
-        return "onednn" if gemm == "onednn" and is_exact() else "default"
+        return gemm if gemm == "default" or is_exact() else "default"
 
 
 @contextmanager
@@ -106,7 +130,7 @@ def is_exact() -> bool:
 
     if _switch() is None:
         return False
-    a, b = _matrices()
+    a, b = _matrices(LARGE)
     exact = a.double() @ b.double()
     with torch.inference_mode(), products("onednn"):
         return float((a @ b - exact).norm() / exact.norm()) < EXACT
@@ -118,7 +142,9 @@ def remembered() -> str:
     place = _place()
     if (found := _read(place)) is not None:
         return found
-    found = "onednn" if is_exact() and speedup() > FASTER else "default"
+    found = "default"
+    if is_exact() and speedup(LARGE) > FASTER:
+        found = "onednn" if speedup(SMALL) > FASTER else "mixed"
     with suppress(OSError):
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=place.parent, encoding="utf-8", delete=False) as file:
@@ -135,16 +161,16 @@ def remembered() -> str:
     return found
 
 
-def speedup() -> float:
-    """How many times as fast as the default oneDNN multiplies; takes at most some 30 milliseconds."""
+def speedup(product: tuple[int, int, int]) -> float:
+    """How many times as fast as the default oneDNN multiplies matrices of that shape; takes some 10 milliseconds."""
     import torch
 
-    a, b = _matrices()
+    a, b = _matrices(product)
     best = {"default": float("inf"), "onednn": float("inf")}
     with torch.inference_mode():
         began = time.perf_counter()
         for number in range(10):  # in turn, so that what else runs on the machine disturbs both
-            if number > 1 and time.perf_counter() - began > 0.02:
+            if number > 1 and time.perf_counter() - began > 0.01:
                 break
             for name in best:
                 with products(name):
@@ -154,11 +180,12 @@ def speedup() -> float:
     return best["default"] / best["onednn"]
 
 
-def _matrices() -> tuple[Any, Any]:
+def _matrices(product: tuple[int, int, int]) -> tuple[Any, Any]:
     import torch
 
+    rows, terms, columns = product
     generator = torch.Generator().manual_seed(0)
-    return torch.randn(128, 256, generator=generator), torch.randn(256, 256, generator=generator)
+    return torch.randn(rows, terms, generator=generator), torch.randn(terms, columns, generator=generator)
 
 
 def _place() -> Path:
@@ -183,5 +210,5 @@ def _processor() -> str:
 def _read(place: Path) -> str | None:
     with suppress(OSError, ValueError, TypeError, KeyError):
         found = json.loads(place.read_text(encoding="utf-8"))["gemm"]
-        return found if found in ("default", "onednn") else None
+        return found if found in LIBRARIES else None
     return None

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from asyncfl.learning.architecture import Shape
 from asyncfl.learning.direct import DirectTrainer
+from asyncfl.learning.gemm import small_products
 from asyncfl.learning.gram import GramTrainer, cost
 from asyncfl.learning.job import Job
 from asyncfl.learning.learner import Learner
@@ -70,7 +71,9 @@ class MlpLearner(Learner):
                 if isinstance(trainer, DirectTrainer):
                     losses[number] = trainer.train(*arrays, noise=self._step_noise(job))
                 else:
-                    losses[number] = trainer.train(*arrays)
+                    step = self.training.batch_of(job.samples) * job.samples * self._widths[1]
+                    with small_products(self.gemm, step):
+                        losses[number] = trainer.train(*arrays)
 
     def _load(self, parameters: torch.Tensor) -> None:
         self._loaded = []

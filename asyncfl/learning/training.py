@@ -51,9 +51,10 @@ class Training(Described):
     """z: standard deviation of the noise on the sum of a batch's clipped gradients, in units of C; 0: none."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where training runs; `auto`: a CUDA device where torch sees one, else the CPU."""
-    gemm: Literal["auto", "default", "onednn"] = "auto"
-    """Matrix products of torch's default library, of oneDNN where it is exact on this CPU, or (`auto`) of oneDNN where
-    a probe has found it exact and faster; what was found is kept for the machine and told in `timing.json`."""
+    gemm: Literal["auto", "default", "onednn", "mixed"] = "auto"
+    """Matrix products of torch's default library, of oneDNN where it is exact on this CPU, of oneDNN for all but small
+    ones (`mixed`), or (`auto`) what a probe has found exact and fastest; it is kept for the machine and told in
+    `timing.json`."""
 
     @model_validator(mode="after")
     def _check_clips(self) -> Training:

@@ -11,7 +11,9 @@ import pytest
 import torch
 
 from asyncfl.errors import ScenarioError
-from asyncfl.learning import gemm
+from asyncfl.learning import Job, Training, gemm
+from asyncfl.learning.mlp import MlpLearner
+from asyncfl.learning.models import Mlp
 
 
 @pytest.fixture(autouse=True)
@@ -31,10 +33,10 @@ def _forget() -> None:
     gemm.is_exact.cache_clear()
 
 
-def found(monkeypatch: pytest.MonkeyPatch, speedup: float, exact: bool = True) -> None:
+def found(monkeypatch: pytest.MonkeyPatch, speedup: float, exact: bool = True, small: float = 2.0) -> None:
     """A machine on which a probe would find that."""
     _forget()
-    monkeypatch.setattr(gemm, "speedup", lambda: speedup)
+    monkeypatch.setattr(gemm, "speedup", lambda product: small if product == gemm.SMALL else speedup)
     monkeypatch.setattr(gemm, "_switch", lambda: torch.backends.mkldnn.matmul if exact else None)
     monkeypatch.setattr(gemm, "EXACT", 1.0)
 
@@ -44,11 +46,13 @@ def test_default_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gemm.resolve("default") == "default"
 
 
-@pytest.mark.parametrize(("speedup", "expected"), [(1.5, "onednn"), (1.05, "default")])
+@pytest.mark.parametrize(
+    ("speedup", "small", "expected"), [(1.5, 1.2, "onednn"), (1.5, 0.8, "mixed"), (1.05, 1.2, "default")]
+)
 def test_auto_takes_onednn_where_it_is_faster_and_stays_with_that(
-    monkeypatch: pytest.MonkeyPatch, cache_folder: Path, speedup: float, expected: str
+    monkeypatch: pytest.MonkeyPatch, cache_folder: Path, speedup: float, small: float, expected: str
 ) -> None:
-    found(monkeypatch, speedup)
+    found(monkeypatch, speedup, small=small)
     assert gemm.resolve("auto") == expected
     (file,) = cache_folder.iterdir()
     assert json.loads(file.read_text()) == {"gemm": expected}
@@ -74,7 +78,7 @@ def test_the_variable_says_what_auto_means(monkeypatch: pytest.MonkeyPatch, cach
     assert gemm.resolve("auto") == "default"
     assert not cache_folder.exists()
     monkeypatch.setenv(gemm.VARIABLE, "mkl")
-    with pytest.raises(ScenarioError, match="ASYNCFL_GEMM must be default or onednn, got 'mkl'"):
+    with pytest.raises(ScenarioError, match="ASYNCFL_GEMM must be default, onednn or mixed, got 'mkl'"):
         gemm.resolve("auto")
 
 
@@ -100,7 +104,7 @@ def test_it_is_found_out_in_one_thread_and_the_threads_are_there_again(
     found(monkeypatch, 2.0)
     threads = []
 
-    def probed() -> float:
+    def probed(product: tuple[int, int, int]) -> float:
         threads.append(torch.get_num_threads())
         return 2.0
 
@@ -111,15 +115,15 @@ def test_it_is_found_out_in_one_thread_and_the_threads_are_there_again(
     gemm.resolve(asked)
     assert torch.get_num_threads() == 2
     assert set_to == [1, 2], "whatever is asked, the libraries are left in the same state"
-    assert threads == ([1] if asked == "auto" else [])
+    assert threads == ([1, 1] if asked == "auto" else [])
 
 
 def test_of_processes_that_start_at_once_the_first_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     found(monkeypatch, 2.0)
     place = gemm._place()
 
-    def slow() -> float:
-        place.parent.mkdir(parents=True)
+    def slow(product: tuple[int, int, int]) -> float:
+        place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text('{"gemm": "default"}')
         return 2.0
 
@@ -132,9 +136,43 @@ def test_products_are_those_of_float32_and_the_setting_is_restored() -> None:
     switch = gemm._switch()
     before = None if switch is None else switch.fp32_precision
     library = gemm.resolve("onednn")
-    assert gemm.speedup() > 0
+    assert gemm.speedup(gemm.SMALL) > 0
     with gemm.products(library):
         assert library == "default" or switch.fp32_precision == "bf16"
-        a, b = gemm._matrices()
+        a, b = gemm._matrices(gemm.LARGE)
         np.testing.assert_allclose(a @ b, a.double() @ b.double(), atol=1e-4)
     assert switch is None or switch.fp32_precision == before
+
+
+def test_mixed_leaves_small_products_to_the_default() -> None:
+    switch = gemm._switch()
+    if switch is None:
+        pytest.skip("no oneDNN here")
+    a, b = gemm._matrices(gemm.SMALL)
+    default = (a @ b).numpy()
+    with gemm.products("mixed"):
+        assert switch.fp32_precision == "bf16"
+        with gemm.small_products("mixed", gemm.FEW):
+            np.testing.assert_array_equal(a @ b, default)
+        assert switch.fp32_precision == "bf16"
+        for library, size in (("onednn", gemm.FEW), ("mixed", gemm.FEW + 1)):
+            with gemm.small_products(library, size):
+                assert switch.fp32_precision == "bf16"
+
+
+def test_an_mlp_in_the_span_of_its_samples_multiplies_small_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
+    found(monkeypatch, 2.0)
+    rows = {}
+    for way in ("gram", "direct"):
+        for library in ("mixed", "default", "onednn"):
+            monkeypatch.setenv(gemm.VARIABLE, library)
+            learner = MlpLearner(Mlp(hidden=(32,)), Training(lr=0.1, batch_size=8, epochs=3), (8, 8), 10, way=way)
+            random = np.random.default_rng(0)
+            base = random.normal(0, 0.1, learner.n_parameters).astype(np.float32)
+            images = random.normal(0, 1, (24, 8, 8)).astype(np.float32)
+            order = np.tile(np.arange(24), (3, 1))
+            row = np.empty((1, learner.n_parameters), dtype=np.float32)
+            learner.train(row, [Job(base=base, images=images, labels=np.arange(24) % 10, order=order)])
+            rows[way, library] = row.tobytes()
+    assert rows["gram", "mixed"] == rows["gram", "default"]
+    assert rows["direct", "mixed"] == rows["direct", "onednn"]
