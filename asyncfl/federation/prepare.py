@@ -36,9 +36,8 @@ class Federation:
     """What was uploaded and published so far: nothing."""
     plan: ServerPlan
 
-    @property
-    def budgets(self) -> BudgetTracker | None:
-        """What the clients have spent of their budgets, nothing so far; None: they have none to stop at."""
+    def budget_tracker(self) -> BudgetTracker | None:
+        """A tracker of what the clients spend of their budgets, nothing so far; None: they have none to stop at."""
         path = self.path
         if path.scheme.stop_at is None:
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asyncfl.messages import BudgetSpent
 from asyncfl.privacy.ledger.budgets import BudgetTracker
-from asyncfl.simulation.clock import Clock, Tell
+from asyncfl.simulation.clock import Clock
 from asyncfl.simulation.tasks import TasksInFlight
 from asyncfl.trace import Kind
 
@@ -12,12 +12,11 @@ from asyncfl.trace import Kind
 class SpentBudgets:
     """Who of one seed has spent its budget."""
 
-    def __init__(self, tracker: BudgetTracker | None, clock: Clock, tasks: TasksInFlight, tell: Tell) -> None:
+    def __init__(self, tracker: BudgetTracker | None, clock: Clock, tasks: TasksInFlight) -> None:
         """`tracker` None: there are no budgets to stop at."""
         self.tracker = tracker
         self.clock = clock
         self.tasks = tasks
-        self.tell = tell
         self.spent: dict[int, float] = {}
         """Client -> when its budget was spent: its last upload began then."""
 
@@ -43,4 +42,4 @@ class SpentBudgets:
             f"uploads, one more would make it {tracker.would_spend(client):.6g}"
         )
         self.clock.record(Kind.BUDGET_SPENT, client=client, detail=detail)
-        self.tell(BudgetSpent(self.clock.now, client))
+        self.clock.tell(BudgetSpent(self.clock.now, client))

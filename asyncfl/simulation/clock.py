@@ -29,11 +29,13 @@ Tell: TypeAlias = Callable[[Input], None]
 class Clock:
     """The time of one seed. Every event is recorded here, with the time and the version that is out."""
 
-    def __init__(self, server: Server, world: WorldState, recorder: Recorder) -> None:
+    def __init__(self, server: Server, world: WorldState, recorder: Recorder, tell: Tell) -> None:
+        """`tell`: hands the server what happens, and carries out its answer."""
         self.env = simpy.Environment()
         self.server = server
         self.world = world
         self.recorder = recorder
+        self.tell = tell
         self.version = 0
         """The version published last, as far as the trace has come: the server itself is ahead of what it answers."""
         self._failure: BaseException | None = None

@@ -30,15 +30,15 @@ from asyncfl.messages import (
     TimerFired,
 )
 from asyncfl.privacy import MixingNode
-from asyncfl.privacy.ledger.budgets import BudgetTracker
-from asyncfl.server import Scoring, Server
+from asyncfl.server import Server
 from asyncfl.server.machine import AGGREGATION
 from asyncfl.simulation.budgets import SpentBudgets
+from asyncfl.simulation.client_side import ClientSide
 from asyncfl.simulation.clock import Clock, Steps
 from asyncfl.simulation.scoring import ScoreRequests
-from asyncfl.simulation.task_process import Attackers, TaskProcess
-from asyncfl.simulation.tasks import Load, TasksInFlight
-from asyncfl.simulation.training import ClientWork, TrainingOnDemand
+from asyncfl.simulation.task_process import TaskProcess
+from asyncfl.simulation.tasks import TasksInFlight
+from asyncfl.simulation.training import TrainingOnDemand
 from asyncfl.simulation.transfers import Transfers
 from asyncfl.trace import Kind, Recorder
 from asyncfl.world import WorldState
@@ -71,42 +71,29 @@ class Driver:
         server: Server,
         world: WorldState,
         recorder: Recorder,
-        load: Load,
+        clients: ClientSide,
         *,
-        scoring: Scoring = "parallel",
-        work: ClientWork | None = None,
         watcher: Watcher | None = None,
-        attackers: Attackers | None = None,
         mixing_node: MixingNode | None = None,
-        budgets: BudgetTracker | None = None,
     ) -> None:
-        """`work` None runs the clock alone, without training.
+        """`watcher` None: nobody looks at what is published.
 
-        `attackers` are told of each task that is begun, and how fast it is done (flooding).
-        `mixing_node`: what the updates of a buffer pass together on their way to the server. `budgets`: those at which
-        clients stop answering.
+        `mixing_node`: what the updates of a buffer pass together on their way to the server; None: nothing.
         """
         self.server = server
         self.watcher = watcher
         self.mixing_node = mixing_node
-        self.clock = Clock(server, world, recorder)
+        self.clock = clock = Clock(server, world, recorder, self.tell)
         self.tasks = TasksInFlight()
-        self.transfers = Transfers(self.clock, self.tasks)
-        self.training = TrainingOnDemand(work, server, self.tasks)
-        self.budgets = SpentBudgets(budgets, self.clock, self.tasks, self.tell)
-        running: dict[int, simpy.Process] | None = {} if scoring == "serial" else None
+        self.transfers = Transfers(clock, self.tasks)
+        self.training = TrainingOnDemand(clients.work, server, self.tasks)
+        self.budgets = SpentBudgets(clients.budgets, clock, self.tasks)
+        # A request for scores waits for the client's task only where clients do one thing after another.
+        running: dict[int, simpy.Process] | None = {} if clients.scoring == "serial" else None
         self.task_process = TaskProcess(
-            self.clock,
-            self.tasks,
-            self.transfers,
-            self.training,
-            self.budgets,
-            load,
-            attackers,
-            running,
-            self.tell,
+            clock, self.tasks, self.transfers, self.training, self.budgets, clients, running
         )
-        self.requests = ScoreRequests(self.clock, self.transfers, self.training, self.budgets, load, running, self.tell)
+        self.requests = ScoreRequests(clock, self.transfers, self.training, self.budgets, clients.load, running)
         self._unreached: deque[ClientGone] = deque()
         self._stopping: str | None = None
         self._stopped: str | None = None

@@ -25,6 +25,7 @@ from asyncfl.privacy.record import Upload
 from asyncfl.scenario import Scenario
 from asyncfl.server import Server
 from asyncfl.server.recording import RecordedServer, Recording
+from asyncfl.simulation.client_side import ClientSide
 from asyncfl.simulation.clients import SimulatedClients
 from asyncfl.simulation.driver import Driver
 from asyncfl.simulation.tasks import Load
@@ -78,13 +79,15 @@ def simulate_seed(
         server,
         scenario.world.start(scenario.data.clients, streams),
         Recorder(seed),
-        Load(data.sizes, scenario.training.epochs, BYTES_PER_PARAMETER * learner.n_parameters),
-        scoring=scenario.protocol.scoring,
-        work=clients,
+        ClientSide(
+            Load(data.sizes, scenario.training.epochs, BYTES_PER_PARAMETER * learner.n_parameters),
+            clients,
+            attackers,
+            federation.budget_tracker(),
+            scenario.protocol.scoring,
+        ),
         watcher=rounds,
-        attackers=attackers,
         mixing_node=federation.path.scheme.mixing_node,
-        budgets=federation.budgets,
     )
     run = _seed_run(driver, rounds, driver.run(), data.sizes)
     run.uploads, run.models = federation.record.uploads, federation.record.models
@@ -137,11 +140,13 @@ def simulate_clock(scenario: Scenario, seed: int, prior: SimulatedRuns | None = 
         server,
         scenario.world.start(scenario.data.clients, streams),
         Recorder(seed),
-        Load(sizes, scenario.training.epochs, BYTES_PER_PARAMETER * layout.n_parameters),
+        ClientSide(
+            Load(sizes, scenario.training.epochs, BYTES_PER_PARAMETER * layout.n_parameters),
+            attackers=attackers,
+            budgets=budgets,
+        ),
         watcher=rounds,
-        attackers=attackers,
         mixing_node=scenario.privacy.mixing_node,
-        budgets=budgets,
     )
     run = _seed_run(driver, rounds, driver.run(), sizes)
     _tell_attackers(run, attackers)

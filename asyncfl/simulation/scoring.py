@@ -10,7 +10,7 @@ import simpy
 from asyncfl.federation.traffic import Way
 from asyncfl.messages import RequestScores, ScoresArrived
 from asyncfl.simulation.budgets import SpentBudgets
-from asyncfl.simulation.clock import Clock, Steps, Tell, Waiting
+from asyncfl.simulation.clock import Clock, Steps, Waiting
 from asyncfl.simulation.tasks import Load
 from asyncfl.simulation.training import TrainingOnDemand
 from asyncfl.simulation.transfers import Transfers
@@ -33,7 +33,6 @@ class ScoreRequests:
         budgets: SpentBudgets,
         load: Load,
         running: Mapping[int, simpy.Process] | None,
-        tell: Tell,
     ) -> None:
         """`running`: client -> its latest task, which a request waits for; None: it does not wait."""
         self.clock = clock
@@ -42,7 +41,6 @@ class ScoreRequests:
         self.budgets = budgets
         self.load = load
         self.running = running
-        self.tell = tell
         self._turns = Counter[int]()
 
     def carry_out(self, action: RequestScores) -> Steps:
@@ -62,7 +60,7 @@ class ScoreRequests:
                 scores = self.training.score(action, turn)
         detail = f"{number} models" if scores is not None else NO_ANSWER
         clock.record(Kind.SCORED, client=client, detail=detail)
-        self.tell(ScoresArrived(clock.now, action.request, scores))
+        clock.tell(ScoresArrived(clock.now, action.request, scores))
 
     def _answers(self, action: RequestScores, size: int, turn: int) -> Waiting:
         """Carry out a request. False: the client went offline before its end, or a message was lost.

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import simpy
 
 from asyncfl.federation.traffic import Way
 from asyncfl.messages import ClientGone, ClientIdle, Dispatch, Fate, UpdateArrived
 from asyncfl.simulation.budgets import SpentBudgets
-from asyncfl.simulation.clock import Clock, Steps, Tell, Waiting
-from asyncfl.simulation.tasks import Load, TaskInFlight, TasksInFlight
+from asyncfl.simulation.client_side import ClientSide
+from asyncfl.simulation.clock import Clock, Steps, Waiting
+from asyncfl.simulation.tasks import TaskInFlight, TasksInFlight
 from asyncfl.simulation.training import TrainingOnDemand
 from asyncfl.simulation.transfers import Transfers
 from asyncfl.trace import Kind
@@ -27,18 +28,6 @@ class Sending(NamedTuple):
     """How many times as fast as usual."""
 
 
-class Attackers(Protocol):
-    """Who attacks, as far as the clock has to know."""
-
-    def begin(self, task: int, client: int, turn: int) -> None:
-        """Take note of a task that is begun. `turn`: tasks that its client was given before."""
-        ...
-
-    def speed(self, task: int, client: int) -> float:
-        """How many times as fast as usual a task is done. Asked for each task, after those begun with it."""
-        ...
-
-
 class TaskProcess:
     """Takes the tasks of one seed from their dispatch to the server's hearing of them."""
 
@@ -49,10 +38,8 @@ class TaskProcess:
         transfers: Transfers,
         training: TrainingOnDemand,
         budgets: SpentBudgets,
-        load: Load,
-        attackers: Attackers | None,
+        clients: ClientSide,
         running: dict[int, simpy.Process] | None,
-        tell: Tell,
     ) -> None:
         """`running`: where to keep each client's latest task; None: nobody waits for it."""
         self.clock = clock
@@ -60,10 +47,9 @@ class TaskProcess:
         self.transfers = transfers
         self.training = training
         self.budgets = budgets
-        self.load = load
-        self.attackers = attackers
+        self.load = clients.load
+        self.attackers = clients.attackers
         self.running = running
-        self.tell = tell
 
     def dispatch(self, action: Dispatch) -> ClientGone | None:
         """Begin a task. A message: the client cannot be reached, and the server is to hear of it."""
@@ -118,7 +104,7 @@ class TaskProcess:
             return
         transfers.end(task, up, "up")
         if up.delivered:
-            self.tell(UpdateArrived(clock.now, task.number))
+            self.clock.tell(UpdateArrived(clock.now, task.number))
         else:
             self._ended(task, Fate.LOST_UP)
 
@@ -143,9 +129,9 @@ class TaskProcess:
 
     def _ended(self, task: TaskInFlight, fate: Fate, *, idle: bool = True) -> None:
         """The task came to nothing. Its client says so when it asks for work again: asking is taken as reliable."""
-        self.tell(ClientGone(self.clock.now, task.client, task.number, fate))
+        self.clock.tell(ClientGone(self.clock.now, task.client, task.number, fate))
         if idle:
-            self.tell(ClientIdle(self.clock.now, task.client))
+            self.clock.tell(ClientIdle(self.clock.now, task.client))
 
     def _return(self, client: int) -> Steps:
         """Have a client that is offline ask for work when it is back."""
@@ -156,4 +142,4 @@ class TaskProcess:
         yield clock.env.timeout(back_s - clock.now)
         if not clock.stopped:
             clock.record(Kind.CAME_ONLINE, client=client)
-            self.tell(ClientIdle(clock.now, client))
+            self.clock.tell(ClientIdle(clock.now, client))

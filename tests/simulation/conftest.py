@@ -14,6 +14,7 @@ from asyncfl.defences import Detector, Mean, Rule, Strikes
 from asyncfl.federation.traffic import Traffic
 from asyncfl.messages import Collected, Judged, Publish, RequestScores
 from asyncfl.server import Buffered, DefencePlan, Protocol, Server, ServerPlan
+from asyncfl.simulation.client_side import ClientSide
 from asyncfl.simulation.driver import Driver
 from asyncfl.simulation.tasks import Load, TaskInFlight
 from asyncfl.streams import Streams
@@ -108,9 +109,11 @@ def federation(
         server,
         described.start(clients, streams),
         Recorder(seed),
-        Load(np.full(clients, 100), 1, 4 * N_PARAMETERS),
-        scoring=chosen.scoring,
-        work=Clients(server, frozenset(broken), frozenset(loud), every_task),
+        ClientSide(
+            Load(np.full(clients, 100), 1, 4 * N_PARAMETERS),
+            Clients(server, frozenset(broken), frozenset(loud), every_task),
+            scoring=chosen.scoring,
+        ),
         watcher=Watching(until, at),
     )
 

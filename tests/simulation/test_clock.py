@@ -22,7 +22,7 @@ def machine() -> Server:
 
 
 def clock_of(machine: Server, **world: Any) -> Clock:
-    return Clock(machine, World.model_validate(world).start(2, Streams(0)), Recorder(0))
+    return Clock(machine, World.model_validate(world).start(2, Streams(0)), Recorder(0), lambda message: None)
 
 
 def test_events_of_one_time_happen_in_the_order_of_their_scheduling(machine: Server) -> None:
