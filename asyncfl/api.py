@@ -19,7 +19,7 @@ from asyncfl.files.own_folder import FORMAT
 from asyncfl.learning.gemm import resolve
 from asyncfl.limits import USUAL, Limits
 from asyncfl.scenario import Scenario
-from asyncfl.simulation import simulate_clock, simulate_seed
+from asyncfl.simulation import SimulatedRuns, simulate_clock, simulate_seed
 from asyncfl.storage import COMPLETE, Run, RunFolder
 
 Progress = Callable[[dict[str, Any]], None]
@@ -49,12 +49,14 @@ def execute(
     *,
     force: bool = False,
     limits: Limits = USUAL,
+    prior: SimulatedRuns | None = None,
 ) -> Path:
     """Run `scenario` and write it to `folder`, unless it lies there whole already. Returns the folder.
 
     The folder must be new or empty, or hold a run. Finished seeds are kept in its `.partial` until the run is whole, so
     that a run that was interrupted goes on with the seeds it lacks. force: compute the run again where it is there, and
-    let it replace that of another scenario. Raises OutputError, and ScenarioError past `limits`, before
+    let it replace that of another scenario. `prior`: runs that others of this process are measured by as well, so that
+    each is simulated once. Raises OutputError, and ScenarioError past `limits`, before
     anything is computed, and DataError.
     """
     own = RunFolder(Path(folder), scenario)
@@ -68,7 +70,7 @@ def execute(
             place = area / _conditions(scenario) / f"seed-{seed}"
             part = _kept(place)
             if part is None:
-                part = one_seed(scenario, seed, progress)
+                part = one_seed(scenario, seed, progress, prior)
                 own.keep(place, part.write_to)
             parts.append(part)
         own.replace(area, gather(scenario, parts).write_to, COMPLETE)
@@ -92,9 +94,11 @@ def _conditions(scenario: Scenario) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def one_seed(scenario: Scenario, seed: int, progress: Progress | None = None) -> Run:
+def one_seed(
+    scenario: Scenario, seed: int, progress: Progress | None = None, prior: SimulatedRuns | None = None
+) -> Run:
     """The run of one seed of `scenario`."""
-    result = simulate_seed(scenario, seed, progress)
+    result = simulate_seed(scenario, seed, progress, prior)
     ledger = SeedLedger(result)
     return Run(
         scenario=scenario,

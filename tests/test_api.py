@@ -93,11 +93,11 @@ def test_an_interrupted_run_goes_on_with_the_seeds_it_lacks(
     trained: list[int] = []
     original = api_module.one_seed
 
-    def killed_in_seed_1(description: Scenario, seed: int, progress: Any) -> Run:
+    def killed_in_seed_1(description: Scenario, seed: int, progress: Any, *more: Any) -> Run:
         trained.append(seed)
         if seed == 1 and trained.count(1) == 1:
             raise KeyboardInterrupt
-        return original(description, seed, progress)
+        return original(description, seed, progress, *more)
 
     monkeypatch.setattr(api_module, "one_seed", killed_in_seed_1)
     with pytest.raises(KeyboardInterrupt):

@@ -47,13 +47,15 @@ class Attackers:
     def begin(self, task: int, client: int, turn: int) -> None:
         """Take note of a task that is begun, in the order in which they are. `turn`: as of `attacks`.
 
-        Where those that are begun together are a round, it ends with the first question about any of them.
+        Who attacks is not known before `draw`.
         """
         if self.drawn is not None:
             number = float(self.streams.generator("attackers", client, turn).random())
             self._begun.append((number, client, task))
 
-    def _draw(self) -> None:
+    def draw(self) -> None:
+        """Settle which of the tasks that were begun since the last draw are attacks: those are a round, unless rounds
+        have a number of tasks of their own."""
         if self.drawn is None or not self._begun:
             return
         begun, self._begun = self._begun, []
@@ -81,7 +83,6 @@ class Attackers:
         """Whether a task that was begun is an attacker's, whether or not the attack is on."""
         if self.drawn is None:
             return client in self.members
-        self._draw()
         return task in self.drawn
 
     def attacks(self, task: int, client: int, base_version: int, turn: int) -> bool:

@@ -163,6 +163,7 @@ class Driver:
                 case Stop():
                     record(Kind.STOPPED, detail=action.reason)
                     self._stopped = action.reason
+        self.task_process.begun()
 
     def _settled(self, action: Settle) -> None:
         if action.fate is Fate.REJECTED and action.task not in self.tasks:
@@ -185,6 +186,7 @@ class Driver:
             self._stopping = self.watcher.published(self.clock.now, action, self.transfers.traffic)
 
     def _collect(self, action: Collect) -> Collected:
+        self.task_process.begun()
         if self.mixing_node is not None:
             detail = f"{len(action.tasks)} updates, {self.mixing_node.said}"
             self.clock.record(Kind.SHUFFLED, detail=detail)

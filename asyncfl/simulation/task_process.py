@@ -69,6 +69,11 @@ class TaskProcess:
             self.running[task.client] = process
         return None
 
+    def begun(self) -> None:
+        """All that begins together has begun: attackers that are drawn among them are."""
+        if self.attackers is not None:
+            self.attackers.draw()
+
     def _task(self, task: TaskInFlight) -> Steps:
         clock, transfers, payload_bytes = self.clock, self.transfers, self.load.payload_bytes
         draws = clock.world.task(task.client, task.turn)

@@ -114,7 +114,7 @@ class _TrainedAgain:
         if self.federation.attackers is not None and tasks:
             for task, client in tasks:
                 self.federation.attackers.begin(task, client, self.turns[task])
-            self.federation.attackers.speed(*tasks[0])
+            self.federation.attackers.draw()
 
     def __call__(self, tasks: tuple[int, ...]) -> Vector:
         from asyncfl.client import Ticket

@@ -105,10 +105,10 @@ def test_an_interrupted_run_of_another_scenario_is_seen_too(
 ) -> None:
     original = api_module.one_seed
 
-    def interrupted(description: Scenario, seed: int, progress: Any) -> Run:
+    def interrupted(description: Scenario, seed: int, progress: Any, *more: Any) -> Run:
         if seed == 1:
             raise KeyboardInterrupt
-        return original(description, seed, progress)
+        return original(description, seed, progress, *more)
 
     with monkeypatch.context() as patched:
         patched.setattr(api_module, "one_seed", interrupted)

@@ -213,6 +213,10 @@ def drawn_per_round(
         for number, client in zip(numbers, cohort, strict=True):
             attackers.begin(number, client, turns[client])
             turns[client] += 1
+        before = attackers.members.copy()
+        assert not any(attackers.malicious(number, client) for number, client in zip(numbers, cohort, strict=True))
+        assert attackers.members == before, "who asks draws nobody"
+        attackers.draw()
         drawn.append([attackers.malicious(number, client) for number, client in zip(numbers, cohort, strict=True)])
         task += len(cohort)
     return drawn, attackers

@@ -108,10 +108,10 @@ def test_all_seeds_are_in_one_file_also_when_a_run_was_interrupted(
     run.save(tmp_path / "whole")
     original = api.one_seed
 
-    def killed_in_seed_5(description: Scenario, seed: int, progress: Any) -> Run:
+    def killed_in_seed_5(description: Scenario, seed: int, progress: Any, *more: Any) -> Run:
         if seed == 5:
             raise KeyboardInterrupt
-        return original(description, seed, progress)
+        return original(description, seed, progress, *more)
 
     with monkeypatch.context() as patched:
         patched.setattr(api, "one_seed", killed_in_seed_5)

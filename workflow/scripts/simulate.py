@@ -6,6 +6,7 @@ from pathlib import Path
 from asyncfl.api import execute
 from asyncfl.experiment.job import logged, publish
 from asyncfl.experiment.plan import scenarios
+from asyncfl.simulation import SimulatedRuns
 from asyncfl.storage import RunFolder
 
 with logged(snakemake.log[0]):
@@ -15,8 +16,9 @@ with logged(snakemake.log[0]):
     for folder in folders:
         RunFolder(folder, found[folder.name]).check(force=True)
     # Snakemake deletes what a failed job wrote: runs wait in the cache until all of the job are whole.
+    prior = SimulatedRuns()
     for folder, cache in caches.items():
-        execute(found[folder.name], cache / "run")
+        execute(found[folder.name], cache / "run", prior=prior)
     for folder, cache in caches.items():
         publish(cache, folder)
     for cache in caches.values():
