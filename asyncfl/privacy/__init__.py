@@ -10,8 +10,7 @@ from typing import Any
 
 from asyncfl.component import choice
 from asyncfl.privacy.context import Contribution, PrivacyContext
-from asyncfl.privacy.exposures import MeasuredExposures, ShareExposures
-from asyncfl.privacy.noise.server_noise import NbaflNoise, nbafl_noise
+from asyncfl.privacy.exposures import MeasuredExposures
 from asyncfl.privacy.release import Distribution, Release, Status
 from asyncfl.privacy.scheme import (
     Clipped,
@@ -54,15 +53,12 @@ __all__ = [
     "MixingNode",
     "ModelNoise",
     "Nbafl",
-    "NbaflNoise",
     "NoPrivacy",
     "Noise",
     "PrivacyContext",
     "Reference",
     "Release",
     "Scheme",
-    "ShareExposures",
     "State",
     "Status",
-    "nbafl_noise",
 ]

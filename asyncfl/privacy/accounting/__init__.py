@@ -6,34 +6,19 @@ release. `calibrate` and `composition` go the other way, from a budget to a mult
 where distributions of mixed or sampled releases are composed.
 """
 
-from asyncfl.privacy.accounting.accountants import ACCOUNTANTS, Accountant, Epsilons, epsilon_by, epsilons_of
+from asyncfl.privacy.accounting.accountants import ACCOUNTANTS, epsilon_by, epsilons_of
 from asyncfl.privacy.accounting.calibrate import multiplier_for
-from asyncfl.privacy.accounting.events import (
-    MECHANISMS,
-    MechanismEvent,
-    MechanismName,
-    Neighbours,
-    gathered,
-    parse_event,
-    under,
-)
+from asyncfl.privacy.accounting.events import MechanismEvent, MechanismName, Neighbours, parse_event
 from asyncfl.privacy.accounting.exact import smallest_epsilon
-from asyncfl.privacy.accounting.renyi import renyi_epsilon
 
 __all__ = [
     "ACCOUNTANTS",
-    "MECHANISMS",
-    "Accountant",
-    "Epsilons",
     "MechanismEvent",
     "MechanismName",
     "Neighbours",
     "epsilon_by",
     "epsilons_of",
-    "gathered",
     "multiplier_for",
     "parse_event",
-    "renyi_epsilon",
     "smallest_epsilon",
-    "under",
 ]

@@ -24,11 +24,9 @@ class Account:
     releases: Releases
     stated: Guarantee | None
     """What the scheme claims of these releases."""
-
-    @property
-    def told(self) -> Releases | Published:
-        """What epsilons are computed from."""
-        return self.releases
+    told: Releases | Published
+    """What epsilons are computed from: the releases; or the published models, which say most about another client after
+    each of them."""
 
     @cached_property
     def spent(self) -> Spent:
@@ -51,25 +49,13 @@ class Account:
         return 0.0 if self.stated is None else self.stated.delta
 
 
-@dataclass(frozen=True)
-class ModelAccount(Account):
-    """Published models; after each of them, what is known of the client about whom they say most."""
-
-    published: Published
-
-    @property
-    def told(self) -> Published:
-        """The models, to each client that is in one."""
-        return self.published
-
-
 def upload_accounts(scheme: Scheme, context: PrivacyContext, uploads: Mapping[str, Releases]) -> list[Account]:
     """What each adversary holds of the clients; the usual ones are `eavesdropper`, `server`, and `both` together."""
     stated = scheme.upload_guarantee(context)
-    return [Account(who, releases, stated) for who, releases in uploads.items()]
+    return [Account(who, releases, stated, releases) for who, releases in uploads.items()]
 
 
 def model_accounts(scheme: Scheme, context: PrivacyContext, models: Mapping[str, Published]) -> list[Account]:
     """What each adversary holds of the published models; none where the scheme states nothing about them."""
     stated = scheme.model_guarantee(context)
-    return [] if stated is None else [ModelAccount(who, own.releases, stated, own) for who, own in models.items()]
+    return [] if stated is None else [Account(who, own.releases, stated, own) for who, own in models.items()]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from asyncfl.privacy.accounting.histories import Spent
 from asyncfl.privacy.context import Contribution, PrivacyContext
-from asyncfl.privacy.ledger.releases import MODEL, Floats, Ints, Releases, release_of_model, releases_of, usable_norm
+from asyncfl.privacy.ledger.releases import MODEL, Floats, Ints, Releases, release_of, releases_of, usable_norm
 from asyncfl.privacy.noise.shares import noise_of_clients, noise_scale, planned
 from asyncfl.privacy.release import Release
 from asyncfl.privacy.scheme import Scheme
@@ -102,7 +102,7 @@ def model_releases(
     both = typical.distribution == made.distribution == "gaussian"
     sigma = math.hypot(of_clients, server_std) if both else server_std
     return {
-        client: release_of_model(made.distribution, sigma, sensitivity, stated)
+        client: release_of(made.distribution, sigma, sensitivity, stated)
         for client, sensitivity in made.sensitivities.items()
     }
 

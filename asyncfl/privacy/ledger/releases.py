@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,15 +45,7 @@ class Releases:
 
     def at(self, rows: Ints) -> Releases:
         """The releases in these rows, in their order."""
-        return Releases(
-            self.holder[rows],
-            self.moment[rows],
-            self.laplace[rows],
-            self.sigma[rows],
-            self.sensitivity[rows],
-            self.count[rows],
-            self.epsilon[rows],
-        )
+        return Releases(*(getattr(self, column.name)[rows] for column in fields(self)))
 
     @property
     def multiplier(self) -> Floats:
@@ -78,14 +70,15 @@ class Releases:
     @property
     def claimed(self) -> Floats:
         """(n,) sum of the claims of the holder's releases, this one included: basic composition of claims."""
-        return self._summed(self.epsilon)
+        return self.so_far(self.epsilon)
 
     @property
     def summed_mu(self) -> Floats:
         """(n,) sum of `squared_mu` of the holder's releases, this one included."""
-        return self._summed(self.squared_mu)
+        return self.so_far(self.squared_mu)
 
-    def _summed(self, column: Floats) -> Floats:
+    def so_far(self, column: Floats) -> Floats:
+        """(n,) sum of a `column` (n,) over the holder's releases, this one included."""
         result = np.zeros(len(self.holder))
         order = np.argsort(self.holder, kind="stable")
         if len(order):
@@ -120,22 +113,18 @@ def upload_release(
     client = None if contribution.client < 0 else contribution.client
     noise, stated = scheme.upload_noise(context, clip_norm, contribution), scheme.upload_guarantee(context, client)
     claim = contribution.epsilon if noise.epsilon is None else noise.epsilon
-    return _release(noise.distribution, noise.std, noise.sensitivity, noise.count, stated, claim)
+    return release_of(noise.distribution, noise.std, noise.sensitivity, stated, noise.count, claim)
 
 
-def release_of_model(distribution: Distribution, std: float, sensitivity: float, stated: Guarantee | None) -> Release:
-    """One published model as an accountant of one client sees it; its claim is its share of what is `stated`."""
-    return _release(distribution, std, sensitivity, 1, stated, None)
-
-
-def _release(
+def release_of(
     distribution: Distribution,
     std: float,
     sensitivity: float,
-    count: int,
     stated: Guarantee | None,
-    claim: float | None,
+    count: int = 1,
+    claim: float | None = None,
 ) -> Release:
+    """A release as an accountant sees it. `claim`: epsilon of this one; None: its share of what is `stated`."""
     if claim is None:
         claim = math.inf if stated is None else stated.share
     return Release(

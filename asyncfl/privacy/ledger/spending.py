@@ -59,12 +59,8 @@ def largest(account: Account, clients: int, moments: int) -> dict[str, Floats]:
 
 def _values(account: Account) -> Floats:
     """(1 + epsilons, n) releases of the holder so far, and epsilons of them."""
-    spent, holder = account.spent, account.releases.holder
-    numbers = np.zeros(len(holder))
-    order = np.argsort(holder, kind="stable")
-    if len(order):
-        for places in np.split(order, np.flatnonzero(np.diff(holder[order])) + 1):
-            numbers[places] = np.arange(1, len(places) + 1)
+    spent, releases = account.spent, account.releases
+    numbers = releases.so_far(np.ones(len(releases.holder)))
     return np.array([numbers, account.claimed, spent.basic, spent.advanced, spent.rdp, spent.exact])
 
 

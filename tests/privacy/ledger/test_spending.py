@@ -20,9 +20,8 @@ def account(holder, moment, multiplier, **columns):
         "count": np.ones(n, dtype=np.int64),
         "epsilon": np.full(n, 2.0),
     }
-    return Account(
-        "server", Releases(np.array(holder, dtype=int), np.array(moment, dtype=int), **(values | columns)), STATED
-    )
+    releases = Releases(np.array(holder, dtype=int), np.array(moment, dtype=int), **(values | columns))
+    return Account("server", releases, STATED, releases)
 
 
 def rows(found, holder, column="exact_epsilon"):
