@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from asyncfl.data.catalog import CATALOG
-from asyncfl.data.embedded.source import BLOCK, BLOCKS, EmbeddedSource
-from asyncfl.data.embedded.styles import STYLES
+from asyncfl.data.embedded.source import BLOCK, BLOCKS, STYLES, EmbeddedSource
 
 MNIST = EmbeddedSource(CATALOG["mnist"])
 
