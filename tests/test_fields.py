@@ -1,4 +1,4 @@
-"""Fields of scenarios and experiments, their defaults and their limits, against a written list.
+"""Fields of scenarios and experiments and options of commands, their defaults and limits, against a written list.
 
 A default that changes changes every scenario that leaves the field out: that is done on purpose or not at all.
 `python tests/test_fields.py` writes the list anew; read the difference.
@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import typer
+
+from asyncfl.cli import app
 from asyncfl.experiment.spec import Experiment
 from asyncfl.scenario import Scenario
 
@@ -48,6 +51,17 @@ def _lines() -> Iterator[str]:
         for name, field in sorted(schema.get("properties", {}).items()):
             default = f"= {json.dumps(field['default'], sort_keys=True)}" if "default" in field else "must be given"
             yield "; ".join([f"{part}.{name} {default}", *_limits(field)])
+    yield from _options(typer.main.get_command(app), "asyncfl")
+
+
+def _options(command: Any, called: str) -> Iterator[str]:
+    """The options and arguments of a command and of those below it."""
+    for name, below in sorted(getattr(command, "commands", {}).items()):
+        yield from _options(below, f"{called} {name}")
+    for one in sorted(command.params, key=lambda one: str(one.name)):
+        limits = [f"{side} {found}" for side in ("min", "max") if (found := getattr(one, side, None)) is not None]
+        given = "must be given" if one.required else f"= {one.default!r}"
+        yield "; ".join([f"{called} {one.opts[0]} {given}", *limits])
 
 
 def test_fields_defaults_and_limits_are_those_written_down() -> None:

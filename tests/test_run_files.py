@@ -140,3 +140,9 @@ def test_each_command_that_reads_a_run_says_so_with_status_2(
         main()
     assert ended.value.code == 2
     assert str(run / name) in capsys.readouterr().err
+
+
+def test_why_a_file_cannot_be_read_is_said_in_the_readers_words(run: Path) -> None:
+    (run / "summary.json").write_text("")
+    with pytest.raises(RunError, match=r"cannot be read as JSON: Expecting value: line 1 column 1"):
+        Run.load(run)

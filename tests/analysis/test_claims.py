@@ -6,7 +6,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from asyncfl.analysis.claims import Claim
-from asyncfl.analysis.grid import Grid, MissingError, fluctuation, restricted
+from asyncfl.analysis.grid import Grid, MissingError, describe, fluctuation, restricted
 
 NOISE = np.array([0.0, 0.01, 0.02, -0.01, 0.015, -0.02])
 
@@ -263,3 +263,9 @@ def test_of_many_points_the_ends_the_lowest_and_the_highest_are_listed():
     assert "(ends, lowest and highest of 9)" in claim.judge(grid(means))[0].measured
     eight = {point: mean for point, mean in means.items() if point != 9}
     assert claim.judge(grid(eight))[0].measured.count(":") == 8
+
+
+def test_a_claim_names_the_point_that_it_is_about():
+    at = {"privacy.epsilon": 50, "L": "L = 1", "defence.rule": "krum"}
+    assert describe(at) == "epsilon = 50, L = 1, rule = krum"
+    assert describe({}) == ""

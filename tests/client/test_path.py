@@ -376,3 +376,13 @@ class Still(Attack):
     """Trains like everybody."""
 
     kind: str = "test_path:Still"
+
+
+def test_updates_are_multiplied_by_what_the_scheme_says_before_they_are_clipped() -> None:
+    class Weighted(DpFedAvg):
+        def update_factor(self, context: PrivacyContext, samples: int) -> float:
+            return samples / 8
+
+    payloads, _, _ = carried_out(Weighted(noise_multiplier=0, clip_norm=100))
+    np.testing.assert_allclose(payloads.models[:, 0], (np.arange(CLIENTS) + 1) * SAMPLES / 8)
+    np.testing.assert_allclose(payloads.norms, (np.arange(CLIENTS) + 1) * SAMPLES / 8 * np.sqrt(PARAMETERS))

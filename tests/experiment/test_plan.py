@@ -3,6 +3,7 @@ import json
 import pytest
 
 from asyncfl.errors import OutputError, ScenarioError
+from asyncfl.experiment import Experiment
 from asyncfl.experiment import plan as planning
 from asyncfl.experiment.code import combined
 from asyncfl.experiment.plan import check_writable, index_rows, make_plan, scenarios
@@ -128,3 +129,13 @@ def test_an_attack_that_nobody_carries_out_changes_no_code(write, described, tmp
     write({**described, "scenario": {**described["scenario"], "threats": idle}}, "nbafl/fig2")
     again = make_plan(folder, "quick", results=tmp_path).jobs[0]
     assert again.code == code
+
+
+def test_what_a_scale_lowers_is_said_in_words(described):
+    described["quick"] |= {"privacy.clip_norm": 20, "world.loss": {"kind": "independent", "rate": 0.1}}
+    experiment = Experiment.model_validate({**described, "name": "nbafl/fig2"})
+    assert experiment.lowered("full") == []
+    assert experiment.lowered("quick") == [
+        "data.samples_per_client = 10", "privacy.clip_norm = 20", "world.loss = {kind: independent, rate: 0.1}",
+        "privacy.epsilon at 1 of 2 values", "L at 1 of 2 values", "1 of 2 seeds",
+    ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable
@@ -18,6 +19,7 @@ class Reach:
     def __init__(self, database: Path, package: str, whole: Iterable[str]) -> None:
         self.whole = frozenset(whole)
         self._by_line: dict[tuple[str, int], set[str]] = defaultdict(set)
+        self._by_file: dict[str, set[str]] = defaultdict(set)
         self._breadth: dict[str, int] = defaultdict(int)
         with sqlite3.connect(database) as connection:
             rows = connection.execute(
@@ -31,13 +33,15 @@ class Reach:
                 name = f"{package}/" + path.rpartition(f"/{package}/")[2]
                 numbers = numbits_to_nums(bits)
                 self._breadth[test] += len(numbers)
+                self._by_file[name].add(test)
                 for number in numbers:
                     self._by_line[name, number].add(test)
 
     def tests(self, mutant: Mutant) -> list[str]:
         """Tests that may notice a fault, the likeliest and quickest first.
 
-        The mirrored file comes first, then its folder, then those that reach least; for what runs at import, all tests.
+        The mirrored file comes first, then its folder, then those that reach least; for what runs at import
+        all tests may be needed.
         """
         found = self._by_line.get((mutant.file, mutant.line), set())
         if not found:
@@ -46,10 +50,13 @@ class Reach:
             found = set(self.whole)
         mirrored = PurePath("tests", *PurePath(mutant.file).parts[1:])
 
-        def order(test: str) -> tuple[bool, bool, int, str]:
+        def order(test: str) -> tuple[bool, bool, bool, float, str]:
             file = PurePath(test.partition("::")[0])
             near = file.parent == mirrored.parent
-            return not (near and file.stem == f"test_{mirrored.stem}"), not near, self._breadth[test], test
+            mirror = near and file.stem == f"test_{mirrored.stem}"
+            # Where nothing is reached a process of its own does the work, which takes long.
+            breadth = self._breadth.get(test) or math.inf
+            return not mirror, not near, test not in self._by_file[mutant.file], breadth, test
 
         return sorted(found, key=order)
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from asyncfl.trace import COLUMNS, SCHEMA, Kind, Recorder, recorder
-from asyncfl.trace.events import event_of
+from asyncfl.trace.events import Event, event_of
 from asyncfl.trace.query import counts, select
 
 
@@ -25,6 +25,7 @@ def test_what_was_added_is_there_in_order_with_blanks_where_nothing_was_said(eve
     assert events["seq"].to_pylist() == list(range(6))
     first, last = event_of(events.to_pylist()[0]), event_of(events.to_pylist()[-1])
     assert (first.kind, first.seed, first.client, first.detail) == ("published", 3, -1, "initial model")
+    assert {first.task, first.client, first.base_version, first.staleness, first.bytes, first.attempt} == {-1}
     assert math.isnan(first.weight)
     assert (last.task, last.staleness, last.weight) == (2, 1, 0.5)
     assert tuple(events.column_names) == COLUMNS
@@ -64,3 +65,9 @@ def test_events_are_chosen_by_every_condition(events: pa.Table, conditions: dict
 
 def test_kinds_are_counted_the_most_frequent_first(events: pa.Table) -> None:
     assert list(counts(events).items()) == [("dispatched", 4), ("aggregated", 1), ("published", 1)]
+
+
+def test_what_an_event_does_not_say_is_no_number() -> None:
+    one = Event(time_s=1.5, seq=0, seed=3, kind=Kind.STOPPED)
+    assert (one.task, one.client, one.version, one.base_version, one.staleness, one.bytes, one.attempt) == (-1,) * 7
+    assert math.isnan(one.weight)

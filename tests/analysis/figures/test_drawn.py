@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import struct
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,7 @@ def drawn(figure: FigureBase, grid: dict[str, Any], tables: dict[str, pd.DataFra
     [page] = pages
     return {
         "inches": page.get_size_inches().tolist(),
+        "pixels": list(struct.unpack(">II", (folder / "a.png").read_bytes()[16:24])),
         "texts": [_text(one) for one in page.texts],
         "axes": [_axes(axes) for axes in page.axes],
     }

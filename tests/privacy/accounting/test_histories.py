@@ -63,9 +63,9 @@ def test_silent_and_bare_releases():
 
 
 def test_without_a_delta_only_pure_epsilons_count():
-    found = histories([0, 0, 1], [True, True, False], [4.0, 2.0, 3.0], [1, 2, 1], 0.0)
+    found = histories([0, 0, 2, 1], [True, True, False, False], [4.0, 2.0, 3.0, 3.0], [1, 2, 0, 1], 0.0)
     for name in NAMES:
-        assert getattr(found, name).tolist() == [0.25, 1.25, math.inf]
+        assert getattr(found, name).tolist() == [0.25, 1.25, 0, math.inf]
 
 
 def test_nobody_holds_anything():

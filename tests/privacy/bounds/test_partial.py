@@ -64,3 +64,11 @@ def test_budget_of_a_round_is_that_of_equation_7(epsilon, rounds, participants):
 def test_is_defined_or_says_why_not(epsilon, rounds, participants):
     found = bound(epsilon)
     assert np.isnan(found(rounds, participants)) == (found.why_undefined(rounds, participants) is not None)
+
+
+def test_theorem_3_says_something_where_nothing_of_the_gap_is_left():
+    """K = 4: drift = 2.75 + 3, so that Q = 1 + 4 (5.75 - 6) = 0."""
+    loss = LossConstants(smoothness=1, proximal_mu=6, polyak_lojasiewicz=72)
+    found = PartialParticipation(loss, BoundSettings(clients=4))
+    assert found.contraction(4) == 0
+    assert found.why_undefined(25, 4) is None

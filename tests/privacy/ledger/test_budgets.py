@@ -237,10 +237,13 @@ def test_bad_budgets(stop_at: dict[str, Any], words: str) -> None:
 
 def test_it_is_written_only_where_it_is_set() -> None:
     """Runs without it keep their names."""
-    assert "stop_at" not in GaussianUpload(epsilon=6).model_dump(mode="json")
+    for scheme in (GaussianUpload(epsilon=6), Nbafl(epsilon=6)):
+        assert "stop_at" not in scheme.model_dump(mode="json")
     written = safl(epsilon=20).model_dump(mode="json")
     assert written["stop_at"] == {"epsilon": 20.0, "delta": None, "accountant": "exact"}
     assert GaussianUpload.model_validate(written) == safl(epsilon=20)
+    stopping = Nbafl(epsilon=6, stop_at=StopAt(epsilon=20))
+    assert Nbafl.model_validate(stopping.model_dump(mode="json")) == stopping
 
 
 def test_the_notes_name_the_budget() -> None:
