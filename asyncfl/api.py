@@ -6,7 +6,7 @@ import hashlib
 import json
 import platform
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,13 @@ import pyarrow as pa
 
 from asyncfl.errors import RunError
 from asyncfl.federation import SeedLedger, SeedRun, clients_table, rounds_table, seed_summary
+from asyncfl.federation.rounds import Progress
 from asyncfl.files.own_folder import FORMAT
 from asyncfl.learning.gemm import resolve
 from asyncfl.limits import USUAL, Limits
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns, simulate_clock, simulate_seed
 from asyncfl.storage import COMPLETE, Run, RunFolder
-
-Progress = Callable[[dict[str, Any]], None]
-"""Is told each row of the table of rounds as soon as it is known."""
 
 
 def simulate(scenario: Scenario, progress: Progress | None = None, *, limits: Limits = USUAL) -> Run:
