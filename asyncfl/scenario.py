@@ -33,7 +33,7 @@ from asyncfl.privacy import AnyScheme, MeasuredExposures, NoPrivacy, PrivacyCont
 from asyncfl.privacy.ledger.budgets import stop_faults
 from asyncfl.server import AnyProtocol, Protocol
 from asyncfl.server.application import reading_faults
-from asyncfl.server.shuffled import shuffler_faults
+from asyncfl.server.shuffled import cohort_faults, defence_faults, protocol_faults
 from asyncfl.streams import Streams
 from asyncfl.threats import Threats
 from asyncfl.world import World
@@ -229,7 +229,7 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
         for fault in defence.faults(protocol.updates_per_version(data.clients)):
             yield fault.under("defence")
     if defence is not None:
-        yield from reading_faults(protocol.aggregation, defence.rule)
+        yield from (fault.under("defence") for fault in reading_faults(protocol.aggregation, defence.rule))
     if privacy is not None:
         own = privacy.faults(data.clients, protocol.rounds, parts.get("training"))
         yield from (fault.under("privacy") for fault in own)
@@ -279,4 +279,6 @@ def _shuffler_faults(data: DataSpec, protocol: Protocol, defence: Defence) -> It
     # Sizes matter only where they are weights; where the data themselves are at fault, they have none yet.
     weighed = protocol.weighting == "samples" and not data.faults()
     equal = not weighed or len(set(data.client_sizes(Streams(0)).tolist())) == 1
-    yield from shuffler_faults(protocol, defence, data.clients, equal)
+    yield from (fault.under("privacy") for fault in cohort_faults(protocol))
+    yield from (fault.under("protocol") for fault in protocol_faults(protocol, data.clients, equal))
+    yield from (fault.under("defence") for fault in defence_faults(defence))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
 from asyncfl.component import Described
+from asyncfl.errors import Fault
 
 
 class AttackerCount(Described):
@@ -51,13 +53,17 @@ class AttackerCount(Described):
             "lower it, write auto, or let the buffer hold more"
         )
 
-    def count_faults(self, n: int) -> list[str]:
+    def count_faults(self, n: int) -> Iterator[Fault]:
         """The refusal, if f cannot be computed from n updates."""
-        return [self.refusal(n)] if self.byzantine != "auto" and self.byzantine > self.computes(n) else []
+        if self._is_too_many(n):
+            yield Fault("", self.refusal(n))
+
+    def _is_too_many(self, n: int) -> bool:
+        return self.byzantine != "auto" and self.byzantine > self.computes(n)
 
     def lowered(self, n: int) -> tuple[Self, tuple[str, ...]]:
         """The same with the largest `byzantine` that n updates bear, if it asks for more; notes on that."""
-        if not self.count_faults(n):
+        if not self._is_too_many(n):
             return self, ()
         count = self.attackers(n, lower=True)
         note = f"{type(self).__name__}: byzantine {self.byzantine} lowered to {count} for a buffer of {n}"

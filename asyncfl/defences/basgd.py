@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ from asyncfl.defences.mean import Mean
 from asyncfl.defences.median import Median
 from asyncfl.defences.rule import Aggregate, Rule, present
 from asyncfl.defences.trimmed_mean import TrimmedMean
+from asyncfl.errors import Fault
 from asyncfl.messages import Vector
 
 AnyInnerRule: Any = choice(Rule, Median, TrimmedMean, GeometricMedian, Krum, Mean)
@@ -65,9 +67,9 @@ class Basgd(Rule):
         notes = tuple(f"basgd, means of groups: {note}" for note in notes)
         return Aggregate(rule.aggregate(means, masses), rule.weigh(means, masses) @ made_of, notes), state
 
-    def faults(self, collected: int) -> list[str]:
+    def faults(self, collected: int) -> Iterator[Fault]:
         """See `Rule.faults`."""
-        return [f"rule: {fault}" for fault in self.rule.faults(min(self.buffers, collected))]
+        yield from (Fault("", f"rule: {fault}") for fault in self.rule.faults(min(self.buffers, collected)))
 
     def notes(self, collected: int) -> list[str]:
         """See `Rule.notes`."""

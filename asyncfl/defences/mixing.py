@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from asyncfl.defences.attacker_count import AttackerCount
 from asyncfl.defences.distances import squared_distances
 from asyncfl.defences.preaggregation import PreAggregation
+from asyncfl.errors import Fault
 from asyncfl.messages import Vector
 
 
@@ -33,7 +35,7 @@ class NearestNeighbourMixing(PreAggregation, AttackerCount):
         """All but one."""
         return n - 1
 
-    def faults(self, collected: int) -> list[str]:
+    def faults(self, collected: int) -> Iterator[Fault]:
         """See `PreAggregation.faults`."""
         return self.count_faults(collected)
 

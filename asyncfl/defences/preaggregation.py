@@ -5,12 +5,14 @@ Means are less spread out than single updates, which is what robust rules suffer
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.component import Component
+from asyncfl.errors import Fault
 from asyncfl.messages import Vector
 
 
@@ -35,9 +37,9 @@ class PreAggregation(Component):
         """Mixed updates that come out of `collected` updates."""
         return collected
 
-    def faults(self, collected: int) -> list[str]:
-        """Why this cannot be done to `collected` updates; empty: it can."""
-        return []
+    def faults(self, collected: int) -> Iterator[Fault]:
+        """Why this cannot be done to `collected` updates, fields named relative to it; none: it can."""
+        yield from ()
 
     def fitted(self, collected: int) -> tuple[Self, tuple[str, ...]]:
         """This as it can be done to `collected` updates, and notes on what had to be lowered for that."""

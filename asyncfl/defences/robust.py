@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -17,6 +18,7 @@ from asyncfl.defences.detector import DefenceContext
 from asyncfl.defences.mixing import NearestNeighbourMixing
 from asyncfl.defences.preaggregation import PreAggregation
 from asyncfl.defences.rule import Aggregate, Rule, present
+from asyncfl.errors import Fault
 from asyncfl.messages import Vector
 
 AnyPreAggregation: Any = choice(PreAggregation, NearestNeighbourMixing, Bucketing)
@@ -122,13 +124,12 @@ class RobustRule(Rule):
             collected = pre.rows(collected)
         return collected
 
-    def faults(self, collected: int) -> list[str]:
+    def faults(self, collected: int) -> Iterator[Fault]:
         """See `Rule.faults`."""
-        found, rows = [], collected
+        rows = collected
         for pre in self.pre:
-            found += [f"pre: {fault}" for fault in pre.faults(rows)]
+            yield from (Fault("", f"pre: {fault}") for fault in pre.faults(rows))
             rows = pre.rows(rows)
-        return found
 
 
 class CountingRule(RobustRule, AttackerCount):
@@ -144,9 +145,10 @@ class CountingRule(RobustRule, AttackerCount):
         lowered, more = rule.lowered(rule.rows(collected))
         return lowered, notes + more
 
-    def faults(self, collected: int) -> list[str]:
+    def faults(self, collected: int) -> Iterator[Fault]:
         """See `Rule.faults`."""
-        return super().faults(collected) + self.count_faults(self.rows(collected))
+        yield from super().faults(collected)
+        yield from self.count_faults(self.rows(collected))
 
     def notes(self, collected: int) -> list[str]:
         """See `Rule.notes`."""

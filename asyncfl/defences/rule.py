@@ -10,6 +10,7 @@ An update of weight 0 takes no part.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -20,6 +21,7 @@ from asyncfl.component import Component
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext
 from asyncfl.defences.lengths import is_finite
+from asyncfl.errors import Fault
 from asyncfl.messages import Vector
 
 
@@ -88,9 +90,9 @@ class Rule(Component):
         """The rule as it can be computed from `collected` updates, and notes on what had to be lowered for that."""
         return self, ()
 
-    def faults(self, collected: int) -> list[str]:
-        """Why the rule cannot work with `collected` updates in a buffer; empty: it can."""
-        return []
+    def faults(self, collected: int) -> Iterator[Fault]:
+        """Why the rule cannot work with `collected` updates in a buffer, fields named relative to it; none: it can."""
+        yield from ()
 
     def notes(self, collected: int) -> list[str]:
         """What a user should know before running the rule with `collected` updates in a buffer."""

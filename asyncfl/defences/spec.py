@@ -70,8 +70,7 @@ class Defence(Described):
 
     def faults(self, collected: int) -> Iterator[Fault]:
         """What cannot work with buffers of `collected` updates, fields named relative to the defence."""
-        for message in self.rule.faults(collected):
-            yield Fault("rule", message)
+        yield from (fault.under("rule") for fault in self.rule.faults(collected))
         for name, part in (("rule", self.rule), ("detector", self.detector)):
             if part is not None and part.needs_root and not self.root_samples:
                 yield Fault("root_samples", f"must be >= 1 for {name} {kind_of(part)}, got 0; 100 is usual")

@@ -111,10 +111,10 @@ def next_model(
 
 
 def reading_faults(reading: Reading, rule: Rule) -> Iterator[Fault]:
-    """A rule that `reading` would not use, fields named from the scenario on."""
+    """A rule that `reading` would not use, fields named relative to the defence."""
     if reading in WITHOUT_RULE and not rule.is_linear:
         yield Fault(
-            "defence.rule",
+            "rule",
             f"must be mean with protocol.aggregation {reading}, got {kind_of(rule)}: that reading is a weighted sum; "
             "set protocol.aggregation to delta, mix or normalised",
         )
