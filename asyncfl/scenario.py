@@ -30,6 +30,7 @@ from asyncfl.files.own_folder import FORMAT
 from asyncfl.files.yaml_text import read_yaml, write_text
 from asyncfl.learning import AnyArchitecture, Architecture, Mlp, Training
 from asyncfl.privacy import AnyScheme, MeasuredExposures, NoPrivacy, PrivacyContext, Scheme
+from asyncfl.privacy.exposures import exposure_faults
 from asyncfl.privacy.ledger.budgets import stop_faults
 from asyncfl.server import AnyProtocol, Protocol
 from asyncfl.server.application import reading_faults
@@ -238,10 +239,10 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
     training = parts.get("training")
     if privacy is not None and not faults:
         participants = protocol.updates_per_version(data.clients)
-        try:
-            exposures = privacy.assumed_exposures(protocol.rounds, participants, data.clients)
-        except ScenarioError as error:
-            yield from error.faults
+        exposures = privacy.assumed_exposures(protocol.rounds, participants, data.clients)
+        impossible = list(exposure_faults(exposures, protocol.rounds))
+        yield from (fault.under("privacy") for fault in impossible)
+        if impossible:
             return
         sound = not list(privacy.faults(data.clients, protocol.rounds, None))
         if training is not None and privacy.stop_at is not None and sound:

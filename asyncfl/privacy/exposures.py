@@ -9,12 +9,13 @@ measured on the clock, by running the timeline without training against the conf
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
 from asyncfl.component import Component, choice
-from asyncfl.errors import Fault, ScenarioError
+from asyncfl.errors import Fault
 
 
 class Exposures(Component):
@@ -74,14 +75,15 @@ AnyExposures: Any = Annotated[
 def assumed_exposures(
     exposures: int | Exposures, rounds: int, participants: int, clients: int
 ) -> int | MeasuredExposures:
-    """L as a number, or how to measure it on the clock.
-
-    Raises ScenarioError if a client would be overheard more often than there are rounds.
-    """
+    """L as a number, or how to measure it on the clock; `exposure_faults` says whether it is possible."""
     number = exposures if isinstance(exposures, int) else exposures.number(rounds, participants, clients)
     if number is None:
         return exposures if isinstance(exposures, MeasuredExposures) else MeasuredExposures()
-    if not 0 <= number <= rounds:
-        message = f"must be 0..rounds ({rounds}), got {number}; lower privacy.exposures or raise protocol.rounds"
-        raise ScenarioError([Fault("privacy.exposures", message)])
     return number
+
+
+def exposure_faults(assumed: int | MeasuredExposures, rounds: int) -> Iterator[Fault]:
+    """A client that would be overheard more often than there are rounds, fields named relative to the scheme."""
+    if isinstance(assumed, int) and not 0 <= assumed <= rounds:
+        message = f"must be 0..rounds ({rounds}), got {assumed}; lower privacy.exposures or raise protocol.rounds"
+        yield Fault("exposures", message)

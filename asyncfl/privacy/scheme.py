@@ -250,7 +250,7 @@ class Scheme(Component):
     def assumed_exposures(self, rounds: int, participants: int, clients: int) -> int | MeasuredExposures:
         """L, the uploads of one client that an eavesdropper is assumed to hold, or how to measure it on the clock.
 
-        Raises ScenarioError where the assumption is impossible for that many rounds.
+        A number must be 0..rounds; a scenario where it is not is refused.
         """
         return 0
 

@@ -5,8 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from asyncfl.errors import ScenarioError
-from asyncfl.privacy.exposures import AnyExposures, MeasuredExposures, ShareExposures, assumed_exposures
+from asyncfl.errors import Fault
+from asyncfl.privacy.exposures import (
+    AnyExposures,
+    MeasuredExposures,
+    ShareExposures,
+    assumed_exposures,
+    exposure_faults,
+)
 
 READER = TypeAdapter(AnyExposures)
 
@@ -28,8 +34,10 @@ def test_a_number_is_itself_and_measured_is_not_known_yet():
 
 
 def test_more_exposures_than_rounds_name_field_and_way_out():
-    with pytest.raises(ScenarioError, match=r"privacy.exposures: must be 0..rounds \(25\), got 30; lower"):
-        assumed_exposures(30, 25, 50, 50)
+    (fault,) = exposure_faults(assumed_exposures(30, 25, 50, 50), 25)
+    message = "must be 0..rounds (25), got 30; lower privacy.exposures or raise protocol.rounds"
+    assert fault == Fault("exposures", message)
+    assert list(exposure_faults(25, 25)) == list(exposure_faults(MeasuredExposures(), 0)) == []
 
 
 @given(st.floats(0.001, 1), st.integers(1, 1000), st.integers(1, 100), st.sampled_from(["rounds", "participations"]))

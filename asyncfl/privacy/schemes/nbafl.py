@@ -98,7 +98,7 @@ class Nbafl(Scheme):
         )
 
     def assumed_exposures(self, rounds: int, participants: int, clients: int) -> int | MeasuredExposures:
-        """L, or how to measure it; without noise 0. Raises ScenarioError if L > rounds."""
+        """L, or how to measure it; without noise 0."""
         return 0 if self.off else assumed_exposures(self.exposures, rounds, participants, clients)
 
     def start(self, context: PrivacyContext) -> State:

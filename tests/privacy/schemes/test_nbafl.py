@@ -8,7 +8,6 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from asyncfl.component import Described
-from asyncfl.errors import ScenarioError
 from asyncfl.privacy import AnyScheme, Contribution, MeasuredExposures, Nbafl, PrivacyContext
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.flags import AMPLIFICATION
@@ -68,8 +67,6 @@ def test_exposures_are_resolved():
     assert Nbafl(epsilon=60, exposures=4).assumed_exposures(25, 50, 50) == 4
     assert Nbafl(epsilon=60, exposures={"kind": "share"}).assumed_exposures(30, 50, 50) == 6
     assert Nbafl(epsilon=60, exposures={"kind": "measured"}).assumed_exposures(30, 50, 50) == MeasuredExposures()
-    with pytest.raises(ScenarioError):
-        Nbafl(epsilon=60, exposures=26).assumed_exposures(25, 50, 50)
 
 
 class Holder(Described):
