@@ -212,7 +212,9 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
     data, protocol, privacy = (parts.get(name) for name in ("data", "protocol", "privacy"))
     threats, defence = parts.get("threats"), parts.get("defence")
     if data is not None:
-        yield from data.faults(0 if defence is None else defence.root_samples)
+        yield from (fault.under("data") for fault in data.faults())
+        if defence is not None:
+            yield from (fault.under("defence") for fault in data.root_faults(defence.root_samples))
     if data is not None and threats is not None:
         yield from (fault.under("threats") for fault in threats.faults(data.clients, data.classes, data.shape))
     world = parts.get("world")
@@ -278,7 +280,7 @@ def _stop_faults(
 
 def _shuffler_faults(data: DataSpec, protocol: Protocol, defence: Defence) -> Iterator[Fault]:
     # Sizes matter only where they are weights; where the data themselves are at fault, they have none yet.
-    weighed = protocol.weighting == "samples" and not data.faults()
+    weighed = protocol.weighting == "samples" and not list(data.faults())
     equal = not weighed or len(set(data.client_sizes(Streams(0)).tolist())) == 1
     yield from (fault.under("privacy") for fault in cohort_faults(protocol))
     yield from (fault.under("protocol") for fault in protocol_faults(protocol, data.clients, equal))

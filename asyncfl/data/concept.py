@@ -10,6 +10,7 @@ domain's clients sees it, in turn, so the test set is the same mixture of concep
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
@@ -27,11 +28,10 @@ class Concept(Component):
     groups: int = Field(default=2, ge=2)
     """Groups of clients; client i belongs to group i mod groups, and group 0 sees the data as they are."""
 
-    def faults(self, clients: int, classes: int) -> list[Fault]:
-        """What makes this request impossible; fields are named from `data.` on."""
-        if self.groups <= clients:
-            return []
-        return [Fault("data.concept.groups", f"must be 2..data.clients ({clients}), got {self.groups}")]
+    def faults(self, clients: int, classes: int) -> Iterator[Fault]:
+        """What makes this request impossible, fields named relative to the concept."""
+        if self.groups > clients:
+            yield Fault("groups", f"must be 2..data.clients ({clients}), got {self.groups}")
 
     @property
     def said(self) -> str:
@@ -56,11 +56,10 @@ class Relabelled(Concept):
     classes: int = Field(default=10, ge=2)
     """How many classes change their labels, in a ring that is drawn for each group."""
 
-    def faults(self, clients: int, classes: int) -> list[Fault]:
-        found = super().faults(clients, classes)
+    def faults(self, clients: int, classes: int) -> Iterator[Fault]:
+        yield from super().faults(clients, classes)
         if self.classes > classes:
-            found.append(Fault("data.concept.classes", f"must be 2..{classes} (classes), got {self.classes}"))
-        return found
+            yield Fault("classes", f"must be 2..{classes} (classes), got {self.classes}")
 
     @property
     def said(self) -> str:
@@ -85,12 +84,13 @@ class Restyled(Concept):
     """Group g sees images turned by g quarter turns to the left (Ghosh et al. 2020, arXiv:2006.04088), or, with two
     groups, as negatives."""
 
-    def faults(self, clients: int, classes: int) -> list[Fault]:
+    def faults(self, clients: int, classes: int) -> Iterator[Fault]:
         allowed = (2, 3, 4) if self.change == "rotated" else (2,)
         if self.groups not in allowed:
             listed = f"{', '.join(map(str, allowed))} with change: {self.change}"
-            return [Fault("data.concept.groups", f"must be {listed}, got {self.groups}")]
-        return super().faults(clients, classes)
+            yield Fault("groups", f"must be {listed}, got {self.groups}")
+        else:
+            yield from super().faults(clients, classes)
 
     @property
     def said(self) -> str:

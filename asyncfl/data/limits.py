@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from asyncfl.data.npz import Split
@@ -52,57 +52,64 @@ class SampleRequest:
         return " of each domain" if self.domains > 1 else ""
 
 
-def shortages(asked: SampleRequest, sources: Sequence[ImageSource]) -> list[Fault]:
-    """What more is asked for than files have."""
-    faults, clients = [], asked.clients_per_domain
+def shortages(asked: SampleRequest, sources: Sequence[ImageSource]) -> Iterator[Fault]:
+    """What more clients and tests ask for than files have, fields named relative to the data."""
+    clients = asked.clients_per_domain
     if short := [source for source in sources if clients * asked.samples > source.size(asked.train_on)]:
         most = min(source.size(asked.train_on) for source in short) // clients
         allowed = f"must be at most {most} ({_listed(short, asked.train_on)}, {clients} clients{asked.of_each})"
-        faults.append(_too_many_samples(allowed, asked))
+        yield _too_many_samples(allowed, asked)
     tested, test_on = asked.tested or 0, other(asked.train_on)
     if short := [source for source in sources if tested > source.size(test_on)]:
         most = min(source.size(test_on) for source in short)
         listed = _listed(short, test_on)
-        faults.append(_too_many_tests(asked, f"must be 1..{most} ({listed})", f"there are {listed}"))
+        yield _too_many_tests(asked, f"must be 1..{most} ({listed})", f"there are {listed}")
+
+
+def root_shortages(asked: SampleRequest, sources: Sequence[ImageSource]) -> Iterator[Fault]:
+    """What more the server asks for than clients and tests leave in the files, fields named relative to the defence."""
     short = [source for source, root in zip(sources, asked.roots, strict=True) if root > asked.left(source)]
-    if short and not faults:
+    if short:
         titles = ", ".join(f"{asked.left(source)} of {source.dataset.title}" for source in short)
         most = asked.domains * min(asked.left(source) for source in short)
         allowed = f"must be at most {most} (samples that are neither trained nor tested on: {titles})"
         way_out = "lower it, data.samples_per_client or data.test_samples"
-        faults.append(Fault("defence.root_samples", f"{allowed}, got {asked.root}; {way_out}"))
-    return faults
+        yield Fault("root_samples", f"{allowed}, got {asked.root}; {way_out}")
 
 
-def overdrawn(asked: SampleRequest, drawn_for: int) -> list[Fault]:
+def overdrawn(asked: SampleRequest, drawn_for: int) -> Iterator[Fault]:
     """What takes more stand-ins than are drawn, if their training samples are drawn for so many clients.
+
+    Fields are named relative to the data.
 
     A population that is only put on the clock may be larger, as nobody draws its samples: then it is asked for one.
     """
-    faults = []
     if drawn_for > MOST_DRAWN:
-        faults.append(Fault("data.clients", f"must be at most {MOST_DRAWN} ({_WHY}), got {asked.clients}"))
+        yield Fault("clients", f"must be at most {MOST_DRAWN} ({_WHY}), got {asked.clients}")
     elif drawn_for * asked.samples > MOST_DRAWN:
         most = max(1, MOST_DRAWN // asked.clients)
-        faults.append(_too_many_samples(f"must be at most {most} ({_WHY}, {asked.clients} clients)", asked))
+        yield _too_many_samples(f"must be at most {most} ({_WHY}, {asked.clients} clients)", asked)
     if (asked.tested or 0) * asked.domains > MOST_DRAWN:
         of = f", {asked.domains} domains" if asked.domains > 1 else ""
-        faults.append(_too_many_tests(asked, f"must be 1..{MOST_DRAWN // asked.domains} ({_WHY}{of})", _WHY + of))
-    if asked.root > MOST_DRAWN:
-        faults.append(Fault("defence.root_samples", f"must be at most {MOST_DRAWN} ({_WHY}), got {asked.root}"))
-    return faults
+        yield _too_many_tests(asked, f"must be 1..{MOST_DRAWN // asked.domains} ({_WHY}{of})", _WHY + of)
+
+
+def root_overdrawn(root: int) -> Iterator[Fault]:
+    """More stand-ins of the server's own than are drawn, fields named relative to the defence."""
+    if root > MOST_DRAWN:
+        yield Fault("root_samples", f"must be at most {MOST_DRAWN} ({_WHY}), got {root}")
 
 
 def _too_many_samples(allowed: str, asked: SampleRequest) -> Fault:
     way_out = "lower data.samples_per_client or data.clients"
-    return Fault("data.samples_per_client", f"{allowed}, got {asked.samples}; {way_out}")
+    return Fault("samples_per_client", f"{allowed}, got {asked.samples}; {way_out}")
 
 
 def _too_many_tests(asked: SampleRequest, allowed: str, why: str) -> Fault:
     if not asked.by_share:
-        return Fault("data.test_samples", f"{allowed}, got {asked.tested}")
+        return Fault("test_samples", f"{allowed}, got {asked.tested}")
     wanted = f"asks for {asked.tested} test samples{asked.of_each}, and {why}"
-    return Fault("data.test_share", f"{wanted}; lower it or data.samples_per_client")
+    return Fault("test_share", f"{wanted}; lower it or data.samples_per_client")
 
 
 def other(split: Split) -> Split:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -12,7 +13,7 @@ from asyncfl.component import Described, choice
 from asyncfl.data.catalog import CATALOG, DatasetName
 from asyncfl.data.concept import Concept, Relabelled, Restyled
 from asyncfl.data.federated import FederatedData, Source
-from asyncfl.data.limits import SampleRequest, other, overdrawn, shortages
+from asyncfl.data.limits import SampleRequest, other, overdrawn, root_overdrawn, root_shortages, shortages
 from asyncfl.data.npz import Split
 from asyncfl.data.partition import Dirichlet, Iid, Partition, Quantity, Shards
 from asyncfl.data.pixels import COMMON_SIDE, to_common_shape, to_float
@@ -97,37 +98,50 @@ class DataSpec(Described):
             return self.source
         return "real" if on_disk(self.names, bool(self.domains)) else "embedded"
 
-    def faults(self, root_samples: int = 0) -> list[Fault]:
-        """What makes these data impossible, each with its field's name from `data.` on; loads no images.
-
-        `root_samples`: those of the server's own, see `build`; their field is `defence.root_samples`.
+    def faults(self) -> Iterator[Fault]:
+        """What makes these data impossible, fields named relative to them; loads no images.
 
         Raises DataError for a file that is damaged or missing.
         """
-        faults = []
-        if len(set(self.names)) < len(self.names):
-            faults.append(Fault("data.domains", f"must name each data set once, got {', '.join(self.domains)}"))
-        if self.clients % len(self.names):
-            allowed = f"must be a multiple of the number of domains ({len(self.names)})"
-            faults.append(Fault("data.clients", f"{allowed}, got {self.clients}"))
-        if self.test_share is not None and self.test_samples is not None:
-            faults.append(Fault("data.test_share", f"must be null where test_samples ({self.test_samples}) is given"))
-        if self.train_on == "test" and (self.domains or self.test_share is not None):
-            faults.append(Fault("data.train_on", "must be train where domains or a test_share are given, got test"))
-        if self.concept is not None:
-            faults += self.concept.faults(self.clients, self.classes)
-        if faults:
-            return faults
+        if wrong := list(self._contradictions()):
+            yield from wrong
+            return
         sources = self._sources()
         clients, samples = self._clients_per_domain, self._samples(sources)
         if samples < 1:
             least = min(sources, key=self._most)
             allowed = f"must be 1..{self._most(least)} (samples of {least.dataset.title} to train on)"
-            return [Fault("data.clients", f"{allowed} where samples_per_client is null, got {clients}")]
-        asked = self._sample_request(samples, root_samples)
+            yield Fault("clients", f"{allowed} where samples_per_client is null, got {clients}")
+            return
+        asked = self._sample_request(samples, 0)
         drawn = self.resolve_source() == "embedded"
-        faults = overdrawn(asked, drawn_for=1) if drawn else shortages(asked, sources)
-        return faults or self.partition.faults(clients, samples)
+        short = list(overdrawn(asked, drawn_for=1) if drawn else shortages(asked, sources))
+        yield from short or (fault.under("partition") for fault in self.partition.faults(clients, samples))
+
+    def root_faults(self, root_samples: int) -> Iterator[Fault]:
+        """Why the server cannot have `root_samples` of its own, see `build`; fields named relative to the defence.
+
+        Raises DataError for a file that is damaged or missing.
+        """
+        if root_samples and self.resolve_source() == "embedded":
+            yield from root_overdrawn(root_samples)
+        elif root_samples and not list(self.faults()):
+            sources = self._sources()
+            yield from root_shortages(self._sample_request(self._samples(sources), root_samples), sources)
+
+    def _contradictions(self) -> Iterator[Fault]:
+        """Fields that do not go together, whatever the data sets hold."""
+        if len(set(self.names)) < len(self.names):
+            yield Fault("domains", f"must name each data set once, got {', '.join(self.domains)}")
+        if self.clients % len(self.names):
+            allowed = f"must be a multiple of the number of domains ({len(self.names)})"
+            yield Fault("clients", f"{allowed}, got {self.clients}")
+        if self.test_share is not None and self.test_samples is not None:
+            yield Fault("test_share", f"must be null where test_samples ({self.test_samples}) is given")
+        if self.train_on == "test" and (self.domains or self.test_share is not None):
+            yield Fault("train_on", "must be train where domains or a test_share are given, got test")
+        if self.concept is not None:
+            yield from (fault.under("concept") for fault in self.concept.faults(self.clients, self.classes))
 
     def client_sizes(self, streams: Streams) -> NDArray[np.int64]:
         """(clients,) how many samples each client will hold, without loading images.
@@ -152,15 +166,18 @@ class DataSpec(Described):
         Which samples are used is drawn from the stream `samples` of each domain, who gets them from `partition`. The
         server's are drawn, as many of each domain, from what clients have left of their split, and where that is too
         little from what the test has left of the other.
-        Raises DataError if there are too few samples, or a file is missing or damaged.
+        Raises DataError if there are too few samples, with fields named from the scenario on, or if a file is missing
+        or damaged.
         """
-        if faults := self.faults(root_samples):
+        faults = [fault.under("data") for fault in self.faults()]
+        faults += [fault.under("defence") for fault in self.root_faults(root_samples)]
+        if faults:
             raise DataError(faults)
         sources = self._sources()
         samples, per_domain = self._samples(sources), self._clients_per_domain
         asked = self._sample_request(samples, root_samples)
-        if self.resolve_source() == "embedded" and (faults := overdrawn(asked, drawn_for=self.clients)):
-            raise DataError(faults)
+        if self.resolve_source() == "embedded" and (faults := list(overdrawn(asked, self.clients))):
+            raise DataError(fault.under("data") for fault in faults)
         images, labels, test_images, test_labels, sizes = [], [], [], [], []
         root_images, root_labels = [], []
         for domain, source in enumerate(sources):

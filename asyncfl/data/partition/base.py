@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
@@ -23,9 +24,9 @@ class Partition(Component):
 
     spare: ClassVar[int] = 1
 
-    def faults(self, clients: int, samples_per_client: int) -> list[Fault]:
-        """What makes this request impossible; fields are named from `data.` on."""
-        return []
+    def faults(self, clients: int, samples_per_client: int) -> Iterator[Fault]:
+        """What makes this request impossible, fields named relative to the partition."""
+        yield from ()
 
     def sizes(self, clients: int, samples_per_client: int, rng: np.random.Generator) -> NDArray[np.int64] | None:
         """(clients,) sizes of the shares that `assign` would give with an equal generator, found without labels.
@@ -46,9 +47,7 @@ class Partition(Component):
         """
 
 
-def smallest_share_faults(min_samples: int, samples_per_client: int) -> list[Fault]:
+def smallest_share_faults(min_samples: int, samples_per_client: int) -> Iterator[Fault]:
     """The fault of a smallest size above the average one, if it is."""
-    if min_samples <= samples_per_client:
-        return []
-    allowed = f"must be 1..samples_per_client ({samples_per_client})"
-    return [Fault("data.partition.min_samples", f"{allowed}, got {min_samples}")]
+    if min_samples > samples_per_client:
+        yield Fault("min_samples", f"must be 1..samples_per_client ({samples_per_client}), got {min_samples}")

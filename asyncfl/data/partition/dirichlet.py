@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -33,8 +34,9 @@ class Dirichlet(Partition):
     min_samples: int = Field(default=10, ge=1)
     """Samples that every client has at least when sizes are free; drawn again until this holds."""
 
-    def faults(self, clients: int, samples_per_client: int) -> list[Fault]:
-        return smallest_share_faults(self.min_samples, samples_per_client) if self.share_sizes == "free" else []
+    def faults(self, clients: int, samples_per_client: int) -> Iterator[Fault]:
+        if self.share_sizes == "free":
+            yield from smallest_share_faults(self.min_samples, samples_per_client)
 
     def sizes(self, clients: int, samples_per_client: int, rng: np.random.Generator) -> NDArray[np.int64] | None:
         return None if self.share_sizes == "free" else np.full(clients, samples_per_client)

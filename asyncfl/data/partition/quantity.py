@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
@@ -24,8 +25,8 @@ class Quantity(Partition):
     min_samples: int = Field(default=10, ge=1)
     """Samples that every client has at least."""
 
-    def faults(self, clients: int, samples_per_client: int) -> list[Fault]:
-        return smallest_share_faults(self.min_samples, samples_per_client)
+    def faults(self, clients: int, samples_per_client: int) -> Iterator[Fault]:
+        yield from smallest_share_faults(self.min_samples, samples_per_client)
 
     def sizes(self, clients: int, samples_per_client: int, rng: np.random.Generator) -> NDArray[np.int64]:
         if self.distribution == "lognormal":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
@@ -19,11 +20,10 @@ class Shards(Partition):
     shards_per_client: int = Field(default=2, ge=1)
     """Shards that each client gets; it sees about as many classes."""
 
-    def faults(self, clients: int, samples_per_client: int) -> list[Fault]:
-        if samples_per_client % self.shards_per_client == 0:
-            return []
-        allowed = f"must divide samples_per_client ({samples_per_client})"
-        return [Fault("data.partition.shards_per_client", f"{allowed}, got {self.shards_per_client}")]
+    def faults(self, clients: int, samples_per_client: int) -> Iterator[Fault]:
+        if samples_per_client % self.shards_per_client:
+            allowed = f"must divide samples_per_client ({samples_per_client})"
+            yield Fault("shards_per_client", f"{allowed}, got {self.shards_per_client}")
 
     def sizes(self, clients: int, samples_per_client: int, rng: np.random.Generator) -> NDArray[np.int64]:
         return np.full(clients, samples_per_client)

@@ -48,5 +48,5 @@ def test_an_impossible_minimum_says_the_way_out():
 
 
 def test_faults_concern_free_sizes_alone():
-    assert not Dirichlet(min_samples=50).faults(5, 10)
-    assert Dirichlet(min_samples=50, share_sizes="free").faults(5, 10)
+    assert not list(Dirichlet(min_samples=50).faults(5, 10))
+    assert [fault.field for fault in Dirichlet(min_samples=50, share_sizes="free").faults(5, 10)] == ["min_samples"]

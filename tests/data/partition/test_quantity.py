@@ -30,4 +30,4 @@ def test_smallest_share_is_kept():
 
 def test_a_minimum_above_the_mean_is_a_fault():
     (fault,) = Quantity(min_samples=11).faults(5, 10)
-    assert str(fault) == "data.partition.min_samples: must be 1..samples_per_client (10), got 11"
+    assert str(fault) == "min_samples: must be 1..samples_per_client (10), got 11"

@@ -13,5 +13,5 @@ def test_clients_see_as_many_classes_as_shards_when_these_fit():
 
 def test_shards_must_divide_the_share():
     (fault,) = Shards(shards_per_client=3).faults(5, 10)
-    assert str(fault) == "data.partition.shards_per_client: must divide samples_per_client (10), got 3"
-    assert not Shards(shards_per_client=5).faults(5, 10)
+    assert str(fault) == "shards_per_client: must divide samples_per_client (10), got 3"
+    assert not list(Shards(shards_per_client=5).faults(5, 10))
