@@ -55,6 +55,11 @@ def test_each_call_is_a_line_with_sorted_keys_and_equal_runs_are_equal_bytes() -
     assert lines[5] == ('{"answers":[],"hears":{"reason":"too late: it has stopped already","type":"stop"}}')
 
 
+def test_a_recording_is_of_seed_0_unless_another_is_named() -> None:
+    assert Recording("digests", (10, 10), 3).text() == Recording.of(plan(), "digests").text()
+    assert '"seed":0' in Recording("digests", (10, 10), 3).text()
+
+
 def test_what_was_collected_is_there_by_digest_with_losses_and_soundness() -> None:
     call = list(recorded().calls())[3]
     assert call.line == 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -173,6 +174,14 @@ def test_a_recording_that_was_tampered_with_is_found_out() -> None:
     cut = replace(recording, lines=[recording.lines[0].replace('{"answers":[{', '{"answers":[{"more":1,')])
     with pytest.raises(ReplayError, match="answer 1"):
         replay(cut, Server(plan()))
+    call = json.loads(recording.lines[0])
+    n = len(call["answers"])
+    fewer = {**call, "answers": call["answers"][:-1]}
+    with pytest.raises(ReplayError, match=f"{n - 1} answers were recorded, now there are {n}; only now: "):
+        replay(replace(recording, lines=[json.dumps(fewer)]), Server(plan()))
+    more = {**call, "answers": [*call["answers"], call["answers"][0]]}
+    with pytest.raises(ReplayError, match=f"{n + 1} answers were recorded, now there are {n}; only recorded: "):
+        replay(replace(recording, lines=[json.dumps(more)]), Server(plan()))
 
 
 def test_a_server_of_another_federation_or_one_that_was_used_is_refused() -> None:

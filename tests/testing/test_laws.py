@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -339,6 +339,46 @@ def test_a_broken_detector_is_told_which_law_it_breaks(way: str, law: str) -> No
         check_detector(Judge(way=way))
 
 
+class Curious(Detector):
+    """Asks about three models, and writes down what it was answered and judged."""
+
+    kind: str = "own:Curious"
+    models: ClassVar[Any] = np.array([[1, 1, 1, 1], [4, 4, 4, 4], [0, 0, 0, 1]], dtype=np.float32)
+    answers: ClassVar[list[Any]] = []
+    sizes: ClassVar[list[int]] = []
+
+    def request(self, state: Any, buffer: Any, tried: Any) -> Any:
+        return (None if tried else ScoreRequest(0, self.models)), state
+
+    def judge(self, state: Any, buffer: Any, scores: Any) -> Any:
+        self.answers.append(scores)
+        self.sizes.append(len(buffer))
+        return accept_all(buffer), state
+
+
+def test_a_detector_is_answered_accuracies_that_fall_with_the_distance_from_1() -> None:
+    Curious.answers.clear()
+    Curious.sizes.clear()
+    check_detector(Curious())
+    assert [np.round(scores, 3).tolist() for scores in Curious.answers[:6]] == [[1.0, 0.25, 0.571]] * 6
+    assert Curious.sizes[:6] == [1, 8, 8, 5, 12, 10]  # of one and of many, growing and shrinking
+
+
+class Counting(Mean):
+    kind: str = "own:Counting"  # type: ignore[assignment]
+    poisoned: ClassVar[dict[int, int]] = {}
+
+    def aggregate(self, updates: Any, weights: Any) -> Any:
+        self.poisoned.setdefault(len(updates), int((updates.mean(axis=1) < -5).sum()))
+        return super().aggregate(updates, weights)
+
+
+def test_a_rule_is_tried_on_buffers_a_quarter_of_which_is_poison() -> None:
+    Counting.poisoned.clear()
+    check_rule(Counting())
+    assert {n: Counting.poisoned[n] for n in (1, 5, 8, 13, 20)} == {1: 0, 5: 1, 8: 2, 13: 3, 20: 5}
+
+
 class Clumsy(Attack):
     kind: str = "own:Clumsy"
     way: str = ""
@@ -376,7 +416,11 @@ class Clumsy(Attack):
         return images, labels
 
     def lie(self, scores: Any, random: Any) -> Any:
-        return {"boasts": scores + 1, "denies": 1 - scores}.get(self.way, scores)
+        return {"boasts": scores + 1, "denies": 1 - scores, "ends": np.round(scores)}.get(self.way, scores)
+
+    @property
+    def lies(self) -> bool:
+        return self.way == "ends"
 
     @property
     def target(self) -> int | None:
@@ -405,3 +449,7 @@ def test_a_broken_attack_is_told_which_law_it_breaks(way: str, law: str) -> None
     check_attack(Clumsy(), any_order=True)
     with pytest.raises(AssertionError, match=f"Clumsy: {law}"):
         check_attack(Clumsy(way=way), any_order=True)
+
+
+def test_a_lie_may_be_the_least_and_the_best_score() -> None:
+    check_attack(Clumsy(way="ends"))

@@ -24,6 +24,7 @@ def test_updates(free: np.ndarray, bound: np.ndarray) -> None:
 @given(strategies.weights(), strategies.staleness(5, oldest=3))
 def test_weights_and_ages(weights: np.ndarray, ages: np.ndarray) -> None:
     assert 0 < weights.sum() <= 1 + 1e-9
+    assert 1 <= len(weights) <= 12
     assert (len(ages), ages.dtype) == (5, np.int64)
     assert 0 <= ages.min() <= ages.max() <= 3
 

@@ -17,6 +17,7 @@ def test_an_aggregated_update_is_followed_to_the_publication_it_entered(story: p
     assert life.durations_s == pytest.approx({"download": 1, "training": 1, "upload": 1, "waiting": 0.8, "total": 3.8})
     events = [(step.time_s, step.event) for step in life.steps]
     assert events[0] == (6.0, "dispatched")
+    assert life.steps[0].what == "version 0 to client 2"
     assert events[-2:] == [(9.8, "aggregated"), (10.3, "published")]
     scoring = [(step.event, step.took_s, step.what) for step in life.steps[-6:-2]]
     assert scoring == [
