@@ -170,6 +170,21 @@ def test_a_diverged_seed_is_worse_than_any():
     assert answer(ORDER, grid({1: 3.0, 2: 1.0}, diverged={(2, s) for s in range(6)})) == "does not hold"
 
 
+@pytest.mark.parametrize(
+    ("diverged", "difference"),
+    [
+        ({(1, 0)}, "[2, ∞]"),
+        ({(2, 0)}, "[−∞, ∞]"),
+        ({(1, s) for s in range(6)}, "∞"),
+        ({(2, s) for s in range(6)}, "−∞"),
+    ],
+)
+def test_a_difference_that_diverged_is_told_with_its_sign(diverged, difference):
+    claim = TypeAdapter(Claim).validate_python({"says": "so", **ORDER})
+    (found,) = claim.judge(grid({1: 3.0, 2: 1.0}, diverged=diverged))
+    assert found.reason == f"least clear step: from 1 to 2 it falls by {difference}"
+
+
 def test_other_values_than_the_final_one():
     falling = grid({1: 3.0, 2: 2.0})
     assert answer({**ORDER, "value": "round 2 train_loss"}, falling) == "holds"

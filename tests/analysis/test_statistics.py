@@ -45,6 +45,12 @@ def test_a_diverged_seed_is_infinitely_bad_and_only_signs_speak():
     assert not mixed.below_zero
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_diverged_seed_beside_a_tie_leaves_both_sides_open(sign):
+    span = t_interval(sign * np.array([0.0, np.inf, 0.4]))
+    assert (span.mean, span.low, span.high) == (sign * np.inf, -np.inf, np.inf)
+
+
 def test_where_both_diverged_the_pair_is_left_out():
     span = paired([np.inf, 1.0, 1.1], [np.inf, 0.5, 0.6])
     assert span.seeds == 2

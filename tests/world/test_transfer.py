@@ -272,4 +272,4 @@ def test_what_had_left_of_a_message_that_breaks_off() -> None:
     assert {at_s: whole.sent_by(at_s) for at_s in by} == by
     assert [whole.attempts_by(at_s) for at_s in (0.0, 6.0, 6.1, 11.1)] == [1, 1, 2, 3]
     assert whole.sent_by(whole.duration_s) == whole.sent_bytes
-    assert message(bandwidth_bps=math.inf).sent_by(0.1) == 4000
+    assert [message(bandwidth_bps=math.inf).sent_by(at_s) for at_s in (0.0, 0.1)] == [0, 4000]

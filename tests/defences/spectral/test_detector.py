@@ -334,6 +334,13 @@ def test_without_gradient_clipping_huge_updates_hide_nobody(size):
     assert again.flagged.tolist() == verdict.flagged.tolist()
 
 
+@pytest.mark.parametrize(("size", "told"), [(0.99e18, False), (1.01e18, True)])
+def test_from_a_length_of_1e18_on_an_update_is_compared_with_nothing(size, told):
+    sent = Sender().buffer(range(5), [GOOD] * 4 + [size * np.eye(1, D)[0]])
+    verdict, _ = OPEN.judge(start(OPEN, gradient_clip=None), sent, None)
+    assert ("cannot be compared with anything" in verdict.details[4]) is told
+
+
 def test_without_noise_the_majority_is_still_found():
     sender = Sender(noise=1e-6, told=0.0)
     begun = start(OPEN)

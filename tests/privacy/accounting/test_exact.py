@@ -100,6 +100,13 @@ def test_one_release_is_amplified_exactly() -> None:
     )
 
 
+def test_a_number_of_turns_that_uses_up_delta_leaves_nothing_for_the_others() -> None:
+    # Two releases, drawn with 1/2 each: that both hold the record has probability 1/4 = delta. So k = 1 leaves no delta
+    # and says nothing; k = 2 leaves all of it, for the 3/4 in which the record is drawn at all.
+    found = revealed_epsilon(MechanismEvent("gaussian", 1e-3, 2, 0.5), 0.25, "add_remove")
+    assert found == pytest.approx(float(exact_epsilon(2e6, 1 / 3)), rel=1e-12)
+
+
 @pytest.mark.parametrize(("multiplier", "rate", "count"), [(0.05, 0.01, 1), (0.01, 0.01, 40), (0.02, 0.3, 10)])
 def test_it_is_an_upper_bound_that_is_close_where_noise_hides_little(
     multiplier: float, rate: float, count: int

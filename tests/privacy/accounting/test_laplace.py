@@ -25,6 +25,12 @@ def test_it_is_that_of_dp_accounting(multiplier, count, delta):
     )
 
 
+def test_a_delta_near_1_leaves_the_low_losses_to_be_counted():
+    # dp-accounting says 11.60826. Epsilon lies far below the mean loss of 49.9. What is set aside for losses outside
+    # the grid, a millionth, is a hundredth of the 1e-4 that is left: hence a little more.
+    assert 11.60826 <= laplace_epsilons(1000, 3, 0.9999) <= 11.60826 + 0.03
+
+
 def test_one_and_none_are_closed_forms():
     # 1 - e^((epsilon - epsilon_0)/2) = delta
     assert laplace_epsilons([0, 1], 2, 0.01) == pytest.approx([0, 0.5 + 2 * np.log(0.99)])

@@ -160,5 +160,6 @@ def test_all_faults_of_a_question_are_named():
         EpsilonQuestion(noise_multiplier=-1, releases=0, delta=1, laplace=True, sampling_rate=0.5, neighbours="any")
     names = {fault["loc"][0] for fault in caught.value.errors()}
     assert names == {"noise_multiplier", "releases", "delta", "sampling_rate", "neighbours"}
-    with pytest.raises(ValidationError):
-        NoiseQuestion(epsilon=math.inf)
+    for no_number in (math.inf, math.nan):
+        with pytest.raises(ValidationError, match="a finite number"):
+            NoiseQuestion(epsilon=no_number)
