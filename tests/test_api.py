@@ -103,6 +103,8 @@ def test_an_interrupted_run_goes_on_with_the_seeds_it_lacks(
     with pytest.raises(KeyboardInterrupt):
         execute(two, tmp_path / "run")
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [".asyncfl.json", ".partial"]
+    (kept,) = (tmp_path / "run" / ".partial").glob("*/seed-0")
+    assert len(kept.parent.name) == len(two.digest())
     with pytest.raises(RunError, match=r"holds no run: summary\.json is missing"):
         Run.load(tmp_path / "run")
     execute(two, tmp_path / "run")

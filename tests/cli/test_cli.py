@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from rich.console import Console
 
 from asyncfl.cli import main
 
@@ -68,6 +70,16 @@ def test_run_says_which_data_set_stands_in_for_another(
     result = asyncfl("run", tmp_path / "domains.yaml", "--out", tmp_path / "run", "--quiet")
     assert result.status == 0, result.err
     assert result.out.startswith("data: mnist, street_digits in place of svhn (real)\n")
+
+
+@pytest.mark.parametrize(("terminal", "quiet", "shown"), [(1, 0, True), (1, 1, False), (0, 0, False), (0, 1, False)])
+def test_the_bar_is_drawn_on_a_terminal_unless_it_is_to_be_quiet(
+    asyncfl: Any, file: Path, monkeypatch: pytest.MonkeyPatch, terminal: int, quiet: int, shown: bool
+) -> None:
+    drawn = io.StringIO()
+    monkeypatch.setattr("asyncfl.cli.run.console", Console(file=drawn, force_terminal=bool(terminal), width=200))
+    assert asyncfl("run", file, "--out", file.parent / "run", *["--quiet"] * quiet).status == 0
+    assert ("virtual" in drawn.getvalue()) is shown
 
 
 def test_run_writes_below_results_unless_told_otherwise(
