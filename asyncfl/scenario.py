@@ -14,10 +14,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     Field,
-    SerializerFunctionWrapHandler,
     ValidationError,
     field_validator,
-    model_serializer,
     model_validator,
 )
 
@@ -54,12 +52,6 @@ class Evaluation(Described):
     """What is written down of all that the server hears and answers, in `messages.jsonl`: nothing; everything, models
     by their digests; or with the models themselves (5.4 bytes per parameter of each upload, kept in memory until the
     run is written)."""
-
-    @model_serializer(mode="wrap")
-    def _leave_out_no_recording(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without `record: none`: runs that record nothing keep the name that they have had."""
-        fields: dict[str, Any] = handler(self)
-        return {name: value for name, value in fields.items() if name != "record" or value != "none"}
 
 
 class Seeding(Described):

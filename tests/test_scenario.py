@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from asyncfl.errors import ScenarioError
 from asyncfl.scenario import Scenario
+from asyncfl.world.distributions import Fixed
 
 
 def faults(description: Any) -> dict[str, str]:
@@ -82,6 +85,28 @@ def test_the_digest_names_everything_a_run_depends_on(scenario: Scenario) -> Non
     changes: list[dict[str, Any]] = [{"training.lr": 0.06}, {"seeds": 2}, {"data.clients": 6}, {"seeding.clock": 0}]
     digests = {scenario.override(change).digest() for change in changes}
     assert len(digests | {scenario.digest()}) == 5
+
+
+def _unsaid(part: BaseModel, written: Any, name: str = "") -> Iterator[str]:
+    """Fields of `part` and of what it holds that `written` leaves out; a constant is written as its number."""
+    for field in type(part).model_fields:
+        if field not in written:
+            yield f"{name}{field}"
+        elif isinstance(held := getattr(part, field), BaseModel) and not isinstance(held, Fixed):
+            yield from _unsaid(held, written[field], f"{name}{field}.")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"privacy": {"kind": "dp_fedavg", "noise_multiplier": 0.5, "clip_norm": 0.5}},
+        {"privacy": {"kind": "local_gaussian", "epsilon": 6, "clip_norm": 2}, "training.gradient_clip": 2},
+    ],
+)
+def test_a_resolved_scenario_says_every_field(scenario: Scenario, changes: dict[str, Any]) -> None:
+    settled = scenario.override(changes).settled()
+    assert list(_unsaid(settled, settled.resolved())) == []
 
 
 def test_privacy_that_is_off_is_no_privacy_whatever_it_is_called(scenario: Scenario) -> None:

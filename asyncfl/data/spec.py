@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from asyncfl.component import Described, choice
 from asyncfl.data.catalog import CATALOG, DatasetName
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 else:
     AnyConcept: Any = choice(Concept, Relabelled, Restyled)
     AnyPartition: Any = choice(Partition, Iid, Quantity, Dirichlet, Shards)
-
-
-UNUSED: dict[str, Any] = {"test_share": None, "concept": None, "train_on": "train"}
-"""Fields that came later -> the value that leaves everything as it was."""
 
 
 class DataSpec(Described):
@@ -64,12 +60,6 @@ class DataSpec(Described):
     samples per client, `train` (of MNIST 600 for each of 100 clients) everybody else's."""
     concept: AnyConcept | None = None
     """Groups of clients that name classes or see images in their own way; null: all agree."""
-
-    @model_serializer(mode="wrap")
-    def _leave_out_what_is_not_used(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without the defaults of `UNUSED`: runs without them keep the name that they have had."""
-        fields: dict[str, Any] = handler(self)
-        return {name: value for name, value in fields.items() if name not in UNUSED or value != UNUSED[name]}
 
     @property
     def names(self) -> tuple[DatasetName, ...]:

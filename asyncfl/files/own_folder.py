@@ -21,7 +21,7 @@ from typing import Any
 from asyncfl.errors import OutputError
 from asyncfl.files.whole import held, part_of, write_text
 
-FORMAT = 2
+FORMAT = 3
 """Version of what a run leaves on disk; part of every digest, so that old results are never taken for new ones."""
 
 MARK = ".asyncfl.json"

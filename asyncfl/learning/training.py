@@ -23,9 +23,9 @@ the step touch no data and are post-processing.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, model_validator
 
 from asyncfl.component import Described
 
@@ -63,13 +63,6 @@ class Training(Described):
         if self.example_noise and self.example_clip is None:
             raise ValueError(f"example_noise is in units of example_clip, which must be set for {self.example_noise:g}")
         return self
-
-    @model_serializer(mode="wrap")
-    def _leave_out_unclipped_examples(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without the fields of DP-SGD where it is not asked for: such runs keep the name that they have had."""
-        fields: dict[str, Any] = handler(self)
-        unused = {"example_clip": None, "example_noise": 0.0}
-        return {name: value for name, value in fields.items() if name not in unused or value != unused[name]}
 
     def batch_of(self, samples: int) -> int:
         """Samples in a full batch of a client that holds `samples` of them."""

@@ -16,11 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from asyncfl.component import Component
 from asyncfl.errors import Fault
@@ -171,12 +170,6 @@ class Scheme(Component):
 
     stop_at: StopAt | None = None
     """Budget at which a client stops answering, checked before it would be overspent; null: it always answers."""
-
-    @model_serializer(mode="wrap")
-    def _leave_out_no_budget(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without `stop_at: null`: runs in which nobody stops keep the name that they have had."""
-        fields: dict[str, Any] = handler(self)
-        return {name: value for name, value in fields.items() if name != "stop_at" or value is not None}
 
     # --- what it does to uploads and models --------------------------------------------------------------------------
 

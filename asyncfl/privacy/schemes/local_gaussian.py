@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, Literal
-
-from pydantic import SerializerFunctionWrapHandler, model_serializer
+from typing import Literal
 
 from asyncfl.errors import Fault
 from asyncfl.privacy.accounting.composition import ClassicalRelease, classical_share, noise_multiplier
@@ -43,13 +41,6 @@ class GaussianUpload(Scheme):
     noise: Literal["upload", "epoch"] = "upload"
     """One draw on each upload | one after each local epoch, from which the next one goes on; with one epoch per task
     the same."""
-
-    @model_serializer(mode="wrap")
-    def _leave_out_no_budget(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without what leaves everything as it was: such runs keep the name that they have had."""
-        fields: dict[str, Any] = handler(self)
-        unused = {"stop_at": None, "noise": "upload"}
-        return {name: value for name, value in fields.items() if name not in unused or value != unused[name]}
 
     @property
     def noise_each_epoch(self) -> bool:

@@ -109,9 +109,3 @@ def test_the_limit_of_a_total_budget_is_that_of_one_release():
     (note,) = past(GaussianUpload(epsilon=27, budget="total"), 3)
     assert "one release at 9 " in note
     assert past(GaussianUpload(epsilon=12), 3)
-
-
-def test_a_run_without_the_reading_keeps_its_name():
-    assert "noise" not in GaussianUpload(epsilon=6).model_dump()
-    assert "stop_at" not in GaussianUpload(epsilon=6).model_dump()
-    assert GaussianUpload(epsilon=6, noise="epoch").model_dump()["noise"] == "epoch"
