@@ -1,7 +1,7 @@
 """The buffer that is open: from the parameters of its updates to the model that they make.
 
 What is malformed is rejected first, and counts against its sender. Then clients are asked for scores, one after
-another until one answers, where a detector wants any. Then the tribunal decides. What it leaves out has its fate at
+another until one answers, where a detector wants any. Then the defences decide. What it leaves out has its fate at
 once; what it lets in, when the model that it is part of is published: the run may end before.
 
 The server goes along step by step: what time passes between them, and who else is hurt by a ban, is its affair.
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from asyncfl.defences import Buffer
 from asyncfl.messages import Action, Collect, Collected, Fate, Judged, RequestScores, Vector
+from asyncfl.server.defence_state import DefenceState
 from asyncfl.server.patience import Rejections
 from asyncfl.server.tasks import Task, TaskBook
-from asyncfl.server.tribunal import Tribunal
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,10 @@ class Aggregated:
 class Aggregation:
     """The open buffer of one server, one after another. `samples`: (clients,) training samples of each client."""
 
-    def __init__(self, tribunal: Tribunal, book: TaskBook, rejections: Rejections, samples: NDArray[np.int64]) -> None:
-        self.tribunal = tribunal
+    def __init__(
+        self, defences: DefenceState, book: TaskBook, rejections: Rejections, samples: NDArray[np.int64]
+    ) -> None:
+        self.defences = defences
         self.book = book
         self.rejections = rejections
         self.samples = samples
@@ -94,7 +96,7 @@ class Aggregation:
         if not unsound:
             return sound, ()
         senders = np.array([task.client for task in unsound])
-        return sound, self.tribunal.strike(senders, np.ones(len(unsound), dtype=bool))
+        return sound, self.defences.strike(senders, np.ones(len(unsound), dtype=bool))
 
     def fill(
         self,
@@ -149,7 +151,7 @@ class Aggregation:
 
     def request(self) -> RequestScores | None:
         """What the next client has to score before the buffer can be judged; None: nothing (more)."""
-        request = self.tribunal.request(self._judged(), self._tried)
+        request = self.defences.request(self._judged(), self._tried)
         if request is None:
             return None
         self._tried = (*self._tried, request.client)
@@ -159,8 +161,8 @@ class Aggregation:
     def decide(self, scores: NDArray[np.float64] | None, actions: list[Action]) -> Aggregated:
         """Judge and aggregate the buffer, flag tasks; others wait for `publish`. `scores`: see `Detector.judge`."""
         buffer = self._judged()
-        verdict, banned = self.tribunal.judge(buffer, scores)
-        outcome = self.tribunal.aggregate(buffer, verdict)
+        verdict, banned = self.defences.judge(buffer, scores)
+        outcome = self.defences.aggregate(buffer, verdict)
         numbers, tasks, entered = self.tasks, self.clear(), []
         for row, task in enumerate(tasks):
             detail = verdict.details[row] if verdict.details else ""
@@ -171,7 +173,7 @@ class Aggregation:
             else:
                 entered.append(Entered(task, weight, age, detail))
         self._tasks = [one.task for one in entered]
-        if self.tribunal.plan.detector is not None:
+        if self.defences.plan.detector is not None:
             actions.append(
                 Judged(
                     buffer.version,

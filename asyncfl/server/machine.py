@@ -40,13 +40,13 @@ from asyncfl.messages import (
     Vector,
 )
 from asyncfl.server.aggregation import Aggregated, Aggregation
+from asyncfl.server.defence_state import DefencePlan, DefenceState
 from asyncfl.server.in_flight import InFlight
 from asyncfl.server.inbox import Inbox
 from asyncfl.server.patience import Patience, Rejections
 from asyncfl.server.population import Population
 from asyncfl.server.protocol import Protocol
 from asyncfl.server.tasks import Task, TaskBook
-from asyncfl.server.tribunal import DefencePlan, Tribunal
 from asyncfl.streams import Streams
 
 ServerNoise: TypeAlias = Callable[[Aggregated, int], tuple[Vector, float]]
@@ -106,8 +106,8 @@ class Server:
         """What the rule found unusual -> number of versions."""
         self._in_flight = InFlight(plan.protocol, self.population, self.tasks, plan.streams)
         self._inbox = Inbox(plan.protocol.max_staleness)
-        tribunal = Tribunal(plan.defence, plan.protocol, self.clients, plan.streams)
-        self._aggregation = Aggregation(tribunal, self.tasks, self.rejections, plan.samples)
+        defences = DefenceState(plan.defence, plan.protocol, self.clients, plan.streams)
+        self._aggregation = Aggregation(defences, self.tasks, self.rejections, plan.samples)
         self._made: Aggregated | None = None
 
     # --- what happens to it ----------------------------------------------------------------------------------------

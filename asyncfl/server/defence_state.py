@@ -43,8 +43,8 @@ class Outcome:
     """What was unusual."""
 
 
-class Tribunal:
-    """Judges and aggregates the buffers of one run."""
+class DefenceState:
+    """What the defences of one run remember; they judge and aggregate its buffers."""
 
     def __init__(self, plan: DefencePlan, protocol: Protocol, clients: int, streams: Streams) -> None:
         self.plan = plan
