@@ -113,6 +113,12 @@ class Protocol(Component):
         for fault in self.dispatch.faults(clients):
             # Some protocols have the number as a field of their own.
             yield fault.under("dispatch") if "dispatch" in type(self).model_fields else fault
+        # Every update would be late, and another task begun in its place, without end.
+        if self.late == "drop" and not self.dispatch.at_publish(clients):
+            yield Fault(
+                "late",
+                "must be carry where clients are not drawn in cohorts, got drop; set protocol.dispatch.kind: cohort",
+            )
 
 
 class Sync(Protocol):
@@ -200,11 +206,6 @@ class BufferedProtocol(Protocol):
                 "server_rate",
                 f"must be 1 with protocol.aggregation {self.aggregation}, which has no rate, got {self.server_rate:g}; "
                 "leave it out or set protocol.aggregation to delta or mix",
-            )
-        if self.late == "drop" and not self.dispatch.at_publish(clients):
-            yield Fault(
-                "late",
-                "must be carry where clients are not drawn in cohorts, got drop; set protocol.dispatch.kind: cohort",
             )
 
 

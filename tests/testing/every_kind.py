@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -140,6 +140,7 @@ class Rounds(Protocol):
     dispatch: AnyDispatch
     opening: AnyOpening
     staleness: AnyStaleness
+    late: Literal["drop", "carry"] = "drop"
 
 
 class TwoSpeeds(Device):
