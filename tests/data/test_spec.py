@@ -216,8 +216,8 @@ def test_domains_with_too_few_samples_are_named_in_one_message(save):
     assert faults_of(small(test_share=0.5)) == ["data.test_share: must be null where test_samples (12) is given"]
 
 
-def test_what_is_not_used_is_not_written():
-    assert not {"test_share", "concept"} & set(DataSpec().model_dump(mode="json"))
+def test_what_is_written_is_read_again():
+    assert DataSpec.model_validate(DataSpec().model_dump(mode="json")) == DataSpec()
     spec = DataSpec(test_share=0.2, concept={"kind": "relabelled"})
     written = spec.model_dump(mode="json")
     assert written["test_share"] == 0.2
@@ -357,7 +357,6 @@ def test_the_test_split_holds_fewer_samples(save):
     assert "test samples of MNIST" in fault
     (fault,) = faults_of(small(domains=DOMAINS, clients=5, train_on="test"))
     assert fault.startswith("data.train_on: must be train where domains")
-    assert "train_on" not in small().model_dump()
 
 
 # --- the server's own samples ----------------------------------------------------------------------------------------

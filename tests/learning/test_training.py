@@ -51,9 +51,7 @@ def test_noise_is_in_units_of_a_clip_that_must_be_there() -> None:
     assert Training(example_clip=2, example_noise=0.5).example_noise == 0.5
 
 
-def test_fields_of_dp_sgd_are_written_only_where_they_are_used() -> None:
-    assert "example_clip" not in Training().model_dump()
-    assert "example_noise" not in Training(example_clip=1).model_dump(mode="json")
+def test_fields_of_dp_sgd_are_read_as_they_were_written() -> None:
     private = Training(example_clip=1, example_noise=2)
     assert private.model_dump() == {**Training().model_dump(), "example_clip": 1, "example_noise": 2}
     assert Training.model_validate(private.model_dump()) == private
