@@ -105,3 +105,19 @@ def read_summary(path: Path) -> dict[str, Any]:
 def _first_line(error: BaseException) -> str:
     said = str(getattr(error, "strerror", None) or error).strip()
     return (said or type(error).__name__).splitlines()[0][:200]
+
+
+def conditions_of(folder: Path, seed: int) -> tuple[int, str]:
+    """Threads that the run in `folder` was computed with, and the library that multiplied the matrices of that seed.
+
+    Raises RunError.
+    """
+    summary, timing = folder / "summary.json", folder / "timing.json"
+    try:
+        threads = int(json.loads(summary.read_text(encoding="utf-8"))["learner"]["threads"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise RunError(f"{summary} does not say how many threads the run was computed with") from None
+    try:
+        return threads, str(json.loads(timing.read_text(encoding="utf-8"))[str(seed)]["gemm"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise RunError(f"{timing} does not say how seed {seed} multiplied matrices") from None

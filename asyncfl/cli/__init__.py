@@ -1,4 +1,4 @@
-"""The command line: `asyncfl run | timeline | trace | replay | bounds | privacy | data | schema`."""
+"""The command line: `asyncfl run | timeline | trace | replay | audit | bounds | privacy | data | schema`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from asyncfl.cli import bounds, data, privacy, replay, run, schema, timeline, trace
+from asyncfl.cli import audit, bounds, data, privacy, replay, run, schema, timeline, trace
 from asyncfl.errors import AsyncflError
 from asyncfl.own_classes import blamed, look_for_modules_in
 
@@ -46,6 +46,7 @@ app.command("run")(run.run)
 app.command("timeline")(timeline.timeline)
 app.command("trace")(trace.trace)
 app.command("replay")(replay.replay)
+app.command("audit")(audit.audit)
 app.command("bounds")(bounds.bounds)
 app.add_typer(privacy.app, name="privacy")
 app.add_typer(data.app, name="data")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from asyncfl.cli.output import console, print_table
+from asyncfl.cli.progress import ProgressBar
 from asyncfl.data import DataSpec
 from asyncfl.data.sources import sources_of
 from asyncfl.errors import Fault, ScenarioError, shortened
@@ -56,7 +55,7 @@ def run(
     limits = Limits(hours=max_hours, gib=max_gib)
     began = time.monotonic()
     try:
-        with _bar(description, quiet) as bar:
+        with ProgressBar(description, quiet) as bar:
             execute(description, folder, bar, force=force, limits=limits)
     except KeyboardInterrupt:
         if finished := len([place for place in own.kept() if place.name.startswith("seed-")]):
@@ -93,42 +92,6 @@ def read_scenario(path: Path, assignments: list[str]) -> Scenario:
             raise ScenarioError([Fault("--set", f"must be field=value, got {assignment!r}")])
         changes[name] = read_text(value, f"--set {shortened(name)}")
     return scenario.override(changes) if changes else scenario
-
-
-class _bar:  # noqa: N801
-    """Progress of a run: round, loss, virtual time, and the real time that is left."""
-
-    def __init__(self, scenario: Scenario, quiet: bool) -> None:
-        self._rounds = scenario.protocol.rounds
-        self._seeds = {seed: place for place, seed in enumerate(scenario.seeds)}
-        self._progress = Progress(
-            TextColumn("seed {task.fields[seed]}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("loss {task.fields[loss]}  virtual {task.fields[virtual]}  left"),
-            TimeRemainingColumn(),
-            console=console,
-            disable=quiet or not console.is_terminal,
-        )
-        total = self._rounds * len(self._seeds)
-        self._task = self._progress.add_task("run", total=total, seed="-", loss="-", virtual="0 s")
-
-    def __enter__(self) -> _bar:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._progress.stop()
-
-    def __call__(self, row: dict[str, Any]) -> None:
-        loss = row["test_loss"] if math.isnan(row["train_loss"]) else row["train_loss"]
-        self._progress.update(
-            self._task,
-            completed=self._seeds[row["seed"]] * self._rounds + row["version"],
-            seed=row["seed"],
-            loss="-" if math.isnan(loss) else f"{loss:.4f}",
-            virtual=quantity(row["time_s"], "s"),
-        )
 
 
 def _report(result: Any) -> None:

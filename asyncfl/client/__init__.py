@@ -1,7 +1,8 @@
 """What happens to a task at its client, from the model received to the update sent."""
 
 from asyncfl.client.attackers import Attackers
+from asyncfl.client.observer import Collection, TaskObserver
 from asyncfl.client.path import Payloads, TaskPath
 from asyncfl.client.ticket import Ticket
 
-__all__ = ["Attackers", "Payloads", "TaskPath", "Ticket"]
+__all__ = ["Attackers", "Collection", "Payloads", "TaskObserver", "TaskPath", "Ticket"]

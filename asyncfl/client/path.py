@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.client.attackers import Attackers
+from asyncfl.client.observer import Collection, TaskObserver
 from asyncfl.client.ticket import Ticket
 from asyncfl.data import FederatedData
 from asyncfl.learning import Job, Learner, Training
@@ -87,6 +88,8 @@ class TaskPath:
         self.streams = streams
         self.attackers = attackers
         self.state = scheme.start(context) if state is None else state
+        self.observer: TaskObserver | None = None
+        """Who is told of each collection; None: nobody."""
         self._ready: dict[int, Trained] = {}
         self._collections = 0
         self._rows = np.empty((0, learner.n_parameters), dtype=np.float32)
@@ -138,7 +141,10 @@ class TaskPath:
                 tickets, contributions, releases, losses, attacked, std, strict=True
             )
         )
-        return Payloads(loan, uploads, norms, clip_norm, asked_std, sound)
+        payloads = Payloads(loan, uploads, norms, clip_norm, asked_std, sound)
+        if self.observer is not None:
+            self.observer.carried_out(Collection(version, tickets, payloads))
+        return payloads
 
     def train(self, ticket: Ticket) -> None:
         """Train a task now, for a scheme that needs every task; `carry_out` fetches it, unless it is dropped."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,11 +60,20 @@ def prepared(scenario: Scenario, seed: int, prior: SimulatedRuns | None = None) 
 
 
 def simulate_seed(
-    scenario: Scenario, seed: int, progress: Progress | None = None, prior: SimulatedRuns | None = None
+    scenario: Scenario,
+    seed: int,
+    progress: Progress | None = None,
+    prior: SimulatedRuns | None = None,
+    around: Callable[[Federation], Federation] | None = None,
 ) -> SeedRun:
-    """Train one seed to its end, whatever the end is. `prior`: where to look for runs that come before it."""
+    """Train one seed to its end, whatever the end is. `prior`: where to look for runs that come before it.
+
+    `around`: what an audit makes of the federation before it begins, e.g. one that is looked at (`TaskPath.observer`).
+    """
     began = time.perf_counter()
     federation = prepared(scenario, seed, prior)
+    if around is not None:
+        federation = around(federation)
     scenario, streams = federation.resolved.scenario, federation.resolved.streams
     data, learner, attackers = federation.data, federation.learner, federation.attackers
     server: Server = Server(federation.plan)

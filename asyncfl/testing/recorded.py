@@ -5,25 +5,23 @@ A scenario with `evaluation.record: digests` or `parameters` leaves `messages.js
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from asyncfl.defences import Buffer
 from asyncfl.errors import RunError
 from asyncfl.federation import Federation
-from asyncfl.learning.gemm import fixed
+from asyncfl.learning.conditions import computing_with
 from asyncfl.messages import Fate, Vector
+from asyncfl.run_files import conditions_of
 from asyncfl.server import Server
 from asyncfl.server.recording import Recording, parameters_of
 from asyncfl.server.replay import Replayed, replay
-from asyncfl.storage import COMPLETE, MESSAGES
+from asyncfl.storage import MESSAGES
 
 
 def read_recording(path: str | Path, seed: int | None = None) -> Recording:
@@ -45,7 +43,7 @@ def replay_run(folder: str | Path, seed: int | None = None, *, train: bool = Fal
 
     recording = read_recording(folder, seed)
     scenario = Scenario.load(Path(folder) / "scenario.yaml")
-    with _threads(_threads_of(Path(folder))), fixed(_gemm_of(Path(folder), recording.seed)):
+    with computing_with(*conditions_of(Path(folder), recording.seed)):
         federation = prepared(scenario, recording.seed)
         if federation.path.scheme.needs_every_task:
             raise RunError(
@@ -54,36 +52,6 @@ def replay_run(folder: str | Path, seed: int | None = None, *, train: bool = Fal
         server = Server(federation.plan)
         again = _TrainedAgain(recording, federation, server) if train and recording.detail == "digests" else None
         return replay(recording, server, again)
-
-
-def _threads_of(folder: Path) -> int:
-    """Threads that the run in a folder was computed with."""
-    try:
-        return int(json.loads((folder / COMPLETE).read_text(encoding="utf-8"))["learner"]["threads"])
-    except (OSError, ValueError, KeyError, TypeError):
-        raise RunError(f"{folder / COMPLETE} does not say how many threads the run was computed with") from None
-
-
-def _gemm_of(folder: Path, seed: int) -> str:
-    """Library that multiplied the matrices of that seed."""
-    try:
-        return str(json.loads((folder / "timing.json").read_text(encoding="utf-8"))[str(seed)]["gemm"])
-    except (OSError, ValueError, KeyError, TypeError):
-        raise RunError(f"{folder / 'timing.json'} does not say how seed {seed} multiplied matrices") from None
-
-
-@contextmanager
-def _threads(number: int) -> Iterator[None]:
-    """Have torch and numpy compute with that many threads in here."""
-    import torch
-
-    before = torch.get_num_threads()
-    with threadpool_limits(number):
-        torch.set_num_threads(number)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(before)
 
 
 class _TrainedAgain:

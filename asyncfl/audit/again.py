@@ -1,0 +1,104 @@
+"""A finished run, simulated once more so that an audit can look on.
+
+Base models of tasks are not stored: a run is deterministic, and making it again costs less than it cost, since no model
+is judged on the way. Storing them would take 4 bytes per parameter and audited task. What is made again must be what
+lies on disk, which is checked: clip norms, noise, times and the last losses, to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from asyncfl.errors import Fault, RunError, ScenarioError
+from asyncfl.federation import Federation, SeedRun, rounds_table
+from asyncfl.federation.rounds import Progress
+from asyncfl.learning.conditions import computing_with
+from asyncfl.run_files import conditions_of
+from asyncfl.simulation import SimulatedRuns, simulate_seed
+from asyncfl.storage import Run
+
+JUDGED = ("train_loss", "test_loss", "test_accuracy", "attack_success")
+"""Columns of the table of rounds that are compared in the last version alone."""
+
+
+@dataclass
+class FinishedRun:
+    """A run on disk whose seeds can be simulated again."""
+
+    folder: Path
+    run: Run
+
+    @classmethod
+    def load(cls, folder: str | Path) -> FinishedRun:
+        """The run in `folder`. Raises RunError where there is none, or one that this program would run otherwise."""
+        run = Run.load(folder)
+        if run.summary.get("hash") != run.scenario.digest():
+            raise RunError(
+                f"{folder} was made by another version of this program, or of a component of your own, or from other "
+                "profiles: it cannot be made again to be audited; run its scenario.yaml again"
+            )
+        return cls(Path(folder), run)
+
+    def seeds(self, only: int | None = None) -> tuple[int, ...]:
+        """The seeds to audit: all, or `only` that one. Raises ScenarioError where it is not of the run, RunError where
+        one of them has diverged."""
+        known = self.run.scenario.seeds
+        if only is not None and only not in known:
+            raise ScenarioError(
+                [Fault("--seed", f"must be one of the run's ({', '.join(map(str, known))}), got {only}")]
+            )
+        seeds = known if only is None else (only,)
+        diverged = [seed for seed in seeds if self.run.summary["seeds"][str(seed)]["diverged"]]
+        if diverged:
+            sound = [seed for seed in known if not self.run.summary["seeds"][str(seed)]["diverged"]]
+            way_out = f"audit another with --seed {sound[0]}" if sound else "no seed of this run can be audited"
+            raise RunError(
+                f"{self.folder}: seed {diverged[0]} has diverged, of which nothing can be measured; {way_out}"
+            )
+        return seeds
+
+    def again(
+        self,
+        seed: int,
+        around: Callable[[Federation], Federation],
+        progress: Progress | None = None,
+        prior: SimulatedRuns | None = None,
+    ) -> SeedRun:
+        """That seed once more, with what an audit makes of the federation (`around`), which must not change the run.
+
+        With as many threads and by the same library as before. Models are judged in the last version only. Raises
+        RunError where the run comes out otherwise than on disk.
+        """
+        scenario = self.run.scenario
+        unjudged = scenario.evaluation.model_copy(update={"train_every": 0, "test_every": 0, "record": "none"})
+        with computing_with(*conditions_of(self.folder, seed)):
+            again = simulate_seed(
+                scenario.model_copy(update={"evaluation": unjudged}), seed, progress, prior, around=around
+            )
+        self._compare(seed, rounds_table(again).to_pandas())
+        return again
+
+    def _compare(self, seed: int, made: pd.DataFrame) -> None:
+        there = self.run.rounds
+        there = there[there["seed"] == seed].reset_index(drop=True)
+        if len(there) != len(made):
+            raise self._another(seed, f"it has {len(made) - 1} versions, on disk {len(there) - 1}")
+        for name in [str(name) for name in made if name in there]:
+            rows = slice(len(made) - 1, None) if name.startswith(JUDGED) else slice(None)
+            old, new = there[name].to_numpy()[rows], made[name].to_numpy()[rows]
+            same = np.equal(old, new) | (pd.isna(old) & pd.isna(new))
+            if not same.all():
+                row = int(np.argmin(same))
+                version = int(made["version"].iloc[rows].iloc[row])
+                raise self._another(seed, f"{name} of version {version} is {new[row]}, on disk {old[row]}")
+
+    def _another(self, seed: int, difference: str) -> RunError:
+        return RunError(
+            f"{self.folder}: simulated again, seed {seed} is another run: {difference}; a run can be audited on the "
+            "machine and with the versions of the libraries that made it: run its scenario.yaml again here"
+        )

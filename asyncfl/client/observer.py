@@ -1,0 +1,33 @@
+"""Who looks on while the tasks of a run are carried out: audits, which train some of them once more on other data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from asyncfl.client.ticket import Ticket
+
+if TYPE_CHECKING:
+    from asyncfl.client.path import Payloads
+
+
+@dataclass(frozen=True)
+class Collection:
+    """The tasks that the server collected together, and what came of them."""
+
+    version: int
+    """The newest version at that moment."""
+    tickets: Sequence[Ticket]
+    """Each task with the model that its client was sent."""
+    payloads: Payloads
+    """What they upload, a row for each ticket; the models are on loan until the next collection."""
+
+
+class TaskObserver(Protocol):
+    """Is told of each collection when it has been carried out. It draws from no stream of the run's and changes
+    nothing, so that a run that is looked at is the same run."""
+
+    def carried_out(self, collection: Collection) -> None:
+        """Take note of a collection."""
+        ...

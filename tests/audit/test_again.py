@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.api import execute
+from asyncfl.audit.again import FinishedRun
+from asyncfl.client import Collection
+from asyncfl.errors import RunError, ScenarioError
+from asyncfl.federation import Federation
+from asyncfl.scenario import Scenario
+
+NOISED = {"kind": "nbafl", "epsilon": 50, "delta": 0.01}
+
+
+@pytest.fixture
+def run(tmp_path: Path, tiny: dict[str, Any]) -> Path:
+    """A noised run of two seeds."""
+    return execute(Scenario.read({**tiny, "privacy": NOISED, "seeds": 2}), tmp_path / "run")
+
+
+class Looker:
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, list[int], np.ndarray[Any, Any]]] = []
+
+    def carried_out(self, collection: Collection) -> None:
+        self.seen.append((collection.version, [t.client for t in collection.tickets], collection.payloads.norms))
+
+
+def test_a_run_that_is_looked_at_is_the_same_run(run: Path) -> None:
+    looker = Looker()
+
+    def around(federation: Federation) -> Federation:
+        federation.path.observer = looker
+        return federation
+
+    again = FinishedRun.load(run).again(1, around)
+    assert [(version, sorted(clients)) for version, clients, _ in looker.seen] == [
+        (n, [0, 1, 2, 3, 4]) for n in (0, 1, 2)
+    ]
+    norms = FinishedRun.load(run).run.rounds.query("seed == 1")["clip_norm"].to_numpy()[1:]
+    assert np.array_equal([np.median(of_round) for _, _, of_round in looker.seen], norms)
+    assert again.seed == 1
+
+
+def test_a_run_that_comes_out_otherwise_is_refused(run: Path) -> None:
+    def around(federation: Federation) -> Federation:
+        federation.data.labels[:] = 0
+        return federation
+
+    with pytest.raises(RunError, match=r"seed 0 is another run: clip_norm of version 1 is .*, on disk .*again here"):
+        FinishedRun.load(run).again(0, around)
+
+
+def test_seeds_that_are_not_there_and_seeds_that_diverged(run: Path, tiny: dict[str, Any], tmp_path: Path) -> None:
+    finished = FinishedRun.load(run)
+    assert finished.seeds() == (0, 1)
+    assert finished.seeds(1) == (1,)
+    with pytest.raises(ScenarioError, match=r"--seed: must be one of the run's \(0, 1\), got 7"):
+        finished.seeds(7)
+    overwhelmed = {"kind": "nbafl", "epsilon": 1e-38, "clip_norm": 20}
+    wild = FinishedRun.load(execute(Scenario.read({**tiny, "privacy": overwhelmed}), tmp_path / "wild"))
+    with pytest.raises(RunError, match="seed 0 has diverged, of which nothing can be measured; no seed of this run"):
+        wild.seeds()
+
+
+def test_a_run_of_another_version_is_refused(run: Path) -> None:
+    summary = json.loads((run / "summary.json").read_text())
+    (run / "summary.json").write_text(json.dumps({**summary, "hash": "0" * 16}))
+    with pytest.raises(RunError, match="another version of this program"):
+        FinishedRun.load(run)
