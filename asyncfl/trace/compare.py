@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from asyncfl.trace.events import COLUMNS, Kind
+from asyncfl.trace.events import SCHEMA, Kind
 from asyncfl.trace.query import counts
 from asyncfl.trace.tasks import FATES, Tasks, tasks_of
 
-CONTENT = tuple(name for name in COLUMNS if name not in ("seq", "seed"))
+CONTENT = tuple(name for name in SCHEMA.names if name not in ("seq", "seed"))
 """Columns that say what happened; the others say where it stands."""
 
 CONTEXT = 3

@@ -5,9 +5,8 @@ A column that means nothing for a kind of event holds -1 (whole numbers), NaN (w
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 import pyarrow as pa
 
@@ -102,10 +101,3 @@ SCHEMA = pa.schema(
     ]
 )
 """Arrow types of the columns of the event table, in order."""
-
-COLUMNS: tuple[str, ...] = tuple(f.name for f in fields(Event))
-
-
-def event_of(row: dict[str, Any]) -> Event:
-    """The event in a row of the table."""
-    return Event(**{name: row[name] for name in COLUMNS})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,6 @@ from asyncfl.trace.requests import columns as columns_of_requests
 from asyncfl.trace.tasks import FATES, Floats, Ints, Tasks
 
 By: TypeAlias = Literal["client", "version", "base_version", "seed", "staleness"]
-GROUPS: tuple[str, ...] = get_args(By)
 """What rows of a table may stand for, besides the seed: `client`; `version`, the one that was being made when a task's
 fate was settled; `base_version`, the one it was sent; `seed`, all its tasks; `staleness`, that of judged updates."""
 

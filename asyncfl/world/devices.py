@@ -23,7 +23,7 @@ from asyncfl.world.distributions import (
     PositiveAmount,
     Uniform,
 )
-from asyncfl.world.profiles import Column, RowOrder, read_profile, rows_of
+from asyncfl.world.profiles import MeasuredColumn, RowOrder, read_profile, rows_of
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -147,7 +147,7 @@ class CsvDevice(Device):
 
     def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """The measured values of the clients' rows."""
-        measured = read_profile(self.path, (Column(self.column, positive=True),))[self.column]
+        measured = read_profile(self.path, (MeasuredColumn(self.column, positive=True),))[self.column]
         return measured[rows_of(clients, len(measured), self.rows, rng)]
 
 

@@ -22,7 +22,7 @@ from asyncfl.errors import DataError
 from asyncfl.streams import Streams
 from asyncfl.world.distributions import Amount, Fixed, Rate
 from asyncfl.world.loss import AnyLoss, IndependentLoss, Loss, NoLoss
-from asyncfl.world.profiles import Column, RowOrder, read_profile, rows_of
+from asyncfl.world.profiles import MeasuredColumn, RowOrder, read_profile, rows_of
 from asyncfl.world.transfer import Transfer, send
 
 NO_LATENCY = Fixed(value=0.0)
@@ -77,9 +77,9 @@ class Link(Described):
         table = read_profile(
             self.profile,
             (
-                Column("latency_s"),
-                Column("bandwidth_bps", positive=True),
-                Column("packet_loss", at_most=1.0, required=False),
+                MeasuredColumn("latency_s"),
+                MeasuredColumn("bandwidth_bps", positive=True),
+                MeasuredColumn("packet_loss", at_most=1.0, required=False),
             ),
         )
         if "packet_loss" in table and not self.loss.lossless:

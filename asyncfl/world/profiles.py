@@ -18,7 +18,7 @@ RowOrder = Literal["drawn", "in_order"]
 
 
 @dataclass(frozen=True)
-class Column:
+class MeasuredColumn:
     """What a column of a profile must hold."""
 
     name: str
@@ -28,7 +28,7 @@ class Column:
     required: bool = True
 
 
-def read_profile(path: str | Path, columns: tuple[Column, ...]) -> dict[str, NDArray[np.float64]]:
+def read_profile(path: str | Path, columns: tuple[MeasuredColumn, ...]) -> dict[str, NDArray[np.float64]]:
     """Columns of the CSV file by name, (rows,) float64 each; an absent column that is not required is left out.
 
     Raises DataError with line and column of every missing, unreadable, negative or too large value.
@@ -66,7 +66,7 @@ def read_profile(path: str | Path, columns: tuple[Column, ...]) -> dict[str, NDA
     return table
 
 
-def _value(text: str, column: Column, line_number: int, faults: list[Fault]) -> float:
+def _value(text: str, column: MeasuredColumn, line_number: int, faults: list[Fault]) -> float:
     """The number in a cell; a fault is added for one that is not allowed."""
     required = f"a number {'>' if column.positive else '>='} 0"
     if column.at_most < math.inf:

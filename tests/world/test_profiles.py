@@ -4,9 +4,17 @@ import numpy as np
 import pytest
 
 from asyncfl.errors import DataError
-from asyncfl.world.profiles import Column, read_profile, rows_of
+from asyncfl.world.profiles import MeasuredColumn, read_profile, rows_of
 
-LINK = (Column("latency_s"), Column("bandwidth_bps", positive=True), Column("packet_loss", at_most=1, required=False))
+LINK = (
+    MeasuredColumn("latency_s"),
+    MeasuredColumn("bandwidth_bps", positive=True),
+    MeasuredColumn("packet_loss", at_most=1, required=False),
+)
+    MeasuredColumn("latency_s"),
+    MeasuredColumn("bandwidth_bps", positive=True),
+    MeasuredColumn("packet_loss", at_most=1, required=False),
+)
 
 
 def write(folder: Path, text: str) -> Path:
