@@ -88,6 +88,7 @@ class FinishedRun:
         there = there[there["seed"] == seed].reset_index(drop=True)
         if len(there) != len(made):
             raise self._another(seed, f"it has {len(made) - 1} versions, on disk {len(there) - 1}")
+        differences = []
         for name in [str(name) for name in made if name in there]:
             rows = slice(len(made) - 1, None) if name.startswith(JUDGED) else slice(None)
             old, new = there[name].to_numpy()[rows], made[name].to_numpy()[rows]
@@ -95,7 +96,9 @@ class FinishedRun:
             if not same.all():
                 row = int(np.argmin(same))
                 version = int(made["version"].iloc[rows].iloc[row])
-                raise self._another(seed, f"{name} of version {version} is {new[row]}, on disk {old[row]}")
+                differences.append((version, f"{name} of version {version} is {new[row]}, on disk {old[row]}"))
+        if differences:
+            raise self._another(seed, min(differences)[1])
 
     def _another(self, seed: int, difference: str) -> RunError:
         return RunError(

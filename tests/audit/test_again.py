@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def test_a_run_that_is_looked_at_is_the_same_run(run: Path) -> None:
 
 def test_a_run_that_comes_out_otherwise_is_refused(run: Path) -> None:
     def around(federation: Federation) -> Federation:
-        federation.data.labels[:] = 0
+        federation.path.data = replace(federation.data, labels=np.zeros_like(federation.data.labels))
         return federation
 
     with pytest.raises(RunError, match=r"seed 0 is another run: clip_norm of version 1 is .*, on disk .*again here"):
