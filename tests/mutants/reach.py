@@ -12,6 +12,9 @@ from coverage.numbits import numbits_to_nums
 
 from tests.mutants.faults import Mutant
 
+LISTS = ("tests/test_fields.py", "tests/test_defaults.py", "tests/test_frozen.py")
+OUTCOMES = "tests/simulation/test_outcomes.py"
+
 
 class Reach:
     """Tests of every line, and how much each test reaches. `whole` are the tests there are."""
@@ -40,8 +43,8 @@ class Reach:
     def tests(self, mutant: Mutant) -> list[str]:
         """Tests that may notice a fault, the likeliest and quickest first.
 
-        The mirrored file comes first, then its folder, then those that reach least; for what runs at import
-        all tests may be needed.
+        The mirrored file comes first, then its folder, then whole small runs, then those that reach least; for what
+        runs at import all tests may be needed, after the written lists of what is there.
         """
         found = self._by_line.get((mutant.file, mutant.line), set())
         if not found:
@@ -50,13 +53,15 @@ class Reach:
             found = set(self.whole)
         mirrored = PurePath("tests", *PurePath(mutant.file).parts[1:])
 
-        def order(test: str) -> tuple[bool, bool, bool, float, str]:
+        def order(test: str) -> tuple[bool, bool, bool, bool, bool, float, str]:
             file = PurePath(test.partition("::")[0])
+            listed = mutant.at_import and str(file) in LISTS
             near = file.parent == mirrored.parent
             mirror = near and file.stem == f"test_{mirrored.stem}"
             # Where nothing is reached a process of its own does the work, which takes long.
             breadth = self._breadth.get(test) or math.inf
-            return not mirror, not near, test not in self._by_file[mutant.file], breadth, test
+            reaches, whole = test in self._by_file[mutant.file], str(file) == OUTCOMES
+            return not listed, not mirror, not near, not reaches, not whole, breadth, test
 
         return sorted(found, key=order)
 
