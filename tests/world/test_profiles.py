@@ -11,10 +11,6 @@ LINK = (
     MeasuredColumn("bandwidth_bps", positive=True),
     MeasuredColumn("packet_loss", at_most=1, required=False),
 )
-    MeasuredColumn("latency_s"),
-    MeasuredColumn("bandwidth_bps", positive=True),
-    MeasuredColumn("packet_loss", at_most=1, required=False),
-)
 
 
 def write(folder: Path, text: str) -> Path:
