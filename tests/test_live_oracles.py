@@ -6,10 +6,11 @@ their own, which is looked at last:
 
     pip install --target oracles --no-deps byzfl==0.0.11 opacus==1.6.0 opt-einsum
     pip install --target oracles flwr==1.41.0
+    pip install --target oracles --no-deps jax-privacy==2.0.0
     ASYNCFL_ORACLES=oracles pytest tests/test_live_oracles.py
 
-What byzfl imports for its pictures and data is stood in for. dp-accounting, which is always there, is compared with in
-`tests/privacy`.
+What byzfl imports for its pictures and data is stood in for, and so are the modules of jax-privacy other than its
+auditing. dp-accounting, which is always there, is compared with in `tests/privacy`.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from asyncfl.defences import (
 )
 from asyncfl.privacy.accounting.events import MechanismEvent
 from asyncfl.privacy.accounting.renyi import COARSE, curve
+from asyncfl.privacy.estimators import one_run, one_run_gaussian, two_worlds
 from asyncfl.testing import view
 from asyncfl.threats import Alie, Ipm, Mimic, SignFlip
 
@@ -90,6 +92,12 @@ def byzfl() -> ModuleType:
 @pytest.fixture(scope="module")
 def opacus() -> ModuleType:
     return installed("opacus.accountants.analysis.rdp")
+
+
+@pytest.fixture(scope="module")
+def jax_auditing() -> ModuleType:
+    others = ("accounting", "batch_selection", "experimental", "matrix_factorization", "noise_addition", "clipping")
+    return installed("jax_privacy.auditing", *(f"jax_privacy.{name}" for name in others))
 
 
 def updates(seed: int, n: int, poisoned: int, d: int = 7) -> Updates:
@@ -245,3 +253,28 @@ def test_renyi_divergences_are_those_of_opacus(opacus: ModuleType, multiplier: f
     np.testing.assert_allclose(found[whole], expected[whole], rtol=1e-4, atol=1e-9)
     # Between whole orders dp-accounting, which we ask for sampled releases, bounds what opacus computes.
     assert (found >= expected * (1 - 1e-4) - 1e-9).all()
+
+
+# --- jax-privacy ---------------------------------------------------------------------------------------------------
+
+
+@examples(max_examples=15)
+@given(seed=SEEDS, shift=st.floats(0, 4), threshold=st.floats(-0.5, 3), delta=st.sampled_from([1e-6, 1e-4, 1e-2]))
+def test_bounds_of_audits_are_those_of_jax_privacy(
+    jax_auditing: ModuleType, seed: int, shift: float, threshold: float, delta: float
+) -> None:
+    random = np.random.default_rng(seed)
+    members, others = random.normal(shift, 1, random.integers(1, 400)), random.normal(0, 1, random.integers(1, 400))
+    auditor = jax_auditing.CanaryScoreAuditor(members, others)
+    fixed = jax_auditing.Explicit(threshold)
+    true, false = int((members >= threshold).sum()), int((others >= threshold).sum())
+    canaries = len(members) + len(others)
+
+    counts = two_worlds.Counts(true, len(members), false, len(others))
+    expected = auditor.epsilon_clopper_pearson(0.05, delta, one_sided=False, threshold_strategy=fixed)
+    assert two_worlds.epsilon_of(counts, delta) == pytest.approx(expected, rel=1e-9)
+    expected = auditor.epsilon_one_run(0.05, delta, threshold_strategy=fixed)
+    assert one_run.epsilon_of(canaries, true + false, true, delta) == pytest.approx(expected, abs=2e-6)
+    expected = auditor.epsilon_one_run_fdp(0.05, delta, threshold_strategy=fixed)
+    found = one_run_gaussian.epsilon_at(one_run_gaussian.mu_of(canaries, true + false, true), delta)
+    assert found == pytest.approx(expected, abs=1e-4)

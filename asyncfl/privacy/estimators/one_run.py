@@ -1,0 +1,120 @@
+"""What one training run with many canaries shows about epsilon (Steinke, Nasr, Jagielski 2023).
+
+Each of m canaries is in the data or not (or is one of two things) by a fair coin of its own. An auditor guesses r of
+the coins from what was released; v guesses are right. Of an (epsilon, delta)-private mechanism, whatever it does with
+the canaries together, v is at most as large as a binomial number of r tries with success e^epsilon / (1 + e^epsilon),
+but for delta:
+
+    P[correct >= v] <= beta + 2 m delta max_i (P[v - i <= B < v] / i),   beta = P[B >= v],   B ~ Binomial(r, .)
+
+(theorem 5.2 there; 1 <= i <= v). An epsilon for which this is below `level` is refuted. Nothing is assumed about the
+mechanism, the noise or the score. With delta > 0 the second term weighs 2 m delta: where that is not far below 1,
+little can be shown by any number of right guesses, and `most` says how much.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.privacy.estimators.guesses import Plan, correct, plans, ranking
+from asyncfl.privacy.estimators.intervals import lower_bound
+
+_HALVINGS = 48
+
+
+def p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
+    """Largest probability, 0..1, of so many right guesses if the mechanism were (epsilon, delta)-private.
+
+    `canaries` m >= `guesses` r >= `right` v >= 0. Source: Steinke, Nasr, Jagielski 2023, theorem 5.2.
+    """
+    from scipy.special import expit
+
+    success = float(expit(epsilon))
+    beta = float(_at_least(np.array([right]), guesses, success)[0])
+    if delta == 0 or right == 0:
+        return beta
+    steps = np.arange(1, right + 1)
+    just_below = np.maximum(_at_least(right - steps, guesses, success) - beta, 0.0)
+    return min(1.0, beta + 2 * canaries * delta * float(np.max(just_below / steps)))
+
+
+def _at_least(counts: NDArray[np.int64], tries: int, success: float) -> NDArray[np.float64]:
+    """Probability of at least so many successes, for each count (k,) in 0..tries."""
+    from scipy.special import betainc
+
+    # An incomplete beta function, whose first parameter may not be 0.
+    found: NDArray[np.float64] = betainc(np.maximum(counts, 1), tries - counts + 1, success)
+    return np.where(counts == 0, 1.0, found)
+
+
+def epsilon_of(canaries: int, guesses: int, right: int, delta: float, level: float = 0.05) -> float:
+    """Lower bound on epsilon at confidence 1 - `level` from `right` of `guesses` guesses, which were to be so many.
+
+    >= 0; 0 where nothing is shown. Raises ValueError where the numbers cannot be.
+    """
+    if not 0 <= right <= guesses <= canaries:
+        raise ValueError(f"needs 0 <= right <= guesses <= canaries, got {right}, {guesses} and {canaries}")
+    if not guesses:
+        return 0.0
+    success = lower_bound(right, guesses, level)
+    if success <= 0.5:
+        return 0.0
+    pure = math.log(success / (1 - success))
+    if delta == 0:
+        return pure
+    if p_value(canaries, guesses, right, 0.0, delta) > level:
+        return 0.0
+    # Without delta's term more is refuted, so the answer lies below.
+    low, high = 0.0, pure
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if p_value(canaries, guesses, right, middle, delta) <= level:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What guesses show, and the guesses that show most."""
+
+    epsilon: float
+    """Lower bound; 0: nothing is shown."""
+    guesses: int
+    """r of the plan that it comes from, 0 where nothing is shown."""
+    right: int
+    """v of it."""
+
+
+def audited(
+    scores: NDArray[np.float64],
+    included: NDArray[np.bool_],
+    delta: float,
+    level: float = 0.05,
+    tried: Sequence[Plan] | None = None,
+) -> Shown:
+    """The largest lower bound on epsilon of all plans; it holds at confidence 1 - `level` for all of them together.
+
+    `scores`: (m,) high where a canary looks trained on; `included`: (m,) the coins; `tried`: plans that were fixed
+    before, None: `plans(m)`. Each plan is held to `level` over their number, so that the best may be taken.
+    """
+    order, among = ranking(scores), plans(len(scores)) if tried is None else tried
+    best = Shown(0.0, 0, 0)
+    for plan in among:
+        right = correct(order, included, plan)
+        epsilon = epsilon_of(len(scores), plan.guesses, right, delta, level / len(among))
+        if epsilon > best.epsilon:
+            best = Shown(epsilon, plan.guesses, right)
+    return best
+
+
+def most(canaries: int, delta: float, level: float = 0.05, tried: Sequence[Plan] | None = None) -> float:
+    """The largest epsilon that `audited` could show with so many canaries, all guesses being right."""
+    among = plans(canaries) if tried is None else tried
+    return max(epsilon_of(canaries, plan.guesses, plan.guesses, delta, level / len(among)) for plan in among)

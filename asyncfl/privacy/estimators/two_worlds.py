@@ -1,0 +1,62 @@
+"""What guesses in two worlds show: how often an attack says `in` where that is true, and where it is not.
+
+The worlds are run apart many times (or many independent canaries stand for them), so both error rates have exact
+bounds (Clopper, Pearson 1934), and every (epsilon, delta)-private mechanism obeys
+
+    true positive rate <= e^epsilon false positive rate + delta,   and the same for the true and false negatives
+
+(Kairouz, Oh, Viswanath 2015). A Gaussian one obeys Phi^-1(TPR) - Phi^-1(FPR) <= mu (Dong, Roth, Su 2019). The
+threshold of the attack must be fixed before, or `level` be divided by the number of those that were tried.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from asyncfl.privacy.estimators.intervals import upper_bound
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How often an attack said `in` in either world."""
+
+    true_positives: int
+    members: int
+    false_positives: int
+    others: int
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.true_positives <= self.members and 0 <= self.false_positives <= self.others):
+            raise ValueError(f"positives must be among those that were tried, got {self}")
+        if not (self.members and self.others):
+            raise ValueError(f"both worlds must have been tried, got {self}")
+
+    def error_bounds(self, level: float) -> tuple[float, float]:
+        """Upper bounds of the false positive and false negative rate, together at confidence 1 - `level`."""
+        missed = self.members - self.true_positives
+        return (
+            upper_bound(self.false_positives, self.others, level / 2),
+            upper_bound(missed, self.members, level / 2),
+        )
+
+
+def epsilon_of(counts: Counts, delta: float = 0.0, level: float = 0.05) -> float:
+    """Lower bound on epsilon at confidence 1 - `level`, >= 0.
+
+    Source: Jagielski, Ullman, Oprea 2020, with the exact bounds above; both directions rest on the same two bounds.
+    """
+    false_positive, false_negative = counts.error_bounds(level)
+    found = 0.0
+    for wrong, other in ((false_positive, false_negative), (false_negative, false_positive)):
+        if 1 - other - delta > 0:
+            found = max(found, math.log((1 - other - delta) / wrong))
+    return found
+
+
+def mu_of(counts: Counts, level: float = 0.05) -> float:
+    """Lower bound on mu of a Gaussian mechanism at confidence 1 - `level`, >= 0. Source: Nasr et al. 2023."""
+    from scipy.special import ndtri
+
+    false_positive, false_negative = counts.error_bounds(level)
+    return max(0.0, float(-ndtri(false_positive) - ndtri(false_negative)))

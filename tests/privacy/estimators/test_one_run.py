@@ -1,0 +1,121 @@
+"""Golden numbers: `jax_privacy/auditing.py` of google-deepmind/jax_privacy at commit 8967688 (August 2026), imported
+alone as a module, `_epsilon_one_run(0, m, r, v, .05, delta)`; `tests/test_live_oracles.py` compares live."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from asyncfl.privacy.accounting.gaussian import exact_epsilon
+from asyncfl.privacy.estimators.guesses import Plan, plans
+from asyncfl.privacy.estimators.one_run import audited, epsilon_of, most, p_value
+
+JAX_PRIVACY = [
+    (1000, 1000, 600, 0.0, 0.2974679266765937),
+    (1000, 1000, 600, 1e-5, 0.2972269575896597),
+    (1000, 1000, 600, 1e-3, 0.2659911799179627),
+    (1000, 1000, 950, 1e-5, 2.7008155496582082),
+    (1000, 1000, 950, 1e-3, 2.49483136997667),
+    (1000, 100, 95, 0.0, 2.172434019998109),
+    (1000, 100, 95, 1e-3, 0.5943136918269514),
+    (200, 50, 50, 1e-5, 2.779048165354423),
+    (200, 50, 50, 1e-3, 2.0972112472958573),
+    (1000, 1000, 1000, 0.0, 5.8090683371730325),
+    (1000, 1000, 1000, 1e-3, 3.488994797394951),
+    (100, 100, 53, 0.0, 0.0),
+]
+
+
+@pytest.mark.parametrize(("canaries", "guesses", "right", "delta", "epsilon"), JAX_PRIVACY)
+def test_the_bound_is_that_of_jax_privacy(
+    canaries: int, guesses: int, right: int, delta: float, epsilon: float
+) -> None:
+    assert epsilon_of(canaries, guesses, right, delta) == pytest.approx(epsilon, abs=2e-6)
+
+
+def test_all_guesses_right_have_a_closed_form() -> None:
+    # (e^eps / (1 + e^eps))^r = level
+    success = 0.05 ** (1 / 64)
+    assert epsilon_of(64, 64, 64, 0.0) == pytest.approx(math.log(success / (1 - success)), rel=1e-12)
+
+
+def test_p_value_by_hand() -> None:
+    # epsilon 0: three fair coins, at least two right: 4/8; below that by one step: 3/8, by two: (3/8 + 1/8) / 2.
+    assert p_value(3, 3, 2, 0.0, 0.0) == pytest.approx(0.5)
+    assert p_value(3, 3, 2, 0.0, 0.01) == pytest.approx(0.5 + 2 * 3 * 0.01 * 3 / 8)
+    assert p_value(3, 3, 0, 0.0, 0.01) == 1.0
+
+
+@given(st.integers(1, 300), st.floats(0, 1), st.floats(0, 1), st.sampled_from([0.0, 1e-6, 1e-4, 0.01]))
+def test_more_right_guesses_show_more_and_delta_shows_less(
+    guesses: int, share: float, more: float, delta: float
+) -> None:
+    few = int(share * guesses)
+    many = few + int(more * (guesses - few))
+    assert epsilon_of(guesses, guesses, few, delta) <= epsilon_of(guesses, guesses, many, delta) + 1e-9
+    assert epsilon_of(guesses, guesses, many, delta) <= epsilon_of(guesses, guesses, many, 0.0)
+
+
+@given(st.integers(1, 3000))
+def test_plans_depend_on_the_number_of_canaries_alone(canaries: int) -> None:
+    found = plans(canaries)
+    assert len(set(found)) == len(found)
+    assert all(1 <= plan.guesses <= canaries for plan in found)
+    assert found[0] == Plan(canaries - canaries // 2, canaries // 2)
+
+
+def test_without_canaries_there_is_no_plan() -> None:
+    with pytest.raises(ValueError, match="at least one canary, got 0"):
+        plans(0)
+    with pytest.raises(ValueError, match="right <= guesses <= canaries"):
+        epsilon_of(10, 20, 5, 0.0)
+
+
+def test_a_perfect_attack_shows_exactly_the_most_that_can_be_shown() -> None:
+    coins = np.random.default_rng(0).random(1000) < 0.5
+    shown = audited(np.where(coins, 1.0, 0.0), coins, 1e-5)
+    # As many are not in as coins fell: with 1000 guesses some of one half are wrong, with 500 none are.
+    assert (shown.guesses, shown.right) == (500, 500)
+    assert shown.epsilon <= most(1000, 1e-5)
+    assert most(1000, 1e-5) == pytest.approx(epsilon_of(1000, 1000, 1000, 1e-5, 0.05 / len(plans(1000))))
+
+
+def test_scores_that_are_no_numbers_show_nothing() -> None:
+    coins = np.random.default_rng(1).random(400) < 0.5
+    assert audited(np.full(400, np.nan), coins, 0.0).epsilon == 0.0
+
+
+def test_randomised_response_is_found_from_below() -> None:
+    # Each coin is told truly with probability q: exactly ln(q / (1 - q))-private, and all guesses are independent.
+    epsilon, random = 2.0, np.random.default_rng(2)
+    truth = 1 / (1 + math.exp(-epsilon))
+    found = []
+    for _ in range(300):
+        coins = random.random(1000) < 0.5
+        told = coins == (random.random(1000) < truth)
+        found.append(audited(told + random.random(1000) * 0.1, coins, 0.0).epsilon)
+    # 95 % keep below; of 300 independent runs at most 24 may not, but for one chance in a hundred.
+    assert np.sum(np.array(found) > epsilon) <= 24
+    assert 1.5 < np.median(found) < epsilon
+
+
+@pytest.mark.parametrize(("mu", "shown"), [(0.5, 0.0), (2.0, 0.8)])
+def test_of_a_gaussian_mechanism_the_bound_holds_in_95_of_100_runs(mu: float, shown: float) -> None:
+    random, delta = np.random.default_rng(3), 1e-5
+    truth = exact_epsilon(mu * mu, delta)
+    found = []
+    for _ in range(300):
+        coins = random.random(200) < 0.5
+        found.append(audited(mu * coins + random.standard_normal(200), coins, delta).epsilon)
+    assert np.sum(np.array(found) > truth) <= 24
+    assert np.median(found) >= shown
+
+
+def test_data_that_are_not_used_show_something_in_at_most_5_of_100_runs() -> None:
+    random = np.random.default_rng(4)
+    found = [audited(random.standard_normal(200), random.random(200) < 0.5, 0.0).epsilon for _ in range(400)]
+    assert np.sum(np.array(found) > 0) <= 30

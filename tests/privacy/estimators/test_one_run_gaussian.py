@@ -1,0 +1,56 @@
+"""Golden numbers: `jax_privacy/auditing.py` at commit 8967688, `_epsilon_one_run_fdp(0, m, r, v, .05, delta)`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from asyncfl.privacy.estimators.one_run_gaussian import audited_mu, epsilon_at, most_mu, mu_of, refuted
+
+JAX_PRIVACY = [
+    (1000, 1000, 600, 1e-5, 0.5835403679239116),
+    (1000, 1000, 600, 1e-2, 0.19760363922989102),
+    (1000, 1000, 950, 1e-5, 5.083982403288034),
+    (1000, 1000, 950, 1e-2, 2.7566938482655177),
+    (1000, 100, 95, 1e-5, 3.3233004900323655),
+    (200, 50, 50, 1e-5, 5.120928625879961),
+    (1000, 1000, 1000, 1e-5, 12.334570155595598),
+    (1000, 1000, 1000, 1e-2, 7.62430154031646),
+    (100, 100, 53, 1e-5, 0.0),
+]
+
+
+@pytest.mark.parametrize(("canaries", "guesses", "right", "delta", "epsilon"), JAX_PRIVACY)
+def test_the_bound_is_that_of_jax_privacy(
+    canaries: int, guesses: int, right: int, delta: float, epsilon: float
+) -> None:
+    assert epsilon_at(mu_of(canaries, guesses, right), delta) == pytest.approx(epsilon, abs=1e-4)
+
+
+@given(st.integers(1, 200), st.floats(0, 1), st.floats(0, 6), st.floats(0, 6))
+def test_what_refutes_one_mu_refutes_all_below(guesses: int, share: float, one: float, other: float) -> None:
+    low, high = sorted((one, other))
+    first, second = refuted(2 * guesses, guesses, int(share * guesses), np.array([low, high]), 0.05)
+    assert first or not second
+
+
+@pytest.mark.parametrize("mu", [0.5, 2.0])
+def test_of_a_gaussian_mechanism_the_bound_holds_in_95_of_100_runs_and_is_sharper(mu: float) -> None:
+    random, found = np.random.default_rng(3), []
+    for _ in range(60):
+        coins = random.random(200) < 0.5
+        found.append(audited_mu(mu * coins + random.standard_normal(200), coins))
+    assert np.sum(np.array(found) > mu) <= 8  # of 60, but for one chance in a hundred
+    assert np.median(found) > 0.5 * mu - 0.25
+
+
+def test_the_most_that_can_be_shown() -> None:
+    coins = np.arange(200) % 2 == 0
+    assert audited_mu(coins.astype(float), coins) == most_mu(200)
+
+
+def test_numbers_that_cannot_be() -> None:
+    with pytest.raises(ValueError, match="right <= guesses <= canaries"):
+        mu_of(10, 5, 6)
