@@ -70,7 +70,7 @@ class SeedLedger:
     def ledger(self) -> pa.Table:
         """What everybody holds at the end; see `asyncfl.privacy.ledger.tables.COLUMNS`."""
         columns = ledger(self._scheme, self._context, self.run.sizes, self._uploads, self._models, self._clip_norm)
-        arrays = {name: pa.array(column.tolist(), TYPES[name]) for name, column in columns.items()}
+        arrays = {name: pa.array(column.tolist(), TYPES[name], from_pandas=True) for name, column in columns.items()}
         return pa.table({"seed": pa.array([self.run.seed] * len(columns["client"]), pa.int64()), **arrays})
 
     @property

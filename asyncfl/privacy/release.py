@@ -13,9 +13,10 @@ from typing import Literal
 Distribution = Literal["gaussian", "laplace"]
 """What noise is drawn from. The sensitivity that counts is L2 for `gaussian` and L1 for `laplace`."""
 
-Status = Literal["proven", "heuristic", "invalid", "none"]
-"""What stands behind a sensitivity: a proof | an argument that does not hold for this training | a wrong formula | no
-noise at all. Too little noise for a sensitivity that holds is another matter: `privacy.flags`."""
+Status = Literal["proven", "heuristic", "disproved", "invalid", "none"]
+"""What stands behind a sensitivity: a proof | an argument that does not hold for this training | the same, where an
+audit of the run found data that break it | a wrong formula | no noise at all. Too little noise for a sensitivity that
+holds is another matter: `privacy.flags`."""
 
 
 @dataclass(frozen=True, slots=True)

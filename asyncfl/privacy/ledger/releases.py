@@ -63,6 +63,16 @@ class Releases:
             squares: Floats = self.count / np.square(self.multiplier)
         return np.where(self.laplace, 0.0, squares)
 
+    @property
+    def rho(self) -> Floats:
+        """(n,) zero-concentrated privacy of each: count/2 multiplier^-2, of Laplace noise no more; these add up.
+
+        Bun, Steinke 2016, propositions 1.4 (a pure epsilon is epsilon^2/2) and 1.6.
+        """
+        with np.errstate(divide="ignore", over="ignore"):
+            halves: Floats = self.count / np.square(self.multiplier) / 2
+        return halves
+
     def spent(self, delta: float, compose_mixed: bool = True) -> Spent:
         """Epsilon of each holder after each release, for the total `delta` (0..1; 0: pure); see `histories`."""
         return histories(self.holder, self.laplace, self.multiplier, self.count, delta, compose_mixed)

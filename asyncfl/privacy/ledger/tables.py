@@ -1,5 +1,8 @@
 """What a run gave away: for each client and for the global model, the claimed epsilon beside what others make of it.
 
+Each row has four epsilons: `claimed_epsilon` by the scheme, `exact_epsilon` for its sensitivity and the releases that
+happened, `provable` without its assumptions, and `measured`, from below, once an audit has been made (`measured`).
+
 Noise is calibrated before training, to the releases that are assumed; the ledger is drawn up afterwards, from
 those that happened. All its epsilons are for the scheme's own sensitivity: where that is heuristic, so is the
 row, and `status` and `flags` say it. Noise of an invalid sensitivity is accounted for with the true one: the claim is
@@ -53,8 +56,10 @@ COLUMNS = {
     "where that is invalid; infinite without clipping",
     "noise_multiplier": "noise over sensitivity; the smallest one where releases differ",
     "squared_mu": "sum over the Gaussian releases of noise_multiplier^-2",
+    "mu": "Gaussian differential privacy of all of them: the root of squared_mu; null with Laplace noise",
+    "rho": "zero-concentrated differential privacy of all of them",
     "neighbours": "data sets that are to be indistinguishable",
-    "status": "proven, heuristic, invalid or none: how well the sensitivity is founded",
+    "status": "proven, heuristic, disproved (by an audit), invalid or none: how well the sensitivity is founded",
     "claimed_epsilon": "epsilon stated for the assumed releases; where each upload has its own budget, the largest",
     "delta": "delta stated for them, and used for all epsilons below",
     "naive_epsilon": "sum of the claims of all releases: basic composition of claims, which spends delta as often",
@@ -62,8 +67,11 @@ COLUMNS = {
     "advanced_epsilon": "advanced composition of the same",
     "rdp_epsilon": "epsilon by Renyi accounting",
     "exact_epsilon": "smallest epsilon that holds for the releases that happened (Laplace: by loss distributions)",
-    "claim_holds": "exact_epsilon <= claimed_epsilon; that of an invalid sensitivity holds only where nothing was "
-    "released; null where nothing is claimed",
+    "provable": "smallest epsilon that is proven for the releases that happened, whatever the scheme assumes; infinite "
+    "where nothing is",
+    "measured": "lower bound on epsilon that an audit of this run found; null: none was made",
+    "claim_holds": "true: provable <= claimed_epsilon; false: exact_epsilon or measured is above it, or the "
+    "sensitivity is invalid; null where nothing is claimed, and where the claim is neither proven nor broken",
     "flags": "what stands in the way of the claim, see `privacy.flags`; several are separated by `; `",
 }
 """Column of a ledger -> what it says."""
@@ -93,6 +101,25 @@ def ledger(
     if not parts:
         return {column: np.array([]) for column in COLUMNS}
     return {column: np.concatenate([part[column] for part in parts]) for column in COLUMNS}
+
+
+def claim_holds(
+    status: NDArray[np.object_], claimed: Floats, provable: Floats, exact: Floats, measured: Floats | None = None
+) -> NDArray[np.object_]:
+    """(n,) whether each claim is proven (True), broken (False), or neither (None); see `COLUMNS`.
+
+    NaN in `measured`: not measured. Numbers are compared as they are printed: rounding breaks no claim.
+    """
+    most = claimed * (1 + 1e-9)
+    broken = (exact > most) | ((status == "invalid") & (exact > 0))
+    if measured is not None:
+        broken |= measured > most
+    found = np.full(len(claimed), None, dtype=object)
+    # What is argued for is not proven, even where a budget is so large that another argument would do.
+    found[(provable <= most) & (status != "heuristic") & (status != "disproved")] = True
+    found[broken] = False
+    found[np.isinf(claimed)] = None
+    return found
 
 
 def flags_of(
@@ -159,10 +186,11 @@ def _rows(
     claimed = np.where((assumed == 1) & some, once, [one.epsilon for one in stated])
     status = np.array([one.status for one in stated], dtype=object)
     exact = at_last(spent.exact, nothing)
-    # The claim is compared as it is printed: rounding does not break it.
-    within = exact <= claimed * (1 + 1e-9)
-    holds = (within & ((status != "invalid") | ~some)).astype(object)
-    holds[np.isinf(claimed)] = None
+    squared_mu, laplace = (
+        at_last(account.summed_mu, nothing),
+        at_last(own.so_far(own.laplace.astype(float)), nothing) > 0,
+    )
+    provable = np.where((status == "proven") | (releases == 0), exact, np.inf)
     return {
         "holder": np.full(n, holder, dtype=object),
         "client": np.array([MODEL]) if holder == "model" else np.arange(n),
@@ -173,7 +201,9 @@ def _rows(
         "sigma": at_last(own.sigma, typical.sigma),
         "sensitivity": at_last(own.sensitivity, typical.sensitivity),
         "noise_multiplier": multiplier,
-        "squared_mu": at_last(account.summed_mu, nothing),
+        "squared_mu": squared_mu,
+        "mu": np.where(laplace, np.nan, np.sqrt(squared_mu)),
+        "rho": at_last(own.so_far(own.rho), nothing),
         "neighbours": np.array([one.neighbours for one in stated], dtype=object),
         "status": status,
         "claimed_epsilon": claimed,
@@ -183,6 +213,8 @@ def _rows(
         "advanced_epsilon": at_last(spent.advanced, nothing),
         "rdp_epsilon": at_last(spent.rdp, nothing),
         "exact_epsilon": exact,
-        "claim_holds": holds,
+        "provable": provable,
+        "measured": np.full(n, np.nan),
+        "claim_holds": claim_holds(status, claimed, provable, exact),
         "flags": find(promised, once),
     }

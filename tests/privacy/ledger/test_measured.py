@@ -1,0 +1,49 @@
+"""What an audit found, in a ledger: from below, it can break a claim but never keep it."""
+
+import pyarrow as pa
+import pytest
+
+from asyncfl.privacy.ledger.measured import with_measured
+
+ONE, TWO, MODELS = (0, "client", 0, "server"), (0, "client", 1, "server"), (0, "model", -1, "public")
+
+
+@pytest.fixture
+def ledger():
+    return pa.table(
+        {
+            "seed": [0, 0, 0],
+            "holder": ["client", "client", "model"],
+            "client": [0, 1, -1],
+            "adversary": ["server", "server", "public"],
+            "status": ["heuristic", "heuristic", "proven"],
+            "claimed_epsilon": [6.0, 6.0, 6.0],
+            "exact_epsilon": [5.9, 5.9, 5.0],
+            "provable": [10567.0, 10567.0, 5.0],
+            "measured": pa.array([None, None, None], pa.float64()),
+            "claim_holds": pa.array([None, None, True], pa.bool_()),
+        }
+    )
+
+
+def test_what_is_measured_above_the_claim_breaks_it(ledger):
+    found = with_measured(ledger, {ONE: 20.0, MODELS: 0.3}, frozenset({ONE}))
+    assert found.schema == ledger.schema
+    assert found["measured"].to_pylist() == [20.0, None, 0.3]
+    assert found["status"].to_pylist() == ["disproved", "heuristic", "proven"]
+    assert found["claim_holds"].to_pylist() == [False, None, True]
+    assert ledger["measured"].null_count == 3
+
+
+def test_the_larger_bound_stands_and_a_disproof_within_the_claim_leaves_it_open(ledger):
+    found = with_measured(with_measured(ledger, {ONE: 4.0}), {ONE: 2.0, TWO: 1.0}, frozenset({ONE}))
+    assert found["measured"].to_pylist() == [4.0, 1.0, None]
+    assert found["status"].to_pylist() == ["disproved", "heuristic", "proven"]
+    assert found["claim_holds"].to_pylist() == [None, None, True]
+
+
+def test_proofs_are_not_broken_quietly(ledger):
+    with pytest.raises(ValueError, match="proven, and an audit broke it"):
+        with_measured(ledger, {MODELS: 9.0}, frozenset({MODELS}))
+    with pytest.raises(KeyError):
+        with_measured(ledger, {(1, "client", 0, "server"): 1.0})
