@@ -76,3 +76,66 @@ def test_numbers_to_four_digits():
         "∞",
         "–",
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (1e-3, "0.001"),
+        (-1e-3, "-0.001"),
+        (9.99e-4, "0.000999"),
+        (9.99999, "10"),
+        (10.0, "10"),
+        (10.0416, "10.04"),
+        (99999.0, "1e+05"),
+        (1e5, "1e+05"),
+        (12345.6, "1.235e+04"),
+        (-math.inf, "−∞"),
+    ],
+)
+def test_numbers_at_the_ends_of_their_ranges(value, text):
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (60, "s", "1 min"),
+        (59.94, "s", "59.9 s"),
+        (3600, "s", "1 h"),
+        (86400, "s", "1 d"),
+        (1e-3, "s", "1 ms"),
+        (1e-6, "s", "1 µs"),
+        (1e-8, "s", "0.01 µs"),
+        (1, "bytes", "1 B"),
+        (0.5, "bytes", "0.5 B"),
+        (1e3, "bytes", "1 kB"),
+        (1e6, "bytes", "1 MB"),
+        (1e9, "bytes", "1 GB"),
+        (1e12, "bytes", "1 TB"),
+        (1e15, "bytes", "1000 TB"),
+        (-math.inf, "bytes", "−∞"),
+    ],
+)
+def test_each_unit_begins_at_one(value, unit, text):
+    assert quantity(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("mean", "half", "unit", "text"),
+    [
+        (1e5, 2e4, "", "1e+05 ± 2e+04"),
+        (2.0, 1e5, "", "2 ± 1e+05"),
+        (12.5, 0.95, "", "12.50 ± 0.95"),
+        (12.5, 0.996, "", "12.5 ± 1.0"),
+        (1234.0, 0.5, "", "1234 ± 0.5"),
+        (0.0, 2e6, "bytes", "0.0 ± 2.0 MB"),
+        (0.0, 0.0, "bytes", "0 ± 0 B"),
+        (1.0, math.inf, "", "1 ± ∞"),
+        (-0.8123, 0.4391, "", "-0.81 ± 0.44"),
+        (math.inf, 1.0, "bytes", "∞"),
+    ],
+)
+def test_intervals_at_the_ends_of_their_ranges(mean, half, unit, text):
+    assert with_interval(mean, half, unit) == text

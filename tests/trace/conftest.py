@@ -55,6 +55,11 @@ def lossy(scenario: Scenario) -> Run:
 @pytest.fixture
 def story() -> pa.Table:
     """Eight tasks of seed 3, of which number 5 never began, with a fate of each sort."""
+    return told()
+
+
+def told() -> pa.Table:
+    """The events of `story`."""
     book = Recorder(seed=3)
 
     def add(time_s: float, kind: Kind, task: int = -1, client: int = -1, version: int = 0, **more: Any) -> None:
