@@ -1,4 +1,4 @@
-"""What a claim answers where an interval ends just at its margin, and the words in which each kind gives its numbers."""
+"""What a claim answers where an interval ends just at its margin, and how each kind words its numbers."""
 
 from __future__ import annotations
 
