@@ -1,0 +1,172 @@
+"""Images whose gradient is the one that was overheard, found by descent.
+
+Two ways from the literature, both from noise as a first guess, with the labels held at what `labels` has found (Zhao et
+al. 2020: a label that is right makes the search easier):
+
+| distance | of gradients g (ours) and h (overheard) | steps |
+|---|---|---|
+| `l2` | sum (g - h)^2: deep leakage from gradients, Zhu et al. 2019 | L-BFGS |
+| `cosine` | 1 - <g, h>/(|g| |h|), and total variation of the images: Geiping et al. 2020 | signed Adam |
+
+Signed Adam takes Adam's steps along the sign of the descent; its length falls to a tenth after 3/8, 5/8 and 7/8 of the
+steps, and pixels are kept in their range. `l2` must know the factor on the gradient, `cosine` need not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.audit.reconstruction.first_layer import PixelRange
+from asyncfl.learning.architecture import Architecture, Shape
+from asyncfl.learning.learner import split
+
+if TYPE_CHECKING:
+    import torch
+
+Distance = Literal["l2", "cosine"]
+
+_ACROSS = 100  # an L-BFGS call's inner steps
+_DECAYS = (3 / 8, 5 / 8, 7 / 8)
+
+
+@dataclass(frozen=True)
+class Inversion:
+    """How images are searched for."""
+
+    distance: Distance = "cosine"
+    steps: int = 1000
+    """Gradients of the search, >= 1; Geiping et al. take 4,800 and more."""
+    step_length: float = 0.1
+    """First step of `cosine`, in standard deviations of the pixels' range."""
+    total_variation: float = 1e-3
+    """Weight of the mean absolute difference of neighbouring pixels, with `cosine`."""
+    starts: int = 1
+    """Guesses that are tried, the one with the least distance counts, >= 1."""
+
+    def images(
+        self,
+        model: Architecture,
+        shape: Shape,
+        classes: int,
+        base: NDArray[np.float32],
+        gradient: NDArray[np.float32],
+        labels: NDArray[np.int64],
+        pixels: PixelRange,
+        random: np.random.Generator,
+    ) -> NDArray[np.float32]:
+        """(n, *shape) images, one for each of `labels` (n,), as the network sees them.
+
+        base: (n_parameters,) model that the gradient (n_parameters,) was taken at. The same generator gives the same
+        images. What is not finite in the gradient counts as 0.
+        """
+        import torch
+
+        problem = _Problem(model, shape, classes, base, np.nan_to_num(gradient), labels, pixels)
+        best, least = torch.zeros(len(labels), *shape), float("inf")
+        for _ in range(self.starts):
+            first = torch.from_numpy(random.standard_normal((len(labels), *shape), dtype=np.float32))
+            found = (self._by_lbfgs if self.distance == "l2" else self._by_signed_adam)(problem, first)
+            with torch.enable_grad():
+                distance = float(problem.distance(found.requires_grad_(True), self.distance).detach())
+            if distance < least:
+                best, least = found.detach(), distance
+        return best.numpy()
+
+    def _by_lbfgs(self, problem: _Problem, first: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        images = problem.middle + problem.spread * first
+        images.requires_grad_(True)
+        kept = images.detach().clone()
+        optimiser = torch.optim.LBFGS(
+            [images], lr=1.0, max_iter=self.steps, max_eval=self.steps, history_size=_ACROSS, tolerance_grad=1e-12,
+            tolerance_change=1e-14, line_search_fn="strong_wolfe",
+        )  # fmt: skip
+
+        def closure() -> torch.Tensor:
+            optimiser.zero_grad()
+            value = problem.distance(images, "l2")
+            [images.grad] = torch.autograd.grad(value, [images])
+            return value.detach()
+
+        optimiser.step(closure)  # type: ignore[no-untyped-call]
+        found = images.detach()
+        # A search that has run away has found nothing.
+        return found if bool(torch.isfinite(found).all()) else kept
+
+    def _by_signed_adam(self, problem: _Problem, first: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        images = problem.clamped(problem.middle + problem.spread * first)
+        mean, square = torch.zeros_like(images), torch.zeros_like(images)
+        for step in range(self.steps):
+            images.requires_grad_(True)
+            value = problem.distance(images, "cosine") + self.total_variation * problem.variation(images)
+            [slope] = torch.autograd.grad(value, [images])
+            with torch.no_grad():
+                slope = slope.sign()
+                mean.lerp_(slope, 0.1)
+                square.lerp_(slope.square(), 0.001)
+                corrected = mean / (1 - 0.9 ** (step + 1))
+                root = (square / (1 - 0.999 ** (step + 1))).sqrt_().add_(1e-8)
+                length = self.step_length * 0.1 ** sum(step >= share * self.steps for share in _DECAYS)
+                images = problem.clamped(images.detach() - length * problem.spread * corrected / root)
+        return images.detach()
+
+
+class _Problem:
+    """One gradient whose images are looked for."""
+
+    def __init__(
+        self,
+        model: Architecture,
+        shape: Shape,
+        classes: int,
+        base: NDArray[np.float32],
+        gradient: NDArray[np.float32],
+        labels: NDArray[np.int64],
+        pixels: PixelRange,
+    ) -> None:
+        import torch
+
+        with torch.random.fork_rng(devices=[]):
+            self._module = model.module(shape, classes)
+        weights = list(self._module.parameters())
+        with torch.no_grad():
+            for weight, part in zip(weights, split(torch.from_numpy(base.copy()), weights), strict=True):
+                weight.copy_(part)
+        self._weights = weights
+        self._wanted = torch.from_numpy(gradient.copy())
+        self._square = self._wanted.square().sum().clamp_min(1e-30)
+        self._labels = torch.from_numpy(labels.copy())
+        self._low, self._high = torch.from_numpy(pixels.low.copy()), torch.from_numpy(pixels.high.copy())
+        self.middle = (self._low + self._high) / 2
+        self.spread = (self._high - self._low) / 4
+
+    def clamped(self, images: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        return torch.minimum(torch.maximum(images, self._low), self._high)
+
+    def distance(self, images: torch.Tensor, distance: Distance) -> torch.Tensor:
+        """Of the gradient over `images` from the one that is wanted; it can be differentiated."""
+        import torch
+        from torch.nn.functional import cosine_similarity, cross_entropy
+
+        loss = cross_entropy(self._module(images), self._labels)
+        parts = torch.autograd.grad(loss, self._weights, create_graph=True)
+        ours = torch.cat([part.reshape(-1) for part in parts])
+        if distance == "l2":
+            return (ours - self._wanted).square().sum() / self._square
+        return 1 - cosine_similarity(ours, self._wanted, dim=0, eps=1e-12)
+
+    def variation(self, images: torch.Tensor) -> torch.Tensor:
+        """Mean absolute difference of neighbouring pixels, over the spread of pixels."""
+        scaled = images / self.spread
+        down = (scaled[:, :, 1:] - scaled[:, :, :-1]).abs().mean()
+        across = (scaled[:, :, :, 1:] - scaled[:, :, :, :-1]).abs().mean()
+        return down + across

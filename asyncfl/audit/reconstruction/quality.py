@@ -1,0 +1,80 @@
+"""How much of an image is in its reconstruction: PSNR and SSIM, and which reconstruction is of which image.
+
+SSIM is that of Wang et al. (2004): a Gaussian window of sigma 1.5 and 11 pixels, without correction for small samples.
+Images of fewer than 11 pixels a side have a flat window of 7, those of fewer than 7 the largest odd one that fits.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+WANG_WINDOW = 11
+FLAT_WINDOW = 7
+
+Images = NDArray[np.float32]
+"""(n, channels, height, width), pixels 0..1."""
+
+
+def psnr_db(true: Images, made: Images) -> float:
+    """Peak signal-to-noise ratio of one image (channels, height, width), in dB; infinite where nothing differs.
+
+    10 log10(1 / mean squared error): pixels are 0..1, so that the peak is 1.
+    """
+    error = float(np.mean((true.astype(np.float64) - made.astype(np.float64)) ** 2))
+    return -10 * math.log10(error) if error else math.inf
+
+
+def ssim(true: Images, made: Images) -> float:
+    """Structural similarity of one image (channels, height, width), -1..1, the mean over channels; 1: the same."""
+    from skimage.metrics import structural_similarity
+
+    side = min(true.shape[1:])
+    if side >= WANG_WINDOW:
+        window: dict[str, Any] = {"gaussian_weights": True, "sigma": 1.5, "use_sample_covariance": False}
+    else:
+        window = {"win_size": min(FLAT_WINDOW, side - 1 + side % 2), "use_sample_covariance": False}
+    similarity: Any = structural_similarity  # it has no types
+    pair = (true.astype(np.float64), made.astype(np.float64))
+    return float(similarity(*pair, data_range=1.0, channel_axis=0, **window))
+
+
+@dataclass(frozen=True)
+class Matched:
+    """Reconstructions, each beside the image that it is taken to be of."""
+
+    true: NDArray[np.int64]
+    """(n,) indices of true images, ascending; fewer than there are where fewer were made."""
+    made: NDArray[np.int64]
+    """(n,) index of the reconstruction of each."""
+    psnr_db: NDArray[np.float64]
+    """(n,) in dB."""
+    ssim: NDArray[np.float64]
+    """(n,), -1..1."""
+
+
+def matched(true: Images, made: Images) -> Matched:
+    """The assignment of reconstructions to images, one to one, with the least mean squared error in all.
+
+    It is generous: who sees reconstructions alone does not know which is of which image, but needs no order to know
+    the images. Raises ValueError where shapes of images differ.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    if true.shape[1:] != made.shape[1:]:
+        raise ValueError(f"images {true.shape[1:]} and reconstructions {made.shape[1:]} must have one shape")
+    flat_true = true.reshape(len(true), -1).astype(np.float64)
+    flat_made = made.reshape(len(made), -1).astype(np.float64)
+    squared = (flat_true**2).sum(1)[:, None] + (flat_made**2).sum(1) - 2 * flat_true @ flat_made.T
+    rows, columns = linear_sum_assignment(squared)
+    pairs = list(zip(true[rows], made[columns], strict=True))
+    return Matched(
+        rows,
+        columns,
+        np.array([psnr_db(*pair) for pair in pairs], np.float64),
+        np.array([ssim(*pair) for pair in pairs], np.float64),
+    )

@@ -1,0 +1,70 @@
+"""Images from a gradient by descent."""
+
+import numpy as np
+import pytest
+import torch
+
+from asyncfl.audit.reconstruction.first_layer import PixelRange
+from asyncfl.audit.reconstruction.inversion import Inversion
+from asyncfl.audit.reconstruction.quality import matched
+from asyncfl.learning import LeNet, Mlp, Training, make_learner
+
+UNIT = PixelRange(np.zeros((1, 1, 1), np.float32), np.ones((1, 1, 1), np.float32))
+
+
+def invert(inversion, model, shape, count, factor=1.0):
+    """Quality of what is found from the gradient of a batch at a fresh network, and what is found."""
+    learner = make_learner(model, Training(), shape, 5)
+    generator = torch.Generator()
+    generator.manual_seed(1)
+    base = model.initial_parameters(shape, 5, generator)
+    random = np.random.default_rng(1)
+    side = np.linspace(0, 1, shape[1], dtype=np.float32)
+    images = np.stack([np.outer(side**k, side[::-1]) for k in range(count)])[:, None]
+    labels = np.arange(count)
+    gradient = factor * learner.gradient(base, images, labels)
+    random = np.random.default_rng(0)
+    found = inversion.images(model, shape, 5, base, gradient, labels, UNIT, random)
+    return matched(images, UNIT.to_unit(found)), found
+
+
+@pytest.mark.parametrize("distance", ["l2", "cosine"])
+def test_one_image_is_found_from_a_small_network(distance):
+    quality, _ = invert(Inversion(distance, steps=300), Mlp(hidden=(64,)), (1, 12, 12), 1)
+    assert quality.ssim.min() > 0.9
+
+
+def test_a_batch_is_found_by_cosine_distance():
+    quality, _ = invert(Inversion(steps=400), Mlp(hidden=(64,)), (1, 12, 12), 3)
+    assert quality.ssim.min() > 0.9
+
+
+def test_a_convolutional_network_gives_an_image_away_as_well():
+    quality, _ = invert(Inversion(steps=300), LeNet(channels=(8,), hidden=(32,)), (1, 12, 12), 1)
+    assert quality.ssim.min() > 0.9
+
+
+def test_cosine_distance_knows_no_factor():
+    inversion = Inversion(steps=60)
+    _, one = invert(inversion, Mlp(hidden=(32,)), (1, 12, 12), 1)
+    _, other = invert(inversion, Mlp(hidden=(32,)), (1, 12, 12), 1, factor=1024.0)
+    np.testing.assert_allclose(one, other, atol=1e-3)
+
+
+def test_the_same_generator_gives_the_same_images_within_range():
+    inversion = Inversion(steps=20, starts=2)
+    _, one = invert(inversion, Mlp(hidden=(32,)), (1, 12, 12), 2)
+    _, other = invert(inversion, Mlp(hidden=(32,)), (1, 12, 12), 2)
+    assert one.tobytes() == other.tobytes()
+    assert one.min() >= 0
+    assert one.max() <= 1
+
+
+def test_a_gradient_of_numbers_that_are_none_finds_something_finite():
+    model, shape = Mlp(hidden=(8,)), (1, 8, 8)
+    base = np.zeros(model.layout(shape, 5).n_parameters, np.float32)
+    for distance in ("l2", "cosine"):
+        found = Inversion(distance, steps=5).images(
+            model, shape, 5, base, np.full_like(base, np.nan), np.array([1]), UNIT, np.random.default_rng(0)
+        )
+        assert np.isfinite(found).all()
