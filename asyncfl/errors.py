@@ -5,6 +5,7 @@
     │   ├── ScenarioError       a scenario or experiment file
     │   └── DataError           a data folder or data file
     ├── ComponentError      a component that returned what it may not
+    ├── MessageError        a message that a server cannot take, since it cannot be true
     ├── OutputError         a results folder that cannot be written
     └── RunError            a run on disk that is missing, unfinished or of another version
 
@@ -97,6 +98,10 @@ class DataError(InputError):
 
 class ComponentError(AsyncflError):
     """A rule, detector, attack or staleness function returned something that no run can go on with."""
+
+
+class MessageError(AsyncflError):
+    """A message to a server that cannot be true: of a client or task that there is not, or a second answer."""
 
 
 class OutputError(AsyncflError):

@@ -51,6 +51,27 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class ClientJoined:
+    """A client takes part from now on, with so many samples to train on, and has nothing to do.
+
+    Only where the population was not known from the start (`ServerPlan.present`), or of a client that had left.
+    """
+
+    time_s: float
+    client: int
+    samples: int
+    """>= 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLeft:
+    """A client takes no part any more, unless it joins again: what it was at will not come."""
+
+    time_s: float
+    client: int
+
+
+@dataclass(frozen=True, slots=True)
 class ClientIdle:
     """A client is reachable and has nothing to do."""
 
@@ -130,7 +151,17 @@ class BudgetSpent:
     client: int
 
 
-Input: TypeAlias = ClientIdle | UpdateArrived | Collected | ScoresArrived | TimerFired | ClientGone | BudgetSpent
+Input: TypeAlias = (
+    ClientJoined
+    | ClientLeft
+    | ClientIdle
+    | UpdateArrived
+    | Collected
+    | ScoresArrived
+    | TimerFired
+    | ClientGone
+    | BudgetSpent
+)
 
 
 # --- from the server -----------------------------------------------------------------------------------------------

@@ -6,7 +6,8 @@
 The phases and what leads from one to the next are here; what each of them works with is elsewhere: tasks that clients
 are at (`in_flight`), updates that wait (`inbox`), the buffer that is open (`aggregation`).
 
-Use: `actions = server.start(time_s)`, then `actions = server.handle(message)` for each message, in order of time.
+Use: `actions = server.start(time_s)`, then `actions = server.handle(message)` for each message, in order of time. A
+message that cannot be true is refused (`door`): MessageError, and nothing has changed.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from asyncfl.messages import (
     BudgetSpent,
     ClientGone,
     ClientIdle,
+    ClientJoined,
+    ClientLeft,
     Collected,
     Fate,
     Input,
@@ -41,6 +44,7 @@ from asyncfl.messages import (
 )
 from asyncfl.server.aggregation import Aggregated, Aggregation
 from asyncfl.server.defence_state import DefencePlan, DefenceState
+from asyncfl.server.door import Door
 from asyncfl.server.in_flight import InFlight
 from asyncfl.server.inbox import Inbox
 from asyncfl.server.patience import Patience, Rejections
@@ -73,7 +77,7 @@ class ServerPlan:
 
     protocol: Protocol
     samples: NDArray[np.int64]
-    """(clients,) number of training samples of each client."""
+    """(clients,) number of training samples of each client; of one that joins, what is expected before it has."""
     initial: Vector
     """(n_parameters,) version 0; of length 0 where only the clock is simulated."""
     streams: Streams
@@ -84,6 +88,8 @@ class ServerPlan:
     """Virtual seconds that an aggregation takes."""
     score_s: float = 0.0
     """Virtual seconds that the server's own part in judging a buffer takes, where a detector does."""
+    everybody_present: bool = True
+    """Whether all clients take part from the start; else nobody does before it joins."""
 
 
 class Server:
@@ -104,17 +110,25 @@ class Server:
         """Updates that were rejected because no such task was ever begun."""
         self.noted: Counter[str] = Counter()
         """What the rule found unusual -> number of versions."""
+        self.samples = plan.samples.copy()
+        """(clients,) training samples of each client, as it said when it joined."""
+        self.door = Door(np.full(self.clients, plan.everybody_present))
         self._in_flight = InFlight(plan.protocol, self.population, self.tasks, plan.streams)
         self._inbox = Inbox(plan.protocol.max_staleness)
         defences = DefenceState(plan.defence, plan.protocol, self.clients, plan.streams)
-        self._aggregation = Aggregation(defences, self.tasks, self.rejections, plan.samples)
+        self._aggregation = Aggregation(defences, self.tasks, self.rejections, self.samples)
         self._made: Aggregated | None = None
 
     # --- what happens to it ----------------------------------------------------------------------------------------
 
     def start(self, time_s: float = 0.0) -> list[Action]:
-        """First actions: version 0 is published, everybody is idle, the first tasks begin."""
-        self.population.add_all()
+        """First actions: version 0 is published, everybody who takes part is idle, the first tasks begin.
+
+        Raises MessageError for a server that has started.
+        """
+        self.door.start(time_s)
+        if self.plan.everybody_present:
+            self.population.add_all()
         actions: list[Action] = [Publish(0, self.plan.initial)]
         if self.protocol.time_limit_s is not None:
             actions.append(SetTimer("time_limit", self.protocol.time_limit_s))
@@ -122,13 +136,23 @@ class Server:
         self._in_flight.begin_cohort(self.version, time_s, actions)
         self._refill(time_s, actions)
         self._stop_without_clients(actions)
+        self.door.started(time_s, actions)
         return actions
 
     def handle(self, message: Input) -> list[Action]:
-        """Actions that follow from `message`. A stopped server answers nothing."""
+        """Actions that follow from `message`. A stopped server answers nothing.
+
+        Raises MessageError for a message that cannot be true; nothing has changed then.
+        """
         actions: list[Action] = []
         if self.phase is Phase.STOPPED:
             return actions
+        self.door.check(message)
+        self._handle(message, actions)
+        self.door.let_in(message, actions)
+        return actions
+
+    def _handle(self, message: Input, actions: list[Action]) -> None:
         match message:
             case UpdateArrived():
                 self._arrived(message, actions)
@@ -138,6 +162,13 @@ class Server:
                 self._scored(message, actions)
             case ClientIdle():
                 self.population.add(message.client)
+            case ClientJoined():
+                self.samples[message.client] = message.samples
+                self.population.add(message.client)
+            case ClientLeft():
+                self.population.remove(message.client)
+                for task in self.door.tasks_of(message.client):
+                    self._gone(ClientGone(message.time_s, message.client, task, Fate.DROPPED_OUT), actions)
             case ClientGone():
                 self._gone(message, actions)
             case TimerFired():
@@ -145,7 +176,9 @@ class Server:
             case BudgetSpent():
                 # It is busy, or nobody has been asked yet: nothing else follows.
                 self.population.retire(message.client)
-                return actions
+                return
+        if not self.door.is_started:
+            return
         self._open_if_ready(actions)
         if self.phase is Phase.FILLING and (reason := self.patience.why_stop) is not None:
             self._stop(reason, actions)
@@ -154,7 +187,6 @@ class Server:
             self._refill(message.time_s, actions)
             self._open_if_ready(actions)
         self._stop_without_clients(actions)
-        return actions
 
     def _arrived(self, message: UpdateArrived, actions: list[Action]) -> None:
         task = self._in_flight.end(message.task, self._awaited)
@@ -242,9 +274,6 @@ class Server:
     # --- making the next version -----------------------------------------------------------------------------------
 
     def _collected(self, message: Collected, actions: list[Action]) -> None:
-        expected = self._aggregation.tasks
-        if self.phase is not Phase.COLLECTING or message.tasks != expected:
-            raise ValueError(f"the server asked for tasks {expected}, got {message.tasks}")
         sound, banned = self._aggregation.reject(message, actions)
         self._ban(banned, actions)
         if self._aggregation.fill(message, sound, banned, self.version, actions):
@@ -270,9 +299,6 @@ class Server:
             actions.append(request)
 
     def _scored(self, message: ScoresArrived, actions: list[Action]) -> None:
-        if self.phase is not Phase.SCORING or message.request != self._aggregation.last_request:
-            # The answer of a client that was given up meanwhile.
-            return
         if message.scores is None:
             self._request_or_decide(message.time_s, actions)
         else:

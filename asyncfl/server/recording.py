@@ -30,6 +30,8 @@ from asyncfl.messages import (
     BudgetSpent,
     ClientGone,
     ClientIdle,
+    ClientJoined,
+    ClientLeft,
     Collected,
     Fate,
     Input,
@@ -190,6 +192,10 @@ def message_of(hears: Plain, models: Vector | None) -> Input:
         values["time_s"] = float(values["time_s"])
     try:
         match hears["type"]:
+            case "ClientJoined":
+                return ClientJoined(**values)
+            case "ClientLeft":
+                return ClientLeft(**values)
             case "ClientIdle":
                 return ClientIdle(**values)
             case "UpdateArrived":

@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from asyncfl.component import kind_of
-from asyncfl.errors import AsyncflError, RunError
+from asyncfl.errors import AsyncflError, MessageError, RunError
 from asyncfl.messages import Action, Vector
 from asyncfl.server.machine import Phase, Server
 from asyncfl.server.recording import Call, Plain, Recording, digest_of, message_of, parameters_of, plain
@@ -96,8 +96,7 @@ def _feed(call: Call, recording: Recording, server: Server, collect: CollectAgai
             models[~np.array(hears["finite"], dtype=bool)] = np.nan
     try:
         return server.handle(message_of(hears, models))
-    except ValueError as error:
-        # What the server raises for a message that its own actions did not ask for.
+    except MessageError as error:
         raise ReplayError(f"{_place(call)}: the server refuses it: {error}") from error
 
 

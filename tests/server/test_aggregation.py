@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from asyncfl.defences import Buffer, DefenceContext, Detector, ScoreRequest, Strikes, Verdict, accept_all
+from asyncfl.errors import MessageError
 from asyncfl.messages import (
     Ban,
     ClientIdle,
@@ -150,13 +151,14 @@ def test_scores_are_asked_for_and_waited_for_while_arrivals_queue() -> None:
     assert kinds(actions, Collect) == [Collect((2, 3))]
 
 
-def test_an_evaluator_that_does_not_answer_is_replaced_and_late_answers_mean_nothing() -> None:
+def test_an_evaluator_that_does_not_answer_is_replaced_and_a_late_answer_is_refused() -> None:
     machine = server(Sync(rounds=1, participants=3), Asking())
     clients = [a.client for a in kinds(machine.start(), Dispatch)]
     (first,) = kinds(hand_over(machine, arrive(machine, 0, 1, 2), 1.0, 2.0, 3.0), RequestScores)
     (second,) = kinds(machine.handle(ScoresArrived(2.0, first.request, None)), RequestScores)
     assert [first.client, second.client] == sorted(clients)[:2]
-    assert machine.handle(ScoresArrived(2.5, first.request, np.zeros(3))) == []
+    with pytest.raises(MessageError, match="answered already"):
+        machine.handle(ScoresArrived(2.5, first.request, np.zeros(3)))
     actions = machine.handle(ScoresArrived(3.0, second.request, None))
     assert kinds(actions, Publish)[0].model == pytest.approx([2.0])
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from asyncfl.errors import MessageError
 from asyncfl.messages import (
     BudgetSpent,
     ClientGone,
@@ -42,12 +43,15 @@ def kinds(actions: list[object], kind: type) -> list[object]:
     return [action for action in actions if isinstance(action, kind)]
 
 
-def collected(server_: Server, actions: list[object], values: list[float] | None = None, time_s: float = 1.0) -> list:
+def collected(
+    server_: Server, actions: list[object], values: list[float] | None = None, time_s: float | None = None
+) -> list:
     """The answer to the `Collect` among `actions`: models with these values (default: 1, 2, ...)."""
     (collect,) = kinds(actions, Collect)
     values = [float(n + 1) for n in range(len(collect.tasks))] if values is None else values
     models = np.array(values, np.float32).reshape(len(collect.tasks), -1)
-    return server_.handle(Collected(time_s, collect.tasks, models, np.zeros(len(values))))
+    now_s = server_.door.time_s if time_s is None else time_s
+    return server_.handle(Collected(now_s, collect.tasks, models, np.zeros(len(values))))
 
 
 def test_a_synchronous_round_waits_for_all_then_publishes_their_mean() -> None:
@@ -128,7 +132,6 @@ def test_a_deadline_opens_with_what_came_and_an_empty_buffer_at_the_next_arrival
     assert kinds(actions, Collect) == [Collect((0,))]
     actions = collected(machine, actions, time_s=5.0)
     assert SetTimer("deadline:1", 5.0) in actions
-    assert kinds(machine.handle(TimerFired(5.0, "deadline:0")), Collect) == [], "an old timer means nothing"
     machine.handle(TimerFired(10.0, "deadline:1"))
     assert machine.phase is Phase.FILLING
     actions = machine.handle(UpdateArrived(11.0, 3))
@@ -267,7 +270,7 @@ def test_what_was_not_asked_for_raises_and_changes_nothing() -> None:
     machine = server(Sync(rounds=1), clients=2)
     machine.start()
     before = (machine.version, machine.phase, dict(machine.tasks.open))
-    with pytest.raises(ValueError, match="asked for tasks"):
+    with pytest.raises(MessageError, match="asked for tasks"):
         machine.handle(Collected(1.0, (0,), np.zeros((1, 1), np.float32), np.zeros(1)))
     assert (machine.version, machine.phase, dict(machine.tasks.open)) == before
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asyncfl.errors import RunError
+from asyncfl.errors import MessageError, RunError
 from asyncfl.messages import (
     BudgetSpent,
     ClientGone,
@@ -121,7 +121,7 @@ def test_a_message_that_was_refused_is_not_written_down() -> None:
     recording = Recording.of(plan())
     server = RecordedServer(plan(), recording)
     server.start()
-    with pytest.raises(ValueError, match="asked for tasks"):
+    with pytest.raises(MessageError, match="asked for tasks"):
         server.handle(Collected(1.0, (0,), np.zeros((1, 3), np.float32), np.zeros(1)))
     assert len(recording.lines) == 1
 

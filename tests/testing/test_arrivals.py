@@ -48,8 +48,8 @@ def test_timers_fire_when_told_to() -> None:
 
 
 def test_an_idle_client_is_told_of() -> None:
-    play = arrivals(server(Sync(rounds=3, participants=1), clients=2), [Idle(1)])
-    assert ClientIdle(1.0, 1) in play.inputs
+    play = arrivals(server(Sync(rounds=3, participants=1), clients=2), [Idle(0)])
+    assert ClientIdle(1.0, 0) in play.inputs
 
 
 def test_who_has_no_task_cannot_arrive() -> None:

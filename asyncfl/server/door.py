@@ -1,0 +1,194 @@
+"""What a server lets in: a message that cannot be true is refused before anything has changed.
+
+The server trusts whoever drives it with what happened, not with what cannot have happened: a client or task that there
+is not, time that runs backwards, an answer that was given already or that nobody asked for. A simulation tells nothing
+of the kind; real clients reconnect, repeat themselves, and lie.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.errors import MessageError
+from asyncfl.messages import (
+    Action,
+    BudgetSpent,
+    ClientGone,
+    ClientIdle,
+    ClientJoined,
+    ClientLeft,
+    Collect,
+    Collected,
+    Dispatch,
+    Input,
+    RequestScores,
+    ScoresArrived,
+    SetTimer,
+    TimerFired,
+    UpdateArrived,
+)
+
+
+class Door:
+    """What one server has been told and has asked for, as far as it decides which messages can be true."""
+
+    def __init__(self, present: NDArray[np.bool_]) -> None:
+        """`present`: (clients,) which clients take part from the start; the others join."""
+        self.time_s = -math.inf
+        """When the last message came; -inf before the start."""
+        self._present = present.copy()
+        self.is_started = False
+        """Whether the server has started."""
+        self._out: dict[int, int] = {}
+        self._busy: Counter[int] = Counter()
+        self._begun = 0
+        self._timers: Counter[str] = Counter()
+        self._requests: dict[int, int] = {}
+        self._collecting: tuple[int, ...] | None = None
+
+    def sender_of(self, task: int) -> int | None:
+        """The client whose answer to that task is still to come; None: no answer is."""
+        return self._out.get(task)
+
+    def tasks_of(self, client: int) -> tuple[int, ...]:
+        """The tasks that the client has not answered."""
+        return tuple(task for task, whose in self._out.items() if whose == client)
+
+    def takes_part(self, client: int) -> bool:
+        """Whether the client has joined, and has not left."""
+        return bool(self._present[client])
+
+    # --- before anything changes -----------------------------------------------------------------------------------
+
+    def start(self, time_s: float) -> None:
+        """Raise MessageError unless the server may start now."""
+        self._check_time(time_s)
+        if self.is_started:
+            raise MessageError("the server has started already: start must come once, before everything else")
+
+    def check(self, message: Input) -> None:
+        """Raise MessageError for a message that cannot be true."""
+        self._check_time(message.time_s)
+        if not self.is_started and not isinstance(message, BudgetSpent | ClientJoined | ClientLeft):
+            raise MessageError(f"the server has not started: it must be started before {type(message).__name__}")
+        match message:
+            case ClientIdle():
+                self._check_present(message.client)
+                if self._busy[message.client]:
+                    task = self.tasks_of(message.client)[0]
+                    raise MessageError(f"client {message.client} is at task {task}: it must end that before it is idle")
+            case ClientJoined():
+                self._check_client(message.client)
+                if self._present[message.client]:
+                    raise MessageError(f"client {message.client} takes part already: it must leave before it joins")
+                if message.samples < 1:
+                    raise MessageError(f"client {message.client} must have >= 1 samples, got {message.samples}")
+            case ClientLeft() | BudgetSpent():
+                self._check_present(message.client)
+            case ClientGone():
+                self._check_present(message.client)
+                self._check_unanswered(message.task)
+                if self._out[message.task] != message.client:
+                    whose = self._out[message.task]
+                    raise MessageError(f"task {message.task} is client {whose}'s, got a message of {message.client}")
+            case UpdateArrived():
+                # An update that nobody asked for is none of the server's business, and counted as such.
+                if 0 <= message.task < self._begun:
+                    self._check_unanswered(message.task)
+            case Collected():
+                self._check_collected(message)
+            case ScoresArrived():
+                self._check_scores(message)
+            case TimerFired():
+                if not self._timers[message.timer]:
+                    raise MessageError(f"timer {message.timer!r} was not set, or has fired already")
+
+    def _check_time(self, time_s: float) -> None:
+        if not (math.isfinite(time_s) and time_s >= self.time_s):
+            after = "" if self.time_s == -math.inf else f" and >= {self.time_s:.9g}, when the last message came"
+            raise MessageError(f"time_s must be finite{after}, got {time_s}")
+
+    def _check_client(self, client: int) -> None:
+        if not 0 <= client < len(self._present):
+            raise MessageError(f"client must be 0..{len(self._present) - 1}, got {client}")
+
+    def _check_present(self, client: int) -> None:
+        self._check_client(client)
+        if not self._present[client]:
+            raise MessageError(f"client {client} does not take part: it must join first")
+
+    def _check_unanswered(self, task: int) -> None:
+        if not 0 <= task < self._begun:
+            begun = f"0..{self._begun - 1}" if self._begun else "none so far"
+            raise MessageError(f"task must be one that was begun ({begun}), got {task}")
+        if task not in self._out:
+            raise MessageError(f"task {task} has been answered already")
+
+    def _check_collected(self, message: Collected) -> None:
+        if message.tasks != self._collecting:
+            raise MessageError(f"the server asked for tasks {self._collecting}, got {message.tasks}")
+        rows, losses = len(message.models), len(message.losses)
+        if rows != len(message.tasks) or losses != rows:
+            raise MessageError(f"{len(message.tasks)} updates were asked for, got {rows} models and {losses} losses")
+
+    def _check_scores(self, message: ScoresArrived) -> None:
+        if message.request not in self._requests:
+            raise MessageError(f"request {message.request} was not made, or has been answered already")
+        wanted = self._requests[message.request]
+        if message.scores is not None and np.shape(message.scores) != (wanted,):
+            raise MessageError(
+                f"request {message.request} is for scores of {wanted} models, got shape {np.shape(message.scores)}"
+            )
+
+    # --- afterwards ------------------------------------------------------------------------------------------------
+
+    def started(self, time_s: float, actions: Iterable[Action]) -> None:
+        """Take note that the server has started, and of what it asked for."""
+        self.time_s, self.is_started = time_s, True
+        self._asked(actions)
+
+    def let_in(self, message: Input, actions: Iterable[Action]) -> None:
+        """Take note of a message that was handled, and of what was answered."""
+        self.time_s = message.time_s
+        match message:
+            case ClientJoined():
+                self._present[message.client] = True
+            case ClientLeft():
+                self._present[message.client] = False
+                for task in self.tasks_of(message.client):
+                    self._answered(task)
+            case UpdateArrived() | ClientGone():
+                self._answered(message.task)
+            case Collected():
+                self._collecting = None
+            case ScoresArrived():
+                del self._requests[message.request]
+            case TimerFired():
+                self._timers[message.timer] -= 1
+                if not self._timers[message.timer]:
+                    del self._timers[message.timer]
+        self._asked(actions)
+
+    def _answered(self, task: int) -> None:
+        client = self._out.pop(task, None)
+        if client is not None:
+            self._busy[client] -= 1
+
+    def _asked(self, actions: Iterable[Action]) -> None:
+        for action in actions:
+            match action:
+                case Dispatch():
+                    self._begun = max(self._begun, action.task + 1)
+                    self._out[action.task] = action.client
+                    self._busy[action.client] += 1
+                case Collect():
+                    self._collecting = action.tasks
+                case RequestScores():
+                    self._requests[action.request] = len(action.models)
+                case SetTimer():
+                    self._timers[action.timer] += 1

@@ -1,0 +1,196 @@
+"""What a server lets in, and what it refuses without a change."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from asyncfl.errors import MessageError
+from asyncfl.messages import (
+    BudgetSpent,
+    ClientGone,
+    ClientIdle,
+    ClientJoined,
+    ClientLeft,
+    Collected,
+    Dispatch,
+    Fate,
+    Input,
+    ScoresArrived,
+    Settle,
+    TimerFired,
+    UpdateArrived,
+)
+from asyncfl.server import Buffered, Phase, Server, ServerPlan, Sync
+from asyncfl.server.dispatch import ContinuousDispatch
+from asyncfl.streams import Streams
+from asyncfl.testing import Play
+
+NAN, INF = float("nan"), float("inf")
+
+
+def server(clients: int = 3, *, everybody_present: bool = True, **fields: Any) -> Server:
+    protocol = Buffered(rounds=5, buffer=2, dispatch=ContinuousDispatch(), task_timeout_s=9.0, **fields)
+    initial = np.zeros(1, np.float32)
+    plan = ServerPlan(protocol, np.full(clients, 10), initial, Streams(1), everybody_present=everybody_present)
+    return Server(plan)
+
+
+def started(**fields: Any) -> tuple[Server, dict[int, int]]:
+    """A server, and client -> its task."""
+    machine = server(**fields)
+    return machine, {one.client: one.task for one in machine.start(1.0) if isinstance(one, Dispatch)}
+
+
+def state(machine: Server) -> bytes:
+    return pickle.dumps({name: value for name, value in vars(machine).items() if name != "plan"})
+
+
+def refused(machine: Server, message: Input, why: str) -> None:
+    before = state(machine)
+    with pytest.raises(MessageError, match=why):
+        machine.handle(message)
+    assert state(machine) == before
+
+
+@pytest.mark.parametrize("client", [3, 99, -1])
+def test_clients_that_there_are_not(client: int) -> None:
+    machine, _ = started()
+    for message in (ClientIdle(2.0, client), ClientGone(2.0, client, 0, None), BudgetSpent(2.0, client)):
+        refused(machine, message, rf"client must be 0\.\.2, got {client}")
+    refused(machine, ClientLeft(2.0, client), "client must be")
+    refused(machine, ClientJoined(2.0, client, 5), "client must be")
+
+
+def test_a_task_of_another_client_and_one_that_was_never_begun() -> None:
+    machine, task = started()
+    refused(machine, ClientGone(2.0, 1, task[0], Fate.LOST_UP), rf"task {task[0]} is client 0's, got a message of 1")
+    refused(machine, ClientGone(2.0, 1, 3, Fate.LOST_UP), r"one that was begun \(0\.\.2\), got 3")
+    refused(machine, ClientGone(2.0, 1, -1, None), "one that was begun")
+    assert machine.door.sender_of(task[2]) == 2
+    assert machine.door.sender_of(77) is None
+
+
+@pytest.mark.parametrize("time_s", [0.5, NAN, INF, -INF])
+def test_time_does_not_run_backwards(time_s: float) -> None:
+    machine, task = started()
+    refused(machine, UpdateArrived(time_s, task[0]), "time_s must be finite and >= 1")
+    with pytest.raises(MessageError, match="must be finite, got"):
+        server().start(NAN)
+
+
+def test_a_server_starts_once_and_before_anything_else() -> None:
+    machine, _ = started()
+    before = state(machine)
+    with pytest.raises(MessageError, match="has started already"):
+        machine.start(2.0)
+    assert state(machine) == before
+    refused(server(), ClientIdle(0.0, 0), "must be started before ClientIdle")
+
+
+def test_a_busy_client_that_says_it_is_idle_gets_no_second_task() -> None:
+    machine, task = started()
+    refused(machine, ClientIdle(2.0, 1), f"client 1 is at task {task[1]}: it must end that before it is idle")
+    machine.handle(TimerFired(10.0, f"task:{task[1]}"))
+    refused(machine, ClientIdle(11.0, 1), "is at task")
+    machine.handle(ClientGone(12.0, 1, task[1], Fate.DROPPED_OUT))
+    assert [one.client for one in machine.handle(ClientIdle(12.0, 1)) if isinstance(one, Dispatch)] == [1]
+
+
+def test_a_second_answer_to_a_task() -> None:
+    machine, task = started()
+    machine.handle(UpdateArrived(2.0, task[0]))
+    refused(machine, UpdateArrived(3.0, task[0]), f"task {task[0]} has been answered already")
+    refused(machine, ClientGone(3.0, 0, task[0], Fate.LOST_UP), "answered already")
+
+
+def test_what_was_not_asked_for_and_timers_that_were_not_set() -> None:
+    machine, _ = started()
+    refused(machine, TimerFired(2.0, "aggregated"), "timer 'aggregated' was not set")
+    refused(machine, TimerFired(2.0, ""), "was not set")
+    refused(machine, ScoresArrived(2.0, 0, None), "request 0 was not made")
+    machine.handle(TimerFired(10.0, "task:0"))
+    refused(machine, TimerFired(10.0, "task:0"), "has fired already")
+
+
+def test_what_was_collected_has_the_length_that_was_asked_for() -> None:
+    machine, task = started()
+    machine.handle(UpdateArrived(2.0, task[0]))
+    machine.handle(UpdateArrived(2.0, task[1]))
+    tasks = (task[0], task[1])
+    refused(machine, Collected(2.0, tasks[::-1], np.zeros((2, 1), np.float32), np.zeros(2)), "asked for tasks")
+    refused(machine, Collected(2.0, tasks, np.zeros((1, 1), np.float32), np.zeros(2)), "got 1 models and 2 losses")
+    machine.handle(Collected(2.0, tasks, np.ones((2, 1), np.float32), np.zeros(2)))
+    refused(machine, Collected(2.0, tasks, np.ones((2, 1), np.float32), np.zeros(2)), "asked for tasks None")
+
+
+def test_a_population_need_not_be_known_before() -> None:
+    machine = server(everybody_present=False)
+    assert machine.handle(ClientJoined(0.0, 2, 30)) == []
+    refused(machine, ClientJoined(0.5, 2, 30), "takes part already")
+    refused(machine, ClientJoined(0.5, 1, 0), ">= 1 samples, got 0")
+    refused(machine, BudgetSpent(0.5, 1), "client 1 does not take part: it must join first")
+    assert [one.client for one in machine.start(1.0) if isinstance(one, Dispatch)] == [2]
+    assert [one.client for one in machine.handle(ClientJoined(2.0, 0, 7)) if isinstance(one, Dispatch)] == [0]
+    assert machine.samples.tolist() == [7, 10, 30]
+    assert machine.plan.samples.tolist() == [10, 10, 10], "the plan is never changed"
+
+
+def test_samples_of_clients_that_join_are_what_their_updates_count_by() -> None:
+    plan = ServerPlan(Sync(rounds=1), np.full(2, 1), np.zeros(1, np.float32), Streams(1), everybody_present=False)
+    machine = Server(plan)
+    machine.handle(ClientJoined(0.0, 0, 10))
+    machine.handle(ClientJoined(0.0, 1, 30))
+    play = Play(machine, changes={0: 1.0, 1: 3.0}).start()
+    assert play.step(0).step(1).model == pytest.approx([2.5])
+
+
+def test_who_leaves_ends_its_task_and_may_join_again() -> None:
+    machine, task = started()
+    settled = machine.handle(ClientLeft(2.0, 1))
+    assert settled == [Settle(task[1], Fate.DROPPED_OUT)]
+    refused(machine, UpdateArrived(2.5, task[1]), "answered already")
+    refused(machine, ClientIdle(2.5, 1), "does not take part")
+    assert [one.client for one in machine.handle(ClientJoined(3.0, 1, 12)) if isinstance(one, Dispatch)] == [1]
+
+
+def test_a_stopped_server_answers_nothing_whatever_it_hears() -> None:
+    machine, _ = started()
+    machine.stop("enough")
+    assert machine.phase is Phase.STOPPED
+    assert machine.handle(ClientIdle(0.0, 99)) == []
+
+
+numbers = st.integers(-2, 6)
+times = st.floats(-1, 6) | st.just(NAN)
+messages = st.one_of(
+    st.builds(ClientIdle, times, numbers),
+    st.builds(ClientJoined, times, numbers, numbers),
+    st.builds(ClientLeft, times, numbers),
+    st.builds(BudgetSpent, times, numbers),
+    st.builds(UpdateArrived, times, numbers),
+    st.builds(ClientGone, times, numbers, numbers, st.sampled_from([None, Fate.LOST_UP, Fate.DROPPED_OUT])),
+    st.builds(TimerFired, times, st.sampled_from(["task:0", "task:1", "cohort", "aggregated", "deadline:0"])),
+    st.builds(ScoresArrived, times, numbers, st.none()),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(told=st.lists(messages, max_size=30))
+def test_whatever_it_is_told_it_refuses_without_a_change_or_keeps_its_books(told: list[Input]) -> None:
+    play = Play(server()).start()
+    for message in told:
+        before = state(play.server)
+        try:
+            play.tell(message)
+        except MessageError:
+            assert state(play.server) == before
+        play.time_s = max(play.time_s, play.server.door.time_s)
+        play.server.tasks.check()
+        at_work = [play.server.door.tasks_of(client) for client in range(3)]
+        assert all(len(tasks) <= 1 for tasks in at_work), "nobody has two tasks"
