@@ -40,9 +40,9 @@ class Fate(StrEnum):
     LOST_UP = "lost_up"
     """The update never reached the server."""
     DROPPED_OUT = "dropped_out"
-    """The client gave up in the middle of the task."""
+    """The client gave up in the middle of the task, and said so."""
     TIMED_OUT = "timed_out"
-    """The server stopped waiting for it."""
+    """The server stopped waiting for it: nothing was heard of its client until its lease ended."""
     UNFINISHED = "unfinished"
     """The run ended first."""
 

@@ -263,7 +263,9 @@ def _worlds() -> Iterator[tuple[str, dict[str, Any]]]:
     }
     for kind, fields in devices.items():
         yield f"world/{kind}", {**BUFFERED, "world.device": {"kind": kind, **fields}}
-    yield "world/timeout", {"protocol": {**BUFFERED["protocol"], "task_timeout_s": 1.0}, **LOSSY}
+    for kind, fields in {"lease": {"seconds": 0.5}, "instant": {}}.items():
+        detection = {"world.failure_detection": {"kind": kind, **fields}}
+        yield f"world/{kind}", {**BUFFERED, **detection, "world.availability": on_and_off}
     yield "world/time_limit", {"protocol": {**BUFFERED["protocol"], "time_limit_s": 2.0}, **LOSSY}
     for name, protocol in PROTOCOLS.items():
         yield f"timeline/{name}", {**protocol, **LOSSY, "data.clients": 40, "seeds": 2}

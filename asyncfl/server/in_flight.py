@@ -34,10 +34,11 @@ class InFlight:
         self._streams = streams
         self._begun_singly = 0
         self._cohorts = Counter[int]()
+        self._draws = Counter[int]()
         self._tasks: dict[int, Task] = {}
-        self._given_up: dict[int, int] = {}
         self._cohort = 0
         self._cohort_coming = 0
+        self._unreached = 0
         self._repeating = False
 
     def __len__(self) -> int:
@@ -50,8 +51,9 @@ class InFlight:
 
     @property
     def startable(self) -> int:
-        """Tasks that can be begun at any time, without a new version."""
-        return len(self.population) if self.dispatch.level(self.clients) else 0
+        """Tasks that can be begun now, without a new version."""
+        idle = len(self.population)
+        return idle if self.dispatch.level(self.clients) else min(self._unreached, idle)
 
     @property
     def has_reserves(self) -> bool:
@@ -80,16 +82,15 @@ class InFlight:
             self._cohort_coming -= 1
         return task
 
-    def give_up(self, number: int, awaited: int | None) -> Task | None:
-        """As `end`, for a task that may still arrive: its client is not idle before that, see `returned`."""
+    def withdraw(self, number: int, awaited: int | None) -> Task | None:
+        """As `end`, for a task that never began, its client cannot be reached: `refill` draws another in its place."""
+        # Only while nobody of the cohort is done: a client that has answered must not be drawn for it again.
+        whole = self._cohort_coming == self._cohort
         task = self.end(number, awaited)
-        if task is not None:
-            self._given_up[number] = task.client
+        if task is not None and task.cohort == awaited:
+            self._cohort -= 1
+            self._unreached += whole
         return task
-
-    def returned(self, number: int) -> int | None:
-        """The client of a task that was given up, once it is heard of again; None: no such task was."""
-        return self._given_up.pop(number, None)
 
     def remove(self, client: int, awaited: int | None) -> list[Task]:
         """All tasks of `client`, which nobody waits for any more. `awaited`: see `end`."""
@@ -111,18 +112,29 @@ class InFlight:
         number = self.dispatch.at_publish(self.clients)
         if not number:
             return
-        order = self._streams.order("cohorts", self._cohorts[version], version)
         self._cohorts[version] += 1
-        self._cohort = self._cohort_coming = self._begin(number, order, version, version, time_s, actions)
+        self._cohort = self._cohort_coming = self._unreached = 0
+        self._enlarge_cohort(number, version, time_s, actions)
         self.deadline_passed = False
         if (seconds := self.opening.seconds) is not None:
             # Of the cohort, not of its version: a cohort that is asked again for one has a time of its own.
             actions.append(SetTimer(f"deadline:{self._cohorts.total() - 1}", seconds))
 
+    def _enlarge_cohort(self, number: int, version: int, time_s: float, actions: list[Action]) -> None:
+        order = self._streams.order("cohorts", self._draws[version], version)
+        self._draws[version] += 1
+        drawn = self._begin(number, order, version, version, time_s, actions)
+        self._cohort += drawn
+        self._cohort_coming += drawn
+
     def refill(self, version: int, time_s: float, actions: list[Action], *, is_empty: bool) -> None:
         """Begin the tasks that are missing. `is_empty`: whether a buffer is being filled that holds nothing yet."""
         missing = self.dispatch.level(self.clients) - len(self)
-        if missing > 0:
+        unreached, self._unreached = self._unreached, 0
+        if unreached and len(self.population):
+            # As where a level is kept: who cannot be reached is known at once, and another is asked.
+            self._enlarge_cohort(unreached, version, time_s, actions)
+        elif missing > 0:
             order = self._streams.order("selection", number=self._begun_singly)
             self._begun_singly += self._begin(missing, order, version, -1, time_s, actions)
         elif is_empty and self._came_to_nothing:
@@ -156,6 +168,4 @@ class InFlight:
             self._tasks[task.number] = task
             self.population.served[client] += 1
             actions.append(Dispatch(task.number, client, version))
-            if self.protocol.task_timeout_s is not None:
-                actions.append(SetTimer(f"task:{task.number}", self.protocol.task_timeout_s))
         return len(drawn)

@@ -191,9 +191,7 @@ class Server:
     def _arrived(self, message: UpdateArrived, actions: list[Action]) -> None:
         task = self._in_flight.end(message.task, self._awaited)
         if task is None:
-            # Given up before: the update is not kept, but its client is there again.
-            if (client := self._in_flight.returned(message.task)) is not None:
-                self.population.add(client)
+            # Given up before, or its client banned: the update is not kept.
             if not 0 <= message.task < self.tasks.begun:
                 self.unasked += 1
                 actions.append(Settle(message.task, Fate.REJECTED, detail="not asked for"))
@@ -211,14 +209,11 @@ class Server:
 
     def _gone(self, message: ClientGone, actions: list[Action]) -> None:
         self.population.remove(message.client)
-        self._in_flight.returned(message.task)
-        task = self._in_flight.end(message.task, self._awaited)
-        if task is None:
-            return
         if message.fate is None:
-            self.tasks.withdraw(task.number)
-            self.population.served[task.client] -= 1
-        else:
+            if (task := self._in_flight.withdraw(message.task, self._awaited)) is not None:
+                self.tasks.withdraw(task.number)
+                self.population.served[task.client] -= 1
+        elif (task := self._in_flight.end(message.task, self._awaited)) is not None:
             self.patience.ended(message.fate)
             self._settle([task], message.fate, actions)
 
@@ -232,9 +227,6 @@ class Server:
             self._stop("time limit reached", actions)
         elif name == "deadline":
             self._in_flight.deadline(int(number))
-        elif name == "task" and (task := self._in_flight.give_up(int(number), self._awaited)) is not None:
-            self.patience.ended(Fate.TIMED_OUT)
-            self._settle([task], Fate.TIMED_OUT, actions)
 
     # --- filling the buffer ----------------------------------------------------------------------------------------
 

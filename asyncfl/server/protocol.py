@@ -50,8 +50,6 @@ class Protocol(Component):
     """What an update counts by: its client's number of samples, or all alike."""
     selection: AnySelection = UniformSelection()
     """Who is drawn among the idle: anybody, or the least served first."""
-    task_timeout_s: Annotated[float, Field(gt=0)] | None = None
-    """Virtual seconds after which the server gives a task up; null waits for ever."""
     scoring: Scoring = "parallel"
     """Whether a client that is asked to score models does so beside its own training, or after it."""
     time_limit_s: Annotated[float, Field(gt=0)] | None = None

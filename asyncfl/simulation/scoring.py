@@ -65,6 +65,7 @@ class ScoreRequests:
     def _answers(self, action: RequestScores, size: int, turn: int) -> Waiting:
         """Carry out a request. False: the client went offline before its end, or a message was lost.
 
+        Its value comes when the server learns it: a client that vanishes is waited for as one that is at a task.
         `turn`: requests that the client was sent before."""
         clock, client, number = self.clock, action.client, len(action.models)
         draws = clock.world.scoring(client, turn)
@@ -73,7 +74,7 @@ class ScoreRequests:
         if not (yield from self._sent(client, down, "down")):
             return False
         evaluate_s = draws.evaluate_s(int(self.load.samples[client]), number)
-        if not (down.delivered and (yield from clock.stays(client, evaluate_s))):
+        if not (down.delivered and (yield from self._stays(client, evaluate_s))):
             return False
         up = draws.upload(number * BYTES_PER_SCORE)
         self.transfers.begin_scoring(client, up, SCORING_UP)
@@ -81,8 +82,17 @@ class ScoreRequests:
 
     def _sent(self, client: int, transfer: Transfer, way: Way) -> Waiting:
         """Wait for a message. False: the client went offline before its end; what had left of it was sent."""
-        began_s = self.clock.now
-        stays = yield from self.clock.stays(client, transfer.duration_s)
-        sent_bytes = transfer.sent_bytes if stays else transfer.sent_by(self.clock.now - began_s)
+        clock = self.clock
+        began_s, until_s = clock.now, clock.world.next_change(client, clock.now)
+        stays = yield from self._stays(client, transfer.duration_s)
+        sent_bytes = transfer.sent_bytes if stays else transfer.sent_by(until_s - began_s)
         self.transfers.traffic.count(sent_bytes, way)
         return stays
+
+    def _stays(self, client: int, duration_s: float) -> Waiting:
+        """Wait as long as that. False: the client went offline meanwhile, and the server has learnt of it."""
+        clock = self.clock
+        if (yield from clock.stays(client, duration_s)):
+            return True
+        yield clock.env.timeout(clock.world.learnt_s(client, clock.now) - clock.now)
+        return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import simpy
@@ -121,16 +122,34 @@ class TaskProcess:
         began_s = self.clock.now
         if (yield from self.clock.stays(task.client, duration_s)):
             return True
-        self.clock.note(Kind.WENT_OFFLINE, task)
         sent_bytes = attempts = -1
         if sending is not None:
             elapsed_s = (self.clock.now - began_s) * sending.speed
             sent_bytes, attempts = sending.transfer.sent_by(elapsed_s), sending.transfer.attempts_by(elapsed_s)
             self.transfers.traffic.count(sent_bytes, sending.way)
-        self.clock.note(Kind.DROPPED_OUT, task, size=sent_bytes, attempt=attempts, detail="offline")
-        self.clock.start(self._return(task.client))
-        self._ended(task, Fate.DROPPED_OUT, idle=False)
+        self.clock.note(Kind.WENT_OFFLINE, task, size=sent_bytes, attempt=attempts)
+        self._vanished(task)
         return False
+
+    def _vanished(self, task: TaskInFlight) -> None:
+        """The client has just gone offline. The server hears of its task now, when the lease ends, or on its return."""
+        clock, client = self.clock, task.client
+        learnt_s, back_s = clock.world.learnt_s(client, clock.now), clock.world.next_change(client, clock.now)
+        clock.start(self._return(client, task if learnt_s == back_s else None))
+        if learnt_s == clock.now:
+            self._dropped_out(task)
+        elif learnt_s < back_s:
+            clock.later(learnt_s - clock.now, partial(self._lease_ended, task))
+
+    def _lease_ended(self, task: TaskInFlight) -> None:
+        if not self.clock.stopped:
+            self._ended(task, Fate.TIMED_OUT, idle=False)
+
+    def _dropped_out(self, task: TaskInFlight) -> None:
+        """The server hears that the task's client was offline. It may have settled the task before (a ban)."""
+        if task.number in self.tasks:
+            self.clock.note(Kind.DROPPED_OUT, task, detail="offline")
+        self._ended(task, Fate.DROPPED_OUT, idle=False)
 
     def _ended(self, task: TaskInFlight, fate: Fate, *, idle: bool = True) -> None:
         """The task came to nothing. Its client says so when it asks for work again: asking is taken as reliable."""
@@ -138,8 +157,11 @@ class TaskProcess:
         if idle:
             self.clock.tell(ClientIdle(self.clock.now, task.client))
 
-    def _return(self, client: int) -> Steps:
-        """Have a client that is offline ask for work when it is back."""
+    def _return(self, client: int, task: TaskInFlight | None = None) -> Steps:
+        """Have a client that is offline ask for work when it is back.
+
+        `task`: one that the server still takes for under way then, and hears of from the client.
+        """
         clock = self.clock
         back_s = clock.world.next_change(client, clock.now)
         if back_s == math.inf:
@@ -147,4 +169,6 @@ class TaskProcess:
         yield clock.env.timeout(back_s - clock.now)
         if not clock.stopped:
             clock.record(Kind.CAME_ONLINE, client=client)
+            if task is not None:
+                self._dropped_out(task)
             self.clock.tell(ClientIdle(clock.now, client))

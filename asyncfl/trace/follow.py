@@ -160,12 +160,13 @@ def _steps(rows: list[dict[str, Any]]) -> list[Step]:
     steps = []
     for row in sorted(rows, key=lambda row: row["seq"]):
         kind, time_s = row["kind"], row["time_s"]
-        # A loss and a drop-out end whatever phase the client is in.
-        beginning = phase if kind in (Kind.LOST, Kind.DROPPED_OUT) else BEGINNING.get(kind)
+        # These end whatever phase the client is in.
+        broken = kind in (Kind.LOST, Kind.DROPPED_OUT, Kind.WENT_OFFLINE)
+        beginning = phase if broken else BEGINNING.get(kind)
         took_s = time_s - began[beginning] if beginning in began else None
         steps.append(Step(time_s, kind, took_s, _said(row)))
         began[kind] = time_s
-        phase = kind if kind in STARTS else phase
+        phase = kind if kind in STARTS else None if broken else phase
     return steps
 
 
@@ -201,6 +202,8 @@ def _said(row: dict[str, Any]) -> str:
             return f"version {row['version']}"
         case Kind.BANNED:
             return f"client {row['client']}"
+        case Kind.WENT_OFFLINE:
+            return f"{row['bytes']:,} bytes sent{times}" if row["bytes"] >= 0 else ""
         case Kind.DROPPED_OUT:
             return "because it went offline" if detail == "offline" else detail
         case _:

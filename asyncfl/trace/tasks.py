@@ -57,7 +57,7 @@ class Tasks:
     upload_started_s: Floats
     uploaded_s: Floats
     left_s: Floats
-    """When the client was done with it: the upload has arrived, a message is lost, or it dropped out."""
+    """When the client was done with it: the upload has arrived, a message is lost, it dropped out or went offline."""
     settled_s: Floats
     """When the server knew its fate; NaN for an unfinished task."""
     fate: Ints
@@ -173,12 +173,14 @@ def tasks_of(events: pa.Table) -> Tasks:
     making = np.full(slots, -1, dtype=np.int64)
     making[slot[settled]] = _numpy(events, "version")[settled] + 1
     ways = {way: rows(Kind.DOWNLOADED, Kind.UPLOADED, Kind.LOST, way=way) for way in ("down", "up")}
-    # A message that breaks off is told of by what ends the task: an upload, where one had begun.
-    broken = rows(Kind.DROPPED_OUT)
+    # A message that breaks off is told of where its client goes offline: an upload, where one had begun.
+    broken = rows(Kind.WENT_OFFLINE)
     broken = broken[_numpy(events, "bytes")[broken] >= 0]
     sending = np.isin(slot[broken], slot[rows(Kind.UPLOAD_STARTED)])
     for way, found in (("down", broken[~sending]), ("up", broken[sending])):
         ways[way] = np.concatenate([ways[way], found])
+    # The server may hear of it later, as of one that dropped out.
+    offline_s = times(Kind.WENT_OFFLINE)
     end_s = np.array([time_s[seed_of == place].max(initial=0.0) for place in range(len(seeds))])
 
     everything = Tasks(
@@ -193,7 +195,7 @@ def tasks_of(events: pa.Table) -> Tasks:
         trained_s=times(Kind.TRAINED),
         upload_started_s=times(Kind.UPLOAD_STARTED),
         uploaded_s=times(Kind.UPLOADED),
-        left_s=times(Kind.UPLOADED, Kind.LOST, Kind.DROPPED_OUT),
+        left_s=np.where(np.isnan(offline_s), times(Kind.UPLOADED, Kind.LOST, Kind.DROPPED_OUT), offline_s),
         settled_s=column("time_s", settled, np.nan, np.float64),
         fate=fate,
         making=making,

@@ -14,6 +14,7 @@ from asyncfl.errors import DataError, Fault
 from asyncfl.streams import Streams
 from asyncfl.world.availability import AlwaysOnline, AnyAvailability
 from asyncfl.world.devices import AnyDevice, FixedDevice
+from asyncfl.world.failure_detection import AnyFailureDetection, LeaseDetection
 from asyncfl.world.keyed_stream import KeyedStream
 from asyncfl.world.links import Link
 from asyncfl.world.loss import Probability
@@ -32,6 +33,8 @@ class World(Described):
     """Links from the clients to the server."""
     availability: AnyAvailability = AlwaysOnline()
     """When clients are online."""
+    failure_detection: AnyFailureDetection = LeaseDetection()
+    """How the server learns that a client has vanished in the midst of a task."""
     dropout: Probability = 0.0
     """Probability that a client drops out in the midst of a task, 0..1."""
     tap: Tap = Tap()
@@ -58,6 +61,7 @@ class World(Described):
             downlink=self.downlink.start(clients, streams, DOWNLINK),
             uplink=self.uplink.start(clients, streams, UPLINK),
             presence=self.availability.start(clients, streams),
+            failure_detection=self.failure_detection,
             dropout_probability=self.dropout,
             evaluation_cost=self.evaluation_cost,
             tap=self.tap,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from asyncfl.world.availability import Presence
 from asyncfl.world.distributions import Distribution
+from asyncfl.world.failure_detection import FailureDetection
 from asyncfl.world.keyed_stream import KeyedStream
 from asyncfl.world.links import LinkState
 from asyncfl.world.tap import Tap
@@ -37,6 +38,7 @@ class WorldState:
     downlink: LinkState
     uplink: LinkState
     presence: Presence
+    failure_detection: FailureDetection
     dropout_probability: float
     evaluation_cost: float
     tap: Tap
@@ -65,6 +67,10 @@ class WorldState:
     def all_online(self, time_s: float) -> NDArray[np.bool_]:
         """Whether each client is online at that moment, (clients,) bool."""
         return self.presence.all_online(time_s)
+
+    def learnt_s(self, client: int, gone_s: float) -> float:
+        """Moment at which the server learns that a client went offline at `gone_s` in mid-task, seconds."""
+        return self.failure_detection.learnt_s(gone_s, self.next_change(client, gone_s))
 
 
 class TaskDraws:

@@ -44,18 +44,18 @@ def test_an_experiment_of_bounds_has_no_cells(write, described):
 
 
 def test_quick_scale_lowers_a_field_within_one_label(write, described):
-    described["quick"] = {"variants.L.share.protocol.task_timeout_s": 9, "protocol.task_timeout_s": 5}
-    described["variants"]["L"]["share"]["protocol.task_timeout_s"] = 7
+    described["quick"] = {"variants.L.share.protocol.time_limit_s": 9, "protocol.time_limit_s": 5}
+    described["variants"]["L"]["share"]["protocol.time_limit_s"] = 7
     described["variants"]["L"]["p = .5"] = {"privacy.exposures": 2}
     described["quick"]["variants.L.p = .5.privacy.epsilon"] = 3
     del described["axes"]["privacy.epsilon"], described["claims"]
     described["figure"]["hue"] = None
     experiment = load(write(described))
     quick = {c.values["L"]: c.scenario for c in cells(experiment, "quick")}
-    assert {label: s.protocol.task_timeout_s for label, s in quick.items()} == {"one": 5, "share": 9, "p = .5": 5}
+    assert {label: s.protocol.time_limit_s for label, s in quick.items()} == {"one": 5, "share": 9, "p = .5": 5}
     assert quick["p = .5"].privacy.epsilon == 3
-    assert {c.scenario.protocol.task_timeout_s for c in cells(experiment, "full")} == {None, 7}
-    assert "protocol.task_timeout_s = 9 where L is share" in experiment.lowered("quick")
+    assert {c.scenario.protocol.time_limit_s for c in cells(experiment, "full")} == {None, 7}
+    assert "protocol.time_limit_s = 9 where L is share" in experiment.lowered("quick")
 
 
 def test_a_label_may_have_seeds_of_its_own_at_full_scale(write, described):

@@ -48,13 +48,13 @@ def test_where_late_updates_are_carried_all_that_is_in_flight_is_coming() -> Non
 
 
 def test_a_cohort_has_as_many_as_are_idle_and_a_deadline_of_its_own() -> None:
-    tasks = in_flight(Sync(rounds=2, open=OpenDeadline(seconds=5.0), task_timeout_s=9.0))
+    tasks = in_flight(Sync(rounds=2, open=OpenDeadline(seconds=5.0)))
     for client in (0, 2, 3):
         tasks.population.remove(client)
     tasks.deadline_passed = True
     actions: list[Action] = []
     tasks.begin_cohort(7, 0.0, actions)
-    assert actions == [Dispatch(0, 1, 7), SetTimer("task:0", 9.0), SetTimer("deadline:0", 5.0)]
+    assert actions == [Dispatch(0, 1, 7), SetTimer("deadline:0", 5.0)]
     assert not tasks.deadline_passed
 
 
@@ -86,17 +86,46 @@ def test_the_least_served_are_asked_first_where_selection_is_fair() -> None:
     assert sorted(asked) == [0, 1, 2, 3]
 
 
-def test_a_task_that_is_given_up_is_heard_of_once_more() -> None:
-    tasks = in_flight(Sync(rounds=2))
+def test_for_each_client_of_a_cohort_that_cannot_be_reached_another_is_asked() -> None:
+    tasks = in_flight(Sync(rounds=2, participants=2), clients=5)
     tasks.begin_cohort(0, 0.0, actions := [])
-    assert isinstance(actions[2], Dispatch)
-    given_up = tasks.give_up(2, awaited=0)
-    assert given_up is not None
-    assert given_up.client == actions[2].client
-    assert (len(tasks), tasks.filling(0).coming) == (3, 3)
-    assert tasks.give_up(2, awaited=0) is tasks.end(2, awaited=0) is None
-    assert tasks.returned(2) == given_up.client
-    assert tasks.returned(2) is tasks.returned(0) is None
+    asked = [action.client for action in kinds(actions, Dispatch)]
+    for number in range(3):
+        assert tasks.withdraw(number, awaited=0) is not None
+        assert tasks.filling(0).cohort == tasks.filling(0).coming == 1
+        assert tasks.startable == 1, "the buffer must not open short meanwhile"
+        tasks.refill(0, 0.0, actions := [], is_empty=True)
+        asked += [action.client for action in kinds(actions, Dispatch)]
+        assert tasks.filling(0).cohort == tasks.filling(0).coming == 2
+    assert sorted(asked) == [0, 1, 2, 3, 4], "nobody twice"
+    assert tasks.withdraw(3, awaited=0) is not None
+    assert tasks.startable == 0, "nobody is left to be asked"
+    tasks.refill(0, 0.0, actions := [], is_empty=True)
+    assert actions == []
+    assert (tasks.filling(0).cohort, tasks.filling(0).coming) == (1, 1)
+    tasks.population.add(asked[0])
+    tasks.refill(0, 1.0, actions, is_empty=True)
+    assert actions == [], "who comes later is not asked for a cohort that is at work"
+
+
+def test_nobody_is_asked_for_a_cohort_of_which_one_has_answered() -> None:
+    tasks = in_flight(Sync(rounds=2, participants=2), clients=3)
+    tasks.begin_cohort(0, 0.0, [])
+    done = tasks.end(0, awaited=0)
+    assert done is not None
+    tasks.population.add(done.client)
+    tasks.withdraw(1, awaited=0)
+    tasks.refill(0, 1.0, actions := [], is_empty=False)
+    assert actions == []
+    assert tasks.filling(1).cohort == 1
+
+
+def test_a_level_is_kept_by_itself_where_a_client_cannot_be_reached() -> None:
+    tasks = in_flight(Buffered(rounds=2, buffer=2, dispatch=ConstantDispatch(in_flight=2)))
+    tasks.refill(0, 0.0, [], is_empty=True)
+    tasks.withdraw(1, awaited=0)
+    tasks.refill(0, 0.0, actions := [], is_empty=True)
+    assert len(kinds(actions, Dispatch)) == 1
 
 
 def test_nobody_waits_for_what_a_removed_client_has_in_flight() -> None:

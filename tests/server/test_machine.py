@@ -148,15 +148,26 @@ def test_a_lost_task_is_not_waited_for() -> None:
     assert kinds(actions, Collect) == [Collect((0,))]
 
 
-def test_a_task_that_takes_too_long_is_given_up_and_its_update_ignored() -> None:
-    machine = server(Sync(rounds=2, task_timeout_s=3.0), clients=2)
-    assert SetTimer("task:1", 3.0) in machine.start()
+def test_a_task_whose_lease_has_ended_is_given_up_and_its_update_ignored() -> None:
+    machine = server(Sync(rounds=2), clients=2)
+    machine.start()
     machine.handle(UpdateArrived(1.0, 0))
-    actions = machine.handle(TimerFired(3.0, "task:1"))
+    actions = machine.handle(ClientGone(3.0, 1, 1, Fate.TIMED_OUT))
     assert kinds(actions, Settle)[0] == Settle(1, Fate.TIMED_OUT)
     collected(machine, actions, time_s=3.0)
     assert not machine.population.is_idle(1)
     assert kinds(machine.handle(UpdateArrived(4.0, 1)), Settle) == []
+    assert not machine.population.is_idle(1), "it asks for work when it has none"
+
+
+def test_a_cohort_that_cannot_be_reached_is_replaced_before_its_buffer_opens() -> None:
+    machine = server(Sync(rounds=1, participants=1, late="carry"), clients=3)
+    (first,) = kinds(machine.start(), Dispatch)
+    (second,) = kinds(machine.handle(ClientGone(0.0, first.client, first.task, None)), Dispatch)
+    (third,) = kinds(machine.handle(ClientGone(0.0, second.client, second.task, None)), Dispatch)
+    assert {first.client, second.client, third.client} == {0, 1, 2}
+    assert kinds(machine.handle(UpdateArrived(1.0, third.task)), Collect) == [Collect((third.task,))]
+    assert machine.tasks.withdrawn == 2
 
 
 def test_a_client_that_cannot_be_reached_leaves_no_fate() -> None:

@@ -26,7 +26,7 @@ D = 4
 
 
 def plan(seed: int = 0, rounds: int = 6, **defence: Any) -> ServerPlan:
-    protocol = Buffered(rounds=rounds, buffer=4, dispatch=ConstantDispatch(in_flight=6), task_timeout_s=50.0)
+    protocol = Buffered(rounds=rounds, buffer=4, dispatch=ConstantDispatch(in_flight=6))
     known = DefencePlan(**defence, context=context(9, D))
     return ServerPlan(protocol, np.arange(10, 19), np.full(D, 0.5, np.float32), Streams(seed), defence=known)
 

@@ -26,7 +26,6 @@ openings = st.one_of(
 )
 limits = {
     "rounds": st.integers(1, 8),
-    "task_timeout_s": st.sampled_from([None, 0.4, 2.0]),
     "time_limit_s": st.sampled_from([1.0, 6.5, 20.0]),
     "selection": st.sampled_from([{"kind": "uniform"}, {"kind": "fair"}]),
     "scoring": st.sampled_from(["parallel", "serial"]),
@@ -63,6 +62,9 @@ worlds = st.fixed_dictionaries(
         "dropout": st.sampled_from([0.0, 0.2]),
         "availability": st.sampled_from(
             [{"kind": "always"}, *({"kind": "alternating", "on_s": on_s, "off_s": 1.0} for on_s in (0.5, 2.0))]
+        ),
+        "failure_detection": st.sampled_from(
+            [{"kind": "instant"}, *({"kind": "lease", "seconds": seconds} for seconds in (0.3, 1.0, 5.0))]
         ),
         "aggregate_s": st.sampled_from([0.0, 1.0]),
         "score_s": st.sampled_from([0.0, 0.5]),

@@ -21,7 +21,7 @@ COHORTS = {"kind": "buffered", "rounds": 12, "buffer": 3, "dispatch": {"kind": "
 CONSTANT = {"kind": "buffered", "rounds": 12, "buffer": 3, "dispatch": {"kind": "constant", "in_flight": 5}}
 AWAY = {
     "device": {"kind": "lognormal", "median_s_per_sample": 0.005, "sigma": 0.5},
-    "availability": {"kind": "alternating", "on_s": 1.0, "off_s": 1.0},
+    "availability": {"kind": "alternating", "on_s": {"kind": "exponential", "mean": 1.0}, "off_s": 1.0},
 }
 
 
@@ -198,7 +198,7 @@ def test_the_bytes_of_a_message_that_breaks_off_are_those_that_had_left(federati
         for row in events:
             if row["kind"] in ("upload_started", "download_started"):
                 began[row["task"]] = row["time_s"]
-            elif row["kind"] == "dropped_out" and row["bytes"] >= 0:
+            elif row["kind"] == "went_offline" and row["bytes"] >= 0:
                 assert row["bytes"] == 4 * math.floor((row["time_s"] - began[row["task"]]) / 0.5 + 1e-9)
                 broken += row["bytes"]
     assert broken > 0

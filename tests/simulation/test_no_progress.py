@@ -22,13 +22,13 @@ BUFFERED = {"kind": "buffered", "rounds": 3, "buffer": 2, "dispatch": {"kind": "
 @pytest.mark.parametrize(
     ("changes", "fate"),
     [
-        ({"world.availability": HARDLY}, "dropped_out"),
+        ({"world.availability": HARDLY}, "timed_out"),
         ({"world.dropout": 1 - 1e-9}, "dropped_out"),
         ({"world.uplink.loss": LOSSY}, "lost_up"),
         ({"world.downlink.loss": LOSSY}, "lost_down"),
-        ({"protocol.task_timeout_s": 1e-6}, "timed_out"),
+        ({"world.availability": HARDLY, "world.failure_detection": {"kind": "instant"}}, "dropped_out"),
     ],
-    ids=["offline", "dropout", "uplink", "downlink", "timeout"],
+    ids=["offline", "dropout", "uplink", "downlink", "instant"],
 )
 def test_a_run_to_which_nothing_comes_back_ends_with_its_reason(
     scenario: Scenario, protocol: dict[str, Any], changes: dict[str, Any], fate: str, monkeypatch: pytest.MonkeyPatch
@@ -49,7 +49,7 @@ def test_the_reason_stands_in_the_summary_and_the_tables_are_whole(
     monkeypatch.setattr(patience, "LEAST_TASKS", 30)
     run = simulate(scenario.override({"world.availability": HARDLY}))
     summary = run.summary["seeds"]["0"]
-    assert summary["stopped"] == "no update reached the server in the last 50 tasks (50 dropped_out)"
+    assert summary["stopped"] == "no update reached the server in the last 50 tasks (50 timed_out)"
     assert not summary["diverged"]
     assert (run.tables["rounds"].num_rows, run.tables["clients"].num_rows) == (1, 5)
     assert sum(run.tables["clients"]["tasks"].to_pylist()) == 50
@@ -61,7 +61,7 @@ def test_a_run_without_progress_ends_at_its_time_limit(scenario: Scenario) -> No
     run = simulate_clock(never, 0)
     assert run.stopped == "time limit reached"
     assert run.rounds[-1]["version"] == 0
-    assert sum(run.fates.values()) == run.fates["dropped_out"] + run.fates["unfinished"]
+    assert sum(run.fates.values()) == run.fates["timed_out"] + run.fates["unfinished"]
 
 
 def test_a_lossy_world_is_borne(scenario: Scenario) -> None:

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
 from asyncfl.federation import SeedRun
 from asyncfl.scenario import Scenario
+from asyncfl.server import Sync
+from asyncfl.server.opening import OpenDeadline
 from asyncfl.simulation import simulate_clock, simulate_seed
+from asyncfl.simulation.driver import Driver
 from asyncfl.trace.query import select
+from asyncfl.trace.tasks import FATES, tasks_of
 
 AWAY = {
     "kind": "alternating",
@@ -48,6 +59,46 @@ def test_a_client_that_cannot_be_reached_is_given_no_task(scenario: Scenario) ->
     assert sum(run.fates.values()) == kinds(run).count("dispatched")
     unreached = [row for row in run.events.to_pylist() if row["kind"] == "went_offline" and row["task"] == -1]
     assert unreached, "everybody was online whenever asked"
+
+
+@pytest.mark.parametrize(
+    ("detection", "learnt_s", "fate"),
+    [
+        ({"kind": "instant"}, 5.0, "dropped_out"),
+        ({"kind": "lease", "seconds": 2.0}, 7.0, "timed_out"),
+        ({"kind": "lease", "seconds": 60.0}, 25.0, "dropped_out"),
+    ],
+    ids=["instant", "lease", "return"],
+)
+def test_a_client_that_vanishes_is_missed_when_its_lease_ends_or_it_is_back(
+    federation: Callable[..., Driver], detection: dict[str, Any], learnt_s: float, fate: str
+) -> None:
+    """All are at a task of 100 s from the start, vanish once within 10 s, and are back 20 s later."""
+    world = {
+        "device": {"kind": "fixed", "s_per_sample": 1.0},
+        "availability": {"kind": "alternating", "on_s": 10.0, "off_s": 20.0},
+        "failure_detection": detection,
+    }
+    driver = federation({"kind": "buffered", "rounds": 1, "buffer": 1, "time_limit_s": 9.0 + learnt_s}, world)
+    driver.run()
+    tasks = tasks_of(driver.clock.recorder.table())
+    lost = tasks.only(tasks.fate != FATES.index("unfinished"))
+    assert len(lost)
+    assert {FATES[one] for one in lost.fate} == {fate}
+    assert lost.settled_s - lost.left_s == pytest.approx(np.full(len(lost), learnt_s - 5.0))
+
+
+def test_cohorts_are_as_large_as_they_are_to_be_while_enough_can_be_reached(federation: Callable[..., Driver]) -> None:
+    world = {
+        "device": {"kind": "fixed", "s_per_sample": 1e-4},
+        "availability": {"kind": "alternating", "on_s": 1.0, "off_s": 1.0},
+    }
+    driver = federation(Sync(rounds=30, participants=4, open=OpenDeadline(seconds=5.0)), world, clients=40)
+    assert driver.run() == "all versions published"
+    events = driver.clock.recorder.table()
+    begun = Counter(select(events, kinds=["dispatched"])["base_version"].to_pylist())
+    assert set(begun.values()) == {4}
+    assert driver.server.tasks.withdrawn > 0
 
 
 def test_who_gives_up_in_the_middle_uploads_nothing(scenario: Scenario) -> None:

@@ -110,7 +110,7 @@ def test_training_ahead_gives_what_training_when_collected_gives(scenario: Scena
 @pytest.mark.parametrize(
     "changes",
     [
-        {"protocol.task_timeout_s": 0.4},
+        {"protocol.open": {"kind": "quorum", "share": 0.5}},
         {"protocol": {"kind": "buffered", "rounds": 4, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 4}}},
         {"protocol": {"kind": "fedasync", "rounds": 6, "in_flight": 4, "max_staleness": 0}},
     ],

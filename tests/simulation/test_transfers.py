@@ -53,7 +53,7 @@ def test_nothing_is_sent_again_by_who_is_offline(scenario: Scenario) -> None:
     changes = {"world.uplink": link, "world.availability": away, "protocol.time_limit_s": 30}
     run = simulate_clock(scenario.override(changes), 0)
     for task in set(select(run.events, kinds=["dropped_out"])["task"].to_pylist()):
-        (gone,) = times(run, "dropped_out", task=task)
+        (gone,) = times(run, "went_offline", task=task)
         assert all(time_s <= gone for time_s in times(run, "retransmitted", task=task))
     assert len(times(run, "retransmitted")) > len(times(run, "dropped_out")) > 0
 

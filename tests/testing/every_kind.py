@@ -25,6 +25,7 @@ from asyncfl.world.availability import Availability
 from asyncfl.world.availability import Everybody as Online
 from asyncfl.world.devices import Device
 from asyncfl.world.distributions import Distribution
+from asyncfl.world.failure_detection import FailureDetection
 from asyncfl.world.loss import Loss
 
 
@@ -198,6 +199,13 @@ class Present(Availability):
 
     def start(self, clients: int, streams: Any) -> Any:
         return Online(clients)
+
+
+class Delayed(FailureDetection):
+    kind: str
+
+    def learnt_s(self, gone_s: float, back_s: float) -> float:
+        return (gone_s + back_s) / 2
 
 
 class FirstPacket(Loss):

@@ -23,6 +23,8 @@ from asyncfl.testing import check_rule
 
 PAGE = Path(__file__).parents[2] / "docs" / "own-components.md"
 
+AWAY = {"kind": "alternating", "on_s": 0.5, "off_s": 0.2}
+
 CHANGES: list[dict[str, Any]] = [
     {"data.partition": {"kind": "every_kind:Striped"}},
     {"data.concept": {"kind": "every_kind:Mirrored", "groups": 2}},
@@ -37,6 +39,7 @@ CHANGES: list[dict[str, Any]] = [
     {"world.uplink.latency_s": {"kind": "every_kind:Coin", "side": 0.5}},
     {"world.device": {"kind": "fixed", "jitter": {"kind": "every_kind:Always"}}},
     {"world.availability": {"kind": "every_kind:Present"}},
+    {"world.availability": AWAY, "world.failure_detection": {"kind": "every_kind:Delayed"}},
     {"world.uplink.loss": {"kind": "every_kind:FirstPacket"}, "world.uplink.retransmissions": 1},
     {"privacy": {"kind": "every_kind:Whisper"}},
     {"privacy": {"kind": "mechanisms", "client": {"kind": "every_kind:Coarse"}}},

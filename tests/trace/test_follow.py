@@ -44,7 +44,7 @@ def test_a_flagged_update_says_why_and_that_its_client_was_banned(story: pa.Tabl
     ("task", "fate", "last", "took_s", "what"),
     [
         (2, "lost down", "lost", 2.0, "on the way down, 300 bytes sent, in 3 transmissions"),
-        (3, "dropped out", "dropped_out", 1.0, "because it went offline"),
+        (3, "dropped out", "dropped_out", None, "because it went offline"),
         (4, "timed out", "uploaded", 1.0, "100 bytes sent"),
         (7, "unfinished", "stopped", None, "all versions published"),
     ],

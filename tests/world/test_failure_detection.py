@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from asyncfl.world import World
+from asyncfl.world.failure_detection import InstantDetection, LeaseDetection
+
+
+def test_a_lease_ends_unless_the_client_is_back_before() -> None:
+    lease = LeaseDetection(seconds=20.0)
+    assert lease.learnt_s(5.0, 100.0) == 25.0
+    assert lease.learnt_s(5.0, 12.0) == 12.0
+    assert lease.learnt_s(5.0, math.inf) == 25.0
+    assert InstantDetection().learnt_s(5.0, 12.0) == 5.0
+
+
+@given(gone_s=st.floats(0, 1e9), away_s=st.floats(1e-3, 1e9), seconds=st.floats(1e-3, 1e6))
+def test_it_is_learnt_after_it_happened_and_not_after_the_return(gone_s: float, away_s: float, seconds: float) -> None:
+    lease = LeaseDetection(seconds=seconds)
+    assert gone_s <= lease.learnt_s(gone_s, gone_s + away_s) <= gone_s + min(seconds, away_s)
+    assert lease.learnt_s(gone_s, gone_s + away_s) <= LeaseDetection(seconds=2 * seconds).learnt_s(
+        gone_s, gone_s + away_s
+    )
+
+
+def test_leases_are_the_default_and_must_end() -> None:
+    assert World().failure_detection == LeaseDetection(seconds=30.0)
+    for seconds in (0, -1, math.inf, math.nan):
+        with pytest.raises(ValidationError):
+            LeaseDetection(seconds=seconds)
