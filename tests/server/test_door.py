@@ -28,6 +28,7 @@ from asyncfl.messages import (
 )
 from asyncfl.server import Buffered, Phase, Server, ServerPlan, Sync
 from asyncfl.server.dispatch import ContinuousDispatch
+from asyncfl.server.opening import OpenDeadline
 from asyncfl.streams import Streams
 from asyncfl.testing import Play
 
@@ -35,7 +36,7 @@ NAN, INF = float("nan"), float("inf")
 
 
 def server(clients: int = 3, *, everybody_present: bool = True, **fields: Any) -> Server:
-    protocol = Buffered(rounds=5, buffer=2, dispatch=ContinuousDispatch(), task_timeout_s=9.0, **fields)
+    protocol = Buffered(rounds=5, buffer=2, dispatch=ContinuousDispatch(), **fields)
     initial = np.zeros(1, np.float32)
     plan = ServerPlan(protocol, np.full(clients, 10), initial, Streams(1), everybody_present=everybody_present)
     return Server(plan)
@@ -96,8 +97,6 @@ def test_a_server_starts_once_and_before_anything_else() -> None:
 def test_a_busy_client_that_says_it_is_idle_gets_no_second_task() -> None:
     machine, task = started()
     refused(machine, ClientIdle(2.0, 1), f"client 1 is at task {task[1]}: it must end that before it is idle")
-    machine.handle(TimerFired(10.0, f"task:{task[1]}"))
-    refused(machine, ClientIdle(11.0, 1), "is at task")
     machine.handle(ClientGone(12.0, 1, task[1], Fate.DROPPED_OUT))
     assert [one.client for one in machine.handle(ClientIdle(12.0, 1)) if isinstance(one, Dispatch)] == [1]
 
@@ -114,8 +113,11 @@ def test_what_was_not_asked_for_and_timers_that_were_not_set() -> None:
     refused(machine, TimerFired(2.0, "aggregated"), "timer 'aggregated' was not set")
     refused(machine, TimerFired(2.0, ""), "was not set")
     refused(machine, ScoresArrived(2.0, 0, None), "request 0 was not made")
-    machine.handle(TimerFired(10.0, "task:0"))
-    refused(machine, TimerFired(10.0, "task:0"), "has fired already")
+    rounds = Sync(rounds=1, open=OpenDeadline(seconds=9.0))
+    machine = Server(ServerPlan(rounds, np.full(3, 10), np.zeros(1, np.float32), Streams(1)))
+    machine.start(1.0)
+    machine.handle(TimerFired(10.0, "deadline:0"))
+    refused(machine, TimerFired(10.0, "deadline:0"), "has fired already")
 
 
 def test_what_was_collected_has_the_length_that_was_asked_for() -> None:
@@ -175,7 +177,7 @@ messages = st.one_of(
     st.builds(BudgetSpent, times, numbers),
     st.builds(UpdateArrived, times, numbers),
     st.builds(ClientGone, times, numbers, numbers, st.sampled_from([None, Fate.LOST_UP, Fate.DROPPED_OUT])),
-    st.builds(TimerFired, times, st.sampled_from(["task:0", "task:1", "cohort", "aggregated", "deadline:0"])),
+    st.builds(TimerFired, times, st.sampled_from(["cohort", "aggregated", "deadline:0"])),
     st.builds(ScoresArrived, times, numbers, st.none()),
 )
 
