@@ -26,6 +26,9 @@ from asyncfl.privacy.record import Upload
 from asyncfl.streams import Streams
 
 
+_SMALLEST_FACTOR = 1e-30  # smaller ones lose digits in float32
+
+
 @dataclass(frozen=True)
 class Trained:
     """A task that was trained as soon as its time had come, before anybody asked for its update."""
@@ -56,6 +59,8 @@ class Payloads:
     did."""
     sound: NDArray[np.bool_]
     """(n,) False where the upload has the wrong length; its row is then without meaning."""
+    zeroed: NDArray[np.bool_]
+    """(n,) True where an honest client's payload was not finite and became zero before the noise."""
 
     @property
     def losses(self) -> NDArray[np.float64]:
@@ -107,6 +112,7 @@ class TaskPath:
             self._scale(rows, tickets)
             norms = self._norms(rows, tickets)
             contributions = self._hear(tickets, losses, norms)
+        zeroed = self._zero(rows, tickets, norms, ~attacked)
         clip_norm = self._clip(rows, tickets, norms)
 
         releases = tuple(upload_release(self.scheme, self.context, clip_norm, one) for one in contributions)
@@ -141,7 +147,7 @@ class TaskPath:
                 tickets, contributions, releases, losses, attacked, std, strict=True
             )
         )
-        payloads = Payloads(loan, uploads, norms, clip_norm, asked_std, sound)
+        payloads = Payloads(loan, uploads, norms, clip_norm, asked_std, sound, zeroed)
         if self.observer is not None:
             self.observer.carried_out(Collection(version, tickets, payloads))
         return payloads
@@ -254,25 +260,40 @@ class TaskPath:
         order = self.scheme.clipped.order
         return np.array([_norm(row, order) for row in self._payloads(rows, tickets)])
 
+    def _zero(
+        self, rows: Vector, tickets: Sequence[Ticket], norms: NDArray[np.float64], honest: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Put zero in place of the payloads of `honest` (n,) clients that are not finite: which they were, (n,).
+
+        Where clipping bounds what a client can change, that one sends nothing usable is not to be seen either.
+        """
+        zeroed = honest & ~np.isfinite(norms) & self.scheme.bounds_uploads
+        of_update = self.scheme.clipped.payload == "update"
+        for row in np.flatnonzero(zeroed).tolist():
+            rows[row] = tickets[row].base if of_update else 0.0
+        return zeroed
+
     def _clip(self, rows: Vector, tickets: Sequence[Ticket], norms: NDArray[np.float64]) -> float | None:
         """Scale down in place what is longer than the clipping norm; that norm."""
         clip_norm = self._clip_norm(norms)
         if clip_norm is None:
             return None
-        long: list[int] = np.flatnonzero(norms > clip_norm).tolist()
+        long: list[int] = np.flatnonzero((norms > clip_norm) & np.isfinite(norms)).tolist()
         if self.scheme.clipped.payload == "model":
             for row in long:
-                rows[row] *= np.float32(clip_norm / norms[row])
+                _scale_to(rows[row], clip_norm, norms[row])
             return clip_norm
         for row in long:
             base = tickets[row].base
             rows[row] -= base
-            rows[row] *= np.float32(clip_norm / norms[row])
+            _scale_to(rows[row], clip_norm, norms[row])
             rows[row] += base
         return clip_norm
 
     def _clip_norm(self, norms: NDArray[np.float64]) -> float | None:
         finite = norms[np.isfinite(norms)]
+        if not len(finite) and self.scheme.bounds_uploads:
+            finite = np.zeros(1)  # all have become zero
         return self.state.clip_norm(finite) if len(finite) else None
 
     def _payloads(self, rows: Vector, tickets: Sequence[Ticket]) -> Iterator[Vector]:
@@ -298,4 +319,15 @@ class TaskPath:
 def _norm(vector: Vector, order: int) -> float:
     if order == 1:
         return float(np.abs(vector).sum(dtype=np.float64))
-    return float(np.sqrt(float(np.dot(vector, vector))))
+    # The squares of float32 are no float32 past 1.8e19.
+    exact = vector.astype(np.float64)
+    return float(np.sqrt(np.dot(exact, exact)))
+
+
+def _scale_to(vector: Vector, clip_norm: float, norm: float) -> None:
+    """Scale `vector` of that norm to `clip_norm`, in place."""
+    factor = clip_norm / norm
+    if factor < _SMALLEST_FACTOR:
+        vector[:] = vector.astype(np.float64) * factor
+    else:
+        vector *= np.float32(factor)

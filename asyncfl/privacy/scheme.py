@@ -183,6 +183,12 @@ class Scheme(Component):
         """What is measured, clipped and noised of an upload, and in which norm."""
         return Clipped()
 
+    @property
+    def bounds_uploads(self) -> bool:
+        """Whether clipping bounds what a client's data can change in an upload, whatever they are: the promise is then
+        for a payload that is not finite too, which becomes zero before the noise. Else the server rejects it."""
+        return False
+
     def update_factor(self, context: PrivacyContext, samples: int) -> float:
         """What an update of a client with `samples` is multiplied by before it is measured, clipped and noised.
 

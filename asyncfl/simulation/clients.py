@@ -26,6 +26,8 @@ class SimulatedClients:
         self._last: dict[int, tuple[int, int, int]] = {}
         """Client -> number, base version and turn of its task that was collected last."""
         self.seconds = 0.0
+        self.zeroed = np.zeros(0, dtype=bool)
+        """(n,) which updates of the last buffer were not finite and became zero."""
 
     @property
     def every_task(self) -> bool:
@@ -50,6 +52,7 @@ class SimulatedClients:
         book = self.server.tasks
         tickets = [Ticket(t.number, t.client, t.base_version, book.model(t.base_version), t.turn) for t in tasks]
         payloads = self.path.carry_out(tickets, self.server.version, book.model(self.server.version))
+        self.zeroed = payloads.zeroed
         self.federation.record.collected(payloads.uploads)
         self._last.update((task.client, (task.number, task.base_version, task.turn)) for task in tasks)
         self.seconds += time.perf_counter() - began

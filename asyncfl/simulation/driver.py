@@ -190,7 +190,10 @@ class Driver:
         if self.mixing_node is not None:
             detail = f"{len(action.tasks)} updates, {self.mixing_node.said}"
             self.clock.record(Kind.SHUFFLED, detail=detail)
-        return self.training.collect(self.clock.now, action)
+        collected = self.training.collect(self.clock.now, action)
+        for task in self.training.zeroed:
+            self.clock.note(Kind.ZEROED, task, detail="not finite, sent as zero with the noise")
+        return collected
 
     def _pass_mixing_node(self, action: Collect, seconds: float) -> Steps:
         yield self.clock.env.timeout(seconds)

@@ -37,6 +37,11 @@ class ClientWork(Protocol):
         """What the clients of `tasks` upload."""
         ...
 
+    @property
+    def zeroed(self) -> NDArray[np.bool_]:
+        """(n,) which updates of the tasks that were carried out last were not finite and became zero."""
+        ...
+
     def score(self, request: RequestScores, turn: int) -> NDArray[np.float64]:
         """(n_models,) what the client answers that was asked to score models, as often as `turn` before."""
         ...
@@ -52,6 +57,8 @@ class TrainingOnDemand:
         self.tasks = tasks
         self.trained = 0
         """Tasks that were trained so far."""
+        self.zeroed: list[TaskInFlight] = []
+        """Tasks of the last buffer whose update was not finite and became zero before the noise."""
 
     def dispatched(self, task: TaskInFlight) -> None:
         """Keep the model that a task begins with, where it will be trained in any case."""
@@ -83,6 +90,7 @@ class TrainingOnDemand:
         if not self.work.every_task:
             self.trained += len(tasks)
         collected = self.work.carry_out(time_s, tasks)
+        self.zeroed = [tasks[row] for row in np.flatnonzero(self.work.zeroed).tolist()]
         for task in tasks:
             task.trained = False
         return collected

@@ -24,6 +24,7 @@ MARKS = (
     Kind.LOST,
     Kind.OVERHEARD,
     Kind.DROPPED_OUT,
+    Kind.ZEROED,
     Kind.REJECTED,
     Kind.FLAGGED,
     Kind.DISCARDED,

@@ -24,6 +24,7 @@ class Kind(StrEnum):
     LOST = "lost"
     UPLOADED = "uploaded"
     OVERHEARD = "overheard"
+    ZEROED = "zeroed"
     REJECTED = "rejected"
     SCORES_REQUESTED = "scores_requested"
     SCORED = "scored"

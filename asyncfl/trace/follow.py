@@ -196,6 +196,8 @@ def _said(row: dict[str, Any]) -> str:
             said = [f"weight {row['weight']:.6g}"] if kind is Kind.AGGREGATED else []
             said += [f"staleness {row['staleness']}"] if row["staleness"] >= 0 else []
             return ", ".join([*said, *([detail] if detail else [])])
+        case Kind.ZEROED:
+            return detail
         case Kind.DISCARDED:
             return _spoken(detail)
         case Kind.PUBLISHED:

@@ -386,3 +386,95 @@ def test_updates_are_multiplied_by_what_the_scheme_says_before_they_are_clipped(
     payloads, _, _ = carried_out(Weighted(noise_multiplier=0, clip_norm=100))
     np.testing.assert_allclose(payloads.models[:, 0], (np.arange(CLIENTS) + 1) * SAMPLES / 8)
     np.testing.assert_allclose(payloads.norms, (np.arange(CLIENTS) + 1) * SAMPLES / 8 * np.sqrt(PARAMETERS))
+
+
+class Uploading(Counting):
+    """Moves each parameter by what the test says for the client."""
+
+    def __init__(self, by_client: Sequence[float]) -> None:
+        super().__init__()
+        self.by_client = by_client
+
+    def train(self, rows: np.ndarray, jobs: Sequence[Job]) -> np.ndarray:
+        for row, job in zip(rows, jobs, strict=True):
+            row[:] = job.base + np.float32(self.by_client[job.labels[0]])
+        return np.zeros(len(jobs))
+
+
+def uploaded(scheme: Scheme, by_client: Sequence[float], base: float = 0.5, threats: Threats | None = None) -> Payloads:
+    """What clients upload that move by `by_client` from a model of which each parameter is `base`."""
+    streams, sent = Streams(0), np.full(PARAMETERS, base, np.float32)
+    attackers = None if threats is None else Attackers(threats, CLIENTS, 10, streams)
+    path = TaskPath(
+        federation(),
+        Uploading(by_client),
+        Training(),
+        scheme,
+        CONTEXT,
+        streams,
+        attackers,  # type: ignore[arg-type]
+    )
+    return path.carry_out([Ticket(client, client, 0, sent) for client in range(len(by_client))], 0, sent)
+
+
+CLIPPED = DpFedAvg(noise_multiplier=1e-9, clip_norm=2.0)
+
+
+def test_an_update_whose_square_is_no_float32_is_clipped_like_any_other() -> None:
+    for huge in (1.1e21, 1.1e21, 1e38):  # norms of 1.9e21 and 1.7e38
+        payloads = uploaded(CLIPPED, [huge] * 3)
+        assert payloads.norms == pytest.approx([huge * np.sqrt(3)] * 3)
+        assert np.linalg.norm(payloads.models - np.float32(0.5), axis=1) == pytest.approx([2.0] * 3, rel=1e-6)
+        assert payloads.clip_norm == 2.0
+        assert not payloads.zeroed.any()
+
+
+PROVEN = [
+    CLIPPED,
+    Mechanisms.model_validate({"client": {"kind": "gaussian", "epsilon": 1e9}, "clip": {"norm": 2.0}}),
+    AdaptiveBudgets(budgets=(1e9,) * CLIENTS, adjustment="none", clip_norm=2.0, sensitivity="2M"),
+]
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("scheme", PROVEN, ids=lambda scheme: scheme.kind)
+def test_where_clipping_is_the_proof_what_is_not_finite_becomes_zero(scheme: Scheme, wrong: float) -> None:
+    for by_client in ([wrong, 1.0, 9.0], [wrong] * 3):
+        payloads = uploaded(scheme, by_client)
+        finite = np.isfinite(by_client)
+        assert payloads.zeroed.tolist() == (~finite).tolist()
+        lengths = np.linalg.norm(payloads.models - np.float32(0.5), axis=1)
+        assert lengths == pytest.approx(np.where(finite, [0.0, np.sqrt(3.0), 2.0], 0.0), abs=1e-3)
+        assert payloads.clip_norm == 2.0
+
+
+def test_a_clipped_model_that_is_not_finite_becomes_the_zero_model() -> None:
+    payloads = uploaded(Nbafl(epsilon=1e9, clip_norm=2.0, sensitivity="2C"), [np.nan, 0.1])
+    assert payloads.zeroed.tolist() == [True, False]
+    assert payloads.models[0] == pytest.approx(np.zeros(PARAMETERS), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        NoPrivacy(),
+        GaussianUpload(epsilon=6),
+        Nbafl(epsilon=60, clip_norm=2.0),
+        Nbafl(epsilon=60, sensitivity="2C"),
+        DpFedAvg(noise_multiplier=0),
+        Mechanisms.model_validate({"client": {"kind": "gaussian", "epsilon": 6}, "clip": {"target": "gradient"}}),
+        AdaptiveBudgets(budgets=(6,) * CLIENTS),
+    ],
+    ids=lambda scheme: scheme.kind,
+)
+def test_elsewhere_the_server_gets_to_see_that_it_is_not_finite(scheme: Scheme) -> None:
+    payloads = uploaded(scheme, [np.nan, 0.1])
+    assert not payloads.zeroed.any()
+    assert np.isfinite(payloads.models).all(axis=1).tolist() == [False, True]
+
+
+def test_attackers_may_upload_what_is_not_finite() -> None:
+    threats = Threats.model_validate({"attack": {"kind": "non_finite"}, "attackers": 1})
+    payloads = uploaded(CLIPPED, [0.1] * CLIENTS, threats=threats)
+    assert not payloads.zeroed.any()
+    assert (~np.isfinite(payloads.models).all(axis=1)).tolist() == attacked(payloads).tolist()

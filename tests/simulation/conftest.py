@@ -35,6 +35,7 @@ class Clients:
     every_task: bool = False
     held: set[int] = field(default_factory=set)
     """Tasks that were trained ahead and not collected or dropped yet."""
+    zeroed: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
     def train(self, task: TaskInFlight) -> None:
         assert task.base is not None

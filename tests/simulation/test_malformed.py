@@ -9,6 +9,8 @@ import pytest
 from asyncfl.federation import seed_summary
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
+from asyncfl.trace import Kind
+from asyncfl.trace.query import select
 
 FEDASYNC = {"kind": "fedasync", "rounds": 6, "in_flight": 3}
 FEW = {"kind": "buffered", "rounds": 6, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 3}}
@@ -42,3 +44,15 @@ def test_a_federation_of_attackers_alone_ends_with_its_reason(scenario: Scenario
     reason, diverged = stopped("non_finite", {})
     assert reason.startswith("diverged: the last ")
     assert diverged
+
+
+def test_a_diverged_update_of_an_honest_client_is_noise_where_clipping_is_the_proof(scenario: Scenario) -> None:
+    clipped = {"privacy": {"kind": "dp_fedavg", "noise_multiplier": 0.1}, "training.lr": 1e30}
+    run = simulate_seed(scenario.override(clipped), 0)
+    assert run.stopped == "all versions published"
+    zeroed, rejected = (select(run.events, kinds=[kind]) for kind in (Kind.ZEROED, Kind.REJECTED))
+    assert len(zeroed) > 0 == len(rejected)
+    assert set(zeroed["task"].to_pylist()) <= {upload.task for upload in run.uploads}
+    assert set(zeroed["detail"].to_pylist()) == {"not finite, sent as zero with the noise"}
+    bare = simulate_seed(scenario.override({**clipped, "privacy": {"kind": "none"}}), 0)
+    assert len(select(bare.events, kinds=[Kind.ZEROED])) == 0 < len(select(bare.events, kinds=[Kind.REJECTED]))

@@ -58,6 +58,11 @@ class DpFedAvg(Scheme):
         return Clipped("update")
 
     @property
+    def bounds_uploads(self) -> bool:
+        """With noise."""
+        return self.noise_multiplier > 0
+
+    @property
     def _by_server(self) -> bool:
         return self.noise_at == "server"
 

@@ -72,6 +72,11 @@ class Nbafl(Scheme):
         """Whether epsilon is infinite: no clipping and no noise."""
         return math.isinf(self.epsilon)
 
+    @property
+    def bounds_uploads(self) -> bool:
+        """Where a whole client is hidden, and the norm is a number."""
+        return not self.off and self.sensitivity != "2C/m" and self.clip_norm != "median"
+
     def noise(
         self, context: PrivacyContext, clip_norm: float, contributions: Sequence[Contribution] = ()
     ) -> NbaflNoise:

@@ -149,6 +149,11 @@ class AdaptiveBudgets(Scheme):
         """The update."""
         return Clipped("update")
 
+    @property
+    def bounds_uploads(self) -> bool:
+        """For the readings of Delta that hold for what is clipped."""
+        return not self._without_noise and self.sensitivity in OF_CLIENT
+
     def update_factor(self, context: PrivacyContext, samples: int) -> float:
         """1; of `gradient` 1/steps, which makes the update lr times the mean gradient."""
         if self.upload == "update":

@@ -97,6 +97,11 @@ class Mechanisms(Scheme):
         return Clipped("update" if self.clip.target == "update" else "model", self._order)
 
     @property
+    def bounds_uploads(self) -> bool:
+        """Where models or updates are clipped."""
+        return self.clip.target != "gradient" and not all(math.isinf(one.epsilon) for _, one in self._mechanisms())
+
+    @property
     def _order(self) -> Literal[1, 2]:
         if self.clip.order is not None:
             return self.clip.order
