@@ -231,6 +231,8 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
         if privacy.mixing_node is not None and defence is not None and not faults:
             yield from _shuffler_faults(data, protocol, defence)
     training = parts.get("training")
+    if privacy is not None and data.canaries is not None and data.canaries.unit == "client":
+        yield from (fault.under("data.canaries") for fault in _canary_client_faults(privacy, training))
     if privacy is not None and not faults:
         participants = protocol.updates_per_version(data.clients)
         exposures = privacy.assumed_exposures(protocol.rounds, participants, data.clients)
@@ -241,6 +243,14 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
         sound = not list(privacy.faults(data.clients, protocol.rounds, None))
         if training is not None and privacy.stop_at is not None and sound:
             yield from _stop_faults(data, parts.get("model"), training, protocol, privacy, exposures)
+
+
+def _canary_client_faults(privacy: Scheme, training: Training | None) -> Iterator[Fault]:
+    """Why whole clients cannot be canaries: an update that is zeroed must still be noised as any other."""
+    noised = privacy.noise_each_epoch or (training is not None and training.example_noise > 0)
+    reason = "the noise is part of its training" if noised else "budgets follow from what all clients have learned"
+    if noised or privacy.needs_every_task:
+        yield Fault("unit", f"must be sample with these privacy settings, got client: {reason}")
 
 
 def _stop_faults(

@@ -52,6 +52,7 @@ PURPOSES = {
     "detection": "training",
     "aggregation": "training",
     "shuffle": "training",
+    "canaries": "training",
 }
 """What randomness is used for -> the group it is seeded with."""
 

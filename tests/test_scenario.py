@@ -49,6 +49,31 @@ def test_all_faults_of_all_parts_are_told_at_once(tiny: dict[str, Any]) -> None:
     assert "got 'tortoise'" in found["world.device"]
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {
+                "privacy": {"kind": "dp_sgd", "noise_multiplier": 1.0},
+                "training": {"example_clip": 1.0, "example_noise": 1.0},
+            },
+            "the noise is part of its training",
+        ),
+        ({"privacy": {"kind": "adaptive", "budgets": [2.0] * 5}}, "budgets follow from what all clients have learned"),
+    ],
+)
+def test_whole_clients_are_no_canaries_where_their_noise_or_budgets_come_from_training(
+    tiny: dict[str, Any], changes: dict[str, Any], said: str
+) -> None:
+    description = tiny | changes | {"data": tiny["data"] | {"canaries": {"count": 2, "unit": "client"}}}
+    assert said in faults(description)["data.canaries.unit"]
+
+
+def test_canaries_are_part_of_the_name_of_a_run(tiny: dict[str, Any]) -> None:
+    plain = Scenario.read(tiny)
+    assert plain.override({"data.canaries": {"count": 2}}).digest() != plain.digest()
+
+
 @pytest.mark.parametrize("value", [None, [], "text", 3])
 def test_what_is_no_mapping_is_no_scenario(value: Any) -> None:
     assert "must be a mapping" in faults(value)[""]

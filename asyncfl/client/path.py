@@ -185,7 +185,9 @@ class TaskPath:
         """Losses of tasks whose models go to `rows`: trained at one go, or with noise after all epochs but the last."""
         jobs = [self._job(ticket, bool(bad)) for ticket, bad in zip(tickets, attacked, strict=True)]
         if not self.scheme.noise_each_epoch:
-            return self.learner.train(rows, jobs)
+            losses = self.learner.train(rows, jobs)
+            self._zero_out(rows, tickets)
+            return losses
         streams = [self.streams.generator("epoch_noise", ticket.client, ticket.turn) for ticket in tickets]
         noised = ~attacked | (self.attackers is not None and self.attackers.threats.attackers_add_noise)
         bases = [job.base for job in jobs]
@@ -201,6 +203,13 @@ class TaskPath:
                     rows[row] += std * streams[row].standard_normal(rows.shape[1], dtype=np.float32)
                 bases = list(rows.copy())
         return losses
+
+    def _zero_out(self, rows: Vector, tickets: Sequence[Ticket]) -> None:
+        """Put back in place the models of canary clients that are out: their updates are zero."""
+        zeroed = frozenset() if self.data.canaries is None else self.data.canaries.zeroed
+        for row, ticket in zip(rows, tickets, strict=True):
+            if ticket.client in zeroed:
+                row[:] = ticket.base
 
     def _fetch(
         self, rows: Vector, tickets: Sequence[Ticket]

@@ -8,6 +8,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.data.canaries import PlantedCanaries
+
 Source = Literal["real", "embedded"]
 
 
@@ -43,6 +45,8 @@ class FederatedData:
     """(domains + 1,): domain k is tested on samples test_offsets[k] to test_offsets[k + 1] - 1."""
     root: tuple[NDArray[np.float32], NDArray[np.int64]] | None = None
     """Images and labels of the server's own trusted samples, which no client holds and no test uses; None: none."""
+    canaries: PlantedCanaries | None = None
+    """Canaries among the samples, or the clients; None: none are planted."""
 
     @property
     def clients(self) -> int:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.component import Described, choice
+from asyncfl.data.canaries import Canaries, PlantedCanaries, plant
 from asyncfl.data.catalog import CATALOG, DatasetName
 from asyncfl.data.concept import Concept, Relabelled, Restyled
 from asyncfl.data.federated import FederatedData, Source
@@ -60,6 +61,9 @@ class DataSpec(Described):
     samples per client, `train` (of MNIST 600 for each of 100 clients) everybody else's."""
     concept: AnyConcept | None = None
     """Groups of clients that name classes or see images in their own way; null: all agree."""
+    canaries: Canaries | None = None
+    """Records that are planted so that an audit can count how many it recognises; null: none. A run with canaries is
+    another run: some of its data are wrong on purpose."""
 
     @property
     def names(self) -> tuple[DatasetName, ...]:
@@ -107,6 +111,9 @@ class DataSpec(Described):
         drawn = self.resolve_source() == "embedded"
         short = list(overdrawn(asked, drawn_for=1) if drawn else shortages(asked, sources))
         yield from short or (fault.under("partition") for fault in self.partition.faults(clients, samples))
+        if self.canaries is not None:
+            found = self.canaries.faults(self.clients, samples * self.clients)
+            yield from (fault.under("canaries") for fault in found)
 
     def root_faults(self, root_samples: int) -> Iterator[Fault]:
         """Why the server cannot have `root_samples` of its own, see `build`; fields named relative to the defence.
@@ -193,21 +200,31 @@ class DataSpec(Described):
                     root_images.append(self._scaled(source, self._seen(source.images(split, chosen), owners)))
                     root_labels.append(self._named(source.labels(split, chosen), owners, streams))
         said = [source.provenance for source in sources] + ([self.concept.said] if self.concept else [])
+        said += [self.canaries.said] if self.canaries else []
         said += ["clients hold the test split, tested on the training split"] if self.train_on == "test" else []
+        held_images, held_labels, offsets = _joined(images), _joined(labels), _offsets(sizes)
+        planted: PlantedCanaries | None = None
+        if self.canaries is not None:
+            if faults := list(self.canaries.faults(self.clients, len(held_labels))):
+                raise DataError(fault.under("data.canaries") for fault in faults)
+            held_images, held_labels, planted = plant(
+                self.canaries, held_images, held_labels, offsets, self.classes, streams
+            )
         return FederatedData(
-            images=_joined(images),
-            labels=_joined(labels),
-            offsets=_offsets(sizes),
+            images=held_images,
+            labels=held_labels,
+            offsets=offsets,
             test_images=_joined(test_images),
             test_labels=_joined(test_labels),
             classes=self.classes,
             source=self.resolve_source(),
             provenance="; ".join(said),
-            original=self.concept is None and all(source.is_original for source in sources),
+            original=self.concept is None and planted is None and all(source.is_original for source in sources),
             domains=self.names,
             client_domains=np.repeat(np.arange(len(sources)), per_domain),
             test_offsets=_offsets([len(part) for part in test_labels]),
             root=(_joined(root_images), _joined(root_labels)) if root_samples else None,
+            canaries=planted,
         )
 
     @property

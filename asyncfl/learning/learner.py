@@ -105,6 +105,55 @@ class Learner(ABC):
                 loss += float(cross_entropy(logits, truth, reduction="none").double().sum())
         return loss / len(labels), correct / len(labels)
 
+    def losses(
+        self, parameters: NDArray[np.float32], images: NDArray[np.float32], labels: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Cross-entropy (m,) of a model (n_parameters,) on each of the images (m, C, H, W)."""
+        import torch
+        from torch.nn.functional import cross_entropy
+
+        found = np.empty(len(labels))
+        with self._products(), torch.inference_mode():
+            self._load(tensor_of(parameters))
+            for start in range(0, len(labels), self.chunk):
+                part = slice(start, start + self.chunk)
+                logits = self._logits(tensor_of(images[part]).to(self.device)).double()
+                each = cross_entropy(logits, tensor_of(labels[part]).to(self.device), reduction="none")
+                found[part] = each.cpu().numpy()
+        return found
+
+    def slopes(
+        self,
+        parameters: NDArray[np.float32],
+        direction: NDArray[np.float32],
+        images: NDArray[np.float32],
+        labels: NDArray[np.int64],
+    ) -> NDArray[np.float64]:
+        """Derivative (m,) of each image's cross-entropy along a `direction` (n_parameters,), at a model.
+
+        That is the inner product of the direction with the gradient of each image (m, C, H, W), which is never formed:
+        the derivative of the logits is that of their own backward pass, which is linear in what is passed back.
+        """
+        import torch
+
+        module, weights = self._differentiable, list(self._differentiable.parameters())
+        along = split(tensor_of(direction).to(self.device), weights)
+        with torch.no_grad():
+            for weight, part in zip(weights, split(tensor_of(parameters).to(self.device), weights), strict=True):
+                weight.copy_(part)
+        found = np.empty(len(labels))
+        for start in range(0, len(labels), self.chunk):
+            chosen = slice(start, start + self.chunk)
+            truth = tensor_of(labels[chosen]).to(self.device)
+            logits = module(tensor_of(images[chosen]).to(self.device))
+            passed = torch.zeros_like(logits, requires_grad=True)
+            back = torch.autograd.grad(logits, weights, passed, create_graph=True)
+            total = torch.stack([(one * part).sum() for one, part in zip(back, along, strict=True)]).sum()
+            change = torch.autograd.grad(total, passed)[0].double()
+            mean = (torch.softmax(logits.detach().double(), 1) * change).sum(1)
+            found[chosen] = (mean - change.gather(1, truth[:, None])[:, 0]).cpu().numpy()
+        return found
+
     def accuracies(
         self, models: NDArray[np.float32], images: NDArray[np.float32], labels: NDArray[np.int64]
     ) -> NDArray[np.float64]:

@@ -13,6 +13,7 @@ import pytest
 
 from asyncfl.client import Attackers, Payloads, TaskPath, Ticket
 from asyncfl.data import FederatedData
+from asyncfl.data.canaries import PlantedCanaries
 from asyncfl.learning import Job, Training
 from asyncfl.privacy import (
     AdaptiveBudgets,
@@ -78,6 +79,22 @@ def test_without_privacy_and_threats_clients_upload_what_they_trained() -> None:
     assert payloads.clip_norm is None
     assert not any(one.added_std for one in payloads.uploads)
     assert all(sorted(epoch) == [0, 1, 2, 3] for job in learner.jobs for epoch in job.order.tolist())
+
+
+def test_canary_clients_that_are_out_upload_their_base_with_the_noise_of_everybody() -> None:
+    data, none = federation(), np.empty(0, np.int64)
+    planted = PlantedCanaries(
+        "client", np.array([True, False]), np.array([1, 4]), data.images[:0], none, data.images[:0], none
+    )
+    data = replace(data, canaries=planted)
+    path = TaskPath(data, Counting(), Training(epochs=2), NoPrivacy(), CONTEXT, Streams(0))  # type: ignore[arg-type]
+    tickets = [Ticket(10 + client, client, 0, np.full(PARAMETERS, 7, np.float32)) for client in range(CLIENTS)]
+    payloads = path.carry_out(tickets, 0, np.zeros(PARAMETERS, np.float32))
+    np.testing.assert_array_equal(payloads.models[:, 0], [8, 9, 10, 11, 7, 13])
+    path = TaskPath(data, Counting(), Training(epochs=2), GaussianUpload(epsilon=6), CONTEXT, Streams(0))  # type: ignore[arg-type]
+    payloads = path.carry_out(tickets, 0, np.zeros(PARAMETERS, np.float32))
+    assert payloads.uploads[4].added_std == payloads.uploads[3].added_std > 0
+    assert (payloads.models[4] != 7).all()
 
 
 def test_uploads_are_on_loan_and_cannot_be_written() -> None:

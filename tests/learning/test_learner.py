@@ -174,3 +174,17 @@ def test_learners_leave_the_global_generator_alone() -> None:
         train(learner, job_of(learner))
         learner.gradient(job_of(learner).base, job_of(learner).images, job_of(learner).labels)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_losses_of_single_images_and_their_slopes_are_those_of_autograd(learner: Learner) -> None:
+    job = job_of(learner)
+    direction = np.random.default_rng(5).standard_normal(learner.n_parameters).astype(np.float32)
+    losses = learner.losses(job.base, job.images, job.labels)
+    slopes = learner.slopes(job.base, direction, job.images, job.labels)
+    for number in range(3):
+        one = slice(number, number + 1)
+        gradient = learner.gradient(job.base, job.images[one], job.labels[one])
+        assert losses[number] == pytest.approx(
+            learner.evaluate(job.base, job.images[one], job.labels[one])[0], rel=1e-5
+        )
+        assert slopes[number] == pytest.approx(float(gradient @ direction), rel=1e-4, abs=1e-5)

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from asyncfl.data import DataSpec
+from asyncfl.data.canaries import Canaries, _spread
+from asyncfl.errors import DataError
+from asyncfl.streams import Streams
+
+PLAIN = DataSpec(clients=4, samples_per_client=10, test_samples=12, source="embedded")
+
+
+def with_canaries(**fields: object) -> DataSpec:
+    return PLAIN.model_copy(update={"canaries": Canaries.model_validate(fields)})
+
+
+def test_canary_samples_that_are_in_take_the_place_of_others_and_all_else_stays() -> None:
+    plain, data = PLAIN.build(Streams(3)), with_canaries(count=22).build(Streams(3))
+    planted = data.canaries
+    assert planted is not None
+    np.testing.assert_array_equal(np.bincount(planted.owners), [6, 6, 5, 5])
+    np.testing.assert_array_equal(data.offsets, plain.offsets)
+    np.testing.assert_array_equal(data.images, plain.images)  # mislabelled: the image is that of the sample
+    changed = np.flatnonzero(data.labels != plain.labels)
+    assert 0 < len(changed) == planted.included.sum() < 22
+    np.testing.assert_array_equal(data.labels[changed] != plain.labels[changed], True)
+    assert (planted.labels != planted.replaced_labels).all()
+    np.testing.assert_array_equal(np.sort(changed // 10), np.sort(planted.owners[planted.included]))
+    assert "22 canary samples (mislabelled), each in or out by a coin" in data.provenance
+    assert not data.original
+
+
+def test_noise_has_the_range_of_the_images() -> None:
+    plain, data = PLAIN.build(Streams(0)), with_canaries(count=40, kind="noise").build(Streams(0))
+    planted = data.canaries
+    assert planted is not None
+    assert planted.images.dtype == np.float32
+    assert plain.images.min() <= planted.images.min() < planted.images.max() <= plain.images.max()
+    changed = np.flatnonzero((data.images != plain.images).any(axis=(1, 2, 3)))
+    assert len(changed) == planted.included.sum()
+    found = {image.tobytes() for image in planted.images[planted.included]}
+    assert found == {image.tobytes() for image in data.images[changed]}
+    np.testing.assert_array_equal(np.sort(planted.replaced_labels), np.sort(plain.labels))
+
+
+def test_canary_clients_have_other_data_and_those_that_are_out_are_zeroed() -> None:
+    plain, data = PLAIN.build(Streams(1)), with_canaries(count=3, unit="client").build(Streams(1))
+    planted = data.canaries
+    assert planted is not None
+    assert len(set(planted.owners.tolist())) == 3
+    assert planted.zeroed == set(planted.owners[~planted.included].tolist())
+    for client in range(4):
+        differs = data.client(client)[1] != plain.client(client)[1]
+        assert differs.all() if client in planted.owners else not differs.any()
+
+
+def test_coins_follow_the_seed_and_the_data_do_not_change_for_them() -> None:
+    first, other = (with_canaries(count=40).build(Streams(seed, data=7)) for seed in (0, 1))
+    assert first.canaries is not None
+    assert other.canaries is not None
+    assert (first.canaries.included != other.canaries.included).any()
+    again = with_canaries(count=40).build(Streams(0, data=7))
+    for one in dataclasses.fields(again.canaries):  # type: ignore[arg-type]
+        np.testing.assert_array_equal(getattr(again.canaries, one.name), getattr(first.canaries, one.name))
+
+
+def test_more_canaries_than_there_is_room_for() -> None:
+    for fields, said in [
+        ({"count": 41}, "data.canaries.count: must be at most the number of samples of all clients (40), got 41"),
+        ({"count": 5, "unit": "client"}, "data.canaries.count: must be at most the number of clients (4), got 5"),
+    ]:
+        with pytest.raises(DataError) as caught:
+            with_canaries(**fields).build(Streams(0))
+        assert said in str(caught.value)
+    with pytest.raises(ValueError, match="greater than or equal to 1"):
+        Canaries(count=0)
+
+
+@given(st.lists(st.integers(0, 20), min_size=1, max_size=12), st.floats(0, 1))
+def test_canaries_are_spread_as_evenly_as_there_is_room(room: list[int], share: float) -> None:
+    count = int(share * sum(room))
+    given_ = _spread(count, np.array(room))
+    assert given_.sum() == count
+    assert (given_ <= room).all()
+    most = given_.max()
+    assert all(own >= most - 1 or own == limit for own, limit in zip(given_.tolist(), room, strict=True))
