@@ -1,0 +1,243 @@
+"""What tells two given worlds apart: the exact epsilon of releases whose means and noise are known in both.
+
+An accountant knows how far apart neighbours may be at most, an audit how far apart two of them are. Of Gaussian noise,
+N(u, s^2 I) in one world and N(u', s'^2 I) in the other in d dimensions, that is all there is to know: with the privacy
+loss L = ln p/p' under the first world and rho = 1 - s^2/s'^2,
+
+    K(z) = ln E e^(z L) = -d/2 (z ln(1 - rho) + ln(1 + z rho)) + z (1 + z) |u - u'|^2 / (2 s'^2 (1 + z rho))
+
+(Gil, Alajaji, Linder 2013, Renyi divergences of Gaussians), z rho > -1. For Laplace noise of scale b in both, per
+coordinate with a = |u_i - u'_i|/b,
+
+    K(z) = ln(((1 + z) e^(z a) + z e^(-(1 + z) a)) / (1 + 2 z))
+
+K of independent releases add up, and for any c > 0 where K is finite
+
+    delta(epsilon) = E max(0, 1 - e^(epsilon - L))
+                   = 1/(2 pi i) int_(c - i oo)^(c + i oo) e^(K(z) - z epsilon) / (z (1 + z)) dz
+
+With c at the saddle point the integrand is nearly a Gaussian, and the trapezoidal rule is exact to rounding however
+small delta is (Alghamdi et al. 2023, The Saddle-Point Method in Differential Privacy). Both worlds may be the first:
+the larger delta counts. Where s = s' everywhere this is the Gaussian mechanism, whose formula `gaussian` has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.privacy.accounting.gaussian import exact_epsilon
+
+Floats = NDArray[np.float64]
+
+FINENESS = 8
+"""Points of the trapezoidal rule per width of the saddle."""
+BLOCK, MOST_POINTS = 128, 2**18
+"""Points that are summed at first, then as many again, up to a number that only releases of very few numbers need."""
+NEGLIGIBLE = 1e-13
+"""Of the sum: where the rule ends."""
+_SERIES = 0.02
+"""Largest |x| at which ln(1 + x) - x is summed as a series."""
+
+BINS = 10.0 ** np.arange(-12, 4.001, 1 / 40)
+"""Limits of the classes of Laplace shifts. Each shift counts as the lower limit of its class: less is told, not more."""
+
+
+@dataclass(frozen=True)
+class Gaussians:
+    """Releases with Gaussian noise, all (n,)."""
+
+    dimensions: Floats
+    """Numbers released."""
+    squared_distance: Floats
+    """|u - u'|^2."""
+    std: Floats
+    """s."""
+    other_std: Floats
+    """s'."""
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[float, float, float, float]]) -> Gaussians:
+        """From (dimensions, squared distance, s, s') each."""
+        columns = np.array(list(rows), dtype=np.float64).reshape(-1, 4).T
+        return cls(*columns)
+
+    def swapped(self) -> Gaussians:
+        """With the other world as the first."""
+        return Gaussians(self.dimensions, self.squared_distance, self.other_std, self.std)
+
+    @property
+    def telling(self) -> NDArray[np.bool_]:
+        """(n,) whether the worlds differ at all."""
+        return (self.squared_distance > 0) | ((self.std != self.other_std) & (self.dimensions > 0))
+
+
+def laplace_classes(difference: NDArray[np.floating], scale: float) -> NDArray[np.int64]:
+    """(len(BINS),) coordinates of u - u' (any shape) by their shift |u_i - u'_i|/scale; of those below all classes none
+    counts."""
+    shifts = np.abs(np.asarray(difference, dtype=np.float64)) / scale
+    return np.bincount(np.searchsorted(BINS, shifts, side="right"), minlength=len(BINS) + 1)[1:].astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Worlds:
+    """What an adversary sees, in two worlds."""
+
+    gaussians: Gaussians
+    laplace: NDArray[np.int64] | None = None
+    """`laplace_classes`, added up over the releases; None: none."""
+
+    def epsilon(self, delta: float) -> float:
+        """Smallest epsilon for which neither world can be told from the other better than (epsilon, delta) allows.
+
+        `delta` 0..1, exclusive. Infinite where something was released that only one of them could release. Whatever
+        guarantee holds for both worlds has at least this epsilon at this delta.
+        """
+        seen, laplace = self.gaussians, self.laplace
+        telling = seen.telling
+        if (telling & ((seen.std == 0) | (seen.other_std == 0))).any():
+            return math.inf
+        seen = Gaussians(*(getattr(seen, name)[telling] for name in Gaussians.__dataclass_fields__))
+        if laplace is None or not laplace.any():
+            if not len(seen.std):
+                return 0.0
+            if (seen.std == seen.other_std).all():
+                return float(exact_epsilon(float((seen.squared_distance / seen.std**2).sum()), delta))
+            laplace = None
+        ways = (seen, seen.swapped())
+        if (seen.std == seen.other_std).all():
+            ways = ways[:1]
+        return max(_Loss(way, laplace).epsilon(delta) for way in ways)
+
+
+class _Loss:
+    """The distribution of the privacy loss, by its cumulants."""
+
+    def __init__(self, seen: Gaussians, laplace: NDArray[np.int64] | None) -> None:
+        # Releases of the same spreads add up.
+        spreads, where = np.unique(seen.std + 1j * seen.other_std, return_inverse=True)
+        std, other = spreads.real, spreads.imag
+        self.half_d = np.bincount(where, seen.dimensions, len(spreads)) / 2
+        self.half_b = np.bincount(where, seen.squared_distance, len(spreads)) / (2 * other**2)
+        self.rho = (other - std) * (other + std) / other**2
+        self.shifts = np.empty(0)
+        self.counts = np.empty(0)
+        if laplace is not None:
+            self.shifts, self.counts = BINS[laplace > 0], laplace[laplace > 0].astype(np.float64)
+        self.most = self._most()
+        """No loss is larger; infinite where there is no limit."""
+        least = float(self.rho.min(initial=0.0))
+        self.end = -1 / least if least < 0 else math.inf
+        """K is finite below."""
+
+    def _most(self) -> float:
+        if ((self.rho < 0) | ((self.rho == 0) & (self.half_b > 0))).any():
+            return math.inf
+        spread = self.rho > 0
+        wider = (self.half_b[spread] / self.rho[spread] - self.half_d[spread] * np.log1p(-self.rho[spread])).sum()
+        return float(wider + (self.counts * self.shifts).sum())
+
+    def cumulant(self, z: Any) -> Any:
+        """K at each of `z` (m,), complex or real."""
+        z = np.asarray(z)[:, None]
+        rho, scaled = self.rho, z * self.rho
+        spread = -self.half_d * (z * _log1p_rest(-rho) + _log1p_rest(scaled))
+        total = (spread + z * (1 + z) * self.half_b / (1 + scaled)).sum(1)
+        if len(self.shifts):
+            a = self.shifts
+            mixed = np.log1p(z * np.expm1(-(1 + 2 * z) * a) / (1 + 2 * z))
+            total = total + (self.counts * (z * a + mixed)).sum(1)
+        return total
+
+    def slope(self, z: float) -> float:
+        """K' at a real `z`."""
+        rho, below = self.rho, 1 + z * self.rho
+        # log1p(-rho) + rho/(1 + z rho), without what cancels.
+        spread = -self.half_d * (_log1p_rest(-rho) - z * rho**2 / below)
+        bend = self.half_b * ((1 + 2 * z) * below - z * (1 + z) * rho) / below**2
+        total = float((spread + bend).sum())
+        if len(self.shifts):
+            a, far = self.shifts, np.exp(-(1 + 2 * z) * self.shifts)
+            inner = (1 + z) + z * far
+            part = a + (1 + far - 2 * z * a * far) / inner - 2 / (1 + 2 * z)
+            total += float((self.counts * part).sum())
+        return total
+
+    def _saddle(self, epsilon: float) -> tuple[float, float]:
+        """Where K(z) - z epsilon - ln z - ln(1 + z) is least, and how wide it is there."""
+
+        def falls(z: float) -> float:
+            return self.slope(z) - epsilon - 1 / z - 1 / (1 + z)
+
+        low = high = 1.0 if self.end > 2 else self.end / 2
+        while falls(low) > 0:
+            low /= 2
+        while falls(high) < 0:
+            low, high = high, (2 * high if self.end == math.inf else (high + self.end) / 2)
+        from scipy.optimize import brentq
+
+        z = low if low == high else float(brentq(falls, low, high, rtol=1e-6, xtol=1e-9 * low))
+        step = 1e-4 * min(z, self.end - z)
+        curvature = (falls(z + step) - falls(z - step)) / (2 * step)
+        return z, 1 / math.sqrt(curvature)
+
+    def log_delta(self, epsilon: float) -> tuple[float, float]:
+        """ln delta at `epsilon`, and the rate at which it falls."""
+        if epsilon >= self.most:
+            return -math.inf, math.inf
+        z, width = self._saddle(epsilon)
+        step = width / FINENESS
+        top = float(self.cumulant(np.array([z]))[0]) - z * epsilon - math.log(z * (1 + z))
+        total = slope = 0.0
+        start, size = 0, BLOCK
+        while start < MOST_POINTS:
+            line = z + 1j * step * np.arange(start, start + size)
+            values = np.exp(self.cumulant(line) - line * epsilon - np.log(line) - np.log(1 + line) - top)
+            if start == 0:
+                values[0] /= 2
+            total += values.real.sum()
+            slope += (values * line).real.sum()
+            if np.abs(values[-1]) * size < NEGLIGIBLE * total:
+                break
+            start, size = start + size, start + size
+        return top + math.log(total * step / math.pi), slope / total
+
+    def epsilon(self, delta: float) -> float:
+        """Smallest epsilon >= 0 at which delta is enough."""
+        target = math.log(delta)
+        mean, step = self.slope(0.0), 1e-3 * min(1.0, self.end)
+        spread = math.sqrt(max(self.slope(step) - mean, 0.0) / step)
+        # ln delta is concave in epsilon: Newton's steps come down from above, but for the first.
+        low, high = 0.0, self.most
+        at = mean + spread * math.sqrt(-2 * target)
+        if not at < high:
+            at = high / 2
+        for _ in range(200):
+            value, rate = self.log_delta(at)
+            low, high = (at, high) if value > target else (low, at)
+            following = at + (value - target) / rate
+            if abs(following - at) <= 1e-9 * at:
+                return max(following, 0.0)
+            if following <= 0 and low == 0:
+                # Perhaps no epsilon is needed at all.
+                if self.log_delta(0.0)[0] <= target:
+                    return 0.0
+                following = at / 2
+            at = following if low < following < high else (low + min(high, 2 * low + 1)) / 2
+        return at
+
+
+def _log1p_rest(x: Any) -> Any:
+    """ln(1 + x) - x, to full precision for small x too."""
+    x = np.asarray(x)
+    small = np.abs(x) < _SERIES
+    series = np.where(small, x, 0)
+    rest = np.zeros_like(series)
+    for power in range(10, 1, -1):
+        rest = (-1) ** (power + 1) / power + rest * series
+    return np.where(small, rest * series**2, np.log1p(np.where(small, 0, x)) - x)

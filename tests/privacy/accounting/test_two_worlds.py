@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.integrate import quad
+from scipy.stats import laplace, ncx2, norm
+
+from asyncfl.privacy.accounting.gaussian import exact_epsilon
+from asyncfl.privacy.accounting.two_worlds import BINS, Gaussians, Worlds, _Loss, laplace_classes
+
+
+def worlds(*rows: tuple[float, float, float, float]) -> Worlds:
+    return Worlds(Gaussians.of(rows))
+
+
+def loss(*rows: tuple[float, float, float, float]) -> _Loss:
+    return _Loss(Gaussians.of(rows), None)
+
+
+@given(
+    mu=st.floats(0.05, 8),
+    dimensions=st.integers(1, 10**6),
+    epsilon=st.floats(0, 10),
+)
+def test_equal_spreads_are_the_gaussian_mechanism(mu: float, dimensions: int, epsilon: float) -> None:
+    from asyncfl.privacy.accounting.gaussian import log_delta
+
+    expected = float(log_delta(np.array([mu]), np.array([epsilon]))[0])
+    if expected > -600:
+        assert loss((dimensions, (3 * mu) ** 2, 3.0, 3.0)).log_delta(epsilon)[0] == pytest.approx(expected, abs=1e-9)
+
+
+def test_epsilon_of_equal_spreads_adds_up() -> None:
+    found = worlds((10, 0.04, 0.5, 0.5), (10, 0.09, 0.25, 0.25)).epsilon(1e-5)
+    assert found == pytest.approx(exact_epsilon(0.04 / 0.25 + 0.09 / 0.0625, 1e-5))
+
+
+def delta_by_integral(d: int, distance: float, s: float, t: float, epsilon: float) -> float:
+    """P(L > epsilon) - e^epsilon Q(L > epsilon) by the distributions of L, non-central chi-squares (s != t)."""
+    # L = d ln(t/s) - |x-u|^2/2s^2 + |x-u'|^2/2t^2 is a square around m = (t^2 u - s^2 u')/(t^2 - s^2).
+    difference = t**2 - s**2
+    constant = d * math.log(t / s) + distance**2 / (2 * difference)
+    # L = constant - difference |x - m|^2 / (2 s^2 t^2)
+    limit = (constant - epsilon) * 2 * s**2 * t**2 / difference
+
+    def below(std: float, offset: float) -> float:
+        return float(ncx2.cdf(limit / std**2, d, (offset / std) ** 2)) if limit > 0 else 0.0
+
+    first = below(s, s**2 * distance / difference), below(t, t**2 * distance / difference)
+    if difference < 0:
+        first = 1 - first[0], 1 - first[1]
+    return first[0] - math.exp(epsilon) * first[1]
+
+
+@pytest.mark.parametrize("d", [1, 2, 30])
+@pytest.mark.parametrize(("s", "t"), [(1.0, 1.1), (1.1, 1.0), (0.7, 1.3), (1.3, 0.7)])
+@pytest.mark.parametrize("distance", [0.0, 0.5, 2.0])
+def test_unequal_spreads_are_non_central_chi_squares(d: int, s: float, t: float, distance: float) -> None:
+    for epsilon in (0.0, 0.5, 2.0):
+        expected = delta_by_integral(d, distance, s, t, epsilon)
+        if expected > 1e-9:
+            found = math.exp(loss((d, distance**2, s, t)).log_delta(epsilon)[0])
+            assert found == pytest.approx(expected, rel=1e-6, abs=1e-12)
+
+
+def test_both_directions_count() -> None:
+    one, other = worlds((5, 0.3, 1.0, 1.4)), worlds((5, 0.3, 1.4, 1.0))
+    assert one.epsilon(1e-3) == other.epsilon(1e-3)
+    ways = [loss((5, 0.3, *pair)).epsilon(1e-3) for pair in ((1.0, 1.4), (1.4, 1.0))]
+    assert one.epsilon(1e-3) == max(ways)
+    assert ways[0] != ways[1]
+
+
+def test_a_large_model_whose_noise_follows_the_data() -> None:
+    """2e5 parameters, spreads that differ by 1 in 1,000: the variance alone tells the worlds apart."""
+    d, r = 200_000, 1e-3
+    found = worlds((d, 0.0, 1.0, 1.0 + r)).epsilon(1e-2)
+    # To first order the loss is N(mu^2/2, mu^2) with mu^2 = 2 d r^2.
+    assert found == pytest.approx(exact_epsilon(2 * d * r**2, 1e-2), rel=0.01)
+    assert found > 1.0
+
+
+def test_simulated_likelihood_ratios_agree() -> None:
+    random = np.random.default_rng(1)
+    n, d, s, t, distance = 400_000, 20, 1.0, 1.08, 0.8
+    x = s * random.standard_normal((n, d))
+    away = x.copy()
+    away[:, 0] -= distance
+    ratio = d * math.log(t / s) - (x**2).sum(1) / (2 * s**2) + (away**2).sum(1) / (2 * t**2)
+    for epsilon in (0.2, 1.0, 2.0):
+        values = np.maximum(0, 1 - np.exp(epsilon - ratio))
+        error = values.std() / math.sqrt(n)
+        assert math.exp(loss((d, distance**2, s, t)).log_delta(epsilon)[0]) == pytest.approx(
+            values.mean(), abs=4 * error
+        )
+
+
+def test_composition_mixes_spreads() -> None:
+    """One release of equal and one of unequal spreads, against a convolution by quadrature."""
+    epsilon, d, s, t = 0.7, 3, 1.0, 1.3
+    first = norm(loc=0.5 * 0.9**2, scale=0.9)  # the loss of a Gaussian release with mu = .9
+
+    def tail(shift: float) -> float:
+        return delta_by_integral_tails(d, 0.4, s, t, shift)
+
+    def delta_by_integral_tails(d: int, distance: float, s: float, t: float, at: float) -> float:
+        difference = t**2 - s**2
+        constant = d * math.log(t / s) + distance**2 / (2 * difference)
+        limit = max((constant - at) * 2 * s**2 * t**2 / difference, 0.0)
+        p = ncx2.cdf(limit / s**2, d, (s * distance / difference) ** 2)
+        q = ncx2.cdf(limit / t**2, d, (t * distance / difference) ** 2)
+        return float(p - math.exp(at) * q)
+
+    expected = quad(lambda one: first.pdf(one) * tail(epsilon - one), -5, 6, limit=200)[0]
+    found = math.exp(loss((1, 0.81, 1.0, 1.0), (d, 0.16, s, t)).log_delta(epsilon)[0])
+    assert found == pytest.approx(expected, rel=1e-6)
+
+
+def test_one_laplace_number() -> None:
+    a = float(BINS[np.searchsorted(BINS, 1.0)])
+    seen = Worlds(Gaussians.of([]), laplace_classes(np.array([2 * a * 1.0000001]), 2.0))
+    # delta(epsilon) = 1 - e^((epsilon - a)/2) for one Laplace number (Balle et al. 2018).
+    for delta in (0.01, 0.1):
+        assert seen.epsilon(delta) == pytest.approx(a + 2 * math.log(1 - delta), abs=1e-4)
+
+
+def test_many_laplace_numbers_against_simulation() -> None:
+    random = np.random.default_rng(2)
+    d, n = 200, 50_000
+    shifts = BINS[np.searchsorted(BINS, random.uniform(0.01, 0.2, d))]
+    classes = laplace_classes(shifts * 1.0000001, 1.0)
+    assert classes.sum() == d
+    x = laplace.rvs(size=(n, d), random_state=random)
+    ratio = (np.abs(x - shifts) - np.abs(x)).sum(1)
+    values = np.maximum(0, 1 - np.exp(1.0 - ratio))
+    found = math.exp(_Loss(Gaussians.of([]), classes).log_delta(1.0)[0])
+    assert found == pytest.approx(values.mean(), abs=4 * values.std() / math.sqrt(n))
+
+
+def test_no_noise_and_no_difference() -> None:
+    assert worlds((9, 1e-9, 0.0, 0.0)).epsilon(1e-5) == math.inf
+    assert worlds((9, 0.0, 0.0, 0.1)).epsilon(1e-5) == math.inf
+    assert worlds((9, 0.0, 0.0, 0.0)).epsilon(1e-5) == 0.0
+    assert worlds().epsilon(1e-5) == 0.0
+    assert worlds((9, 0.0, 0.1, 0.1)).epsilon(1e-5) == 0.0
+    assert worlds((9, 1e-20, 1.0, 1.0)).epsilon(1e-5) == 0.0
+
+
+@given(
+    d=st.integers(1, 10**7),
+    distance=st.floats(0, 3),
+    ratio=st.floats(0.8, 1.25),
+    delta=st.sampled_from([1e-12, 1e-5, 0.01]),
+)
+def test_epsilon_is_where_delta_is_enough(d: int, distance: float, ratio: float, delta: float) -> None:
+    row = (d, distance**2, 1.0, ratio)
+    found = worlds(row).epsilon(delta)
+    assert math.isfinite(found)
+    if found > 0 and ratio != 1.0:
+        largest = max(loss(row).log_delta(found)[0], loss((d, distance**2, ratio, 1.0)).log_delta(found)[0])
+        assert largest == pytest.approx(math.log(delta), abs=1e-6)
