@@ -45,7 +45,7 @@ _SERIES = 0.02
 """Largest |x| at which ln(1 + x) - x is summed as a series."""
 
 BINS = 10.0 ** np.arange(-12, 4.001, 1 / 40)
-"""Limits of the classes of Laplace shifts. Each shift counts as the lower limit of its class: less is told, not more."""
+"""Limits of the classes of Laplace shifts. Each shift counts as the lower limit of its class, so none for too much."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,10 @@ class Gaussians:
     @property
     def telling(self) -> NDArray[np.bool_]:
         """(n,) whether the worlds differ at all."""
-        return (self.squared_distance > 0) | ((self.std != self.other_std) & (self.dimensions > 0))
+        differs: NDArray[np.bool_] = (self.squared_distance > 0) | (
+            (self.std != self.other_std) & (self.dimensions > 0)
+        )
+        return differs
 
 
 def laplace_classes(difference: NDArray[np.floating], scale: float) -> NDArray[np.int64]:
@@ -109,9 +112,7 @@ class Worlds:
             if (seen.std == seen.other_std).all():
                 return float(exact_epsilon(float((seen.squared_distance / seen.std**2).sum()), delta))
             laplace = None
-        ways = (seen, seen.swapped())
-        if (seen.std == seen.other_std).all():
-            ways = ways[:1]
+        ways = [seen] if (seen.std == seen.other_std).all() else [seen, seen.swapped()]
         return max(_Loss(way, laplace).epsilon(delta) for way in ways)
 
 
