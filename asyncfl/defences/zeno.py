@@ -72,7 +72,7 @@ class ZenoPlusPlus(Detector):
             merits[row] = rate * scale * inner_product(state.gradient, delta) - self.rho * length
         flagged = ~(merits >= -rate * self.epsilon)
         details = [
-            f"score {m:.4g}, needed {-rate * self.epsilon:.4g}" if f else ""
+            f"score {m:.4g}, needed {0.0 - rate * self.epsilon:.4g}" if f else ""
             for m, f in zip(merits, flagged, strict=True)
         ]
         return verdict(flagged, details), state
