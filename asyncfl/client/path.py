@@ -25,7 +25,6 @@ from asyncfl.privacy.noise.drawing import add_noise
 from asyncfl.privacy.record import Upload
 from asyncfl.streams import Streams
 
-
 _SMALLEST_FACTOR = 1e-30  # smaller ones lose digits in float32
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from asyncfl.federation.tasks import TasksInFlight
 from asyncfl.messages import BudgetSpent
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.simulation.clock import Clock
-from asyncfl.simulation.tasks import TasksInFlight
 from asyncfl.trace import Kind
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from asyncfl.client import Attackers
+from asyncfl.federation.tasks import Load
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.server import Scoring
-from asyncfl.simulation.tasks import Load
 from asyncfl.simulation.training import ClientWork
 
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from asyncfl.client import Ticket
 from asyncfl.federation.prepare import Federation
+from asyncfl.federation.tasks import TaskInFlight
 from asyncfl.messages import Collected, RequestScores
 from asyncfl.server import Server
-from asyncfl.simulation.tasks import TaskInFlight
 
 
 class SimulatedClients:

@@ -11,9 +11,9 @@ from typing import TypeAlias
 
 import simpy
 
+from asyncfl.federation.tasks import TaskInFlight
 from asyncfl.messages import Input
 from asyncfl.server import Phase, Server
-from asyncfl.simulation.tasks import TaskInFlight
 from asyncfl.trace import Kind, Recorder
 from asyncfl.trace.recorder import NAN
 from asyncfl.world import WorldState

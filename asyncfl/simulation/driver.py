@@ -9,6 +9,7 @@ from typing import Protocol
 
 import simpy
 
+from asyncfl.federation.tasks import TasksInFlight
 from asyncfl.federation.traffic import Traffic
 from asyncfl.messages import (
     Action,
@@ -37,7 +38,6 @@ from asyncfl.simulation.client_side import ClientSide
 from asyncfl.simulation.clock import Clock, Steps
 from asyncfl.simulation.scoring import ScoreRequests
 from asyncfl.simulation.task_process import TaskProcess
-from asyncfl.simulation.tasks import TasksInFlight
 from asyncfl.simulation.training import TrainingOnDemand
 from asyncfl.simulation.transfers import Transfers
 from asyncfl.trace import Kind, Recorder

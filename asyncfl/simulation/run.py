@@ -19,6 +19,7 @@ from asyncfl.federation.prepare import Federation, attackers_of, prepare, server
 from asyncfl.federation.resolve import resolve, streams_of, with_exposures
 from asyncfl.federation.rounds import Progress, Rounds
 from asyncfl.federation.seed_run import SeedRun
+from asyncfl.federation.tasks import Load
 from asyncfl.messages import Fate
 from asyncfl.privacy.ledger.budgets import BudgetTracker, stop_notes
 from asyncfl.privacy.record import Upload
@@ -28,7 +29,6 @@ from asyncfl.server.recording import RecordedServer, Recording
 from asyncfl.simulation.client_side import ClientSide
 from asyncfl.simulation.clients import SimulatedClients
 from asyncfl.simulation.driver import Driver
-from asyncfl.simulation.tasks import Load
 from asyncfl.trace import Kind, Recorder
 from asyncfl.trace.query import select
 

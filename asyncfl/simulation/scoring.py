@@ -7,19 +7,15 @@ from collections.abc import Mapping
 
 import simpy
 
-from asyncfl.federation.traffic import Way
+from asyncfl.federation.phases import scoring_phases
+from asyncfl.federation.tasks import Load
 from asyncfl.messages import RequestScores, ScoresArrived
 from asyncfl.simulation.budgets import SpentBudgets
 from asyncfl.simulation.clock import Clock, Steps, Waiting
-from asyncfl.simulation.tasks import Load
 from asyncfl.simulation.training import TrainingOnDemand
 from asyncfl.simulation.transfers import Transfers
 from asyncfl.trace import Kind
-from asyncfl.trace.events import SCORING_DOWN, SCORING_UP
 from asyncfl.trace.requests import NO_ANSWER
-from asyncfl.world import Transfer
-
-BYTES_PER_SCORE = 8
 
 
 class ScoreRequests:
@@ -55,39 +51,33 @@ class ScoreRequests:
         if client not in self.budgets.spent and clock.world.online(client, clock.now):
             turn = self._turns[client]
             self._turns[client] += 1
-            answers = yield from self._answers(action, size, turn)
+            answers = yield from self._answers(action, turn)
             if answers and client not in self.budgets.spent:
                 scores = self.training.score(action, turn)
         detail = f"{number} models" if scores is not None else NO_ANSWER
         clock.record(Kind.SCORED, client=client, detail=detail)
         clock.tell(ScoresArrived(clock.now, action.request, scores))
 
-    def _answers(self, action: RequestScores, size: int, turn: int) -> Waiting:
+    def _answers(self, action: RequestScores, turn: int) -> Waiting:
         """Carry out a request. False: the client went offline before its end, or a message was lost.
 
         Its value comes when the server learns it: a client that vanishes is waited for as one that is at a task.
         `turn`: requests that the client was sent before."""
-        clock, client, number = self.clock, action.client, len(action.models)
-        draws = clock.world.scoring(client, turn)
-        down = draws.download(size)
-        self.transfers.begin_scoring(client, down, SCORING_DOWN)
-        if not (yield from self._sent(client, down, "down")):
-            return False
-        evaluate_s = draws.evaluate_s(int(self.load.samples[client]), number)
-        if not (down.delivered and (yield from self._stays(client, evaluate_s))):
-            return False
-        up = draws.upload(number * BYTES_PER_SCORE)
-        self.transfers.begin_scoring(client, up, SCORING_UP)
-        return (yield from self._sent(client, up, "up")) and up.delivered
-
-    def _sent(self, client: int, transfer: Transfer, way: Way) -> Waiting:
-        """Wait for a message. False: the client went offline before its end; what had left of it was sent."""
-        clock = self.clock
-        began_s, until_s = clock.now, clock.world.next_change(client, clock.now)
-        stays = yield from self._stays(client, transfer.duration_s)
-        sent_bytes = transfer.sent_bytes if stays else transfer.sent_by(until_s - began_s)
-        self.transfers.traffic.count(sent_bytes, way)
-        return stays
+        clock, client = self.clock, action.client
+        for phase in scoring_phases(clock.world.scoring(client, turn), self.load, len(action.models)):
+            sending = phase.sending
+            if sending is not None:
+                self.transfers.begin_scoring(client, sending, phase.said)
+            began_s, until_s = clock.now, clock.world.next_change(client, clock.now)
+            stays = yield from self._stays(client, phase.duration_s)
+            if sending is not None:
+                # Of a message that breaks off, what had left was sent.
+                transfer = sending.transfer
+                sent_bytes = transfer.sent_bytes if stays else sending.broken_off(until_s - began_s)[0]
+                self.transfers.traffic.count(sent_bytes, sending.way)
+            if not (stays and (sending is None or sending.transfer.delivered)):
+                return False
+        return True
 
     def _stays(self, client: int, duration_s: float) -> Waiting:
         """Wait as long as that. False: the client went offline meanwhile, and the server has learnt of it."""

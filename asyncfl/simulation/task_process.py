@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import NamedTuple
 
 import simpy
 
-from asyncfl.federation.traffic import Way
+from asyncfl.federation.phases import Sending, task_phases
+from asyncfl.federation.tasks import TaskInFlight, TasksInFlight
 from asyncfl.messages import ClientGone, ClientIdle, Dispatch, Fate, UpdateArrived
 from asyncfl.simulation.budgets import SpentBudgets
 from asyncfl.simulation.client_side import ClientSide
 from asyncfl.simulation.clock import Clock, Steps, Waiting
-from asyncfl.simulation.tasks import TaskInFlight, TasksInFlight
 from asyncfl.simulation.training import TrainingOnDemand
 from asyncfl.simulation.transfers import Transfers
 from asyncfl.trace import Kind
-from asyncfl.world import Transfer
-
-
-class Sending(NamedTuple):
-    """A message of a task that is on its way."""
-
-    transfer: Transfer
-    way: Way
-    speed: float
-    """How many times as fast as usual."""
 
 
 class TaskProcess:
@@ -76,43 +65,27 @@ class TaskProcess:
             self.attackers.draw()
 
     def _task(self, task: TaskInFlight) -> Steps:
-        clock, transfers, payload_bytes = self.clock, self.transfers, self.load.payload_bytes
-        draws = clock.world.task(task.client, task.turn)
+        clock = self.clock
         speed = 1.0 if self.attackers is None else self.attackers.speed(task.number, task.client)
-
-        clock.note(Kind.DOWNLOAD_STARTED, task, size=payload_bytes)
-        down = draws.download(payload_bytes)
-        transfers.begin(task, down, speed, "down")
-        if not (yield from self._stays(task, down.duration_s / speed, Sending(down, "down", speed))):
-            return
-        transfers.end(task, down, "down")
-        if not down.delivered:
-            self._ended(task, Fate.LOST_DOWN)
-            return
-
-        clock.note(Kind.TRAINING_STARTED, task)
-        compute_s = draws.compute_s(int(self.load.samples[task.client]), self.load.epochs) / speed
-        gives_up_at = draws.dropout()
-        if not (yield from self._stays(task, compute_s * (1.0 if gives_up_at is None else gives_up_at))):
-            return
-        if gives_up_at is not None:
-            clock.note(Kind.DROPPED_OUT, task)
-            self._ended(task, Fate.DROPPED_OUT)
-            return
-        clock.note(Kind.TRAINED, task)
-        self.training.ended(task)
-
-        clock.note(Kind.UPLOAD_STARTED, task, size=payload_bytes)
-        self.budgets.send(task.client)
-        up = draws.upload(payload_bytes)
-        transfers.begin(task, up, speed, "up")
-        if not (yield from self._stays(task, up.duration_s / speed, Sending(up, "up", speed))):
-            return
-        transfers.end(task, up, "up")
-        if up.delivered:
-            self.clock.tell(UpdateArrived(clock.now, task.number))
-        else:
-            self._ended(task, Fate.LOST_UP)
+        for phase in task_phases(clock.world.task(task.client, task.turn), self.load, speed):
+            sending = phase.sending
+            clock.note(phase.begins, task, size=-1 if sending is None else self.load.payload_bytes)
+            if phase.begins is Kind.UPLOAD_STARTED:
+                self.budgets.send(task.client)
+            if sending is not None:
+                self.transfers.begin(task, sending)
+            if not (yield from self._stays(task, phase.duration_s, sending)):
+                return
+            if sending is not None:
+                self.transfers.end(task, phase.ends, sending)
+            else:
+                clock.note(phase.ends, task)
+            if phase.ends is Kind.TRAINED:
+                self.training.ended(task)
+            if phase.fails is not None:
+                self._ended(task, phase.fails)
+                return
+        clock.tell(UpdateArrived(clock.now, task.number))
 
     def _stays(self, task: TaskInFlight, duration_s: float, sending: Sending | None = None) -> Waiting:
         """Wait for a phase of the task. False: the client went offline before its end, and the task with it.
@@ -124,8 +97,7 @@ class TaskProcess:
             return True
         sent_bytes = attempts = -1
         if sending is not None:
-            elapsed_s = (self.clock.now - began_s) * sending.speed
-            sent_bytes, attempts = sending.transfer.sent_by(elapsed_s), sending.transfer.attempts_by(elapsed_s)
+            sent_bytes, attempts = sending.broken_off(self.clock.now - began_s)
             self.transfers.traffic.count(sent_bytes, sending.way)
         self.clock.note(Kind.WENT_OFFLINE, task, size=sent_bytes, attempt=attempts)
         self._vanished(task)

@@ -12,9 +12,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.federation.tasks import TaskInFlight, TasksInFlight
 from asyncfl.messages import Collect, Collected, RequestScores
 from asyncfl.server import Server
-from asyncfl.simulation.tasks import TaskInFlight, TasksInFlight
 
 
 class ClientWork(Protocol):

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
-from asyncfl.federation.traffic import Traffic, Way
+from asyncfl.federation.phases import Mark, Sending
+from asyncfl.federation.tasks import TaskInFlight, TasksInFlight
+from asyncfl.federation.traffic import Traffic
 from asyncfl.simulation.clock import Clock
-from asyncfl.simulation.tasks import TaskInFlight, TasksInFlight
 from asyncfl.trace import Kind
 from asyncfl.trace.events import SCORING_DOWN
-from asyncfl.world import Transfer
-
-ARRIVED: dict[Way, Kind] = {"down": Kind.DOWNLOADED, "up": Kind.UPLOADED}
-"""What a message of a task that arrives is recorded as."""
 
 
 class Transfers:
@@ -26,25 +23,30 @@ class Transfers:
 
     # --- of tasks --------------------------------------------------------------------------------------------------
 
-    def begin(self, task: TaskInFlight, transfer: Transfer, speed: float, way: Way) -> None:
-        """Have written down when packets are sent again, and when the tap has all: as long as the client is online.
+    def begin(self, task: TaskInFlight, sending: Sending) -> None:
+        """Have written down when packets are sent again, and when the tap has all: as long as the client is online."""
+        self._mark(task.client, sending, partial(self._note, task, sending.way))
 
-        `speed`: how many times as fast as usual.
-        """
-        if not (transfer.waits_s or transfer.overheard):
+    def end(self, task: TaskInFlight, kind: Kind, sending: Sending) -> None:
+        """Write down what became of a message whose client was online to its end."""
+        transfer, way = sending.transfer, sending.way
+        self.traffic.count(transfer.sent_bytes, way)
+        self.clock.note(kind, task, size=transfer.sent_bytes, attempt=transfer.attempts, detail=way)
+
+    def _mark(self, client: int, sending: Sending, note: Callable[[Mark], None]) -> None:
+        if not (sending.transfer.waits_s or sending.transfer.overheard):
             return
         clock = self.clock
-        until = clock.world.next_change(task.client, clock.now)
-        again = partial(clock.note, Kind.RETRANSMITTED, task, detail=way)
-        for at_s, record in _marks(transfer, again, partial(self._overheard, task, way)):
-            if clock.now + at_s / speed <= until:
-                clock.later(at_s / speed, record)
+        until = clock.world.next_change(client, clock.now)
+        for mark in sending.marks():
+            if clock.now + mark.at_s <= until:
+                clock.later(mark.at_s, partial(note, mark))
 
-    def end(self, task: TaskInFlight, transfer: Transfer, way: Way) -> None:
-        """Write down what became of a message whose client was online to its end."""
-        self.traffic.count(transfer.sent_bytes, way)
-        kind = ARRIVED[way] if transfer.delivered else Kind.LOST
-        self.clock.note(kind, task, size=transfer.sent_bytes, attempt=transfer.attempts, detail=way)
+    def _note(self, task: TaskInFlight, way: str, mark: Mark) -> None:
+        if mark.kind is Kind.OVERHEARD:
+            self._overheard(task, way)
+        else:
+            self.clock.note(mark.kind, task, size=mark.size, attempt=mark.attempt, detail=way)
 
     def _overheard(self, task: TaskInFlight, way: str) -> None:
         task.overheard |= way != "down"
@@ -56,16 +58,15 @@ class Transfers:
 
     # --- of requests for scores ------------------------------------------------------------------------------------
 
-    def begin_scoring(self, client: int, transfer: Transfer, way: str) -> None:
+    def begin_scoring(self, client: int, sending: Sending, way: str) -> None:
         """The same for models to score on their way to `client`, or its scores on their way back."""
-        if not (transfer.waits_s or transfer.overheard):
-            return
-        clock = self.clock
-        until = clock.world.next_change(client, clock.now)
-        again = partial(clock.record, Kind.RETRANSMITTED, client, way)
-        for at_s, record in _marks(transfer, again, partial(self._overheard_scoring, client, way)):
-            if clock.now + at_s <= until:
-                clock.later(at_s, record)
+        self._mark(client, sending, partial(self._note_scoring, client, way))
+
+    def _note_scoring(self, client: int, way: str, mark: Mark) -> None:
+        if mark.kind is Kind.OVERHEARD:
+            self._overheard_scoring(client, way)
+        else:
+            self.clock.record(mark.kind, client, way, mark.size, mark.attempt)
 
     def _overheard_scoring(self, client: int, way: str) -> None:
         """The tap has the models of a request, and so each update of the buffer; or it has scores."""
@@ -73,13 +74,3 @@ class Transfers:
         for task in self.tasks.collected() if way == SCORING_DOWN else ():
             if not task.overheard:
                 self._overheard(task, way)
-
-
-def _marks(
-    transfer: Transfer, again: Callable[..., None], overheard: Callable[[], None]
-) -> Iterator[tuple[float, Callable[[], None]]]:
-    """What there is to write down of a message on its way, each with its time in seconds after the start."""
-    for attempt, (at_s, size) in enumerate(zip(transfer.waits_s, transfer.resent_bytes, strict=True), 2):
-        yield at_s, partial(again, size=size, attempt=attempt)
-    if transfer.overheard:
-        yield transfer.overheard_s, overheard

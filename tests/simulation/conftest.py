@@ -11,12 +11,12 @@ import pytest
 from numpy.typing import NDArray
 
 from asyncfl.defences import Detector, Mean, Rule, Strikes
+from asyncfl.federation.tasks import Load, TaskInFlight
 from asyncfl.federation.traffic import Traffic
 from asyncfl.messages import Collected, Judged, Publish, RequestScores
 from asyncfl.server import Buffered, DefencePlan, Protocol, Server, ServerPlan
 from asyncfl.simulation.client_side import ClientSide
 from asyncfl.simulation.driver import Driver
-from asyncfl.simulation.tasks import Load, TaskInFlight
 from asyncfl.streams import Streams
 from asyncfl.testing import context
 from asyncfl.trace import Recorder

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from asyncfl.federation.tasks import TaskInFlight
 from asyncfl.server import Phase, Server
 from asyncfl.simulation.clock import Clock, Steps
-from asyncfl.simulation.tasks import TaskInFlight
 from asyncfl.streams import Streams
 from asyncfl.testing import server
 from asyncfl.trace import Kind, Recorder

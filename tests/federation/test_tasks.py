@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from asyncfl.federation.tasks import TasksInFlight
 from asyncfl.messages import Dispatch, Fate, Settle
-from asyncfl.simulation.tasks import TasksInFlight
 
 
 def begun(*clients: int) -> TasksInFlight:

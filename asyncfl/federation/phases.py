@@ -1,0 +1,112 @@
+"""The path of a task, or of a request for scores, through the world: its phases, with all that is drawn for them.
+
+Whoever drives a federation takes a client through these phases one after another, and breaks off where the client goes
+offline. What a phase costs in time, what is sent again, what the tap hears, and how it ends, is settled here, for
+simulated and for real clients alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from asyncfl.federation.tasks import Load
+from asyncfl.federation.traffic import Way
+from asyncfl.messages import Fate
+from asyncfl.trace import Kind
+from asyncfl.trace.events import SCORING_DOWN, SCORING_UP
+from asyncfl.world import TaskDraws, Transfer
+
+BYTES_PER_SCORE = 8
+
+
+class Mark(NamedTuple):
+    """Something to write down of a message on its way."""
+
+    at_s: float
+    """Seconds after the start of the message."""
+    kind: Kind
+    """Sent again, or overheard."""
+    size: int = -1
+    """Bytes sent again."""
+    attempt: int = -1
+    """Number of the transmission."""
+
+
+class Sending(NamedTuple):
+    """A message that is on its way."""
+
+    transfer: Transfer
+    way: Way
+    speed: float = 1.0
+    """How many times as fast as usual."""
+
+    def marks(self) -> Iterator[Mark]:
+        """What there is to write down of it on its way: when packets are sent again, and when the tap has all."""
+        transfer, speed = self.transfer, self.speed
+        for attempt, (at_s, size) in enumerate(zip(transfer.waits_s, transfer.resent_bytes, strict=True), 2):
+            yield Mark(at_s / speed, Kind.RETRANSMITTED, size, attempt)
+        if transfer.overheard:
+            yield Mark(transfer.overheard_s / speed, Kind.OVERHEARD)
+
+    def broken_off(self, after_s: float) -> tuple[int, int]:
+        """Bytes that had left, and transmissions that had begun, `after_s` seconds after its start."""
+        elapsed_s = after_s * self.speed
+        return self.transfer.sent_by(elapsed_s), self.transfer.attempts_by(elapsed_s)
+
+
+class Phase(NamedTuple):
+    """What a client does next."""
+
+    begins: Kind
+    ends: Kind
+    duration_s: float
+    fails: Fate | None = None
+    """The fate of the task where it ends with this phase, in vain; None: it goes on, or is done."""
+    sending: Sending | None = None
+    """The message that is on its way meanwhile."""
+
+
+def task_phases(draws: TaskDraws, load: Load, speed: float = 1.0) -> Iterator[Phase]:
+    """Download, training and upload of a task, as far as it comes. `speed`: how many times as fast as usual."""
+    down = Sending(draws.download(load.payload_bytes), "down", speed)
+    yield _sent(Kind.DOWNLOAD_STARTED, Kind.DOWNLOADED, down, Fate.LOST_DOWN)
+    if not down.transfer.delivered:
+        return
+    compute_s = draws.compute_s(int(load.samples[draws.client]), load.epochs) / speed
+    gives_up_at = draws.dropout()
+    if gives_up_at is not None:
+        yield Phase(Kind.TRAINING_STARTED, Kind.DROPPED_OUT, compute_s * gives_up_at, Fate.DROPPED_OUT)
+        return
+    yield Phase(Kind.TRAINING_STARTED, Kind.TRAINED, compute_s)
+    up = Sending(draws.upload(load.payload_bytes), "up", speed)
+    yield _sent(Kind.UPLOAD_STARTED, Kind.UPLOADED, up, Fate.LOST_UP)
+
+
+def _sent(begins: Kind, ends: Kind, sending: Sending, lost: Fate) -> Phase:
+    transfer = sending.transfer
+    duration_s = transfer.duration_s / sending.speed
+    if transfer.delivered:
+        return Phase(begins, ends, duration_s, sending=sending)
+    return Phase(begins, Kind.LOST, duration_s, lost, sending)
+
+
+class ScoringPhase(NamedTuple):
+    """What a client does next that is to score models."""
+
+    duration_s: float
+    sending: Sending | None = None
+    """The message that is on its way meanwhile."""
+    said: str = ""
+    """What that message is called in the trace."""
+
+
+def scoring_phases(draws: TaskDraws, load: Load, models: int) -> Iterator[ScoringPhase]:
+    """Download of `models` models, their evaluation and the upload of the scores, as far as it comes."""
+    down = Sending(draws.download(models * load.payload_bytes), "down")
+    yield ScoringPhase(down.transfer.duration_s, down, SCORING_DOWN)
+    if not down.transfer.delivered:
+        return
+    yield ScoringPhase(draws.evaluate_s(int(load.samples[draws.client]), models))
+    up = Sending(draws.upload(models * BYTES_PER_SCORE), "up")
+    yield ScoringPhase(up.transfer.duration_s, up, SCORING_UP)
