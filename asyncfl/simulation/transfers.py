@@ -16,10 +16,10 @@ from asyncfl.trace.events import SCORING_DOWN
 class Transfers:
     """The messages of one seed."""
 
-    def __init__(self, clock: Clock, tasks: TasksInFlight) -> None:
+    def __init__(self, clock: Clock, tasks: TasksInFlight, traffic: Traffic) -> None:
         self.clock = clock
         self.tasks = tasks
-        self.traffic = Traffic()
+        self.traffic = traffic
 
     # --- of tasks --------------------------------------------------------------------------------------------------
 
