@@ -1,0 +1,217 @@
+"""What a server and its clients say to each other over a connection.
+
+A client introduces itself (`Hello`) and is let in (`Welcome`) or not (`Refused`). Then the server gives it tasks and
+requests for scores, and the client answers each once. Clients tell durations, in seconds since they had the message
+that they answer, never times of day: no two clocks have to agree. All lengths are limited where the message is read.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta, Struct
+
+VERSION = 1
+"""Of all that is said here, and of the frames that carry it. Two halves of different versions do not understand each
+other, and say so."""
+
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
+Number: TypeAlias = Annotated[int, Meta(ge=-1, le=2**53)]
+Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=1e12)]
+Word: TypeAlias = Annotated[str, Meta(max_length=100)]
+Text: TypeAlias = Annotated[str, Meta(max_length=1000)]
+Tasks: TypeAlias = Annotated[tuple[Count, ...], Meta(max_length=100)]
+
+
+class Noted(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Something that happened at a client, for the trace."""
+
+    after_s: Seconds
+    """Seconds after the client had the task, or the request."""
+    kind: Word
+    """Kind of the event."""
+    size: Number = -1
+    """Bytes."""
+    attempt: Number = -1
+    """Number of the transmission."""
+    detail: Word = ""
+
+
+Report: TypeAlias = Annotated[tuple[Noted, ...], Meta(max_length=4096)]
+"""What happened at a client, in its order."""
+
+
+class Said(Struct, frozen=True, tag_field="type", forbid_unknown_fields=True):
+    """Base of all that is said."""
+
+
+# --- by clients ----------------------------------------------------------------------------------------------------
+
+
+class Hello(Said, frozen=True):
+    """A client introduces itself. The first that it says, and again when it is back."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=100)]
+    """Of the client, its own."""
+    token: Annotated[str, Meta(max_length=200)]
+    """What it was given to be let in with."""
+    n_parameters: Count
+    """Length of the models that it trains; 0: it takes what comes."""
+    samples: Count
+    """Training samples that it has."""
+    tasks: Tasks = ()
+    """Tasks that it is still at."""
+    given_up: Tasks = ()
+    """Tasks that it was at, and is no more: it was away."""
+
+
+class Ready(Said, frozen=True):
+    """The client has prepared itself, and waits for the beginning. Said once, after the first `Welcome`."""
+
+    online: bool
+    """Whether the world has it online at the beginning."""
+    spent: Text | None
+    """Why it cannot afford a single upload; None: it can."""
+
+
+class Update(Said, frozen=True):
+    """A task is done. The model comes with it: (1, n_parameters)."""
+
+    task: Count
+    loss: float
+    """Mean training loss of the last local epoch."""
+    clip_norm: float | None
+    """Norm that it was clipped to; None where there was no clipping."""
+    asked_std: float
+    """Standard deviation of the noise that the privacy scheme asks for."""
+    added_std: float
+    """Standard deviation of the noise that was added when the training was over."""
+    epsilon: float | None
+    """Budget of this upload; None: the same for all."""
+    zeroed: bool
+    """Whether it was not finite, and became zero before the noise."""
+    report: Report
+
+
+class Gone(Said, frozen=True):
+    """A task came to nothing."""
+
+    task: Count
+    fate: Word
+    """`Fate` of the task."""
+    report: Report
+
+
+class Scores(Said, frozen=True):
+    """The answer to a request for scores."""
+
+    request: Count
+    scores: Annotated[tuple[float, ...], Meta(max_length=4096)] | None
+    """One for each model; None: there will be none."""
+    report: Report
+
+
+class Spent(Said, frozen=True):
+    """The client's privacy budget is spent: after the task that it is at, it answers no more."""
+
+    detail: Text
+
+
+class Trace(Said, frozen=True):
+    """What a client was at that goes no further, for the trace alone: the server decides nothing by it."""
+
+    task: Number
+    """Its task; -1: a request for scores."""
+    report: Report
+
+
+class Pong(Said, frozen=True):
+    """The answer to a `Ping`."""
+
+    number: Count
+
+
+# --- by the server -------------------------------------------------------------------------------------------------
+
+
+class Welcome(Said, frozen=True):
+    """The client is let in."""
+
+    client: Count
+    """Its number."""
+    scenario: Annotated[str, Meta(max_length=200_000)]
+    """What is learned and how, as YAML."""
+    seed: Count
+    clients: Count
+    """How many take part."""
+    smallest_samples: Count
+    """Samples of the client that has fewest: noise is calibrated to it."""
+    exposures: Count
+    """Uploads of one client that an eavesdropper is assumed to hold."""
+    shape: bool
+    """Whether the client waits as the scenario's world says."""
+    speedup: Annotated[float, Meta(gt=0, le=1e6)]
+    """Seconds of the scenario in a second."""
+    now_s: Annotated[float, Meta(ge=-1e12, le=1e12)]
+    """Seconds of the scenario since the start; below 0 before it."""
+    heartbeat_s: Annotated[float, Meta(gt=0, le=1e6)]
+    """Real seconds between two signs of life."""
+    gone: Tasks
+    """Tasks that the client is at, and that nobody waits for any more."""
+
+
+class Begin(Said, frozen=True):
+    """The run begins now."""
+
+
+class Task(Said, frozen=True):
+    """Train this model: (1, n_parameters)."""
+
+    task: Count
+    turn: Count
+    """Tasks that the client was given before."""
+    version: Count
+    attacks: bool = False
+    """Whether the client is to attack: the experiment's affair, not the federation's."""
+
+
+class Judge(Said, frozen=True):
+    """Score these models on your own data: (n_models, n_parameters)."""
+
+    request: Count
+    turn: Count
+    """Requests that the client was sent before."""
+    last_task: Number = -1
+    """Number of its task that was collected last; -1: none was."""
+    last_version: Count = 0
+    last_turn: Count = 0
+    attacks: bool = False
+    """Whether that task was an attacker's."""
+
+
+class TaskGone(Said, frozen=True):
+    """Nobody waits for this task any more."""
+
+    task: Count
+
+
+class Ping(Said, frozen=True):
+    """Are you there?"""
+
+    number: Count
+
+
+class Refused(Said, frozen=True):
+    """The connection ends here, and why."""
+
+    reason: Text
+
+
+class Over(Said, frozen=True):
+    """The run is over, and why."""
+
+    reason: Text
+
+
+FromClient: TypeAlias = Hello | Ready | Update | Gone | Scores | Spent | Trace | Pong
+FromServer: TypeAlias = Welcome | Begin | Task | Judge | TaskGone | Ping | Refused | Over

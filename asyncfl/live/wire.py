@@ -1,0 +1,121 @@
+"""Messages as bytes, and back: a codec that knows neither sockets nor time.
+
+    bytes 0-1   b"AF"
+    byte  2     version of the wire, `VERSION`
+    byte  3     0
+    bytes 4-7   length of the message (little-endian, as all numbers here)
+    bytes 8-15  rows and columns of the models that come with it, 4 bytes each
+    then        the message as MessagePack, 0-bytes up to a multiple of 8, the models as float32
+
+Everything is checked before it is used: lengths against limits before anything is read, the message against its type
+before anything acts on it. Nothing that comes over the wire is ever executed or unpickled.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import msgspec
+import numpy as np
+
+from asyncfl.errors import AsyncflError, shortened
+from asyncfl.live.vocabulary import VERSION, FromClient, FromServer, Said
+from asyncfl.messages import Vector
+
+MAGIC = b"AF"
+_HEAD = struct.Struct("<2sBBIII")
+_ALIGNED = 8
+
+S = TypeVar("S")
+
+
+class WireError(AsyncflError):
+    """Bytes that are no message, or one that may not come: why the connection ends."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long what arrives may be."""
+
+    message_bytes: int = 300_000
+    """Without the models."""
+    rows: int = 1
+    """Models in a frame."""
+    columns: int = 0
+    """Parameters of a model."""
+
+    @property
+    def frame_bytes(self) -> int:
+        """The longest frame."""
+        return _HEAD.size + self.message_bytes + _ALIGNED + 4 * self.rows * self.columns
+
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+def encode(message: Said, models: Vector | None = None) -> bytes:
+    """`message` as a frame. `models`: (rows, columns) float32 that come with it; None: none."""
+    header = _encoder.encode(message)
+    padding = bytes(-(_HEAD.size + len(header)) % _ALIGNED)
+    rows, columns = (0, 0) if models is None else models.shape
+    head = _HEAD.pack(MAGIC, VERSION, 0, len(header), rows, columns)
+    if models is None:
+        return b"".join((head, header, padding))
+    return b"".join((head, header, padding, np.ascontiguousarray(models, dtype="<f4").data))
+
+
+class Decoder(Generic[S]):
+    """Reads the messages of one side."""
+
+    def __init__(self, of: Any, limits: Limits) -> None:
+        """`of`: the union of messages that may come."""
+        self.limits = limits
+        self._decoder: msgspec.msgpack.Decoder[S] = msgspec.msgpack.Decoder(of)
+
+    def decode(self, frame: bytes | bytearray | memoryview) -> tuple[S, Vector]:
+        """The message in a frame, and the models that come with it: (rows, columns) float32, a view of the frame.
+
+        Raises WireError for what is no such message.
+        """
+        if len(frame) < _HEAD.size:
+            raise WireError(f"a frame has at least {_HEAD.size} bytes, got {len(frame)}")
+        magic, version, zero, length, rows, columns = _HEAD.unpack_from(frame)
+        if magic != MAGIC:
+            raise WireError(
+                f"a frame begins with {MAGIC!r}, got {bytes(magic)!r}: the other side speaks another protocol"
+            )
+        if version != VERSION or zero:
+            raise WireError(f"the wire's version must be {VERSION}, got {version}; both sides need the same asyncfl")
+        limits = self.limits
+        if length > limits.message_bytes:
+            raise WireError(f"a message has at most {limits.message_bytes} bytes, got {length}")
+        if rows > limits.rows or columns > limits.columns or bool(rows) != bool(columns):
+            raise WireError(
+                f"at most {limits.rows} models of {limits.columns} parameters may come, got {rows} of {columns}"
+            )
+        start = _HEAD.size + length
+        start += -start % _ALIGNED
+        if len(frame) != start + 4 * rows * columns:
+            raise WireError(f"a frame with these lengths has {start + 4 * rows * columns} bytes, got {len(frame)}")
+        view = memoryview(frame)
+        if any(view[_HEAD.size + length : start]):
+            raise WireError("what fills a frame up must be 0")
+        try:
+            message = self._decoder.decode(view[_HEAD.size : _HEAD.size + length])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise WireError(f"not a message: {shortened(error, 200)}") from None
+        models = np.frombuffer(view[start:], dtype="<f4").reshape(rows, columns)
+        models.flags.writeable = False
+        return message, models
+
+
+def client_decoder(n_parameters: int) -> Decoder[FromServer]:
+    """What a client reads. `n_parameters`: of its models."""
+    return Decoder(FromServer, Limits(rows=4096, columns=n_parameters))
+
+
+def server_decoder(n_parameters: int) -> Decoder[FromClient]:
+    """What a server reads. A model of another length is let in: it is judged, as one that is not finite is."""
+    return Decoder(FromClient, Limits(columns=2 * n_parameters + 1024))

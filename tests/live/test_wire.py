@@ -1,0 +1,123 @@
+"""Frames: what they are, and what becomes of those that are none."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from asyncfl.live.vocabulary import Gone, Hello, Noted, Ping, Pong, Ready, Said, Scores, Spent, Task, Trace, Update
+from asyncfl.live.wire import WireError, client_decoder, encode, server_decoder
+
+N = 6
+REPORT = (Noted(0.5, "downloaded", 24, 1, "down"), Noted(1.0, "trained"))
+UPDATE = Update(3, 0.25, None, 0.0, 0.0, None, False, REPORT)
+MODEL = np.arange(N, dtype=np.float32)[None]
+FROM_CLIENTS: list[tuple[Said, np.ndarray | None]] = [
+    (Hello("ann", "secret", N, 100, (1,), (2,)), None),
+    (Ready(True, None), None),
+    (UPDATE, MODEL),
+    (Gone(3, "lost_up", REPORT), None),
+    (Scores(0, (0.5, 1.0), ()), None),
+    (Spent("all of it"), None),
+    (Trace(3, REPORT), None),
+    (Pong(7), None),
+]
+
+
+@pytest.mark.parametrize(("message", "models"), FROM_CLIENTS)
+def test_a_message_comes_back_as_it_was(message: Said, models: np.ndarray | None) -> None:
+    said, came = server_decoder(N).decode(encode(message, models))
+    assert said == message
+    np.testing.assert_array_equal(came, np.empty((0, 0)) if models is None else models)
+
+
+@given(models=arrays(np.float32, st.tuples(st.integers(1, 5), st.just(N))))
+def test_models_keep_every_bit_and_are_read_only(models: np.ndarray) -> None:
+    _, came = client_decoder(N).decode(encode(Task(0, 0, 0), models))
+    assert came.tobytes() == models.tobytes()
+    assert came.dtype == np.float32
+    assert not came.flags.writeable
+
+
+def test_the_frame_is_what_the_page_says() -> None:
+    assert encode(Ping(5)).startswith(b"AF\x01\x00")
+    frame = encode(Task(1, 2, 3), MODEL)
+    assert len(frame) % 8 == 0
+    assert frame[-4 * N :] == MODEL.astype("<f4").tobytes()
+    assert struct.unpack_from("<II", frame, 8) == (1, N)
+
+
+def cut(frame: bytes, at: int, what: bytes) -> bytes:
+    return frame[:at] + what + frame[at + len(what) :]
+
+
+GOOD = encode(UPDATE, MODEL)
+
+
+@pytest.mark.parametrize(
+    ("frame", "why"),
+    [
+        (b"", "at least 16 bytes, got 0"),
+        (GOOD[:15], "at least 16 bytes"),
+        (cut(GOOD, 0, b"GE"), r"begins with b'AF', got b'GE'"),
+        (cut(GOOD, 2, b"\x02"), "version must be 1, got 2; both sides need the same asyncfl"),
+        (cut(GOOD, 3, b"\x01"), "version must be 1"),
+        (cut(GOOD, 4, b"\xff\xff\xff\xff"), "at most 300000 bytes, got 4294967295"),
+        (cut(GOOD, 8, b"\x02"), r"at most 1 models of 1036 parameters may come, got 2 of 6"),
+        (cut(GOOD, 12, b"\xff\xff\xff\xff"), "got 1 of 4294967295"),
+        (cut(GOOD, 8, b"\x00"), "got 0 of 6"),
+        (GOOD + b"\x00", "a frame with these lengths has"),
+        (GOOD[:-1], "a frame with these lengths has"),
+        (cut(GOOD, 16, b"\xc1"), "not a message"),
+        (encode(Pong(-1)), "not a message"),
+        (encode(Ping(1)), "not a message"),
+        (encode(Hello("", "t", 1, 1)), "not a message"),
+        (encode(Hello("a" * 101, "t", 1, 1)), "not a message"),
+        (encode(Scores(0, (0.0,) * 5000, ())), "not a message"),
+        (encode(Gone(0, "lost", (Noted(float("nan"), "x"),))), "not a message"),
+        (encode(Gone(0, "lost", (Noted(0.0, "x"),) * 5000)), "not a message"),
+    ],
+)
+def test_what_is_no_message_is_refused_with_the_reason(frame: bytes, why: str) -> None:
+    with pytest.raises(WireError, match=why):
+        server_decoder(N).decode(frame)
+
+
+def test_limits_are_told_before_memory_is_taken() -> None:
+    limits = server_decoder(N).limits
+    assert limits.frame_bytes == 16 + 300_000 + 8 + 4 * (2 * N + 1024)
+
+
+def test_ten_thousand_malformed_frames_raise_nothing_else() -> None:
+    random = np.random.default_rng(5)
+    frames = [encode(message, models) for message, models in FROM_CLIENTS]
+    decoder, refused = server_decoder(N), list[str]()
+    for number in range(10_000):
+        frame = bytearray(frames[number % len(frames)])
+        for _ in range(int(random.integers(1, 6))):
+            place = int(random.integers(len(frame))) if frame else 0
+            match int(random.integers(5)):
+                case 0 if frame:
+                    frame[place] = int(random.integers(256))
+                case 1:
+                    del frame[place:]
+                case 2:
+                    frame[place:place] = random.bytes(int(random.integers(1, 9)))
+                case 3:
+                    del frame[place : place + int(random.integers(1, 9))]
+                case 4:
+                    frame[place : place + 4] = random.bytes(4)
+        try:
+            message, models = decoder.decode(bytes(frame))
+        except WireError as error:
+            refused.append(str(error))
+        else:
+            assert isinstance(message, Said)
+            assert models.dtype == np.float32
+    assert len(refused) > 8000
+    assert all(0 < len(reason) < 400 for reason in refused)
