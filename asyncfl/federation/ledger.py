@@ -33,7 +33,7 @@ from asyncfl.trace.query import select
 TYPES = {
     **dict.fromkeys(COLUMNS, pa.float64()),
     **dict.fromkeys(("client", "releases", "assumed_releases"), pa.int64()),
-    **dict.fromkeys(("holder", "adversary", "distribution", "neighbours", "status", "flags"), pa.string()),
+    **dict.fromkeys(("holder", "adversary", "distribution", "unit", "neighbours", "status", "flags"), pa.string()),
     "claim_holds": pa.bool_(),
 }
 SPENDING_TYPES = {

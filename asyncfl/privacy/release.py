@@ -13,6 +13,9 @@ from typing import Literal
 Distribution = Literal["gaussian", "laplace"]
 """What noise is drawn from. The sensitivity that counts is L2 for `gaussian` and L1 for `laplace`."""
 
+Unit = Literal["sample", "client", "none"]
+"""Whose data neighbours differ in: one sample of one client | all data of one client | nothing is stated."""
+
 Status = Literal["proven", "heuristic", "disproved", "invalid", "none"]
 """What stands behind a sensitivity: a proof | an argument that does not hold for this training | the same, where an
 audit of the run found data that break it | a wrong formula | no noise at all. Too little noise for a sensitivity that

@@ -29,7 +29,7 @@ from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
 from asyncfl.privacy.exposures import MeasuredExposures
 from asyncfl.privacy.noise.shares import planned
 from asyncfl.privacy.record import Upload
-from asyncfl.privacy.release import Distribution, Status
+from asyncfl.privacy.release import Distribution, Status, Unit
 from asyncfl.privacy.stop_at import StopAt
 
 
@@ -83,8 +83,12 @@ class ModelNoise:
 class Guarantee:
     """What a scheme states about one kind of release."""
 
+    unit: Unit
+    """Whose data neighbours differ in."""
     neighbours: str
-    """The data sets that are to be indistinguishable."""
+    """The data sets that are to be indistinguishable: `replace`, the unit's data are others; `zero_out`, a client's
+    updates count as zero, which is what leaving out a client means where the number of participants is fixed (Kairouz
+    et al. 2021, Practical and Private Deep Learning without Sampling or Shuffling); or others, in words."""
     status: Status
     """How well the sensitivity is founded, see `Status`."""
     epsilon: float

@@ -197,7 +197,7 @@ def _said(row: dict[str, Any]) -> str:
             said += [f"staleness {row['staleness']}"] if row["staleness"] >= 0 else []
             return ", ".join([*said, *([detail] if detail else [])])
         case Kind.ZEROED:
-            return detail
+            return str(detail)
         case Kind.DISCARDED:
             return _spoken(detail)
         case Kind.PUBLISHED:

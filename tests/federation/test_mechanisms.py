@@ -82,7 +82,7 @@ def test_an_adaptive_clip_norm_is_in_the_table_of_rounds(scenario: Scenario) -> 
     norms = [row["clip_norm"] for row in run.rounds[1:]]
     assert norms[0] == 0.001
     assert norms[-1] > 3 * norms[0]
-    assert [one.release.multiplier for one in run.uploads] == pytest.approx([0.1] * 25)
+    assert [one.release.multiplier for one in run.uploads] == pytest.approx([0.05] * 25)
     again = run_of(
         scenario,
         {"kind": "dp_fedavg", "noise_multiplier": 0.1, "clip_norm": 0.001, "adaptive": {"learning_rate": 1.0}},

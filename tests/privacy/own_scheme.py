@@ -33,7 +33,7 @@ class Halving(Scheme):
         return ModelNoise(self.server_std, of_clients(context, contributions or planned(context), lambda one: 1.0))
 
     def upload_guarantee(self, context: Any, client: int | None = None) -> Guarantee:
-        return Guarantee("one client's data replaced", "proven", 1.0, 1e-5, 1)
+        return Guarantee("client", "replace", "proven", 1.0, 1e-5, 1)
 
     def flags(self, context: Any, epsilon: float, of_models: bool = False) -> list[str]:
         return [SLOPPY]

@@ -28,7 +28,12 @@ SYNC = {"kind": "sync", "rounds": 40}
 def dp_fedavg(uploads: float, **stop_at: Any) -> dict[str, Any]:
     """A budget that is spent by just so many uploads."""
     epsilon = float(exact_epsilon(uploads / Z**2, 1e-5))
-    return {"kind": "dp_fedavg", "noise_multiplier": Z, "stop_at": {"epsilon": epsilon, **stop_at}}
+    return {
+        "kind": "dp_fedavg",
+        "noise_multiplier": Z,
+        "neighbours": "zero_out",
+        "stop_at": {"epsilon": epsilon, **stop_at},
+    }
 
 
 def sent(run: SeedRun) -> list[int]:
@@ -84,7 +89,7 @@ def test_the_ledger_never_exceeds_the_budget(scenario: Scenario, protocol: dict[
     stop_at = {"epsilon": 4.0, "accountant": accountant}
     private = scenario.override(
         {
-            "privacy": {"kind": "dp_fedavg", "noise_multiplier": Z, "stop_at": stop_at},
+            "privacy": {"kind": "dp_fedavg", "noise_multiplier": Z, "neighbours": "zero_out", "stop_at": stop_at},
             "protocol": protocol,
             "world.uplink.loss": {"kind": "independent", "probability": 0.3},
             "world.uplink.retransmissions": 0,
@@ -213,7 +218,7 @@ def test_a_client_that_is_spent_scores_nothing_either(scenario: Scenario) -> Non
 
 
 def test_without_a_budget_nothing_changes(scenario: Scenario) -> None:
-    plain = scenario.override({"privacy": {"kind": "dp_fedavg", "noise_multiplier": Z}})
+    plain = scenario.override({"privacy": {"kind": "dp_fedavg", "noise_multiplier": Z, "neighbours": "zero_out"}})
     run = simulate_seed(plain, 0)
     assert run.spent is None
     assert "budget_spent_s" not in clients_table(run).column_names
@@ -233,7 +238,7 @@ def test_without_a_budget_nothing_changes(scenario: Scenario) -> None:
         ({"kind": "local_gaussian", "epsilon": math.inf, "stop_at": {"epsilon": 5}}, "privacy.stop_at", "nobody"),
         ({"kind": "dp_fedavg", "noise_multiplier": 0, "stop_at": {"epsilon": 5}}, "privacy.stop_at", "nobody"),
         (
-            {"kind": "dp_fedavg", "noise_multiplier": 1, "stop_at": {"epsilon": 2}},
+            {"kind": "dp_fedavg", "noise_multiplier": 1, "neighbours": "zero_out", "stop_at": {"epsilon": 2}},
             "privacy.stop_at.epsilon",
             "must be at least 4.37722",
         ),

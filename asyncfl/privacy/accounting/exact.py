@@ -2,7 +2,8 @@
 
 Gaussian releases are one Gaussian release (`accounting.gaussian`), exact to the last digits. Equal Laplace releases are
 composed in `laplace`, equal pure ones are a binomial (Kairouz, Oh, Viswanath 2015), and everything else is composed by
-dp-accounting on a grid of losses: an upper bound, close to 1e-4 or to 1e-5 of a large epsilon.
+dp-accounting on a grid of losses: an upper bound, close to 1e-4 or to 1e-5 of a large epsilon. Where another accountant
+proves less, that stands: many releases of next to no loss each are all rounded up on a grid.
 
 Sampled releases with so little noise that no grid can hold their losses are bounded (`revealed_epsilon`): anybody sees
 which of n releases hold a record, so the adversary is told, and faces K of them, K binomial(n, rate), as one Gaussian
@@ -60,7 +61,9 @@ def _smallest(events: Events, delta: float, neighbours: Neighbours, step: float 
         return found if bound is None else min(found, bound)
     if len(events) == 1 and events[0].mechanism == "pure":
         return _binomial(events[0].parameter, events[0].count, delta)
-    return _composed(events, delta, neighbours, step)
+    # A grid rounds each loss up: over very many releases another accountant may prove less.
+    others = [*basic_and_advanced(events, delta, neighbours), renyi_epsilon(events, delta, neighbours)]
+    return min([_composed(events, delta, neighbours, step), *(other for other in others if other is not None)])
 
 
 def _binomial(epsilon: float, count: int, delta: float) -> float:

@@ -41,7 +41,7 @@ from asyncfl.privacy.scheme import Guarantee, Scheme
 
 Floats = NDArray[np.float64]
 
-NOTHING = Guarantee("none", "none", np.inf, 0.0, 0)
+NOTHING = Guarantee("none", "none", "none", np.inf, 0.0, 0)
 """What holds where a scheme states nothing."""
 
 COLUMNS = {
@@ -58,7 +58,9 @@ COLUMNS = {
     "squared_mu": "sum over the Gaussian releases of noise_multiplier^-2",
     "mu": "Gaussian differential privacy of all of them: the root of squared_mu; null with Laplace noise",
     "rho": "zero-concentrated differential privacy of all of them",
-    "neighbours": "data sets that are to be indistinguishable",
+    "unit": "sample or client: whose data neighbours differ in",
+    "neighbours": "data sets that are to be indistinguishable: `replace`, those of the unit are others; `zero_out`, a "
+    "client's updates count as zero",
     "status": "proven, heuristic, disproved (by an audit), invalid or none: how well the sensitivity is founded",
     "claimed_epsilon": "epsilon stated for the assumed releases; where each upload has its own budget, the largest",
     "delta": "delta stated for them, and used for all epsilons below",
@@ -204,6 +206,7 @@ def _rows(
         "squared_mu": squared_mu,
         "mu": np.where(laplace, np.nan, np.sqrt(squared_mu)),
         "rho": at_last(own.so_far(own.rho), nothing),
+        "unit": np.array([one.unit for one in stated], dtype=object),
         "neighbours": np.array([one.neighbours for one in stated], dtype=object),
         "status": status,
         "claimed_epsilon": claimed,

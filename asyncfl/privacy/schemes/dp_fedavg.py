@@ -4,9 +4,11 @@ Source: McMahan, Ramage, Talwar, Zhang 2018 (Learning Differentially Private Rec
 multiplier z each client adds noise of standard deviation z S to its update, so a mean of n carries z S/sqrt(n); or the
 server, which must then be trusted, adds z S/n to the mean. z is noise over what one client can change: where it is in a
 version several times, or weighs more than 1/n, the server adds as many times more (`noise.shares`); clients cannot,
-who do not know the others. Neighbours are named, since they decide what z is worth: one client more or less changes the
-sum by S, one client with other data by 2 S. The number of updates in a version is taken to be public, and no credit is
-given for clients being drawn.
+who do not know the others. Neighbours are named, since they decide what z is worth: one client with other data changes
+the sum by 2 S (`replace`); one whose updates are zero by S (`zero_out`). The source adds or removes a client; with a
+fixed number of participants that changes the number that the sum is divided by as well, and `zero_out` is what is left
+of it (Kairouz et al. 2021). The number of updates in a version is taken to be public, and no credit is given for
+clients being drawn.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from asyncfl.privacy.accounting.gaussian import exact_epsilon, squared_mu_of
 from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.noise.shares import UNEVEN, max_client_weight, of_clients, planned
 from asyncfl.privacy.ranges import LEAST, MOST, Delta, Factor, within
+from asyncfl.privacy.release import Status
 from asyncfl.privacy.scheme import Clipped, FixedNorm, Guarantee, ModelNoise, Noise, Scheme, State, bare_model
 from asyncfl.privacy.schemes.adaptive_clipping import AdaptiveClip, ClipState, split_multiplier
 
@@ -35,8 +38,9 @@ class DpFedAvg(Scheme):
     """z: noise over S; 0: clipped, without noise."""
     noise_at: Literal["client", "server"] = "client"
     """Who adds it: each client to its update | a trusted server to the mean, sqrt(n) times less in all."""
-    neighbours: Literal["add_remove", "replace"] = "add_remove"
-    """What is to be hidden: whether a client takes part (sensitivity S) | what its data are (2 S)."""
+    neighbours: Literal["replace", "zero_out"] = "replace"
+    """What is to be hidden: what a client's data are (sensitivity 2 S) | whether its updates count, or zero in their
+    place (S): what "a client more or less" comes to where the number of participants is fixed."""
     delta: Delta = 1e-5
     """Probability with which the stated epsilon may be broken, 0..1, exclusive."""
     adaptive: AdaptiveClip | None = None
@@ -124,8 +128,8 @@ class DpFedAvg(Scheme):
         if not self.noise_multiplier:
             return None
         epsilon = float(exact_epsilon(squared_mu_of(multiplier / self._reach, context.rounds), self.delta))
-        neighbours = "one client added or removed" if self.neighbours == "add_remove" else "one client's data replaced"
-        return Guarantee(neighbours, "proven" if proven else "heuristic", epsilon, self.delta, context.rounds)
+        status: Status = "proven" if proven else "heuristic"
+        return Guarantee("client", self.neighbours, status, epsilon, self.delta, context.rounds)
 
     def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee | None:
         """(epsilon, delta) for an upload in each version; None where the server adds the noise."""

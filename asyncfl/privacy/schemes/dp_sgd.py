@@ -75,7 +75,7 @@ class DpSgd(Scheme):
         """(epsilon, delta) for an upload in each version, for one replaced sample."""
         z = self.multiplier(context.epochs, context.rounds)
         epsilon = float(exact_epsilon(squared_mu_of(z / 2, context.rounds * context.epochs), self.delta))
-        return Guarantee("one sample replaced", "proven", epsilon, self.delta, context.rounds)
+        return Guarantee("sample", "replace", "proven", epsilon, self.delta, context.rounds)
 
     def notes(self, context: PrivacyContext) -> list[str]:
         """What is counted."""

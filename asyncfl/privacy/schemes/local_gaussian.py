@@ -95,7 +95,7 @@ class GaussianUpload(Scheme):
         """(epsilon, delta) for one upload or for T, for one replaced sample; the same with a draw in each epoch."""
         if self.off:
             return None
-        return Guarantee("one sample replaced", "heuristic", self.epsilon, self.delta, self._releases(context))
+        return Guarantee("sample", "replace", "heuristic", self.epsilon, self.delta, self._releases(context))
 
     def flags(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> list[str]:
         """A calibration past its limit, and more draws than were calibrated for."""

@@ -139,17 +139,17 @@ class Nbafl(Scheme):
         if self.off:
             return None
         whole = self.sensitivity == "2C"
-        neighbours = "one client's data replaced" if whole else "one sample replaced"
-        return Guarantee(neighbours, self._status(whole), self.epsilon, self.delta, context.exposures)
+        return Guarantee(
+            "client" if whole else "sample", "replace", self._status(whole), self.epsilon, self.delta, context.exposures
+        )
 
     def model_guarantee(self, context: PrivacyContext) -> Guarantee | None:
         """(epsilon, delta) for all T published models."""
         if self.off:
             return None
         whole = self.sensitivity != "2C/m"
-        neighbours = "one client's data replaced" if whole else "one sample replaced"
         status = self._status(whole and context.equal_weights)
-        return Guarantee(neighbours, status, self.epsilon, self.delta, context.rounds)
+        return Guarantee("client" if whole else "sample", "replace", status, self.epsilon, self.delta, context.rounds)
 
     def norm_growth(self, context: PrivacyContext) -> float:
         """Factor by which noise alone makes the model's norm grow over the run, if C is the median; else 1.

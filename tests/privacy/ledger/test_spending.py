@@ -8,7 +8,7 @@ from asyncfl.privacy.ledger.releases import Releases
 from asyncfl.privacy.ledger.spending import COLUMNS, largest, spending
 from asyncfl.privacy.scheme import Guarantee
 
-STATED = Guarantee("one sample replaced", "proven", 2.0, 1e-5, 1)
+STATED = Guarantee("sample", "replace", "proven", 2.0, 1e-5, 1)
 
 
 def account(holder, moment, multiplier, **columns):

@@ -258,7 +258,7 @@ COUNTS = [1, 2, 5, 17, 100]
 ORACLES = [
     (GaussianUpload(epsilon=6), dp_accounting.GaussianDpEvent, lambda scheme: 4.844805214 / 6),
     (GaussianUpload(epsilon=0.5), dp_accounting.GaussianDpEvent, lambda scheme: 4.844805214 / 0.5),
-    (DpFedAvg(noise_multiplier=1.1), dp_accounting.GaussianDpEvent, lambda scheme: 1.1),
+    (DpFedAvg(noise_multiplier=1.1, neighbours="zero_out"), dp_accounting.GaussianDpEvent, lambda scheme: 1.1),
     (DpFedAvg(noise_multiplier=8, neighbours="replace"), dp_accounting.GaussianDpEvent, lambda scheme: 4.0),
 ]
 

@@ -34,9 +34,9 @@ def test_noise_of_a_mean_of_hundred():
 @pytest.mark.parametrize(
     ("neighbours", "rounds", "epsilon"),
     [
-        ("add_remove", 1, 3.92125),
-        ("add_remove", 10, 15.7827),
-        ("add_remove", 100, 79.2755),
+        ("zero_out", 1, 3.92125),
+        ("zero_out", 10, 15.7827),
+        ("zero_out", 100, 79.2755),
         ("replace", 1, 8.89523),
         ("replace", 10, 40.3044),
         ("replace", 100, 241.935),
@@ -49,19 +49,13 @@ def test_neighbours_decide_what_the_multiplier_is_worth(neighbours, rounds, epsi
     stated = private.upload_guarantee(context) or private.model_guarantee(context)
     assert stated.epsilon == pytest.approx(epsilon, rel=2e-6)
     assert (stated.status, stated.releases) == ("proven", rounds)
-    assert (
-        stated.neighbours
-        == {
-            "add_remove": "one client added or removed",
-            "replace": "one client's data replaced",
-        }[neighbours]
-    )
+    assert (stated.unit, stated.neighbours) == ("client", neighbours)
 
 
 def test_models_of_noisy_clients_hide_each_of_them_better():
-    stated = scheme().model_guarantee(replace(CONTEXT, rounds=100))
+    stated = scheme(neighbours="zero_out").model_guarantee(replace(CONTEXT, rounds=100))
     assert stated.epsilon == pytest.approx(3.92125, rel=2e-6)  # 100 versions of means of 100
-    assert scheme().model_guarantee(replace(CONTEXT, equal_weights=False)).status == "heuristic"
+    assert scheme(neighbours="zero_out").model_guarantee(replace(CONTEXT, equal_weights=False)).status == "heuristic"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +75,7 @@ def test_who_does_not_know_the_others_cannot_add_what_weights_ask_for(fields, st
 
 
 def test_the_server_adds_what_the_client_needs_that_weighs_most():
-    private = scheme(noise_at="server")
+    private = scheme(noise_at="server", neighbours="zero_out")
     often = [Contribution(client, 100) for client in (3, 3, 4, 3)]
     assert private.model_noise(CONTEXT, 1, often).std == pytest.approx(1.1 * 3 / 4)
     assert private.model_noise(CONTEXT, 1, often).sensitivities == {3: 0.75, 4: 0.25}
@@ -184,7 +178,7 @@ def test_each_seed_starts_with_the_clip_norm_it_was_given():
         ({"noise_multiplier": -1}, "greater than or equal to 0"),
         ({"noise_multiplier": 1, "clip_norm": 0}, "greater than 0"),
         ({"noise_multiplier": 1, "delta": 0}, "greater than 0"),
-        ({"noise_multiplier": 1, "neighbours": "all"}, "'add_remove' or 'replace'"),
+        ({"noise_multiplier": 1, "neighbours": "all"}, "'replace' or 'zero_out'"),
         ({"noise_multiplier": 4, "adaptive": {"fraction_noise": 2}}, r"half the noise multiplier \(2\), got 2"),
         ({"noise_multiplier": 4, "adaptive": {"quantile": 1}}, "less than 1"),
     ],

@@ -161,7 +161,7 @@ def test_clipped_gradients_leave_models_unbounded():
     assert scheme.start(CONTEXT).clip_norm(np.ones(2)) is None
     assert scheme.upload_noise(CONTEXT, None, UPLOAD).sensitivity == pytest.approx(0.04)
     guarantee = scheme.upload_guarantee(CONTEXT)
-    assert (guarantee.neighbours, guarantee.status) == ("one sample replaced", "heuristic")
+    assert (guarantee.unit, guarantee.neighbours, guarantee.status) == ("sample", "replace", "heuristic")
     assert [fault.field for fault in scheme.faults(5, 5, Training())] == ["clip.norm"]
     assert list(scheme.faults(5, 5, Training(gradient_clip=2.0))) == []
 

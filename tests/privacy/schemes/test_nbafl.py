@@ -198,7 +198,7 @@ def test_guarantees_say_how_well_they_are_founded(sensitivity, clip_norm, upload
     of_upload, of_model = scheme.upload_guarantee(FIGURE_4), scheme.model_guarantee(FIGURE_4)
     assert (of_upload.status, of_model.status) == (upload, model)
     assert (of_upload.releases, of_model.releases) == (2, 25)
-    assert of_model.neighbours == ("one sample replaced" if sensitivity == "2C/m" else "one client's data replaced")
+    assert (of_model.unit, of_model.neighbours) == ("sample" if sensitivity == "2C/m" else "client", "replace")
     uneven = dataclasses.replace(FIGURE_4, equal_weights=False)
     assert scheme.upload_guarantee(uneven).status == upload
     assert scheme.model_guarantee(uneven).status == "heuristic"

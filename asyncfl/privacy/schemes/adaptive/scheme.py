@@ -40,7 +40,7 @@ from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
 from asyncfl.privacy.flags import BUDGETS, CLASSICAL
 from asyncfl.privacy.noise.shares import UNEVEN, of_clients, planned, relative_weights
 from asyncfl.privacy.record import Upload
-from asyncfl.privacy.release import Status
+from asyncfl.privacy.release import Status, Unit
 from asyncfl.privacy.scheme import Clipped, Guarantee, ModelNoise, Noise, Reference, Scheme, State, bare_model
 from asyncfl.privacy.schemes.adaptive.formulas import (
     LARGEST,
@@ -61,7 +61,7 @@ from asyncfl.privacy.schemes.adaptive.shuffle import Shuffler
 NAMED = 5
 """Clients that a sentence names."""
 
-OF_CLIENT = {"2M": "one client's data replaced", "M": "one client's data added or removed"}
+OF_CLIENT = {"2M": "replace", "M": "zero_out"}
 """Readings of Delta that hold for what is clipped to M -> the neighbours that they hold for."""
 
 _ClientBudget = Annotated[float, Field(gt=0)]
@@ -256,15 +256,15 @@ class AdaptiveBudgets(Scheme):
         budget = max(self.budgets) if client is None else self.budgets[client]
         if self._without_noise or (client is not None and math.isinf(budget)):
             return None
-        return Guarantee(self._neighbours, self._status, budget, self.delta, 1)
+        return Guarantee(self._whose, self._neighbours, self._status, budget, self.delta, 1)
 
     def model_guarantee(self, context: PrivacyContext) -> Guarantee | None:
         """(threshold, delta) for the model of one round; None without a threshold."""
         if self._without_noise or self.threshold is None:
             return None
-        neighbours = f"{self._neighbours}, at every client" if self.round_budget == "sum" else self._neighbours
+        neighbours = f"{self._neighbours} at every client" if self.round_budget == "sum" else self._neighbours
         status = self._status if context.equal_weights else "heuristic"
-        return Guarantee(neighbours, status, self.threshold, self.delta, 1)
+        return Guarantee(self._whose, neighbours, status, self.threshold, self.delta, 1)
 
     @property
     def _status(self) -> Status:
@@ -274,7 +274,11 @@ class AdaptiveBudgets(Scheme):
 
     @property
     def _neighbours(self) -> str:
-        return OF_CLIENT.get(self.sensitivity, "one sample replaced")
+        return OF_CLIENT.get(self.sensitivity, "replace")
+
+    @property
+    def _whose(self) -> Unit:
+        return "client" if self.sensitivity in OF_CLIENT else "sample"
 
     def flags(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> list[str]:
         """A calibration past its limit, and budgets that follow the losses."""

@@ -28,7 +28,7 @@ from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
 from asyncfl.privacy.flags import CLASSICAL
 from asyncfl.privacy.noise.shares import UNEVEN, of_clients, planned
 from asyncfl.privacy.ranges import Factor
-from asyncfl.privacy.release import Status
+from asyncfl.privacy.release import Status, Unit
 from asyncfl.privacy.scheme import Clipped, FixedNorm, Guarantee, ModelNoise, Noise, Scheme, State, bare_model
 from asyncfl.privacy.schemes.mechanisms.noises import GaussianNoise, LaplaceNoise, Mechanism
 
@@ -172,9 +172,9 @@ class Mechanisms(Scheme):
         status: Status = mechanism.status(context.rounds)
         if status == "proven" and not (proven and self.clip.target != "gradient"):
             status = "heuristic"
-        neighbours = "one sample replaced" if self.clip.target == "gradient" else "one client's data replaced"
+        unit: Unit = "sample" if self.clip.target == "gradient" else "client"
         releases = mechanism.count(context.rounds)
-        return Guarantee(neighbours, status, mechanism.epsilon, mechanism.stated_delta, releases)
+        return Guarantee(unit, "replace", status, mechanism.epsilon, mechanism.stated_delta, releases)
 
     def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee | None:
         """The client's budget; None without noise."""

@@ -128,8 +128,8 @@ def test_a_client_without_noise_is_promised_nothing() -> None:
 
 def test_what_is_proven_and_of_whom() -> None:
     proven = constant(sensitivity="2M").upload_guarantee(context(), 0)
-    assert (proven.status, proven.neighbours) == ("proven", "one client's data replaced")
-    assert constant(sensitivity="M").upload_guarantee(context(), 0).neighbours == "one client's data added or removed"
+    assert (proven.status, proven.unit, proven.neighbours) == ("proven", "client", "replace")
+    assert constant(sensitivity="M").upload_guarantee(context(), 0).neighbours == "zero_out"
     for heuristic in (constant(), AdaptiveBudgets(budgets=SETTING_3, sensitivity="2M")):
         assert heuristic.upload_guarantee(context(), 0).status == "heuristic"
     control = constant(sensitivity="2M").model_copy(update={"equal_spend": "rdp"})
@@ -139,8 +139,8 @@ def test_what_is_proven_and_of_whom() -> None:
 
 def test_a_model_claims_the_threshold_once() -> None:
     scheme = constant(threshold=36)
-    assert scheme.model_guarantee(context()).neighbours == "one sample replaced, at every client"
-    assert constant(threshold=36, round_budget="max").model_guarantee(context()).neighbours == "one sample replaced"
+    assert scheme.model_guarantee(context()).neighbours == "replace at every client"
+    assert constant(threshold=36, round_budget="max").model_guarantee(context()).neighbours == "replace"
     assert constant().model_guarantee(context()) is None
     accounts = model_accounts(scheme, context(), {"server": published([])})
     found = ledger(scheme, context(), SAMPLES, [], accounts)
