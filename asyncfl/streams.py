@@ -53,6 +53,7 @@ PURPOSES = {
     "aggregation": "training",
     "shuffle": "training",
     "canaries": "training",
+    "reconstruction": "training",
 }
 """What randomness is used for -> the group it is seeded with."""
 

@@ -98,20 +98,26 @@ def canvas(panels: int, caption: str, title: str, size: tuple[float, float] | No
 
     size: width and height of one panel in inches; None: the usual.
     """
+    usual = (WIDTH if panels < 3 else 3.6 if panels < 5 else 2.7, HEIGHT)
+    page, (left, bottom, width, height) = canvas_of(panels * (size or usual)[0], (size or usual)[1], caption, title)
+    axes = page.subplots(1, panels, squeeze=False)
+    page.set_layout_engine("constrained", rect=(left, bottom, width, height), wspace=0.04)
+    return page, list(axes[0])
+
+
+def canvas_of(width: float, body: float, caption: str, title: str) -> tuple[Canvas, tuple[float, float, float, float]]:
+    """An empty figure, the title above and the caption below in small print, and the box (left, bottom, width, height)
+    between them, in shares of the figure. width, body: inches of the figure, and of the box's height."""
     import matplotlib.pyplot as plt
 
-    usual = (WIDTH if panels < 3 else 3.6 if panels < 5 else 2.7, HEIGHT)
-    width, body = panels * (size or usual)[0], (size or usual)[1]
     lines = textwrap.wrap(caption, int(width * 19))
     heading = textwrap.wrap(title, int(width * 11.5))
     foot, head = 0.155 * len(lines) + 0.1, 0.2 * len(heading) + 0.12
     height = body + foot + head
-    figure, axes = plt.subplots(1, panels, figsize=(width, height), layout="constrained", squeeze=False)
-    engine: Any = figure.get_layout_engine()
-    engine.set(rect=(0.005, foot / height, 0.99, 1 - (foot + head) / height), wspace=0.04)
+    figure = plt.figure(figsize=(width, height))
     figure.text(0.012, 1 - 0.1 / height, "\n".join(heading), fontsize=10.5, weight="bold", va="top")
     figure.text(0.012, 0.06 / height, "\n".join(lines), fontsize=6.5, color="#555555", va="bottom", linespacing=1.35)
-    return figure, list(axes[0])
+    return figure, (0.005, foot / height, 0.99, 1 - (foot + head) / height)
 
 
 def save(figure: Canvas, stem: str | Path) -> list[Path]:

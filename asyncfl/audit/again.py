@@ -8,6 +8,7 @@ lies on disk, which is checked: clip norms, noise, times and the last losses, to
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +27,7 @@ JUDGED = ("train_loss", "test_loss", "test_accuracy", "attack_success")
 """Columns of the table of rounds that are compared in the last version alone."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class FinishedRun:
     """A run on disk whose seeds can be simulated again."""
 
@@ -76,12 +77,16 @@ class FinishedRun:
         """
         scenario = self.run.scenario
         unjudged = scenario.evaluation.model_copy(update={"train_every": 0, "test_every": 0, "record": "none"})
-        with computing_with(*conditions_of(self.folder, seed)):
+        with self.conditions(seed):
             again = simulate_seed(
                 scenario.model_copy(update={"evaluation": unjudged}), seed, progress, prior, around=around
             )
         self._compare(seed, rounds_table(again).to_pandas())
         return again
+
+    def conditions(self, seed: int) -> AbstractContextManager[None]:
+        """As many threads, and the same library for products, as when that seed was run."""
+        return computing_with(*conditions_of(self.folder, seed))
 
     def _compare(self, seed: int, made: pd.DataFrame) -> None:
         there = self.run.rounds

@@ -9,22 +9,78 @@ import typer
 
 from asyncfl.cli.output import console
 from asyncfl.cli.progress import ProgressBar
+from asyncfl.cli.reconstruct import Holder, Method, reconstruct_upload
+
+_LARGEST = 2**63 - 1
+"""No number of a run is larger."""
 
 
 def audit(
     run: Annotated[Path, typer.Argument(help="folder of a run")],
     seed: Annotated[int | None, typer.Option(help="only this seed", max=2**63 - 1)] = None,
+    reconstruct: Annotated[
+        bool, typer.Option("--reconstruct", help="make images and labels out of one overheard upload instead")
+    ] = False,
+    adversary: Annotated[
+        Holder, typer.Option(help="with --reconstruct: who holds the upload; the server holds all")
+    ] = Holder.EAVESDROPPER,
+    client: Annotated[
+        int | None, typer.Option(help="with --reconstruct: whose upload; left out: the first", min=0, max=_LARGEST)
+    ] = None,
+    task: Annotated[int | None, typer.Option(help="with --reconstruct: of which task", min=0, max=_LARGEST)] = None,
+    method: Annotated[
+        Method | None,
+        typer.Option(
+            help="with --reconstruct: division at a dense first layer, descent on the cosine or L2 distance of "
+            "gradients, or labels alone; left out: first_layer where the network allows it, else cosine"
+        ),
+    ] = None,
+    epsilon: Annotated[
+        list[float] | None,
+        typer.Option(
+            help="with --reconstruct: noise that the upload is looked at under, inf for none; left out: inf, 10000, "
+            "1000, 100 and 10; and always as it was sent"
+        ),
+    ] = None,
+    images: Annotated[
+        int, typer.Option(help="with --reconstruct: most images that are looked for", min=1, max=1000)
+    ] = 16,
+    steps: Annotated[int, typer.Option(help="with --reconstruct: gradients of a descent", min=1, max=1_000_000)] = 1000,
+    most_parameters: Annotated[
+        int, typer.Option(help="with --reconstruct: of the largest network that descent is tried on", min=1, max=10**9)
+    ] = 2_000_000,
+    out: Annotated[
+        Path | None, typer.Option(help="with --reconstruct: folder for the contact sheet; left out: RUN/reconstruction")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="with --reconstruct: print JSON")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
     """Simulate a finished run again and measure what it gave away.
 
-    Example: asyncfl audit results/runs/HASH
+    Example: asyncfl audit results/runs/HASH --reconstruct
     """
     from asyncfl.audit.again import FinishedRun
 
     finished = FinishedRun.load(run)
     seeds = finished.seeds(seed)
-    with ProgressBar(finished.run.scenario, quiet) as bar:
+    with ProgressBar(finished.run.scenario, quiet or json) as bar:
+        if reconstruct:
+            reconstruct_upload(
+                finished,
+                seeds[0],
+                bar,
+                adversary,
+                client,
+                task,
+                method,
+                epsilon,
+                images,
+                steps,
+                most_parameters,
+                out,
+                json,
+            )
+            return
         for one in seeds:
             finished.again(one, lambda federation: federation, bar)
     console.print(f"{run}: {len(seeds)} seeds come out the same when they are simulated again")

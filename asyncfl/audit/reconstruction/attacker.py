@@ -1,0 +1,125 @@
+"""What somebody who holds one upload makes of it.
+
+Granted to it, as it would be in the field: the network's architecture, the model that the client was sent, the number
+of the client's images, the range of pixels, learning rate, steps and clip norm of the training, and how strong the
+noise is. Not granted: labels, batches, other uploads. It takes the update for one step of gradient descent over all
+images,
+    g = (s base - sent)/(lr steps)
+which it is for one local step. Whole models that were clipped are a multiple s of what was trained; s is estimated as
+the projection of what was sent on the base, in which an update is a small part.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.audit.reconstruction.first_layer import PixelRange, dense_first_layer, divided_images
+from asyncfl.audit.reconstruction.inversion import Inversion
+from asyncfl.audit.reconstruction.labels import leaked_labels
+from asyncfl.audit.reconstruction.levels import NoisedUpload
+from asyncfl.audit.reconstruction.overheard import Overheard
+from asyncfl.data.catalog import CATALOG
+from asyncfl.data.spec import DataSpec
+from asyncfl.learning import Architecture, Layout, Shape
+from asyncfl.messages import Vector
+
+Method = Literal["first_layer", "cosine", "l2", "labels"]
+"""By division at the first layer | by descent on the cosine distance, or on the L2 distance, of gradients | labels
+alone."""
+
+CLIPPED = 0.999
+"""Length over the clip norm above which a model is taken to have been clipped."""
+
+
+def pixel_range(data: DataSpec, domain: int = 0) -> PixelRange:
+    """Least and largest pixel of a domain's images as the network sees them."""
+    channels = data.shape[0]
+    dataset = CATALOG[data.names[domain]]
+    mean, std = np.zeros(channels), np.ones(channels)
+    if data.scaling == "standardised":
+        mean, std = (np.resize(np.asarray(values, float), channels) for values in (dataset.mean, dataset.std))
+    ends = ((pixel - mean) / std for pixel in (0.0, 1.0))
+    low, high = (end.astype(np.float32).reshape(channels, 1, 1) for end in ends)
+    return PixelRange(low, high)
+
+
+@dataclass(frozen=True)
+class Attacker:
+    """Somebody who holds one upload, with what is granted."""
+
+    model: Architecture
+    shape: Shape
+    classes: int
+    layout: Layout
+    base: Vector
+    """(n_parameters,) the model that the client was sent."""
+    samples: int
+    """Images that the client trained on."""
+    step: float
+    """What the update is divided by to be a mean gradient: learning rate, steps and the scheme's own factor."""
+    clip_norm: float | None
+    """Norm that whole models were clipped to; None: models were not clipped."""
+    pixels: PixelRange
+
+    @classmethod
+    def of(cls, held: Overheard) -> Attacker:
+        """The attacker who holds that upload."""
+        federation = held.federation
+        path, scenario, learner = federation.path, federation.resolved.scenario, federation.learner
+        training, scheme = scenario.training, path.scheme
+        of_models = scheme.clipped.payload == "model"
+        factor = 1.0 if of_models else scheme.update_factor(path.context, held.samples)
+        domain = int(federation.data.client_domains[held.ticket.client])
+        return cls(
+            learner.model,
+            learner.shape,
+            learner.classes,
+            learner.layout,
+            held.ticket.base,
+            held.samples,
+            training.lr * training.steps(held.samples) * factor,
+            held.upload.clip_norm if of_models else None,
+            pixel_range(scenario.data, domain),
+        )
+
+    def gradient(self, upload: NoisedUpload) -> tuple[NDArray[np.float32], float]:
+        """(n_parameters,) the mean gradient that it takes the update for, and the noise on each of its numbers."""
+        base, sent = self.base.astype(np.float64), upload.model.astype(np.float64)
+        scale, length = 1.0, float(base @ base)
+        if self.clip_norm is not None and length:
+            without_noise = max(float(sent @ sent) - len(sent) * upload.std**2, 0.0)
+            if without_noise >= (CLIPPED * self.clip_norm) ** 2:
+                scale = float(sent @ base) / length
+        gradient = ((scale * base - sent) / self.step).astype(np.float32)
+        return np.nan_to_num(gradient, nan=0.0, posinf=0.0, neginf=0.0), upload.std / self.step
+
+    def labels(self, upload: NoisedUpload) -> NDArray[np.int64]:
+        """(samples,) labels that it reads, ascending."""
+        return leaked_labels(self.gradient(upload)[0], self.layout, self.samples)
+
+    def images(
+        self, upload: NoisedUpload, method: Method, count: int, inversion: Inversion, random: np.random.Generator
+    ) -> NDArray[np.float32]:
+        """(n <= count, channels, height, width) images that it makes, pixels 0..1; none for `labels`.
+
+        `count`: images that it looks for, at most `samples`. Raises ValueError where `first_layer` does not fit the
+        network.
+        """
+        gradient, noise_std = self.gradient(upload)
+        if method == "labels":
+            return np.empty((0, *self.shape), np.float32)
+        if method == "first_layer":
+            first = dense_first_layer(self.layout, math.prod(self.shape))
+            if first is None:
+                raise ValueError("first_layer needs a network that begins with a dense layer with a bias")
+            made = divided_images(gradient, first, self.shape, count, self.pixels, noise_std)
+            return self.pixels.to_unit(made)
+        labels = leaked_labels(gradient, self.layout, self.samples)
+        looked_for = labels[np.linspace(0, self.samples - 1, count).round().astype(np.int64)]
+        network = (self.model, self.shape, self.classes, self.base)
+        return self.pixels.to_unit(inversion.images(*network, gradient, looked_for, self.pixels, random))

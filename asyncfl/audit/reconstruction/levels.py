@@ -1,0 +1,135 @@
+"""The same upload with other noise: from the same model, batches and streams, by the scheme's own calibration.
+
+| scheme | what an epsilon is of |
+|---|---|
+| `nbafl` | the uploads of a run that the eavesdropper is assumed to hold |
+| `local_gaussian` | one upload, or the run (`budget`) |
+| `mechanisms` | what the client's mechanism shares out over the run |
+| `adaptive` | this upload |
+| `dp_fedavg`, `dp_sgd` | this upload: the exact noise multiplier for it |
+| `none` | this upload as `dp_fedavg` would hide its client, clipped to the length that it has |
+
+A scheme of one's own that has a field `epsilon` gets that.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.audit.reconstruction.overheard import Overheard
+from asyncfl.client import TaskPath
+from asyncfl.errors import RunError
+from asyncfl.learning import Training, make_learner
+from asyncfl.messages import Vector
+from asyncfl.privacy import AdaptiveBudgets, DpFedAvg, DpSgd, Mechanisms, NoPrivacy, Scheme, State
+from asyncfl.privacy.accounting.gaussian import analytic_multiplier
+
+DELTA = 1e-5
+"""Where the scheme has none."""
+
+
+@dataclass(frozen=True)
+class NoisedUpload:
+    """What one task uploads under some noise."""
+
+    epsilon: float | None
+    """Of the noise; infinite: none; None: as it was sent."""
+    model: Vector
+    """(n_parameters,) as uploaded."""
+    std: float
+    """Deviation of the noise on each parameter, that of its training included."""
+
+
+@dataclass(frozen=True)
+class _Given(State):
+    """The clip norm and the budget that the upload had."""
+
+    norm: float | None
+    budget: float | None
+
+    def clip_norm(self, norms: NDArray[np.floating]) -> float | None:
+        return self.norm
+
+    def epsilon(self, client: int, turn: int) -> float | None:
+        return self.budget
+
+
+def upload_with(held: Overheard, epsilon: float | None) -> NoisedUpload:
+    """The upload under the noise of `epsilon` (above 0; infinite: none; None: as it was sent).
+
+    Its clip norm stays that of the run. Raises RunError for schemes that know no epsilon.
+    """
+    path = held.federation.path
+    if epsilon is None:
+        return _made(held, path.scheme, path.training, None, held.upload.contribution.epsilon)
+    return _made(held, *_calibrated(held, epsilon), epsilon, epsilon)
+
+
+def _calibrated(held: Overheard, epsilon: float) -> tuple[Scheme, Training]:
+    """Scheme and training whose noise is that of `epsilon`."""
+    path = held.federation.path
+    scheme, training = path.scheme, path.training
+    quiet = math.isinf(epsilon)
+    multiplier = analytic_multiplier(epsilon, float(getattr(scheme, "delta", DELTA)))
+    change: dict[str, Any]
+    if isinstance(scheme, AdaptiveBudgets):
+        return scheme, training  # its budget comes with the upload
+    if isinstance(scheme, NoPrivacy):
+        length = float(np.linalg.norm(held.sent.astype(np.float64) - held.ticket.base))
+        made = DpFedAvg(
+            clip_norm=max(length, 1e-30), noise_multiplier=2 * multiplier, neighbours="replace", delta=DELTA
+        )
+        return (scheme if quiet else made), training
+    if isinstance(scheme, DpFedAvg):
+        reach = 2.0 if scheme.neighbours == "replace" else 1.0
+        change = {"noise_multiplier": reach * multiplier, "noise_at": "client", "adaptive": None}
+    elif isinstance(scheme, DpSgd):
+        z = 2 * math.sqrt(training.epochs) * multiplier
+        if quiet:
+            return NoPrivacy(), training.model_copy(update={"example_noise": 0.0})
+        change = {"noise_multiplier": z, "epsilon": None}
+        training = training.model_copy(update={"example_noise": z})
+    elif isinstance(scheme, Mechanisms):
+        if scheme.client is None and not quiet:
+            raise RunError("privacy.client is null: clients add no noise that could be that of an epsilon")
+        one = None if quiet or scheme.client is None else scheme.client.model_copy(update={"epsilon": epsilon})
+        change = {"client": one}
+    elif "epsilon" in type(scheme).model_fields:
+        change = {"epsilon": epsilon}
+    else:
+        raise RunError(
+            f"privacy.kind {type(scheme).__name__} has no field epsilon: it cannot be asked for the noise of one"
+        )
+    return scheme.model_copy(update=change), training
+
+
+def _made(
+    held: Overheard, scheme: Scheme, training: Training, epsilon: float | None, budget: float | None
+) -> NoisedUpload:
+    """The upload of the task under that scheme; `budget`: of this upload, where budgets differ."""
+    federation = held.federation
+    old = federation.path
+    learner = federation.learner
+    if (training, scheme.noise_each_epoch) != (old.training, old.scheme.noise_each_epoch):
+        at_once = {"epochs": 1} if scheme.noise_each_epoch else {}
+        learner = make_learner(learner.model, training.model_copy(update=at_once), learner.shape, learner.classes)
+    state = _Given(held.upload.clip_norm, budget)
+    path = TaskPath(old.data, learner, training, scheme, old.context, old.streams, state=state)
+    made = path.carry_out([held.ticket], held.ticket.base_version, held.ticket.base)
+    [upload] = made.uploads
+    return NoisedUpload(epsilon, made.models[0].copy(), _std(scheme, training, upload.added_std, held.samples))
+
+
+def _std(scheme: Scheme, training: Training, added: float, samples: int) -> float:
+    """Deviation of all noise on an upload, as if no step had seen that of the steps before."""
+    if scheme.noise_each_epoch:
+        return added * math.sqrt(training.epochs)
+    if training.example_clip is not None and training.example_noise:
+        step = training.lr * training.example_noise * training.example_clip / training.batch_of(samples)
+        return step * math.sqrt(training.steps(samples))
+    return added

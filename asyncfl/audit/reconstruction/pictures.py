@@ -1,0 +1,178 @@
+"""What an attacker made of one upload under each noise, beside the truth: pictures, PSNR, SSIM, labels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from asyncfl.audit.reconstruction.attacker import Attacker, Method
+from asyncfl.audit.reconstruction.first_layer import dense_first_layer
+from asyncfl.audit.reconstruction.inversion import Inversion
+from asyncfl.audit.reconstruction.labels import share_right, share_right_by_chance
+from asyncfl.audit.reconstruction.levels import upload_with
+from asyncfl.audit.reconstruction.overheard import Overheard
+from asyncfl.audit.reconstruction.quality import Images, matched, psnr_db, ssim
+from asyncfl.errors import Fault, ScenarioError
+from asyncfl.scenario import Scenario
+
+LEVELS: tuple[float | None, ...] = (math.inf, 10_000.0, 1_000.0, 100.0, 10.0)
+"""Epsilons of the usual contact sheet; infinite: no noise."""
+GREY = 0.5
+"""Pixels of a picture that the attacker does not have."""
+
+
+@dataclass(frozen=True)
+class Reconstruction:
+    """How an upload is attacked."""
+
+    method: Method | None = None
+    """How; None: by division where the network allows it, else by descent on the cosine distance."""
+    images: int = 16
+    """Most images that are looked for, >= 1."""
+    inversion: Inversion = field(default_factory=Inversion)
+    """How descent searches."""
+    most_parameters: int = 2_000_000
+    """Parameters of the largest network that descent is tried on: a step costs two passes through it."""
+
+    def check(self, scenario: Scenario) -> Method:
+        """The method for that scenario's network. Raises ScenarioError where it does not fit, or the network is too
+        large."""
+        layout = scenario.model.layout(scenario.data.shape, scenario.data.classes)
+        dense = dense_first_layer(layout, math.prod(scenario.data.shape)) is not None
+        method = self.method or ("first_layer" if dense else "cosine")
+        if method == "first_layer" and not dense:
+            message = "first_layer needs a network that begins with a dense layer with a bias"
+            raise ScenarioError([Fault("--method", f"{message}, got model.kind {scenario.model.kind}; take cosine")])
+        if method in ("cosine", "l2") and layout.n_parameters > self.most_parameters:
+            message = f"descent ({method}) is for networks of at most {self.most_parameters:,} parameters, this one has"
+            way_out = "raise it (--most-parameters), or take --method labels"
+            raise ScenarioError([Fault("--method", f"{message} {layout.n_parameters:,}; {way_out}")])
+        return method
+
+
+@dataclass(frozen=True)
+class LevelPictures:
+    """What was made of the upload under one noise."""
+
+    epsilon: float | None
+    """Of the noise; infinite: none; None: as the upload was sent."""
+    noise_std: float
+    """Deviation of the noise on each parameter of the upload."""
+    made: Images
+    """(n, channels, height, width) pictures, each of the true image of its place; grey where none was made."""
+    psnr_db: NDArray[np.float64]
+    """(n,) in dB."""
+    ssim: NDArray[np.float64]
+    """(n,), -1..1."""
+    labels_right: float
+    """Share of the labels that were read, 0..1."""
+
+    @property
+    def mean_psnr_db(self) -> float:
+        """That of the mean squared error of all pictures, in dB."""
+        error = float(np.mean(10.0 ** (-self.psnr_db / 10)))
+        return -10 * math.log10(error) if error else math.inf
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """An upload, and what was made of it."""
+
+    client: int
+    task: int
+    base_version: int
+    samples: int
+    """Images that the client trained on."""
+    steps: int
+    """Local steps that it took."""
+    method: Method
+    true: Images
+    """(n, channels, height, width), pixels 0..1: those of the client's images that come out best without noise."""
+    levels: tuple[LevelPictures, ...]
+    guess: LevelPictures
+    """What needs no upload: the mean image of the test set for every picture, and labels drawn by chance."""
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row per level: epsilon, noise_std, psnr_db, ssim, ssim_best, labels_right."""
+        return pd.DataFrame(
+            [
+                {
+                    "epsilon": level.epsilon,
+                    "noise_std": level.noise_std,
+                    "psnr_db": level.mean_psnr_db,
+                    "ssim": float(level.ssim.mean()),
+                    "ssim_best": float(level.ssim.max()),
+                    "labels_right": level.labels_right,
+                }
+                for level in self.levels
+            ]
+        )
+
+
+def reconstruct(held: Overheard, how: Reconstruction, epsilons: Sequence[float | None] = LEVELS) -> Pictures:
+    """What an attacker makes of that upload under the noise of each of `epsilons` (see `upload_with`).
+
+    Raises ScenarioError where the network is too large or does not fit the method.
+    """
+    method = how.check(held.federation.resolved.scenario)
+    attacker = Attacker.of(held)
+    images, labels = held.federation.data.client(held.ticket.client)
+    true = attacker.pixels.to_unit(images)
+    count = min(how.images, held.samples)
+    streams = held.federation.resolved.streams
+    found = []
+    for epsilon in epsilons:
+        upload = upload_with(held, epsilon)
+        # The same first guess under every noise.
+        random = streams.generator("reconstruction", held.ticket.client, held.ticket.turn)
+        made = attacker.images(upload, method, count, how.inversion, random)
+        read = share_right(attacker.labels(upload), labels)
+        found.append((upload.epsilon, upload.std, _in_place(true, made), read))
+    best = _best(true, *found[0][2], count)
+    chance = share_right_by_chance(labels, attacker.classes)
+    mean = attacker.pixels.to_unit(held.federation.data.test_images.mean(axis=0, dtype=np.float64)[None])
+    guess = np.repeat(mean, len(true), axis=0)
+    return Pictures(
+        held.ticket.client,
+        held.ticket.task,
+        held.ticket.base_version,
+        held.samples,
+        held.federation.path.training.steps(held.samples),
+        method,
+        true[best],
+        tuple(_level(true[best], epsilon, std, placed[best], read) for epsilon, std, (placed, _), read in found),
+        _level(true[best], None, math.nan, guess[best], chance),
+    )
+
+
+def _in_place(true: Images, made: Images) -> tuple[Images, NDArray[np.bool_]]:
+    """(n, ...) for each true image the picture that is taken to be of it, grey where there is none, and where not."""
+    placed, has_one = np.full_like(true, GREY), np.zeros(len(true), bool)
+    if len(made):
+        pairs = matched(true, made)
+        placed[pairs.true], has_one[pairs.true] = made[pairs.made], True
+    return placed, has_one
+
+
+def _best(true: Images, placed: Images, has_one: NDArray[np.bool_], count: int) -> NDArray[np.int64]:
+    """(count,) places of the images that came out best, the best first."""
+    errors = ((placed.astype(np.float64) - true) ** 2).mean(axis=(1, 2, 3))
+    return np.argsort(np.where(has_one, errors, np.inf), kind="stable")[:count]
+
+
+def _level(true: Images, epsilon: float | None, std: float, made: Images, right: float) -> LevelPictures:
+    pairs = list(zip(true, made, strict=True))
+    return LevelPictures(
+        epsilon,
+        std,
+        made,
+        np.array([psnr_db(*pair) for pair in pairs]),
+        np.array([ssim(*pair) for pair in pairs]),
+        right,
+    )

@@ -1,0 +1,79 @@
+"""`asyncfl audit --reconstruct`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from asyncfl.api import execute
+from asyncfl.cli import app
+from asyncfl.scenario import Scenario
+
+RUNNER = CliRunner()
+
+
+def call(*arguments: str) -> Result:
+    return RUNNER.invoke(app, ["audit", *arguments, "--reconstruct"])
+
+
+@pytest.fixture
+def run(tmp_path: Path, tiny: dict[str, Any]) -> Path:
+    """A tapped run with noise."""
+    changes = {"privacy": {"kind": "nbafl", "epsilon": 50}, "world": {**tiny["world"], "tap": {"uplink": True}}}
+    return execute(Scenario.read({**tiny, **changes}), tmp_path / "run")
+
+
+def test_pictures_are_told_in_a_table_and_written(run: Path) -> None:
+    result = call(str(run), "--quiet", "--epsilon", "inf", "--epsilon", "10")
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert "20 images, 2 local steps, taken for one; division at the first layer" in lines[0]
+    assert lines[1].startswith("granted: the network, the model that the client was sent")
+    assert lines[2].split() == ["noise", "its", "deviation", "PSNR", "SSIM", "best", "SSIM", "labels", "right"]
+    assert [line.split("  ")[0] for line in lines[3:7]] == ["no noise", "ε = 10", "as sent", "a guess, without it"]
+    assert all(line.count("dB") == 1 for line in lines[3:7])
+    assert all(line.rstrip().endswith(" %") for line in lines[3:7])
+    assert sorted(path.name for path in (run / "reconstruction").iterdir()) == [
+        "reconstruction.csv",
+        "reconstruction.png",
+        "reconstruction.svg",
+    ]
+
+
+def test_a_table_fits_eighty_columns(run: Path) -> None:
+    result = call(str(run), "--quiet", "--epsilon", "10000")
+    table = result.output.splitlines()[2:6]
+    assert max(map(len, table)) <= 80
+
+
+def test_json_holds_the_same(run: Path, tmp_path: Path) -> None:
+    result = call(str(run), "--json", "--method", "labels", "--out", str(tmp_path / "out"))
+    told = json.loads(result.output)
+    assert told["method"] == "labels"
+    assert [level["epsilon"] for level in told["levels"]] == [None, 10000.0, 1000.0, 100.0, 10.0, None]
+    assert [level["no_noise"] for level in told["levels"]] == [True, False, False, False, False, False]
+    assert [level["as_sent"] for level in told["levels"]] == [False, False, False, False, False, True]
+    assert all(0 <= level["labels_right"] <= 1 for level in [*told["levels"], told["guess"]])
+    assert told["files"] == [str(tmp_path / "out" / "reconstruction.csv")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--epsilon", "0"], "--epsilon: must be above 0, or inf for no noise, got 0"),
+        (["--epsilon", "nan"], "--epsilon: must be above 0, or inf for no noise, got nan"),
+        (["--method", "l2", "--most-parameters", "9"], "descent (l2) is for networks of at most 9 parameters"),
+        (["--client", "77"], "--client: must be one of the run's clients (0..4), got 77"),
+        (["--task", "7777"], "no upload of task 7777 that the server collected"),
+        (["--seed", "5"], "--seed: must be one of the run's (0), got 5"),
+    ],
+)
+def test_what_cannot_be_is_told(run: Path, arguments: list[str], said: str) -> None:
+    result = call(str(run), "--quiet", *arguments)
+    assert said in str(result.exception)
+    assert not (run / "reconstruction").exists()
