@@ -21,6 +21,8 @@ from matplotlib.colors import to_hex
 from asyncfl.analysis.bounds import Bound
 from asyncfl.analysis.figures import Bars, BoundCurves, Curves, Final, Heatmap
 from asyncfl.analysis.figures.base import FigureBase
+from asyncfl.analysis.timeline import Timeline
+from asyncfl.analysis.timeline_figures import draw_timeline
 
 DESCRIPTION = Path(__file__).with_name("drawn.json")
 INF = math.inf
@@ -109,9 +111,51 @@ def drawn(figure: FigureBase, grid: dict[str, Any], tables: dict[str, pd.DataFra
     with mock.patch("matplotlib.pyplot.close", pages.append):
         figure.draw(grid, tables, "A caption that goes over more than one line. " * 5, "What is shown", folder / "a")
     [page] = pages
+    return described(page, folder / "a.png")
+
+
+def timeline(seed: int, versions: int) -> Timeline:
+    """A seed whose versions come ever later, and whose updates meet all sorts of fates."""
+    rng, at = np.random.default_rng(seed), np.arange(versions + 1)
+    return Timeline(
+        seed=seed,
+        ended="all versions published",
+        published_s=at * (30.0 + at),
+        bytes_up=at * 1_000_000 * (seed + 1),
+        bytes_down=at * 2_500_000,
+        staleness=rng.integers(0, 9, 3 + 50 * seed),
+        exposures_up=rng.integers(0, 5 + seed, 12),
+        exposures_down=np.zeros(12, dtype=np.int64),
+        versions_overheard=2,
+        versions_sent=versions,
+        tasks=np.ones(12, dtype=np.int64),
+        attackers_uploads=None,
+        retransmitted=3,
+        cohorts_repeated=0,
+        fates={"aggregated": 30, "lost_up": 5 * seed, "timed_out": 0, "unfinished": 5},
+    )
+
+
+TIMELINES = {
+    "one timeline": [timeline(1, 6)],
+    "timelines of two seeds": [timeline(0, 500), timeline(2, 40)],
+    "timelines of many seeds": [timeline(seed, 5) for seed in range(9)],
+}
+
+
+def drawn_timelines(timelines: list[Timeline], folder: Path) -> Any:
+    """The same of the two pages of some timelines."""
+    pages: list[Any] = []
+    with mock.patch("matplotlib.pyplot.close", pages.append):
+        written = draw_timeline(timelines, "A caption.", folder)
+    return [described(page, path) for page, path in zip(pages, written[1::2], strict=True)]
+
+
+def described(page: Any, png: Path) -> dict[str, Any]:
+    """What stands on a page."""
     return {
         "inches": page.get_size_inches().tolist(),
-        "pixels": list(struct.unpack(">II", (folder / "a.png").read_bytes()[16:24])),
+        "pixels": list(struct.unpack(">II", png.read_bytes()[16:24])),
         "texts": [_text(one) for one in page.texts],
         "axes": [_axes(axes) for axes in page.axes],
     }
@@ -134,7 +178,7 @@ def _axes(axes: Any) -> dict[str, Any]:
         "texts": [_text(one) for one in axes.texts],
         "lines": [
             [
-                one.get_xdata().tolist()[::6], one.get_ydata().tolist()[::6], to_hex(one.get_color()), one.get_marker(),
+                *(np.ravel(values).tolist()[::6] for values in one.get_data()), to_hex(one.get_color()), one.get_marker(),
                 one.get_linestyle(), one.get_markersize(), one.get_linewidth(), one.get_zorder(), one.get_markevery(),
             ]
             for one in axes.lines
@@ -180,8 +224,15 @@ def test_a_figure_shows_what_is_written_down(name: str, tmp_path: Path) -> None:
     same(seen, json.loads(DESCRIPTION.read_text())[name], name)
 
 
+@pytest.mark.parametrize("name", TIMELINES)
+def test_a_timeline_shows_what_is_written_down(name: str, tmp_path: Path) -> None:
+    seen = json.loads(json.dumps(drawn_timelines(TIMELINES[name], tmp_path), default=int))
+    same(seen, json.loads(DESCRIPTION.read_text())[name], name)
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         found = {name: drawn(*case, Path(folder)) for name, case in CASES.items()}
-    lines = [f"{json.dumps(name)}: {json.dumps(one)}" for name, one in found.items()]
+        found |= {name: drawn_timelines(case, Path(folder)) for name, case in TIMELINES.items()}
+    lines = [f"{json.dumps(name)}: {json.dumps(one, default=int)}" for name, one in found.items()]
     DESCRIPTION.write_text("{\n" + ",\n".join(lines) + "\n}\n")
