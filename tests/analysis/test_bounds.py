@@ -33,10 +33,10 @@ def test_a_grid_has_a_row_for_each_point_and_fields_of_scenarios_stand_for_argum
     )
     assert found.columns.tolist() == ["protocol.rounds", "protocol.participants", "bound"]
     assert found[["protocol.rounds", "protocol.participants"]].to_numpy().tolist() == [
-        [5, 10],
-        [5, 20],
-        [9, 10],
-        [9, 20],
+        [25, 10],
+        [25, 20],
+        [29, 10],
+        [29, 20],
     ]
     assert found["bound"].tolist() == [
         bound_value(3, {"rounds": rounds, "participants": k, "clients": 40, "smoothness": 0.1, "epsilon": 6.0})

@@ -178,7 +178,7 @@ def _axes(axes: Any) -> dict[str, Any]:
         "texts": [_text(one) for one in axes.texts],
         "lines": [
             [
-                *(np.ravel(values).tolist()[::6] for values in one.get_data()), to_hex(one.get_color()), one.get_marker(),
+                *(np.ravel(at).tolist()[::6] for at in one.get_data()), to_hex(one.get_color()), one.get_marker(),
                 one.get_linestyle(), one.get_markersize(), one.get_linewidth(), one.get_zorder(), one.get_markevery(),
             ]
             for one in axes.lines
