@@ -96,8 +96,12 @@ def one_seed(
     scenario: Scenario, seed: int, progress: Progress | None = None, prior: SimulatedRuns | None = None
 ) -> Run:
     """The run of one seed of `scenario`."""
-    result = simulate_seed(scenario, seed, progress, prior)
-    ledger = SeedLedger(result)
+    return run_of(scenario, simulate_seed(scenario, seed, progress, prior))
+
+
+def run_of(scenario: Scenario, result: SeedRun) -> Run:
+    """A run of one seed, from what the seed left behind."""
+    ledger, seed = SeedLedger(result), result.seed
     return Run(
         scenario=scenario,
         tables={

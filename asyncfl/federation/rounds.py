@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +17,8 @@ from asyncfl.federation.upload_budgets import budget_columns
 from asyncfl.messages import Judged, Publish
 from asyncfl.scenario import Scenario
 
+Row: TypeAlias = dict[str, Any]
+"""A row of the table of rounds."""
 Progress: TypeAlias = Callable[[dict[str, Any]], None]
 """Is told each row of the table of rounds as soon as it is known."""
 
@@ -68,32 +70,18 @@ class Rounds:
         return {name: int(value) if name in COUNTS else value for name, value in quality.items()}
 
     def published(self, time_s: float, publish: Publish, traffic: Traffic) -> str | None:
-        """Evaluator a version and write its row. A text: the run has diverged and must stop."""
-        train_loss = test_loss = accuracy = success = None
-        domains = () if self.evaluator is None else self.evaluator.data.domains
-        shares = [math.nan] * len(domains)
-        if self.evaluator is not None:
-            began = time.perf_counter()
-            evaluation, last = self.scenario.evaluation, publish.version == self.scenario.protocol.rounds
-            if _due(publish.version, evaluation.train_every, last):
-                train_loss = self.evaluator.train_loss(publish.model)
-            if _due(publish.version, evaluation.test_every, last):
-                if len(domains) > 1:
-                    test_loss, accuracy, shares = self.evaluator.test_by_domain(publish.model)
-                else:
-                    test_loss, accuracy = self.evaluator.test(publish.model)
-                success = self.evaluator.attack_success(publish.model)
-            self.seconds += time.perf_counter() - began
-        losses = [loss for loss in (train_loss, test_loss) if loss is not None]
-        # A model that is not finite gives losses that are not either, but it may not have been judged.
-        diverged = not all(math.isfinite(value) for value in [*losses, float(publish.model.sum())])
+        """Write the row of a version, evaluated. A text: the run has diverged and must stop."""
+        return self.evaluate(self.begin(time_s, publish, traffic), publish)
+
+    def begin(self, time_s: float, publish: Publish, traffic: Traffic) -> Row:
+        """The row of a version at the moment of its publication; what evaluation finds out is still missing in it."""
         row = {
             "seed": self.seed,
             "version": publish.version,
             "time_s": time_s,
-            "train_loss": _or_nan(train_loss),
-            "test_loss": _or_nan(test_loss),
-            "test_accuracy": _or_nan(accuracy),
+            "train_loss": math.nan,
+            "test_loss": math.nan,
+            "test_accuracy": math.nan,
             "participants": publish.participants,
             "clip_norm": _or_nan(publish.clip_norm),
             "sigma_u": self._upload_std() if publish.version else 0.0,
@@ -102,18 +90,44 @@ class Rounds:
             "staleness_max": max(publish.staleness, default=-1),
             "bytes_up": traffic.bytes_up,
             "bytes_down": traffic.bytes_down,
-            "diverged": diverged,
+            "diverged": False,
             **self._detection(),
-            "attack_success": _or_nan(success),
-            **by_domain(domains, shares),
+            "attack_success": math.nan,
+            **by_domain(self._domains, [math.nan] * len(self._domains)),
             **self._budgets(publish.version),
         }
         row |= self._numbers
         self._numbers = {}
         self.rows.append(row)
+        return row
+
+    @property
+    def _domains(self) -> Sequence[str]:
+        return () if self.evaluator is None else self.evaluator.data.domains
+
+    def evaluate(self, row: Row, publish: Publish) -> str | None:
+        """Evaluate a version, and complete its row. A text: the run has diverged and must stop."""
+        losses = []
+        if self.evaluator is not None:
+            began = time.perf_counter()
+            evaluation, last = self.scenario.evaluation, publish.version == self.scenario.protocol.rounds
+            if _due(publish.version, evaluation.train_every, last):
+                row["train_loss"] = self.evaluator.train_loss(publish.model)
+                losses.append(row["train_loss"])
+            if _due(publish.version, evaluation.test_every, last):
+                if len(self._domains) > 1:
+                    row["test_loss"], row["test_accuracy"], shares = self.evaluator.test_by_domain(publish.model)
+                    row |= by_domain(self._domains, shares)
+                else:
+                    row["test_loss"], row["test_accuracy"] = self.evaluator.test(publish.model)
+                row["attack_success"] = _or_nan(self.evaluator.attack_success(publish.model))
+                losses.append(row["test_loss"])
+            self.seconds += time.perf_counter() - began
+        # A model that is not finite gives losses that are not either, but it may not have been judged.
+        row["diverged"] = not all(math.isfinite(value) for value in [*losses, float(publish.model.sum())])
         if self.progress is not None:
             self.progress(row)
-        if diverged:
+        if row["diverged"]:
             return f"diverged: the model of version {publish.version} or its loss is not finite"
         return None
 

@@ -27,3 +27,10 @@ class Traffic:
             self.bytes_down += sent_bytes
         else:
             self.bytes_up += sent_bytes
+
+    def overhear(self, way: Way, client: int, version: int) -> None:
+        """Take note that the tap holds a message: model `version` on its way to `client`, or an update of it."""
+        held = self.overheard_down if way == "down" else self.overheard_up
+        held[client] = held.get(client, 0) + 1
+        if way == "down":
+            self.overheard_versions.add(version)

@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.client import Attackers
-from asyncfl.data import FederatedData
+from asyncfl.federation.conclusion import conclude, seed_run, tell_attackers
 from asyncfl.federation.context import privacy_context
 from asyncfl.federation.prepare import Federation, attackers_of, prepare, server_plan
 from asyncfl.federation.resolve import resolve, streams_of, with_exposures
 from asyncfl.federation.rounds import Progress, Rounds
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.tasks import Load
-from asyncfl.messages import Fate
-from asyncfl.privacy.ledger.budgets import BudgetTracker, stop_notes
+from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.privacy.record import Upload
 from asyncfl.scenario import Scenario
 from asyncfl.server import Server
@@ -29,8 +26,7 @@ from asyncfl.server.recording import RecordedServer, Recording
 from asyncfl.simulation.client_side import ClientSide
 from asyncfl.simulation.clients import SimulatedClients
 from asyncfl.simulation.driver import Driver
-from asyncfl.trace import Kind, Recorder
-from asyncfl.trace.query import select
+from asyncfl.trace import Recorder
 
 BYTES_PER_PARAMETER = 4
 """Models travel as float32."""
@@ -99,26 +95,7 @@ def simulate_seed(
         mixing_node=federation.path.scheme.mixing_node,
     )
     run = _seed_run(driver, rounds, driver.run(), data.sizes)
-    run.uploads, run.models = federation.record.uploads, federation.record.models
-    _tell_attackers(run, attackers)
-    run.resolved = federation.resolved
-    run.context = federation.path.context
-    run.recording = recording
-    run.learner = dict(learner.description)
-    run.gemm = learner.gemm
-    run.domains = tuple(data.domains[place] for place in data.client_domains) if len(data.domains) > 1 else ()
-    run.data = _described(data)
-    run.notes = [
-        *federation.path.scheme.notes(federation.path.context),
-        *stop_notes(federation.path.scheme),
-        *scenario.defence.rule.notes(scenario.participants),
-    ]
-    if repeated := len(select(run.events, kinds=[Kind.COHORT_REPEATED])):
-        run.notes.append(
-            f"{repeated} cohorts came to nothing, and the server drew another for the same version: clients sent more "
-            "updates than there are versions, and each is a release"
-        )
-    run.noted = dict(sorted(server.noted.items()))
+    conclude(run, federation, server, recording)
     run.seconds = {
         "preparation": is_prepared - began,
         "training": clients.seconds,
@@ -158,35 +135,11 @@ def simulate_clock(scenario: Scenario, seed: int, prior: SimulatedRuns | None = 
         mixing_node=scenario.privacy.mixing_node,
     )
     run = _seed_run(driver, rounds, driver.run(), sizes)
-    _tell_attackers(run, attackers)
+    tell_attackers(run, attackers)
     run.seconds = {"total": time.perf_counter() - began}
     return run
 
 
-def _tell_attackers(run: SeedRun, attackers: Attackers | None) -> None:
-    if attackers is not None:
-        run.attackers = sorted(attackers.members)
-        run.drawn = None if attackers.drawn is None else sorted(attackers.drawn)
-
-
-def _seed_run(driver: Driver, watcher: Rounds, stopped: str, sizes: NDArray[np.int64]) -> SeedRun:
-    if stopped.startswith("diverged"):
-        # A buffer without one sound update publishes nothing: the last version is the one that was diverging.
-        watcher.rows[-1]["diverged"] = True
-    fates = {fate.value: driver.tasks.fates[fate] for fate in Fate}
-    return SeedRun(
-        seed=watcher.seed,
-        stopped=stopped,
-        rounds=watcher.rows,
-        events=driver.clock.recorder.table(),
-        fates=fates,
-        traffic=driver.transfers.traffic,
-        trained=driver.training.trained,
-        used=driver.tasks.used,
-        sizes=sizes,
-        spent=None if driver.budgets.tracker is None else driver.budgets.spent,
-    )
-
-
-def _described(data: FederatedData) -> dict[str, Any]:
-    return {"source": data.source, "provenance": data.provenance, "original": data.original}
+def _seed_run(driver: Driver, rounds: Rounds, stopped: str, sizes: NDArray[np.int64]) -> SeedRun:
+    spent = None if driver.budgets.tracker is None else driver.budgets.spent
+    return seed_run(driver, rounds, stopped, driver.clock.recorder.table(), driver.training.trained, sizes, spent)

@@ -50,10 +50,7 @@ class Transfers:
 
     def _overheard(self, task: TaskInFlight, way: str) -> None:
         task.overheard |= way != "down"
-        held = self.traffic.overheard_down if way == "down" else self.traffic.overheard_up
-        held[task.client] = held.get(task.client, 0) + 1
-        if way == "down":
-            self.traffic.overheard_versions.add(task.base_version)
+        self.traffic.overhear("down" if way == "down" else "up", task.client, task.base_version)
         self.clock.note(Kind.OVERHEARD, task, detail=way)
 
     # --- of requests for scores ------------------------------------------------------------------------------------

@@ -1,0 +1,86 @@
+"""What a seed left behind, put together when it is over."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from asyncfl.client import Attackers
+from asyncfl.federation.conductor import Conductor
+from asyncfl.federation.prepare import Federation
+from asyncfl.federation.rounds import Rounds
+from asyncfl.federation.seed_run import SeedRun
+from asyncfl.messages import Fate
+from asyncfl.privacy.ledger.budgets import stop_notes
+from asyncfl.server import Server
+from asyncfl.server.recording import Recording
+from asyncfl.trace import Kind
+from asyncfl.trace.query import select
+
+
+def seed_run(
+    conductor: Conductor,
+    rounds: Rounds,
+    stopped: str,
+    events: pa.Table,
+    trained: int,
+    sizes: NDArray[np.int64],
+    spent: dict[int, float] | None,
+) -> SeedRun:
+    """A seed as far as the clock knows it. `trained`: tasks that were trained; `sizes`: (clients,) samples of each.
+
+    `spent`: client -> when its budget was spent; None: there were none to stop at.
+    """
+    if stopped.startswith("diverged"):
+        # A buffer without one sound update publishes nothing: the last version is the one that was diverging.
+        rounds.rows[-1]["diverged"] = True
+    return SeedRun(
+        seed=rounds.seed,
+        stopped=stopped,
+        rounds=rounds.rows,
+        events=events,
+        fates={fate.value: conductor.tasks.fates[fate] for fate in Fate},
+        traffic=conductor.traffic,
+        trained=trained,
+        used=conductor.tasks.used,
+        sizes=sizes,
+        spent=spent,
+    )
+
+
+def conclude(run: SeedRun, federation: Federation, server: Server, recording: Recording | None) -> None:
+    """Add to `run` what its federation and its server know: uploads, models, attackers, what its reader must know."""
+    scenario, scheme, data, learner = (
+        federation.resolved.scenario,
+        federation.path.scheme,
+        federation.data,
+        federation.learner,
+    )
+    run.uploads, run.models = federation.record.uploads, federation.record.models
+    tell_attackers(run, federation.attackers)
+    run.resolved = federation.resolved
+    run.context = federation.path.context
+    run.recording = recording
+    run.learner = dict(learner.description)
+    run.gemm = learner.gemm
+    run.domains = tuple(data.domains[place] for place in data.client_domains) if len(data.domains) > 1 else ()
+    run.data = {"source": data.source, "provenance": data.provenance, "original": data.original}
+    run.notes = [
+        *scheme.notes(federation.path.context),
+        *stop_notes(scheme),
+        *scenario.defence.rule.notes(scenario.participants),
+    ]
+    if repeated := len(select(run.events, kinds=[Kind.COHORT_REPEATED])):
+        run.notes.append(
+            f"{repeated} cohorts came to nothing, and the server drew another for the same version: clients sent more "
+            "updates than there are versions, and each is a release"
+        )
+    run.noted = dict(sorted(server.noted.items()))
+
+
+def tell_attackers(run: SeedRun, attackers: Attackers | None) -> None:
+    """Add to `run` who attacked."""
+    if attackers is not None:
+        run.attackers = sorted(attackers.members)
+        run.drawn = None if attackers.drawn is None else sorted(attackers.drawn)
