@@ -82,7 +82,7 @@ def simulate_seed(
     is_prepared = time.perf_counter()
     driver = Driver(
         server,
-        scenario.world.start(scenario.data.clients, streams),
+        scenario.world.start(scenario.data.clients, streams, data.sizes),
         Recorder(seed),
         ClientSide(
             Load(data.sizes, scenario.training.epochs, BYTES_PER_PARAMETER * learner.n_parameters),
@@ -124,7 +124,7 @@ def simulate_clock(scenario: Scenario, seed: int, prior: SimulatedRuns | None = 
         budgets = BudgetTracker(scenario.privacy.stop_at, scenario.privacy, context, sizes)
     driver = Driver(
         server,
-        scenario.world.start(scenario.data.clients, streams),
+        scenario.world.start(scenario.data.clients, streams, sizes),
         Recorder(seed),
         ClientSide(
             Load(sizes, scenario.training.epochs, BYTES_PER_PARAMETER * layout.n_parameters),

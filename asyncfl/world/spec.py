@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.component import Described
 from asyncfl.errors import DataError, Fault
 from asyncfl.streams import Streams
-from asyncfl.world.availability import AlwaysOnline, AnyAvailability
+from asyncfl.world.availability import AlwaysOnline, AnyAvailability, Traits
 from asyncfl.world.devices import AnyDevice, FixedDevice
 from asyncfl.world.failure_detection import AnyFailureDetection, LeaseDetection
 from asyncfl.world.keyed_stream import KeyedStream
@@ -46,21 +48,22 @@ class World(Described):
     evaluation_cost: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1 / 3
     """Time of evaluating a sample relative to training on it; a third is a forward pass without the backward one."""
 
-    def start(self, clients: int, streams: Streams) -> WorldState:
-        """A population of `clients` >= 1 in this world, at time 0.
+    def start(self, clients: int, streams: Streams, samples: NDArray[np.int64] | None = None) -> WorldState:
+        """A population of `clients` >= 1 in this world, at time 0. `samples`: (clients,) training samples of each.
 
-        Client i is the same in a larger population, except for the period it is found in at time 0. Raises DataError
-        for a damaged profile.
+        Client i is the same in a larger population, except for the period it is found in at time 0 and for what
+        depends on its rank. Raises DataError for a damaged profile.
         """
         if clients < 1:
             raise ValueError(f"clients must be >= 1, got {clients}")
+        s_per_sample = self.device.draw(clients, streams.generator("device"))
         return WorldState(
             task_stream=KeyedStream(streams, "task_clock"),
-            s_per_sample=self.device.draw(clients, streams.generator("device")),
+            s_per_sample=s_per_sample,
             jitter=self.device.jitter,
             downlink=self.downlink.start(clients, streams, DOWNLINK),
             uplink=self.uplink.start(clients, streams, UPLINK),
-            presence=self.availability.start(clients, streams),
+            presence=self.availability.start(Traits(s_per_sample, samples), streams),
             failure_detection=self.failure_detection,
             dropout_probability=self.dropout,
             evaluation_cost=self.evaluation_cost,
@@ -80,7 +83,7 @@ class World(Described):
 
         Raises DataError for a file that cannot be read.
         """
-        named = {*self.device.files, self.downlink.profile, self.uplink.profile}
+        named = {*self.device.files, *self.availability.files, self.downlink.profile, self.uplink.profile}
         return {path: _digest(path) for path in sorted(path for path in named if path is not None)}
 
 

@@ -197,8 +197,8 @@ class Coin(Distribution):
 class Present(Availability):
     kind: str
 
-    def start(self, clients: int, streams: Any) -> Any:
-        return Online(clients)
+    def start(self, traits: Any, streams: Any) -> Any:
+        return Online(traits.clients)
 
 
 class Delayed(FailureDetection):

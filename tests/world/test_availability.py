@@ -8,14 +8,19 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from asyncfl.streams import Streams
-from asyncfl.world.availability import AlternatingAvailability, AlwaysOnline, AnyAvailability
+from asyncfl.world.availability import AlternatingAvailability, AlwaysOnline, AnyAvailability, Traits
+
+
+def traits(clients: int) -> Traits:
+    return Traits(np.ones(clients))
+
 
 FIXED = AlternatingAvailability(on_s=3, off_s=1)
 
 
 def changes(pattern, clients, streams, until_s) -> list[list[tuple[float, bool]]]:
     """All changes of every client, each (time, online from then on)."""
-    presence = pattern.start(clients, streams)
+    presence = pattern.start(traits(clients), streams)
     lists = []
     for client in range(clients):
         time_s, seen = 0.0, []
@@ -26,7 +31,7 @@ def changes(pattern, clients, streams, until_s) -> list[list[tuple[float, bool]]
 
 
 def test_always_is_always() -> None:
-    presence = AlwaysOnline().start(3, Streams(0))
+    presence = AlwaysOnline().start(traits(3), Streams(0))
     assert presence.online(2, 1e9)
     assert presence.next_change(0, 5.0) == math.inf
     assert presence.all_online(0.0).tolist() == [True] * 3
@@ -54,7 +59,7 @@ def test_fixed_periods_alternate() -> None:
     ],
 )
 def test_the_share_online_is_stationary_from_the_first_moment(pattern) -> None:
-    presence = pattern.start(3000, Streams(2))
+    presence = pattern.start(traits(3000), Streams(2))
     share = pattern.online_share
     for time_s in (0.0, 0.5, 1.7, 6.0, 20.0):
         online = presence.all_online(time_s).mean()
@@ -65,7 +70,7 @@ def test_the_share_online_is_stationary_from_the_first_moment(pattern) -> None:
 @given(st.lists(st.floats(0, 60), max_size=30).map(sorted), st.integers(0, 1000))
 def test_asking_more_often_changes_no_answer(times, seed) -> None:
     pattern = AlternatingAvailability(on_s={"kind": "exponential", "mean": 2}, off_s={"kind": "exponential", "mean": 1})
-    asked, left_alone = (pattern.start(3, Streams(seed)) for _ in range(2))
+    asked, left_alone = (pattern.start(traits(3), Streams(seed)) for _ in range(2))
     for time_s in times:
         state = asked.online(1, time_s)
         following = asked.next_change(1, time_s)
@@ -77,21 +82,21 @@ def test_asking_more_often_changes_no_answer(times, seed) -> None:
 
 
 def test_all_at_once_is_one_by_one() -> None:
-    one_by_one, at_once = (FIXED.start(200, Streams(4)) for _ in range(2))
+    one_by_one, at_once = (FIXED.start(traits(200), Streams(4)) for _ in range(2))
     for time_s in (0.0, 0.3, 2.0, 50.0):
         expected = [one_by_one.online(client, time_s) for client in range(200)]
         assert at_once.all_online(time_s).tolist() == expected
 
 
 def test_the_answer_is_the_callers_own() -> None:
-    presence = FIXED.start(5, Streams(0))
+    presence = FIXED.start(traits(5), Streams(0))
     presence.all_online(0.0)[:] = False
     assert presence.all_online(0.0).any()
 
 
 @pytest.mark.parametrize("time_s", [4.0, -1.0, math.nan, math.inf])
 def test_time_does_not_go_back_and_nothing_changes_when_asked_to(time_s) -> None:
-    presence = FIXED.start(2, Streams(0))
+    presence = FIXED.start(traits(2), Streams(0))
     following = presence.next_change(0, 100.0)
     for ask in (presence.online, presence.next_change):
         with pytest.raises(ValueError, match="time_s must be finite and >="):
@@ -106,12 +111,12 @@ def test_time_does_not_go_back_and_nothing_changes_when_asked_to(time_s) -> None
 @pytest.mark.parametrize("client", [-1, 2])
 def test_unknown_clients_are_refused(client) -> None:
     with pytest.raises(ValueError, match=r"client must be 0\.\.1"):
-        FIXED.start(2, Streams(0)).online(client, 0.0)
+        FIXED.start(traits(2), Streams(0)).online(client, 0.0)
 
 
 def test_vanishing_periods_still_pass() -> None:
     pattern = AlternatingAvailability(on_s=1e-300, off_s=1e6)
-    presence = pattern.start(1, Streams(0))
+    presence = pattern.start(traits(1), Streams(0))
     time_s = 0.0
     for _ in range(10):
         following = presence.next_change(0, time_s)

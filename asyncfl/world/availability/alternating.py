@@ -1,4 +1,4 @@
-"""When clients are online: always, or in alternating periods on and off.
+"""Alternating periods on and off.
 
 Periods are drawn lazily, one at a time, when somebody asks about a client. Each has a stream of its own, named by
 client and period, so what is drawn does not depend on who else is asked about, or how often.
@@ -7,59 +7,16 @@ client and period, so what is drawn does not depend on who else is asked about, 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.component import Component, choice
 from asyncfl.streams import Streams
+from asyncfl.world.availability.base import Availability, Presence, Traits
+from asyncfl.world.availability.variation import Variation
 from asyncfl.world.distributions import Period
 from asyncfl.world.keyed_stream import KeyedStream
-
-
-class Presence(ABC):
-    """Who is online. Time only moves on: a client may not be asked about a period that is over."""
-
-    @abstractmethod
-    def online(self, client: int, time_s: float) -> bool:
-        """Whether the client is online at that moment. At a change, the new state holds."""
-        raise NotImplementedError
-
-    @abstractmethod
-    def next_change(self, client: int, time_s: float) -> float:
-        """Moment after `time_s` at which the client goes offline or comes online, seconds; inf for never."""
-        raise NotImplementedError
-
-    @abstractmethod
-    def all_online(self, time_s: float) -> NDArray[np.bool_]:
-        """Whether each client is online at that moment, (clients,) bool."""
-        raise NotImplementedError
-
-
-class Availability(Component):
-    """Base of the patterns of availability."""
-
-    @property
-    def changes_per_s(self) -> float:
-        """How often a client goes offline or comes online, per second in the long run."""
-        return 0.0
-
-    @abstractmethod
-    def start(self, clients: int, streams: Streams) -> Presence:
-        """Who is online from time 0 on."""
-        raise NotImplementedError
-
-
-class AlwaysOnline(Availability):
-    """Every client is always online."""
-
-    kind: Literal["always"] = "always"
-
-    def start(self, clients: int, streams: Streams) -> Presence:
-        """Everybody; draws nothing."""
-        return Everybody(clients)
 
 
 class AlternatingAvailability(Availability):
@@ -70,39 +27,22 @@ class AlternatingAvailability(Availability):
     """Seconds that a client stays online: a number or a distribution of finite mean > 0, drawn per period."""
     off_s: Period
     """Seconds that a client stays offline: a number or a distribution of finite mean > 0, drawn per period."""
+    varies: Variation | None = None
+    """By what factor the periods online of one client are longer than those of another; null: they are alike."""
 
     @property
     def online_share(self) -> float:
-        """Long-run share of time that a client is online."""
+        """Long-run share of time that a client is online, of a client whose factor is 1."""
         return self.on_s.expected() / (self.on_s.expected() + self.off_s.expected())
 
     @property
     def changes_per_s(self) -> float:
-        """Two in each period of being on and off."""
+        """Two in each period of being on and off, of a client whose factor is 1."""
         return 2 / (self.on_s.expected() + self.off_s.expected())
 
-    def start(self, clients: int, streams: Streams) -> Presence:
+    def start(self, traits: Traits, streams: Streams) -> Presence:
         """Clients in the midst of their periods."""
-        return AlternatingPresence(self, clients, streams)
-
-
-class Everybody(Presence):
-    """All clients, all the time."""
-
-    def __init__(self, clients: int) -> None:
-        self._clients = clients
-
-    def online(self, client: int, time_s: float) -> bool:
-        """Yes."""
-        return True
-
-    def next_change(self, client: int, time_s: float) -> float:
-        """Never."""
-        return math.inf
-
-    def all_online(self, time_s: float) -> NDArray[np.bool_]:
-        """All."""
-        return np.ones(self._clients, dtype=np.bool_)
+        return AlternatingPresence(self, traits, streams)
 
 
 class AlternatingPresence(Presence):
@@ -112,13 +52,16 @@ class AlternatingPresence(Presence):
     that, all clients would go offline together at first.
     """
 
-    def __init__(self, pattern: AlternatingAvailability, clients: int, streams: Streams) -> None:
+    def __init__(self, pattern: AlternatingAvailability, traits: Traits, streams: Streams) -> None:
         self._pattern = pattern
+        clients = traits.clients
         self._periods = KeyedStream(streams, "availability")
         coins = streams.generator("availability", number=0).random(clients)
-        on_left_s = pattern.on_s.residual(streams.generator("availability", number=1), clients)
+        self._factor = np.ones(clients) if pattern.varies is None else pattern.varies.factors(traits, streams)
+        on_left_s = self._factor * pattern.on_s.residual(streams.generator("availability", number=1), clients)
         off_left_s = pattern.off_s.residual(streams.generator("availability", number=2), clients)
-        self._online = coins < pattern.online_share
+        on_s = self._factor * pattern.on_s.expected()
+        self._online = coins < on_s / (on_s + pattern.off_s.expected())
         self._since_s = np.zeros(clients)
         self._until_s = np.where(self._online, on_left_s, off_left_s)
         self._period = np.zeros(clients, dtype=np.int64)
@@ -156,7 +99,7 @@ class AlternatingPresence(Presence):
         while until_s <= time_s:
             online, period, since_s = not online, period + 1, until_s
             lengths = self._pattern.on_s if online else self._pattern.off_s
-            length_s = lengths.one(self._periods.at(client, period))
+            length_s = lengths.one(self._periods.at(client, period)) * (self._factor[client] if online else 1.0)
             # A period too short to be told from none at this time still ends after it begins.
             until_s = max(since_s + length_s, math.nextafter(since_s, math.inf))
         self._online[client], self._period[client] = online, period
@@ -165,9 +108,3 @@ class AlternatingPresence(Presence):
 
 def _backwards(time_s: float, since_s: float) -> str:
     return f"time_s must be finite and >= {since_s}, where the period now known began, got {time_s}"
-
-
-if TYPE_CHECKING:
-    AnyAvailability = Availability
-else:
-    AnyAvailability: Any = choice(Availability, AlwaysOnline, AlternatingAvailability)

@@ -1,0 +1,33 @@
+"""When clients are online: always, in alternating periods, once a day, or as measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from asyncfl.component import choice
+from asyncfl.world.availability.alternating import AlternatingAvailability
+from asyncfl.world.availability.always import AlwaysOnline, Everybody
+from asyncfl.world.availability.base import Availability, Presence, Traits
+from asyncfl.world.availability.diurnal import DiurnalAvailability
+from asyncfl.world.availability.intervals import CsvAvailability
+from asyncfl.world.availability.variation import Variation
+
+if TYPE_CHECKING:
+    AnyAvailability = Availability
+else:
+    AnyAvailability: Any = choice(
+        Availability, AlwaysOnline, AlternatingAvailability, DiurnalAvailability, CsvAvailability
+    )
+
+__all__ = [
+    "AlternatingAvailability",
+    "AlwaysOnline",
+    "AnyAvailability",
+    "Availability",
+    "CsvAvailability",
+    "DiurnalAvailability",
+    "Everybody",
+    "Presence",
+    "Traits",
+    "Variation",
+]

@@ -1,0 +1,41 @@
+"""Every client is always online."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.streams import Streams
+from asyncfl.world.availability.base import Availability, Presence, Traits
+
+
+class AlwaysOnline(Availability):
+    """Every client is always online."""
+
+    kind: Literal["always"] = "always"
+
+    def start(self, traits: Traits, streams: Streams) -> Presence:
+        """Everybody; draws nothing."""
+        return Everybody(traits.clients)
+
+
+class Everybody(Presence):
+    """All clients, all the time."""
+
+    def __init__(self, clients: int) -> None:
+        self._clients = clients
+
+    def online(self, client: int, time_s: float) -> bool:
+        """Yes."""
+        return True
+
+    def next_change(self, client: int, time_s: float) -> float:
+        """Never."""
+        return math.inf
+
+    def all_online(self, time_s: float) -> NDArray[np.bool_]:
+        """All."""
+        return np.ones(self._clients, dtype=np.bool_)

@@ -1,0 +1,120 @@
+"""Once a day: clients that are online for some hours of their night, in time zones of their own.
+
+Phones take part while they are charging, unused and on a free network, which is at night (Yang et al. 2018, "Applied
+federated learning: improving Google keyboard query suggestions", section 5): a server sees as many waves as its clients
+have time zones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Annotated, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from asyncfl.streams import Streams
+from asyncfl.world.availability.base import Availability, Presence, Traits
+from asyncfl.world.availability.schedule import ScheduledPresence
+from asyncfl.world.availability.variation import Variation
+from asyncfl.world.distributions import Amount, Period, Uniform
+from asyncfl.world.keyed_stream import KeyedStream
+
+HOUR_S, DAY_S = 3600.0, 86400.0
+LOOKED_AHEAD = 1000
+"""Days after which a client that is still online, or still offline, is taken to remain so."""
+NIGHT = Uniform(low=21.0, high=24.0)
+
+Zone = Annotated[float, Field(ge=-12, le=14)]
+
+
+class DiurnalAvailability(Availability):
+    """Each client is online once a day, at its own local time."""
+
+    kind: Literal["diurnal"] = "diurnal"
+    from_h: Amount = NIGHT
+    """Local hour at which a client comes online: a number or a distribution, drawn per client and day; 24 is the next
+    midnight, and what is above goes on from there."""
+    hours: Period
+    """Hours that it stays, at most 24: a number or a distribution of finite mean > 0, drawn per client and day."""
+    zones_h: Annotated[tuple[Zone, ...], Field(min_length=1)] = (0.0,)
+    """Time zones of the clients as hours ahead of UTC, -12..14; each client is in one of them."""
+    shares: tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...] | None = None
+    """How many clients are in each zone, relative to one another; null: equally many."""
+    starts_at_h: Annotated[float, Field(ge=0, lt=24)] = 0.0
+    """UTC hour at which the run starts."""
+    varies: Variation | None = None
+    """By what factor one client stays for longer than another; null: they are alike."""
+
+    @model_validator(mode="after")
+    def _shares_of_zones(self) -> Self:
+        if self.shares is not None and (len(self.shares) != len(self.zones_h) or not sum(self.shares)):
+            raise PydanticCustomError(
+                "diurnal",
+                "shares must be one number for each of zones_h ({zones}), not all 0, got {got}",
+                {"zones": len(self.zones_h), "got": len(self.shares)},
+            )
+        return self
+
+    @property
+    def changes_per_s(self) -> float:
+        """Two a day."""
+        return 2 / DAY_S
+
+    def start(self, traits: Traits, streams: Streams) -> Presence:
+        """Clients in their time zones."""
+        return DiurnalPresence(self, traits, streams)
+
+
+class DiurnalPresence(ScheduledPresence):
+    """Windows of days, each drawn when it is asked about, from a stream of its client and day."""
+
+    def __init__(self, pattern: DiurnalAvailability, traits: Traits, streams: Streams) -> None:
+        super().__init__(traits.clients)
+        self._pattern = pattern
+        self._days = KeyedStream(streams, "availability")
+        shares = np.ones(len(pattern.zones_h)) if pattern.shares is None else np.array(pattern.shares)
+        coins = streams.generator("availability", number=0).random(traits.clients)
+        zones = np.searchsorted(np.cumsum(shares) / shares.sum(), coins, side="right")
+        zone_h = np.array(pattern.zones_h)[np.minimum(zones, len(shares) - 1)]
+        # Local time of a moment: seconds since the local midnight before the day on which the run starts.
+        self._ahead_s = (24 + pattern.starts_at_h + zone_h) * HOUR_S
+        self._factor = np.ones(traits.clients) if pattern.varies is None else pattern.varies.factors(traits, streams)
+        self._last: dict[int, tuple[float, float, float]] = {}
+
+    def window(self, client: int, time_s: float) -> tuple[float, float]:
+        """The window of a day, with those of the next days as far as they touch it."""
+        asked_s, from_s, until_s = self._last.get(client, (math.inf, 0.0, 0.0))
+        if asked_s <= time_s < until_s:
+            return from_s, until_s
+        ahead_s = float(self._ahead_s[client])
+        # A window begins at most two days after the midnight of its day and ends a day later.
+        first = max(0, math.floor((time_s + ahead_s) / DAY_S) - 3)
+        from_s = until_s = -math.inf
+        for begins_s, ends_s in self._windows(client, first):
+            if begins_s - ahead_s <= until_s:
+                until_s = max(until_s, ends_s - ahead_s)
+            elif until_s > time_s:
+                break
+            else:
+                from_s, until_s = begins_s - ahead_s, ends_s - ahead_s
+        else:
+            if until_s <= time_s:
+                from_s = math.inf
+            if until_s <= time_s or until_s + ahead_s >= (first + LOOKED_AHEAD - 1) * DAY_S:
+                until_s = math.inf
+        found = (from_s, until_s)
+        self._last[client] = (time_s, *found)
+        return found
+
+    def _windows(self, client: int, first: int) -> Iterator[tuple[float, float]]:
+        """Windows of the days from `first` on, in local time and in order, without empty ones."""
+        for day in range(first, first + LOOKED_AHEAD):
+            rng = self._days.at(client, day)
+            from_h, hours = self._pattern.from_h.one(rng), self._pattern.hours.one(rng)
+            length_s = min(24.0, hours * float(self._factor[client])) * HOUR_S
+            begins_s = day * DAY_S + min(from_h, 48.0) * HOUR_S
+            if length_s:
+                yield begins_s, begins_s + length_s

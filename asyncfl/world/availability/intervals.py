@@ -1,0 +1,112 @@
+"""Availability that was measured: intervals online from a CSV file, one line each."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from asyncfl.errors import DataError, Fault
+from asyncfl.streams import Streams
+from asyncfl.world.availability.base import Availability, Presence, Traits
+from asyncfl.world.availability.schedule import ScheduledPresence
+from asyncfl.world.profiles import MeasuredColumn, RowOrder, read_profile, rows_of
+
+
+class CsvAvailability(Availability):
+    """Measured intervals from a CSV file with columns device, from_s and until_s."""
+
+    kind: Literal["csv"] = "csv"
+    path: str
+    """The file: a header line, one line per interval in which a device (a number) was online, from `from_s` to
+    `until_s` in seconds; intervals of a device do not overlap."""
+    rows: RowOrder = "drawn"
+    """Which device a client has: `drawn` at random with replacement, or `in_order` of their numbers."""
+    repeats_after_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Seconds after which all intervals come again, e.g. a week, 604800; null: whoever has had its last interval never
+    comes again."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The one file."""
+        return (self.path,)
+
+    def start(self, traits: Traits, streams: Streams) -> Presence:
+        """Clients with the intervals of their devices."""
+        devices = _read(self.path, self.repeats_after_s)
+        drawn = streams.generator("availability", number=0)
+        return IntervalPresence(devices, rows_of(traits.clients, len(devices), self.rows, drawn), self.repeats_after_s)
+
+
+def _read(path: str, repeats_after_s: float | None) -> list[NDArray[np.float64]]:
+    """Of each device, by number: (n, 2) beginnings and ends of its intervals, those that touch as one."""
+    table = read_profile(
+        path, (MeasuredColumn("device"), MeasuredColumn("from_s"), MeasuredColumn("until_s", positive=True))
+    )
+    faults: list[Fault] = []
+    devices = []
+    for device in np.unique(table["device"]):
+        own = np.flatnonzero(table["device"] == device)
+        own = own[np.argsort(table["from_s"][own], kind="stable")]
+        from_s, until_s = table["from_s"][own], table["until_s"][own]
+        called = f"device {device:g}"
+        for begin, end in zip(from_s[from_s >= until_s], until_s[from_s >= until_s], strict=True):
+            faults.append(Fault(called, f"until_s must be > from_s, got {begin:g} to {end:g}"))
+        for end, begin in zip(until_s[:-1], from_s[1:], strict=True):
+            if begin < end:
+                faults.append(
+                    Fault(
+                        called,
+                        f"must be online once at a time, but one interval begins at {begin:g} s "
+                        f"and another ends at {end:g} s",
+                    )
+                )
+        if repeats_after_s is not None and until_s.max() > repeats_after_s:
+            faults.append(
+                Fault(
+                    called,
+                    f"must end by repeats_after_s ({repeats_after_s:g} s), got an interval to {until_s.max():g} s",
+                )
+            )
+        apart = np.flatnonzero(from_s[1:] > until_s[:-1])
+        devices.append(np.column_stack([from_s[np.r_[0, apart + 1]], until_s[np.r_[apart, len(own) - 1]]]))
+    if faults:
+        raise DataError(faults, path)
+    return devices
+
+
+class IntervalPresence(ScheduledPresence):
+    """Windows of devices, over and over where they repeat."""
+
+    def __init__(
+        self, devices: list[NDArray[np.float64]], device_of: NDArray[np.int64], repeats_after_s: float | None
+    ) -> None:
+        super().__init__(len(device_of))
+        self._device_of = device_of
+        self._from_s: list[list[float]] = [windows[:, 0].tolist() for windows in devices]
+        self._until_s: list[list[float]] = [windows[:, 1].tolist() for windows in devices]
+        self._period_s = repeats_after_s
+
+    def window(self, client: int, time_s: float) -> tuple[float, float]:
+        """That of the client's device, also across the end of a repetition."""
+        device = int(self._device_of[client])
+        froms, untils, period_s = self._from_s[device], self._until_s[device], self._period_s
+        begun_s = 0.0 if period_s is None else math.floor(time_s / period_s) * period_s
+        place = bisect_right(untils, time_s - begun_s)
+        if period_s is None:
+            return (froms[place], untils[place]) if place < len(untils) else (math.inf, math.inf)
+        if place == len(untils):
+            place, begun_s = 0, begun_s + period_s
+        around = froms[0] == 0 and untils[-1] == period_s
+        if around and len(froms) == 1:
+            return 0.0, math.inf
+        from_s, until_s = begun_s + froms[place], begun_s + untils[place]
+        if around and place == len(untils) - 1:
+            return from_s, begun_s + period_s + untils[0]
+        if around and place == 0 and begun_s > 0:
+            return begun_s - period_s + froms[-1], until_s
+        return from_s, until_s

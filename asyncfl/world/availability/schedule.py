@@ -1,0 +1,43 @@
+"""Presence that is written down as windows of time, so that any moment can be asked about, in any order."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.world.availability.base import Presence
+
+
+class ScheduledPresence(Presence):
+    """Clients that are online in windows [from_s, until_s), which follow one another and do not touch."""
+
+    def __init__(self, clients: int) -> None:
+        self._clients = clients
+
+    @abstractmethod
+    def window(self, client: int, time_s: float) -> tuple[float, float]:
+        """The first window of the client that ends after `time_s`: (from_s, until_s); (inf, inf) where none is left."""
+        raise NotImplementedError
+
+    def online(self, client: int, time_s: float) -> bool:
+        """Whether one of the client's windows is open."""
+        return self._window(client, time_s)[0] <= time_s
+
+    def next_change(self, client: int, time_s: float) -> float:
+        """End of the window that is open, or the beginning of the next."""
+        from_s, until_s = self._window(client, time_s)
+        return until_s if from_s <= time_s else from_s
+
+    def all_online(self, time_s: float) -> NDArray[np.bool_]:
+        """Whether each client is online at that moment."""
+        return np.array([self.online(client, time_s) for client in range(self._clients)], dtype=np.bool_)
+
+    def _window(self, client: int, time_s: float) -> tuple[float, float]:
+        if not 0 <= client < self._clients:
+            raise ValueError(f"client must be 0..{self._clients - 1}, got {client}")
+        if not 0 <= time_s < math.inf:
+            raise ValueError(f"time_s must be finite and >= 0, got {time_s}")
+        return self.window(client, time_s)

@@ -1,0 +1,87 @@
+"""Windows of a day: local time, time zones, nights that run into each other."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from asyncfl.streams import Streams
+from asyncfl.world.availability import DiurnalAvailability, Traits
+
+HOUR_S = 3600.0
+
+
+def presence(clients: int = 1, **fields: object):
+    return DiurnalAvailability.model_validate(fields).start(Traits(np.ones(clients)), Streams(1))
+
+
+def changes(one, client: int, until_s: float) -> list[float]:
+    times, time_s = [], 0.0
+    while (time_s := one.next_change(client, time_s)) < until_s:
+        times.append(time_s)
+    return times
+
+
+def test_a_window_is_open_at_the_same_local_time_each_day() -> None:
+    one = presence(from_h=22.0, hours=8.0, starts_at_h=12.0)
+    # It is noon: the window opens in 10 hours and shuts in 18, and again a day later.
+    assert changes(one, 0, 48 * HOUR_S) == pytest.approx([10 * HOUR_S, 18 * HOUR_S, 34 * HOUR_S, 42 * HOUR_S])
+    assert not one.online(0, 0.0)
+    assert presence(from_h=22.0, hours=8.0, starts_at_h=3.0).online(0, 0.0), "the window of the night before"
+
+
+def test_the_further_east_the_sooner() -> None:
+    shares = {}
+    for zone in (-5.0, 0.0, 5.5):
+        one = presence(from_h=23.0, hours=2.0, zones_h=[zone])
+        shares[zone] = changes(one, 0, 24 * HOUR_S)[0] / HOUR_S
+    assert shares == pytest.approx({-5.0: 4.0, 0.0: 1.0, 5.5: 17.5})
+
+
+def test_zones_have_their_shares_of_the_clients() -> None:
+    one = presence(4000, from_h=0.0, hours=6.0, zones_h=[0, 12], shares=[3, 1])
+    assert one.all_online(0.0).mean() == pytest.approx(0.75, abs=0.03)
+    assert one.all_online(12 * HOUR_S).mean() == pytest.approx(0.25, abs=0.03)
+    assert one.all_online(8 * HOUR_S).mean() == 0.0
+
+
+def test_windows_that_touch_are_one() -> None:
+    one = presence(from_h=20.0, hours=24.0)
+    assert one.online(0, 0.0)
+    assert one.next_change(0, 0.0) == math.inf
+    never = presence(hours={"kind": "pareto", "minimum": 1e-300, "alpha": 50})
+    assert not never.online(0, 5e4)
+    with pytest.raises(ValidationError, match="one number for each of zones_h"):
+        DiurnalAvailability(hours=1, zones_h=(0, 1), shares=(1,))
+
+
+@given(
+    seed=st.integers(0, 50),
+    spread_h=st.floats(0, 6),
+    mean_h=st.floats(0.5, 12),
+    zone=st.floats(-12, 14),
+    asked_s=st.lists(st.floats(0, 5e5), min_size=1, max_size=8),
+)
+def test_any_moment_can_be_asked_about_in_any_order(
+    seed: int, spread_h: float, mean_h: float, zone: float, asked_s: list[float]
+) -> None:
+    pattern = DiurnalAvailability(
+        from_h={"kind": "uniform", "low": 20.0, "high": 20.0 + spread_h},
+        hours={"kind": "exponential", "mean": mean_h},
+        zones_h=(zone,),
+    )
+    one, other = (pattern.start(Traits(np.ones(2)), Streams(seed)) for _ in range(2))
+    before = {time_s: (one.online(1, time_s), one.next_change(1, time_s)) for time_s in asked_s}
+    for time_s in sorted(asked_s):
+        online, until_s = other.online(1, time_s), other.next_change(1, time_s)
+        assert before[time_s] == (online, until_s)
+        assert time_s < until_s < math.inf
+        assert other.online(1, until_s) != online
+    times = changes(other, 1, 6e5)
+    assert all(a < b for a, b in pairwise(times))
