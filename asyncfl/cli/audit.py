@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from asyncfl.cli.audit_canaries import audit_with_canaries, print_found
 from asyncfl.cli.output import console
 from asyncfl.cli.progress import ProgressBar
 from asyncfl.cli.reconstruct import Holder, Method, reconstruct_upload
+from asyncfl.data.canaries import Canaries
 
 _LARGEST = 2**63 - 1
 """No number of a run is larger."""
@@ -18,6 +20,19 @@ _LARGEST = 2**63 - 1
 def audit(
     run: Annotated[Path, typer.Argument(help="folder of a run")],
     seed: Annotated[int | None, typer.Option(help="only this seed", max=2**63 - 1)] = None,
+    canaries: Annotated[
+        int | None,
+        typer.Option(help="plant so many canaries in a run of its own, and count who recognises them", min=1),
+    ] = None,
+    canary_unit: Annotated[
+        Literal["sample", "client"], typer.Option(help="with --canaries: what is in or out by a coin")
+    ] = "sample",
+    canary_kind: Annotated[
+        Literal["mislabelled", "noise"], typer.Option(help="with --canaries: what their data are")
+    ] = "mislabelled",
+    canary_delta: Annotated[
+        float | None, typer.Option(help="with --canaries: delta of the bounds; left out: the claim's", min=0, max=0.5)
+    ] = None,
     reconstruct: Annotated[
         bool, typer.Option("--reconstruct", help="make images and labels out of one overheard upload instead")
     ] = False,
@@ -63,6 +78,12 @@ def audit(
 
     finished = FinishedRun.load(run)
     seeds = finished.seeds(seed)
+    if canaries is not None:
+        planted = Canaries(count=canaries, unit=canary_unit, kind=canary_kind)
+        with ProgressBar(finished.run.scenario, quiet) as bar:
+            found = audit_with_canaries(finished, seeds, planted, canary_delta, bar)
+        print_found(found)
+        return
     with ProgressBar(finished.run.scenario, quiet or json) as bar:
         if reconstruct:
             reconstruct_upload(

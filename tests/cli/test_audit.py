@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from asyncfl.api import execute
 from asyncfl.cli import app
+from asyncfl.cli.audit_canaries import print_found
 from asyncfl.errors import RunError
 from asyncfl.scenario import Scenario
 
@@ -32,3 +33,61 @@ def test_a_folder_without_a_run_is_told(tmp_path: Path) -> None:
 def test_a_run_can_be_audited(run: Path) -> None:
     result = call(str(run), "--quiet")
     assert result.exit_code == 0, result.output
+
+
+def test_canaries_are_counted_and_told(run: Path) -> None:
+    result = call(str(run), "--quiet", "--canaries", "100", "--canary-delta", "1e-5")
+    assert result.exit_code == 0, result.output
+    assert "100 canary samples (mislabelled), each in or out by a coin" in result.output
+    assert "All are epsilons at delta 1e-05 (neighbours: one sample replaced)" in result.output
+    assert "eavesdropper, seed 0: it holds nothing that could be measured" in result.output
+    assert (run / "audit.parquet").exists()
+    assert [place.name for place in (run / "audit").glob("canaries-*/*")] != []
+
+
+def test_canaries_that_can_show_nothing_are_told(run: Path) -> None:
+    result = call(str(run), "--quiet", "--canaries", "100")
+    assert "server, seed 0: 100 canaries can show nothing at delta 0.01; plant fewer" in result.output
+
+
+def test_without_noise_an_infinite_claim_is_told(tmp_path: Path, tiny: dict[str, Any]) -> None:
+    folder = execute(Scenario.read(tiny), tmp_path / "plain")
+    result = call(str(folder), "--quiet", "--canaries", "5", "--canary-unit", "client")
+    assert result.exit_code == 0, result.output
+    assert "server, seed 0: nothing is claimed, the claim is infinite" in result.output
+
+
+def test_no_canaries_and_too_many(run: Path) -> None:
+    result = call(str(run), "--canaries", "0")
+    assert result.exit_code == 2
+    assert "--canaries" in result.output
+    result = call(str(run), "--quiet", "--canaries", "101")
+    assert "data.canaries.count: must be at most the number of samples of all clients (100), got 101" in str(
+        result.exception
+    )
+    assert not (run / "audit").exists()
+    assert not (run / "audit.parquet").exists()
+
+
+@pytest.mark.parametrize("claimed", [0.5, 4.0])
+def test_a_claim_below_what_was_measured_is_disproved(claimed: float, capsys: pytest.CaptureFixture[str]) -> None:
+    row = {
+        "seed": 0,
+        "adversary": "server",
+        "neighbours": "one sample replaced",
+        "delta": 1e-5,
+        "claimed_epsilon": claimed,
+        "exact_epsilon": None,
+        "measured": 1.25,
+        "most": 3.0,
+        "measured_gaussian": 2.0,
+        "held": 3,
+        "score": "uploads",
+        "canaries": 100,
+        "guesses": 50,
+        "right": 49,
+    }
+    print_found([row])
+    shown = capsys.readouterr().out
+    assert "49 of 50, uploads" in shown
+    assert ("the claim of 0.5 is disproved, it is at least 1.25" in shown) == (claimed == 0.5)

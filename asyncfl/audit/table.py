@@ -1,0 +1,46 @@
+"""`audit.parquet`: what the audits of a run found, one beside the other, told apart by the column `method`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from asyncfl.errors import RunError
+from asyncfl.files.whole import whole_file
+
+NAME = "audit.parquet"
+
+
+def read(folder: Path) -> pa.Table | None:
+    """The table in the folder of a run; None where no audit was made. Raises RunError where it is damaged."""
+    path = folder / NAME
+    if not path.exists():
+        return None
+    try:
+        with path.open("rb") as file:
+            table = pq.read_table(file)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise RunError(f"{path} cannot be read as a table ({str(error).splitlines()[0]}); remove it") from None
+    if not {"seed", "method"} <= set(table.column_names):
+        raise RunError(f"{path} is no table of audits; remove it")
+    return table
+
+
+def write(folder: Path, found: pa.Table) -> Path:
+    """Put `found` into the table: it takes the place of what the same method found before in the same seeds.
+
+    `found` has the columns `seed` and `method`, one method; others as the method has them, null for other methods.
+    """
+    method, seeds = found["method"][0].as_py(), pc.unique(found["seed"])
+    before = read(folder)
+    if before is not None:
+        replaced = pc.and_(pc.equal(before["method"], method), pc.is_in(before["seed"], seeds))
+        found = pa.concat_tables([before.filter(pc.invert(replaced)), found], promote_options="default")
+    # The order of rows does not tell in which order the audits were made.
+    found = found.take(pc.sort_indices(found, sort_keys=[("method", "ascending"), ("seed", "ascending")]))
+    with whole_file(folder / NAME) as path, path.open("wb") as file:
+        pq.write_table(found.combine_chunks(), file, compression="zstd")
+    return folder / NAME

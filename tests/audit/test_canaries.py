@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from asyncfl.api import execute
+from asyncfl.audit import table
+from asyncfl.audit.again import FinishedRun
+from asyncfl.audit.canaries import audit_canaries, save
+from asyncfl.data.canaries import Canaries
+from asyncfl.errors import RunError, ScenarioError
+from asyncfl.privacy.estimators.one_run import most
+from asyncfl.scenario import Scenario
+
+TAPPED = {"tap": {"uplink": True, "downlink": True}}
+
+
+def finished(folder: Path, tiny: dict[str, Any], **fields: Any) -> FinishedRun:
+    world = tiny["world"] | TAPPED
+    training = {"lr": 0.1, "batch_size": 10, "epochs": 5}
+    description = {**tiny, "world": world, "training": training, **fields}
+    return FinishedRun.load(execute(Scenario.read(description), folder / "run"))
+
+
+def found(run: FinishedRun, canaries: Canaries, delta: float | None = None) -> pd.DataFrame:
+    return audit_canaries(run, canaries, run.seeds(), delta).found.to_pandas().set_index("adversary")
+
+
+def test_without_noise_most_canaries_are_recognised_in_the_uploads(tmp_path: Path, tiny: dict[str, Any]) -> None:
+    rows = found(finished(tmp_path, tiny), Canaries(count=100))
+    assert rows.index.tolist() == ["eavesdropper", "server", "both", "public", "public_models"]
+    assert rows.loc["server", "measured"] > 1.5
+    assert rows.loc["eavesdropper", "measured"] == rows.loc["server", "measured"]
+    assert (rows["measured"] <= rows["most"]).all()
+    assert rows.loc["public", "most"] == pytest.approx(most(100, 0.0))
+    assert rows.loc["server", "most"] == pytest.approx(most(100, 0.0, 0.05 / 4))
+    # Without noise nothing is claimed.
+    assert rows["claimed_epsilon"].tolist() == [float("inf")] * 5
+    assert (rows["delta"] == 0).all()
+    assert rows["measured_gaussian"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("privacy", "training"),
+    [
+        ({"kind": "dp_sgd", "noise_multiplier": 1.0}, {"example_clip": 1.0, "example_noise": 1.0}),
+        ({"kind": "dp_fedavg", "noise_multiplier": 2.0, "clip_norm": 0.5}, {}),
+    ],
+)
+def test_schemes_with_a_proof_are_measured_below_what_is_proven(
+    tmp_path: Path, tiny: dict[str, Any], privacy: dict[str, Any], training: dict[str, Any]
+) -> None:
+    rows = found(
+        finished(tmp_path, tiny, privacy=privacy, training={"lr": 0.1, "batch_size": 10} | training),
+        Canaries(count=100),
+    )
+    assert (rows["measured"] <= rows["exact_epsilon"]).all()
+    assert (rows["measured_gaussian"] <= rows["exact_epsilon"]).all()
+    assert (rows["delta"] == 1e-5).all()
+
+
+def test_canary_clients(tmp_path: Path, tiny: dict[str, Any]) -> None:
+    many = tiny["data"] | {"clients": 40, "samples_per_client": 5}
+    run = finished(tmp_path, tiny, data=many)
+    rows = found(run, Canaries(count=40, unit="client"))
+    assert rows.loc["server", "measured"] > 1
+    assert (rows["neighbours"] == "one client's updates zeroed").all()
+
+
+def test_what_is_claimed_for_samples_is_not_held_against_clients(tmp_path: Path, tiny: dict[str, Any]) -> None:
+    rows = found(
+        finished(tmp_path, tiny, privacy={"kind": "nbafl", "epsilon": 50}), Canaries(count=5, unit="client"), 1e-5
+    )
+    assert rows["claimed_epsilon"].isna().all()
+
+
+def test_a_large_delta_leaves_nothing_to_show_and_a_smaller_one_can_be_asked_for(
+    tmp_path: Path, tiny: dict[str, Any]
+) -> None:
+    run = finished(tmp_path, tiny, privacy={"kind": "nbafl", "epsilon": 5000, "delta": 0.01})
+    rows = found(run, Canaries(count=100))
+    assert (rows["delta"] == 0.01).all()
+    assert rows["most"].max() == 0
+    rows = found(run, Canaries(count=100), 1e-5)
+    assert rows.loc["server", "most"] > 2
+    assert rows["claimed_epsilon"].isna().all()
+    assert rows.loc["server", "exact_epsilon"] > 5000
+
+
+def test_the_same_audit_writes_the_same_bytes_and_leaves_others_alone(tmp_path: Path, tiny: dict[str, Any]) -> None:
+    run = finished(tmp_path, tiny)
+    other = audit_canaries(run, Canaries(count=20), (0,)).found.set_column(1, "method", [["twins"] * 5])
+    table.write(run.folder, other)
+    folder = save(run, audit_canaries(run, Canaries(count=20), run.seeds()))
+    first = [(folder / name).read_bytes() for name in ("scenario.yaml", "scores.parquet", "../../audit.parquet")]
+    assert save(run, audit_canaries(run, Canaries(count=20), run.seeds())) == folder
+    assert first == [
+        (folder / name).read_bytes() for name in ("scenario.yaml", "scores.parquet", "../../audit.parquet")
+    ]
+    written = table.read(run.folder)
+    assert written is not None
+    assert written["method"].to_pylist() == ["canaries"] * 5 + ["twins"] * 5
+    scores = pd.read_parquet(folder / "scores.parquet")
+    assert len(scores) == 20
+    assert Scenario.load(folder / "scenario.yaml").digest() == folder.name.removeprefix("canaries-")
+    # The run is what it was.
+    assert FinishedRun.load(run.folder).run.scenario.data.canaries is None
+
+
+def test_a_run_with_canaries_of_its_own_is_audited_as_it_is(tmp_path: Path, tiny: dict[str, Any]) -> None:
+    planted = {"count": 60, "unit": "sample", "kind": "noise"}
+    run = finished(tmp_path, tiny, data=tiny["data"] | {"canaries": planted})
+    assert found(run, Canaries.model_validate(planted)).loc["server", "canaries"] == 60
+    with pytest.raises(ScenarioError, match="must be 60 samples, kind noise: the run has these planted already"):
+        found(run, Canaries(count=61))
+
+
+def test_an_eavesdropper_that_holds_nothing_shows_nothing(tmp_path: Path, tiny: dict[str, Any]) -> None:
+    run = finished(tmp_path, tiny, world=tiny["world"])
+    rows = found(run, Canaries(count=20))
+    assert rows.loc["eavesdropper", ["measured", "most", "held"]].tolist() == [0, 0, 0]
+
+
+def test_more_canaries_than_samples(tmp_path: Path, tiny: dict[str, Any]) -> None:
+    run = finished(tmp_path, tiny)
+    with pytest.raises(ScenarioError, match=r"data.canaries.count: must be at most the number of samples .*\(100\)"):
+        audit_canaries(run, Canaries(count=101), (0,))
+
+
+def test_a_seed_that_diverges_with_canaries(tmp_path: Path, tiny: dict[str, Any]) -> None:
+    run = finished(tmp_path, tiny, training={"lr": 0.05, "batch_size": 10})
+    broken = run.run.scenario.override({"training.lr": 1e30})
+    run.run.scenario = broken
+    with pytest.raises(RunError, match="with canaries seed 0 diverges"):
+        audit_canaries(run, Canaries(count=10), (0,))

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asyncfl.audit.holdings import Holding
+from asyncfl.audit.recognition import Recognition, of_honest, records_of
+from asyncfl.client import Ticket
+from asyncfl.client.observer import Collection
+from asyncfl.client.path import Payloads
+from asyncfl.federation import Federation
+from asyncfl.scenario import Scenario
+from asyncfl.simulation.run import prepared
+
+
+@pytest.fixture
+def federation(scenario: Scenario) -> Federation:
+    return prepared(scenario.override({"data.canaries": {"count": 20}}), 0)
+
+
+def collected(federation: Federation, client: int, update: np.ndarray, sound: bool = True) -> Collection:
+    base = federation.plan.initial
+    payloads = Payloads((base + update)[None], (), np.ones(1), None, np.zeros(1), np.array([sound]), np.zeros(1, bool))
+    return Collection(0, [Ticket(7, client, 0, base)], payloads)
+
+
+def test_an_update_down_a_canarys_loss_and_up_the_other_records_speaks_for_it(federation: Federation) -> None:
+    watch = Recognition()
+    seen = watch.around(federation)
+    planted, learner, base = federation.data.canaries, federation.learner, federation.plan.initial
+    assert planted is not None
+    chosen = int(np.flatnonzero(planted.owners == 3)[0])
+    part = slice(chosen, chosen + 1)
+    towards = learner.gradient(base, planted.images[part], planted.labels[part])
+    away = learner.gradient(base, planted.replaced_images[part], planted.replaced_labels[part])
+    seen.path.observer.carried_out(collected(federation, 3, -(towards - away) / 1000))  # type: ignore[union-attr]
+    scores = watch.scores(Holding(frozenset({7})))
+    score = scores["updates"]
+    # So small a step is as good as its slope.
+    np.testing.assert_allclose(scores["uploads"], score, rtol=0.1, atol=0.02 * np.nanmax(np.abs(score)))
+    assert int(np.nanargmax(score)) == chosen
+    assert score[chosen] == pytest.approx(float(((towards - away) ** 2).sum()) / 1000, rel=1e-3)
+    # Of clients that sent nothing, nothing is known.
+    assert np.isnan(score[planted.owners != 3]).all()
+    assert not np.isnan(score[planted.owners == 3]).any()
+
+
+def test_a_model_that_was_trained_on_the_canary_and_not_on_the_other_record_speaks_for_it(
+    federation: Federation,
+) -> None:
+    watch = Recognition()
+    watch.around(federation)
+    planted, learner, base = federation.data.canaries, federation.learner, federation.plan.initial
+    assert planted is not None
+    gradient = learner.gradient(base, planted.images[:1], planted.labels[:1])
+    watch.published(1, base)
+    watch.published(2, base - gradient / 10)
+    found = watch.scores(Holding(versions=(1, 2)))
+    before = learner.losses(base, planted.replaced_images[:1], planted.replaced_labels[:1])
+    after = learner.losses(base - gradient / 10, planted.replaced_images[:1], planted.replaced_labels[:1])
+    own = learner.losses(base, planted.images[:1], planted.labels[:1])
+    own -= learner.losses(base - gradient / 10, planted.images[:1], planted.labels[:1])
+    assert own[0] > 0
+    assert found["last model"][0] == pytest.approx(float(own[0] + after[0] - before[0]), rel=1e-6)
+    assert found["models"] == pytest.approx(found["last model"] / 2)
+    assert set(watch.scores(Holding(versions=(1,)))) == {"last model"}
+    assert watch.scores(Holding()) == {}
+
+
+@pytest.mark.parametrize(("value", "sound"), [(np.nan, True), (np.inf, True), (1.0, False)])
+def test_what_is_not_finite_or_malformed_tells_nothing(federation: Federation, value: float, sound: bool) -> None:
+    watch = Recognition()
+    watch.around(federation)
+    update = np.full_like(federation.plan.initial, value)
+    watch.carried_out(collected(federation, 3, update, sound))
+    assert watch.scores(Holding(frozenset({7}))) == {}
+
+
+def test_a_canary_client_is_all_its_data(scenario: Scenario) -> None:
+    federation = prepared(scenario.override({"data.canaries": {"count": 2, "unit": "client"}}), 0)
+    planted = federation.data.canaries
+    assert planted is not None
+    records = records_of(federation.data, planted, np.array([1]))
+    np.testing.assert_array_equal(records.labels, federation.data.client(int(planted.owners[1]))[1])
+    assert records.summed(np.arange(20.0)) == pytest.approx([9.5])
+
+
+def test_data_of_attackers_count_for_nothing(federation: Federation) -> None:
+    planted = federation.data.canaries
+    assert planted is not None
+    scores, coins = of_honest({"uploads": np.arange(20.0)}, planted, [0, 1])
+    assert len(coins) == len(scores["uploads"]) == 12
+    assert scores["uploads"].tolist() == list(range(8, 20))
