@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from asyncfl.analysis.evidence.samples import Floats, Sample
 from asyncfl.analysis.labels import axis_label, value_label
 from asyncfl.analysis.tables import plain
 
-Floats = NDArray[np.float64]
 AxisValues = dict[str, tuple[Any, ...]]
 """Axis (a dotted field, a variant, an argument of a bound) -> its values, in order."""
 
@@ -64,21 +64,24 @@ class Grid:
         for combination in product(*choices.values()):
             yield dict(zip(choices, combination, strict=True))
 
-    def seeds_of(self, value: str, at: dict[str, Any], low_is_good: bool) -> Floats:
-        """(n_seeds,) of a value at a point, sorted by seed; a diverged seed has the worst there is: +-inf."""
+    def seeds_of(self, value: str, at: dict[str, Any], low_is_good: bool) -> Sample:
+        """A value at a point, by seed; a diverged seed has the worst there is: +-inf."""
         match = VALUE.match(value)
         assert match is not None
         if match["axis"]:
             return self._best(match["axis"], value.partition(" of ")[2], at, low_is_good)
-        column, worst = match["column"], np.inf if low_is_good else -np.inf
+        ends = self._ends(at)
+        if match["when"] == "final":
+            values = self._column(ends, match["column"])
+        else:
+            values = self._over_rounds(match, at, list(ends["seed"]))
+        return _sample(ends, values, low_is_good)
+
+    def _ends(self, at: dict[str, Any]) -> pd.DataFrame:
         ends = self._at(self.ends, at).sort_values("seed", kind="stable")
         if len(ends) == 0:
             raise MissingError(f"no run at {describe(at)}")
-        if match["when"] == "final":
-            values = self._column(ends, column)
-        else:
-            values = self._over_rounds(match, at, list(ends["seed"]))
-        return np.where(ends["diverged"].to_numpy(bool), worst, values)
+        return ends
 
     def _over_rounds(self, match: Any, at: dict[str, Any], seeds: list[int]) -> Floats:
         column = match["column"]
@@ -92,21 +95,25 @@ class Grid:
         values: Floats = reduced[match["when"]]().reindex(seeds).to_numpy(dtype=np.float64)
         return values
 
-    def _best(self, axis: str, value: str, at: dict[str, Any], low_is_good: bool) -> Floats:
-        options = np.stack([self.seeds_of(value, {**at, axis: v}, low_is_good) for v in self.axes[axis]])
+    def _best(self, axis: str, value: str, at: dict[str, Any], low_is_good: bool) -> Sample:
+        samples = [self.seeds_of(value, {**at, axis: v}, low_is_good) for v in self.axes[axis]]
+        seeds = reduce(np.intersect1d, [sample.seeds for sample in samples])
+        options = np.stack([sample.among(seeds).values for sample in samples])
         options = np.where(np.isnan(options), np.inf if low_is_good else -np.inf, options)
         best = options.argmin(axis=0) if low_is_good else options.argmax(axis=0)
         points: Floats = np.asarray(self.axes[axis], dtype=np.float64)
-        return np.asarray(points[best])
+        return Sample(seeds, np.asarray(points[best]))
 
-    def window(self, column: str, at: dict[str, Any], first: int, last: int) -> Floats:
-        """(n_seeds,) means of a column over rounds first..last."""
+    def window(self, column: str, at: dict[str, Any], first: int, last: int, low_is_good: bool) -> Sample:
+        """Means of a column over rounds first..last, by seed; a diverged seed has the worst there is: +-inf."""
         curves = self._at(self.rounds, at)
         curves = curves[curves["round"].between(first, last)]
         if len(curves) == 0:
             raise MissingError(f"no rounds {first}..{last} at {describe(at)}")
         self._column(curves, column)
-        return curves.groupby("seed", sort=True)[column].mean().to_numpy(dtype=np.float64)
+        ends = self._ends(at)
+        means = curves.groupby("seed", sort=True)[column].mean().reindex(list(ends["seed"]))
+        return _sample(ends, means.to_numpy(dtype=np.float64), low_is_good)
 
     def curve(self, column: str, at: dict[str, Any]) -> pd.Series:
         """Mean over seeds by round (index: round, from 1)."""
@@ -120,6 +127,12 @@ class Grid:
 
     def _at(self, frame: pd.DataFrame, at: dict[str, Any]) -> pd.DataFrame:
         return frame[select(frame, at)]
+
+
+def _sample(ends: pd.DataFrame, values: Floats, low_is_good: bool) -> Sample:
+    worst = np.inf if low_is_good else -np.inf
+    seeds = ends["seed"].to_numpy(dtype=np.int64)
+    return Sample(seeds, np.where(ends["diverged"].to_numpy(dtype=bool), worst, values))
 
 
 def fluctuation(curve: pd.Series) -> float:

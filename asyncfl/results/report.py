@@ -10,9 +10,11 @@ from typing import Any
 
 import pandas as pd
 
+from asyncfl.analysis.evidence.discoveries import q_values
 from asyncfl.analysis.tables import read_csv, write_csv
 from asyncfl.experiment import SCALES, Experiment, Scale
 from asyncfl.files.whole import write_text
+from asyncfl.quantities import number
 
 MARKS = {"holds": "holds", "does not hold": "**does not hold**", "not decided": "not decided"}
 
@@ -43,9 +45,13 @@ def finished(results: str | Path, experiments: Mapping[str, Experiment]) -> list
 
 
 def all_claims(done: list[Finished]) -> pd.DataFrame:
-    """The verdicts of all experiments, one row each."""
+    """The verdicts of all experiments, one row each; `q` is the q-value of `p` among all of them."""
     frames = [frame for item in done if len(frame := read_csv(item.folder / "claims.csv"))]
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=["experiment", "verdict"])
+    if not frames:
+        return pd.DataFrame(columns=["experiment", "verdict"])
+    claims = pd.concat(frames, ignore_index=True)
+    claims.insert(list(claims).index("p") + 1, "q", q_values(claims["p"]))
+    return claims
 
 
 def claims_page(claims: pd.DataFrame) -> str:
@@ -55,18 +61,18 @@ def claims_page(claims: pd.DataFrame) -> str:
         return "\n".join([*lines, "No experiment has been run.", ""])
     counts = claims["verdict"].value_counts()
     said = ", ".join(f"{counts.get(name, 0)} {name}" for name in MARKS)
+    lines += [f"{len(claims)} claims: {said}. {wrong_verdicts(claims)} A claim that does not hold stays here.", ""]
+    if (claims["scale"] == "quick").any():
+        lines += ["At quick scale, which lowers what it simulates, verdicts tell which way to look: no evidence.", ""]
     lines += [
-        f"{len(claims)} claims: {said}. A verdict rests on 95 % intervals over seeds, paired by seed; it is "
-        "provisional with fewer than five seeds. A claim that does not hold stays here.",
-        "",
         "| experiment | claim | verdict | scale, seeds | measured | why |",
         "|---|---|---|---|---|---|",
     ]
     for row in _rows(claims):
-        verdict = MARKS[row["verdict"]] + (" (provisional)" if str(row["provisional"]) == "True" else "")
+        verdict = in_words(row)
         seeds = row["scale"] if row["scale"] == "formula" else f"{row['scale']}, {row['seeds']}"
         measured = _cut(str(row["measured"]))
-        why = row["reason"]
+        why = with_power(row)
         if row["expected"] == "fails":
             why += ". Expected to fail: " + row["why"] if row["why"] else ". Expected to fail"
         elif row["why"]:
@@ -96,10 +102,41 @@ def index_page(results: str | Path, done: list[Finished], experiments: Mapping[s
             lines += [page.read_text(encoding="utf-8")] if page.is_file() else []
         claims = read_csv(item.folder / "claims.csv")
         for row in _rows(claims):
-            verdict = MARKS[row["verdict"]] + (" (provisional)" if str(row["provisional"]) == "True" else "")
-            lines.append(f"- {row['claim']}: {verdict}. {row['reason']}.")
+            lines.append(f"- {row['claim']}: {in_words(row)}. {with_power(row)}.")
         lines += ["", f"Values: [final]({here}/final.csv), [curves]({here}/curves.csv), [cells]({here}/cells.csv)", ""]
     return "\n".join(lines)
+
+
+def wrong_verdicts(claims: pd.DataFrame) -> str:
+    """How many of the verdicts may be wrong, in one sentence."""
+    decided = claims[(claims["verdict"] != "not decided") & claims["p"].notna()]
+    exact = int((claims["kind"] == "deterministic").sum())
+    without = f" {exact} are without randomness." if exact else ""
+    if len(decided) == 0:
+        return f"No verdict rests on chance.{without}"
+    false = float((decided["q"] * len(decided)).max())
+    few = "fewer than 0.1" if false < 0.1 else f"at most {false:.1f}"
+    return f"Of {len(decided)} verdicts that rest on chance, {few} can be expected to be wrong.{without}"
+
+
+def in_words(row: Mapping[Hashable, Any]) -> str:
+    """A verdict in words, with the way that an undecided one leans."""
+    leaning = row["leaning"] if row["verdict"] == "not decided" else ""
+    return MARKS[row["verdict"]] + (f" (leans to: {leaning})" if leaning else "")
+
+
+def with_power(row: Mapping[Hashable, Any]) -> str:
+    """What decided; of an undecided claim why it is not decided, what could have been seen, what it would take."""
+    if row["verdict"] != "not decided" or row["undecided"] in ("", "missing", "stand-in data"):
+        return str(row["reason"])
+    said = [f"{row['reason']}; {row['undecided']}"]
+    if row["visible"] != "":
+        said.append(f"{row['seeds']} seeds see {number(row['visible'])} beyond the threshold in four cases of five")
+    if row["seeds_needed"] != "":
+        said.append(f"an answer would take about {row['seeds_needed']:.0f} seeds")
+    elif row["undecided"] in ("underpowered", "bounded by its margin"):
+        said.append("no number of seeds in reach would answer it")
+    return ", ".join(said)
 
 
 def _rows(claims: pd.DataFrame) -> list[dict[Hashable, Any]]:

@@ -7,20 +7,25 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from asyncfl.analysis.bounds import of
-from asyncfl.analysis.claims import Answer, Claim, PointVerdict
+from asyncfl.analysis.claims import Claim, PointVerdict
+from asyncfl.analysis.evidence.decision import Answer, Decided, Decision, all_of
+from asyncfl.analysis.evidence.looks import ONE_LOOK, Looks
+from asyncfl.analysis.evidence.p_values import FEWEST_SIGNS
+from asyncfl.analysis.evidence.power import clean_runs_needed, seeds_needed, visible
 from asyncfl.analysis.grid import Grid, MissingError, bound_grid
-from asyncfl.analysis.statistics import DECISIVE_SEEDS
 from asyncfl.analysis.tables import read_csv, write_csv
 from asyncfl.experiment import Experiment, Scale
 
 
 @dataclass(frozen=True)
 class ClaimVerdict:
-    """One row of the table of claims."""
+    """One row of the table of claims. Numbers are those of the comparison that decides, or that is missing."""
 
     experiment: str
     source: str
@@ -28,13 +33,34 @@ class ClaimVerdict:
     check: str
     """Name of the check and what it was applied to."""
     verdict: Answer
-    provisional: bool
-    """Fewer than five seeds."""
+    kind: str
+    """`statistical`, `count` or `deterministic`; empty where nothing could be compared."""
+    effect: float
+    """What was measured: a difference, a value; a share of runs, of counts; a logarithm, where `check` says so."""
+    low: float
+    """Lower end of its interval, at the level of the look: 95 % where there is only one."""
+    high: float
+    threshold: float
+    """Effect at which the claim is neither true nor false; of counts the share of runs that may break it."""
+    sd: float
+    """Between seeds, of the effect."""
+    visible: float
+    """Smallest distance from the threshold that these seeds would have shown in four cases of five."""
+    p: float
+    """p-value of the verdict, over all comparisons and looks; undecided, of what is likelier. NaN without chance."""
+    leaning: str
+    """Undecided: the answer that the numbers lean to; empty where to none."""
+    undecided: str
+    """Undecided: why."""
+    seeds_needed: float
+    """Undecided: seeds that would show an effect like the measured one in four cases of five; NaN: not to be had."""
+    comparisons: int
     measured: str
     reason: str
     expected: str
     why: str
     seeds: int
+    """Seeds that the comparison used."""
     scale: str
 
 
@@ -53,55 +79,112 @@ def make_verdicts(experiment: Experiment, scale: Scale, folder: Path) -> None:
     write_csv(frame(judge(experiment, scale, runs, bounds)), folder / "claims.csv")
 
 
-def judge(experiment: Experiment, scale: str, runs: Grid | None, bounds: dict[str, Grid]) -> list[ClaimVerdict]:
+def judge(
+    experiment: Experiment, scale: str, runs: Grid | None, bounds: dict[str, Grid], looks: Looks = ONE_LOOK
+) -> list[ClaimVerdict]:
     """The verdict on each claim of an experiment, in the order of the file.
 
     `runs`: the measured grid, None where the experiment has no scenario. `bounds`: grids of its bounds by name.
     """
     return [
-        _verdict(claim, experiment, scale, bounds[claim.bound] if claim.bound else runs) for claim in experiment.claims
+        _verdict(claim, experiment, scale, bounds[claim.bound] if claim.bound else runs, looks)
+        for claim in experiment.claims
     ]
 
 
-def _verdict(claim: Claim, experiment: Experiment, scale: str, grid: Grid | None) -> ClaimVerdict:
+def _verdict(claim: Claim, experiment: Experiment, scale: str, grid: Grid | None, looks: Looks) -> ClaimVerdict:
     assert grid is not None
     found: list[PointVerdict] = []
+    decision: Decision | None = None
     try:
-        found = claim.judge(grid)
-        answer, measured, reason = _together(found)
+        found = claim.judge(grid, looks)
+        decision = all_of([point.decision for point in found])
+        answer, measured, reason = _together(found, decision)
+        undecided = "" if answer != "not decided" else why_undecided(decision.by)
     except MissingError as missing:
-        answer, measured, reason = "not decided", "–", str(missing)
+        answer, measured, reason, undecided = "not decided", "–", str(missing), "missing"
     if claim.absolute and grid.sources - {"real"}:
-        answer, reason = "not decided", "stand-in data"
-    seeds = min((point.seeds for point in found), default=0)
+        answer, reason, undecided, decision = "not decided", "stand-in data", "stand-in data", None
     return ClaimVerdict(
         experiment=experiment.name,
         source=str(experiment.source),
         claim=claim.says,
         check=claim.title,
         verdict=answer,
-        provisional=not grid.exact and seeds < DECISIVE_SEEDS,
+        **_numbers(decision, answer),
+        undecided=undecided,
         measured=measured,
         reason=reason,
         expected=claim.expected,
         why=" ".join(claim.why.split()),
-        seeds=seeds,
+        seeds=0 if decision is None else decision.by.reading.seeds,
         scale="formula" if grid.exact else scale,
     )
 
 
-def _together(found: list[PointVerdict]) -> tuple[Answer, str, str]:
-    """The claim holds where it holds at every point, does not where one does not; that one gives the reason."""
-    by_answer = {
-        answer: [f for f in found if f.answer == answer] for answer in ("does not hold", "not decided", "holds")
+def _numbers(decision: Decision | None, answer: Answer) -> dict[str, Any]:
+    """The columns that follow from the deciding comparison."""
+    if decision is None:
+        empty = dict.fromkeys(("effect", "low", "high", "threshold", "sd", "visible", "p", "seeds_needed"), np.nan)
+        return {"kind": "", **empty, "leaning": "", "comparisons": 0}
+    by = decision.by
+    comparison, reading = by.comparison, by.reading
+    low, high = sorted(comparison.shown(side) for side in (reading.low, reading.high))
+    is_open = answer == "not decided"
+    return {
+        "kind": comparison.kind,
+        "effect": comparison.shown(reading.effect),
+        "low": low,
+        "high": high,
+        "threshold": comparison.tolerated if comparison.kind == "count" else comparison.threshold,
+        "sd": reading.sd,
+        "visible": visible(reading.sd, reading.seeds, by.alpha) if reading.test == "student" else np.nan,
+        "p": np.nan if comparison.kind == "deterministic" else decision.p,
+        "leaning": leaning(by) if is_open else "",
+        "seeds_needed": _needed(by) if is_open else np.nan,
+        "comparisons": decision.comparisons,
     }
-    deciding = next(group for group in by_answer.values() if group)
-    answer = deciding[0].answer
-    measured = " | ".join(f"{f.place}: {f.measured}" if f.at else f.measured for f in found)
-    reason = f"{deciding[0].place}: {deciding[0].reason}" if deciding[0].at else deciding[0].reason
+
+
+def leaning(by: Decided) -> str:
+    """The answer that an undecided comparison leans to; empty where it is within a standard error of neither."""
+    t = by.reading.t
+    if abs(t) < (1.0 if by.reading.test == "student" else 1e-9):
+        return ""
+    return "holds" if t > 0 else "does not hold"
+
+
+def why_undecided(by: Decided) -> str:
+    """`no variance known`, `given up`, `bounded by its margin` or `underpowered`."""
+    reading, room = by.reading, by.comparison.room
+    if reading.test == "none":
+        return "no variance known"
+    if by.is_futile:
+        return "given up"
+    if room is not None and reading.test == "student" and visible(reading.sd, reading.seeds, by.alpha) > room:
+        return "bounded by its margin"
+    return "underpowered"
+
+
+def _needed(by: Decided) -> float:
+    """Seeds that an answer would take; NaN where more seeds are no way to one."""
+    reading = by.reading
+    if reading.test == "student":
+        number = seeds_needed(reading.effect, reading.sd, by.alpha)
+        return np.nan if number is None else max(number, reading.seeds + 1)
+    if reading.test == "runs":
+        return clean_runs_needed(by.comparison.tolerated, by.alpha) if reading.effect == 0 else np.nan
+    return FEWEST_SIGNS if reading.seeds < FEWEST_SIGNS else np.nan
+
+
+def _together(found: list[PointVerdict], decision: Decision) -> tuple[Answer, str, str]:
+    """The answer, all that was measured, and the reason at the point that decides."""
+    deciding = next(point for point in found if point.decision.by is decision.by)
+    measured = " | ".join(f"{point.place}: {point.measured}" if point.at else point.measured for point in found)
+    reason = f"{deciding.place}: {deciding.reason}" if deciding.at else deciding.reason
     if len(found) > 1:
-        reason = f"{len(by_answer['holds'])} of {len(found)} hold; {reason}"
-    return answer, measured, reason
+        reason = f"{sum(point.answer == 'holds' for point in found)} of {len(found)} hold; {reason}"
+    return decision.answer, measured, reason
 
 
 def frame(verdicts: list[ClaimVerdict]) -> pd.DataFrame:

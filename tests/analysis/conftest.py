@@ -17,12 +17,12 @@ SCENARIO = {"protocol": {"kind": "sync", "rounds": 4}}
 
 
 def write_run(folder: Path, final: float, seeds: int = 6, diverged: tuple[int, ...] = ()) -> Path:
-    """A run of four rounds whose loss falls from 2.3 to `final` (+ .001 per seed)."""
+    """A run of four rounds whose loss falls from 2.3 to `final` (+ .001 or so per seed)."""
     folder.mkdir(parents=True)
     rows = []
     for seed in range(seeds):
         for version in range(5):
-            loss = 2.3 + (final + 0.001 * seed - 2.3) * version / 4
+            loss = 2.3 + (final + 0.001 * seed * final / 0.45 - 2.3) * version / 4
             lost = seed in diverged and version >= 3
             rows.append(
                 {

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
@@ -26,7 +27,11 @@ def test_from_runs_to_report(tmp_path, experiment, runs):
     assert {*table_files(experiment), "claims.csv", "caption.txt"} <= {path.name for path in folder.iterdir()}
     claims = read_csv(folder / "claims.csv")
     assert list(claims["verdict"]) == ["holds"]
-    assert not claims["provisional"][0]
+    assert (claims["kind"][0], claims["seeds"][0], claims["comparisons"][0]) == ("statistical", 6, 3)
+    # the step from 100 to inf: .02 + .001 / .45 * .02 * seed
+    assert claims["effect"][0] == pytest.approx(0.02 * (1 + 2.5e-3 / 0.45))
+    assert claims["low"][0] < claims["effect"][0] < claims["high"][0]
+    assert claims["p"][0] < 1e-9
     assert "| 60 | 0.4525 ± 0.0020 |" in (folder / "table.md").read_text()
 
     write_report(tmp_path / "results", {"nbafl/fig2": experiment, "nbafl/fig9": experiment})
@@ -44,13 +49,17 @@ def test_outputs_are_the_same_bytes_each_time(tmp_path, experiment, runs):
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes(), path.name
 
 
-def test_quick_scale_says_what_it_lowers_and_is_provisional(tmp_path, experiment, make_run):
+def test_quick_scale_says_what_it_lowers_and_is_no_evidence(tmp_path, experiment, make_run):
     runs = [({"privacy.epsilon": e}, make_run(tmp_path / f"{e}", loss, seeds=2)) for e, loss in ((50, 0.7), (60, 0.4))]
     analyse(experiment, runs, tmp_path / "out", "quick")
     text = (tmp_path / "out" / "caption.txt").read_text()
     assert "scale quick" in text
     assert "protocol.rounds = 3; privacy.epsilon at 2 of 4 values; 2 of 6 seeds" in text
-    assert read_csv(tmp_path / "out" / "claims.csv")["provisional"][0]
+    write_report(tmp_path, {})
+    assert "no evidence" not in (tmp_path / "claims.md").read_text()
+    analyse(experiment, runs, tmp_path / "quick" / "nbafl" / "fig2", "quick")
+    write_report(tmp_path, {"nbafl/fig2": experiment})
+    assert "no evidence" in (tmp_path / "claims.md").read_text()
 
 
 def test_the_better_scale_is_reported(tmp_path, experiment):
@@ -115,7 +124,8 @@ def test_bounds_need_no_runs_and_are_exact(tmp_path, new_experiment):
     )
     analyse(experiment, [], tmp_path)
     verdict = read_csv(tmp_path / "claims.csv").iloc[0]
-    assert (verdict["verdict"], verdict["provisional"], verdict["scale"]) == ("holds", False, "formula")
+    assert (verdict["verdict"], verdict["kind"], verdict["scale"]) == ("holds", "deterministic", "formula")
+    assert np.isnan(verdict["p"])
     assert verdict["measured"] == "epsilon 50: 14, 60: 15, 100: 17"  # golden numbers of the theorem
 
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from asyncfl.analysis.claims.alike import Alike
 from asyncfl.analysis.claims.at_least import AtLeast
-from asyncfl.analysis.claims.base import Answer, ClaimBase, PointVerdict
+from asyncfl.analysis.claims.base import ClaimBase, Point, PointVerdict
 from asyncfl.analysis.claims.best_at import BestAt
 from asyncfl.analysis.claims.crossover import Crossover
 from asyncfl.analysis.claims.interior_best import InteriorBest
@@ -23,7 +23,6 @@ Claim = Annotated[
 
 __all__ = [
     "Alike",
-    "Answer",
     "AtLeast",
     "BestAt",
     "Claim",
@@ -33,6 +32,7 @@ __all__ = [
     "Near",
     "NoWorse",
     "Order",
+    "Point",
     "PointVerdict",
     "Times",
 ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
-from asyncfl.analysis.claims.base import Answer
-from asyncfl.analysis.claims.pair import PairClaim
-from asyncfl.analysis.statistics import Interval
+from asyncfl.analysis.claims.pair import Cells, PairClaim
+from asyncfl.analysis.evidence.decision import AllOf, Evidence
+from asyncfl.analysis.evidence.samples import Sample
+from asyncfl.analysis.grid import Grid
 
 
 class Alike(PairClaim):
@@ -20,9 +21,16 @@ class Alike(PairClaim):
 
     @property
     def asked(self) -> str:
-        return f"alike within {self.margin:g}"
+        return f", alike within {self.margin:g}"
 
-    def answer(self, gain: Interval) -> Answer:
-        if gain.low >= -self.margin and gain.high <= self.margin:
-            return "holds"
-        return "does not hold" if gain.low > self.margin or gain.high < -self.margin else "not decided"
+    def evidence(self, grid: Grid, a: Sample, b: Sample, about: str, cells: Cells) -> Evidence:
+        asked: dict[str, Any] = {
+            "by": -self.margin,
+            "asked": self.asked,
+            "strict": False,
+            "room": self.margin,
+            "cells": cells,
+        }
+        down = self.better(grid, a, b, about, **asked)
+        up = self.better(grid, b, a, about, sign=-1.0, **asked)
+        return AllOf((down, up))

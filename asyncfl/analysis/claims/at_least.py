@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
+from pydantic import Field
 
-from asyncfl.analysis.claims.base import Answer, ClaimBase, PointVerdict
+from asyncfl.analysis.claims.base import ClaimBase, Point
+from asyncfl.analysis.columns import unit_of
+from asyncfl.analysis.evidence.decision import Kind
+from asyncfl.analysis.evidence.samples import Sample
 from asyncfl.analysis.grid import Grid
-from asyncfl.analysis.statistics import t_interval
 
 
 class AtLeast(ClaimBase):
@@ -17,14 +20,18 @@ class AtLeast(ClaimBase):
     check: Literal["at_least"] = "at_least"
     threshold: float
 
-    def judge_at(self, grid: Grid, at: dict[str, Any]) -> PointVerdict:
+    tolerated: float = Field(default=0.1, gt=0, lt=1)
+    """Of counts: share of runs that may break the claim. No number of clean runs shows that it never happens."""
+
+    def kind_of(self, grid: Grid, *samples: Sample) -> Kind:
+        kind = super().kind_of(grid, *samples)
+        counted = self.judged_as is None and kind == "statistical" and unit_of(self.column) == "clients"
+        return "count" if counted else kind
+
+    def point(self, grid: Grid, at: dict[str, Any]) -> Point:
         x = self.read(grid, at)
-        span = t_interval(x, grid.exact)
         threshold = float(self.on_scale(np.array(self.threshold)))
-        if self.low_is_good:
-            kept, broken, sign = span.high <= threshold, span.low > threshold, "at most"
-        else:
-            kept, broken, sign = span.low >= threshold, span.high < threshold, "at least"
-        answer: Answer = "holds" if kept else "does not hold" if broken else "not decided"
-        reason = f"wanted {sign} {self.amount(self.threshold)}, got {self.in_words(span)}"
-        return PointVerdict(at, answer, f"{self.value} {self.mean_in_words(self.mean(x))}", reason, len(x))
+        side, sign = ("at most", -1.0) if self.low_is_good else ("at least", 1.0)
+        about = f"wanted {side} {self.amount(self.threshold)}, got"
+        evidence = self.above(grid, x, threshold, about, sign=sign, tolerated=self.tolerated, cells=(at,))
+        return Point(at, evidence, f"{self.value} {self.mean_in_words(self.mean(x))}")

@@ -4,15 +4,13 @@ A claim names a `value` (see `asyncfl.analysis.grid.VALUE`), the axis it speaks 
 words (`says`). Where the experiment has further axes, the claim must be true at each of their combinations, unless
 `where` fixes them.
 
-It is judged by comparisons, each an interval over seeds, oriented so that the claim says "above 0". The claim holds if
-every interval that it rests on lies above 0, does not hold if one reaches no further than 0 (or, of several ways to be
-true, all do), and is not decided otherwise. What ties in every seed is therefore not better.
+It is judged by comparisons, seed by seed, oriented so that the claim says "above 0"; `asyncfl.analysis.evidence` tells
+what they are worth and how they are put together. A diverged seed counts as the worst value there is.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,16 +18,31 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from asyncfl.analysis.columns import TARGETS, unit_of
-from asyncfl.analysis.grid import VALUE, Floats, Grid, MissingError, describe, values_of
+from asyncfl.analysis.evidence.decision import Answer, Comparison, Decision, Evidence, Kind
+from asyncfl.analysis.evidence.looks import ONE_LOOK, Looks
+from asyncfl.analysis.evidence.samples import Floats, Sample, excess, pair
+from asyncfl.analysis.grid import VALUE, Grid, MissingError, describe, values_of
 from asyncfl.analysis.labels import axis_label, value_label
-from asyncfl.analysis.statistics import Interval, paired, t_interval
 from asyncfl.component import Described
 from asyncfl.quantities import SCALES, quantity
 
 LISTED = 8
 """Points of an axis up to which all measured values are written out."""
 
-Answer = Literal["holds", "does not hold", "not decided"]
+ACCOUNTING = ("epsilon_", "budget_", "sigma_", "exposures_assumed")
+"""Beginnings of columns that are computed from what was released. Where they are the same in every seed, chance has no
+part in them."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """What a claim rests on at one combination of the axes that it leaves open."""
+
+    at: dict[str, Any]
+    """Axis -> value."""
+    evidence: Evidence
+    measured: str
+    """The numbers, in a few words."""
 
 
 @dataclass(frozen=True)
@@ -38,24 +51,26 @@ class PointVerdict:
 
     at: dict[str, Any]
     """Axis -> value."""
-    answer: Answer
+    decision: Decision
     measured: str
     """The numbers, in a few words."""
     reason: str
     """What decided, in one line."""
-    seeds: int
+
+    @property
+    def answer(self) -> Answer:
+        """The answer there."""
+        return self.decision.answer
+
+    @property
+    def seeds(self) -> int:
+        """Seeds that the deciding comparison used."""
+        return self.decision.by.reading.seeds
 
     @property
     def place(self) -> str:
         """The combination in words; empty where the claim leaves no axis open."""
         return describe(self.at)
-
-
-def answer_of(intervals: Sequence[Interval]) -> Answer:
-    """`holds` where all intervals lie above 0, `does not hold` where one does not reach above it."""
-    if all(interval.above_zero for interval in intervals):
-        return "holds"
-    return "does not hold" if any(interval.high <= 0 for interval in intervals) else "not decided"
 
 
 class ClaimBase(Described):
@@ -76,6 +91,10 @@ class ClaimBase(Described):
     margin is a logarithm."""
     bound: str | None = None
     """Judged on this entry of `bounds` instead of runs."""
+    judged_as: Kind | None = None
+    """`statistical`: by a mean over seeds; `count`: by how many runs break it (`at_least` only); `deterministic`:
+    without error, its value being the same in all seeds. None: counts of clients as counts, accounting that is the same
+    in all seeds (two or more) and formulas as deterministic, all else as statistical."""
     absolute: bool = False
     """The claim is about absolute numbers, so it is judged on the original data sets only."""
     expected: Literal["holds", "fails"] = "holds"
@@ -137,38 +156,155 @@ class ClaimBase(Described):
         match = VALUE.match(self.value)
         return [("value", int(match["round"]))] if match is not None and match["round"] else []
 
-    def judge(self, grid: Grid) -> list[PointVerdict]:
+    def judge(self, grid: Grid, looks: Looks = ONE_LOOK) -> list[PointVerdict]:
         """One verdict per combination of the axes that the claim leaves open.
 
-        Raises MissingError where the grid lacks what the claim needs.
+        The claim does not hold where it fails at any of them, so each has its part of the level for that. Raises
+        MissingError where the grid lacks what the claim needs.
         """
         # an axis that the value itself runs over ("best T of ...") is not left open
         taken = [axis for place, axis in self.axes_named if place != "where"]
-        return [self.judge_at(grid, at) for at in grid.points(self.where, taken)]
+        points = [self.point(grid, at) for at in grid.points(self.where, taken)]
+        found = []
+        for point in points:
+            decision = point.evidence.decide(looks, fails_part=1 / len(points))
+            found.append(PointVerdict(point.at, decision, point.measured, self.reason(decision)))
+        return found
 
     @abstractmethod
-    def judge_at(self, grid: Grid, at: dict[str, Any]) -> PointVerdict:
-        """The verdict at one combination of the open axes. Raises MissingError as `judge`."""
+    def point(self, grid: Grid, at: dict[str, Any]) -> Point:
+        """What the claim rests on at one combination of the open axes. Raises MissingError as `judge`."""
 
-    def read(self, grid: Grid, at: dict[str, Any]) -> Floats:
-        """(n_seeds,) of the claim's value at a point, on the scale that the claim is judged on."""
-        return self.on_scale(grid.seeds_of(self.value, at, self.low_is_good))
+    def reason(self, decision: Decision) -> str:
+        """What decided, in one line."""
+        comparison, reading = decision.by.comparison, decision.by.reading
+        if comparison.kind == "count":
+            broken = round(reading.effect * reading.seeds)
+            text = f"{comparison.about} {reading.seeds - broken} of {reading.seeds} runs keep it"
+            return f"{text}; at most {reading.high:.1%} of runs break it, {comparison.tolerated:.0%} may"
+        low, high = sorted(comparison.shown(side) for side in (reading.low, reading.high))
+        return f"{comparison.about} {self.in_words(low, high)}{comparison.asked}"
+
+    def read(self, grid: Grid, at: dict[str, Any]) -> Sample:
+        """The claim's value at a point, by seed, on the scale that the claim is judged on."""
+        found = grid.seeds_of(self.value, at, self.low_is_good)
+        return Sample(found.seeds, self.on_scale(found.values))
 
     def on_scale(self, x: Floats) -> Floats:
-        """`x`, or its logarithm where the claim is judged on that."""
-        return np.log(x) if self.log else x
+        """`x`, or its logarithm where the claim is judged on that; the worst of high values stays that.
 
-    def better(self, grid: Grid, a: Floats, b: Floats) -> Interval:
-        """By how much `a` is better than `b`. Raises MissingError where they were not run with as many seeds."""
-        if len(a) != len(b):
-            raise MissingError(f"{len(a)} and {len(b)} seeds were run; only equal seeds can be paired")
-        return paired(b, a, grid.exact) if self.low_is_good else paired(a, b, grid.exact)
+        Raises MissingError for negative values, which have none.
+        """
+        if not self.log:
+            return x
+        if (np.isfinite(x) & (x < 0)).any():
+            raise MissingError(f"{self.column} is negative somewhere, and has no logarithm there")
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(np.isneginf(x), x, np.log(x))
 
-    def mean(self, x: Floats) -> float:
-        """Mean over seeds; the geometric one where the claim is judged on logarithms."""
-        with np.errstate(invalid="ignore"):
-            mean = t_interval(x).mean
-            return float(np.exp(mean)) if self.log else mean
+    def kind_of(self, grid: Grid, *samples: Sample) -> Kind:
+        """How a comparison of these values is judged, see `judged_as`. Raises MissingError where it cannot be so."""
+        constant = grid.exact or all(sample.is_constant for sample in samples)
+        if self.judged_as == "deterministic" and not constant:
+            raise MissingError("said to be deterministic, but its seeds differ, or there is only one")
+        if self.judged_as is not None:
+            return self.judged_as
+        accounting = self.column.startswith(ACCOUNTING) and not self.value.startswith("best ")
+        return "deterministic" if grid.exact or (accounting and constant) else "statistical"
+
+    def better(
+        self,
+        grid: Grid,
+        a: Sample,
+        b: Sample,
+        about: str,
+        *,
+        by: float = 0.0,
+        asked: str = "",
+        strict: bool = True,
+        sign: float = 1.0,
+        room: float | None = None,
+        cells: tuple[dict[str, Any], ...] = (),
+    ) -> Comparison:
+        """That `a` is better than `b` by more than `by` (not strict: by as much).
+
+        `sign` -1: told as how much worse. room: see `Comparison`.
+        """
+        larger, smaller = (b, a) if self.low_is_good else (a, b)
+        return self.larger(
+            grid, larger, smaller, about, by=by, asked=asked, strict=strict, sign=sign, room=room, cells=cells
+        )
+
+    def larger(
+        self,
+        grid: Grid,
+        larger: Sample,
+        smaller: Sample,
+        about: str,
+        *,
+        by: float = 0.0,
+        asked: str = "",
+        strict: bool = True,
+        sign: float = 1.0,
+        room: float | None = None,
+        cells: tuple[dict[str, Any], ...] = (),
+    ) -> Comparison:
+        """That one value is larger than another by more than `by` (not strict: by as much), seed by seed."""
+        one, other = pair(larger, smaller)
+        return Comparison(
+            one.seeds,
+            excess(one.values, other.values, by, self.log),
+            about,
+            asked,
+            strict,
+            self.kind_of(grid, larger, smaller),
+            threshold=sign * by + 0.0,
+            sign=sign,
+            room=room,
+            cells=cells,
+        )
+
+    def above(
+        self,
+        grid: Grid,
+        x: Sample,
+        threshold: float,
+        about: str,
+        *,
+        sign: float = 1.0,
+        kind: Kind | None = None,
+        tolerated: float = 0.0,
+        room: float | None = None,
+        cells: tuple[dict[str, Any], ...] = (),
+    ) -> Comparison:
+        """That a value reaches a threshold (`sign` -1: stays at or below it)."""
+        known = ~np.isnan(x.values)
+        values, limit = x.values[known], np.full(known.sum(), threshold)
+        over = excess(values, limit, 0.0, self.log) if sign > 0 else excess(limit, values, 0.0, self.log)
+        kind = kind or self.kind_of(grid, x)
+        return Comparison(
+            x.seeds[known],
+            over,
+            about,
+            "",
+            False,
+            kind,
+            tolerated,
+            threshold=threshold,
+            sign=sign,
+            room=room,
+            cells=cells,
+        )
+
+    def mean(self, x: Sample) -> float:
+        """Mean over seeds; the geometric one where the claim is judged on logarithms. NaN where there is no value."""
+        values = x.values[~np.isnan(x.values)]
+        if len(values) == 0:
+            return float("nan")
+        # an accuracy of nothing has the logarithm of a diverged seed
+        worst = np.isinf(values)
+        mean = float(values[worst][0] if worst.any() else values.mean())
+        return float(np.exp(mean)) if self.log and np.isfinite(mean) else mean
 
     def mean_in_words(self, mean: float) -> str:
         """A mean in words; what it costs to reach a target is infinite for seeds that did not."""
@@ -182,7 +318,7 @@ class ClaimBase(Described):
         assert match is not None
         return quantity(value, "" if match["axis"] else unit_of(self.column))
 
-    def in_words(self, interval: Interval) -> str:
+    def in_words(self, low: float, high: float) -> str:
         """An interval of differences in words; of a claim that is judged on logarithms, one of factors."""
 
         def side(value: float) -> str:
@@ -191,9 +327,9 @@ class ClaimBase(Described):
             unit = "" if self.log else unit_of(self.column)
             return quantity(value + 0.0, unit) if unit in SCALES else f"{value + 0.0:.3g}"
 
-        low, high = interval.low, interval.high
         if self.log:
-            return f"a factor in [{side(np.exp(low))}, {side(np.exp(high))}]"
+            with np.errstate(over="ignore"):
+                return f"a factor in [{side(np.exp(low))}, {side(np.exp(high))}]"
         return side(low) if low == high else f"[{side(low)}, {side(high)}]"
 
 
@@ -211,14 +347,14 @@ class AlongClaim(ClaimBase):
     def axes_named(self) -> list[tuple[str, str]]:
         return [*super().axes_named, ("along", self.along)]
 
-    def values(self, grid: Grid, at: dict[str, Any]) -> dict[Any, Floats]:
+    def values(self, grid: Grid, at: dict[str, Any]) -> dict[Any, Sample]:
         """Point of the axis -> its value by seed, of the points that the claim speaks about, in order.
 
         Raises MissingError where fewer than two points have one.
         """
         values = {point: self.read(grid, {**at, self.along: point}) for point in self._points(grid)}
         # a formula says nothing where it is not defined
-        values = {value: x for value, x in values.items() if not np.isnan(x).all()}
+        values = {value: x for value, x in values.items() if not np.isnan(x.values).all()}
         if len(values) < 2:
             raise MissingError(f"{self.along} has fewer than two values with results at this scale")
         return values
@@ -229,7 +365,7 @@ class AlongClaim(ClaimBase):
         others = [axis for axis in grid.axes if axis != self.along]
         return tuple(point[self.along] for point in grid.points({self.along: self.where[self.along]}, others))
 
-    def listing(self, values: dict[Any, Floats]) -> str:
+    def listing(self, values: dict[Any, Sample]) -> str:
         """The means at the points of the axis, in words; of many points the ends, the lowest and the highest."""
         means = {v: self.mean(x) for v, x in values.items()}
         shown = list(means)
@@ -244,12 +380,6 @@ class AlongClaim(ClaimBase):
         """A point of the axis in words."""
         return value_label(value, self.along)
 
-
-def seeds_in(values: dict[Any, Floats]) -> int:
-    """Number of seeds of the point that has fewest."""
-    return min(len(x) for x in values.values())
-
-
-def weakest_of(gains: dict[Any, Interval], answer: Answer) -> tuple[Any, Interval]:
-    """The comparison that decided, and what it compares: the least clear one, or the one that is furthest from it."""
-    return min(gains.items(), key=lambda item: item[1].low if answer != "does not hold" else item[1].high)
+    def cells(self, at: dict[str, Any], *points: Any) -> tuple[dict[str, Any], ...]:
+        """The cells at these points of the axis."""
+        return tuple({**at, self.along: point} for point in points)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from asyncfl.analysis.claims.base import AlongClaim, PointVerdict, answer_of, seeds_in, weakest_of
+from asyncfl.analysis.claims.base import AlongClaim, Point
+from asyncfl.analysis.evidence.decision import AllOf
 from asyncfl.analysis.grid import Grid, MissingError
 
 
@@ -19,12 +20,19 @@ class BestAt(AlongClaim):
     def values_named(self) -> list[tuple[str, str, Any]]:
         return [*super().values_named, ("at", self.along, self.at)]
 
-    def judge_at(self, grid: Grid, at: dict[str, Any]) -> PointVerdict:
+    def point(self, grid: Grid, at: dict[str, Any]) -> Point:
         values = self.values(grid, at)
         if self.at not in values:
             raise MissingError(f"{self.along} = {self.at} is not run at this scale")
-        gains = {v: self.better(grid, values[self.at], x) for v, x in values.items() if v != self.at}
-        answer = answer_of(list(gains.values()))
-        rival, weakest = weakest_of(gains, answer)
-        reason = f"{self.named(self.at)} is better than {self.named(rival)} by {self.in_words(weakest)}"
-        return PointVerdict(at, answer, self.listing(values), reason, seeds_in(values))
+        ahead = [
+            self.better(
+                grid,
+                values[self.at],
+                x,
+                f"{self.named(self.at)} is better than {self.named(rival)} by",
+                cells=self.cells(at, self.at, rival),
+            )
+            for rival, x in values.items()
+            if rival != self.at
+        ]
+        return Point(at, AllOf(ahead), self.listing(values))

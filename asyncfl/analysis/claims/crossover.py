@@ -6,9 +6,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from asyncfl.analysis.claims.base import AlongClaim, PointVerdict, answer_of, seeds_in
+from asyncfl.analysis.claims.base import AlongClaim, Point
+from asyncfl.analysis.evidence.decision import AllOf, Comparison
+from asyncfl.analysis.evidence.samples import Sample
 from asyncfl.analysis.grid import Grid, MissingError
-from asyncfl.analysis.statistics import Interval
 
 
 class Crossover(AlongClaim):
@@ -34,7 +35,7 @@ class Crossover(AlongClaim):
     def rounds_named(self) -> list[tuple[str, int]]:
         return [*super().rounds_named, *(("rounds", number) for number in self.rounds)]
 
-    def judge_at(self, grid: Grid, at: dict[str, Any]) -> PointVerdict:
+    def point(self, grid: Grid, at: dict[str, Any]) -> Point:
         first, then = {**at, self.along: self.early}, {**at, self.along: self.late}
         ends = {v: self.read(grid, {**at, self.along: v}) for v in (self.early, self.late)}
         before, after = self.rounds
@@ -42,19 +43,21 @@ class Crossover(AlongClaim):
         if last <= after:
             raise MissingError(f"the runs end at round {last}, the crossing is expected at {before}..{after}")
 
-        def lead(a: dict[str, Any], b: dict[str, Any], start: int, end: int) -> Interval:
-            means = [self.on_scale(grid.window(self.column, point, start, end)) for point in (a, b)]
-            return self.better(grid, *means)
+        def lead(a: dict[str, Any], b: dict[str, Any], start: int, end: int, about: str) -> Comparison:
+            one, other = (self._window(grid, point, start, end) for point in (a, b))
+            return self.better(grid, one, other, about, cells=(a, b))
 
-        ahead, behind = lead(first, then, 1, before), lead(then, first, after, last)
+        ahead = lead(first, then, 1, before, f"until round {before} {self.named(self.early)} is ahead by")
+        behind = lead(then, first, after, last, f"from round {after} {self.named(self.late)} is ahead by")
         crossings = self._crossings(grid, first, then)
         measured = (
             f"mean curves cross at round {', '.join(map(str, crossings))}" if crossings else "mean curves never cross"
         )
-        reason = f"until round {before} {self.named(self.early)} is ahead by {self.in_words(ahead)}"
-        reason += f"; from round {after} {self.named(self.late)} is, by {self.in_words(behind)}"
-        measured = f"{self.listing(ends)}; {measured}"
-        return PointVerdict(at, answer_of([ahead, behind]), measured, reason, seeds_in(ends))
+        return Point(at, AllOf((ahead, behind)), f"{self.listing(ends)}; {measured}")
+
+    def _window(self, grid: Grid, at: dict[str, Any], start: int, end: int) -> Sample:
+        found = grid.window(self.column, at, start, end, self.low_is_good)
+        return Sample(found.seeds, self.on_scale(found.values))
 
     def _crossings(self, grid: Grid, first: dict[str, Any], then: dict[str, Any]) -> list[int]:
         """Rounds at which the mean curve that is ahead changes."""

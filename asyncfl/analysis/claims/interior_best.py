@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from asyncfl.analysis.claims.base import AlongClaim, PointVerdict, answer_of, seeds_in, weakest_of
+from asyncfl.analysis.claims.base import AlongClaim, Point
+from asyncfl.analysis.evidence.decision import AllOf, AnyOf
 from asyncfl.analysis.grid import Grid, MissingError
 
 
@@ -13,15 +14,25 @@ class InteriorBest(AlongClaim):
 
     check: Literal["interior_best"] = "interior_best"
 
-    def judge_at(self, grid: Grid, at: dict[str, Any]) -> PointVerdict:
+    def point(self, grid: Grid, at: dict[str, Any]) -> Point:
         values = self.values(grid, at)
         points = list(values)
         if len(points) < 3:
             raise MissingError(f"{self.along} has no interior point at this scale")
-        means = {v: self.mean(values[v]) for v in points[1:-1]}
-        best = (min if self.low_is_good else max)(means, key=lambda v: means[v])
-        gains = {end: self.better(grid, values[best], values[end]) for end in (points[0], points[-1])}
-        answer = answer_of(list(gains.values()))
-        end, weakest = weakest_of(gains, answer)
-        reason = f"best inside is {self.named(best)}; better than the end {self.named(end)} by {self.in_words(weakest)}"
-        return PointVerdict(at, answer, self.listing(values), reason, seeds_in(values))
+        # Which point inside is best is found on the same seeds: each of them has a part of the level.
+        inside = [
+            AllOf(
+                [
+                    self.better(
+                        grid,
+                        values[best],
+                        values[end],
+                        f"{self.named(best)} is better than the end {self.named(end)} by",
+                        cells=self.cells(at, best, end),
+                    )
+                    for end in (points[0], points[-1])
+                ]
+            )
+            for best in points[1:-1]
+        ]
+        return Point(at, AnyOf(inside), self.listing(values))

@@ -7,9 +7,9 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from asyncfl.analysis.claims.base import Answer, ClaimBase, PointVerdict
+from asyncfl.analysis.claims.base import ClaimBase, Point
+from asyncfl.analysis.evidence.decision import AllOf
 from asyncfl.analysis.grid import Grid
-from asyncfl.analysis.statistics import t_interval
 
 
 class Near(ClaimBase):
@@ -21,12 +21,10 @@ class Near(ClaimBase):
     tolerance: float = Field(gt=0)
     """How far from it the mean may be, in units of the value."""
 
-    def judge_at(self, grid: Grid, at: dict[str, Any]) -> PointVerdict:
+    def point(self, grid: Grid, at: dict[str, Any]) -> Point:
         x = self.read(grid, at)
-        span = t_interval(x, grid.exact)
         target = float(self.on_scale(np.array(self.target)))
-        low, high = target - self.tolerance, target + self.tolerance
-        inside, outside = span.low >= low and span.high <= high, span.high < low or span.low > high
-        answer: Answer = "holds" if inside else "does not hold" if outside else "not decided"
-        reason = f"wanted {self.amount(self.target)} ± {self.tolerance:g}, got {self.in_words(span)}"
-        return PointVerdict(at, answer, f"{self.value} {self.mean_in_words(self.mean(x))}", reason, len(x))
+        about = f"wanted {self.amount(self.target)} ± {self.tolerance:g}, got"
+        low = self.above(grid, x, target - self.tolerance, about, room=self.tolerance, cells=(at,))
+        high = self.above(grid, x, target + self.tolerance, about, sign=-1.0, room=self.tolerance, cells=(at,))
+        return Point(at, AllOf((low, high)), f"{self.value} {self.mean_in_words(self.mean(x))}")

@@ -6,9 +6,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from asyncfl.analysis.claims.base import Answer
-from asyncfl.analysis.claims.pair import PairClaim
-from asyncfl.analysis.statistics import Interval
+from asyncfl.analysis.claims.pair import Cells, PairClaim
+from asyncfl.analysis.evidence.decision import Evidence
+from asyncfl.analysis.evidence.samples import Sample
+from asyncfl.analysis.grid import Grid
 
 
 class NoWorse(PairClaim):
@@ -20,9 +21,9 @@ class NoWorse(PairClaim):
 
     @property
     def asked(self) -> str:
-        return f"margin {self.margin:g}"
+        return f", margin {self.margin:g}"
 
-    def answer(self, gain: Interval) -> Answer:
-        if gain.low >= -self.margin:
-            return "holds"
-        return "does not hold" if gain.high < -self.margin else "not decided"
+    def evidence(self, grid: Grid, a: Sample, b: Sample, about: str, cells: Cells) -> Evidence:
+        return self.better(
+            grid, a, b, about, by=-self.margin, asked=self.asked, strict=False, room=self.margin, cells=cells
+        )

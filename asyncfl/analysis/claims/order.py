@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any, Literal
 
-from asyncfl.analysis.claims.base import AlongClaim, Answer, PointVerdict, answer_of, seeds_in, weakest_of
+from pydantic import Field
+
+from asyncfl.analysis.claims.base import AlongClaim, Point
+from asyncfl.analysis.evidence.decision import AllOf, Comparison
+from asyncfl.analysis.evidence.samples import Sample
 from asyncfl.analysis.grid import Grid
-from asyncfl.analysis.statistics import Interval, paired
 
 
 class Order(AlongClaim):
@@ -17,28 +19,31 @@ class Order(AlongClaim):
     check: Literal["order"] = "order"
     direction: Literal["falls", "rises"] = "falls"
     strict: bool = True
-    """False: neighbours may tie, only the two ends must differ and no neighbours in the wrong direction."""
+    """False: neighbours may tie within `margin`, only the two ends must differ."""
+    margin: float = Field(default=0.0, ge=0)
+    """With `strict: false`: by how much a step may go the wrong way, in units of the value."""
 
-    def judge_at(self, grid: Grid, at: dict[str, Any]) -> PointVerdict:
+    def point(self, grid: Grid, at: dict[str, Any]) -> Point:
         values = self.values(grid, at)
-        sign = 1.0 if self.direction == "falls" else -1.0
+        margin = 0.0 if self.strict else self.margin
+        steps = [self._step(grid, at, values, a, b, self.strict, margin) for a, b in pairwise(values)]
+        if not self.strict:
+            first, *_, last = values
+            steps.append(self._step(grid, at, values, first, last, True, 0.0))
+        return Point(at, AllOf(steps), self.listing(values))
 
-        def steps(pairs: Iterable[tuple[Any, Any]]) -> dict[tuple[Any, Any], Interval]:
-            return {(a, b): paired(values[a], values[b], grid.exact).scaled(sign) for a, b in pairs}
-
-        near = steps(pairwise(values))
-        if self.strict:
-            answer = answer_of(list(near.values()))
-        else:
-            ends = list(values)
-            [far] = steps([(ends[0], ends[-1])]).values()
-            answer = self._answer_with_ties(far, list(near.values()))
-        (a, b), weakest = weakest_of(near, answer)
-        step = f"from {self.named(a)} to {self.named(b)} it {self.direction} by {self.in_words(weakest)}"
-        return PointVerdict(at, answer, self.listing(values), f"least clear step: {step}", seeds_in(values))
-
-    @staticmethod
-    def _answer_with_ties(far: Interval, near: list[Interval]) -> Answer:
-        if far.high <= 0 or any(step.below_zero for step in near):
-            return "does not hold"
-        return "holds" if far.above_zero else "not decided"
+    def _step(
+        self, grid: Grid, at: dict[str, Any], values: dict[Any, Sample], a: Any, b: Any, strict: bool, margin: float
+    ) -> Comparison:
+        larger, smaller = (a, b) if self.direction == "falls" else (b, a)
+        return self.larger(
+            grid,
+            values[larger],
+            values[smaller],
+            f"least clear step: from {self.named(a)} to {self.named(b)} it {self.direction} by",
+            by=-margin,
+            asked="" if strict else f", margin {margin:g}",
+            strict=strict,
+            room=None if strict else margin,
+            cells=self.cells(at, a, b),
+        )

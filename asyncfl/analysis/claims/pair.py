@@ -5,9 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
-from asyncfl.analysis.claims.base import AlongClaim, Answer, PointVerdict, seeds_in
+from asyncfl.analysis.claims.base import AlongClaim, Point
+from asyncfl.analysis.evidence.decision import Evidence
+from asyncfl.analysis.evidence.samples import Sample
 from asyncfl.analysis.grid import Grid
-from asyncfl.analysis.statistics import Interval
+
+Cells = tuple[dict[str, Any], ...]
 
 
 class PairClaim(AlongClaim):
@@ -25,14 +28,15 @@ class PairClaim(AlongClaim):
     @property
     @abstractmethod
     def asked(self) -> str:
-        """What is asked of the comparison, in words."""
+        """What is asked of the comparison, in words that follow it."""
 
     @abstractmethod
-    def answer(self, gain: Interval) -> Answer:
-        """The answer, from how much better `at` is than `than`."""
+    def evidence(self, grid: Grid, a: Sample, b: Sample, about: str, cells: Cells) -> Evidence:
+        """What the claim rests on. a, b: values of `at` and `than`; about, cells: what is compared."""
 
-    def judge_at(self, grid: Grid, at: dict[str, Any]) -> PointVerdict:
+    def point(self, grid: Grid, at: dict[str, Any]) -> Point:
         values = {v: self.read(grid, {**at, self.along: v}) for v in (self.at, self.than)}
-        gain = self.better(grid, values[self.at], values[self.than])
-        reason = f"{self.named(self.at)} is better than {self.named(self.than)} by {self.in_words(gain)}, {self.asked}"
-        return PointVerdict(at, self.answer(gain), self.listing(values), reason, seeds_in(values))
+        about = f"{self.named(self.at)} is better than {self.named(self.than)} by"
+        cells = self.cells(at, self.at, self.than)
+        evidence = self.evidence(grid, values[self.at], values[self.than], about, cells)
+        return Point(at, evidence, self.listing(values))

@@ -7,9 +7,10 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from asyncfl.analysis.claims.base import Answer, answer_of
-from asyncfl.analysis.claims.pair import PairClaim
-from asyncfl.analysis.statistics import Interval
+from asyncfl.analysis.claims.pair import Cells, PairClaim
+from asyncfl.analysis.evidence.decision import Evidence
+from asyncfl.analysis.evidence.samples import Sample
+from asyncfl.analysis.grid import Grid
 
 
 class Times(PairClaim):
@@ -24,12 +25,8 @@ class Times(PairClaim):
 
     @property
     def asked(self) -> str:
-        return f"wanted {self.factor:g}"
+        return f", wanted {self.factor:g}"
 
-    def answer(self, gain: Interval) -> Answer:
-        if self.factor == 1:
-            return answer_of([gain])
+    def evidence(self, grid: Grid, a: Sample, b: Sample, about: str, cells: Cells) -> Evidence:
         wanted = float(np.log(self.factor))
-        if gain.low >= wanted:
-            return "holds"
-        return "does not hold" if gain.high < wanted else "not decided"
+        return self.better(grid, a, b, about, by=wanted, asked=self.asked, strict=self.factor == 1, cells=cells)

@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 
 from asyncfl.analysis.columns import unit_of
+from asyncfl.analysis.evidence.samples import Floats
 from asyncfl.analysis.figures.base import FigureBase
 from asyncfl.analysis.figures.drawing import scale_in
-from asyncfl.analysis.grid import AxisValues, Floats, select
+from asyncfl.analysis.grid import AxisValues, select
 from asyncfl.analysis.labels import axis_label, end_label, legend_label, value_label
 from asyncfl.analysis.style import LETTER, canvas, save, styled
 from asyncfl.quantities import Scale, number, with_unit

@@ -1,0 +1,69 @@
+"""Values of a cell by seed, and differences of two cells, seed by seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Seeds = NDArray[np.int64]
+
+RESOLUTION = 1e-6
+"""Relative difference up to which two values are the same: the last digits of sums of float32 mean nothing."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One number per seed."""
+
+    seeds: Seeds
+    """(n,) numbers of the seeds, ascending, each once."""
+    values: Floats
+    """(n,) values; +-inf where the seed diverged or never got there, NaN where it says nothing."""
+
+    def __len__(self) -> int:
+        return len(self.seeds)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether at least two seeds have the same value, and all of them."""
+        known = self.values[~np.isnan(self.values)]
+        if len(known) < 2 or len(known) < len(self.values):
+            return False
+        return bool(np.isinf(known).all() and (known == known[0]).all()) or bool(
+            np.isfinite(known).all() and np.ptp(known) <= RESOLUTION * np.abs(known).max()
+        )
+
+    def among(self, seeds: Seeds) -> Sample:
+        """The values of these seeds only."""
+        kept = np.isin(self.seeds, seeds)
+        return Sample(self.seeds[kept], self.values[kept])
+
+
+def pair(a: Sample, b: Sample) -> tuple[Sample, Sample]:
+    """Both samples at the seeds that both have; a seed of one alone, or that says nothing in one, is left out."""
+    if not np.array_equal(a.seeds, b.seeds):
+        both = np.intersect1d(a.seeds, b.seeds)
+        a, b = a.among(both), b.among(both)
+    known = ~(np.isnan(a.values) | np.isnan(b.values))
+    if known.all():
+        return a, b
+    return Sample(a.seeds[known], a.values[known]), Sample(b.seeds[known], b.values[known])
+
+
+def excess(larger: Floats, smaller: Floats, by: float, log: bool = False) -> Floats:
+    """By how much `larger` exceeds `smaller` by more than `by`; exactly 0 where the two are the same.
+
+    larger, smaller: (n,), paired. Two infinite values of one sign tie: neither is better. log: the values are
+    logarithms, whose differences are relative already.
+    """
+    with np.errstate(invalid="ignore"):
+        over = np.asarray(larger - smaller - by, dtype=np.float64)
+        size = np.ones_like(over) if log else np.maximum(np.maximum(np.abs(larger), np.abs(smaller)), abs(by))
+        # where both are infinite nothing is known of their difference but that neither is ahead
+        same = larger == smaller
+        over[same], size[same] = -by, 1.0 if log else abs(by)
+        over[np.isfinite(over) & (np.abs(over) <= RESOLUTION * size)] = 0.0
+    return over

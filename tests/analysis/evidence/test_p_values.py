@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from asyncfl.analysis.evidence.p_values import exact, runs, signs, student
+
+
+def test_student_is_that_of_scipy():
+    x = np.array([0.3, -0.1, 0.5, 0.2, 0.9])
+    found = student(x, 0.025)
+    assert found.p_holds == pytest.approx(stats.ttest_1samp(x, 0, alternative="greater").pvalue)
+    assert found.p_fails == pytest.approx(stats.ttest_1samp(x, 0, alternative="less").pvalue)
+    low, high = stats.t.interval(0.95, 4, x.mean(), stats.sem(x))
+    assert (found.low, found.high, found.effect) == pytest.approx((low, high, 0.36))
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=12, unique=True), st.sampled_from([0.025, 0.0093]))
+def test_a_p_value_is_below_the_level_where_the_interval_leaves_0_out(values, alpha):
+    x = np.array(values)
+    if np.ptp(x) < 1e-3:
+        return
+    found = student(x, alpha)
+    assert (found.low > 0) == (found.p_holds < alpha)
+    assert (found.high < 0) == (found.p_fails < alpha)
+
+
+def test_signs_say_nothing_below_seven_seeds():
+    six = signs(np.array([np.inf] * 6), True, 0.025)
+    assert (six.test, six.p_holds, six.p_fails, six.low, six.high) == ("none", 1, 1, -np.inf, np.inf)
+    assert signs(np.array([]), True, 0.025).seeds == 0
+    seven = signs(np.array([np.inf, *[1.0] * 6]), True, 0.025)
+    assert (seven.test, seven.p_holds, seven.low, seven.high) == ("signs", 2**-7, 1.0, np.inf)
+
+
+def test_signs_are_the_binomial_test_and_bound_the_median():
+    x = np.array([-np.inf, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, np.inf])
+    found = signs(x, True, 0.025)
+    assert found.p_holds == pytest.approx(stats.binomtest(11, 12, 0.5, alternative="greater").pvalue)
+    # P(X <= 2) = 79 / 4096 = .0193 at 12: two values may lie beyond each limit
+    assert (found.low, found.high, found.effect) == (2, 9, 5.5)
+    assert np.isnan(signs(np.array([np.inf, -np.inf] * 4), True, 0.025).effect)
+
+
+def test_a_tie_speaks_against_more_and_for_as_much():
+    ties = np.zeros(8)
+    assert signs(ties, True, 0.025).p_fails == 2**-8
+    assert signs(ties, False, 0.025).p_holds == 2**-8
+
+
+def test_thirty_clean_runs():
+    found = runs(0, 30, 0.1, 0.025)
+    assert found.high == pytest.approx(0.1157, abs=5e-5)
+    assert found.p_holds == pytest.approx(0.9**30)
+    assert found.p_fails == 1
+    low, high = stats.binomtest(4, 12).proportion_ci(0.95)
+    found = runs(4, 12, 0.1, 0.025)
+    assert (found.low, found.high) == pytest.approx((low, high))
+    assert found.p_fails == pytest.approx(stats.binomtest(4, 12, 0.1, alternative="greater").pvalue)
+    assert runs(3, 3, 0.1, 0.025).high == 1
+
+
+def test_without_randomness_nothing_is_left_open():
+    assert [exact(np.array([0.0]), strict).p_holds for strict in (True, False)] == [1, 0]
+    assert exact(np.array([1e-3]), True).p_fails == 1
