@@ -1,4 +1,7 @@
-"""What components say of themselves has the type that is declared: a yes or no is True or False, a number a number."""
+"""What components say of themselves has the type that is declared, and is what stands in a written list.
+
+`python tests/test_told.py` writes the list anew; read the difference.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import inspect
 import pkgutil
 from collections.abc import Iterator
 from functools import cached_property
+from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
@@ -16,6 +20,7 @@ import asyncfl
 from asyncfl.component import Component, default_property
 
 PLAIN = (bool, int, float, str)
+LIST = Path(__file__).with_name("told.txt")
 
 
 def _components() -> Iterator[Component]:
@@ -66,24 +71,40 @@ GIVEN: tuple[dict[str, Any], ...] = (
 COMPONENTS = list(_components())
 
 
-def _properties(component: Component) -> Iterator[tuple[str, Any]]:
+def _told(component: Component) -> Iterator[tuple[str, Any, Any]]:
+    """Name, declared type and value of each plain property."""
     for name, found in inspect.getmembers(type(component)):
         if name.startswith(("_", "model_")) or not isinstance(found, property | cached_property | default_property):
             continue
         getter = getattr(found, "fget", None) or getattr(found, "func", None) or getattr(found, "_value_of", None)
         if getter is not None and (declared := get_type_hints(getter).get("return")) in PLAIN:
-            yield name, declared
+            try:
+                yield name, declared, getattr(component, name)
+            except NotImplementedError:  # what a base class leaves to others
+                continue
 
 
 def test_there_are_components_of_all_sorts() -> None:
     assert len({type(one) for one in COMPONENTS}) > 60
 
 
+def _lines() -> Iterator[str]:
+    for component in COMPONENTS:
+        called = f"{type(component).__module__}.{type(component).__name__}"
+        yield from (f"{called}.{name} = {value!r}" for name, _, value in _told(component))
+
+
+def test_what_components_say_of_themselves_is_what_is_written_down() -> None:
+    there = set(_lines())
+    changed = [one for one in LIST.read_text(encoding="utf-8").splitlines() if one not in there]
+    assert changed == [], "if this is meant: python tests/test_told.py"
+
+
 @pytest.mark.parametrize("component", COMPONENTS, ids=lambda one: f"{type(one).__module__}.{type(one).__name__}")
 def test_properties_have_the_types_that_they_declare(component: Component) -> None:
-    for name, declared in _properties(component):
-        try:
-            value = getattr(component, name)
-        except NotImplementedError:  # what a base class leaves to others
-            continue
+    for name, declared, value in _told(component):
         assert type(value) is declared or (declared is float and type(value) is int), f"{name} is {value!r}"
+
+
+if __name__ == "__main__":
+    LIST.write_text("".join(f"{line}\n" for line in _lines()), encoding="utf-8")
