@@ -78,7 +78,8 @@ def clock_seconds(scenario: Scenario) -> tuple[float, float]:
     speeds = world.device.draw(min(clients, 1000), Streams(0).generator("device"))
     samples = (scenario.data.samples_per_client or 1000) * scenario.training.epochs
     task_s = max(float(np.median(speeds)) * samples, 1e-9)
-    busy_s = world.aggregate_s
+    busy_s = world.aggregate_s + world.aggregate_s_per_number * scenario.n_parameters * scenario.participants
+    busy_s += world.evaluate_s
     if scenario.defence.detector is not None:
         busy_s += world.score_s + world.evaluation_cost * task_s * scenario.participants
     virtual_s = min(rounds * (busy_s + task_s), scenario.protocol.time_limit_s or math.inf)

@@ -7,6 +7,7 @@ simulated and for real clients alike.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -69,6 +70,30 @@ class Phase(NamedTuple):
 
 def task_phases(draws: TaskDraws, load: Load, speed: float = 1.0) -> Iterator[Phase]:
     """Download, training and upload of a task, as far as it comes. `speed`: how many times as fast as usual."""
+    phases, left_s = _whole(draws, load, speed), draws.gives_up_s()
+    return phases if left_s == math.inf else _until(phases, left_s)
+
+
+def _until(phases: Iterator[Phase], left_s: float) -> Iterator[Phase]:
+    """The phases of a client that gives up after so many seconds, unless it is done."""
+    for phase in phases:
+        if left_s < phase.duration_s:
+            yield _given_up(phase, left_s)
+            return
+        left_s -= phase.duration_s
+        yield phase
+
+
+def _given_up(phase: Phase, after_s: float) -> Phase:
+    """A phase in which the client gives its task up. What had left of a message was sent."""
+    sending = phase.sending
+    if sending is not None:
+        sending = sending._replace(transfer=sending.transfer.cut(after_s * sending.speed))
+    return Phase(phase.begins, Kind.DROPPED_OUT, after_s, Fate.DROPPED_OUT, sending)
+
+
+def _whole(draws: TaskDraws, load: Load, speed: float) -> Iterator[Phase]:
+    """The phases of a client that has all the time that it needs."""
     down = Sending(draws.download(load.payload_bytes), "down", speed)
     yield _sent(Kind.DOWNLOAD_STARTED, Kind.DOWNLOADED, down, Fate.LOST_DOWN)
     if not down.transfer.delivered:

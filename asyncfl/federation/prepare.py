@@ -89,5 +89,8 @@ def server_plan(
         defence=defence or DefencePlan(),
         noise=noise,
         aggregate_s=scenario.world.aggregate_s,
+        aggregate_s_per_update=scenario.world.aggregate_s_per_number * scenario.n_parameters,
+        evaluate_s=scenario.world.evaluate_s,
+        evaluate_every=scenario.evaluation.test_every,
         score_s=scenario.world.score_s,
     )

@@ -85,7 +85,13 @@ class ServerPlan:
     noise: ServerNoise | None = None
     """Added to the aggregate before it is published; None for none."""
     aggregate_s: float = 0.0
-    """Virtual seconds that an aggregation takes."""
+    """Seconds that an aggregation takes, whatever is in the buffer."""
+    aggregate_s_per_update: float = 0.0
+    """Seconds that each update of a buffer adds to that."""
+    evaluate_s: float = 0.0
+    """Seconds that the evaluation of a model takes before it is published, where it is evaluated."""
+    evaluate_every: int = 0
+    """Versions between two evaluations; 0: only the last version."""
     score_s: float = 0.0
     """Virtual seconds that the server's own part in judging a buffer takes, where a detector does."""
     everybody_present: bool = True
@@ -297,15 +303,26 @@ class Server:
             self._decide(message.scores, message.time_s, actions)
 
     def _decide(self, scores: NDArray[np.float64] | None, time_s: float, actions: list[Action]) -> None:
+        seconds = self._aggregation_s()
         self._made = made = self._aggregation.decide(scores, actions)
         self.noted.update(set(made.notes))
         self._ban(made.banned, actions)
         self.phase = Phase.AGGREGATING
-        seconds = self.plan.aggregate_s + (self.plan.score_s if self.plan.defence.detector is not None else 0.0)
         if seconds:
             actions.append(SetTimer(AGGREGATION, seconds))
         else:
             self._publish(time_s, actions)
+
+    def _aggregation_s(self) -> float:
+        """Seconds from now until the buffer that is open has become a version."""
+        plan, makes = self.plan, self.version + 1
+        seconds = plan.aggregate_s + plan.aggregate_s_per_update * len(self._aggregation.tasks)
+        if plan.defence.detector is not None:
+            seconds += plan.score_s
+        every = plan.evaluate_every
+        if makes == self.protocol.rounds or (every and makes % every == 0):
+            seconds += plan.evaluate_s
+        return seconds
 
     def _ban(self, clients: tuple[int, ...], actions: list[Action]) -> None:
         for client in clients:

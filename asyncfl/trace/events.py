@@ -75,7 +75,7 @@ class Event:
     """Versions between the two when an update was judged."""
     bytes: int = -1
     """Bytes that went over the link, retransmissions included; of a `retransmitted`, those sent again; of a
-    `went_offline`, those of the packets that had left of the message that broke off."""
+    `went_offline` or `dropped_out`, those of the packets that had left of the message that broke off."""
     attempt: int = -1
     """Number of the transmission, 1 for the first; where a message arrived or was lost, of the last one."""
     weight: float = float("nan")

@@ -207,7 +207,8 @@ def _said(row: dict[str, Any]) -> str:
         case Kind.WENT_OFFLINE:
             return f"{row['bytes']:,} bytes sent{times}" if row["bytes"] >= 0 else ""
         case Kind.DROPPED_OUT:
-            return "because it went offline" if detail == "offline" else detail
+            sent = f", {row['bytes']:,} bytes sent{times}" if row["bytes"] >= 0 else ""
+            return "because it went offline" if detail == "offline" else f"on the way {detail}{sent}" if detail else ""
         case _:
             return str(detail)
 

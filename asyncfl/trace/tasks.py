@@ -173,8 +173,8 @@ def tasks_of(events: pa.Table) -> Tasks:
     making = np.full(slots, -1, dtype=np.int64)
     making[slot[settled]] = _numpy(events, "version")[settled] + 1
     ways = {way: rows(Kind.DOWNLOADED, Kind.UPLOADED, Kind.LOST, way=way) for way in ("down", "up")}
-    # A message that breaks off is told of where its client goes offline: an upload, where one had begun.
-    broken = rows(Kind.WENT_OFFLINE)
+    # A message that breaks off is told of where its client leaves it: an upload, where one had begun.
+    broken = rows(Kind.WENT_OFFLINE, Kind.DROPPED_OUT)
     broken = broken[_numpy(events, "bytes")[broken] >= 0]
     sending = np.isin(slot[broken], slot[rows(Kind.UPLOAD_STARTED)])
     for way, found in (("down", broken[~sending]), ("up", broken[sending])):

@@ -45,7 +45,8 @@ class Link(Described):
     retransmissions: Annotated[int, Field(ge=0, le=1000)] = 3
     """How many times the sender sends again what was lost, 0..1000; a message still incomplete then is lost."""
     retransmission_timeout_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
-    """Seconds from the last packet sent until the missing ones are sent again, and until the sender gives up."""
+    """Least seconds from the last packet sent until the missing ones are sent again, and until the sender gives up;
+    never less than a round trip, before which no acknowledgement can be there. 0: as soon as that."""
     profile: str | None = None
     """CSV file of measured links with columns latency_s, bandwidth_bps and, if loss is measured, packet_loss (0..1)."""
     profile_rows: RowOrder = "drawn"
@@ -116,10 +117,16 @@ class LinkState:
         return self.packet_loss is not None or not link.loss.lossless or link.jitter_s != NO_LATENCY
 
     def send(
-        self, client: int, payload_bytes: int, tap_packet_loss: float | None, rng: np.random.Generator | None
+        self,
+        client: int,
+        payload_bytes: int,
+        tap_packet_loss: float | None,
+        rng: np.random.Generator | None,
+        back_s: float = 0.0,
     ) -> Transfer:
         """Fate of a message of the client. The tap's coin is drawn first, then the jitter, the losses last.
 
+        `back_s`: latency of the other direction, for acknowledgements.
         `rng` is None where `needs_draws` says no and the tap is off or misses nothing.
         """
         link = self.link
@@ -133,6 +140,7 @@ class LinkState:
             loss=self.loss_of(client),
             retransmissions=link.retransmissions,
             retransmission_timeout_s=link.retransmission_timeout_s,
+            back_s=back_s,
             tap_packet_loss=tap_packet_loss,
             tap_coin=tap_coin,
             rng=rng,

@@ -38,11 +38,19 @@ class World(Described):
     failure_detection: AnyFailureDetection = LeaseDetection()
     """How the server learns that a client has vanished in the midst of a task."""
     dropout: Probability = 0.0
-    """Probability that a client drops out in the midst of a task, 0..1."""
+    """Probability that a client drops out in the midst of a task's training, 0..1."""
+    dropout_per_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """Rate at which clients give a task up, whatever they are at: probability per second from its dispatch, so that
+    long tasks are given up more often; they stay online and say so."""
     tap: Tap = Tap()
     """What an eavesdropper on the links hears."""
     aggregate_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """Seconds that the server takes to aggregate a buffer."""
+    """Seconds that the server takes to aggregate a buffer, whatever is in it."""
+    aggregate_s_per_number: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """Seconds that each number of a buffer adds to that: a buffer holds updates times parameters of them."""
+    evaluate_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """Seconds that the server takes to evaluate a model on its test set before it publishes it, where it does so
+    (`evaluation.test_every`)."""
     score_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Seconds that the server takes to judge a buffer, where a defence does."""
     evaluation_cost: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1 / 3
@@ -66,6 +74,7 @@ class World(Described):
             presence=self.availability.start(Traits(s_per_sample, samples), streams),
             failure_detection=self.failure_detection,
             dropout_probability=self.dropout,
+            dropout_per_s=self.dropout_per_s,
             evaluation_cost=self.evaluation_cost,
             tap=self.tap,
         )

@@ -7,6 +7,7 @@ download or a lossier downlink leaves the luck of the upload as it was.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,7 @@ from asyncfl.world.transfer import Transfer
 DOWNLINK, UPLINK = 0, 1
 
 _DOWNLOAD, _COMPUTATION, _UPLOAD, _DROPOUT = range(4)
+_GIVING_UP = 8
 _SCORING = 4  # added to the phase of a scoring request, whose numbers are counted apart from those of tasks
 
 
@@ -40,6 +42,7 @@ class WorldState:
     presence: Presence
     failure_detection: FailureDetection
     dropout_probability: float
+    dropout_per_s: float
     evaluation_cost: float
     tap: Tap
 
@@ -91,12 +94,12 @@ class TaskDraws:
     def download(self, payload_bytes: int) -> Transfer:
         """Fate of the message from the server, of `payload_bytes` >= 1."""
         tapped = self._world.tap.scoring if self._scoring else self._world.tap.downlink
-        return self._send(self._world.downlink, payload_bytes, tapped, _DOWNLOAD)
+        return self._send(self._world.downlink, self._world.uplink, payload_bytes, tapped, _DOWNLOAD)
 
     def upload(self, payload_bytes: int) -> Transfer:
         """Fate of the message to the server, of `payload_bytes` >= 1."""
         tapped = self._world.tap.scoring if self._scoring else self._world.tap.uplink
-        return self._send(self._world.uplink, payload_bytes, tapped, _UPLOAD)
+        return self._send(self._world.uplink, self._world.downlink, payload_bytes, tapped, _UPLOAD)
 
     def compute_s(self, samples: int, epochs: float = 1) -> float:
         """Seconds of training on `samples` >= 0 for `epochs` >= 0: linear in both, for one draw of the jitter."""
@@ -119,13 +122,18 @@ class TaskDraws:
         rng = self._generator(_DROPOUT)
         return rng.random() if rng.random() < probability else None
 
-    def _send(self, links: LinkState, payload_bytes: int, tapped: bool, phase: int) -> Transfer:
+    def gives_up_s(self) -> float:
+        """Seconds after its dispatch at which the client gives the task up, unless it is done; inf for never."""
+        rate = self._world.dropout_per_s
+        return self._generator(_GIVING_UP).standard_exponential() / rate if rate > 0 else math.inf
+
+    def _send(self, links: LinkState, back: LinkState, payload_bytes: int, tapped: bool, phase: int) -> Transfer:
         if payload_bytes < 1:
             raise ValueError(f"payload_bytes must be >= 1, got {payload_bytes}")
         tap_packet_loss = self._world.tap.packet_loss if tapped else None
         random = links.needs_draws or bool(tap_packet_loss)
         rng = self._generator(phase) if random else None
-        return links.send(self.client, payload_bytes, tap_packet_loss, rng)
+        return links.send(self.client, payload_bytes, tap_packet_loss, rng, float(back.latency_s[self.client]))
 
     def _generator(self, phase: int) -> np.random.Generator:
         """The task's stream, at the beginning of the phase's stretch."""

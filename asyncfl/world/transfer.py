@@ -1,11 +1,13 @@
 """One message over one link: packets, lost packets, retransmission, and what the tap got of it.
 
 A message of b bytes goes out in n = ceil(b / mtu_bytes) equal packets, back to back at the link's bandwidth. When the
-last has left, the sender waits for `retransmission_timeout_s` and sends again what was lost, at most `retransmissions`
-times; acknowledgements are free and arrive. What is still missing then makes the message lost.
+last has left, the sender waits and sends again what was lost, at most `retransmissions` times. What is missing is told
+by acknowledgements, which arrive and have no size: none can be there before a round trip has passed, the latencies of
+both directions. So the sender waits for that, or for `retransmission_timeout_s` where that is longer. What is still
+missing after the last time makes the message lost.
 
     sent at 0        resent at waits_s[0]    ...             complete after latency + jitter
-    |== packets ==|.. timeout ..|= lost ones =|.. timeout ..|=|------> delivered
+    |== packets ==|.. wait ..|= lost ones =|.. wait ..|=|------> delivered
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from asyncfl.world.tap import held_probability
 
 
 class Transfer(NamedTuple):
-    """What became of a message. `packets_sent = packets_received + packets_lost`, retransmissions included."""
+    """What became of a message. `packets_sent = packets_received + packets_lost`, retransmissions included; of one that
+    is cut off, both are those that there would have been."""
 
     duration_s: float
     """Seconds until the receiver has all of it, or, when it is lost, until the sender gives up."""
@@ -63,6 +66,19 @@ class Transfer(NamedTuple):
                 sent += min(packets, math.floor(left) if left < packets else packets)
         return -(-self.payload_bytes * sent // self.packets)
 
+    def cut(self, elapsed_s: float) -> Transfer:
+        """What is left of it where the receiver or the sender gives it up `elapsed_s` seconds after the start."""
+        begun = self.attempts_by(elapsed_s) - 1
+        return self._replace(
+            duration_s=elapsed_s,
+            delivered=False,
+            attempts=1 + begun,
+            sent_bytes=self.sent_by(elapsed_s),
+            overheard_s=self.overheard_s if self.overheard_s <= elapsed_s else math.inf,
+            waits_s=self.waits_s[:begun],
+            resent_bytes=self.resent_bytes[:begun],
+        )
+
     @property
     def overheard(self) -> bool:
         """Whether the tap holds the whole message."""
@@ -78,14 +94,16 @@ def send(
     loss: Loss,
     retransmissions: int,
     retransmission_timeout_s: float,
+    back_s: float,
     tap_packet_loss: float | None,
     tap_coin: float,
     rng: np.random.Generator | None,
 ) -> Transfer:
     """Fate of a message of `payload_bytes` >= 1.
 
-    `latency_s` holds this message's jitter. `tap_packet_loss` is None on a link that nobody taps; `tap_coin`, in
-    [0, 1), decides whether the tap holds the message. `rng` draws the losses; a lossless link needs none.
+    `latency_s` holds this message's jitter, `back_s` is the latency of an acknowledgement's way back. `tap_packet_loss`
+    is None on a link that nobody taps; `tap_coin`, in [0, 1), decides whether the tap holds the message. `rng` draws
+    the losses; a lossless link needs none.
     """
     packets = -(-payload_bytes // mtu_bytes)
     packet_s = 8 * payload_bytes / (packets * bandwidth_bps)
@@ -107,14 +125,15 @@ def send(
             packet_s,
         )
 
-    idle_slots = retransmission_timeout_s / packet_s if packet_s > 0 else math.inf
+    wait_s = max(retransmission_timeout_s, latency_s + back_s)
+    idle_slots = wait_s / packet_s if packet_s > 0 else math.inf
     now_s = packets * packet_s
     sent, left_s = [packets], [now_s]
     resent_at_s: list[float] = []
     pending, channel = loss.step(loss.start(rng), packets, 0.0, rng)
     lost = pending
     while pending and len(sent) <= retransmissions:
-        now_s += retransmission_timeout_s
+        now_s += wait_s
         resent_at_s.append(now_s)
         sent.append(pending)
         now_s += pending * packet_s
@@ -124,7 +143,7 @@ def send(
 
     packets_sent = sum(sent)
     return Transfer(
-        duration_s=now_s + (retransmission_timeout_s if pending else latency_s),
+        duration_s=now_s + (wait_s if pending else latency_s),
         delivered=not pending,
         attempts=len(sent),
         packets=packets,

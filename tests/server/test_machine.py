@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -226,6 +228,32 @@ def test_arrivals_while_the_server_aggregates_wait_for_the_next_buffer() -> None
     assert kinds(collected(machine, actions, [1.0], time_s=3.0), Settle) == []
     (settled,) = kinds(machine.handle(TimerFired(5.0, "aggregated")), Settle)[:1]
     assert (settled.task, settled.fate, settled.staleness) == (1, Fate.AGGREGATED, 1)
+
+
+@pytest.mark.parametrize(("every", "evaluated"), [(2, [2, 3]), (1, [1, 2, 3]), (0, [3])])
+def test_aggregation_takes_longer_the_more_there_is_of_it_and_evaluation_where_it_is_due(
+    every: int, evaluated: list[int]
+) -> None:
+    plan = server(Sync(rounds=3, participants=2), clients=2, aggregate_s=2.0).plan
+    machine = Server(replace(plan, aggregate_s_per_update=0.25, evaluate_s=10.0, evaluate_every=every))
+    machine.start()
+    for version in (1, 2, 3):
+        tasks = (2 * version - 2, 2 * version - 1)
+        held = list(tasks) if version != 2 else [tasks[0]]
+        for task in tasks:
+            if task in held:
+                actions = machine.handle(UpdateArrived(version * 100.0, task))
+            else:
+                client = machine.door.sender_of(task)
+                assert client is not None
+                actions = machine.handle(ClientGone(version * 100.0, client, task, Fate.LOST_UP))
+                machine_idle = ClientIdle(version * 100.0, client)
+        (timer,) = kinds(collected(machine, actions, [1.0] * len(held), time_s=version * 100.0), SetTimer)
+        assert timer == SetTimer("aggregated", 2.0 + 0.25 * len(held) + 10.0 * (version in evaluated))
+        if version == 2:
+            machine.handle(machine_idle)
+        machine.handle(TimerFired(version * 100.0 + timer.delay_s, "aggregated"))
+    assert machine.phase is Phase.STOPPED
 
 
 def test_what_is_being_aggregated_when_the_run_ends_was_not() -> None:

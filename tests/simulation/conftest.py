@@ -103,6 +103,7 @@ def federation(
             streams,
             DefencePlan(rule or Mean(), detector, strikes, context(clients, N_PARAMETERS)),
             aggregate_s=described.aggregate_s,
+            aggregate_s_per_update=described.aggregate_s_per_number * N_PARAMETERS,
             score_s=described.score_s,
         )
     )

@@ -60,6 +60,7 @@ worlds = st.fixed_dictionaries(
         "uplink": links,
         "downlink": links,
         "dropout": st.sampled_from([0.0, 0.2]),
+        "dropout_per_s": st.sampled_from([0.0, 0.3]),
         "availability": st.sampled_from(
             [{"kind": "always"}, *({"kind": "alternating", "on_s": on_s, "off_s": 1.0} for on_s in (0.5, 2.0))]
         ),

@@ -1,0 +1,72 @@
+"""The path of a task through the world: where it may be given up, and what is left of it then."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from asyncfl.federation.phases import Phase, task_phases
+from asyncfl.federation.tasks import Load
+from asyncfl.messages import Fate
+from asyncfl.streams import Streams
+from asyncfl.trace import Kind
+from asyncfl.world import World, WorldState
+
+LOAD = Load(np.array([100]), 2, 4000)
+LINK = {"latency_s": 0.5, "bandwidth_bps": 8000.0, "mtu_bytes": 1000}
+SLOW = {"device": {"kind": "fixed", "s_per_sample": 0.05}, "uplink": LINK, "downlink": LINK}
+"""Download 4.5 s, training 10 s, upload 4.5 s."""
+
+
+def world(**changes: Any) -> WorldState:
+    return World.model_validate(SLOW | changes).start(1, Streams(2))
+
+
+def phases(state: WorldState, turn: int = 0, speed: float = 1.0) -> list[Phase]:
+    return list(task_phases(state.task(0, turn), LOAD, speed))
+
+
+def test_a_task_that_nobody_gives_up() -> None:
+    whole = phases(world())
+    assert [(one.begins, one.ends) for one in whole] == [
+        (Kind.DOWNLOAD_STARTED, Kind.DOWNLOADED),
+        (Kind.TRAINING_STARTED, Kind.TRAINED),
+        (Kind.UPLOAD_STARTED, Kind.UPLOADED),
+    ]
+    assert [one.duration_s for one in whole] == pytest.approx([4.5, 10.0, 4.5])
+    assert all(one.fails is None for one in whole)
+
+
+def test_a_task_is_given_up_at_a_constant_rate_in_any_phase() -> None:
+    """The share that is done is exp(-rate T), and the times of giving up are those of a Poisson process."""
+    rate, state = 0.05, world(dropout_per_s=0.05)
+    ends = [phases(state, turn) for turn in range(4000)]
+    done = np.mean([one[-1].fails is None for one in ends])
+    assert done == pytest.approx(math.exp(-rate * 19), abs=0.03)
+    given_up = [one for one in ends if one[-1].fails is Fate.DROPPED_OUT]
+    before_training = np.mean([len(one) == 1 for one in ends])
+    assert before_training == pytest.approx(1 - math.exp(-rate * 4.5), abs=0.03)
+    assert {one[-1].begins for one in given_up} == {
+        Kind.DOWNLOAD_STARTED,
+        Kind.TRAINING_STARTED,
+        Kind.UPLOAD_STARTED,
+    }
+    assert {one[-1].ends for one in given_up} == {Kind.DROPPED_OUT}
+
+
+@given(rate=st.floats(0.01, 1.0), turn=st.integers(0, 500), speed=st.sampled_from([1.0, 2.0]))
+def test_who_gives_up_has_sent_no_more_than_had_left(rate: float, turn: int, speed: float) -> None:
+    hasty, patient = phases(world(dropout_per_s=rate), turn, speed), phases(world(), turn, speed)
+    after_s = world(dropout_per_s=rate).task(0, turn).gives_up_s()
+    assert sum(one.duration_s for one in hasty) == pytest.approx(min(after_s, sum(one.duration_s for one in patient)))
+    assert hasty[:-1] == patient[: len(hasty) - 1]
+    last = hasty[-1]
+    if last.fails is not None and last.sending is not None:
+        packets_left = math.floor(last.duration_s * speed / 1.0 + 1e-9)
+        assert last.sending.transfer.sent_bytes == 1000 * min(4, packets_left)
+        assert not last.sending.transfer.delivered
