@@ -166,8 +166,12 @@ def _in_words(finding: Any, place: _Place) -> _Finding:
         case "missing":
             return _Finding("is required and missing")
         case "union_tag_invalid":
-            tags = ", ".join(tag.strip("'") for tag in str(context["expected_tags"]).split(", ") if tag != "'own'")
-            return _Finding(f"kind must be one of {tags} or my_module:MyClass", f", got {context['tag']!r}")
+            tags, chooser = str(context["expected_tags"]).split(", "), str(context["discriminator"])
+            known = ", ".join(tag.strip("'") for tag in tags if tag != "'own'")
+            # A choice by a function is one of components, by their kind.
+            field = chooser.strip("'") if chooser.startswith("'") else "kind"
+            own = " or my_module:MyClass" if "'own'" in tags else ""
+            return _Finding(f"{field} must be one of {known}{own}", f", got {context['tag']!r}")
         case "union_tag_not_found":
             wanted = "must be a mapping with a kind" + (f" ({kinds})" if kinds else "")
             return _Finding(wanted, ", got one without" if isinstance(came, Mapping) else _got(came, place))

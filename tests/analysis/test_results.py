@@ -94,7 +94,11 @@ def write_run(folder: Path, final: float, seeds: int, diverged: tuple[int, ...] 
     rounds, clients = [], []
     for seed in range(seeds):
         for version in range(5):
-            loss = 2.3 + (final + 0.003 * seed**2 * final / 0.45 - 2.3) * version / 4 + (0.1 * final if version == 2 else 0.0)
+            loss = (
+                2.3
+                + (final + 0.003 * seed**2 * final / 0.45 - 2.3) * version / 4
+                + (0.1 * final if version == 2 else 0.0)
+            )
             row = {"seed": seed, "version": version, "time_s": 25.0 * version, "train_loss": loss}
             row |= {"test_accuracy": 1 - loss / 3, "diverged": seed in diverged and version >= 3}
             row |= {"staleness_mean": version / 2 if version else np.nan, "staleness_max": version - 1}
