@@ -101,6 +101,8 @@ class Experiment(Described):
     """The figures, where there are several."""
     tables: tuple[Table, ...] = ()
     claims: tuple[Claim, ...] = ()
+    margins: dict[float, str] = Field(default_factory=dict)
+    """Margin or tolerance of claims -> why it is what it is."""
     name: str = ""
     """`<folder>/<file>` below the folder of experiments; set by the reader."""
 
@@ -114,6 +116,12 @@ class Experiment(Described):
         """(field of the file, figure) of every figure, in the order of the file."""
         one = [] if self.figure is None else [("figure", self.figure)]
         return one + [(f"figures.{number}", figure) for number, figure in enumerate(self.figures)]
+
+    def margin_why(self, claim: Claim) -> str:
+        """Why a claim's margin is what it is; empty where that is not said, or it has none."""
+        if not claim.margin_asked:
+            return ""
+        return claim.margin_why or self.margins.get(claim.margin_asked, "")
 
     def grid(self, scale: Scale) -> dict[str, tuple[Any, ...]]:
         """Axis or variant -> its values (labels of variants), thinned at quick scale."""

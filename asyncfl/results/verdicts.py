@@ -55,6 +55,9 @@ class ClaimVerdict:
     seeds_needed: float
     """Undecided: seeds that would show an effect like the measured one in four cases of five; NaN: not to be had."""
     comparisons: int
+    margin: float
+    """Margin or tolerance that the claim grants; NaN where it grants none."""
+    margin_why: str
     measured: str
     reason: str
     expected: str
@@ -113,6 +116,8 @@ def _verdict(claim: Claim, experiment: Experiment, scale: str, grid: Grid | None
         verdict=answer,
         **_numbers(decision, answer),
         undecided=undecided,
+        margin=claim.margin_asked or np.nan,
+        margin_why=experiment.margin_why(claim),
         measured=measured,
         reason=reason,
         expected=claim.expected,

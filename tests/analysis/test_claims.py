@@ -437,3 +437,17 @@ def test_a_claim_names_the_point_that_it_is_about():
     at = {"privacy.epsilon": 50, "L": "L = 1", "defence.rule": "krum"}
     assert describe(at) == "epsilon = 50, L = 1, rule = krum"
     assert describe({}) == ""
+
+
+def test_a_share_of_the_gain_that_the_source_measured():
+    claim = {"check": "times", "along": "x", "at": 1, "than": 2, "factor": 1.2, "value": "final test_accuracy"}
+    rows = [
+        {"x": x, "seed": s, "test_accuracy": a + e, "diverged": False}
+        for x, a in ((1, 0.84), (2, 0.7))
+        for s, e in enumerate(0.2 * NOISE[:6] * x)
+    ]
+    on = Grid({"x": (1, 2)}, pd.DataFrame(rows), pd.DataFrame(rows))
+    assert answer(claim, on) == "not decided"
+    (found,) = TypeAdapter(Claim).validate_python({"says": "so", **claim, "share": 0.5}).judge(on)
+    assert found.answer == "holds"
+    assert found.reason.endswith(", wanted 1.1: 50% of the gain of 1.2")

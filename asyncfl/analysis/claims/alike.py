@@ -23,6 +23,10 @@ class Alike(PairClaim):
     def asked(self) -> str:
         return f", alike within {self.margin:g}"
 
+    @property
+    def margin_asked(self) -> float:
+        return self.margin
+
     def evidence(self, grid: Grid, a: Sample, b: Sample, about: str, cells: Cells) -> Evidence:
         asked: dict[str, Any] = {
             "by": -self.margin,

@@ -97,6 +97,8 @@ class ClaimBase(Described):
     in all seeds (two or more) and formulas as deterministic, all else as statistical."""
     absolute: bool = False
     """The claim is about absolute numbers, so it is judged on the original data sets only."""
+    margin_why: str = ""
+    """Why its margin or tolerance is what it is; empty: as `margins` of the experiment says of that number."""
     expected: Literal["holds", "fails"] = "holds"
     """What we expect of it before running; shown beside the verdict, never an input to it."""
     why: str = ""
@@ -130,6 +132,11 @@ class ClaimBase(Described):
     def title(self) -> str:
         """Name of the check and what it is applied to."""
         return f"{self.check}: {self.value}" + (" (logarithm)" if self.log else "")
+
+    @property
+    def margin_asked(self) -> float:
+        """Its margin or tolerance, in units of the value; 0 where it has none."""
+        return 0.0
 
     @property
     def axes_named(self) -> list[tuple[str, str]]:

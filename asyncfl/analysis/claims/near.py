@@ -21,6 +21,10 @@ class Near(ClaimBase):
     tolerance: float = Field(gt=0)
     """How far from it the mean may be, in units of the value."""
 
+    @property
+    def margin_asked(self) -> float:
+        return self.tolerance
+
     def point(self, grid: Grid, at: dict[str, Any]) -> Point:
         x = self.read(grid, at)
         target = float(self.on_scale(np.array(self.target)))

@@ -23,6 +23,10 @@ class NoWorse(PairClaim):
     def asked(self) -> str:
         return f", margin {self.margin:g}"
 
+    @property
+    def margin_asked(self) -> float:
+        return self.margin
+
     def evidence(self, grid: Grid, a: Sample, b: Sample, about: str, cells: Cells) -> Evidence:
         return self.better(
             grid, a, b, about, by=-self.margin, asked=self.asked, strict=False, room=self.margin, cells=cells

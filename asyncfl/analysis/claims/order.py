@@ -23,6 +23,10 @@ class Order(AlongClaim):
     margin: float = Field(default=0.0, ge=0)
     """With `strict: false`: by how much a step may go the wrong way, in units of the value."""
 
+    @property
+    def margin_asked(self) -> float:
+        return 0.0 if self.strict else self.margin
+
     def point(self, grid: Grid, at: dict[str, Any]) -> Point:
         values = self.values(grid, at)
         margin = 0.0 if self.strict else self.margin

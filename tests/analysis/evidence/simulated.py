@@ -146,6 +146,13 @@ CASES = [
     Case("worse cell diverges in 10 %, looks", BEST, diverging(means(0, 4), 1, 0.1), "does not hold", THREE_LOOKS),
     Case("equal cells, measured to half an sd, 2 seeds", BEST, rounded(means(0, 0, seeds=2), 0.5), "both"),
     Case("equal cells, measured to half an sd, looks", PAIR, rounded(means(0, 0), 0.5), "does not hold", THREE_LOOKS),
+    Case(
+        "half of the gain of times 1.2, the source is exact, looks",
+        {**RATIO, "share": 0.5},
+        accuracies(0.84, 0.7, seeds=12, sd=0.03),
+        "does not hold",
+        THREE_LOOKS,
+    ),
     Case("times 1.2, the source is exact, looks", RATIO, accuracies(0.84, 0.7, seeds=12, sd=0.03), "", THREE_LOOKS),
 ]
 
