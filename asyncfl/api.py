@@ -17,6 +17,7 @@ from asyncfl.errors import RunError
 from asyncfl.federation import SeedLedger, SeedRun, clients_table, rounds_table, seed_summary
 from asyncfl.federation.rounds import Progress
 from asyncfl.files.own_folder import FORMAT
+from asyncfl.learning.conditions import numpy_as_torch
 from asyncfl.learning.gemm import resolve
 from asyncfl.limits import USUAL, Limits
 from asyncfl.scenario import Scenario
@@ -96,7 +97,8 @@ def one_seed(
     scenario: Scenario, seed: int, progress: Progress | None = None, prior: SimulatedRuns | None = None
 ) -> Run:
     """The run of one seed of `scenario`."""
-    return run_of(scenario, simulate_seed(scenario, seed, progress, prior))
+    with numpy_as_torch():
+        return run_of(scenario, simulate_seed(scenario, seed, progress, prior))
 
 
 def run_of(scenario: Scenario, result: SeedRun) -> Run:

@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
+from threadpoolctl import threadpool_limits
 
 import asyncfl
 from asyncfl import OutputError, Run, RunError, Scenario, execute, simulate, timeline
@@ -50,6 +52,16 @@ def test_a_run_on_disk_is_whole_and_the_same_bytes_each_time(scenario: Scenario,
         "summary.json",
     }
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_numpy_computes_with_the_threads_that_torch_has(scenario: Scenario) -> None:
+    """Sums of floats depend on the number of threads, and a run tells only one number."""
+    clipped = scenario.override({"privacy": {"kind": "nbafl", "epsilon": 60}, "model": {"kind": "mlp", "hidden": [64]}})
+    runs = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            runs.append(simulate(clipped).rounds)
+    pd.testing.assert_frame_equal(*runs, check_exact=True)
 
 
 def test_a_folder_may_be_called_like_an_address(

@@ -11,6 +11,15 @@ from asyncfl.learning.gemm import fixed
 
 
 @contextmanager
+def numpy_as_torch() -> Iterator[None]:
+    """Inside it, numpy computes with as many threads as torch does, which is the number that a run tells."""
+    import torch
+
+    with threadpool_limits(torch.get_num_threads()):
+        yield
+
+
+@contextmanager
 def computing_with(threads: int, gemm: str) -> Iterator[None]:
     """Inside it, torch and numpy compute with that many threads, and `gemm: auto` means that library."""
     import torch
