@@ -12,6 +12,7 @@ from typing import Annotated
 
 import pyarrow as pa
 
+from asyncfl.analysis.pictures import PictureColumns
 from asyncfl.columns import (
     FAMILIES,
     Clients,
@@ -83,14 +84,20 @@ class WholeRunColumns(Described):
     """Part of the attackers that was banned."""
 
 
+METHODS = ("first_layer", "cosine", "l2")
+"""By which images are made out of uploads."""
+
 NOT_MEASURED = ("seed", "version", "diverged")
 """Columns of a run that are no numbers of it."""
 
 
-def measured_columns(table: str, domains: Iterable[str] = (), targets: Iterable[str] = ()) -> dict[str, Column]:
+def measured_columns(
+    table: str, domains: Iterable[str] = (), targets: Iterable[str] = (), methods: Iterable[str] = METHODS
+) -> dict[str, Column]:
     """Name -> what is known of it, of the measured columns of a table (rounds, ends) of an experiment.
 
-    domains: of the federations of the experiment, two or more; targets: names of its targets.
+    domains: of the federations of the experiment, two or more; targets: names of its targets; methods: by which its
+    uploads are attacked, if they are.
     """
     found = columns_of(RoundsTable, UploadBudgetColumns, EpsilonColumns, AddedRoundColumns)
     found = {name: column for name, column in found.items() if name not in NOT_MEASURED}
@@ -100,6 +107,10 @@ def measured_columns(table: str, domains: Iterable[str] = (), targets: Iterable[
     if table == "rounds":
         return found
     found |= columns_of(WholeRunColumns)
+    methods = tuple(methods)
+    others = tuple(method for method in METHODS if method not in methods)
+    if methods:
+        found |= {n: about for n, about in columns_of(PictureColumns).items() if not n.endswith(others)}
     return found | {name: Column(accuracy.type, unit_of(name), "what it cost to get there") for name in targets}
 
 
@@ -123,7 +134,15 @@ def is_known(column: str, columns: Mapping[str, Column]) -> bool:
 def page() -> str:
     """`docs/columns.md`: every column with its unit and meaning."""
     lines = ["# Columns", ""]
-    for table in (RoundsTable, UploadBudgetColumns, EpsilonColumns, AddedRoundColumns, WholeRunColumns, ClientsTable):
+    for table in (
+        RoundsTable,
+        UploadBudgetColumns,
+        EpsilonColumns,
+        AddedRoundColumns,
+        WholeRunColumns,
+        PictureColumns,
+        ClientsTable,
+    ):
         lines += [str(table.__doc__), "", "| column | unit | meaning |", "|---|---|---|"]
         lines += [f"| `{name}` | {about.unit} | {about.meaning} |" for name, about in columns_of(table).items()]
         if table is RoundsTable:

@@ -1,8 +1,9 @@
-"""A contact sheet of reconstructed images: the true ones above, below them a row for each noise."""
+"""A contact sheet of images: true ones above, below them a row for each of their reconstructions."""
 
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ SIDE = 0.86
 """Inches of an image."""
 FOOT = 0.2
 """Inches of the numbers below it."""
+NAME_LETTERS = 16
+"""Letters of a line of it."""
 NAMES = 1.25
 """Inches of what stands before a row."""
 
@@ -27,35 +30,47 @@ Images = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class SheetRow:
-    """Reconstructions under one noise."""
+    """True images, or reconstructions of those in the row of true ones above."""
 
     name: str
     """What stands before them; lines are kept."""
     images: Images
     """(n, channels, height, width), each of the true image of its place."""
-    psnr_db: Sequence[float]
-    """(n,) in dB."""
-    ssim: Sequence[float]
-    """(n,), -1..1."""
+    psnr_db: Sequence[float] = ()
+    """(n,) in dB; none of true images."""
+    ssim: Sequence[float] = ()
+    """(n,), -1..1; none of true images."""
 
 
-def draw_sheet(true: Images, rows: Sequence[SheetRow], caption: str, title: str, stem: str | Path) -> list[Path]:
-    """Writes `stem`.svg and .png of the first images and what became of them, and returns their paths.
+def true_row(images: Images) -> SheetRow:
+    """The row of true images."""
+    return SheetRow("true images", images)
+
+
+def draw_sheet(rows: Sequence[SheetRow], caption: str, title: str, stem: str | Path) -> list[Path]:
+    """Writes `stem`.svg and .png of the first images of each row, and returns their paths.
 
     Below each reconstruction stand its PSNR in dB and its SSIM.
     """
-    columns = min(SHOWN, len(true))
+    columns = min(SHOWN, max(len(row.images) for row in rows))
     with styled():
-        height = (len(rows) + 1) * (SIDE + FOOT)
+        height = len(rows) * (SIDE + FOOT)
         page, box = canvas_of(NAMES + columns * (SIDE + 0.08), height, caption, title)
         left, bottom, width, tall = box
-        step, down = (width - width * NAMES / (NAMES + columns * (SIDE + 0.08))) / columns, tall / (len(rows) + 1)
+        step, down = (width - width * NAMES / (NAMES + columns * (SIDE + 0.08))) / columns, tall / len(rows)
         across = SIDE * step / (SIDE + 0.08)
         start = left + width - columns * step
-        for place, row in enumerate([SheetRow("true images", true, (), ()), *rows]):
+        for place, row in enumerate(rows):
             top = bottom + tall - place * down
-            page.text(0.012, top - SIDE / (SIDE + FOOT) * down / 2, row.name, fontsize=8, va="center", weight="bold")
-            for column in range(columns):
+            page.text(
+                0.012,
+                top - SIDE / (SIDE + FOOT) * down / 2,
+                textwrap.fill(row.name, NAME_LETTERS),
+                fontsize=8,
+                va="center",
+                weight="bold",
+            )
+            for column in range(min(columns, len(row.images))):
                 corner = (start + column * step, top - SIDE / (SIDE + FOOT) * down)
                 axis = page.add_axes((*corner, across, SIDE / (SIDE + FOOT) * down))
                 axis.set_axis_off()

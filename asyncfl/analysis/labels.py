@@ -53,6 +53,15 @@ COLUMNS = {
     "epsilon_exact_sum": "ε of uploads and models, exact ones added up",
     "attacker_upload_share": "attackers' share of arrivals",
     "attacker_aggregated_share": "attackers' share of aggregated updates",
+    "ssim_first_layer": "SSIM, by division at the first layer",
+    "ssim_cosine": "SSIM, by descent on the cosine distance",
+    "ssim_l2": "SSIM, by descent on the L2 distance",
+    "ssim_guess": "SSIM, of the mean test image",
+    "psnr_first_layer": "PSNR in dB, by division at the first layer",
+    "psnr_cosine": "PSNR in dB, by descent on the cosine distance",
+    "psnr_l2": "PSNR in dB, by descent on the L2 distance",
+    "labels_read_share": "share of labels, read from the last layer",
+    "labels_chance_share": "share of labels, drawn by chance",
 }
 
 DOMAINS = {
@@ -69,7 +78,7 @@ DOMAINS = {
 WHOLE_RUN = (
     *TARGETS,
     *("bytes_", "exposures_", "overheard_", "attacker_", "epsilon_", "staleness_", "honest_", "malicious_"),
-    *("versions", "precision", "recall"),
+    *("versions", "precision", "recall", "ssim_", "psnr_", "labels_"),
 )
 """Beginnings of columns that are counted over a whole run."""
 

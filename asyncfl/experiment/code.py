@@ -51,8 +51,8 @@ def combined(codes: Iterable[str]) -> str:
 
 
 def modules_digest(*roots: str) -> str:
-    """16 hex digits over these modules and all they import of the packages `analysis` and `results`."""
-    return _digest(_reached(frozenset(roots), None, inside=("asyncfl.analysis", "asyncfl.results")))
+    """16 hex digits over these modules and all they import of the packages `analysis`, `audit` and `results`."""
+    return _digest(_reached(frozenset(roots), None, inside=("asyncfl.analysis", "asyncfl.audit", "asyncfl.results")))
 
 
 def _digest(modules: Iterable[str], more: Iterable[str] = ()) -> str:

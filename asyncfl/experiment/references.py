@@ -48,7 +48,8 @@ class Known:
     def of(cls, experiment: Experiment, domains: Iterable[str], rounds: int | None) -> Known:
         """domains: those of its federations, where they have several. rounds: of the longest cell."""
         domains = tuple(domains)
-        columns = {table: measured_columns(table, domains, experiment.targets) for table in ("rounds", "ends")}
+        methods = () if experiment.pictures is None else experiment.pictures.methods
+        columns = {table: measured_columns(table, domains, experiment.targets, methods) for table in ("rounds", "ends")}
         return cls(experiment.grid("full"), columns, rounds)
 
     def faults(self, part: Referring) -> Iterator[Fault]:

@@ -40,6 +40,19 @@ class Source(Described):
         return papers.get(self.paper, self.paper) + ("" if self.figure is None else where)
 
 
+class Attacked(Described):
+    """What is made of one upload of each seed, and how: images by some methods, and labels."""
+
+    methods: Annotated[tuple[Literal["first_layer", "cosine", "l2"], ...], Field(min_length=1)] = ("first_layer",)
+    """Division at a dense first layer | descent on the cosine distance of gradients | on their L2 distance."""
+    adversary: Literal["eavesdropper", "server"] = "eavesdropper"
+    """Who holds the upload: the first that it has of an honest client."""
+    images: Annotated[int, Field(ge=1, le=1000)] = 16
+    """Most images that are looked for."""
+    steps: Annotated[int, Field(ge=1, le=1_000_000)] = 1000
+    """Gradients of a descent."""
+
+
 class CellSeeds(Described):
     """Seeds of some cells at full scale."""
 
@@ -91,6 +104,8 @@ class Experiment(Described):
     """Name -> a grid of bound values."""
     targets: dict[str, Target] = Field(default_factory=dict)
     """Name of a column of final values -> what it costs to reach; e.g. `time_to_target`."""
+    pictures: Attacked | None = None
+    """Attack on one upload of each run, which gives columns such as `ssim_first_layer`; null: none."""
     seeds: SeedPlan = SeedPlan()
     quick: dict[str, Any] = Field(default_factory=dict)
     """What quick scale lowers: dotted fields; `axes.<name>` and `variants.<name>` (a part of the values); and

@@ -8,6 +8,7 @@ from __future__ import annotations
 from asyncfl.experiment.code import modules_digest
 
 STEPS = {
+    "pictures": ("asyncfl.results.pictures",),
     "tables": ("asyncfl.results.tables", "asyncfl.analysis.bounds", "asyncfl.analysis.table"),
     "figures": ("asyncfl.results.figures", "asyncfl.analysis.figures"),
     "verdicts": ("asyncfl.results.verdicts", "asyncfl.analysis.claims"),

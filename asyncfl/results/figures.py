@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from asyncfl.analysis.pictures import PICTURES
 from asyncfl.analysis.statistics import convention
 from asyncfl.analysis.tables import read_csv
 from asyncfl.experiment import Experiment, Scale
@@ -15,6 +16,8 @@ from asyncfl.files.whole import write_text
 def make_figures(experiment: Experiment, scale: Scale, folder: Path) -> list[Path]:
     """Draws every figure of the experiment from the tables in `folder`, and writes their caption."""
     tables = {name: read_csv(folder / f"{name}.csv") for name in ("curves", "final", "cells", "bounds")}
+    if experiment.pictures is not None:
+        tables["pictures"] = read_csv(folder / PICTURES)
     text = caption(experiment, scale, tables["cells"])
     write_text(text + "\n", folder / "caption.txt")
     grid = experiment.grid(scale)

@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 
 from asyncfl.analysis.over_seeds import over_seeds
-from asyncfl.analysis.tables import collect, write_csv
+from asyncfl.analysis.pictures import PICTURES, measured_pictures
+from asyncfl.analysis.tables import collect, read_csv, write_csv
 from asyncfl.experiment import Experiment, Scale
 from asyncfl.files.whole import write_text
 
@@ -30,6 +31,9 @@ def make_tables(experiment: Experiment, scale: Scale, runs: list[tuple[dict[str,
     grid = experiment.grid(scale)
     frames = collect(runs, experiment.targets)
     empty = len(runs) == 0
+    if experiment.pictures is not None:
+        told = measured_pictures(read_csv(folder / PICTURES), list(grid))
+        frames["ends"] = frames["ends"].merge(told, on=[*grid, "seed"], how="left", validate="one_to_one")
     frames["curves"] = pd.DataFrame() if empty else over_seeds(frames["rounds"], list(grid), by_round=True)
     frames["final"] = pd.DataFrame() if empty else over_seeds(frames["ends"], list(grid), by_round=False)
     frames["bounds"] = all_bounds(experiment, scale)

@@ -134,3 +134,12 @@ def test_bad_input_is_one_message_and_status_1(tmp_path, settings, message):
     assert message in result.stderr
     assert "Traceback" not in result.stderr
     assert not (tmp_path / "results").exists()
+
+
+def test_pictures_of_uploads_are_a_step_of_their_own(tmp_path):
+    tapped = {**TINY["scenario"], "world": {"uplink": {"latency_s": 0.05}, "tap": {"uplink": True}}}
+    write(tmp_path, "tiny/one", {**TINY, "scenario": tapped, "pictures": {"methods": ["first_layer"]}})
+    write(tmp_path, "tiny/two", TINY)
+    rules = planned(tmp_path)
+    assert "pictures_tiny_one" in rules
+    assert "pictures_tiny_two" not in rules

@@ -1,6 +1,8 @@
 # Per experiment: tables from its runs, figures and verdicts from its tables, and a target that asks for all of them.
 
-CODE = {step: step_digest(step) for step in ("tables", "figures", "verdicts")}
+CODE = {
+    step: step_digest(step) for step in ("pictures", "tables", "figures", "verdicts")
+}
 
 for name, planned in PLAN.selected.items():
     folder = folder_of(name)
@@ -15,14 +17,41 @@ for name, planned in PLAN.selected.items():
             "bounds.csv",
         ]
     ]
+    pictures = [f"{folder}/pictures.csv"] if planned.experiment.pictures else []
     labels = {"experiment": name, "scale": PLAN.scale}
     paper = planned.experiment.source.paper
+
+    if pictures:
+
+        rule:
+            name:
+                rule_name("pictures", name)
+            input:
+                experiment=str(planned.path),
+                runs=[
+                    f"{RESULTS}/runs/{digest}/{file}"
+                    for _, digest in planned.cells
+                    for file in RUN_FILES
+                ],
+            output:
+                pictures,
+            log:
+                f"{RESULTS}/logs/{PLAN.scale}/{name}/pictures.log",
+            conda:
+                "../envs/asyncfl.yaml"
+            threads: 1
+            params:
+                code=CODE["pictures"],
+                name=name,
+            script:
+                "../scripts/pictures.py"
 
     rule:
         name:
             rule_name("tables", name)
         input:
             experiment=str(planned.path),
+            pictures=pictures,
             runs=[
                 f"{RESULTS}/runs/{digest}/{file}"
                 for _, digest in planned.cells
@@ -53,6 +82,7 @@ for name, planned in PLAN.selected.items():
         input:
             experiment=str(planned.path),
             tables=tables,
+            pictures=pictures,
         output:
             f"{folder}/caption.txt",
             [

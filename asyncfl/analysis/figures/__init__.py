@@ -12,7 +12,8 @@ from asyncfl.analysis.figures.bound_curves import BoundCurves
 from asyncfl.analysis.figures.curves import Curves
 from asyncfl.analysis.figures.final import Final
 from asyncfl.analysis.figures.heatmap import Heatmap
+from asyncfl.analysis.figures.sheet import Sheet
 
-Figure = Annotated[Curves | Final | Bars | Heatmap | BoundCurves, Field(discriminator="kind")]
+Figure = Annotated[Curves | Final | Bars | Heatmap | Sheet | BoundCurves, Field(discriminator="kind")]
 
-__all__ = ["Bars", "BoundCurves", "Curves", "Figure", "FigureBase", "Final", "Heatmap"]
+__all__ = ["Bars", "BoundCurves", "Curves", "Figure", "FigureBase", "Final", "Heatmap", "Sheet"]

@@ -91,8 +91,10 @@ class Pictures:
     steps: int
     """Local steps that it took."""
     method: Method
+    places: NDArray[np.int64]
+    """(n,) which of the client's images are shown: those that come out best under the first noise, the best first."""
     true: Images
-    """(n, channels, height, width), pixels 0..1: those of the client's images that come out best without noise."""
+    """(n, channels, height, width) these images, pixels 0..1."""
     levels: tuple[LevelPictures, ...]
     guess: LevelPictures
     """What needs no upload: the mean image of the test set for every picture, and labels drawn by chance."""
@@ -145,6 +147,7 @@ def reconstruct(held: Overheard, how: Reconstruction, epsilons: Sequence[float |
         held.samples,
         held.federation.path.training.steps(held.samples),
         method,
+        best,
         true[best],
         tuple(_level(true[best], epsilon, std, placed[best], read) for epsilon, std, (placed, _), read in found),
         _level(true[best], None, math.nan, guess[best], chance),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from asyncfl.analysis.contact_sheet import SheetRow, draw_sheet
+from asyncfl.analysis.contact_sheet import SheetRow, draw_sheet, true_row
 from asyncfl.audit.reconstruction.pictures import LevelPictures, Pictures
 from asyncfl.errors import OutputError
 from asyncfl.files.whole import whole_file
@@ -42,10 +42,11 @@ def write_pictures(pictures: Pictures, source: str, folder: Path) -> list[Path]:
         raise OutputError(f"cannot write {folder}: {error.strerror}") from None
     written = []
     if pictures.method != "labels":
-        rows = [_row(level_name(level.epsilon), level) for level in pictures.levels]
-        rows.append(_row("a guess:\nthe mean image\nof the test set", pictures.guess))
+        rows = [true_row(pictures.true)]
+        rows += [_row(level_name(level.epsilon), level) for level in pictures.levels]
+        rows.append(_row("a guess: the mean test image", pictures.guess))
         title = f"What one upload gives away: client {pictures.client}, task {pictures.task}"
-        written = draw_sheet(pictures.true, rows, caption_of(pictures, source), title, folder / NAME)
+        written = draw_sheet(rows, caption_of(pictures, source), title, folder / NAME)
     table = folder / f"{NAME}.csv"
     with whole_file(table) as part:
         pictures.table.to_csv(part, index=False, float_format="%.10g", lineterminator="\n")

@@ -19,8 +19,9 @@ import pytest
 from matplotlib.colors import to_hex
 
 from asyncfl.analysis.bounds import Bound
-from asyncfl.analysis.figures import Bars, BoundCurves, Curves, Final, Heatmap
+from asyncfl.analysis.figures import Bars, BoundCurves, Curves, Final, Heatmap, Sheet
 from asyncfl.analysis.figures.base import FigureBase
+from asyncfl.analysis.pictures import packed
 from asyncfl.analysis.timeline import Timeline
 from asyncfl.analysis.timeline_figures import draw_timeline
 
@@ -56,6 +57,14 @@ def curves(grid: dict[str, Any], metrics: dict[str, float]) -> pd.DataFrame:
             more = {"mean": mean, "low": 0.8 * mean, "high": 1.1 * mean, "diverged": number}
             parts.append(pd.DataFrame({**point, "metric": metric, "round": rounds, **more}))
     return pd.concat(parts, ignore_index=True)
+
+
+def pictures() -> pd.DataFrame:
+    """Three images of two pixels for each of two values, the first of them found exactly."""
+    image = packed(np.array([[[0.0, 1.0]]], np.float32))
+    at = {"attack": "none", "rule": "mean", "seed": 0, "method": "l2", "channels": 1, "height": 1, "width": 2}
+    found = [{"place": n, "psnr_db": [INF, 12.34, 5.0][n], "ssim": [1.0, 0.5, -0.1][n]} for n in range(3)]
+    return pd.DataFrame([{**at, "p": p, **one, "true": image, "made": image} for p in GRID["p"] for one in found])
 
 
 BOUND = Bound(theorem=2)
@@ -100,6 +109,9 @@ CASES: dict[str, tuple[FigureBase, dict[str, Any], dict[str, pd.DataFrame]]] = {
     ),
     "a bound beside measured values": (
         BESIDE, EPSILONS, {"final": final(EPSILONS, {"train_loss": 1.0}), "bounds": BESIDE.own_bound(EPSILONS)},
+    ),
+    "a contact sheet": (
+        Sheet(rows="p", method="l2", where={"attack": "none", "rule": "mean"}), GRID, {"pictures": pictures()},
     ),
     "nothing": (Bars(x="rule"), {"rule": ()}, {"final": final(GRID, {"test_accuracy": 1.0})}),
 }  # fmt: skip

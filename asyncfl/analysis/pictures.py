@@ -1,0 +1,82 @@
+"""Pictures that an attacker made of overheard uploads, as a table: pixels, PSNR and SSIM of each, labels read.
+
+One row per axis values, seed, method and place: `true` and `made` are the pixels of an image and of its reconstruction
+(0..255, row by row, channel by channel, as base64), `psnr_db` and `ssim` what they have in common; `guess_ssim` that of
+the mean image of the test set; `labels_right` the share of the upload's labels that were read, `labels_chance` what
+drawing them gives.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Annotated
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from asyncfl.columns import Column, Share
+from asyncfl.component import Described
+
+PICTURES = "pictures.csv"
+"""The file of the table, in the folder of an experiment."""
+
+Decibels = Annotated[float, Column(pa.float64(), "dB")]
+Similarity = Annotated[float, Column(pa.float64(), "")]
+
+
+class PictureColumns(Described):
+    """Further columns of `ends.csv` of an experiment with `pictures`, of the uploads that were attacked."""
+
+    ssim_first_layer: Similarity
+    """Mean SSIM of the images made by division at a dense first layer, 1: the same."""
+    ssim_cosine: Similarity
+    """The same by descent on the cosine distance of gradients."""
+    ssim_l2: Similarity
+    """The same by descent on their L2 distance."""
+    ssim_guess: Similarity
+    """The same of the mean image of the test set, which needs no upload."""
+    psnr_first_layer: Decibels
+    """PSNR of the mean squared error of the images made by division at a dense first layer."""
+    psnr_cosine: Decibels
+    """The same by descent on the cosine distance of gradients."""
+    psnr_l2: Decibels
+    """The same by descent on their L2 distance."""
+    labels_read_share: Share
+    """Part of the labels of the client's images that the last layer shows."""
+    labels_chance_share: Share
+    """The same of labels drawn evenly."""
+
+
+def packed(image: NDArray[np.float32]) -> str:
+    """An image, pixels 0..1, as text: 256 levels, base64."""
+    return base64.b64encode(np.rint(255 * image).astype(np.uint8).tobytes()).decode("ascii")
+
+
+def unpacked(text: str, shape: tuple[int, int, int]) -> NDArray[np.float32]:
+    """The image (channels, height, width) that `packed` wrote, pixels 0..1."""
+    pixels = np.frombuffer(base64.b64decode(text), np.uint8).reshape(shape)
+    return (pixels / 255).astype(np.float32)
+
+
+def measured_pictures(pictures: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
+    """A row per axis values and seed: the columns of `PictureColumns`."""
+    keys = [*axes, "seed"]
+    made = pictures[keys].drop_duplicates().reset_index(drop=True)
+    for method, rows in pictures.groupby("method", sort=True):
+        by = rows.assign(error=10.0 ** (-rows["psnr_db"] / 10)).groupby(keys, sort=False, dropna=False)
+        with np.errstate(divide="ignore"):
+            told = pd.DataFrame(
+                {f"ssim_{method}": by["ssim"].mean(), f"psnr_{method}": -10 * np.log10(by["error"].mean())}
+            )
+        made = made.merge(told.reset_index(), on=keys, how="left")
+    first = pictures.groupby(keys, sort=False, dropna=False)
+    told = pd.DataFrame(
+        {
+            "ssim_guess": first["guess_ssim"].mean(),
+            "labels_read_share": first["labels_right"].first(),
+            "labels_chance_share": first["labels_chance"].first(),
+        }
+    )
+    return made.merge(told.reset_index(), on=keys, how="left")
