@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from asyncfl.analysis.bounds import Bounds
 from asyncfl.analysis.claims import Claim
@@ -116,10 +116,20 @@ class Experiment(Described):
     """The figures, where there are several."""
     tables: tuple[Table, ...] = ()
     claims: tuple[Claim, ...] = ()
-    margins: dict[float, str] = Field(default_factory=dict)
-    """Margin or tolerance of claims -> why it is what it is."""
+    margins: dict[str, str] = Field(default_factory=dict)
+    """Margin or tolerance of claims, a number in quotes -> why it is what it is."""
     name: str = ""
     """`<folder>/<file>` below the folder of experiments; set by the reader."""
+
+    @field_validator("margins")
+    @classmethod
+    def _numbers(cls, value: dict[str, str]) -> dict[str, str]:
+        for number in value:
+            try:
+                float(number)
+            except ValueError:
+                raise ValueError(f"names of margins must be numbers, got {number!r}") from None
+        return value
 
     @property
     def all_figures(self) -> tuple[Figure, ...]:
@@ -136,7 +146,8 @@ class Experiment(Described):
         """Why a claim's margin is what it is; empty where that is not said, or it has none."""
         if not claim.margin_asked:
             return ""
-        return claim.margin_why or self.margins.get(claim.margin_asked, "")
+        told = {float(number): why for number, why in self.margins.items()}
+        return claim.margin_why or told.get(claim.margin_asked, "")
 
     def grid(self, scale: Scale) -> dict[str, tuple[Any, ...]]:
         """Axis or variant -> its values (labels of variants), thinned at quick scale."""
