@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from asyncfl.errors import RunError
-from asyncfl.federation import SeedLedger, SeedRun, clients_table, rounds_table, seed_summary
+from asyncfl.federation import Federation, SeedLedger, SeedRun, clients_table, rounds_table, seed_summary
 from asyncfl.federation.rounds import Progress
 from asyncfl.files.own_folder import FORMAT
 from asyncfl.learning.conditions import numpy_as_torch
@@ -23,6 +23,7 @@ from asyncfl.limits import USUAL, Limits
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns, simulate_clock, simulate_seed
 from asyncfl.storage import COMPLETE, Run, RunFolder
+from asyncfl.twins import Audited, TwinsObserver, audited
 
 
 def simulate(scenario: Scenario, progress: Progress | None = None, *, limits: Limits = USUAL) -> Run:
@@ -97,8 +98,20 @@ def one_seed(
     scenario: Scenario, seed: int, progress: Progress | None = None, prior: SimulatedRuns | None = None
 ) -> Run:
     """The run of one seed of `scenario`."""
+    audit, observers = scenario.evaluation.audit, []
+
+    def watched(federation: Federation) -> Federation:
+        if audit is not None:
+            federation.path.observer = TwinsObserver(federation, audit)
+            observers.append(federation.path.observer)
+        return federation
+
     with numpy_as_torch():
-        return run_of(scenario, simulate_seed(scenario, seed, progress, prior))
+        result = simulate_seed(scenario, seed, progress, prior, around=watched)
+        run = run_of(scenario, result)
+        for observer in observers:
+            with_audit(run, audited(observer, result, run.tables["ledger"]), seed)
+    return run
 
 
 def run_of(scenario: Scenario, result: SeedRun) -> Run:
@@ -117,6 +130,13 @@ def run_of(scenario: Scenario, result: SeedRun) -> Run:
         timing={str(seed): {"gemm": result.gemm, **result.seconds}},
         messages=[] if result.recording is None else [result.recording.text()],
     )
+
+
+def with_audit(run: Run, found: Audited, seed: int) -> None:
+    """Put what an audit of one seed found into the run of that seed alone: its table, the ledger, examples, notes."""
+    run.tables |= {"audit": found.table, "ledger": found.ledger}
+    run.files |= found.files
+    run.summary["seeds"][str(seed)]["notes"] += found.notes
 
 
 def gather(scenario: Scenario, parts: Sequence[Run]) -> Run:
@@ -141,6 +161,7 @@ def gather(scenario: Scenario, parts: Sequence[Run]) -> Run:
         },
         timing={seed: seconds for part in parts for seed, seconds in part.timing.items()},
         messages=[text for part in parts for text in part.messages],
+        files={name: content for part in parts for name, content in part.files.items()},
     )
 
 

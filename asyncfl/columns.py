@@ -164,6 +164,52 @@ class ClientsTable(Described):
     """Virtual time at which its budget was spent, where clients stop at one; NaN: it is not."""
 
 
+class AuditTable(Described):
+    """`audit.parquet`: one row per seed, adversary, audited client, kind of twin and release that the adversary holds,
+    in the order in which it got them, of the twin whose releases lie furthest away over the whole run."""
+
+    seed: Seed
+    """Seed of the run."""
+    holder: Name
+    """`client`: the release is an upload; `model`: a published model."""
+    client: Count
+    """Number of the client that has a twin."""
+    adversary: Name
+    """Who holds the releases: `eavesdropper`, `server` or `both`."""
+    kind: Name
+    """How the twin's data differ: ordinary, mislabelled, noise, brightest, ascent, exchanged, zeroed."""
+    counts: Truth
+    """Whether such twins are among the neighbours that the ledger's row is about."""
+    task: Count
+    """Task that ended with the upload; -1 for a model."""
+    version: Count
+    """Version that was published when the adversary had it, or next; as in `spending.parquet`."""
+    time_s: Seconds
+    """Virtual time at which the adversary had it."""
+    twins: Count
+    """Twins of this kind that were trained for it."""
+    sample: Count
+    """Which of the client's samples is another; -1: all are."""
+    label: Count
+    """Label of what stands in its place; -1: all samples are others."""
+    distance: Number
+    """|u - u'|, L2 (Laplace noise: L1); the largest where a release is several; of a model at least that much."""
+    sensitivity: Number
+    """What it is assumed to be at most; infinite where nothing is assumed."""
+    sensitivity_share: Number
+    """distance over sensitivity: above 1 the assumption is disproved."""
+    sigma: Number
+    """Standard deviation of the noise on each parameter."""
+    twin_sigma: Number
+    """That of the noise in the twin's world."""
+    delta: Number
+    """delta that epsilons are for: that of the ledger's row."""
+    epsilon_once: Epsilon
+    """Epsilon that this release alone has at least."""
+    epsilon: Epsilon
+    """Epsilon that all of them so far have at least. Infinite without noise."""
+
+
 FAMILIES = {
     "test_accuracy_": Column(
         pa.float64(), "share", "accuracy in a domain; `domains_mean` and `domains_min`: mean and least of all domains"

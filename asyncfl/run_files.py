@@ -39,6 +39,10 @@ NEEDED: dict[str, dict[str, str]] = {
     | dict.fromkeys(("client", "version"), _INTEGER)
     | dict.fromkeys(("holder", "adversary"), _TEXT)
     | dict.fromkeys(("time_s", "exact_epsilon"), _NUMBER),
+    "audit": _OF_A_SEED
+    | dict.fromkeys(("client", "version", "task"), _INTEGER)
+    | dict.fromkeys(("holder", "adversary", "kind"), _TEXT)
+    | dict.fromkeys(("distance", "sensitivity", "epsilon"), _NUMBER),
 }
 """Table -> column -> what it holds, of the columns without which a run cannot be read. There may be others."""
 

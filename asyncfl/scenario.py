@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import (
     Field,
@@ -24,6 +24,7 @@ from asyncfl.data import DataSpec
 from asyncfl.defences import Defence
 from asyncfl.description import faults_of, override, sound_parts
 from asyncfl.errors import DataError, Fault, InputError, ScenarioError
+from asyncfl.evaluation import Evaluation
 from asyncfl.files.own_folder import FORMAT
 from asyncfl.files.yaml_text import read_yaml, write_text
 from asyncfl.learning import AnyArchitecture, Architecture, Mlp, Training
@@ -39,19 +40,6 @@ from asyncfl.world import World
 
 MOST_SEEDS = 100_000
 SEEDS = f"must be a number of seeds, 1..{MOST_SEEDS}, or a list of as many different ones"
-
-
-class Evaluation(Described):
-    """How often the published model is judged."""
-
-    train_every: Annotated[int, Field(ge=0)] = 1
-    """Versions between two evaluations on all clients' own data; 0: only the last version."""
-    test_every: Annotated[int, Field(ge=0)] = 1
-    """Versions between two evaluations on the test set; 0: only the last version."""
-    record: Literal["none", "digests", "parameters"] = "none"
-    """What is written down of all that the server hears and answers, in `messages.jsonl`: nothing; everything, models
-    by their digests; or with the models themselves (5.4 bytes per parameter of each upload, kept in memory until the
-    run is written)."""
 
 
 class Seeding(Described):
@@ -85,7 +73,7 @@ class Scenario(Described):
     defence: Defence = Defence()
     """How the server guards itself against poison."""
     evaluation: Evaluation = Evaluation()
-    """When published models are judged."""
+    """When published models are judged, and what else is measured."""
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = (0,)
     """Seeds of the runs; a whole number N stands for 0..N-1."""
     seeding: Seeding = Seeding()
@@ -196,7 +184,9 @@ class Scenario(Described):
         per_sample_s: float = self.model.seconds_per_sample(self.data.shape, self.data.classes)
         training_s = tasks * samples * self.training.epochs * per_sample_s
         runs = 1 if self.privacy.reference is None else 2
-        return len(self.seeds) * (1.0 + 1.2 * runs * training_s)
+        task_s = samples * self.training.epochs * per_sample_s
+        audit_s = 0.0 if self.evaluation.audit is None else task_s * self.evaluation.audit.trained(self.protocol.rounds)
+        return len(self.seeds) * (1.0 + 1.2 * (runs * training_s + audit_s))
 
 
 def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
@@ -230,6 +220,9 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
         yield from (fault.under("privacy") for fault in own)
         if privacy.mixing_node is not None and defence is not None and not faults:
             yield from _shuffler_faults(data, protocol, defence)
+    evaluation = parts.get("evaluation")
+    if evaluation is not None and evaluation.audit is not None:
+        yield from (fault.under("evaluation.audit") for fault in evaluation.audit.faults(data.clients))
     training = parts.get("training")
     if privacy is not None and data.canaries is not None and data.canaries.unit == "client":
         yield from (fault.under("data.canaries") for fault in _canary_client_faults(privacy, training))

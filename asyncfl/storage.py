@@ -1,7 +1,8 @@
 """A run on disk: what is written, how it gets there whole, and how it is read back.
 
 A run's folder holds `scenario.yaml`, five tables (`rounds`, `events`, `clients`, `ledger`, `spending`, as Parquet),
-`summary.json`, `timing.json`, and `messages.jsonl` where the scenario asks for a recording. Everything but
+`summary.json`, `timing.json`, `messages.jsonl` where the scenario asks for a recording, and what an audit found
+(`audit.parquet`, `disproved-<seed>.npz` and `.txt`). Everything but
 `timing.json` is the same bytes whenever the same scenario is run on the same machine with the same number of threads
 and the same library for matrix products (`learning.gemm`, told in `timing.json`).
 `summary.json` is there only while all the others are; `asyncfl.files.own_folder` says whose folders are written to.
@@ -32,6 +33,12 @@ if TYPE_CHECKING:
 TABLES = ("rounds", "events", "clients", "ledger", "spending")
 """Names of a run's tables."""
 
+AUDIT = "audit"
+"""Name of the table of a run that was audited."""
+
+EXAMPLES = ("disproved-*.npz", "disproved-*.txt")
+"""Files of examples that an audit found."""
+
 MESSAGES = "messages.jsonl"
 """What the servers of a run heard and answered, where `evaluation.record` asks for it."""
 
@@ -50,6 +57,8 @@ class Run:
     messages: list[str | Path] = field(default_factory=list)
     """What the servers of the seeds heard and answered, where it was recorded: texts, or files that hold them; see
     `asyncfl.server.recording`."""
+    files: dict[str, bytes] = field(default_factory=dict)
+    """Name -> what it holds, of the files of examples that an audit found."""
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
@@ -76,6 +85,12 @@ class Run:
         """The way to the ledger: epsilon so far of clients and models at each version, see `privacy.spending`."""
         return self._frame("spending")
 
+    @cached_property
+    def audit(self) -> pd.DataFrame:
+        """One row per release of an audited client and kind of twin, see `asyncfl.columns.AuditTable`; raises KeyError
+        where the run was not audited."""
+        return self._frame(AUDIT)
+
     def _frame(self, name: str) -> pd.DataFrame:
         frame: pd.DataFrame = self.tables[name].to_pandas()
         return frame
@@ -94,7 +109,9 @@ class Run:
     def write_to(self, folder: Path) -> None:
         """Write all files of the run into `folder`, as it is. Raises OSError."""
         (folder / "scenario.yaml").write_text(self.scenario.to_yaml(), encoding="utf-8")
-        for name in TABLES:
+        for name, content in self.files.items():
+            (folder / name).write_bytes(content)
+        for name in (*TABLES, *([AUDIT] if AUDIT in self.tables else [])):
             # Opened here: pyarrow would take a folder's name that holds a colon for an address.
             with (folder / f"{name}.parquet").open("wb") as file:
                 pq.write_table(self.tables[name], file, compression="zstd")
@@ -118,7 +135,8 @@ class Run:
         folder = Path(folder)
         try:
             summary = read_summary(folder / COMPLETE)
-            tables = {name: read_table(folder, name) for name in TABLES}
+            names = (*TABLES, *([AUDIT] if (folder / f"{AUDIT}.parquet").exists() else []))
+            tables = {name: read_table(folder, name) for name in names}
             timing = read_mapping(folder / "timing.json")
         except FileNotFoundError as error:
             raise RunError(f"{folder} holds no run: {Path(error.filename).name} is missing") from None
@@ -127,7 +145,8 @@ class Run:
             raise RunError(f"{folder} holds no whole run: rounds.parquet has no row of seed {min(without)}")
         # A recording may be large and is hardly ever wanted: it stays where it is.
         messages: list[str | Path] = [folder / MESSAGES] if (folder / MESSAGES).exists() else []
-        return cls(Scenario.load(folder / "scenario.yaml"), tables, summary, timing, messages)
+        files = {path.name: path.read_bytes() for pattern in EXAMPLES for path in sorted(folder.glob(pattern))}
+        return cls(Scenario.load(folder / "scenario.yaml"), tables, summary, timing, messages, files)
 
 
 class RunFolder(OwnFolder):

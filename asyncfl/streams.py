@@ -54,6 +54,7 @@ PURPOSES = {
     "shuffle": "training",
     "canaries": "training",
     "reconstruction": "training",
+    "twins": "training",
 }
 """What randomness is used for -> the group it is seeded with."""
 

@@ -15,11 +15,13 @@ import pyarrow as pa
 from asyncfl.analysis.pictures import PictureColumns
 from asyncfl.columns import (
     FAMILIES,
+    AuditTable,
     Clients,
     ClientsTable,
     Column,
     Epsilon,
     EpsilonColumns,
+    Number,
     RoundsTable,
     Share,
     UploadBudgetColumns,
@@ -53,6 +55,14 @@ class AddedRoundColumns(Described):
     """The same by Renyi accounting."""
     epsilon_exact_model: Epsilon
     """The same for the releases that happened, exactly."""
+    epsilon_measured_max: Epsilon
+    """Largest epsilon so far that twins have shown of an audited client, from below, for the server."""
+    epsilon_measured_overheard_max: Epsilon
+    """The same for an eavesdropper."""
+    epsilon_measured_model: Epsilon
+    """Epsilon of the published models so far that twins have shown, from below."""
+    sensitivity_share_max: Number
+    """Largest distance of a twin's upload so far, as a part of the assumed sensitivity; above 1: disproved."""
     epsilon_exact_sum: Epsilon
     """Largest epsilon of a client and that of the models, exact ones added up."""
 
@@ -142,6 +152,7 @@ def page() -> str:
         WholeRunColumns,
         PictureColumns,
         ClientsTable,
+        AuditTable,
     ):
         lines += [str(table.__doc__), "", "| column | unit | meaning |", "|---|---|---|"]
         lines += [f"| `{name}` | {about.unit} | {about.meaning} |" for name, about in columns_of(table).items()]

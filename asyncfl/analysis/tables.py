@@ -39,6 +39,15 @@ SPENT = {
 """Column -> holder and accountant, of what the server holds; see `asyncfl.privacy.ledger.spending.COLUMNS`."""
 
 
+AUDITED = {
+    "epsilon_measured_max": ("client", "server", "epsilon"),
+    "epsilon_measured_overheard_max": ("client", "eavesdropper", "epsilon"),
+    "epsilon_measured_model": ("model", "server", "epsilon"),
+    "sensitivity_share_max": ("client", "server", "sensitivity_share"),
+}
+"""Column -> holder, adversary and column of `audit.parquet` whose largest value so far it is."""
+
+
 def read_run(folder: str | Path) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Any]]:
     """(rounds, clients, summary) of a run folder, the rounds by seed and version.
 
@@ -50,6 +59,7 @@ def read_run(folder: str | Path) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, 
         clients = pd.read_parquet(path / "clients.parquet")
         summary = json.loads((path / "summary.json").read_text(encoding="utf-8"))
         rounds = with_spending(rounds.sort_values(["seed", "round"], kind="stable"), path)
+        rounds = with_audit(rounds, path)
     except (OSError, ValueError) as error:
         raise RunError(f"{path}: cannot be read as a run ({error}); delete it and run again") from None
     return rounds, clients, summary
@@ -114,6 +124,27 @@ def with_spending(rounds: pd.DataFrame, folder: Path) -> pd.DataFrame:
             made[columns] = made.groupby("seed", sort=False)[columns].ffill().fillna(0.0)
     if "epsilon_exact_max" in made:
         made = made.assign(epsilon_exact_sum=made["epsilon_exact_max"] + made["epsilon_exact_model"])
+    return made
+
+
+def with_audit(rounds: pd.DataFrame, folder: Path) -> pd.DataFrame:
+    """`rounds` with the columns of `AUDITED`, as far as each version: of the kinds of twins that count.
+
+    rounds: columns `seed` and `round`. A run that was not audited is left as it is.
+    """
+    file = folder / "audit.parquet"
+    if not file.is_file():
+        return rounds
+    found = pd.read_parquet(file).rename(columns={"version": "round"})
+    found = found[found["counts"]]
+    made = rounds
+    for name, (holder, adversary, column) in AUDITED.items():
+        rows = found[(found["holder"] == holder) & (found["adversary"] == adversary)]
+        largest = rows.groupby(["seed", "round"])[column].max().rename(name).reset_index()
+        made = made.merge(largest, on=["seed", "round"], how="left", validate="one_to_one")
+        if len(rows) or (holder == "client" and len(found)):  # who holds nothing has learnt nothing
+            made[name] = made.groupby("seed", sort=False)[name].cummax()
+            made[name] = made.groupby("seed", sort=False)[name].ffill().fillna(0.0)
     return made
 
 

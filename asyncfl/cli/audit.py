@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 import typer
 
 from asyncfl.cli.audit_canaries import audit_with_canaries, print_found
-from asyncfl.cli.output import console
 from asyncfl.cli.progress import ProgressBar
 from asyncfl.cli.reconstruct import Holder, Method, reconstruct_upload
+from asyncfl.cli.twins import UNITS, described, measure_with_twins, tell_measured
 from asyncfl.data.canaries import Canaries
 
 _LARGEST = 2**63 - 1
@@ -19,6 +19,11 @@ _LARGEST = 2**63 - 1
 
 def audit(
     run: Annotated[Path, typer.Argument(help="folder of a run")],
+    clients: Annotated[str, typer.Option(help="of how many twins are trained, or of which: 0,3,7 (one: 3,)")] = "5",
+    neighbours: Annotated[
+        str, typer.Option(help=f"how twins differ: {', '.join(UNITS['all'])}; or sample, client, all")
+    ] = "all",
+    twins: Annotated[int, typer.Option(help="twins that are tried of each client", min=1, max=1_000_000)] = 200,
     seed: Annotated[int | None, typer.Option(help="only this seed", max=2**63 - 1)] = None,
     canaries: Annotated[
         int | None,
@@ -67,15 +72,20 @@ def audit(
     out: Annotated[
         Path | None, typer.Option(help="with --reconstruct: folder for the contact sheet; left out: RUN/reconstruction")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="with --reconstruct: print JSON")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
-    """Simulate a finished run again and measure what it gave away.
+    """Simulate a finished run again and measure what it gave away, by training tasks once more on neighbouring data.
+
+    audit.parquet, examples, and what was measured are written into the run.
+
+    Example: asyncfl audit results/runs/HASH --clients 5 --twins 200
 
     Example: asyncfl audit results/runs/HASH --reconstruct
     """
     from asyncfl.audit.again import FinishedRun
 
+    audit_by_twins = described(clients, neighbours, twins)
     finished = FinishedRun.load(run)
     seeds = finished.seeds(seed)
     if canaries is not None:
@@ -84,7 +94,8 @@ def audit(
             found = audit_with_canaries(finished, seeds, planted, canary_delta, bar)
         print_found(found)
         return
-    with ProgressBar(finished.run.scenario, quiet or json) as bar:
+    wanted = finished.run.scenario.model_copy(update={"seeds": seeds[:1] if reconstruct else seeds})
+    with ProgressBar(wanted, quiet or json) as bar:
         if reconstruct:
             reconstruct_upload(
                 finished,
@@ -102,6 +113,5 @@ def audit(
                 json,
             )
             return
-        for one in seeds:
-            finished.again(one, lambda federation: federation, bar)
-    console.print(f"{run}: {len(seeds)} seeds come out the same when they are simulated again")
+        audited = measure_with_twins(finished, seeds, bar, audit_by_twins)
+    tell_measured(run, audited, seeds, json)

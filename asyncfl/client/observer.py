@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from asyncfl.client.ticket import Ticket
+from asyncfl.privacy import Contribution
 
 if TYPE_CHECKING:
     from asyncfl.client.path import Payloads
@@ -28,6 +29,10 @@ class TaskObserver(Protocol):
     """Is told of each collection when it has been carried out. It draws from no stream of the run's and changes
     nothing, so that a run that is looked at is the same run."""
 
+    def trained(self, ticket: Ticket, contribution: Contribution, attacked: bool) -> None:
+        """Take note of a task of a scheme that needs every task: it was trained before it is known who wants it."""
+        ...
+
     def carried_out(self, collection: Collection) -> None:
-        """Take note of a collection."""
+        """Take note of a collection, before the scheme does."""
         ...

@@ -132,9 +132,6 @@ class TaskPath:
                     replace(one, std=0.0) if bad else one for one, bad in zip(releases, attacked, strict=True)
                 )
             sound[attacked] = self.attackers.threats.attack.length_error == 0
-        random = self.streams.generator("clip_quantile", number=self._collections)
-        self.state.collected(contributions, norms, random)
-        self._collections += 1
         if self.scheme.mixing_node is not None:
             random = self.streams.generator("shuffle", number=version)
             self.scheme.mixing_node.shuffle(rows, self.learner.layout, sound, random)
@@ -149,6 +146,9 @@ class TaskPath:
         payloads = Payloads(loan, uploads, norms, clip_norm, asked_std, sound, zeroed)
         if self.observer is not None:
             self.observer.carried_out(Collection(version, tickets, payloads))
+        random = self.streams.generator("clip_quantile", number=self._collections)
+        self.state.collected(contributions, norms, random)
+        self._collections += 1
         return payloads
 
     def train(self, ticket: Ticket) -> None:
@@ -161,12 +161,14 @@ class TaskPath:
         self._scale(row, [ticket])
         norms = self._norms(row, [ticket])
         [one] = self._hear([ticket], losses, norms)
+        if self.observer is not None:
+            self.observer.trained(ticket, one, attacked)
         self._ready[ticket.task] = Trained(ticket, row[0], float(losses[0]), float(norms[0]), one, attacked)
 
     def drop(self, task: int) -> Upload:
         """Forget the update of a trained task that nobody collects. The record of what it would have been."""
         made = self._ready.pop(task)
-        clip_norm = self._clip_norm(np.array([made.norm]))
+        clip_norm = self.clip_norm(np.array([made.norm]))
         return self._not_sent(task, made.ticket.base_version, made.contribution, clip_norm, made.loss, made.attacked)
 
     def untrained(self, task: int, client: int, base_version: int, clip_norm: float | None) -> Upload:
@@ -182,7 +184,7 @@ class TaskPath:
 
     def _train(self, rows: Vector, tickets: Sequence[Ticket], attacked: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Losses of tasks whose models go to `rows`: trained at one go, or with noise after all epochs but the last."""
-        jobs = [self._job(ticket, bool(bad)) for ticket, bad in zip(tickets, attacked, strict=True)]
+        jobs = [self.job(ticket, bool(bad)) for ticket, bad in zip(tickets, attacked, strict=True)]
         if not self.scheme.noise_each_epoch:
             losses = self.learner.train(rows, jobs)
             self._zero_out(rows, tickets)
@@ -228,7 +230,8 @@ class TaskPath:
             self._rows = np.empty((count, self.learner.n_parameters), dtype=np.float32)
         return self._rows[:count]
 
-    def _job(self, ticket: Ticket, attacked: bool) -> Job:
+    def job(self, ticket: Ticket, attacked: bool = False) -> Job:
+        """What the client of a task trains from, on what, in which order. `attacked`: on the poisoned data."""
         images, labels = self.data.client(ticket.client)
         if attacked and self.attackers is not None:
             images, labels = self.attackers.poisoned(ticket.client, images, labels)
@@ -266,7 +269,7 @@ class TaskPath:
     def _norms(self, rows: Vector, tickets: Sequence[Ticket]) -> NDArray[np.float64]:
         """(n,) norms of what the scheme clips."""
         order = self.scheme.clipped.order
-        return np.array([_norm(row, order) for row in self._payloads(rows, tickets)])
+        return np.array([norm_of(row, order) for row in self._payloads(rows, tickets)])
 
     def _zero(
         self, rows: Vector, tickets: Sequence[Ticket], norms: NDArray[np.float64], honest: NDArray[np.bool_]
@@ -283,7 +286,7 @@ class TaskPath:
 
     def _clip(self, rows: Vector, tickets: Sequence[Ticket], norms: NDArray[np.float64]) -> float | None:
         """Scale down in place what is longer than the clipping norm; that norm."""
-        clip_norm = self._clip_norm(norms)
+        clip_norm = self.clip_norm(norms)
         if clip_norm is None:
             return None
         long: list[int] = np.flatnonzero((norms > clip_norm) & np.isfinite(norms)).tolist()
@@ -298,7 +301,8 @@ class TaskPath:
             rows[row] += base
         return clip_norm
 
-    def _clip_norm(self, norms: NDArray[np.float64]) -> float | None:
+    def clip_norm(self, norms: NDArray[np.float64]) -> float | None:
+        """Norm that payloads with these norms (n,) before clipping are clipped to now; None: they are not."""
         finite = norms[np.isfinite(norms)]
         if not len(finite) and self.scheme.bounds_uploads:
             finite = np.zeros(1)  # all have become zero
@@ -324,7 +328,8 @@ class TaskPath:
             add_noise(drawn_from[row], rows[row], float(std[row]), *stream)
 
 
-def _norm(vector: Vector, order: int) -> float:
+def norm_of(vector: NDArray[np.floating], order: int) -> float:
+    """L1 or L2 norm, in float64."""
     if order == 1:
         return float(np.abs(vector).sum(dtype=np.float64))
     # The squares of float32 are no float32 past 1.8e19.

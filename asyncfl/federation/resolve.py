@@ -18,9 +18,10 @@ from typing import Protocol
 
 import numpy as np
 
+from asyncfl.evaluation import Evaluation
 from asyncfl.privacy import MeasuredExposures
 from asyncfl.privacy.record import Upload
-from asyncfl.scenario import Evaluation, Scenario
+from asyncfl.scenario import Scenario
 from asyncfl.streams import Streams
 
 

@@ -30,6 +30,9 @@ class Looker:
     def __init__(self) -> None:
         self.seen: list[tuple[int, list[int], np.ndarray[Any, Any]]] = []
 
+    def trained(self, *told: object) -> None:
+        raise AssertionError("this scheme does not need every task")
+
     def carried_out(self, collection: Collection) -> None:
         self.seen.append((collection.version, [t.client for t in collection.tickets], collection.payloads.norms))
 

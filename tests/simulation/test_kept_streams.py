@@ -39,7 +39,7 @@ class Seen:
         self.batches: dict[tuple[int, int], NDArray[Any]] = {}
         self.noise: dict[tuple[int, int], NDArray[Any]] = {}
         self.attacks: dict[tuple[int, int], NDArray[Any]] = {}
-        job, add_noise, craft = TaskPath._job, TaskPath._add_noise, Attackers.craft
+        job, add_noise, craft = TaskPath.job, TaskPath._add_noise, Attackers.craft
 
         def watched_job(path: TaskPath, ticket: Ticket, attacked: bool) -> Job:
             made = job(path, ticket, attacked)
@@ -60,7 +60,7 @@ class Seen:
                 self.attacks[tickets[row].client, tickets[row].turn] = rows[row] - tickets[row].base
 
         with monkeypatch.context() as patch:
-            patch.setattr(TaskPath, "_job", watched_job)
+            patch.setattr(TaskPath, "job", watched_job)
             patch.setattr(TaskPath, "_add_noise", watched_noise)
             patch.setattr(Attackers, "craft", watched_craft)
             run = simulate_seed(scenario, 0)

@@ -1,0 +1,91 @@
+"""Twins of a finished run: its seeds are simulated again, and what is found is written beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from asyncfl.audit.again import FinishedRun
+from asyncfl.errors import Fault, RunError, ScenarioError
+from asyncfl.evaluation import TwinAudit
+from asyncfl.federation import Federation
+from asyncfl.federation.rounds import Progress
+from asyncfl.simulation import SimulatedRuns
+from asyncfl.storage import AUDIT, COMPLETE, Run, RunFolder
+from asyncfl.twins import TwinsObserver, audited
+from asyncfl.twins.tables import NOTE
+
+
+def audit_twins(
+    finished: FinishedRun,
+    audit: TwinAudit,
+    seeds: Sequence[int],
+    progress: Progress | None = None,
+) -> Run:
+    """The run with what twins show of `seeds`: the table `audit`, `measured` in the ledger, examples and notes.
+
+    Nothing is written. Where a seed was audited before, its part of the table is replaced; in the ledger the larger
+    epsilon stays. Raises ScenarioError where a client is asked for that the run has not, RunError where one is that has
+    uploaded nothing.
+    """
+    scenario = finished.run.scenario
+    faults = [Fault("--clients", fault.message) for fault in audit.faults(scenario.data.clients)]
+    if faults:
+        raise ScenarioError(faults)
+    _check_uploads(finished, audit, seeds)
+    run, prior = finished.run, SimulatedRuns()
+    for seed in seeds:
+        observers: list[TwinsObserver] = []
+
+        def watched(federation: Federation, observers: list[TwinsObserver] = observers) -> Federation:
+            observers.append(TwinsObserver(federation, audit))
+            federation.path.observer = observers[0]
+            return federation
+
+        again = finished.again(seed, watched, progress, prior)
+        found = audited(observers[0], again, run.tables["ledger"])
+        table = found.table
+        if AUDIT in run.tables:
+            others = run.tables[AUDIT].filter(pc.not_equal(run.tables[AUDIT]["seed"], seed))
+            table = pa.concat_tables([others, table]).sort_by([("seed", "ascending")])
+        run.tables |= {AUDIT: table, "ledger": found.ledger}
+        old = {name for name in run.files if name.startswith(f"disproved-{seed}.")}
+        run.files = {name: content for name, content in run.files.items() if name not in old} | found.files
+        _note(run, seed, found.notes)
+    return run
+
+
+def write(finished: FinishedRun, run: Run) -> None:
+    """Put an audited run in place of the one on disk, which stays whole until all of the new one is written. Raises
+    OutputError."""
+    own = RunFolder(finished.folder, run.scenario)
+    with own.working() as area:
+        own.replace(area, run.write_to, COMPLETE)
+
+
+def _check_uploads(finished: FinishedRun, audit: TwinAudit, seeds: Sequence[int]) -> None:
+    clients = finished.run.clients
+    for seed in seeds:
+        known = clients[(clients["seed"] == seed) & (clients["uploads"] > clients["malicious_uploads"])]["client"]
+        sent = set(known.tolist())
+        if not sent:
+            raise RunError(f"{finished.folder}: no honest client uploaded anything in seed {seed}; there is no upload")
+        silent = [str(one) for one in audit.clients if one not in sent] if isinstance(audit.clients, tuple) else []
+        if silent:
+            some = ", ".join(str(one) for one in sorted(sent)[:5])
+            raise RunError(
+                f"{finished.folder}: client {', '.join(silent)} uploaded nothing of its own in seed {seed}; name "
+                f"others with --clients, of whom there are some: {some}"
+            )
+
+
+def _note(run: Run, seed: int, notes: Sequence[str]) -> None:
+    """Put the notes of an audit of a seed in place of those of an earlier one."""
+    summary = run.summary
+    own = summary["seeds"][str(seed)]
+    own["notes"] = [*(note for note in own["notes"] if not note.startswith(NOTE)), *notes]
+    of_all = [note for note in summary["notes"] if not note.startswith(NOTE)]
+    told = (note for one in summary["seeds"].values() for note in one["notes"] if note.startswith(NOTE))
+    summary["notes"] = list(dict.fromkeys([*of_all, *told]))

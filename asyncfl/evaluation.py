@@ -1,0 +1,78 @@
+"""What is measured in a run, and how often: models that are published, and what uploads give away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator
+
+from asyncfl.component import Described
+from asyncfl.errors import Fault
+
+Twin = Literal["ordinary", "mislabelled", "noise", "brightest", "ascent", "exchanged", "zeroed"]
+"""How a neighbouring world differs. One sample is another: an ordinary one, one with a wrong label, an image of noise,
+the brightest image there is with a wrong label, one found by gradient ascent; or all data of the client are: those of
+another client, or none, so that its update is zero."""
+
+OF_SAMPLES: tuple[Twin, ...] = ("ordinary", "mislabelled", "noise", "brightest", "ascent")
+"""Kinds of twins in which one sample is another."""
+OF_CLIENTS: tuple[Twin, ...] = ("exchanged", "zeroed")
+"""Kinds in which all data of the client are others."""
+
+
+FOLLOWED = 3
+"""Twins of each kind that are followed to the end."""
+
+
+class TwinAudit(Described):
+    """Tasks of some clients are trained once more on neighbouring data, and the distances of the uploads measured."""
+
+    clients: Annotated[int, Field(ge=1)] | tuple[Annotated[int, Field(ge=0)], ...] = 5
+    """How many clients: those honest ones whose updates are collected first; or a list of them."""
+    neighbours: Annotated[tuple[Twin, ...], Field(min_length=1)] = (*OF_SAMPLES, *OF_CLIENTS)
+    """Kinds of twins that are tried."""
+    twins: Annotated[int, Field(ge=1, le=1_000_000)] = 200
+    """Twins that are tried of each client in its first task. Of each kind the half that lies further away goes on into
+    the next one, until three are left, which are followed to the end."""
+
+    @field_validator("clients", "neighbours")
+    @classmethod
+    def _check_list(cls, value: Any) -> Any:
+        if isinstance(value, tuple) and (not value or len(set(value)) < len(value)):
+            raise ValueError(f"must name at least one, each once, got {list(value)}")
+        return value
+
+    @property
+    def count(self) -> int:
+        """How many clients."""
+        return len(self.clients) if isinstance(self.clients, tuple) else self.clients
+
+    def faults(self, clients: int) -> Iterator[Fault]:
+        """Clients that there are not among so many."""
+        if isinstance(self.clients, int):
+            if self.clients > clients:
+                yield Fault("clients", f"must be at most data.clients ({clients}), got {self.clients}")
+            return
+        for place, client in enumerate(self.clients):
+            if client >= clients:
+                yield Fault(f"clients.{place}", f"must be 0..{clients - 1} (data.clients is {clients}), got {client}")
+
+    def trained(self, tasks: int) -> int:
+        """About how many tasks' work it is, where each client has that many."""
+        return self.count * (2 * self.twins + FOLLOWED * len(self.neighbours) * tasks)
+
+
+class Evaluation(Described):
+    """How often the published model is judged, and what else is measured of a run."""
+
+    train_every: Annotated[int, Field(ge=0)] = 1
+    """Versions between two evaluations on all clients' own data; 0: only the last version."""
+    test_every: Annotated[int, Field(ge=0)] = 1
+    """Versions between two evaluations on the test set; 0: only the last version."""
+    record: Literal["none", "digests", "parameters"] = "none"
+    """What is written down of all that the server hears and answers, in `messages.jsonl`: nothing; everything, models
+    by their digests; or with the models themselves (5.4 bytes per parameter of each upload, kept in memory until the
+    run is written)."""
+    audit: TwinAudit | None = None
+    """What is measured of the uploads' privacy, see `asyncfl.twins`; null: nothing."""

@@ -1,0 +1,73 @@
+"""The sample that moves a model furthest, found by gradient ascent.
+
+What a replaced sample changes in an update is, to first order, the sum over the steps that it takes part in of what its
+gradient differs by from that of the sample it replaces. So
+
+    f(x, y) = |grad l(w; x, y) - grad l(w; x_j, y_j)|^2
+
+is climbed by steps of its sign within the range of pixels, at w, the model that was trained on the recorded data, from
+the label with the largest f. The twin that is found is then trained and measured as all others are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.learning import Learner
+
+STEPS = 12
+"""Steps of ascent."""
+PART = 0.25
+"""Length of the first step in parts of the pixels' range; the last is a tenth as long."""
+
+
+def furthest(
+    learner: Learner,
+    model: NDArray[np.float32],
+    replaced: tuple[NDArray[np.float32], int],
+    start: NDArray[np.float32],
+    low: NDArray[np.float32],
+    high: NDArray[np.float32],
+) -> tuple[NDArray[np.float32], int]:
+    """Image (channels, height, width) and label that differ most from the sample `replaced` in their gradients at
+    `model` (n_parameters,), found from the image `start`.
+
+    `low`, `high`: (channels,) range of pixels. The best point on the way is taken, the start included.
+    """
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    with torch.random.fork_rng(devices=[]):  # its initial values are drawn from a generator that is not ours
+        module = learner.model.module(learner.shape, learner.classes)
+    flat, place = torch.from_numpy(model.copy()), 0
+    weights = list(module.parameters())
+    with torch.no_grad():
+        for weight in weights:
+            weight.copy_(flat[place : place + weight.numel()].view_as(weight))
+            place += weight.numel()
+
+    def gradient(image: torch.Tensor, label: int, graph: bool) -> tuple[torch.Tensor, ...]:
+        loss = cross_entropy(module(image[None]), torch.tensor([label]))
+        return torch.autograd.grad(loss, weights, create_graph=graph)
+
+    away = gradient(torch.from_numpy(replaced[0].copy()), replaced[1], False)
+
+    def squared(image: torch.Tensor, label: int, graph: bool) -> torch.Tensor:
+        parts = gradient(image, label, graph)
+        return torch.stack([(g - a).square().sum() for g, a in zip(parts, away, strict=True)]).sum()
+
+    first = torch.from_numpy(start.copy())
+    label = max(range(learner.classes), key=lambda one: squared(first, one, False).item())
+    least, most = (torch.from_numpy(np.asarray(edge, np.float32))[:, None, None] for edge in (low, high))
+    image, best, found = first, -1.0, first
+    for step in range(STEPS + 1):
+        image = image.detach().requires_grad_()
+        value = squared(image, label, True)
+        if value.item() > best:
+            best, found = value.item(), image.detach()
+        if step < STEPS:
+            [slope] = torch.autograd.grad(value, image)
+            length = PART * (most - least) * 0.1 ** (step / STEPS)
+            image = torch.minimum(torch.maximum(image + length * slope.sign(), least), most)
+    return found.numpy().copy(), label

@@ -1,0 +1,190 @@
+"""Follows the twins of some clients through a run, as an observer of its tasks.
+
+Many neighbours are tried in a client's first task. Of each kind the half with the larger distances so far, in units of
+the noise, goes on into the next task, until a few are left. Nothing of a run is kept for it but numbers: base models
+are at hand while a task is carried out.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.client import Collection, Ticket
+from asyncfl.client.path import TaskPath
+from asyncfl.evaluation import FOLLOWED, TwinAudit
+from asyncfl.federation import Federation
+from asyncfl.privacy import Contribution, Release, State
+from asyncfl.privacy.ledger.releases import upload_release
+from asyncfl.twins.ascent import furthest
+from asyncfl.twins.neighbours import Neighbour, neighbours
+from asyncfl.twins.training import TwinTraining, TwinUpload
+
+
+@dataclass(frozen=True)
+class Other:
+    """Another client's upload of the same collection, which the twin changes by the clip norm alone."""
+
+    task: int
+    distance: float
+    """|u - u'|."""
+    std: float
+    twin_std: float
+
+
+@dataclass(frozen=True)
+class AuditedTask:
+    """One task of a client, with its twins."""
+
+    task: int
+    turn: int
+    base_version: int
+    release: Release
+    """The recorded upload."""
+    twins: dict[int, TwinUpload]
+    """Number of the neighbour -> its upload, of those that were trained."""
+    others: dict[int, tuple[Other, ...]]
+    """Number of the neighbour -> what it changes in uploads of other clients."""
+
+
+@dataclass
+class AuditedClient:
+    """A client and its neighbours."""
+
+    client: int
+    followed: list[Neighbour]
+    """Neighbours that are still followed."""
+    states: dict[int, State]
+    """Number of the neighbour -> what the scheme remembers in its world."""
+    tasks: dict[int, AuditedTask] = field(default_factory=dict)
+    """Task -> what came of it, in the order in which they were trained."""
+
+
+class TwinsObserver:
+    """Trains the twins of the chosen clients while their tasks are carried out."""
+
+    def __init__(self, federation: Federation, audit: TwinAudit, told: Callable[[int], None] | None = None) -> None:
+        """`told`: called with the number of twins trained so far after each task."""
+        self.federation = federation
+        self.path: TaskPath = federation.path
+        self.audit = audit
+        self.told = told
+        self.clients: dict[int, AuditedClient] = {}
+        """Client -> what was found, in the order in which they were first met."""
+        self.trained_twins = 0
+        self._training = TwinTraining(self.path)
+        self._beginning = copy.deepcopy(self.path.state)
+
+    def trained(self, ticket: Ticket, contribution: Contribution, attacked: bool) -> None:
+        """Train the twins of a task that is not collected with others: its clip norm depends on no others."""
+        if not attacked and self._is_audited(ticket.client):
+            clip_norm = self.path.clip_norm(np.ones(1))
+            release = upload_release(self.path.scheme, self.path.context, clip_norm, contribution)
+            self._train(ticket, contribution, release, np.ones(1), 0)
+
+    def carried_out(self, collection: Collection) -> None:
+        """Train the twins of the tasks of the chosen clients."""
+        if self.path.scheme.needs_every_task:
+            return
+        payloads = collection.payloads
+        for row, (ticket, upload) in enumerate(zip(collection.tickets, payloads.uploads, strict=True)):
+            if upload.attacked or not math.isfinite(payloads.norms[row]) or not self._is_audited(ticket.client):
+                continue
+            task = self._train(ticket, upload.contribution, upload.release, payloads.norms, row)
+            for number, twin in task.twins.items():
+                if twin.clip_norm != payloads.clip_norm:
+                    task.others[number] = tuple(self._others(collection, row, twin))
+
+    def _is_audited(self, client: int) -> bool:
+        wanted = self.audit.clients
+        if isinstance(wanted, tuple):
+            return client in wanted
+        return client in self.clients or len(self.clients) < wanted
+
+    # --- one task ----------------------------------------------------------------------------------------------------
+
+    def _train(
+        self, ticket: Ticket, contribution: Contribution, release: Release, norms: NDArray[np.float64], row: int
+    ) -> AuditedTask:
+        if ticket.client not in self.clients:
+            self.clients[ticket.client] = self._begin(ticket)
+        audited = self.clients[ticket.client]
+        worlds = []
+        for neighbour in audited.followed:
+            epsilon = audited.states[neighbour.number].epsilon(ticket.client, ticket.turn)
+            worlds.append((neighbour, epsilon))
+        twins = {
+            twin.neighbour.number: twin
+            for twin in self._training.uploads(ticket, contribution, norms, row, worlds)
+            if math.isfinite(twin.distance)
+        }
+        for number, twin in twins.items():
+            if math.isfinite(twin.loss):
+                audited.states[number].trained(twin.contribution, twin.loss, twin.norm)
+        self.trained_twins += len(worlds)
+        task = AuditedTask(ticket.task, ticket.turn, ticket.base_version, release, twins, {})
+        audited.tasks[ticket.task] = task
+        self._halve(audited)
+        if self.told is not None:
+            self.told(self.trained_twins)
+        return task
+
+    def _begin(self, ticket: Ticket) -> AuditedClient:
+        """The neighbours of a client whose first task this is."""
+        data, client = self.path.data, ticket.client
+        random = self.path.streams.generator("twins", client)
+        found = list(neighbours(data, client, self.audit.neighbours, self.audit.twins, random))
+        if any(one.kind == "ascent" for one in found):
+            model = np.empty((1, len(ticket.base)), np.float32)
+            self.path.learner.train(model, [self.path.job(ticket)])
+            found = [self._climbed(one, client, model[0]) if one.kind == "ascent" else one for one in found]
+        states = {one.number: copy.deepcopy(self._beginning) for one in found}
+        return AuditedClient(client, found, states)
+
+    def _climbed(self, start: Neighbour, client: int, model: NDArray[np.float32]) -> Neighbour:
+        data = self.path.data
+        images, labels = data.client(client)
+        low, high = data.images.min((0, 2, 3)), data.images.max((0, 2, 3))
+        assert start.image is not None
+        replaced = images[start.sample], int(labels[start.sample])
+        image, label = furthest(self.path.learner, model, replaced, start.image, low, high)
+        return replace(start, image=image, label=label)
+
+    def _halve(self, audited: AuditedClient) -> None:
+        """Follow the further half of each kind from here on, but not fewer than a few."""
+        left = []
+        for kind in self.audit.neighbours:
+            of_kind = [one for one in audited.followed if one.kind == kind]
+            of_kind.sort(key=lambda one: (-so_far(audited, one), one.number))
+            left += of_kind[: max(FOLLOWED, -(-len(of_kind) // 2))]
+        audited.followed = sorted(left, key=lambda one: one.number)
+        kept = {one.number for one in left}
+        audited.states = {number: state for number, state in audited.states.items() if number in kept}
+
+    def _others(self, collection: Collection, own: int, twin: TwinUpload) -> list[Other]:
+        """What another clip norm changes in the other uploads of a collection: their lengths and their noise."""
+        found = []
+        payloads, scheme = collection.payloads, self.path.scheme
+        for row, upload in enumerate(payloads.uploads):
+            norm = float(payloads.norms[row])
+            if row == own or upload.attacked or not math.isfinite(norm):
+                continue
+            lengths = [norm if clip is None else min(norm, clip) for clip in (payloads.clip_norm, twin.clip_norm)]
+            noise = scheme.upload_noise(self.path.context, twin.clip_norm, upload.contribution)
+            found.append(Other(upload.task, abs(lengths[0] - lengths[1]), upload.release.std, noise.std))
+        return found
+
+
+def so_far(audited: AuditedClient, neighbour: Neighbour) -> float:
+    """Sum of the squared distances of a neighbour's uploads, in units of the noise where there is any."""
+    total = 0.0
+    for task in audited.tasks.values():
+        if (twin := task.twins.get(neighbour.number)) is not None:
+            squares = math.fsum(distance**2 for distance in twin.distances)
+            total += squares / task.release.std**2 if task.release.std > 0 else squares
+    return total

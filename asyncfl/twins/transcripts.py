@@ -1,0 +1,196 @@
+"""What an adversary holds of a client as releases in two worlds: its uploads, or the models that they entered."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.client import TaskPath
+from asyncfl.privacy.accounting.gaussian import exact_epsilon
+from asyncfl.privacy.accounting.two_worlds import BINS, Gaussians, Worlds
+from asyncfl.privacy.ledger.published import model_releases
+from asyncfl.privacy.record import ModelRelease
+from asyncfl.twins.audit import AuditedClient, AuditedTask
+from asyncfl.twins.holdings import Holding
+from asyncfl.twins.neighbours import Neighbour
+from asyncfl.twins.training import TwinUpload
+
+Floats = NDArray[np.float64]
+GaussianRow = tuple[float, float, float, float]
+"""Numbers released, squared distance, standard deviation of the noise here and in the twin's world."""
+
+
+@dataclass(frozen=True)
+class TwinRelease:
+    """One release that an adversary holds, in both worlds."""
+
+    time_s: float
+    task: int
+    """Task of the upload; -1: it is a model."""
+    neighbour: Neighbour
+    distance: float
+    sensitivity: float
+    std: float
+    twin_std: float
+    gaussians: tuple[GaussianRow, ...]
+    """Rows of `Gaussians`; empty with Laplace noise."""
+    shifts: NDArray[np.int64] | None
+    """`laplace_classes`; None with Gaussian noise."""
+    pure: float
+    """What it is worth at delta = 0."""
+
+
+def upload_releases(
+    path: TaskPath, audited: AuditedClient, neighbour: Neighbour, held: Holding
+) -> Iterator[TwinRelease]:
+    """The uploads of a client that an adversary holds, in the order in which it got them, beside those of a twin."""
+    mine = [(held.uploads[task], task) for task in audited.tasks if task in held.uploads]
+    for time_s, number in sorted(mine):
+        task = audited.tasks[number]
+        if (twin := task.twins.get(neighbour.number)) is not None:
+            yield _upload(path, task, twin, time_s, held)
+
+
+def _upload(path: TaskPath, task: AuditedTask, twin: TwinUpload, time_s: float, held: Holding) -> TwinRelease:
+    d, release = path.learner.n_parameters, task.release
+    if release.distribution == "laplace":
+        scale = release.std / math.sqrt(2)
+        pure = math.fsum(twin.distances) / scale if scale else math.inf if twin.distance else 0.0
+        rows: tuple[GaussianRow, ...] = ()
+        if twin.shifts is None and twin.distance:
+            rows = ((d, twin.distance**2, 0.0, 0.0),)
+    else:
+        rows = tuple((d, distance**2, release.std, twin.std) for distance in twin.distances)
+        rows += tuple(
+            (d, other.distance**2, other.std, other.twin_std)
+            for other in task.others.get(twin.neighbour.number, ())
+            if held.uploads.get(other.task, math.inf) <= time_s
+        )
+        pure = math.inf if Gaussians.of(rows).telling.any() else 0.0
+    return TwinRelease(
+        time_s,
+        task.task,
+        twin.neighbour,
+        twin.distance,
+        release.sensitivity,
+        release.std,
+        twin.std,
+        rows,
+        twin.shifts,
+        pure,
+    )
+
+
+def model_transcript(
+    path: TaskPath, audited: AuditedClient, neighbour: Neighbour, held: Holding, models: Iterable[ModelRelease]
+) -> Iterator[TwinRelease]:
+    """The models that an adversary holds which the client's uploads entered, beside those of a twin.
+
+    A model's distance is that of the client's upload times its weight. Where there are several of them, or the clip
+    norm moves the others too, it is bounded from below by the triangle inequality.
+    """
+    mine = [(held.models[one.version], one.version, one) for one in models if one.version in held.models]
+    for time_s, _, model in sorted(mine, key=lambda row: row[:2]):
+        twins = {
+            upload.task: audited.tasks[upload.task].twins[neighbour.number]
+            for upload in model.uploads
+            if upload.task in audited.tasks and neighbour.number in audited.tasks[upload.task].twins
+        }
+        if twins:
+            yield _model(path, audited, model, twins, time_s)
+
+
+def _model(
+    path: TaskPath, audited: AuditedClient, model: ModelRelease, twins: dict[int, TwinUpload], time_s: float
+) -> TwinRelease:
+    weights = {upload.task: upload.weight or 0.0 for upload in model.uploads}
+    number = next(iter(twins.values())).neighbour.number
+    others = {other.task: other for task in twins for other in audited.tasks[task].others.get(number, ())}
+    moved = sorted([abs(weights[task]) * twin.distance for task, twin in twins.items()])
+    moved_besides = [abs(weights.get(other.task, 0.0)) * other.distance for other in others.values()]
+    distance = max(0.0, moved[-1] - math.fsum(moved[:-1]) - math.fsum(moved_besides))
+    stds = [upload.release.std for upload in model.uploads]
+    here = model_releases(path.scheme, path.context, model.clip_norm, model.contributions, stds, model.server_std)
+    clip_norm = next(iter(twins.values())).clip_norm
+    contributions, twin_stds = [], []
+    for upload, std in zip(model.uploads, stds, strict=True):
+        contribution, twin_std = upload.contribution, std
+        if upload.task in twins:
+            twin = twins[upload.task]
+            contribution = replace(contribution, epsilon=twin.contribution.epsilon)
+            twin_std = twin.std
+        elif upload.task in others:
+            twin_std = others[upload.task].twin_std
+        contributions.append(contribution)
+        twin_stds.append(twin_std)
+    there = model_releases(path.scheme, path.context, clip_norm, contributions, twin_stds, None)
+    client = audited.client
+    d = path.learner.n_parameters
+    row = (float(d), distance**2, here[client].std, there[client].std)
+    telling = bool(Gaussians.of([row]).telling.any())
+    neighbour = next(iter(twins.values())).neighbour
+    return TwinRelease(
+        time_s,
+        -1,
+        neighbour,
+        distance,
+        here[client].sensitivity,
+        here[client].std,
+        there[client].std,
+        (row,),
+        None,
+        math.inf if telling else 0.0,
+    )
+
+
+def epsilons(releases: Sequence[TwinRelease], delta: float) -> tuple[Floats, Floats]:
+    """(n,) epsilon of each release alone, and of all of them so far, at `delta`; 0: pure."""
+    if delta == 0:
+        once = np.array([one.pure for one in releases])
+        return once, np.cumsum(once)
+    mus = np.array([math.fsum(_squared_mu(row) for row in one.gaussians) for one in releases])
+    once, so_far = exact_epsilon(mus, delta), exact_epsilon(np.cumsum(mus), delta)
+    together: tuple[GaussianRow, ...] = ()
+    shifts = np.zeros(len(BINS), np.int64)
+    alike = True
+    for place, one in enumerate(releases):
+        together += one.gaussians
+        if one.shifts is not None:
+            shifts = shifts + one.shifts
+        if one.shifts is not None or any(std != twin_std for _, _, std, twin_std in one.gaussians):
+            alike = False
+            own = np.zeros_like(shifts) if one.shifts is None else one.shifts
+            once[place] = Worlds(Gaussians.of(one.gaussians), own).epsilon(delta)
+        if not alike:
+            least = float(so_far[place - 1]) if place else 0.0
+            so_far[place] = max(least, Worlds(Gaussians.of(together), shifts).epsilon(delta))
+    return once, so_far
+
+
+def _squared_mu(row: GaussianRow) -> float:
+    _, squared_distance, std, _ = row
+    if squared_distance == 0:
+        return 0.0
+    return squared_distance / std**2 if std > 0 else math.inf
+
+
+def furthest_upload(
+    audited: AuditedClient, kinds: Iterable[str], held: Holding
+) -> tuple[AuditedTask, TwinUpload] | None:
+    """The held upload of a twin of these kinds that lies furthest away for its sensitivity; None: none is held."""
+    wanted = set(kinds)
+    found = [
+        (twin.distance / task.release.sensitivity if task.release.sensitivity > 0 else 0.0, -task.task, task, twin)
+        for task in audited.tasks.values()
+        if task.task in held.uploads
+        for twin in task.twins.values()
+        if twin.neighbour.kind in wanted
+    ]
+    if not found:
+        return None
+    _, _, task, twin = max(found, key=lambda row: row[:2])
+    return task, twin
