@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from asyncfl.client.ticket import Ticket
 from asyncfl.privacy import Contribution
@@ -25,14 +25,12 @@ class Collection:
     """What they upload, a row for each ticket; the models are on loan until the next collection."""
 
 
-class TaskObserver(Protocol):
+class TaskObserver:
     """Is told of each collection when it has been carried out. It draws from no stream of the run's and changes
     nothing, so that a run that is looked at is the same run."""
 
     def trained(self, ticket: Ticket, contribution: Contribution, attacked: bool) -> None:
         """Take note of a task of a scheme that needs every task: it was trained before it is known who wants it."""
-        ...
 
     def carried_out(self, collection: Collection) -> None:
         """Take note of a collection, before the scheme does."""
-        ...

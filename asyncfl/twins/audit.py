@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.client import Collection, Ticket
+from asyncfl.client import Collection, TaskObserver, Ticket
 from asyncfl.client.path import TaskPath
 from asyncfl.evaluation import FOLLOWED, TwinAudit
 from asyncfl.federation import Federation
@@ -65,7 +65,7 @@ class AuditedClient:
     """Task -> what came of it, in the order in which they were trained."""
 
 
-class TwinsObserver:
+class TwinsObserver(TaskObserver):
     """Trains the twins of the chosen clients while their tasks are carried out."""
 
     def __init__(self, federation: Federation, audit: TwinAudit, told: Callable[[int], None] | None = None) -> None:

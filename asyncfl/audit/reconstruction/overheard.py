@@ -13,7 +13,7 @@ from typing import Literal
 import pyarrow.compute as pc
 
 from asyncfl.audit.again import FinishedRun
-from asyncfl.client import Collection, Ticket
+from asyncfl.client import Collection, TaskObserver, Ticket
 from asyncfl.errors import Fault, RunError, ScenarioError
 from asyncfl.federation import Federation
 from asyncfl.federation.rounds import Progress
@@ -103,7 +103,7 @@ def _tasks(events: object, attackers: list[int]) -> dict[int, int]:
     return {task: client for task, client in pairs if client not in attackers}
 
 
-class _Catcher:
+class _Catcher(TaskObserver):
     """Keeps one task of a run."""
 
     def __init__(self, task: int) -> None:

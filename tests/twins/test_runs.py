@@ -1,0 +1,150 @@
+"""Audits within runs and of runs on disk: the same numbers, the same bytes, and bad input."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from asyncfl.analysis.tables import read_run
+from asyncfl.api import execute, simulate
+from asyncfl.audit.again import FinishedRun
+from asyncfl.audit.twins import audit_twins, write
+from asyncfl.errors import RunError, ScenarioError
+from asyncfl.evaluation import TwinAudit
+from asyncfl.scenario import Scenario
+from asyncfl.storage import Run
+
+TAPPED = {"tap": {"uplink": True, "packet_loss": 0.02}}
+AUDIT = {"clients": 2, "twins": 21}
+
+
+def described(tiny: dict[str, Any], **changes: Any) -> Scenario:
+    return Scenario.read({**tiny, "privacy": {"kind": "nbafl", "epsilon": 500}, **changes})
+
+
+def audited_on_disk(folder: Path, **audit: Any) -> Path:
+    finished = FinishedRun.load(folder)
+    write(finished, audit_twins(finished, TwinAudit(**{**AUDIT, **audit}), finished.seeds()))
+    return folder
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {p.name: p.read_bytes() for p in folder.iterdir() if p.is_file() and p.name not in ("timing.json",)}
+
+
+def test_within_a_run_and_afterwards_the_same_is_found(tiny: dict[str, Any], tmp_path: Path) -> None:
+    tiny["world"] |= TAPPED
+    inside = execute(described(tiny, seeds=2, evaluation={"audit": AUDIT}), tmp_path / "inside")
+    after = audited_on_disk(execute(described(tiny, seeds=2), tmp_path / "after"))
+    tables = [Run.load(folder).audit for folder in (inside, after)]
+    pd.testing.assert_frame_equal(tables[0], tables[1].sort_values("seed", kind="stable").reset_index(drop=True))
+    ledgers = [Run.load(folder).ledger for folder in (inside, after)]
+    pd.testing.assert_frame_equal(*ledgers)
+    assert ledgers[0]["measured"].notna().sum() > 0
+    assert set(tables[0]["adversary"]) == {"eavesdropper", "server", "both"}
+
+
+def test_the_same_audit_leaves_the_same_bytes(tiny: dict[str, Any], tmp_path: Path) -> None:
+    folder = audited_on_disk(execute(described(tiny), tmp_path / "run"))
+    first = files(folder)
+    assert {"audit.parquet", "ledger.parquet"} <= first.keys()
+    assert files(audited_on_disk(folder)) == first
+    again = audited_on_disk(execute(described(tiny), tmp_path / "again"))
+    assert files(again) == first
+
+
+def test_nothing_else_of_the_run_changes(tiny: dict[str, Any], tmp_path: Path) -> None:
+    sound = {"kind": "nbafl", "epsilon": 500, "sensitivity": "2C"}
+    folder = execute(described(tiny, privacy=sound, evaluation={"record": "digests"}), tmp_path / "run")
+    before = files(folder)
+    after = files(audited_on_disk(folder))
+    changed = {name for name in after if after[name] != before.get(name)}
+    assert changed == {"audit.parquet", "ledger.parquet", ".asyncfl.json"}
+
+
+def test_a_disproved_sensitivity_is_told_with_its_example(tiny: dict[str, Any], tmp_path: Path) -> None:
+    tiny["training"] = {"lr": 0.5, "batch_size": 5, "epochs": 3, "momentum": 0.9, "gradient_clip": 0.02}
+    private = {"kind": "local_gaussian", "epsilon": 5, "clip_norm": 0.02}
+    run = Run.load(audited_on_disk(execute(Scenario.read({**tiny, "privacy": private}), tmp_path / "run")))
+    ledger = run.ledger
+    rows = ledger[(ledger["adversary"] == "server") & ledger["measured"].notna()]
+    assert len(rows) == 2
+    assert (rows["status"] == "disproved").all()
+    assert not rows["claim_holds"].any()
+    assert (rows["measured"] > rows["exact_epsilon"]).all()  # that is what the wrong sensitivity is worth
+    text = run.files["disproved-0.txt"].decode()
+    line = text.splitlines()[0]
+    found = re.fullmatch(
+        r"client (\d), task (\d+) from version (\d): sample (\d+) is replaced \((\w+)\), the other one has label (\d); "
+        r"\|u - u'\| is ([\d.e-]+), assumed at most ([\d.e-]+)",
+        line,
+    )
+    assert found is not None, line
+    assert float(found[7]) > float(found[8])
+    with np.load(tmp_path / "run" / "disproved-0.npz") as kept:
+        assert kept[f"client{found[1]}_image"].shape == (1, 28, 28)
+        assert int(kept[f"client{found[1]}_label"]) == int(found[6])
+        assert int(kept[f"client{found[1]}_sample"]) == int(found[4])
+    assert any(note.startswith("audit: the assumed sensitivity is disproved") for note in run.summary["notes"])
+
+
+def test_without_noise_epsilon_is_infinite_and_said_to_be(tiny: dict[str, Any], tmp_path: Path) -> None:
+    run = Run.load(audited_on_disk(execute(Scenario.read(tiny), tmp_path / "run")))
+    measured = run.ledger.query("adversary == 'server'")["measured"].dropna()
+    assert len(measured) == 2
+    assert np.isinf(measured).all()
+    assert any("epsilon is infinite" in note for note in run.summary["notes"])
+
+
+def test_measured_epsilons_are_columns_of_an_experiments_tables(tiny: dict[str, Any], tmp_path: Path) -> None:
+    folder = execute(described(tiny, evaluation={"audit": AUDIT}), tmp_path / "run")
+    rounds, _, _ = read_run(folder)
+    assert rounds["epsilon_measured_max"].tolist()[0] == 0.0
+    assert (rounds["epsilon_measured_max"].diff().dropna() > 0).all()
+    table = Run.load(folder).audit.query("holder == 'client' and adversary == 'server' and counts")
+    assert rounds["epsilon_measured_max"].iloc[-1] == table["epsilon"].max()
+    assert rounds["sensitivity_share_max"].iloc[-1] == table["sensitivity_share"].max()
+    assert (rounds["epsilon_measured_overheard_max"] == 0).all()  # nobody listens
+    assert (rounds["epsilon_measured_model"].iloc[1:] > 0).all()
+
+
+def test_clients_that_there_are_not_or_that_sent_nothing(tiny: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match=r"evaluation.audit.clients: must be at most data.clients \(5\), got 9"):
+        described(tiny, evaluation={"audit": {"clients": 9}})
+    with pytest.raises(ScenarioError, match=r"evaluation.audit.clients.1: must be 0..4 \(data.clients is 5\), got 5"):
+        described(tiny, evaluation={"audit": {"clients": [0, 5]}})
+    with pytest.raises(ScenarioError, match=r"evaluation.audit.neighbours: must name at least one, each once"):
+        described(tiny, evaluation={"audit": {"neighbours": ["noise", "noise"]}})
+    few = {"kind": "sync", "rounds": 1, "participants": 2}
+    folder = execute(described(tiny, protocol=few), tmp_path / "few")
+    sent = Run.load(folder).clients.query("uploads > 0")["client"].tolist()
+    [silent, *_] = [client for client in range(5) if client not in sent]
+    with pytest.raises(RunError, match=f"client {silent} uploaded nothing of its own in seed 0; name others"):
+        audited_on_disk(folder, clients=(silent,))
+    inside = simulate(described(tiny, protocol=few, evaluation={"audit": {"clients": [silent], "twins": 7}}))
+    assert any(f"nothing is measured of client {silent}" in note for note in inside.summary["notes"])
+    assert len(inside.audit) == 0
+
+
+def test_a_run_that_diverges_is_written_with_its_audit(tiny: dict[str, Any]) -> None:
+    overwhelmed = {"kind": "nbafl", "epsilon": 1e-38, "clip_norm": 20}
+    run = simulate(described(tiny, privacy=overwhelmed, evaluation={"audit": AUDIT}))
+    assert run.summary["diverged"] == [0]
+
+
+def test_budgets_that_follow_the_losses_are_followed(tiny: dict[str, Any]) -> None:
+    adaptive = {"kind": "adaptive", "budgets": [5.0] * 5, "sensitivity": "2M"}
+    tiny["world"]["uplink"] |= {"loss": {"kind": "independent", "probability": 0.01}, "retransmissions": 0}
+    table = simulate(described(tiny, privacy=adaptive, evaluation={"audit": AUDIT})).audit
+    spreads = table["sigma"] != table["twin_sigma"]
+    first = table.groupby(["client", "adversary", "kind"])["task"].transform("min") == table["task"]
+    assert spreads[~first].any()
+    assert not table[spreads]["kind"].isin(["zeroed"]).any()
+    # With other noise two worlds differ by more than by the distance of their means.
+    server = table[(table["adversary"] == "server") & spreads]
+    assert (server["epsilon_once"] > 0).all()
