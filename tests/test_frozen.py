@@ -22,7 +22,7 @@ def _dataclasses() -> Iterator[Any]:
 
 
 MAY_CHANGE = {
-    "Batch", "ClipState", "FixedNorm", "LossHistory", "Play", "Recording", "Run", "SeedRun", "Task", "TaskInFlight",
+    "AuditedClient", "Batch", "ClipState", "FixedNorm", "LossHistory", "Play", "Recording", "Run", "SeedRun", "Task", "TaskInFlight",
     "Traffic", "_Sent",
 }  # fmt: skip
 """What is filled while a run goes on or a reader reads."""

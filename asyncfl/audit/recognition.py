@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.audit.holdings import Holding
-from asyncfl.client.observer import Collection
+from asyncfl.client.observer import Collection, TaskObserver
 from asyncfl.data import FederatedData
 from asyncfl.data.canaries import PlantedCanaries
 from asyncfl.federation import Federation
@@ -78,7 +78,7 @@ def records_of(data: FederatedData, planted: PlantedCanaries, chosen: NDArray[np
     )
 
 
-class Recognition:
+class Recognition(TaskObserver):
     """Looks on while a seed with canaries runs, and scores what is released. It changes nothing of the run."""
 
     def __init__(self) -> None:

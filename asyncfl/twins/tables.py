@@ -30,7 +30,7 @@ ROUNDING = 1e-5
 """Part of a sensitivity by which float32 may exceed it."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Audited:
     """What was found in one seed."""
 
