@@ -18,7 +18,7 @@ from asyncfl.cli import main
 from asyncfl.errors import RunError
 from asyncfl.run_files import NEEDED, read_table
 from asyncfl.scenario import Scenario
-from asyncfl.storage import AUDIT, AUDIT, TABLES, Run
+from asyncfl.storage import AUDIT, TABLES, Run
 
 FILES = ("summary.json", "timing.json", *(f"{name}.parquet" for name in TABLES))
 
