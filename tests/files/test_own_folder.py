@@ -271,3 +271,20 @@ def test_a_kill_before_any_step_loses_nothing(tmp_path: Path, name: str) -> None
     assert int(ended.stdout.split()[1]) > (10 if name == "each" else 3)
     assert contents(folder) == {"a": "B", "c": "B", "end": "B", "thesis.tex": "precious"}
     assert OwnFolder(folder, "run", "B").is_whole()
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["a"], "(it holds a)"),
+        (["c", "a", "b"], "(it holds a, b, c)"),
+        (["d", "c", "a", "b"], "(it holds a, b, c and 1 more)"),
+        (list("hgfedcba"), "(it holds a, b, c and 5 more)"),
+    ],
+)
+def test_of_what_lies_there_three_are_named(tmp_path: Path, names: list[str], said: str) -> None:
+    for name in names:
+        (tmp_path / name).write_text("")
+    with pytest.raises(OutputError) as caught:
+        OwnFolder(tmp_path, "run", "abc").check()
+    assert said in str(caught.value)
