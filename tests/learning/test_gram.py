@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -69,3 +71,22 @@ def test_clipping_of_a_single_step_knows_the_products_of_the_samples() -> None:
     MlpLearner(MODEL, training, SHAPE, CLASSES, "cpu", "gram").train(rows, jobs)
     reference.train(MODEL, training, CLASSES, expected, jobs)
     np.testing.assert_allclose(rows, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("setting", "gram", "direct"),
+    [
+        # 4 epochs m inputs units and a pass over the weights thrice, against 4 m inputs units and 2 m^2 (inputs + ...).
+        ({"epochs": 2}, 25_900_800, 40_219_200),
+        ({"epochs": 2, "momentum": 0.9}, 26_164_800, 43_668_800),
+        ({"epochs": 2, "proximal_mu": 1.0}, 25_900_800, 43_668_800),
+        ({"epochs": 2, "momentum": 0.9, "proximal_mu": 1.0}, 26_428_800, 50_568_000),
+        # A single step needs no products of samples, unless a clip does.
+        ({"batch_size": "full"}, 18_816_000, 21_403_200),
+        ({"batch_size": 60, "gradient_clip": 1.0}, 25_180_800, 21_403_200),
+        ({"batch_size": 60, "example_clip": 1.0}, 25_180_800, 21_403_200),
+    ],
+)
+def test_operations_are_counted(setting: dict[str, Any], gram: int, direct: int) -> None:
+    training = Training(**{"batch_size": 32, **setting})
+    assert cost((784, 100, 10), training, 60) == (gram, direct)
