@@ -110,10 +110,11 @@ def memory_bytes(scenario: Scenario, training: bool = True) -> float:
 
 
 def _model_bytes(scenario: Scenario) -> float:
-    """Two rows per update (collected, noised), one model per task in flight, and what training keeps."""
+    """Two rows per update (collected, noised), one model per task in flight, what training and compression keep."""
     clients = scenario.data.clients
     at_once = max(scenario.participants, scenario.protocol.dispatch.level(clients))
-    return 4.0 * scenario.n_parameters * (2 * scenario.participants + at_once + 10)
+    kept = clients if scenario.compression.remembers else 0
+    return 4.0 * scenario.n_parameters * (2 * scenario.participants + at_once + kept + 10)
 
 
 def _duration(seconds: float) -> str:

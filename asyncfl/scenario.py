@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from asyncfl.component import Described, own_sources
+from asyncfl.compression import AnyCompression, NoCompression
 from asyncfl.data import DataSpec
 from asyncfl.defences import Defence
 from asyncfl.description import faults_of, override, sound_parts
@@ -64,6 +65,8 @@ class Scenario(Described):
     """How a client trains."""
     protocol: AnyProtocol
     """How server and clients work together."""
+    compression: AnyCompression = NoCompression()
+    """How updates are made smaller before they are sent."""
     world: World = World()
     """Speeds, links, availability, eavesdropper."""
     privacy: AnyScheme = NoPrivacy()

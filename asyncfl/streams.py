@@ -44,6 +44,7 @@ PURPOSES = {
     "attack": "training",
     "lies": "training",
     "client_noise": "training",
+    "compression": "training",
     "epoch_noise": "training",
     "server_noise": "training",
     "example_noise": "training",

@@ -1,4 +1,4 @@
-"""The path of a task: poison data, train, take statistics, clip, craft the attack, add noise.
+"""The path of a task: poison data, train, take statistics, clip, craft the attack, add noise, compress.
 
 Tasks are carried out when the server collects them, all at once, each from the version it was sent. Every draw comes
 from the stream of its (client, turn), so neither the moment nor the order of training changes a result.
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from asyncfl.client.attackers import Attackers
 from asyncfl.client.observer import Collection, TaskObserver
 from asyncfl.client.ticket import Ticket
+from asyncfl.compression import Compressor
 from asyncfl.data import FederatedData
 from asyncfl.learning import Job, Learner, Training
 from asyncfl.messages import Vector
@@ -80,10 +81,12 @@ class TaskPath:
         streams: Streams,
         attackers: Attackers | None = None,
         state: State | None = None,
+        compressor: Compressor | None = None,
     ) -> None:
         """`learner`: where the scheme adds noise after each epoch, one that trains one epoch at a time.
 
-        `state`: what the scheme remembers over the run; None: that of its beginning."""
+        `state`: what the scheme remembers over the run; None: that of its beginning. `compressor` None: updates are
+        sent as they are."""
         self.data = data
         self.learner = learner
         self.training = training
@@ -92,6 +95,7 @@ class TaskPath:
         self.streams = streams
         self.attackers = attackers
         self.state = scheme.start(context) if state is None else state
+        self.compressor = compressor
         self.observer: TaskObserver | None = None
         """Who is told of each collection; None: nobody."""
         self._ready: dict[int, Trained] = {}
@@ -132,6 +136,10 @@ class TaskPath:
                     replace(one, std=0.0) if bad else one for one, bad in zip(releases, attacked, strict=True)
                 )
             sound[attacked] = self.attackers.threats.attack.length_error == 0
+        if self.compressor is not None:
+            # After the noise: what is compressed is protected already.
+            for row, ticket in zip(rows, tickets, strict=True):
+                self.compressor.compress(row, ticket.base, ticket.client, ticket.turn)
         if self.scheme.mixing_node is not None:
             random = self.streams.generator("shuffle", number=version)
             self.scheme.mixing_node.shuffle(rows, self.learner.layout, sound, random)

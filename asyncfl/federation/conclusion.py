@@ -69,6 +69,7 @@ def conclude(run: SeedRun, federation: Federation, server: Server, recording: Re
     run.notes = [
         *scheme.notes(federation.path.context),
         *stop_notes(scheme),
+        *([] if scenario.privacy.off else scenario.compression.notes()),
         *scenario.defence.rule.notes(scenario.participants),
     ]
     if repeated := len(select(run.events, kinds=[Kind.COHORT_REPEATED])):

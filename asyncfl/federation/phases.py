@@ -104,7 +104,7 @@ def _whole(draws: TaskDraws, load: Load, speed: float) -> Iterator[Phase]:
         yield Phase(Kind.TRAINING_STARTED, Kind.DROPPED_OUT, compute_s * gives_up_at, Fate.DROPPED_OUT)
         return
     yield Phase(Kind.TRAINING_STARTED, Kind.TRAINED, compute_s)
-    up = Sending(draws.upload(load.payload_bytes), "up", speed)
+    up = Sending(draws.upload(load.upload_bytes), "up", speed)
     yield _sent(Kind.UPLOAD_STARTED, Kind.UPLOADED, up, Fate.LOST_UP)
 
 

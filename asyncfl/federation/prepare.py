@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.client import Attackers, TaskPath
+from asyncfl.compression import Compressor
 from asyncfl.data import FederatedData
 from asyncfl.federation.context import privacy_context
 from asyncfl.federation.defence import defence_plan
@@ -54,7 +55,9 @@ def prepare(resolved: ResolvedSeed) -> Federation:
     context = privacy_context(resolved, data.sizes)
     attackers = attackers_of(scenario, streams)
     state = scenario.privacy.start(context)
-    path = TaskPath(data, learner, scenario.training, scenario.privacy, context, streams, attackers, state)
+    compression = scenario.compression
+    compressor = None if compression.off else Compressor(compression, streams)
+    path = TaskPath(data, learner, scenario.training, scenario.privacy, context, streams, attackers, state, compressor)
     record = Record()
     initial = scenario.model.initial_parameters(data.shape, data.classes, streams.torch_generator("initial_model"))
     defence = defence_plan(scenario, data, learner)

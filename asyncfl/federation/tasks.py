@@ -21,7 +21,9 @@ class Load:
     epochs: int
     """Passes over them."""
     payload_bytes: int
-    """A model on a link, either way."""
+    """A model on a link."""
+    upload_bytes: int
+    """An update on a link, compressed where it is."""
 
 
 @dataclass(slots=True)

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from asyncfl.federation.conclusion import conclude, seed_run, tell_attackers
 from asyncfl.federation.context import privacy_context
+from asyncfl.federation.load import load_of
 from asyncfl.federation.prepare import Federation, attackers_of, prepare, server_plan
 from asyncfl.federation.resolve import resolve, streams_of, with_exposures
 from asyncfl.federation.rounds import Progress, Rounds
 from asyncfl.federation.seed_run import SeedRun
-from asyncfl.federation.tasks import Load
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.privacy.record import Upload
 from asyncfl.scenario import Scenario
@@ -27,9 +27,6 @@ from asyncfl.simulation.client_side import ClientSide
 from asyncfl.simulation.clients import SimulatedClients
 from asyncfl.simulation.driver import Driver
 from asyncfl.trace import Recorder
-
-BYTES_PER_PARAMETER = 4
-"""Models travel as float32."""
 
 
 class SimulatedRuns:
@@ -71,7 +68,7 @@ def simulate_seed(
     if around is not None:
         federation = around(federation)
     scenario, streams = federation.resolved.scenario, federation.resolved.streams
-    data, learner, attackers = federation.data, federation.learner, federation.attackers
+    data, attackers = federation.data, federation.attackers
     server: Server = Server(federation.plan)
     recording = None
     if scenario.evaluation.record != "none":
@@ -85,7 +82,7 @@ def simulate_seed(
         scenario.world.start(scenario.data.clients, streams, data.sizes),
         Recorder(seed),
         ClientSide(
-            Load(data.sizes, scenario.training.epochs, BYTES_PER_PARAMETER * learner.n_parameters),
+            load_of(scenario, data.sizes),
             clients,
             attackers,
             federation.budget_tracker(),
@@ -115,7 +112,6 @@ def simulate_clock(scenario: Scenario, seed: int, prior: SimulatedRuns | None = 
     sizes = scenario.data.client_sizes(streams)
     server = Server(server_plan(scenario, sizes, np.empty(0, dtype=np.float32), streams))
     rounds = Rounds(scenario, seed)
-    layout = scenario.model.layout(scenario.data.shape, scenario.data.classes)
     attackers = attackers_of(scenario, streams)
     budgets = None
     if scenario.privacy.stop_at is not None:
@@ -127,7 +123,7 @@ def simulate_clock(scenario: Scenario, seed: int, prior: SimulatedRuns | None = 
         scenario.world.start(scenario.data.clients, streams, sizes),
         Recorder(seed),
         ClientSide(
-            Load(sizes, scenario.training.epochs, BYTES_PER_PARAMETER * layout.n_parameters),
+            load_of(scenario, sizes),
             attackers=attackers,
             budgets=budgets,
         ),

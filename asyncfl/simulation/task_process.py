@@ -69,7 +69,7 @@ class TaskProcess:
         speed = 1.0 if self.attackers is None else self.attackers.speed(task.number, task.client)
         for phase in task_phases(clock.world.task(task.client, task.turn), self.load, speed):
             sending = phase.sending
-            clock.note(phase.begins, task, size=-1 if sending is None else self.load.payload_bytes)
+            clock.note(phase.begins, task, size=-1 if sending is None else sending.transfer.payload_bytes)
             if phase.begins is Kind.UPLOAD_STARTED:
                 self.budgets.send(task.client)
             if sending is not None:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from asyncfl.compression import Compression
 from asyncfl.data.concept import Concept
 from asyncfl.data.partition import Partition
 from asyncfl.defences import Bucketing, Detector, Rule, Verdict, accept_all
@@ -199,6 +200,16 @@ class Present(Availability):
 
     def start(self, traits: Any, streams: Any) -> Any:
         return Online(traits.clients)
+
+
+class Signs(Compression):
+    kind: str
+
+    def payload_bytes(self, n_parameters: int) -> int:
+        return 4 + -(-n_parameters // 8)
+
+    def decoded(self, update: Any, random: Any) -> Any:
+        return np.sign(update) * np.abs(update).mean(dtype=np.float32)
 
 
 class Delayed(FailureDetection):

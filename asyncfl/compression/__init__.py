@@ -1,0 +1,27 @@
+"""How updates are made smaller before they are sent: by fewer bits, or fewer numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from asyncfl.component import choice
+from asyncfl.compression.base import BYTES_PER_NUMBER, Compression
+from asyncfl.compression.compressor import Compressor
+from asyncfl.compression.none import NoCompression
+from asyncfl.compression.quantised import Quantised
+from asyncfl.compression.top_k import TopK
+
+if TYPE_CHECKING:
+    AnyCompression = Compression
+else:
+    AnyCompression: Any = choice(Compression, NoCompression, Quantised, TopK)
+
+__all__ = [
+    "BYTES_PER_NUMBER",
+    "AnyCompression",
+    "Compression",
+    "Compressor",
+    "NoCompression",
+    "Quantised",
+    "TopK",
+]

@@ -1,0 +1,21 @@
+"""What the tasks of a scenario cost its clients and their links."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.compression import BYTES_PER_NUMBER
+from asyncfl.federation.tasks import Load
+from asyncfl.scenario import Scenario
+
+
+def load_of(scenario: Scenario, sizes: NDArray[np.int64]) -> Load:
+    """What each task takes. `sizes`: (clients,) training samples of each client."""
+    n_parameters = scenario.n_parameters
+    return Load(
+        samples=sizes,
+        epochs=scenario.training.epochs,
+        payload_bytes=BYTES_PER_NUMBER * n_parameters,
+        upload_bytes=scenario.compression.payload_bytes(n_parameters),
+    )

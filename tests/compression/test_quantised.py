@@ -1,0 +1,71 @@
+"""Stochastic rounding to few levels: unbiased, bounded, of the size that it says."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from asyncfl.compression import NoCompression, Quantised
+
+vectors = arrays(np.float32, st.integers(1, 40), elements=st.floats(-1e3, 1e3, width=32))
+
+
+def test_sizes_worked_out_by_hand() -> None:
+    assert NoCompression().payload_bytes(1000) == 4000
+    assert Quantised(bits=8).payload_bytes(1000) == 1004
+    assert Quantised(bits=4).payload_bytes(1001) == 501 + 4
+    assert Quantised(bits=8, bucket=100).payload_bytes(1001) == 1001 + 4 * 11
+    assert (Quantised(bits=8).levels, Quantised(bits=4).levels, Quantised(bits=2).levels) == (127, 7, 1)
+
+
+def test_numbers_on_a_level_stay_and_others_go_to_a_neighbour() -> None:
+    update = np.array([7, -3, 0, 1.25], np.float32)
+    read = np.stack([Quantised(bits=4).decoded(update, np.random.default_rng(k)) for k in range(4000)])
+    assert (read[:, :3] == update[:3]).all()
+    assert set(read[:, 3].tolist()) == {1.0, 2.0}
+    assert read[:, 3].mean() == pytest.approx(1.25, abs=0.03)
+
+
+@pytest.mark.parametrize("scale", ["largest", "l2"])
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_the_mean_is_right_and_the_variance_that_of_a_coin(scale: str, bits: int) -> None:
+    update = np.random.default_rng(1).normal(size=20).astype(np.float32)
+    quantised = Quantised(bits=bits, scale=scale)
+    read = np.stack([quantised.decoded(update, np.random.default_rng(k)) for k in range(6000)]).astype(float)
+    norm = np.abs(update).max() if scale == "largest" else np.linalg.norm(update)
+    step = norm / quantised.levels
+    part = np.abs(update) / step % 1
+    np.testing.assert_allclose(read.var(axis=0), part * (1 - part) * step**2, atol=0.03 * step**2)
+    np.testing.assert_allclose(read.mean(axis=0), update, atol=5 * step / math.sqrt(6000))
+
+
+@given(update=vectors, bits=st.integers(2, 16), scale=st.sampled_from(["largest", "l2"]), seed=st.integers(0, 99))
+def test_no_number_moves_further_than_a_step(update: np.ndarray, bits: int, scale: str, seed: int) -> None:
+    quantised = Quantised(bits=bits, scale=scale)
+    read = quantised.decoded(update, np.random.default_rng(seed))
+    norm = float(np.abs(update).max()) if scale == "largest" else float(np.linalg.norm(update.astype(float)))
+    assert read.dtype == np.float32
+    assert np.abs(read.astype(float) - update).max() <= norm / quantised.levels * (1 + 1e-5) + 1e-6 * norm
+    assert np.abs(read).max() <= norm * (1 + 1e-6)
+    assert (read == quantised.decoded(update, np.random.default_rng(seed))).all()
+
+
+@given(update=vectors, size=st.integers(1, 50))
+def test_buckets_have_scales_of_their_own(update: np.ndarray, size: int) -> None:
+    read = Quantised(bits=16, bucket=size).decoded(update, np.random.default_rng(0))
+    for start in range(0, len(update), size):
+        part = update[start : start + size]
+        assert np.abs(read[start : start + size] - part).max() <= np.abs(part).max() * 1e-4
+
+
+def test_what_is_not_finite_stays_so() -> None:
+    update = np.array([1, np.nan, 2, 3], np.float32)
+    assert np.isnan(Quantised().decoded(update, np.random.default_rng(0))).all()
+    read = Quantised(bucket=2).decoded(update, np.random.default_rng(0))
+    assert np.isnan(read).tolist() == [True, True, False, False]
+    assert Quantised().decoded(np.zeros(3, np.float32), np.random.default_rng(0)).tolist() == [0.0] * 3
