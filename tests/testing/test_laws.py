@@ -40,6 +40,7 @@ from asyncfl.server.staleness import (
     Staleness,
 )
 from asyncfl.testing import check_attack, check_detector, check_rule, check_staleness, context
+from asyncfl.testing.laws import same
 from asyncfl.threats import AnyAttack, Attack
 
 
@@ -453,3 +454,70 @@ def test_a_broken_attack_is_told_which_law_it_breaks(way: str, law: str) -> None
 
 def test_a_lie_may_be_the_least_and_the_best_score() -> None:
     check_attack(Clumsy(way="ends"))
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "alike"),
+    [
+        (np.ones(2), np.ones(2), True),
+        (np.array([1.0, np.nan]), np.array([1.0, np.nan]), True),
+        (np.array(["a", "b"]), np.array(["a", "b"]), True),
+        (np.ones(2), np.ones(3), False),
+        (np.ones(2), np.ones(2, dtype=np.float32), False),
+        (np.ones(2), np.array([1.0, 2.0]), False),
+        (1, 1.0, False),
+        (float("nan"), float("nan"), True),
+        (float("nan"), 1.0, False),
+        ([1, (2, np.ones(1))], [1, (2, np.ones(1))], True),
+        ([1, 2], [1, 2, 3], False),
+        ({"a": 1}, {"a": 1}, True),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, False),
+        ({"a": 1}, {"a": 2}, False),
+        (Count(3), Count(3), True),
+        (Count(3), Count(4), False),
+        (np.random.default_rng(0), np.random.default_rng(1), True),
+        (np.random.default_rng(0), 1, False),
+    ],
+)
+def test_contents_are_compared(left: Any, right: Any, alike: bool) -> None:
+    assert same(left, right) is alike
+
+
+class Off(Rule):
+    """A weighted sum that is off by a share of it, in a way that breaks one law alone."""
+
+    kind: str = "own:Off"
+    law: str
+    share: float
+
+    @property
+    def is_linear(self) -> bool:
+        return self.law == "linear"
+
+    def aggregate(self, updates: Any, weights: Any) -> Any:
+        mean = weights @ updates
+        match self.law:
+            case "linear":
+                mean = mean * (1 + self.share)
+            case "order":
+                mean = mean * (1 + self.share * (updates[0, 0] > updates[-1, 0]))
+            case "fixed point" if np.ptp(updates, axis=0).max() == 0:
+                mean = mean * (1 + self.share)
+        return mean.astype(np.float32)
+
+    def weigh(self, updates: Any, weights: Any) -> Any:
+        return weights.copy()
+
+
+@pytest.mark.parametrize(
+    ("law", "message"),
+    [
+        ("linear", "is_linear"),
+        ("order", "the order of the updates must not matter"),
+        ("fixed point", "equal updates must come out times the sum of the weights"),
+    ],
+)
+def test_a_law_may_be_broken_by_rounding_and_by_no_more(law: str, message: str) -> None:
+    check_rule(Off(law=law, share=5e-5))
+    with pytest.raises(AssertionError, match=message):
+        check_rule(Off(law=law, share=1.9e-4))
