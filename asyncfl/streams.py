@@ -54,6 +54,7 @@ PURPOSES = {
     "aggregation": "training",
     "shuffle": "training",
     "canaries": "training",
+    "membership": "training",
     "reconstruction": "training",
     "twins": "training",
 }

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from asyncfl.audit.again import FinishedRun
 from asyncfl.audit.holdings import holdings
 from asyncfl.audit.recognition import Recognition, of_honest
-from asyncfl.audit.table import write
+from asyncfl.audit.table import own_folder, write
 from asyncfl.data.canaries import Canaries
-from asyncfl.errors import Fault, OutputError, RunError, ScenarioError
+from asyncfl.errors import Fault, RunError, ScenarioError
 from asyncfl.federation import SeedLedger, SeedRun
 from asyncfl.federation.rounds import Progress
 from asyncfl.files.whole import whole_file, write_text
@@ -230,15 +230,11 @@ def _scores(run: SeedRun, watch: Recognition, judged: Judged) -> pa.Table:
 
 
 def save(finished: FinishedRun, audit: CanaryAudit) -> Path:
-    """Write what was found to the run's `audit.parquet`, and scenario and scores of the run with canaries to a folder.
+    """Write what was found to `audit/attacks.parquet`, scenario and scores of the run with canaries to a folder there.
 
     Returns that folder. Raises OutputError.
     """
-    folder = finished.folder / "audit" / f"{METHOD}-{audit.scenario.digest()}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot make {folder}: {error.strerror or error}") from None
+    folder = own_folder(finished.folder, f"{METHOD}-{audit.scenario.digest()}")
     write_text(audit.scenario.to_yaml(), folder / "scenario.yaml")
     with whole_file(folder / "scores.parquet") as path, path.open("wb") as file:
         pq.write_table(audit.scores, file, compression="zstd")

@@ -13,20 +13,19 @@ Neither needs to know the noise, the clipping or the number of local steps.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.audit.holdings import Holding
+from asyncfl.audit.published import showing_models
 from asyncfl.client.observer import Collection, TaskObserver
 from asyncfl.data import FederatedData
 from asyncfl.data.canaries import PlantedCanaries
 from asyncfl.federation import Federation
 from asyncfl.learning import Learner
 from asyncfl.messages import Vector
-from asyncfl.server.aggregation import Aggregated
-from asyncfl.server.machine import ServerNoise
 
 Floats = NDArray[np.float64]
 
@@ -108,8 +107,9 @@ class Recognition(TaskObserver):
         }
         self._every = max(1, federation.plan.protocol.rounds // MOST_VERSIONS)
         self._first = self._liking(federation.plan.initial)
-        federation.path.observer = self
-        return replace(federation, plan=replace(federation.plan, noise=_Seen(federation.plan.noise, self)))
+        if federation.path.scheme.mixing_node is None:
+            federation.path.observer = self  # what a node has mixed is of no client
+        return showing_models(federation, self.published)
 
     def carried_out(self, collection: Collection) -> None:
         """Score the uploads of clients that hold canaries. What is not finite, or malformed, tells nothing here."""
@@ -170,19 +170,6 @@ class Recognition(TaskObserver):
         if not np.isfinite(model).all():
             return np.full(len(asked.canaries), np.nan)
         return -asked.summed(self._learner.losses(model, asked.images, asked.labels))
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """The server's noise, which shows each model as it is published."""
-
-    noise: ServerNoise | None
-    by: Recognition
-
-    def __call__(self, made: Aggregated, version: int) -> tuple[Vector, float]:
-        model, std = (made.model, 0.0) if self.noise is None else self.noise(made, version)
-        self.by.published(version, model)
-        return model, std
 
 
 def of_honest(

@@ -1,4 +1,8 @@
-"""`audit.parquet`: what the audits of a run found, one beside the other, told apart by the column `method`."""
+"""`audit/attacks.parquet`: what attacks on a run found, one beside the other, told apart by the column `method`.
+
+What twins found stands in `audit.parquet`, release by release: it is about the very run. Attacks by canaries are of a
+run of their own, and those on membership prove no epsilon.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from asyncfl.errors import RunError
+from asyncfl.errors import OutputError, RunError
 from asyncfl.files.whole import whole_file
 
-NAME = "audit.parquet"
+NAME = "attacks.parquet"
 
 
 def read(folder: Path) -> pa.Table | None:
-    """The table in the folder of a run; None where no audit was made. Raises RunError where it is damaged."""
-    path = folder / NAME
+    """The table in the folder of a run; None where no attack was made. Raises RunError where it is damaged."""
+    path = folder / "audit" / NAME
     if not path.exists():
         return None
     try:
@@ -25,7 +29,7 @@ def read(folder: Path) -> pa.Table | None:
     except (OSError, ValueError, pa.ArrowException) as error:
         raise RunError(f"{path} cannot be read as a table ({str(error).splitlines()[0]}); remove it") from None
     if not {"seed", "method"} <= set(table.column_names):
-        raise RunError(f"{path} is no table of audits; remove it")
+        raise RunError(f"{path} is no table of attacks; remove it")
     return table
 
 
@@ -33,6 +37,7 @@ def write(folder: Path, found: pa.Table) -> Path:
     """Put `found` into the table: it takes the place of what the same method found before in the same seeds.
 
     `found` has the columns `seed` and `method`, one method; others as the method has them, null for other methods.
+    Returns its path. Raises OutputError.
     """
     method, seeds = found["method"][0].as_py(), pc.unique(found["seed"])
     before = read(folder)
@@ -41,6 +46,20 @@ def write(folder: Path, found: pa.Table) -> Path:
         found = pa.concat_tables([before.filter(pc.invert(replaced)), found], promote_options="default")
     # The order of rows does not tell in which order the audits were made.
     found = found.take(pc.sort_indices(found, sort_keys=[("method", "ascending"), ("seed", "ascending")]))
-    with whole_file(folder / NAME) as path, path.open("wb") as file:
+    place = own_folder(folder) / NAME
+    with whole_file(place) as path, path.open("wb") as file:
         pq.write_table(found.combine_chunks(), file, compression="zstd")
-    return folder / NAME
+    return place
+
+
+def own_folder(folder: Path, name: str = "") -> Path:
+    """The folder for what attacks on the run in `folder` leave, or the one with that `name` in it, made where missing.
+
+    Raises OutputError.
+    """
+    own = folder / "audit" / name
+    try:
+        own.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make {own}: {error.strerror or error}") from None
+    return own

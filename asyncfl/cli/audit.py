@@ -8,10 +8,13 @@ from typing import Annotated, Literal
 import typer
 
 from asyncfl.cli.audit_canaries import audit_with_canaries, print_found
+from asyncfl.cli.audit_membership import audit_memberships
+from asyncfl.cli.audit_membership import print_found as print_memberships
 from asyncfl.cli.progress import ProgressBar
 from asyncfl.cli.reconstruct import Holder, Method, reconstruct_upload
 from asyncfl.cli.twins import UNITS, described, measure_with_twins, tell_measured
 from asyncfl.data.canaries import Canaries
+from asyncfl.errors import Fault, ScenarioError
 
 _LARGEST = 2**63 - 1
 """No number of a run is larger."""
@@ -38,11 +41,17 @@ def audit(
     canary_delta: Annotated[
         float | None, typer.Option(help="with --canaries: delta of the bounds; left out: the claim's", min=0, max=0.5)
     ] = None,
+    membership: Annotated[
+        bool, typer.Option("--membership", help="tell training samples from others by what was released")
+    ] = False,
+    worlds: Annotated[
+        int, typer.Option(help="with --membership: shadow worlds of each attacked upload", min=8, max=100_000)
+    ] = 64,
     reconstruct: Annotated[
         bool, typer.Option("--reconstruct", help="make images and labels out of one overheard upload instead")
     ] = False,
     adversary: Annotated[
-        Holder, typer.Option(help="with --reconstruct: who holds the upload; the server holds all")
+        Holder, typer.Option(help="with --reconstruct and --membership: who holds the uploads; the server holds all")
     ] = Holder.EAVESDROPPER,
     client: Annotated[
         int | None, typer.Option(help="with --reconstruct: whose upload; left out: the first", min=0, max=_LARGEST)
@@ -81,11 +90,17 @@ def audit(
 
     Example: asyncfl audit results/runs/HASH --clients 5 --twins 200
 
+    Example: asyncfl audit results/runs/HASH --canaries 1000
+
+    Example: asyncfl audit results/runs/HASH --membership
+
     Example: asyncfl audit results/runs/HASH --reconstruct
     """
     from asyncfl.audit.again import FinishedRun
 
     audit_by_twins = described(clients, neighbours, twins)
+    if canaries is not None and membership:
+        raise ScenarioError([Fault("--membership", "must be left out with --canaries: each is an audit of its own")])
     finished = FinishedRun.load(run)
     seeds = finished.seeds(seed)
     if canaries is not None:
@@ -93,6 +108,11 @@ def audit(
         with ProgressBar(finished.run.scenario, quiet) as bar:
             found = audit_with_canaries(finished, seeds, planted, canary_delta, bar)
         print_found(found)
+        return
+    if membership:
+        with ProgressBar(finished.run.scenario, quiet) as bar:
+            memberships = audit_memberships(finished, seeds, adversary.value, worlds, bar)
+        print_memberships(memberships)
         return
     wanted = finished.run.scenario.model_copy(update={"seeds": seeds[:1] if reconstruct else seeds})
     with ProgressBar(wanted, quiet or json) as bar:

@@ -95,11 +95,9 @@ def test_the_same_audit_writes_the_same_bytes_and_leaves_others_alone(tmp_path: 
     other = audit_canaries(run, Canaries(count=20), (0,)).found.set_column(1, "method", [["twins"] * 5])
     table.write(run.folder, other)
     folder = save(run, audit_canaries(run, Canaries(count=20), run.seeds()))
-    first = [(folder / name).read_bytes() for name in ("scenario.yaml", "scores.parquet", "../../audit.parquet")]
+    first = [(folder / name).read_bytes() for name in ("scenario.yaml", "scores.parquet", "../attacks.parquet")]
     assert save(run, audit_canaries(run, Canaries(count=20), run.seeds())) == folder
-    assert first == [
-        (folder / name).read_bytes() for name in ("scenario.yaml", "scores.parquet", "../../audit.parquet")
-    ]
+    assert first == [(folder / name).read_bytes() for name in ("scenario.yaml", "scores.parquet", "../attacks.parquet")]
     written = table.read(run.folder)
     assert written is not None
     assert written["method"].to_pylist() == ["canaries"] * 5 + ["twins"] * 5

@@ -41,7 +41,7 @@ def test_canaries_are_counted_and_told(run: Path) -> None:
     assert "100 canary samples (mislabelled), each in or out by a coin" in result.output
     assert "All are epsilons at delta 1e-05 (neighbours: one sample replaced)" in result.output
     assert "eavesdropper, seed 0: it holds nothing that could be measured" in result.output
-    assert (run / "audit.parquet").exists()
+    assert (run / "audit" / "attacks.parquet").exists()
     assert [place.name for place in (run / "audit").glob("canaries-*/*")] != []
 
 
@@ -66,7 +66,6 @@ def test_no_canaries_and_too_many(run: Path) -> None:
         result.exception
     )
     assert not (run / "audit").exists()
-    assert not (run / "audit.parquet").exists()
 
 
 @pytest.mark.parametrize("claimed", [0.5, 4.0])
@@ -91,3 +90,18 @@ def test_a_claim_below_what_was_measured_is_disproved(claimed: float, capsys: py
     shown = capsys.readouterr().out
     assert "49 of 50, uploads" in shown
     assert ("the claim of 0.5 is disproved, it is at least 1.25" in shown) == (claimed == 0.5)
+
+
+def test_membership_is_told_and_drawn(tmp_path: Path, tiny: dict[str, Any]) -> None:
+    described = {**tiny, "data": tiny["data"] | {"test_samples": 400}}
+    folder = execute(Scenario.read(described), tmp_path / "plain")
+    result = call(str(folder), "--quiet", "--membership", "--adversary", "server", "--worlds", "8")
+    assert result.exit_code == 0, result.output
+    assert "likelihood ratio of uploads" in result.output
+    assert "guessing finds 1 %" in result.output
+    assert (folder / "audit" / "membership" / "roc-seed-0.png").exists()
+
+
+def test_two_audits_at_once_are_refused(run: Path) -> None:
+    result = call(str(run), "--canaries", "10", "--membership")
+    assert "--membership: must be left out with --canaries" in str(result.exception)

@@ -1,0 +1,276 @@
+"""Membership inference: how many of the samples that were trained on an attacker finds with 1 % of false alarms.
+
+Three attacks. `loss of the last model`: whoever reads the last published model takes samples with a low loss for
+members (Yeom et al. 2018). `loss of uploads`: the same with the last upload of each audited client. `likelihood ratio
+of uploads` (LiRA, Carlini et al. 2022, online, with one variance for all samples of a client): shadow worlds tell what
+confidence each sample would have if it were in, and if it were not, and the ratio of the two likelihoods is the score.
+Confidence is ln(p / (1 - p)) of the sample's label.
+
+Members are samples of clients that do not attack, non-members are test samples; those of uploads have the labels and
+the domain of the client. All members of a client were trained on together, so the attacks prove no epsilon: `measured`
+stays null, which canaries are for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from asyncfl.audit.again import FinishedRun
+from asyncfl.audit.published import showing_models
+from asyncfl.audit.shadows import pool_of, train_again, worlds
+from asyncfl.client import Ticket
+from asyncfl.client.observer import Collection, TaskObserver
+from asyncfl.errors import Fault, RunError, ScenarioError
+from asyncfl.federation import Federation
+from asyncfl.federation.rounds import Progress
+from asyncfl.learning import Learner
+from asyncfl.learning.conditions import computing_with
+from asyncfl.messages import Vector
+from asyncfl.privacy.estimators.roc import LEAST_OTHERS, area, at_false_rate
+from asyncfl.privacy.record import Upload
+from asyncfl.run_files import conditions_of
+
+Floats = NDArray[np.float64]
+
+METHOD = "membership"
+LAST_MODEL, UPLOAD_LOSS, LIKELIHOOD = "loss of the last model", "loss of uploads", "likelihood ratio of uploads"
+CLIENTS, WORLDS = 5, 64
+"""Clients whose uploads are attacked, and shadow worlds of each, where nobody asks for others."""
+
+FOUND = {
+    "seed": pa.int64(),
+    "method": pa.string(),
+    "adversary": pa.string(),
+    "unit": pa.string(),
+    "attack": pa.string(),
+    "members": pa.int64(),
+    "others": pa.int64(),
+    "true_positives": pa.int64(),
+    "false_positives": pa.int64(),
+    "true_positive_rate": pa.float64(),
+    "rate_low": pa.float64(),
+    "rate_high": pa.float64(),
+    "area": pa.float64(),
+    "measured": pa.float64(),
+}
+"""Columns of what is found, one row per seed and attack. `true_positive_rate`: share of the members that are found
+where at most 1 % of the non-members are taken for members; `rate_low`, `rate_high`: its exact 95 % interval; `area`
+under the curve of all thresholds; `measured`: null."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What an attack gave to members and to others."""
+
+    members: Floats
+    others: Floats
+
+
+@dataclass(frozen=True)
+class MembershipAudit:
+    """What membership inference found."""
+
+    found: pa.Table
+    """See `FOUND`."""
+    scores: Mapping[int, Mapping[str, Scores]]
+    """Seed -> attack -> scores."""
+
+
+@dataclass(frozen=True)
+class _Held:
+    """An upload that the attacker holds, with the task that it is of."""
+
+    ticket: Ticket
+    model: Vector
+    upload: Upload
+
+
+class _Watch(TaskObserver):
+    """Keeps the last upload of each client that the attacker holds and the server used, and the last model."""
+
+    def __init__(self, tasks: frozenset[int] | None) -> None:
+        """`tasks`: those whose uploads the attacker holds; None: all."""
+        self._tasks = tasks
+        self.federation: Federation
+        self.held: dict[int, _Held] = {}
+        self.model: Vector
+
+    def around(self, federation: Federation) -> Federation:
+        self.federation, self.model = federation, federation.plan.initial
+        federation.path.observer = self
+        return showing_models(federation, self.published)
+
+    def published(self, version: int, model: Vector) -> None:
+        self.model = model.copy()
+
+    def carried_out(self, collection: Collection) -> None:
+        payloads = collection.payloads
+        for row, ticket in enumerate(collection.tickets):
+            upload, model = payloads.uploads[row], payloads.models[row]
+            usable = payloads.sound[row] and not upload.attacked and np.isfinite(model).all()
+            if usable and (self._tasks is None or ticket.task in self._tasks):
+                kept = replace(ticket, base=ticket.base.copy())
+                self.held[ticket.client] = _Held(kept, model.copy(), upload)
+
+
+def audit_membership(
+    finished: FinishedRun,
+    seeds: tuple[int, ...],
+    adversary: str = "eavesdropper",
+    clients: int = CLIENTS,
+    shadow_worlds: int = WORLDS,
+    progress: Progress | None = None,
+) -> MembershipAudit:
+    """Simulate seeds again, and tell members from others by what the adversary (`eavesdropper`, `server`) holds.
+
+    Raises ScenarioError and RunError where there are fewer than 200 non-members, or it holds no upload.
+    """
+    if shadow_worlds < 8:
+        raise ScenarioError([Fault("--worlds", f"must be at least 8, got {shadow_worlds}: each sample needs some")])
+    if finished.run.scenario.privacy.mixing_node is not None:
+        raise RunError(
+            f"{finished.folder}: a node mixes the updates of a buffer, so that no upload is of one client; audit a run "
+            "without a shuffler"
+        )
+    rows: list[dict[str, Any]] = []
+    scores: dict[int, dict[str, Scores]] = {}
+    for seed in seeds:
+        watch = _Watch(_overheard(finished, seed) if adversary == "eavesdropper" else None)
+        run = finished.again(seed, watch.around, progress)
+        attackers = np.array(run.attackers, dtype=np.int64)
+        held = {client: one for client, one in watch.held.items() if client not in run.attackers}
+        if not held:
+            raise RunError(
+                f"{finished.folder}: in seed {seed} the {adversary} holds no upload of an honest client that the "
+                "server used; set world.tap.uplink, lower world.tap.packet_loss, or audit with --adversary server"
+            )
+        with computing_with(*conditions_of(finished.folder, seed)):
+            scores[seed] = {
+                LAST_MODEL: _of_model(watch, attackers, finished),
+                **_of_uploads(watch.federation, held, clients, shadow_worlds, finished),
+            }
+        for attack, one in scores[seed].items():
+            rows.append(_row(seed, "public" if attack == LAST_MODEL else adversary, attack, one))
+    return MembershipAudit(pa.Table.from_pylist(rows, schema=pa.schema(list(FOUND.items()))), scores)
+
+
+def _overheard(finished: FinishedRun, seed: int) -> frozenset[int]:
+    events = finished.run.events
+    mine = events[(events["seed"] == seed) & (events["kind"] == "overheard") & (events["detail"] == "up")]
+    return frozenset(mine["task"].tolist())
+
+
+def _row(seed: int, adversary: str, attack: str, scores: Scores) -> dict[str, Any]:
+    point = at_false_rate(scores.members, scores.others)
+    low, high = point.between
+    return {
+        "seed": seed,
+        "method": METHOD,
+        "adversary": adversary,
+        "unit": "sample",
+        "attack": attack,
+        "members": point.members,
+        "others": point.others,
+        "true_positives": point.true_positives,
+        "false_positives": point.false_positives,
+        "true_positive_rate": point.rate,
+        "rate_low": low,
+        "rate_high": high,
+        "area": area(scores.members, scores.others),
+        "measured": None,
+    }
+
+
+def _of_model(watch: _Watch, attackers: NDArray[np.int64], finished: FinishedRun) -> Scores:
+    """Minus the loss of the last model, of all samples of honest clients and of the test set."""
+    data, learner = watch.federation.data, watch.federation.learner
+    honest = ~np.isin(np.repeat(np.arange(data.clients), data.sizes), attackers)
+    _enough(len(data.test_labels), finished)
+    return Scores(
+        -learner.losses(watch.model, data.images[honest], data.labels[honest]),
+        -learner.losses(watch.model, data.test_images, data.test_labels),
+    )
+
+
+def _of_uploads(
+    federation: Federation, held: Mapping[int, _Held], clients: int, shadow_worlds: int, finished: FinishedRun
+) -> dict[str, Scores]:
+    """Scores of both attacks on uploads: the audited clients' own samples, and test samples."""
+    path, data, learner = federation.path, federation.data, federation.learner
+    random = federation.resolved.streams.generator("membership")
+    chosen = sorted(random.permutation(sorted(held))[:clients].tolist())
+    sizes = [data.samples(client) for client in chosen]
+    left = np.ones(len(data.test_labels), dtype=bool)
+    pools = {}
+    for place, client in enumerate(chosen):
+        # As many non-members as members, but enough of them in all.
+        wanted = max(sizes[place], -(-LEAST_OTHERS // len(chosen)))
+        pools[client] = pool_of(data, client, left, wanted)
+    _enough(sum(int((~pool.member).sum()) for pool in pools.values()), finished)
+    found: dict[str, list[Floats]] = {UPLOAD_LOSS: [], LIKELIHOOD: []}
+    for client, pool in pools.items():
+        one = held[client]
+        drawn = list(worlds(pool, shadow_worlds, federation.resolved.streams.generator("membership", client)))
+        shadows = np.array(
+            [
+                _confidence(
+                    learner,
+                    train_again(path, one.ticket, one.upload, pool.images[world], pool.labels[world], number),
+                    pool.images,
+                    pool.labels,
+                )
+                for number, world in enumerate(drawn)
+            ]
+        )
+        seen = _confidence(learner, one.model, pool.images, pool.labels)
+        found[UPLOAD_LOSS].append(-learner.losses(one.model, pool.images, pool.labels))
+        found[LIKELIHOOD].append(likelihood_ratio(seen, shadows, np.array(drawn)))
+    member = np.concatenate([pool.member for pool in pools.values()])
+    joined = {attack: np.concatenate(parts) for attack, parts in found.items()}
+    return {attack: Scores(values[member], values[~member]) for attack, values in joined.items()}
+
+
+def likelihood_ratio(seen: Floats, shadows: Floats, included: NDArray[np.bool_]) -> Floats:
+    """(p,) logarithm of how much more likely `seen` is where the sample is in; 0 where the worlds do not tell.
+
+    `seen`: (p,) what the attacked model says; `shadows`: (worlds, p) what shadow models say; `included`: (worlds, p)
+    which samples each was trained on. Normal distributions with a mean for each sample and one variance for all.
+    Source: Carlini et al. 2022, section V, with the fixed variance of their section VI.D.
+    """
+    ins, outs = included.sum(0), (~included).sum(0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean_in = np.where(included, shadows, 0.0).sum(0) / ins
+        mean_out = np.where(included, 0.0, shadows).sum(0) / outs
+    known = (ins >= 2) & (outs >= 2)
+    if not known.any():
+        return np.zeros(len(seen))
+
+    def variance(mean: Floats, chosen: NDArray[np.bool_]) -> float:
+        squares = np.where(chosen, (shadows - mean) ** 2, 0.0)[:, known].sum()
+        return float(squares / max(chosen[:, known].sum() - known.sum(), 1)) + 1e-12
+
+    var_in, var_out = variance(mean_in, included), variance(mean_out, ~included)
+    ratio = (seen - mean_out) ** 2 / (2 * var_out) - (seen - mean_in) ** 2 / (2 * var_in)
+    ratio += (np.log(var_out) - np.log(var_in)) / 2
+    return np.where(known, ratio, 0.0)
+
+
+def _confidence(learner: Learner, model: Vector, images: NDArray[np.float32], labels: NDArray[np.int64]) -> Floats:
+    """(p,) ln(p / (1 - p)) of the right labels, at most 50 either way; 0 of a model that is not finite."""
+    losses = np.clip(learner.losses(model, images, labels), 1e-22, 50.0)
+    confidence: Floats = np.clip(-losses - np.log(-np.expm1(-losses)), -50.0, 50.0)
+    return np.nan_to_num(confidence)
+
+
+def _enough(others: int, finished: FinishedRun) -> None:
+    if others < LEAST_OTHERS:
+        raise RunError(
+            f"{finished.folder}: membership inference needs at least {LEAST_OTHERS} non-members, and the test set has "
+            f"{others} that could be; raise data.test_samples, and run again"
+        )

@@ -1,0 +1,27 @@
+"""What membership inference leaves in the folder of a run: rows of `audit/attacks.parquet`, a figure for each seed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from asyncfl.audit.again import FinishedRun
+from asyncfl.audit.membership import LIKELIHOOD, MembershipAudit
+from asyncfl.audit.roc_figure import draw_curves
+from asyncfl.audit.table import own_folder, write
+
+
+def save(finished: FinishedRun, audit: MembershipAudit) -> list[Path]:
+    """Write both, and return the paths of the figures. Raises OutputError."""
+    folder = own_folder(finished.folder, "membership")
+    scenario, drawn = finished.run.scenario, []
+    who = {row["seed"]: row["adversary"] for row in audit.found.to_pylist() if row["attack"] == LIKELIHOOD}
+    for seed, scores in audit.scores.items():
+        caption = (
+            f"Run {finished.run.summary['hash']}, seed {seed}, privacy {scenario.privacy.kind}. Uploads that the "
+            f"{who[seed]} holds. Points: true positives where at most 1 % of the non-members are taken for members, "
+            "with exact 95 % intervals. Shares below 0.001 are drawn there."
+        )
+        title = "Membership inference: who was trained on"
+        drawn += draw_curves(scores, title, caption, folder / f"roc-seed-{seed}")
+    write(finished.folder, audit.found)
+    return drawn

@@ -1,0 +1,48 @@
+"""The figure of membership inference: true against false positives, both on logarithmic axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from asyncfl.analysis.style import canvas, looks, save, styled
+from asyncfl.audit.membership import Scores
+from asyncfl.privacy.estimators.roc import at_false_rate, curve
+
+LEAST = 1e-3
+"""Where the axes begin: below it there are hardly any non-members."""
+
+
+def draw_curves(scores: Mapping[str, Scores], title: str, caption: str, stem: Path) -> list[Path]:
+    """Writes `stem`.svg and `stem`.png, a line per attack with its exact 95 % interval at 1 %; returns their paths."""
+    with styled():
+        page, (axis,) = canvas(1, caption, title, (5.2, 4.2))
+        found = looks(list(scores))
+        for attack, one in scores.items():
+            look = {**found[attack], "marker": ""}
+            false, true = curve(one.members, one.others)
+            # Steps: between two thresholds nothing is gained.
+            axis.step(np.maximum(false, LEAST), np.maximum(true, LEAST), where="post", label=attack, **look)
+            point = at_false_rate(one.members, one.others)
+            low, high = point.between
+            axis.errorbar(
+                [0.01],
+                [max(point.rate, LEAST)],
+                [[max(point.rate, LEAST) - max(low, LEAST)], [high - max(point.rate, LEAST)]],
+                fmt=found[attack]["marker"],
+                color=look["color"],
+                capsize=3,
+            )
+        axis.plot([LEAST, 1], [LEAST, 1], color="#777777", linewidth=1, linestyle=(0, (4, 2)), label="guessing")
+        axis.set(
+            xscale="log",
+            yscale="log",
+            xlim=(LEAST, 1),
+            ylim=(LEAST, 1.05),
+            xlabel="false positives, share of non-members",
+            ylabel="true positives, share of members",
+        )
+        axis.legend(loc="lower right")
+        return save(page, stem)

@@ -1,0 +1,125 @@
+"""Shadow worlds of one upload: the same task, from the same model, on other samples.
+
+An attacker who wants to know whether a sample was among those of an upload imitates the task: it draws as many samples
+as the client has from a pool of the client's own and of others of the same labels, trains from the model that the
+client was sent, clips and adds noise as the client did, with random numbers of its own. In some worlds a sample is in,
+in the others it is out, which is how it learns what either looks like (Carlini et al. 2022, online attack).
+
+It knows the norm that the upload was clipped to and the budget that its noise was drawn for: what is measured is an
+attacker who knows the scheme and its settings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.client import TaskPath, Ticket
+from asyncfl.data import FederatedData
+from asyncfl.messages import Vector
+from asyncfl.privacy import Contribution, State
+from asyncfl.privacy.record import Upload
+from asyncfl.streams import Streams
+
+
+@dataclass(frozen=True)
+class AsItWas(State):
+    """Clips to the norm, and draws noise for the budget, that the imitated upload had."""
+
+    norm: float | None
+    budget: float | None
+
+    def clip_norm(self, norms: NDArray[np.floating]) -> float | None:
+        """That norm."""
+        return self.norm
+
+    def epsilon(self, client: int, turn: int) -> float | None:
+        """That budget."""
+        return self.budget
+
+    def trained(self, contribution: Contribution, loss: float, norm: float) -> None:
+        """It learns nothing."""
+
+    def collected(
+        self, contributions: Sequence[Contribution], norms: NDArray[np.floating], random: np.random.Generator
+    ) -> None:
+        """It learns nothing."""
+
+
+def train_again(
+    path: TaskPath, ticket: Ticket, upload: Upload, images: NDArray[np.float32], labels: NDArray[np.int64], world: int
+) -> Vector:
+    """(n_parameters,) what the client of `ticket` would upload with these samples, in its world number `world`.
+
+    `upload`: the record of the real one. `images` (m, channels, height, width), `labels` (m,): as many as it has.
+    Nothing of the run changes.
+    """
+    streams = path.streams
+    own = f"{streams.seed}/{ticket.client}/{ticket.task}/{world}".encode()
+    elsewhere = Streams(int.from_bytes(hashlib.sha256(own).digest()[:7], "little"))
+    held = np.zeros(path.data.clients + 1, dtype=np.int64)
+    held[ticket.client + 1 :] = len(labels)
+    data = replace(path.data, images=images, labels=labels, offsets=held, canaries=None)
+    state = AsItWas(upload.clip_norm, upload.contribution.epsilon)
+    imitated = TaskPath(data, path.learner, path.training, path.scheme, path.context, elsewhere, None, state)
+    model: Vector = imitated.carry_out([ticket], ticket.base_version, ticket.base).models[0].copy()
+    return model
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Samples of which some are a client's own, and the others of nobody."""
+
+    images: NDArray[np.float32]
+    """(p, channels, height, width)."""
+    labels: NDArray[np.int64]
+    """(p,)."""
+    member: NDArray[np.bool_]
+    """(p,) True for the client's own."""
+
+
+def pool_of(data: FederatedData, client: int, left: NDArray[np.bool_], wanted: int) -> Pool:
+    """The samples of `client` and up to `wanted` test samples of its domain with its labels, of those that are `left`.
+
+    left: (n_test,) True for test samples that nobody has used yet; those that are taken become False.
+    """
+    images, labels = data.client(client)
+    domain = int(data.client_domains[client])
+    start, stop = (int(data.test_offsets[domain + end]) for end in (0, 1))
+    chosen: list[int] = []
+    # One for each of its samples in turn, so that the labels of both have the same shares.
+    free = {
+        label: iter(start + np.flatnonzero(left[start:stop] & (data.test_labels[start:stop] == label)))
+        for label in np.unique(labels).tolist()
+    }
+    for place in range(wanted):
+        found = next(free[int(labels[place % len(labels)])], None)
+        if found is not None:
+            chosen.append(int(found))
+    left[chosen] = False
+    return Pool(
+        np.concatenate([images, data.test_images[chosen]]),
+        np.concatenate([labels, data.test_labels[chosen]]),
+        np.arange(len(labels) + len(chosen)) < len(labels),
+    )
+
+
+def worlds(pool: Pool, number: int, random: np.random.Generator) -> Iterator[NDArray[np.bool_]]:
+    """(p,) which samples are in, world by world: as many as the client has, and each sample in about as many worlds."""
+    size = int(pool.member.sum())
+    order, at = np.array([], dtype=np.int64), 0
+    for _ in range(number):
+        chosen: list[int] = []
+        taken = np.zeros(len(pool.labels), dtype=bool)
+        while len(chosen) < size:
+            if at == len(order):
+                order, at = random.permutation(len(pool.labels)), 0
+            if not taken[order[at]]:
+                taken[order[at]] = True
+                chosen.append(int(order[at]))
+            at += 1
+        yield taken

@@ -1,0 +1,75 @@
+"""How well scores tell members from others: true positives at a rate of false ones, with exact intervals.
+
+On average a useless attack and a dangerous one can look alike; what counts is how many members are told with hardly any
+false alarm (Carlini et al. 2022).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.privacy.estimators.intervals import interval
+
+Floats = NDArray[np.float64]
+
+LEAST_OTHERS = 200
+"""Fewest non-members: with fewer, 1 % of them is not even two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One threshold of an attack."""
+
+    true_positives: int
+    members: int
+    false_positives: int
+    others: int
+
+    @property
+    def rate(self) -> float:
+        """True positives over members."""
+        return self.true_positives / self.members
+
+    @property
+    def between(self) -> tuple[float, float]:
+        """Exact 95 % interval of that rate."""
+        return interval(self.true_positives, self.members)
+
+
+def at_false_rate(members: Floats, others: Floats, rate: float = 0.01) -> Point:
+    """The threshold with at most that share of false positives which finds most members.
+
+    `members`: (m,), `others`: (n,), scores that are higher for members. Raises ValueError for fewer than 200 others,
+    for no members, and for a score that is no number.
+    """
+    _check(members, others)
+    if len(others) < LEAST_OTHERS:
+        raise ValueError(f"needs at least {LEAST_OTHERS} non-members, got {len(others)}")
+    allowed = int(np.floor(rate * len(others) + 1e-9))
+    threshold = np.sort(others)[::-1][allowed] if allowed < len(others) else -np.inf
+    return Point(int((members > threshold).sum()), len(members), int((others > threshold).sum()), len(others))
+
+
+def curve(members: Floats, others: Floats) -> tuple[Floats, Floats]:
+    """(k,) false and (k,) true positive rates of all thresholds, rising from (0, 0) to (1, 1). Raises ValueError."""
+    _check(members, others)
+    thresholds = np.unique(np.concatenate([members, others]))[::-1]
+    false = np.searchsorted(np.sort(-others), -thresholds, side="right") / len(others)
+    true = np.searchsorted(np.sort(-members), -thresholds, side="right") / len(members)
+    return np.concatenate([[0.0], false]), np.concatenate([[0.0], true])
+
+
+def area(members: Floats, others: Floats) -> float:
+    """Area under the curve: the probability that a member scores higher than a non-member, ties counted half."""
+    false, true = curve(members, others)
+    return float(np.sum(np.diff(false) * (true[1:] + true[:-1]) / 2))
+
+
+def _check(members: Floats, others: Floats) -> None:
+    if not len(members) or not len(others):
+        raise ValueError(f"needs members and non-members, got {len(members)} and {len(others)}")
+    if np.isnan(members).any() or np.isnan(others).any():
+        raise ValueError("scores must be numbers, got NaN")

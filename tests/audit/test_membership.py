@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.api import execute
+from asyncfl.audit import table
+from asyncfl.audit.again import FinishedRun
+from asyncfl.audit.membership import LAST_MODEL, LIKELIHOOD, UPLOAD_LOSS, audit_membership, likelihood_ratio
+from asyncfl.audit.membership_files import save
+from asyncfl.errors import RunError, ScenarioError
+from asyncfl.scenario import Scenario
+
+
+def finished(folder: Path, tiny: dict[str, Any], **fields: Any) -> FinishedRun:
+    described = {
+        **tiny,
+        "data": tiny["data"] | {"test_samples": 400},
+        "model": {"kind": "mlp", "hidden": [32]},
+        "training": {"lr": 0.1, "batch_size": 10, "epochs": 10},
+        "world": tiny["world"] | {"tap": {"uplink": True}},
+        **fields,
+    }
+    return FinishedRun.load(execute(Scenario.read(described), folder / "run"))
+
+
+def test_the_ratio_of_normal_likelihoods_by_hand() -> None:
+    included = np.array([[True], [True], [False], [False]])
+    shadows = np.array([[3.0], [5.0], [-1.0], [1.0]])
+    # In: mean 4, variance 2; out: mean 0, variance 2 (n - 1 below): (x^2 - (x - 4)^2) / 4.
+    assert likelihood_ratio(np.array([3.0]), shadows, included) == pytest.approx([2.0])
+    assert likelihood_ratio(np.array([2.0]), shadows, included) == pytest.approx([0.0])
+    # A sample that is in all worlds says nothing.
+    assert likelihood_ratio(np.array([9.0]), shadows, np.ones((4, 1), bool)) == [0.0]
+
+
+def test_without_noise_members_are_found_and_the_ratio_finds_most(tmp_path: Path, tiny: dict[str, Any]) -> None:
+    run = finished(tmp_path, tiny)
+    audit = audit_membership(run, run.seeds(), shadow_worlds=16)
+    rows = {row["attack"]: row for row in audit.found.to_pylist()}
+    assert set(rows) == {LAST_MODEL, UPLOAD_LOSS, LIKELIHOOD}
+    assert rows[LIKELIHOOD]["area"] > 0.7
+    assert rows[LIKELIHOOD]["area"] > rows[UPLOAD_LOSS]["area"]
+    for row in rows.values():
+        assert row["false_positives"] <= 0.01 * row["others"]
+        assert row["rate_low"] <= row["true_positive_rate"] <= row["rate_high"]
+        assert row["others"] >= 200
+    assert [rows[name]["adversary"] for name in (LAST_MODEL, LIKELIHOOD)] == ["public", "eavesdropper"]
+    drawn = save(run, audit)
+    assert [path.name for path in drawn] == ["roc-seed-0.svg", "roc-seed-0.png"]
+    first = [path.read_bytes() for path in drawn]
+    assert [path.read_bytes() for path in save(run, audit_membership(run, (0,), shadow_worlds=16))] == first
+    written = table.read(run.folder)
+    assert written is not None
+    assert written["method"].to_pylist() == ["membership"] * 3
+
+
+def test_much_noise_leaves_nobody_to_find(tmp_path: Path, tiny: dict[str, Any]) -> None:
+    run = finished(tmp_path, tiny, privacy={"kind": "nbafl", "epsilon": 5})
+    rows = audit_membership(run, run.seeds(), "server", shadow_worlds=8).found.to_pylist()
+    assert all(abs(row["area"] - 0.5) < 0.15 for row in rows)
+    assert rows[1]["adversary"] == "server"
+
+
+def test_what_cannot_be_attacked(tmp_path: Path, tiny: dict[str, Any]) -> None:
+    run = finished(tmp_path, tiny, world=tiny["world"])
+    with pytest.raises(RunError, match=r"the eavesdropper holds no upload .*set world.tap.uplink"):
+        audit_membership(run, (0,))
+    with pytest.raises(ScenarioError, match="--worlds: must be at least 8, got 3"):
+        audit_membership(run, (0,), "server", shadow_worlds=3)
+    few = finished(tmp_path / "few", tiny, data=tiny["data"] | {"test_samples": 199})
+    with pytest.raises(
+        RunError, match=r"at least 200 non-members, and the test set has 199 .* raise data.test_samples"
+    ):
+        audit_membership(few, (0,))

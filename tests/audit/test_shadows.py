@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asyncfl.audit.shadows import Pool, pool_of, train_again, worlds
+from asyncfl.client import Ticket
+from asyncfl.federation import Federation
+from asyncfl.scenario import Scenario
+from asyncfl.simulation.run import prepared
+
+
+@pytest.fixture
+def federation(scenario: Scenario) -> Federation:
+    return prepared(scenario.override({"privacy": {"kind": "nbafl", "epsilon": 50}, "data.test_samples": 200}), 0)
+
+
+def test_a_shadow_is_clipped_and_noised_as_the_upload_was_and_the_run_is_untouched(federation: Federation) -> None:
+    path, base = federation.path, federation.plan.initial
+    tickets = [Ticket(number, client, 0, base, 0) for number, client in enumerate((2, 4))]
+    payloads = path.carry_out(tickets, 0, base)
+    upload, sent = payloads.uploads[0], payloads.models.copy()
+    images, labels = federation.data.client(2)
+    first = train_again(path, tickets[0], upload, images, labels, 0)
+    np.testing.assert_array_equal(first, train_again(path, tickets[0], upload, images, labels, 0))
+    other = train_again(path, tickets[0], upload, images, labels, 1)
+    # Noise of its own: two of them differ by sqrt(2) of its deviation, and so does each from the upload.
+    for one in (other, sent[0]):
+        assert float((first - one).std()) == pytest.approx(2**0.5 * upload.added_std, rel=0.1)
+    np.testing.assert_array_equal(payloads.models, sent)
+
+
+def test_a_pool_has_the_clients_labels_and_no_test_sample_twice(federation: Federation) -> None:
+    data = federation.data
+    left = np.ones(len(data.test_labels), dtype=bool)
+    pools = [pool_of(data, client, left, 20) for client in range(5)]
+    for client, pool in enumerate(pools):
+        own, others = pool.labels[pool.member], pool.labels[~pool.member]
+        np.testing.assert_array_equal(own, data.client(client)[1])
+        assert set(others.tolist()) <= set(own.tolist())
+        assert (np.bincount(others, minlength=10) <= np.bincount(own, minlength=10)).all()
+    assert (~left).sum() == sum(int((~pool.member).sum()) for pool in pools)
+
+
+def test_each_world_has_as_many_samples_as_the_client_and_each_sample_as_many_worlds() -> None:
+    pool = Pool(np.zeros((30, 1, 1, 1), np.float32), np.zeros(30, np.int64), np.arange(30) < 10)
+    drawn = np.array(list(worlds(pool, 60, np.random.default_rng(0))))
+    assert (drawn.sum(1) == 10).all()
+    assert drawn.sum(0).min() >= 18
+    assert drawn.sum(0).max() <= 22

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from asyncfl.audit.table import read, write
+from asyncfl.errors import OutputError, RunError
+
+
+def found(method: str, seed: int, value: float) -> pa.Table:
+    return pa.table({"seed": [seed], "method": [method], method: [value]})
+
+
+def test_a_method_replaces_what_it_found_before_in_the_same_seed(tmp_path: Path) -> None:
+    assert read(tmp_path) is None
+    for method, seed, value in (("b", 1, 1.0), ("b", 0, 2.0), ("a", 0, 3.0), ("b", 1, 4.0)):
+        write(tmp_path, found(method, seed, value))
+    table = read(tmp_path)
+    assert table is not None
+    assert table.select(["method", "seed", "a", "b"]).to_pylist() == [
+        {"method": "a", "seed": 0, "a": 3.0, "b": None},
+        {"method": "b", "seed": 0, "a": None, "b": 2.0},
+        {"method": "b", "seed": 1, "a": None, "b": 4.0},
+    ]
+
+
+def test_what_is_damaged_or_in_the_way_is_told(tmp_path: Path) -> None:
+    path = write(tmp_path, found("a", 0, 1.0))
+    path.write_bytes(b"PAR1 no more")
+    with pytest.raises(RunError, match="cannot be read as a table"):
+        write(tmp_path, found("a", 0, 1.0))
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "audit").write_text("a file")
+    with pytest.raises(OutputError, match="cannot make"):
+        write(tmp_path / "run", found("a", 0, 1.0))
