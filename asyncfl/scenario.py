@@ -30,6 +30,7 @@ from asyncfl.files.own_folder import FORMAT
 from asyncfl.files.yaml_text import read_yaml, write_text
 from asyncfl.learning import AnyArchitecture, Architecture, Mlp, Training
 from asyncfl.privacy import AnyScheme, MeasuredExposures, NoPrivacy, PrivacyContext, Scheme
+from asyncfl.privacy.coalition import coalition_faults
 from asyncfl.privacy.exposures import exposure_faults
 from asyncfl.privacy.ledger.budgets import stop_faults
 from asyncfl.server import AnyProtocol, Protocol
@@ -146,7 +147,9 @@ class Scenario(Described):
         """This scenario with the source of its data settled and without privacy and threats that are switched off."""
         data = self.data.model_copy(update={"source": self.data.resolve_source()})
         # Privacy that is switched off is no privacy, however it was switched off: equal runs have one name.
-        privacy = NoPrivacy() if self.privacy.off else self.privacy
+        privacy = self.privacy
+        if privacy.off:
+            privacy = NoPrivacy(scores=privacy.scores, curious=privacy.curious)
         threats = None if self.threats is None or self.threats.off else self.threats
         return self.model_copy(update={"data": data, "privacy": privacy, "threats": threats})
 
@@ -219,6 +222,7 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
     if defence is not None:
         yield from (fault.under("defence") for fault in reading_faults(protocol.aggregation, defence.rule))
     if privacy is not None:
+        yield from (fault.under("privacy") for fault in coalition_faults(privacy.curious, data.clients))
         own = privacy.faults(data.clients, protocol.rounds, parts.get("training"))
         yield from (fault.under("privacy") for fault in own)
         if privacy.mixing_node is not None and defence is not None and not faults:

@@ -36,7 +36,10 @@ SPENT = {
     "epsilon_rdp_model": ("model", "rdp"),
     "epsilon_exact_model": ("model", "exact"),
 }
-"""Column -> holder and accountant, of what the server holds; see `asyncfl.privacy.ledger.spending.COLUMNS`."""
+"""Column -> holder and accountant: of clients what the server holds, of the models what the public does, who holds
+nothing else; see `asyncfl.privacy.ledger.spending.COLUMNS`."""
+HELD_BY = {"model": "public"}
+"""Holder -> adversary, where it is not the server."""
 
 
 AUDITED = {
@@ -110,13 +113,14 @@ def with_spending(rounds: pd.DataFrame, folder: Path) -> pd.DataFrame:
     if not file.is_file():
         return rounds
     holders = sorted({holder for holder, _ in SPENT.values()})
-    held = pd.read_parquet(file, filters=[("adversary", "==", "server"), ("holder", "in", holders)])
+    held = pd.read_parquet(file, filters=[("adversary", "in", ["server", "public"]), ("holder", "in", holders)])
     held = held.rename(columns={"version": "round"})
     made = rounds
     for holder in holders:
         wanted = {f"{accountant}_epsilon": name for name, (of, accountant) in SPENT.items() if of == holder}
         # What was released after the last version stands in a second row of that version.
-        rows = held[held["holder"] == holder].drop_duplicates(["seed", "round"])
+        own = (held["holder"] == holder) & (held["adversary"] == HELD_BY.get(holder, "server"))
+        rows = held[own].drop_duplicates(["seed", "round"])
         rows = rows[["seed", "round", *wanted]].rename(columns=wanted)
         made = made.merge(rows, on=["seed", "round"], how="left", validate="one_to_one")
         if len(rows):  # the models have a row only where something changed

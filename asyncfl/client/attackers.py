@@ -8,6 +8,7 @@ its client's turn, and those with the least numbers attack: what happens to othe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,16 @@ from asyncfl.client.ticket import Ticket
 from asyncfl.messages import Vector
 from asyncfl.streams import Streams
 from asyncfl.threats import AttackView, Threats
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What of others' updates is in the uploads of attackers."""
+
+    copy_of: int | None = None
+    """Task whose update they copy."""
+    computed_from: tuple[int, ...] = ()
+    """Tasks whose updates they are computed from otherwise."""
 
 
 class Attackers:
@@ -104,8 +115,8 @@ class Attackers:
 
     def craft(
         self, rows: Vector, tickets: Sequence[Ticket], attacked: NDArray[np.bool_], version: int, current: Vector
-    ) -> None:
-        """Put in place of the attacked rows what the attackers upload, before noise.
+    ) -> Origin:
+        """Put in place of the attacked rows what the attackers upload, before noise; what of others is in it.
 
         `rows`: (n, n_parameters) models, those of honest clients as sent; changed in place. `attacked`: (n,).
         """
@@ -135,5 +146,11 @@ class Attackers:
         )
         attack = self.threats.attack
         crafted = attack.craft(view)
-        if crafted is not None:
-            rows[theirs] = base + numbers(attack, "craft", crafted, base.shape)
+        if crafted is None:
+            return Origin()
+        rows[theirs] = base + numbers(attack, "craft", crafted, base.shape)
+        if not len(known) or attack.sees != "buffer":
+            return Origin()
+        others = tuple(tickets[row].task for row in np.flatnonzero(~attacked).tolist())
+        place = attack.copied(view)
+        return Origin(computed_from=others) if place is None else Origin(copy_of=others[place])

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.client.attackers import Attackers
+from asyncfl.client.attackers import Attackers, Origin
 from asyncfl.client.observer import Collection, TaskObserver
 from asyncfl.client.ticket import Ticket
 from asyncfl.compression import Compressor
@@ -124,10 +124,10 @@ class TaskPath:
         std = np.array([0.0 if noise.in_training else noise.std for noise in noises])
         drawn_from = [noise.distribution for noise in noises]
         asked_std = std.copy()
-        sound = np.ones(len(tickets), dtype=bool)
+        sound, origin = np.ones(len(tickets), dtype=bool), Origin()
         self._add_noise(rows, tickets, drawn_from, std, np.flatnonzero(~attacked))
         if self.attackers is not None and attacked.any():
-            self.attackers.craft(rows, tickets, attacked, version, current)
+            origin = self.attackers.craft(rows, tickets, attacked, version, current)
             if self.attackers.threats.attackers_add_noise:
                 self._add_noise(rows, tickets, drawn_from, std, np.flatnonzero(attacked))
             else:
@@ -146,7 +146,18 @@ class TaskPath:
         loan = rows.view()
         loan.flags.writeable = False
         uploads = tuple(
-            Upload(ticket.task, ticket.base_version, one, release, clip_norm, float(loss), bool(bad), float(added))
+            Upload(
+                ticket.task,
+                ticket.base_version,
+                one,
+                release,
+                clip_norm,
+                float(loss),
+                bool(bad),
+                float(added),
+                origin.copy_of if bad else None,
+                origin.computed_from if bad else (),
+            )
             for ticket, one, release, loss, bad, added in zip(
                 tickets, contributions, releases, losses, attacked, std, strict=True
             )

@@ -27,19 +27,25 @@ def privacy_context(resolved: ResolvedSeed, sizes: NDArray[np.int64]) -> Privacy
         training.lr,
         n_parameters=scenario.model.layout(scenario.data.shape, scenario.data.classes).n_parameters,
         rate=scenario.protocol.rate,
+        plain_sgd=not (training.momentum or training.proximal_mu),
+        fixed_weights=_fixed_weights(scenario),
         equal_weights=_equal_weights(scenario, sizes),
         once_each=_equal_weights(scenario, sizes) and _once_each(scenario.protocol),
     )
 
 
+def _fixed_weights(scenario: Scenario) -> bool:
+    """Whether what updates weigh depends on nobody's data."""
+    protocol, defence = scenario.protocol, scenario.defence
+    # A detector may weigh updates, and correct the model by earlier ones.
+    return defence.rule.is_linear and defence.detector is None and protocol.aggregation in ("delta", "mix")
+
+
 def _equal_weights(scenario: Scenario, sizes: NDArray[np.int64]) -> bool:
     """Whether no update can weigh more than 1/n in a mean of n, and none weighs what depends on data."""
-    protocol, defence = scenario.protocol, scenario.defence
+    protocol = scenario.protocol
     return (
-        defence.rule.is_linear
-        # A detector may weigh updates, and correct the model by earlier ones.
-        and defence.detector is None
-        and protocol.aggregation in ("delta", "mix")
+        _fixed_weights(scenario)
         and (protocol.weighting != "samples" or len(np.unique(sizes)) == 1)
         # Divided by the sum of the weights, a fresh update among stale ones counts for more.
         and (protocol.divisor == "buffer" or protocol.staleness.is_constant)

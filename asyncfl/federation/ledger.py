@@ -1,39 +1,41 @@
-"""The ledger of a seed: what an eavesdropper and the server hold, and what that is worth, at the end and on the way.
-
-The eavesdropper holds what the tap caught. The server holds every update that reached it, also those that it had no use
-for, and all its models. `both` are the two of them together: an update that both hold is one release.
-"""
+"""The ledger of a seed: what each adversary holds (`adversaries`) and what that is worth, at the end and on the way."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from asyncfl.federation.adversaries import TRUSTS, Answer, Observed, Rejected
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.seed_run import SeedRun
-from asyncfl.privacy import PrivacyContext, Release, Scheme
-from asyncfl.privacy.ledger.accounts import Account, model_accounts, upload_accounts
-from asyncfl.privacy.ledger.published import model_releases, published
-from asyncfl.privacy.ledger.releases import releases_of, typical_uploads
+from asyncfl.privacy import Contribution, Guarantee, PrivacyContext, Scheme
+from asyncfl.privacy.coalition import coalition
+from asyncfl.privacy.flags import COMPUTED, CRAFTED, REJECTION, SCORES, WEIGHTS
+from asyncfl.privacy.ledger.accounts import Account
+from asyncfl.privacy.ledger.knowledge import knowledge
+from asyncfl.privacy.ledger.published import as_models
+from asyncfl.privacy.ledger.releases import Floats, release_of, typical_uploads, usable_norm
 from asyncfl.privacy.ledger.spending import COLUMNS as SPENDING
 from asyncfl.privacy.ledger.spending import largest, spending
-from asyncfl.privacy.ledger.tables import COLUMNS, ledger
+from asyncfl.privacy.ledger.tables import COLUMNS, NOTHING, ledger
+from asyncfl.privacy.ledger.views import NEVER, Sent, Versions, View
+from asyncfl.privacy.record import Upload
+from asyncfl.privacy.scores import score_sensitivity
 from asyncfl.trace import Kind
-from asyncfl.trace.events import SCORING_DOWN
 from asyncfl.trace.query import select
+from asyncfl.trace.requests import requests_of
 
 TYPES = {
     **dict.fromkeys(COLUMNS, pa.float64()),
     **dict.fromkeys(("client", "releases", "assumed_releases"), pa.int64()),
-    **dict.fromkeys(("holder", "adversary", "distribution", "unit", "neighbours", "status", "flags"), pa.string()),
+    **dict.fromkeys(
+        ("holder", "adversary", "trusts", "distribution", "unit", "neighbours", "status", "flags"), pa.string()
+    ),
     "claim_holds": pa.bool_(),
 }
 SPENDING_TYPES = {
@@ -52,9 +54,6 @@ ROUNDS = {
 """Column of the table of rounds -> adversary and accountant: the largest epsilon of a client so far. Infinite where
 nothing hides what was released."""
 
-Times = dict[int, float]
-"""Task or version -> virtual time at which somebody got it."""
-
 
 @dataclass(frozen=True)
 class SeedLedger:
@@ -69,7 +68,10 @@ class SeedLedger:
     @property
     def ledger(self) -> pa.Table:
         """What everybody holds at the end; see `asyncfl.privacy.ledger.tables.COLUMNS`."""
-        columns = ledger(self._scheme, self._context, self.run.sizes, self._uploads, self._models, self._clip_norm)
+        promised = [self._promised(client) for client in range(len(self.run.sizes))]
+        columns = ledger(
+            self._scheme, self._context, self.run.sizes, self._uploads, self._models, self._clip_norm, promised
+        )
         arrays = {name: pa.array(column.tolist(), TYPES[name], from_pandas=True) for name, column in columns.items()}
         return pa.table({"seed": pa.array([self.run.seed] * len(columns["client"]), pa.int64()), **arrays})
 
@@ -102,50 +104,103 @@ class SeedLedger:
             rounds = rounds.append_column(name, pa.array(column, pa.float64()))
         return rounds
 
-    # --- who holds what --------------------------------------------------------------------------------------------
+    # --- what is known, and by whom --------------------------------------------------------------------------------
 
     @cached_property
+    def _accounts(self) -> list[tuple[Account, Account]]:
+        """Of the clients and of the models, for each adversary."""
+        observed = Observed(self.run.events, self.run.rounds, self._sent.task, self._moment, self._coalition)
+        return [self._of(view) for view in observed.views(self._answers, self._rejected)]
+
+    @property
     def _uploads(self) -> list[Account]:
-        server = _times(select(self.run.events, kinds=[Kind.UPLOADED]), "task")
-        tapped = _times(self._overheard("up", SCORING_DOWN), "task")
-        found, releases = {}, self._upload_releases
-        for who, times in {"eavesdropper": tapped, "server": server, "both": _earliest(tapped, server)}.items():
-            rows = self._known(times, releases)
-            found[who] = releases_of((releases[task][0], moment, releases[task][1]) for task, moment in rows)
-        return upload_accounts(self._scheme, self._context, found)
+        return [of_clients for of_clients, _ in self._accounts]
+
+    @property
+    def _models(self) -> list[Account]:
+        return [of_models for _, of_models in self._accounts]
+
+    def _of(self, view: View) -> tuple[Account, Account]:
+        sent, versions = self._sent, self._versions
+        of_clients, of_models = self._stated
+        known = knowledge(sent, versions, view)
+        proven = None if self._proven is None else knowledge(sent, versions, view, self._proven)
+        everywhere = of_models is not None and of_models.everywhere
+        same = not everywhere and np.array_equal(sent.model_sensitivity, sent.sensitivity)
+        if same:
+            to_neighbours = known
+        else:
+            client = np.zeros_like(sent.client) if everywhere else sent.client
+            to_neighbours = knowledge(replace(sent, client=client), versions, view, sent.model_sensitivity)
+        granted = view.granted(sent)
+        got = np.sort(granted[versions.entered & (granted < NEVER)])
+        flags = self._flags(view)
+        who, trusts = view.adversary, TRUSTS[view.adversary]
+        holders = tuple(client for client in range(len(self.run.sizes)) if client not in view.members)
+        return (
+            Account(who, known, of_clients, known, proven, flags, holders, trusts),
+            Account(
+                who,
+                (told := as_models(to_neighbours, got)).releases,
+                of_models,
+                told,
+                None if proven is None else as_models(proven, got),
+                flags,
+                None,
+                trusts,
+            ),
+        )
 
     @cached_property
-    def _models(self) -> list[Account]:
-        if self._scheme.model_guarantee(self._context) is None:
-            return []
-        releases = self._model_releases
-        server = {row["version"]: row["time_s"] for row in self.run.rounds}
-        tapped = _times(self._overheard("down"), "base_version")
-        caught, all_models = (
-            published((moment, releases[version]) for version, moment in self._known(times, releases))
-            for times in (tapped, server)
+    def _stated(self) -> tuple[Guarantee | None, Guarantee | None]:
+        """What is stated of uploads and of models; where nothing is of one of them, the other's neighbours and delta,
+        without a claim: what is known of one follows from the other."""
+        uploads = self._scheme.upload_guarantee(self._context)
+        models = self._scheme.model_guarantee(self._context)
+
+        def unclaimed(other: Guarantee | None) -> Guarantee | None:
+            return None if other is None else replace(other, epsilon=math.inf, releases=0, everywhere=False)
+
+        return uploads or unclaimed(models), models or unclaimed(uploads)
+
+    def _promised(self, client: int) -> Guarantee | None:
+        """What is promised to one client."""
+        return self._scheme.upload_guarantee(self._context, client) or (
+            None if self._scheme.upload_guarantee(self._context) is not None else self._stated[0]
         )
-        found = {"eavesdropper": caught, "server": all_models, "both": all_models}
-        return model_accounts(self._scheme, self._context, found)
 
-    def _known(self, times: Times, releases: Mapping[int, Any]) -> Iterator[tuple[int, int]]:
-        """(number, moment) of those that release something, in the order in which they were got."""
-        known = sorted((time_s, number) for number, time_s in times.items() if number in releases)
-        moments = np.searchsorted(self._published, [time_s for time_s, _ in known])
-        for (_, number), moment in zip(known, moments.tolist(), strict=True):
-            yield number, moment
+    def _flags(self, view: View) -> dict[int, tuple[str, ...]]:
+        """Client, or -1 for the models -> what this run adds to the flags of the scheme, for one adversary."""
+        found: dict[int, list[str]] = {}
+        silent = self._scheme.scores is None
+        for answer in self._answers if silent else ():
+            if view.adversary in ("server", "both") or answer.client in view.members:
+                found.setdefault(answer.client, []).append(SCORES)
+        for one in self._rejected:
+            found.setdefault(one.client, []).append(REJECTION)
+        for upload in self.run.uploads:
+            if upload.attacked:
+                found.setdefault(upload.client, []).append(CRAFTED)
+        client_of = dict(zip(self._sent.task.tolist(), self._sent.client.tolist(), strict=True))
+        for task in {task for upload in self.run.uploads for task in upload.computed_from}:
+            found.setdefault(client_of[task], []).append(COMPUTED)
+        every = [flag for flags in found.values() for flag in flags if flag != CRAFTED]
+        if not self._versions.fixed_weights and (self._versions.server_std > 0).any() and not view.knows_server_noise:
+            every.append(WEIGHTS)
+            for client in range(len(self.run.sizes)):
+                found.setdefault(client, []).append(WEIGHTS)
+        found[-1] = every
+        return {client: tuple(dict.fromkeys(flags)) for client, flags in found.items()}
 
-    def _overheard(self, *ways: str) -> pa.Table:
-        caught = select(self.run.events, kinds=[Kind.OVERHEARD])
-        caught = caught.filter(pc.field("task") >= 0)  # messages of a request for scores are of no task
-        return caught.filter(pc.is_in(caught["detail"].cast(pa.string()), pa.array(ways)))
+    # --- what was sent ---------------------------------------------------------------------------------------------
 
-    # --- what was released -----------------------------------------------------------------------------------------
+    @property
+    def _resolved(self) -> ResolvedSeed:
+        return self.run.resolved  # type: ignore[return-value]
 
     @property
     def _scheme(self) -> Scheme:
-        resolved: ResolvedSeed = self.run.resolved  # type: ignore[assignment]
-        scheme: Scheme = resolved.scenario.privacy
+        scheme: Scheme = self._resolved.scenario.privacy
         return scheme
 
     @property
@@ -154,42 +209,162 @@ class SeedLedger:
         return context
 
     @cached_property
+    def _coalition(self) -> frozenset[int]:
+        return coalition(self._scheme.curious, len(self.run.sizes), self._resolved.streams)
+
+    @cached_property
     def _clip_norm(self) -> float | None:
         used = [upload.clip_norm for upload in self.run.uploads if upload.clip_norm is not None]
         return used[-1] if used else None
 
     @cached_property
-    def _typical(self) -> list[Release]:
-        return typical_uploads(self._scheme, self._context, self.run.sizes, self._clip_norm)
+    def _all(self) -> list[Upload]:
+        """Every update that somebody may hold, by task. One that nobody trained, since nobody used it, would have been
+        typical."""
+        sent = select(self.run.events, kinds=[Kind.UPLOADED, Kind.OVERHEARD])
+        typical = typical_uploads(self._scheme, self._context, self.run.sizes, self._clip_norm)
+        columns = (sent[name].to_pylist() for name in ("task", "client", "base_version"))
+        found: dict[int, Upload] = {}
+        for task, client, base in zip(*columns, strict=True):
+            if task >= 0 and task not in found:
+                one = Contribution(client, int(self.run.sizes[client]))
+                release = typical[client]
+                found[task] = Upload(task, base, one, release, self._clip_norm, math.nan, False, release.std)
+        for upload in self.run.uploads:
+            if upload.task in found and not math.isfinite(upload.release.std):
+                # A run that diverged knows no noise any more; its multipliers are those that it would have had.
+                release = found[upload.task].release
+                upload = replace(upload, release=release, added_std=release.std)
+            found[upload.task] = upload
+        return [found[task] for task in sorted(found)]
 
     @cached_property
-    def _upload_releases(self) -> dict[int, tuple[int, Release]]:
-        """Task -> client and release. An update that nobody trained, since nobody used it, would have been typical."""
-        sent = select(self.run.events, kinds=[Kind.UPLOADED, Kind.OVERHEARD])
-        found = {
-            task: (client, self._typical[client])
-            for task, client in zip(sent["task"].to_pylist(), sent["client"].to_pylist(), strict=True)
-        }
-        for upload in self.run.uploads:
-            # A run that diverged knows no noise any more; its multipliers are those that it would have had.
-            if math.isfinite(upload.release.std):
-                found[upload.task] = (upload.client, upload.release)
+    def _sent(self) -> Sent:
+        uploads, row = self._all, {upload.task: place for place, upload in enumerate(self._all)}
+        version = np.zeros(len(uploads), dtype=np.int64)
+        weight = np.zeros(len(uploads))
+        for number, model in self.run.models.items():
+            for upload in model.uploads:
+                at = row[upload.task]
+                version[at] = number
+                weight[at] = self._context.rate / len(model.uploads) if upload.weight is None else abs(upload.weight)
+        releases = [upload.release for upload in uploads]
+        model_sensitivity = np.array([self._model_sensitivity(upload) for upload in uploads])
+        sensitivity = np.array([one.sensitivity for one in releases], dtype=np.float64)
+        # Of bare uploads a scheme may say nothing: what one changes in a model is what it changes in the upload.
+        sensitivity = np.where(np.isinf(sensitivity), model_sensitivity, sensitivity)
+        model_sensitivity = np.where(np.isinf(model_sensitivity), sensitivity, model_sensitivity)
+        whole = self._resolved.scenario.compression.off
+        if not whole:
+            # What is compressed may be longer than it was clipped to: its own noise protects it, the server's does not.
+            bare = np.array([one.std == 0 for one in releases], dtype=bool)
+            sensitivity, model_sensitivity = (np.where(bare, np.inf, s) for s in (sensitivity, model_sensitivity))
+        return Sent(
+            task=np.array([upload.task for upload in uploads], dtype=np.int64),
+            client=np.array([upload.client for upload in uploads], dtype=np.int64),
+            base_version=np.array([max(upload.base_version, 0) for upload in uploads], dtype=np.int64),
+            version=version,
+            weight=weight,
+            laplace=np.array([one.distribution == "laplace" for one in releases], dtype=bool),
+            std=np.array([one.std for one in releases], dtype=np.float64),
+            sensitivity=sensitivity,
+            model_sensitivity=model_sensitivity,
+            count=np.array([one.count for one in releases], dtype=np.int64),
+            epsilon=np.array([one.epsilon for one in releases], dtype=np.float64),
+            additive=np.array(
+                [
+                    whole and one.distribution == "gaussian" and one.count == 1 and upload.added_std == one.std
+                    for one, upload in zip(releases, uploads, strict=True)
+                ],
+                dtype=bool,
+            ),
+            copy_of=np.array(
+                [-1 if upload.copy_of is None else row[upload.copy_of] for upload in uploads], dtype=np.int64
+            ),
+            computed_from=tuple(
+                (row[upload.task], np.array([row[task] for task in sources], dtype=np.int64))
+                for upload in uploads
+                if (sources := (*upload.computed_from, *self._remembered.get(upload.task, ())))
+            ),
+        )
+
+    @cached_property
+    def _remembered(self) -> dict[int, tuple[int, ...]]:
+        """Task -> earlier tasks of the same client, where an update carries what compression left of earlier ones."""
+        compression, found = self._resolved.scenario.compression, dict[int, tuple[int, ...]]()
+        earlier: dict[int, tuple[int, ...]] = {}
+        for upload in self._all if compression.remembers and not compression.off else ():
+            found[upload.task] = earlier.get(upload.client, ())
+            earlier[upload.client] = (*found[upload.task], upload.task)
         return found
 
     @cached_property
-    def _model_releases(self) -> dict[int, dict[int, Release]]:
-        """Version -> client -> release. Version 0 depends on nobody's data, nor does one that no update entered."""
-        return {
-            version: model_releases(
-                self._scheme,
-                self._context,
-                model.clip_norm,
-                model.contributions,
-                [one.release.std for one in model.uploads],
-                model.server_std,
-            )
-            for version, model in self.run.models.items()
-        }
+    def _known_sensitivities(self) -> dict[tuple[float | None, int], float]:
+        return {}
+
+    def _model_sensitivity(self, upload: Upload) -> float:
+        """What one neighbour in the sense of published models changes in a model that is this upload."""
+        norm, samples = usable_norm(self._scheme, self._context, upload.clip_norm), upload.contribution.samples
+        if (norm, samples) not in self._known_sensitivities:
+            alone = replace(upload.contribution, weight=1.0)
+            found = self._scheme.model_noise(self._context, norm, [alone]).sensitivity
+            self._known_sensitivities[norm, samples] = found / 1.0
+        return self._known_sensitivities[norm, samples]
+
+    @cached_property
+    def _proven(self) -> Floats | None:
+        """(n,) sensitivities that are proven where those of the scheme are heuristic; None: they are not, or nothing
+        is."""
+        stated = [one for one in self._stated if one is not None]
+        if all(one.status != "heuristic" for one in stated):
+            return None
+        norms = [usable_norm(self._scheme, self._context, upload.clip_norm) for upload in self._all]
+        found = np.array(
+            [
+                self._scheme.proven_sensitivity(self._context, norm, upload.contribution)
+                for norm, upload in zip(norms, self._all, strict=True)
+            ]
+        )
+        return found if np.isfinite(found).any() else None
+
+    @cached_property
+    def _versions(self) -> Versions:
+        n = max((int(row["version"]) for row in self.run.rounds), default=0) + 1
+        entered, std = np.zeros(n, dtype=bool), np.zeros(n)
+        noise = self._scheme.model_noise(self._context, usable_norm(self._scheme, self._context, self._clip_norm))
+        for number, model in self.run.models.items():
+            entered[number] = True
+            std[number] = model.server_std if math.isfinite(model.server_std) else noise.std
+        stated = self._scheme.model_guarantee(self._context)
+        claim = math.inf if stated is None else stated.share
+        return Versions(entered, std, noise.distribution == "laplace", self._context.fixed_weights, claim)
+
+    # --- what else is told -----------------------------------------------------------------------------------------
+
+    @cached_property
+    def _answers(self) -> list[Answer]:
+        """The scores that clients gave, as releases of the neighbours that are stated for their uploads; without noise
+        they are flagged instead."""
+        stated = self._stated[0] or NOTHING
+        noise, found = self._scheme.scores, []
+        for request in requests_of(self.run.events):
+            if not request.answered:
+                continue
+            models, samples = int(request.answer.split()[0]), int(self.run.sizes[request.client])
+            std = 0.0 if noise is None else noise.std_of(models, samples)
+            sensitivity = 0.0 if noise is None else score_sensitivity(models, samples, stated.unit)
+            claim = 0.0 if noise is None or noise.epsilon is None else noise.epsilon
+            release = release_of("gaussian", std, sensitivity, stated, 1 if noise is not None else 0, claim)
+            found.append(Answer(request.client, request.ended_s, release))
+        return found
+
+    @cached_property
+    def _rejected(self) -> list[Rejected]:
+        """Honest updates that the server did not take for what they hold."""
+        honest = {upload.task: upload for upload in self.run.uploads if not upload.attacked}
+        rows = select(self.run.events, kinds=[Kind.REJECTED])
+        pairs = zip(rows["task"].to_pylist(), rows["version"].to_pylist(), strict=True)
+        return [Rejected(task, honest[task].client, version + 1) for task, version in pairs if task in honest]
 
     # --- when ------------------------------------------------------------------------------------------------------
 
@@ -197,25 +372,13 @@ class SeedLedger:
     def _published(self) -> NDArray[np.float64]:
         return np.array([row["time_s"] for row in self.run.rounds])
 
+    def _moment(self, time_s: float) -> int:
+        return int(np.searchsorted(self._published, time_s))
+
     @cached_property
     def _times(self) -> list[float]:
         """Times of the moments: the versions, and the last release where it came after them."""
-        sent = select(self.run.events, kinds=[Kind.UPLOADED, Kind.OVERHEARD])["time_s"].to_numpy()
-        last = float(sent.max(initial=0.0))
+        sent = select(self.run.events, kinds=[Kind.UPLOADED, Kind.OVERHEARD, Kind.SCORED, Kind.DOWNLOADED])
+        last = float(sent["time_s"].to_numpy().max(initial=0.0))
         times: list[float] = self._published.tolist()
         return [*times, last] if last > times[-1] else times
-
-
-def _times(events: pa.Table, column: str) -> Times:
-    """When each number in `column` first stands among the events."""
-    found: Times = {}
-    for number, time_s in zip(events[column].to_pylist(), events["time_s"].to_pylist(), strict=True):
-        found.setdefault(number, time_s)
-    return found
-
-
-def _earliest(first: Times, second: Times) -> Times:
-    return {
-        number: min(first.get(number, math.inf), second.get(number, math.inf))
-        for number in first.keys() | second.keys()
-    }

@@ -26,12 +26,16 @@ class PrivacyContext:
     """Passes over a client's samples per task."""
     lr: float = 1.0
     """Learning rate of the clients."""
+    plain_sgd: bool = True
+    """Whether a step is lr times a gradient: no momentum, nothing that pulls back."""
     n_parameters: int = 1
     """d: parameters of the model."""
     rate: float = 1.0
     """Factor of the mean of the updates when it enters the model."""
     equal_weights: bool = True
     """Whether no update can weigh more than 1/n in a mean of n, and none weighs what depends on data."""
+    fixed_weights: bool = True
+    """Whether what updates weigh in a version depends on nobody's data: a weighted mean without a detector."""
     once_each: bool = True
     """Whether a version is always an even mean of updates of different clients, so that the clients' noise hides each
     of them as much as any other."""

@@ -14,6 +14,13 @@ INVALID = "sensitivity invalid"
 BUDGETS = "data-dependent budgets"
 CLIP_NORM = "clip norm depends on data"
 
+SCORES = "scores without noise"
+REJECTION = "rejected for what it holds"
+COMPUTED = "attackers compute from it"
+CRAFTED = "counted as if it were honest"
+WEIGHTS = "weights depend on data"
+DELTA = "delta too large for its unit"
+
 FLAGS = {
     AMPLIFICATION: "less noise because clients are drawn at random, though the server and whoever is on the links see "
     "who was drawn",
@@ -23,5 +30,14 @@ FLAGS = {
     INVALID: "the noise is for less than what one neighbour can change; epsilons are for what it really can",
     BUDGETS: "budgets follow the clients' losses, a release that no accountant here covers",
     CLIP_NORM: "the clipping norm follows the clients' norms, a release that no accountant here covers",
+    SCORES: "the client told what models score on its data, without noise: a release that no accountant here covers",
+    REJECTION: "an honest update was rejected for not being finite: that it was, and the changed divisor, tell it all",
+    COMPUTED: "attackers uploaded what they computed from its noised updates: those count as known wherever these went",
+    CRAFTED: "an attacker uploads what it likes: its own row is that of a client that follows the scheme",
+    WEIGHTS: "what updates weigh in a model follows the data, and the server's noise is for weights as they were",
+    DELTA: "delta is not below 1/samples, or 1/clients where the unit is a client: one of them may be given away whole",
 }
 """Flag -> what it says."""
+
+UNCOVERED = (BUDGETS, CLIP_NORM, SCORES, WEIGHTS)
+"""Flags of releases that epsilons leave out: with one of them nothing is proven."""

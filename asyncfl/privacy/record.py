@@ -31,6 +31,10 @@ class Upload:
     """Whether the task was an attack."""
     added_std: float
     """Standard deviation of the noise on each parameter that was added when the training was over."""
+    copy_of: int | None = None
+    """Task whose update it is a copy of, with that one's noise, before noise of its own; None: of none."""
+    computed_from: tuple[int, ...] = ()
+    """Tasks of others whose updates, as they were sent, it was computed from otherwise."""
 
     @property
     def client(self) -> int:

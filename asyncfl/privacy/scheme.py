@@ -25,11 +25,13 @@ from asyncfl.component import Component
 from asyncfl.errors import Fault
 from asyncfl.learning.layout import Layout
 from asyncfl.messages import Vector
+from asyncfl.privacy.coalition import Curious
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
 from asyncfl.privacy.exposures import MeasuredExposures
 from asyncfl.privacy.noise.shares import planned
 from asyncfl.privacy.record import Upload
 from asyncfl.privacy.release import Distribution, Status, Unit
+from asyncfl.privacy.scores import ScoreNoise
 from asyncfl.privacy.stop_at import StopAt
 
 
@@ -97,6 +99,8 @@ class Guarantee:
     """Claimed delta; 0 where nothing is claimed."""
     releases: int
     """Number of releases that the claim is made for."""
+    everywhere: bool = False
+    """Whether neighbours differ at every client at once."""
 
     @property
     def share(self) -> float:
@@ -174,6 +178,11 @@ class Scheme(Component):
 
     stop_at: StopAt | None = None
     """Budget at which a client stops answering, checked before it would be overspent; null: it always answers."""
+    scores: ScoreNoise | None = None
+    """Noise on what a client answers that is asked to score models; null: none, which the ledger flags."""
+    curious: Curious = 0.0
+    """Clients that put together what they are sent: a share of all, or their numbers. The ledger has rows of what they
+    know of the others; they follow the protocol."""
 
     # --- what it does to uploads and models --------------------------------------------------------------------------
 
@@ -207,6 +216,11 @@ class Scheme(Component):
     def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
         """The noise on one upload, clipped to `clip_norm` (`State.clip_norm`)."""
         return Noise(0.0)
+
+    def proven_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
+        """What one neighbour provably changes in an upload, in the norm of its noise; asked for where the status is
+        heuristic. Infinite: nothing is proven."""
+        return np.inf
 
     def model_noise(
         self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()

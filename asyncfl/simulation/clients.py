@@ -76,6 +76,10 @@ class SimulatedClients:
         began = time.perf_counter()
         images, labels = self.federation.data.client(request.client)
         scores = np.asarray(self.federation.learner.accuracies(request.models, images, labels), dtype=np.float64)
+        if self.path.scheme.scores is not None:
+            random = self.federation.resolved.streams.generator("score_noise", request.client, turn)
+            std = self.path.scheme.scores.std_of(len(scores), len(labels))
+            scores = scores + std * random.standard_normal(len(scores))
         number, base_version, turn = self._last.get(request.client, (-1, self.server.version, 0))
         if self.attackers is not None and self.attackers.attacks(number, request.client, base_version, turn):
             random = self.federation.resolved.streams.generator("lies", request.client, turn)

@@ -78,6 +78,14 @@ class Attack(Component):
         """
         return None
 
+    def copied(self, view: AttackView) -> int | None:
+        """Row of `view.known` that all attackers upload as it is, picked without regard to what it holds.
+
+        None: what they upload follows from it otherwise. Accountants of what others give away ask for it, of attacks
+        that see the buffer.
+        """
+        return None
+
     @property
     def length_error(self) -> int:
         """Parameters by which an upload is too long (> 0) or too short (< 0); 0: of the right length."""

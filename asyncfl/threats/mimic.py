@@ -32,6 +32,11 @@ class Mimic(Informed):
             raise ValueError("knowledge must be colluders or buffer, got own: who copies only itself is honest")
         return self
 
+    def copied(self, view: AttackView) -> int | None:
+        """The first known; who lies farthest out follows from all of them."""
+        finite = np.isfinite(view.known).all(axis=1)
+        return int(np.argmax(finite)) if self.victim == "first" and finite.any() else None
+
     def forge(self, known: Vector, view: AttackView) -> NDArray[np.floating]:
         """The victim's update."""
         if self.victim == "first" or len(known) == 1:

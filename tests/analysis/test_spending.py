@@ -12,7 +12,7 @@ def write_spending(folder, seeds, holders=("median", "model", "client")):
         {"seed": seed, "holder": holder, "adversary": who, "version": version}
         | {f"{name}_epsilon": version + seed + extra for name, extra in EXTRA.items()}
         for seed in range(seeds)
-        for who in ("server", "eavesdropper")
+        for who in ("server", "eavesdropper", "public")
         for holder in holders
         for version in ((2, 4) if holder == "model" else (0, 1, 2, 3, 4, 4))
     ]

@@ -34,11 +34,11 @@ GAUSSIAN = {"kind": "gaussian", "epsilon": 2.0}
 
 
 def run_of(scenario: Scenario, privacy: dict[str, Any], changes: dict[str, Any]) -> tuple[SeedRun, dict[str, Any]]:
-    """A seed, and the ledger's row of the models that the server holds."""
+    """A seed, and the ledger's row of all models, which the public holds."""
     own = scenario.override({**changes, "privacy": privacy})
     run = simulate_seed(own, 0)
     rows = SeedLedger(run).ledger.to_pylist()
-    (row,) = [one for one in rows if (one["holder"], one["adversary"]) == ("model", "server")]
+    (row,) = [one for one in rows if (one["holder"], one["adversary"]) == ("model", "public")]
     return run, row
 
 

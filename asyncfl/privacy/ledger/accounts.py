@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -25,13 +25,35 @@ class Account:
     stated: Guarantee | None
     """What the scheme claims of these releases."""
     told: Releases | Published
-    """What epsilons are computed from: the releases; or the published models, which say most about another client after
-    each of them."""
+    """What epsilons are computed from: the releases; or what is known of clients at each published model, most of
+    another one after each of them."""
+    proven: Releases | Published | None = None
+    """The same with the sensitivities that are proven where those of `told` are heuristic; None: nothing is proven."""
+    flags: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    """Holder -> what this run adds to the flags of the scheme."""
+    holders: tuple[int, ...] | None = None
+    """Clients that have a row; None: all."""
+    trusts: str = ""
+    """Whom a guarantee against this adversary trusts."""
 
     @cached_property
     def spent(self) -> Spent:
         """(n,) epsilon of each holder after each release."""
         return self.told.spent(self.delta)
+
+    @property
+    def proven_releases(self) -> Releases:
+        """(n,) what is proven, as releases."""
+        if self.proven is None:
+            raise ValueError("nothing is proven")
+        return self.proven.releases if isinstance(self.proven, Published) else self.proven
+
+    @cached_property
+    def proven_spent(self) -> Spent:
+        """(n,) epsilon of each holder after each release, of what is proven."""
+        if self.proven is None:
+            raise ValueError("nothing is proven")
+        return self.proven.spent(self.delta)
 
     @cached_property
     def claimed(self) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,11 @@ class Published:
         """(n_models,) the models, with the largest sensitivity of each."""
         order = np.lexsort((self.clients.sensitivity, self.model))
         last = order[np.flatnonzero(np.diff(self.model, append=-1))]
-        return replace(self.clients.at(last), holder=np.full(len(last), MODEL))
+        moment = np.zeros(len(last), dtype=np.int64)
+        np.maximum.at(moment, self.model, self.clients.moment)
+        counted = np.minimum(np.bincount(self.model, self.clients.counted), 1).astype(np.int64)
+        found = self.clients.at(last)
+        return replace(found, holder=np.full(len(last), MODEL), moment=np.maximum.accumulate(moment), counted=counted)
 
     def spent(self, delta: float) -> Spent:
         """(n_models,) each epsilon after each model for the total `delta`, of the client for whom it is largest.
@@ -72,6 +76,26 @@ def published(models: Iterable[tuple[int, Mapping[int, Release]]]) -> Published:
     listed = list(models)
     rows = releases_of((client, moment, one) for moment, of in listed for client, one in of.items())
     return Published(rows, np.repeat(np.arange(len(listed)), [len(of) for _, of in listed]))
+
+
+def as_models(rows: Releases, moments: Ints) -> Published:
+    """What is known of clients at the models (n_models,) that somebody got at these `moments`, rising; each counts.
+
+    What was got before the first model stands with nothing that counts, what came between two with the second, and what
+    came after all of them with the last.
+    """
+    moment = np.concatenate([[0], moments])
+    marks = np.arange(len(moment))
+    nothing, none = np.zeros(len(marks)), np.zeros(len(marks), dtype=np.int64)
+    counted = (marks > 0).astype(np.int64)
+    marked = Releases(none - 1, moment, none > 0, nothing, nothing, none, nothing, counted)
+    of = np.minimum(np.searchsorted(moments, rows.moment), len(moments) - 1) + 1 if len(moments) else none[:0]
+    if not len(moments):
+        of = np.zeros(len(rows.holder), dtype=np.int64)
+    known = replace(rows, counted=np.zeros_like(rows.counted))
+    order = np.argsort(np.concatenate([marks, of]), kind="stable")
+    whole = Releases(*(np.concatenate([getattr(marked, c.name), getattr(known, c.name)]) for c in fields(Releases)))
+    return Published(whole.at(order), np.concatenate([marks, of])[order])
 
 
 def model_releases(

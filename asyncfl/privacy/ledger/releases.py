@@ -42,6 +42,14 @@ class Releases:
     """Mechanisms of this noise that the release stands for."""
     epsilon: Floats
     """Claimed for this release alone; infinite where nothing is."""
+    counted: Ints
+    """1 for an upload or a model that the adversary holds; 0 for what follows from others, or else came with them."""
+
+    @classmethod
+    def joined(cls, parts: Sequence[Releases]) -> Releases:
+        """All of them, in the order of their moments; at one moment uploads first, then the least sensitive."""
+        whole = cls(*(np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(cls)))
+        return whole.at(np.lexsort((whole.sensitivity, -whole.counted, whole.moment)))
 
     def at(self, rows: Ints) -> Releases:
         """The releases in these rows, in their order."""
@@ -108,6 +116,7 @@ def releases_of(releases: Iterable[tuple[int, int, Release]]) -> Releases:
         np.array([release.sensitivity for _, _, release in rows], dtype=np.float64),
         np.array([release.count for _, _, release in rows], dtype=np.int64),
         np.array([release.epsilon for _, _, release in rows], dtype=np.float64),
+        np.ones(len(rows), dtype=np.int64),
     )
 
 

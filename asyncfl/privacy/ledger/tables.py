@@ -25,7 +25,7 @@ clip norm or a budget, no row covers; `flags` name it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -33,13 +33,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.privacy.context import PrivacyContext
-from asyncfl.privacy.flags import FLAGS, HEURISTIC, INVALID
+from asyncfl.privacy.flags import FLAGS, HEURISTIC, INVALID, UNCOVERED
 from asyncfl.privacy.ledger.accounts import Account
 from asyncfl.privacy.ledger.published import model_release
 from asyncfl.privacy.ledger.releases import MODEL, Releases, one_each, typical_uploads
 from asyncfl.privacy.scheme import Guarantee, Scheme
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 NOTHING = Guarantee("none", "none", "none", np.inf, 0.0, 0)
 """What holds where a scheme states nothing."""
@@ -47,7 +48,9 @@ NOTHING = Guarantee("none", "none", "none", np.inf, 0.0, 0)
 COLUMNS = {
     "holder": "whose data the row is about: `client`, or `model` for the client about whom published models say most",
     "client": "number of the client, -1 for the model",
-    "adversary": "who holds the releases",
+    "adversary": "who holds the releases: eavesdropper, server, both, curious (a coalition of clients), public_last "
+    "(who is given the last model), public (all models)",
+    "trusts": "whom what is said here trusts to follow the protocol, and not to tell",
     "releases": "uploads of the client, or published models, that the adversary holds",
     "assumed_releases": "releases that the claim is made for",
     "distribution": "what the noise is drawn from",
@@ -86,16 +89,19 @@ def ledger(
     uploads: Sequence[Account],
     models: Sequence[Account] = (),
     clip_norm: float | None = None,
+    promised: Sequence[Guarantee | None] | None = None,
 ) -> dict[str, NDArray[Any]]:
     """The ledger of one seed as columns of equal length (see `COLUMNS`): clients first, then the global model.
 
-    `samples`: (clients,) local samples; `uploads` and `models` from the two functions above; `clip_norm`: the last one
-    used. Who released nothing is shown with the noise and sensitivity that a release would have had.
+    `samples`: (clients,) local samples; `uploads` and `models`: accounts of clients and of published models;
+    `clip_norm`: the last one used; `promised`: (clients,) what is promised to each, None: what the scheme states of its
+    uploads. Who released nothing is shown with the noise and sensitivity that a release would have had.
     """
     typical = one_each(typical_uploads(scheme, context, samples, clip_norm))
-    stated = [scheme.upload_guarantee(context, client) for client in range(len(samples))]
+    if promised is None:
+        promised = [scheme.upload_guarantee(context, client) for client in range(len(samples))]
     find = partial(_flags, scheme, context, of_models=False)
-    parts = [_rows("client", account, typical, stated, find) for account in uploads]
+    parts = [_rows("client", account, typical, promised, find) for account in uploads]
     if models:
         once = one_each([model_release(scheme, context, clip_norm, context.participants)])
         find = partial(_flags, scheme, context, of_models=True)
@@ -166,15 +172,15 @@ def _rows(
     stated = [one or NOTHING for one in promised]
     n = len(typical.holder)
     of = np.zeros(len(own.holder), dtype=np.int64) if holder == "model" else own.holder
-    releases = np.bincount(of, minlength=n)
-    # The last of each holder's releases; what released nothing is shown as it would be.
-    last = np.full(n, -1)
-    last[of] = np.arange(len(of))
+    releases = np.bincount(of, own.counted, minlength=n).astype(np.int64)
+    last = _last(of, n)
     some = last >= 0
+    shown = np.where(_last(of, n, own.counted > 0) >= 0, _last(of, n, own.counted > 0), last)
 
-    def at_last(column: NDArray[Any], otherwise: NDArray[Any]) -> NDArray[Any]:
+    def at_last(column: NDArray[Any], otherwise: NDArray[Any], last: NDArray[np.int64] = last) -> NDArray[Any]:
+        # What released nothing is shown as it would be.
         result = otherwise.copy()
-        result[some] = column[last[some]]
+        result[last >= 0] = column[last[last >= 0]]
         return result
 
     nothing = np.zeros(n)
@@ -192,16 +198,23 @@ def _rows(
         at_last(account.summed_mu, nothing),
         at_last(own.so_far(own.laplace.astype(float)), nothing) > 0,
     )
-    provable = np.where((status == "proven") | (releases == 0), exact, np.inf)
-    return {
+    flags = _merged(find(promised, once), account.flags, "model" if holder == "model" else "client")
+    proven = np.full(n, np.inf)
+    if account.proven is not None and (status != "proven").any():
+        last_proven = _last(np.zeros_like(of) if holder == "model" else account.proven_releases.holder, n)
+        proven = at_last(account.proven_spent.exact, nothing, last_proven)
+    provable = np.where((status == "proven") | (exact == 0), exact, np.where(status == "heuristic", proven, np.inf))
+    provable[[any(flag in found for flag in UNCOVERED) for found in flags] & (exact > 0)] = np.inf
+    rows: dict[str, NDArray[Any]] = {
         "holder": np.full(n, holder, dtype=object),
         "client": np.array([MODEL]) if holder == "model" else np.arange(n),
         "adversary": np.full(n, account.adversary, dtype=object),
+        "trusts": np.full(n, account.trusts, dtype=object),
         "releases": releases,
         "assumed_releases": assumed,
-        "distribution": np.where(at_last(own.laplace, typical.laplace), "laplace", "gaussian").astype(object),
-        "sigma": at_last(own.sigma, typical.sigma),
-        "sensitivity": at_last(own.sensitivity, typical.sensitivity),
+        "distribution": np.where(at_last(own.laplace, typical.laplace, shown), "laplace", "gaussian").astype(object),
+        "sigma": at_last(own.sigma, typical.sigma, shown),
+        "sensitivity": at_last(own.sensitivity, typical.sensitivity, shown),
         "noise_multiplier": multiplier,
         "squared_mu": squared_mu,
         "mu": np.where(laplace, np.nan, np.sqrt(squared_mu)),
@@ -219,5 +232,27 @@ def _rows(
         "provable": provable,
         "measured": np.full(n, np.nan),
         "claim_holds": claim_holds(status, claimed, provable, exact),
-        "flags": find(promised, once),
+        "flags": flags,
     }
+    if holder == "client" and account.holders is not None:
+        rows = {name: column[list(account.holders)] for name, column in rows.items()}
+    return rows
+
+
+def _last(of: Ints, n: int, chosen: NDArray[np.bool_] | None = None) -> Ints:
+    """(n,) place of the last of each holder's releases, of the `chosen` ones; -1: there is none."""
+    places = np.arange(len(of)) if chosen is None else np.flatnonzero(chosen)
+    last = np.full(n, -1)
+    last[of[places]] = places
+    return last
+
+
+def _merged(found: NDArray[Any], further: Mapping[int, tuple[str, ...]], holder: str) -> NDArray[Any]:
+    """(n,) flags of the scheme and those of the run, each once, in the order of `FLAGS`."""
+    merged = found.copy()
+    for place in range(len(found)):
+        own = further.get(MODEL if holder == "model" else place, ())
+        every = [*(found[place].split("; ") if found[place] else []), *own]
+        known = [flag for flag in FLAGS if flag in every]
+        merged[place] = "; ".join([*known, *dict.fromkeys(flag for flag in every if flag not in FLAGS)])
+    return merged

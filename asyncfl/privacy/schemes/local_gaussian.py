@@ -18,6 +18,7 @@ from asyncfl.errors import Fault
 from asyncfl.privacy.accounting.composition import ClassicalRelease, classical_share, noise_multiplier
 from asyncfl.privacy.accounting.gaussian import exact_epsilon, squared_mu_of
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
+from asyncfl.privacy.distances import clipped_steps
 from asyncfl.privacy.flags import CLASSICAL, OVERDRAWN
 from asyncfl.privacy.ranges import Budget, Delta, Factor
 from asyncfl.privacy.scheme import Guarantee, Noise, Scheme
@@ -90,6 +91,10 @@ class GaussianUpload(Scheme):
         sensitivity = 2 * self.clip_norm / contribution.samples
         std = self._multiplier(context) * 2 * self.clip_norm / contribution.samples
         return Noise(std, sensitivity, context.epochs if self.noise_each_epoch else 1)
+
+    def proven_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
+        """2 lr C S: two runs of S steps part by no more than 2 lr C in each; S steps before a draw of noise."""
+        return clipped_steps(context, self.clip_norm, contribution.samples, 1 if self.noise_each_epoch else None)
 
     def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee | None:
         """(epsilon, delta) for one upload or for T, for one replaced sample; the same with a draw in each epoch."""

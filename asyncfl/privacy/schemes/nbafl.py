@@ -119,6 +119,10 @@ class Nbafl(Scheme):
         sensitivity = server_noise.upload_sensitivity(clip_norm, context.smallest_samples, self.sensitivity)
         return Noise(self.noise(context, clip_norm).sigma_u, sensitivity)
 
+    def proven_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
+        """2C, whatever the training; nothing where C is the median of the clients' norms."""
+        return math.inf if self.off or isinstance(self.clip_norm, str) else 2 * self.clip_norm
+
     def model_noise(
         self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()
     ) -> ModelNoise:

@@ -19,6 +19,7 @@ def account(holder, moment, multiplier, **columns):
         "sensitivity": np.ones(n),
         "count": np.ones(n, dtype=np.int64),
         "epsilon": np.full(n, 2.0),
+        "counted": np.ones(n, dtype=np.int64),
     }
     releases = Releases(np.array(holder, dtype=int), np.array(moment, dtype=int), **(values | columns))
     return Account("server", releases, STATED, releases)

@@ -211,6 +211,11 @@ class AdaptiveBudgets(Scheme):
         sensitivity = self._delta(context, contribution.samples)
         return Noise(client_std(sensitivity, self._epsilon(contribution), self.delta, self.constant), sensitivity)
 
+    def proven_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
+        """2 M, where budgets are constant: those that follow the losses tell of the data themselves."""
+        proven = self.adjustment == "none" and self.equal_spend is None and not self._without_noise
+        return self._unit(context) * 2 * self.clip_norm if proven else math.inf
+
     def model_noise(
         self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()
     ) -> ModelNoise:
@@ -264,7 +269,7 @@ class AdaptiveBudgets(Scheme):
             return None
         neighbours = f"{self._neighbours} at every client" if self.round_budget == "sum" else self._neighbours
         status = self._status if context.equal_weights else "heuristic"
-        return Guarantee(self._whose, neighbours, status, self.threshold, self.delta, 1)
+        return Guarantee(self._whose, neighbours, status, self.threshold, self.delta, 1, self.round_budget == "sum")
 
     @property
     def _status(self) -> Status:

@@ -25,6 +25,7 @@ from pydantic import model_validator
 from asyncfl.component import Described, choice
 from asyncfl.errors import Fault
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
+from asyncfl.privacy.distances import clipped_steps
 from asyncfl.privacy.flags import CLASSICAL
 from asyncfl.privacy.noise.shares import UNEVEN, of_clients, planned
 from asyncfl.privacy.ranges import Factor
@@ -139,6 +140,16 @@ class Mechanisms(Scheme):
         if mechanism.miscalibrated and not (proven and self.clip.target != "gradient"):
             return math.inf
         return float(mechanism.true_sensitivity(distance, context.n_parameters))
+
+    def proven_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
+        """Of clipped gradients 2 lr S in each step; of what is itself clipped 2 S."""
+        if self.client is None or (self.client.miscalibrated and self.clip.target == "gradient"):
+            return math.inf
+        if self.clip.target == "gradient":
+            distance = clipped_steps(context, self.clip.norm, contribution.samples)
+        else:
+            distance = 2 * self.clip.norm
+        return float(self.client.true_sensitivity(distance, context.n_parameters))
 
     def model_noise(
         self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()

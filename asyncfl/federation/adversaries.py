@@ -1,0 +1,171 @@
+"""Who holds what of a seed, from its events: the view of each adversary.
+
+| adversary | holds | trusts |
+|---|---|---|
+| `eavesdropper` | what the tap caught | server, clients |
+| `server` | what reached it, all models, its own noise | clients, links |
+| `both` | what either of these does | clients |
+| `curious` | what the coalition was sent and made itself (`privacy.curious`) | server, links, other clients |
+| `public_last` | the last model | server, clients, links |
+| `public` | all models | server, clients, links |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from asyncfl.privacy.ledger.views import NEVER, Ints, View
+from asyncfl.privacy.release import Release
+from asyncfl.trace import Kind
+from asyncfl.trace.events import SCORING_DOWN, SCORING_UP
+from asyncfl.trace.query import select
+from asyncfl.trace.requests import requests_of
+
+TRUSTS = {
+    "eavesdropper": "server, clients",
+    "server": "clients, links",
+    "both": "clients",
+    "curious": "server, links, other clients",
+    "public_last": "server, clients, links",
+    "public": "server, clients, links",
+}
+"""Adversary -> whom a guarantee against it trusts: to follow the protocol, and not to tell."""
+
+Times = dict[int, float]
+"""Task or version -> virtual time at which somebody got it."""
+Moment = Callable[[float], int]
+"""Virtual time -> row of the table of moments."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Scores that a client gave."""
+
+    client: int
+    time_s: float
+    release: Release
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """An honest update that was rejected for not being finite."""
+
+    task: int
+    client: int
+    version: int
+    """That it would have entered."""
+
+
+class Observed:
+    """What a seed's events say of who got what."""
+
+    def __init__(
+        self,
+        events: pa.Table,
+        rounds: Iterable[Mapping[str, float]],
+        tasks: Ints,
+        moment: Moment,
+        curious: frozenset[int],
+    ) -> None:
+        """`tasks`: (n,) of the rows of `Sent`, rising; `curious`: the coalition."""
+        self.events = events
+        self.curious = curious
+        self._tasks = tasks
+        self._moment = moment
+        self._published = {int(row["version"]): float(row["time_s"]) for row in rounds}
+
+    def views(self, answers: Iterable[Answer], rejected: Iterable[Rejected]) -> list[View]:
+        """The view of each adversary; the coalition's where there is one."""
+        answers, rejected = list(answers), list(rejected)
+        server = _times(select(self.events, kinds=[Kind.UPLOADED]), "task")
+        tapped = _times(self._overheard("up", SCORING_DOWN), "task")
+        caught = _times(self._overheard("down"), "base_version")
+        heard = {(row["client"], row["time_s"]) for row in self._overheard(SCORING_UP, tasks=False).to_pylist()}
+        # The tap has the scores before they arrive: of an answer that arrived, the last that it caught.
+        scores = [one for one in answers if any(c == one.client and t <= one.time_s for c, t in heard)]
+        last = max(self._published, default=0)
+
+        def view(who: str, uploads: Times, versions: Times, told: list[Answer], noise: bool = False) -> View:
+            return self._view(who, uploads, versions, told, rejected, noise)
+
+        found = [
+            view("eavesdropper", tapped, caught, scores),
+            view("server", server, self._published, answers, True),
+            view("both", _earliest(tapped, server), self._published, answers, True),
+        ]
+        if self.curious:
+            found.append(view("curious", *self._of_coalition(), [one for one in answers if one.client in self.curious]))
+        found.append(view("public_last", {}, {last: self._published.get(last, 0.0)}, []))
+        found.append(view("public", {}, self._published, []))
+        return found
+
+    def _view(
+        self,
+        who: str,
+        uploads: Times,
+        versions: Times,
+        answers: Iterable[Answer],
+        rejected: Iterable[Rejected],
+        noise: bool,
+    ) -> View:
+        got = np.full(len(self._tasks), NEVER, dtype=np.int64)
+        times = [(task, time_s) for task, time_s in uploads.items()]
+        if times:
+            at = np.searchsorted(self._tasks, [task for task, _ in times])
+            got[at] = [self._moment(time_s) for _, time_s in times]
+        held = np.full(max(self._published, default=0) + 1, NEVER, dtype=np.int64)
+        for version, time_s in versions.items():
+            held[version] = self._moment(time_s)
+        members = self.curious if who == "curious" else frozenset[int]()
+        further = [(one.client, self._moment(one.time_s), one.release) for one in answers if one.client not in members]
+        newest = max((version for version in versions), default=0)
+        bare = Release("gaussian", 0.0, 1.0, 1, "none", "none", 0.0, 0.0)
+        for one in rejected:
+            seen_s = uploads.get(one.task, self._published.get(one.version) if one.version <= newest else None)
+            if seen_s is not None and one.client not in members:
+                further.append((one.client, self._moment(seen_s), bare))
+        return View(who, got, held, noise, members, tuple(sorted(further, key=lambda row: row[1])))
+
+    def _of_coalition(self) -> tuple[Times, Times]:
+        """Uploads and versions of the coalition: its own tasks, what it was sent, and the buffers that it scored."""
+        mine = pa.array(sorted(self.curious), pa.int64())
+        down = select(self.events, kinds=[Kind.DOWNLOADED])
+        versions = _times(down.filter(pc.is_in(down["client"], mine)), "base_version")
+        sent = select(self.events, kinds=[Kind.UPLOADED, Kind.OVERHEARD])
+        sent = sent.filter(pc.is_in(sent["client"], mine)).filter(pc.field("task") >= 0)
+        uploads = _times(sent.filter(pc.field("detail").cast(pa.string()) != "down"), "task")
+        buffers: dict[int, list[int]] = {}
+        judged = select(self.events, kinds=[Kind.AGGREGATED, Kind.FLAGGED])
+        for task, version in zip(judged["task"].to_pylist(), judged["version"].to_pylist(), strict=True):
+            buffers.setdefault(version + 1, []).append(task)
+        for request in requests_of(self.events):
+            if request.client in self.curious:
+                # Whether its download was whole is not told: it is taken to have the models.
+                for task in buffers.get(request.making, ()):
+                    uploads[task] = min(uploads.get(task, np.inf), request.ended_s)
+        return uploads, versions
+
+    def _overheard(self, *ways: str, tasks: bool = True) -> pa.Table:
+        caught = select(self.events, kinds=[Kind.OVERHEARD])
+        if tasks:
+            caught = caught.filter(pc.field("task") >= 0)  # messages of a request for scores are of no task
+        return caught.filter(pc.is_in(caught["detail"].cast(pa.string()), pa.array(ways)))
+
+
+def _times(events: pa.Table, column: str) -> Times:
+    """When each number in `column` first stands among the events."""
+    found: Times = {}
+    for number, time_s in zip(events[column].to_pylist(), events["time_s"].to_pylist(), strict=True):
+        found.setdefault(number, time_s)
+    return found
+
+
+def _earliest(first: Times, second: Times) -> Times:
+    return {
+        number: min(first.get(number, np.inf), second.get(number, np.inf)) for number in first.keys() | second.keys()
+    }

@@ -1,0 +1,95 @@
+"""What adversaries hold, and all that follows from it: a view is closed.
+
+An adversary holds uploads (with their noise) and models, and may know the noise that the server adds. Then it is
+granted more. An upload was made from a model that it is a difference from, so who holds the upload is taken to hold
+that model; and a model is the sum of what came before it, so who holds a version is taken to hold every version up to
+it: what a missed model says is carried by the next one. An adversary is never granted less than it really knows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.privacy.release import Release
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+NEVER = np.iinfo(np.int64).max
+"""Moment of what an adversary does not get."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """All updates of a run that anybody may hold or that entered a model, one row each, all (n,)."""
+
+    task: Ints
+    client: Ints
+    base_version: Ints
+    """Version that the client was sent."""
+    version: Ints
+    """Version that it entered; 0: none."""
+    weight: Floats
+    """What the server multiplied it with there, its rate included, >= 0."""
+    laplace: Bools
+    """Whether its noise is Laplace; else Gaussian."""
+    std: Floats
+    """Standard deviation of its noise on each parameter."""
+    sensitivity: Floats
+    """What one neighbour changes in it, in the norm of its noise; infinite where nothing bounds it."""
+    model_sensitivity: Floats
+    """The same for the neighbours, and in the norm, of published models, at weight 1."""
+    count: Ints
+    """Mechanisms of this noise that it stands for."""
+    epsilon: Floats
+    """Claimed for it alone."""
+    additive: Bools
+    """Whether its noise is one Gaussian draw on the upload itself, so that it adds up with that of others in a sum.
+    Noise drawn within training does not."""
+    copy_of: Ints
+    """Row of the update that it is a copy of; -1: of none."""
+    computed_from: tuple[tuple[int, Ints], ...] = ()
+    """Rows of attackers' uploads, each with the rows of the updates that they were computed from."""
+
+
+@dataclass(frozen=True)
+class Versions:
+    """The published versions of a run, row v for version v, all (n_versions + 1,)."""
+
+    entered: Bools
+    """Whether updates entered it."""
+    server_std: Floats
+    """Standard deviation of the server's noise on each parameter."""
+    server_laplace: bool
+    """Whether that is Laplace."""
+    fixed_weights: bool
+    """Whether what updates weigh depends on nobody's data."""
+    epsilon: float
+    """Claimed for one of them alone."""
+
+
+@dataclass(frozen=True)
+class View:
+    """What one adversary gets, and when (rows of a table of moments)."""
+
+    adversary: str
+    uploads: Ints
+    """(n,) moment at which it gets each row of `Sent`; NEVER: it does not."""
+    versions: Ints
+    """(n_versions + 1,) moment at which it gets each version; NEVER: it does not."""
+    knows_server_noise: bool = False
+    members: frozenset[int] = frozenset()
+    """Clients that are the adversary: nothing is hidden from them, nor counted of them."""
+    further: tuple[tuple[int, int, Release], ...] = ()
+    """(client, moment, release) of whatever else it gets."""
+
+    def granted(self, sent: Sent) -> Ints:
+        """(n_versions + 1,) moment from which on it is taken to hold each version; see the module's header."""
+        moments = self.versions.copy()
+        held = self.uploads < NEVER
+        np.minimum.at(moments, sent.base_version[held], self.uploads[held])
+        return np.minimum.accumulate(moments[::-1])[::-1]
