@@ -2,8 +2,9 @@
 
 An attacker who wants to know whether a sample was among those of an upload imitates the task: it draws as many samples
 as the client has from a pool of the client's own and of others of the same labels, trains from the model that the
-client was sent, clips and adds noise as the client did, with random numbers of its own. In some worlds a sample is in,
-in the others it is out, which is how it learns what either looks like (Carlini et al. 2022, online attack).
+client was sent, clips, adds noise and compresses as the client did, with random numbers of its own. In some worlds
+a sample is in, in the others it is out, which is how it learns what either looks like (Carlini et al. 2022, online
+attack).
 
 It knows the norm that the upload was clipped to and the budget that its noise was drawn for: what is measured is an
 attacker who knows the scheme and its settings.
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.client import TaskPath, Ticket
+from asyncfl.compression import Compressor
 from asyncfl.data import FederatedData
 from asyncfl.messages import Vector
 from asyncfl.privacy import Contribution, State
@@ -65,7 +67,11 @@ def train_again(
     held[ticket.client + 1 :] = len(labels)
     data = replace(path.data, images=images, labels=labels, offsets=held, canaries=None)
     state = AsItWas(upload.clip_norm, upload.contribution.epsilon)
-    imitated = TaskPath(data, path.learner, path.training, path.scheme, path.context, elsewhere, None, state)
+    # What the client had not sent before, where its compression remembers that, nobody else knows.
+    compressor = None if path.compressor is None else Compressor(path.compressor.compression, elsewhere)
+    imitated = TaskPath(
+        data, path.learner, path.training, path.scheme, path.context, elsewhere, None, state, compressor
+    )
     model: Vector = imitated.carry_out([ticket], ticket.base_version, ticket.base).models[0].copy()
     return model
 

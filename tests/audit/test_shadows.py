@@ -30,6 +30,15 @@ def test_a_shadow_is_clipped_and_noised_as_the_upload_was_and_the_run_is_untouch
     np.testing.assert_array_equal(payloads.models, sent)
 
 
+def test_a_shadow_is_compressed_as_the_upload_was(scenario: Scenario) -> None:
+    federation = prepared(scenario.override({"compression": {"kind": "top_k", "share": 0.1}}), 0)
+    path, base = federation.path, federation.plan.initial
+    ticket = Ticket(0, 2, 0, base, 0)
+    upload = path.carry_out([ticket], 0, base).uploads[0]
+    shadow = train_again(path, ticket, upload, *federation.data.client(2), 0)
+    assert 0 < np.count_nonzero(shadow != base) <= 0.1 * len(base) + 1
+
+
 def test_a_pool_has_the_clients_labels_and_no_test_sample_twice(federation: Federation) -> None:
     data = federation.data
     left = np.ones(len(data.test_labels), dtype=bool)
