@@ -20,7 +20,34 @@ _LARGEST = 2**63 - 1
 """No number of a run is larger."""
 
 
+OF_TWINS = ("clients", "neighbours", "twins")
+OF_CANARIES = ("canary_unit", "canary_kind", "canary_delta")
+OF_PICTURES = ("adversary", "client", "task", "method", "epsilon", "images", "steps", "most_parameters", "out")
+"""Options that each of the three audits takes notice of."""
+
+
+def _check_given(context: typer.Context, audit: str) -> None:
+    """Raises ScenarioError for options of another audit than the one that was asked for."""
+    told = {
+        "twins": (OF_TWINS, f"has no effect with --{audit}"),
+        "canaries": (OF_CANARIES, "needs --canaries"),
+        "reconstruct": (OF_PICTURES, "needs --reconstruct"),
+    }
+    given = [name for name in context.params if str(context.get_parameter_source(name)).endswith("COMMANDLINE")]
+    faults = [
+        Fault(f"--{name.replace('_', '-')}", why)
+        for kind, (names, why) in told.items()
+        for name in given
+        if kind != audit and name in names
+    ]
+    if audit == "reconstruct" and "canaries" in given:
+        faults.append(Fault("--canaries", "is another audit than --reconstruct; ask for one of them"))
+    if faults:
+        raise ScenarioError(faults)
+
+
 def audit(
+    context: typer.Context,
     run: Annotated[Path, typer.Argument(help="folder of a run")],
     clients: Annotated[str, typer.Option(help="of how many twins are trained, or of which: 0,3,7 (one: 3,)")] = "5",
     neighbours: Annotated[
@@ -98,6 +125,7 @@ def audit(
     """
     from asyncfl.audit.again import FinishedRun
 
+    _check_given(context, "reconstruct" if reconstruct else "canaries" if canaries is not None else "twins")
     audit_by_twins = described(clients, neighbours, twins)
     if canaries is not None and membership:
         raise ScenarioError([Fault("--membership", "must be left out with --canaries: each is an audit of its own")])

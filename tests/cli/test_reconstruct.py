@@ -77,3 +77,17 @@ def test_what_cannot_be_is_told(run: Path, arguments: list[str], said: str) -> N
     result = call(str(run), "--quiet", *arguments)
     assert said in str(result.exception)
     assert not (run / "reconstruction").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--client", "3"], "--client: needs --reconstruct"),
+        (["--canary-kind", "noise"], "--canary-kind: needs --canaries"),
+        (["--reconstruct", "--twins", "5"], "--twins: has no effect with --reconstruct"),
+        (["--reconstruct", "--canaries", "5"], "--canaries: is another audit than --reconstruct; ask for one of them"),
+    ],
+)
+def test_options_of_another_audit_are_refused(tmp_path: Path, arguments: list[str], said: str) -> None:
+    result = RUNNER.invoke(app, ["audit", str(tmp_path), *arguments])
+    assert said in str(result.exception)
