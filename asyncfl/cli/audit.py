@@ -20,28 +20,28 @@ _LARGEST = 2**63 - 1
 """No number of a run is larger."""
 
 
-OF_TWINS = ("clients", "neighbours", "twins")
-OF_CANARIES = ("canary_unit", "canary_kind", "canary_delta")
-OF_PICTURES = ("adversary", "client", "task", "method", "epsilon", "images", "steps", "most_parameters", "out")
-"""Options that each of the three audits takes notice of."""
+SERVES = {
+    "twins": ("clients", "neighbours", "twins"),
+    "canaries": ("canary_unit", "canary_kind", "canary_delta"),
+    "membership": ("worlds", "adversary"),
+    "reconstruct": ("adversary", "client", "task", "method", "epsilon", "images", "steps", "most_parameters", "out"),
+}
+"""Audit -> the options that it takes notice of, besides --seed, --json and --quiet."""
 
 
 def _check_given(context: typer.Context, audit: str) -> None:
-    """Raises ScenarioError for options of another audit than the one that was asked for."""
-    told = {
-        "twins": (OF_TWINS, f"has no effect with --{audit}"),
-        "canaries": (OF_CANARIES, "needs --canaries"),
-        "reconstruct": (OF_PICTURES, "needs --reconstruct"),
-    }
+    """Raises ScenarioError for options of another audit than the one that was asked for, and for two audits at once."""
     given = [name for name in context.params if str(context.get_parameter_source(name)).endswith("COMMANDLINE")]
-    faults = [
-        Fault(f"--{name.replace('_', '-')}", why)
-        for kind, (names, why) in told.items()
-        for name in given
-        if kind != audit and name in names
-    ]
-    if audit == "reconstruct" and "canaries" in given:
-        faults.append(Fault("--canaries", "is another audit than --reconstruct; ask for one of them"))
+    faults = []
+    for name in given:
+        of = [kind for kind, names in SERVES.items() if name in names]
+        if of and audit not in of:
+            needed = " or ".join(f"--{kind}" for kind in of)
+            why = f"has no effect with --{audit}" if of == ["twins"] else f"needs {needed}"
+            faults.append(Fault(f"--{name.replace('_', '-')}", why))
+    for other in ("canaries", "membership", "reconstruct"):
+        if other in given and other != audit:
+            faults.append(Fault(f"--{other}", f"must be left out with --{audit}: each is an audit of its own"))
     if faults:
         raise ScenarioError(faults)
 
@@ -125,10 +125,9 @@ def audit(
     """
     from asyncfl.audit.again import FinishedRun
 
-    _check_given(context, "reconstruct" if reconstruct else "canaries" if canaries is not None else "twins")
+    asked = {"canaries": canaries is not None, "membership": membership, "reconstruct": reconstruct}
+    _check_given(context, next((name for name, wanted in asked.items() if wanted), "twins"))
     audit_by_twins = described(clients, neighbours, twins)
-    if canaries is not None and membership:
-        raise ScenarioError([Fault("--membership", "must be left out with --canaries: each is an audit of its own")])
     finished = FinishedRun.load(run)
     seeds = finished.seeds(seed)
     if canaries is not None:

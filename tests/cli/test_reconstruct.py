@@ -85,7 +85,10 @@ def test_what_cannot_be_is_told(run: Path, arguments: list[str], said: str) -> N
         (["--client", "3"], "--client: needs --reconstruct"),
         (["--canary-kind", "noise"], "--canary-kind: needs --canaries"),
         (["--reconstruct", "--twins", "5"], "--twins: has no effect with --reconstruct"),
-        (["--reconstruct", "--canaries", "5"], "--canaries: is another audit than --reconstruct; ask for one of them"),
+        (
+            ["--reconstruct", "--canaries", "5"],
+            "--reconstruct: must be left out with --canaries: each is an audit of its own",
+        ),
     ],
 )
 def test_options_of_another_audit_are_refused(tmp_path: Path, arguments: list[str], said: str) -> None:

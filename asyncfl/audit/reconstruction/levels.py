@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from asyncfl.audit.reconstruction.overheard import Overheard
 from asyncfl.client import TaskPath
+from asyncfl.compression import Compressor
 from asyncfl.errors import RunError
 from asyncfl.learning import Training, make_learner
 from asyncfl.messages import Vector
@@ -66,8 +67,9 @@ def upload_with(held: Overheard, epsilon: float | None) -> NoisedUpload:
     """
     path = held.federation.path
     if epsilon is None:
-        return _made(held, path.scheme, path.training, None, held.upload.contribution.epsilon)
-    return _made(held, *_calibrated(held, epsilon), epsilon, epsilon)
+        std = _std(path.scheme, path.training, held.upload.added_std, held.samples)
+        return NoisedUpload(None, held.sent, std)
+    return remade(held, *_calibrated(held, epsilon), epsilon, epsilon)
 
 
 def _calibrated(held: Overheard, epsilon: float) -> tuple[Scheme, Training]:
@@ -108,10 +110,13 @@ def _calibrated(held: Overheard, epsilon: float) -> tuple[Scheme, Training]:
     return scheme.model_copy(update=change), training
 
 
-def _made(
+def remade(
     held: Overheard, scheme: Scheme, training: Training, epsilon: float | None, budget: float | None
 ) -> NoisedUpload:
-    """The upload of the task under that scheme; `budget`: of this upload, where budgets differ."""
+    """The upload of the task under that scheme; `budget`: of this upload, where budgets differ.
+
+    With the scheme and training of the run it is what was sent, except that compression with memory has none here.
+    """
     federation = held.federation
     old = federation.path
     learner = federation.learner
@@ -119,7 +124,9 @@ def _made(
         at_once = {"epochs": 1} if scheme.noise_each_epoch else {}
         learner = make_learner(learner.model, training.model_copy(update=at_once), learner.shape, learner.classes)
     state = _Given(held.upload.clip_norm, budget)
-    path = TaskPath(old.data, learner, training, scheme, old.context, old.streams, state=state)
+    compression = federation.resolved.scenario.compression
+    compressor = None if compression.off else Compressor(compression, old.streams)
+    path = TaskPath(old.data, learner, training, scheme, old.context, old.streams, None, state, compressor)
     made = path.carry_out([held.ticket], held.ticket.base_version, held.ticket.base)
     [upload] = made.uploads
     return NoisedUpload(epsilon, made.models[0].copy(), _std(scheme, training, upload.added_std, held.samples))

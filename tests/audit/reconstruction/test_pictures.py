@@ -14,7 +14,7 @@ from asyncfl.api import execute
 from asyncfl.audit.again import FinishedRun
 from asyncfl.audit.reconstruction.attacker import Attacker
 from asyncfl.audit.reconstruction.inversion import Inversion
-from asyncfl.audit.reconstruction.levels import upload_with
+from asyncfl.audit.reconstruction.levels import remade, upload_with
 from asyncfl.audit.reconstruction.overheard import Overheard, chosen_task, overheard
 from asyncfl.audit.reconstruction.pictures import Reconstruction, reconstruct
 from asyncfl.audit.reconstruction.sheet import write_pictures
@@ -124,7 +124,10 @@ SCHEMES = {
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_an_upload_is_made_again_as_it_was_sent_and_with_other_noise(scheme: str, tmp_path: Path) -> None:
     held = held_in(made(tmp_path / "run", **SCHEMES[scheme]))
-    assert upload_with(held, None).model.tobytes() == held.sent.tobytes()
+    path, sent = held.federation.path, upload_with(held, None)
+    again = remade(held, path.scheme, path.training, None, held.upload.contribution.epsilon)
+    assert again.model.tobytes() == sent.model.tobytes() == held.sent.tobytes()
+    assert again.std == sent.std
     clean, weak, strong = (upload_with(held, epsilon) for epsilon in (math.inf, 100.0, 1.0))
     assert clean.std == 0
     assert 0 < weak.std < strong.std
@@ -133,6 +136,13 @@ def test_an_upload_is_made_again_as_it_was_sent_and_with_other_noise(scheme: str
     assert float(one @ other) / math.sqrt(float(one @ one) * float(other @ other)) > 0.99
     if scheme != "mechanisms":  # Laplace noise has its own spread
         assert np.std(other) == pytest.approx(strong.std, rel=0.05)
+
+
+def test_compression_comes_after_the_noise(tmp_path: Path) -> None:
+    held = held_in(made(tmp_path / "run", privacy=SAFL, compression={"kind": "quantised", "bits": 4}))
+    assert upload_with(held, 60.0).model.tobytes() == held.sent.tobytes()
+    steps = np.unique(np.round((upload_with(held, math.inf).model - held.ticket.base) * 1e6))
+    assert len(steps) < 100
 
 
 def test_noise_of_an_epsilon_is_the_schemes_own(held: Overheard) -> None:
