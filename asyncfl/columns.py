@@ -26,6 +26,7 @@ class Column(NamedTuple):
 Number = Annotated[float, Column(pa.float64(), "")]
 Share = Annotated[float, Column(pa.float64(), "share")]
 Seconds = Annotated[float, Column(pa.float64(), "s")]
+Energy = Annotated[float, Column(pa.float64(), "J")]
 Bytes = Annotated[int, Column(pa.int64(), "bytes")]
 Seed = Annotated[int, Column(pa.int64(), "")]
 Name = Annotated[str, Column(pa.string(), "")]
@@ -162,6 +163,14 @@ class ClientsTable(Described):
     """Models sent to it that the tap holds."""
     budget_spent_s: Seconds
     """Virtual time at which its budget was spent, where clients stop at one; NaN: it is not."""
+    energy_compute_j: Energy
+    """What its device took to train, where `world.power` says what devices draw; scoring is not counted."""
+    energy_send_j: Energy
+    """What it took to send its updates."""
+    energy_receive_j: Energy
+    """What it took to receive models."""
+    energy_idle_j: Energy
+    """What it took all other time."""
 
 
 class AuditTable(Described):

@@ -24,6 +24,7 @@ class Scale(NamedTuple):
 PLAIN = Scale(1.0, "")
 SCALES = {
     "s": (Scale(1e-6, "µs"), Scale(1e-3, "ms"), Scale(1, "s"), Scale(60, "min"), Scale(3600, "h"), Scale(86400, "d")),
+    "J": (Scale(1e-3, "mJ"), Scale(1, "J"), Scale(1e3, "kJ"), Scale(1e6, "MJ"), Scale(1e9, "GJ")),
     "bytes": (Scale(1, "B"), Scale(1e3, "kB"), Scale(1e6, "MB"), Scale(1e9, "GB"), Scale(1e12, "TB")),
 }
 """Unit of a column -> what it is written in, from small to large. Bytes go by thousands, as links do."""

@@ -7,7 +7,7 @@ trained and from one of the clock alone.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +20,10 @@ Counts: TypeAlias = NDArray[np.int64]
 
 QUANTILES = {"low": 0.05, "median": 0.5, "high": 0.95}
 """Name of a quantile in a summary -> the share below it."""
+
+
+DOINGS = ("compute", "send", "receive", "idle")
+"""What a client's device may be doing."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,8 @@ class Timeline:
     """Cohorts of which nothing came, so that the server drew another for the same version."""
     fates: Mapping[str, int]
     """How the tasks ended."""
+    energy_j: Mapping[str, Floats] = field(default_factory=dict)
+    """What devices did (compute, send, receive, idle) -> (clients,) joules that it took; empty: not counted."""
 
     @property
     def versions(self) -> int:
@@ -106,6 +112,9 @@ def timeline_of(
         retransmitted=int((_column(of("retransmitted"), "attempt") == 2).sum()),
         cohorts_repeated=len(of("cohort_repeated")),
         fates=dict(fates),
+        energy_j={
+            name: _column(clients, column) for name in DOINGS if (column := f"energy_{name}_j") in clients.column_names
+        },
     )
 
 
@@ -146,6 +155,17 @@ def summary(timeline: Timeline) -> dict[str, Any]:
         "attackers_share_of_arrivals": timeline.attackers_uploads,
         "cohorts_repeated": timeline.cohorts_repeated,
         "fates": dict(timeline.fates),
+        **({"energy_j": _energy(timeline)} if timeline.energy_j else {}),
+    }
+
+
+def _energy(timeline: Timeline) -> dict[str, Any]:
+    """Joules of a client, and of all together by what it was for."""
+    of_client = np.sum(list(timeline.energy_j.values()), axis=0)
+    return {
+        "of_client": spread(of_client),
+        **{name: float(joules.sum()) for name, joules in timeline.energy_j.items()},
+        "sum": float(of_client.sum()),
     }
 
 

@@ -28,7 +28,8 @@ def draw_timeline(timelines: Sequence[Timeline], caption: str, folder: Path) -> 
     """Writes `progress` and `updates`, each as SVG and PNG, into `folder` and returns their paths.
 
     `progress`: versions over virtual time, times between versions, traffic. `updates`: staleness of aggregated updates,
-    updates overheard per client, fates of tasks.
+    updates overheard per client, fates of tasks. `energy`, where it was counted: joules of the clients, and by what
+    their devices did.
     """
     with styled():
         page, axes = canvas(3, caption, "The clock alone: how fast versions come, and what they cost")
@@ -40,7 +41,13 @@ def draw_timeline(timelines: Sequence[Timeline], caption: str, folder: Path) -> 
         _staleness(axes[0], timelines)
         _exposures(axes[1], timelines)
         _fates(axes[2], timelines)
-        return written + save(page, folder / "updates")
+        written += save(page, folder / "updates")
+        if not all(one.energy_j for one in timelines):
+            return written
+        page, axes = canvas(2, caption, "The clock alone: the energy that it takes")
+        _energies(axes[0], timelines)
+        _doings(axes[1], timelines)
+        return written + save(page, folder / "energy")
 
 
 def _lines(timelines: Sequence[Timeline]) -> list[tuple[Timeline, dict[str, Any]]]:
@@ -135,6 +142,28 @@ def _fates(axis: Axes, timelines: Sequence[Timeline]) -> None:
     axis.invert_yaxis()
     axis.set_xlim(0, 1)
     axis.set_xlabel("share of tasks")
+    axis.grid(False, axis="y")
+
+
+def _energies(axis: Axes, timelines: Sequence[Timeline]) -> None:
+    totals = [np.sort(np.sum(list(one.energy_j.values()), axis=0)) for one in timelines]
+    scale = scale_of((float(total.max(initial=0.0)) for total in totals), "J")
+    for total, (_, look) in zip(totals, _lines(timelines), strict=True):
+        at = _thin(len(total))
+        axis.plot(total[at] / scale.factor, (at + 1) / len(total), drawstyle="steps-post", **look)
+    axis.set_xlabel(with_unit("energy of a client", scale))
+    axis.set_ylabel("share of clients")
+    axis.set_ylim(0, 1.02)
+
+
+def _doings(axis: Axes, timelines: Sequence[Timeline]) -> None:
+    names = list(timelines[0].energy_j)
+    totals = [float(np.mean([one.energy_j[name].sum() for one in timelines])) for name in names]
+    scale = scale_of(totals, "J")
+    axis.barh(range(len(names)), np.array(totals) / scale.factor, 0.7, color=OKABE_ITO[0])
+    axis.set_yticks(range(len(names)), names)
+    axis.invert_yaxis()
+    axis.set_xlabel(with_unit("energy of all clients", scale))
     axis.grid(False, axis="y")
 
 

@@ -90,5 +90,10 @@ def _report(one: dict[str, Any]) -> None:
         )
     if one["attackers_share_of_arrivals"] is not None:
         console.print(f"attackers: {one['attackers_share_of_arrivals']:.1%} of the updates that arrived")
+    if "energy_j" in one:
+        joules = one["energy_j"]
+        parts = ", ".join(f"{name} {quantity(joules[name], 'J')}" for name in ("compute", "send", "receive", "idle"))
+        median, most = (quantity(joules["of_client"][name], "J") for name in ("median", "most"))
+        console.print(f"energy: {quantity(joules['sum'], 'J')} ({parts}); of a client {median} (median), {most} (most)")
     fates = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in one["fates"].items() if count)
     console.print(f"fates: {fates or 'no task was begun'}\n")

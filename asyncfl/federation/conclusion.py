@@ -46,6 +46,7 @@ def seed_run(
         used=conductor.tasks.used,
         sizes=sizes,
         spent=spent,
+        power=rounds.scenario.world.power,
     )
 
 

@@ -14,6 +14,7 @@ from asyncfl.federation.traffic import Traffic
 from asyncfl.privacy import PrivacyContext
 from asyncfl.privacy.record import ModelRelease, Upload
 from asyncfl.server.recording import Recording
+from asyncfl.world.power import Power
 
 
 @dataclass
@@ -39,6 +40,8 @@ class SeedRun:
     """Tasks of attackers, where they are drawn per round; None: all tasks of `attackers`."""
     spent: dict[int, float] | None = None
     """Client -> virtual time at which its budget was spent; None: there were no budgets to stop at."""
+    power: Power | None = None
+    """What the clients' devices draw; None: energy is not counted."""
     domains: tuple[str, ...] = ()
     """(clients,) domain of each client's data; empty where there is only one."""
     resolved: ResolvedSeed | None = None

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from asyncfl.columns import RoundsTable, schema_of
 from asyncfl.defences.quality import COUNTS
+from asyncfl.federation.energy import energy
 from asyncfl.federation.evaluation import BY_DOMAIN
 from asyncfl.federation.rounds import DETECTOR
 from asyncfl.federation.seed_run import SeedRun
@@ -37,7 +38,7 @@ def clients_table(run: SeedRun) -> pa.Table:
     counts what came from the client as an attacker: all, or with attackers drawn per round those of the tasks that were
     drawn; `attacker` is who was drawn at least once. `train_loss` is that of its last trained task (NaN: none was).
     Where clients are of several domains, `domain` names that of each; where they stop at a budget, `budget_spent_s` is
-    when that was spent (NaN: it is not).
+    when that was spent (NaN: it is not). Where devices have a power, the columns of `energy.energy` follow.
     """
     clients = len(run.sizes)
 
@@ -90,6 +91,7 @@ def clients_table(run: SeedRun) -> pa.Table:
             "exposures_up": overheard(run.traffic.overheard_up),
             "exposures_down": overheard(run.traffic.overheard_down),
             **({} if run.spent is None else {"budget_spent_s": spent_s}),
+            **({} if run.power is None else energy(run.events, clients, run.power)),
         }
     )
 

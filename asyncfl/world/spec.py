@@ -20,6 +20,7 @@ from asyncfl.world.failure_detection import AnyFailureDetection, LeaseDetection
 from asyncfl.world.keyed_stream import KeyedStream
 from asyncfl.world.links import Link
 from asyncfl.world.loss import Probability
+from asyncfl.world.power import Power
 from asyncfl.world.state import DOWNLINK, UPLINK, WorldState
 from asyncfl.world.tap import Tap
 
@@ -42,6 +43,8 @@ class World(Described):
     dropout_per_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Rate at which clients give a task up, whatever they are at: probability per second from its dispatch, so that
     long tasks are given up more often; they stay online and say so."""
+    power: Power | None = None
+    """What the clients' devices draw; null: energy is not counted."""
     tap: Tap = Tap()
     """What an eavesdropper on the links hears."""
     aggregate_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0

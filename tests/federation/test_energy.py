@@ -1,0 +1,81 @@
+"""Joules of clients, worked out from the phases of their tasks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from asyncfl.analysis.timeline import summary, timeline_of
+from asyncfl.cli import app
+from asyncfl.federation import clients_table, rounds_table
+from asyncfl.federation.energy import energy
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import simulate_clock
+from asyncfl.trace import Kind, Recorder
+from asyncfl.trace.tasks import tasks_of
+from asyncfl.world.power import Power
+
+POWER = Power(compute_w=10.0, send_w=2.0, receive_w=1.0, idle_w=0.1)
+
+
+def test_phases_worked_out_by_hand() -> None:
+    book = Recorder(0)
+    times = (0.0, 0.0, 1.0, 1.0, 5.0, 5.0, 7.5)
+    kinds = (Kind.DISPATCHED, Kind.DOWNLOAD_STARTED, Kind.DOWNLOADED, Kind.TRAINING_STARTED)
+    kinds += (Kind.TRAINED, Kind.UPLOAD_STARTED, Kind.UPLOADED)
+    for time_s, kind in zip(times, kinds, strict=True):
+        book.add(time_s, kind, 0, 0)
+    # Client 1 goes offline in the midst of its training, client 2 is still training at the end.
+    for client, began_s in ((1, 1.0), (2, 2.0)):
+        for time_s, kind in zip((0.0, 0.0, began_s, began_s), kinds, strict=False):
+            book.add(time_s, kind, client, client)
+    book.add(4.0, Kind.WENT_OFFLINE, 1, 1)
+    book.add(10.0, Kind.STOPPED)
+    found = energy(book.table(), 4, POWER)
+    assert found["energy_compute_j"].tolist() == [40.0, 30.0, 80.0, 0.0]
+    assert found["energy_send_j"].tolist() == [5.0, 0.0, 0.0, 0.0]
+    assert found["energy_receive_j"].tolist() == [1.0, 1.0, 2.0, 0.0]
+    assert found["energy_idle_j"] == pytest.approx([0.25, 0.6, 0.0, 1.0])
+
+
+def powered(scenario: Scenario, **changes: Any) -> Scenario:
+    return scenario.override({"world.power": POWER.model_dump(), "world.dropout_per_s": 0.5, **changes})
+
+
+def test_all_watts_alike_are_the_time_of_the_run(scenario: Scenario) -> None:
+    alike = powered(scenario, **{"world.power": {"compute_w": 3, "send_w": 3, "receive_w": 3, "idle_w": 3}})
+    run = simulate_clock(alike, 0)
+    table = clients_table(run)
+    total = sum(table[name].to_numpy() for name in table.column_names if name.startswith("energy_"))
+    assert total == pytest.approx(np.full(5, 3 * run.events["time_s"].to_numpy().max()))
+
+
+def test_columns_and_summary_are_there_where_devices_have_a_power(scenario: Scenario) -> None:
+    plain, counted = simulate_clock(scenario, 0), simulate_clock(powered(scenario), 0)
+    assert not [name for name in clients_table(plain).column_names if name.startswith("energy")]
+    tables = (rounds_table(counted), counted.events, clients_table(counted))
+    said = summary(timeline_of(0, counted.stopped, *tables, counted.fates))["energy_j"]
+    tasks = tasks_of(counted.events)
+    whole = np.nansum(tasks.training_s) * POWER.compute_w
+    assert said["compute"] >= whole > 0
+    assert said["sum"] == pytest.approx(said["compute"] + said["send"] + said["receive"] + said["idle"])
+    assert said["of_client"]["mean"] * 5 == pytest.approx(said["sum"])
+
+
+def test_a_figure_shows_it_and_the_command_says_it(scenario: Scenario, tmp_path: Path) -> None:
+    path = tmp_path / "powered.yaml"
+    path.write_text(powered(scenario).to_yaml(), encoding="utf-8")
+    out = tmp_path / "out"
+    done = CliRunner().invoke(app, ["timeline", str(path), "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    assert "energy: " in done.output
+    assert " J" in done.output or " kJ" in done.output
+    assert (out / "energy.svg").stat().st_size > 1000
+    path.write_text(scenario.to_yaml(), encoding="utf-8")
+    plain = CliRunner().invoke(app, ["timeline", str(path), "--out", str(tmp_path / "plain")])
+    assert "energy" not in plain.output
+    assert not (tmp_path / "plain" / "energy.svg").exists()
