@@ -20,9 +20,10 @@ ROUNDS = columns_of(RoundsTable, UploadBudgetColumns, EpsilonColumns)
         {},
         {"privacy": {"kind": "adaptive", "budgets": [1, 1, 2, 2, 3]}},
         {"data.domains": ["mnist", "usps"], "data.clients": 4, "data.test_samples": 20},
+        {"world.power": {"compute_w": 5.0}},
         {"threats.attackers": 0.2, "threats.attack": {"kind": "sign_flip"}, "defence.detector": {"kind": "spectral"}},
     ],
-    ids=["plain", "budgets", "domains", "detector"],
+    ids=["plain", "budgets", "domains", "power", "detector"],
 )
 def test_every_column_of_a_run_is_declared_with_its_type(scenario: Scenario, changes: dict[str, Any]) -> None:
     tables = simulate(scenario.override({"protocol.rounds": 2, **changes})).tables
@@ -31,7 +32,9 @@ def test_every_column_of_a_run_is_declared_with_its_type(scenario: Scenario, cha
     for name in rounds.column_names:
         of_family = next((column for start, column in FAMILIES.items() if name.startswith(start)), None)
         assert rounds.schema.field(name).type == (ROUNDS.get(name) or of_family).type, name
-    assert {*CLIENTS} - {*clients.column_names} <= {"domain", "budget_spent_s"}
+    energies = {name for name in CLIENTS if name.startswith("energy_")}
+    assert {*CLIENTS} - {*clients.column_names} <= {"domain", "budget_spent_s"} | energies
+    assert energies <= {*clients.column_names} or scenario.override(changes).world.power is None
     for name in clients.column_names:
         assert clients.schema.field(name).type == CLIENTS[name].type, name
 
