@@ -90,7 +90,7 @@ def test_there_are_components_of_all_sorts() -> None:
 
 def _lines() -> Iterator[str]:
     for component in COMPONENTS:
-        called = f"{type(component).__module__}.{type(component).__name__}"
+        called = type(component).__name__
         yield from (f"{called}.{name} = {value!r}" for name, _, value in _told(component))
 
 
