@@ -1,0 +1,120 @@
+"""Twins against worlds that are simulated many times: the likelihood ratio of what is really released."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.client import Ticket
+from asyncfl.evaluation import TwinAudit
+from asyncfl.federation import Federation, SeedLedger
+from asyncfl.privacy.accounting.gaussian import exact_epsilon, log_delta
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import simulate_seed
+from asyncfl.twins import TwinsObserver, audited
+from asyncfl.twins.audit import AuditedTask
+
+TINY: dict[str, Any] = {
+    "data": {"dataset": "mnist", "clients": 2, "samples_per_client": 10, "source": "embedded", "test_samples": 20},
+    "model": {"kind": "mlp", "hidden": []},
+    "training": {"lr": 0.1, "batch_size": "full"},
+    "protocol": {"kind": "sync", "rounds": 1},
+}
+
+
+def observed(changes: dict[str, Any], **audit: Any) -> tuple[TwinsObserver, Any]:
+    observers: list[TwinsObserver] = []
+
+    def watched(federation: Federation) -> Federation:
+        observers.append(TwinsObserver(federation, TwinAudit(**audit)))
+        federation.path.observer = observers[0]
+        return federation
+
+    run = simulate_seed(Scenario.read(TINY).override(changes), 0, around=watched)
+    return observers[0], run
+
+
+def first_task(observer: TwinsObserver) -> AuditedTask:
+    return next(iter(observer.clients[0].tasks.values()))
+
+
+def test_a_linear_model_moves_by_its_samples_gradient() -> None:
+    """One step of softmax regression on all n samples: the twin moves by lr/n times the difference of two gradients."""
+    private = {"kind": "dp_fedavg", "clip_norm": 100.0, "noise_multiplier": 0.01}
+    observer, _ = observed({"privacy": private}, clients=(0,), neighbours=("mislabelled", "noise"), twins=8)
+    data, initial = observer.path.data, observer.federation.plan.initial
+    weight, bias = initial[:7840].reshape(10, 784).astype(np.float64), initial[7840:].astype(np.float64)
+
+    def gradient(image: np.ndarray[Any, Any], label: int) -> np.ndarray[Any, Any]:
+        x = image.reshape(-1).astype(np.float64)
+        logits = weight @ x + bias
+        p = np.exp(logits - logits.max())
+        error = p / p.sum() - np.eye(10)[label]
+        return np.concatenate([np.outer(error, x).reshape(-1), error])
+
+    images, labels = data.client(0)
+    task = first_task(observer)
+    assert len(task.twins) == 8
+    for twin in task.twins.values():
+        one = twin.neighbour
+        assert one.image is not None
+        own = gradient(images[one.sample], int(labels[one.sample]))
+        expected = 0.1 / 10 * np.linalg.norm(gradient(one.image, one.label) - own)
+        assert twin.distance == pytest.approx(expected, rel=1e-4)
+
+
+def test_an_adversary_who_looks_at_both_worlds_does_no_better() -> None:
+    """Uploads are drawn in both worlds; the likelihood ratio's delta at epsilon is the one that the distance tells."""
+    private = {"kind": "dp_fedavg", "clip_norm": 0.05, "noise_multiplier": 2.0}
+    observer, run = observed({"privacy": private}, clients=(0,), neighbours=("brightest",), twins=1)
+    path, task = observer.path, first_task(observer)
+    [twin] = task.twins.values()
+    ticket = Ticket(task.task, 0, 0, observer.federation.plan.initial, task.turn)
+    images, labels = twin.neighbour.data(path.data, 0)
+    own = path.job(ticket)
+    rows = np.empty((2, len(ticket.base)), np.float32)
+    path.learner.train(rows, [own, replace(own, images=images, labels=labels)])
+    means = [(row - ticket.base) * min(1.0, 0.05 / float(np.linalg.norm(row - ticket.base))) for row in rows]
+    std, random, n = task.release.std, np.random.default_rng(0), 2000
+    losses = np.empty(n)
+    for place in range(n):
+        x = means[0] + std * random.standard_normal(len(means[0]))
+        losses[place] = (((x - means[1]) ** 2).sum() - ((x - means[0]) ** 2).sum()) / (2 * std**2)
+    mu = twin.distance / std
+    epsilon = 0.1 * mu
+    values = np.maximum(0, 1 - np.exp(epsilon - losses))
+    told = math.exp(float(log_delta(np.array([mu]), np.array([epsilon]))[0]))
+    assert values.mean() == pytest.approx(told, abs=4 * values.std() / math.sqrt(n))
+    found = audited(observer, run, SeedLedger(run).ledger).table.to_pandas()
+    found = found[(found["adversary"] == "server") & (found["holder"] == "client")]
+    assert found["epsilon"].tolist() == [pytest.approx(exact_epsilon(mu**2, found["delta"].iloc[0]))]
+
+
+def test_squares_add_up_along_a_transcript() -> None:
+    private = {"kind": "dp_fedavg", "clip_norm": 0.5, "noise_multiplier": 1.0}
+    observer, run = observed({"privacy": private, "protocol.rounds": 4}, clients=(0,), neighbours=("noise",), twins=4)
+    table = audited(observer, run, SeedLedger(run).ledger).table.to_pandas().query("adversary == 'server'")
+    table = table[table["holder"] == "client"]
+    mus = np.cumsum((table["distance"] / table["sigma"]) ** 2)
+    assert len(table) == 4
+    assert np.allclose(table["epsilon"], exact_epsilon(mus.to_numpy(), 1e-5))
+
+
+def test_a_median_that_follows_the_twin_changes_everybodys_noise() -> None:
+    """Of two clients' norms the median is their mean: whoever holds both uploads sees both worlds differ in spread."""
+    private = {"kind": "nbafl", "epsilon": 50, "sensitivity": "2C"}
+    observer, run = observed({"privacy": private}, clients=(0,), neighbours=("exchanged",), twins=1)
+    task = first_task(observer)
+    [twin] = task.twins.values()
+    [other] = task.others[twin.neighbour.number]
+    clip_norm = run.uploads[0].clip_norm
+    assert twin.clip_norm != clip_norm
+    assert twin.std / task.release.std == pytest.approx(twin.clip_norm / clip_norm)
+    assert other.twin_std / other.std == pytest.approx(twin.clip_norm / clip_norm)
+    table = audited(observer, run, SeedLedger(run).ledger).table.to_pandas().query("adversary == 'server'")
+    alone = exact_epsilon((twin.distance / task.release.std) ** 2, 0.01)
+    assert table[table["holder"] == "client"]["epsilon"].iloc[0] > alone
