@@ -192,22 +192,17 @@ class _Stated:
 
 
 def _stated(ledger: pd.DataFrame, who: str, unit: str, delta: float | None) -> _Stated:
-    """The largest epsilons of what `who` holds; the public's models are the server's. `delta` None: the claim's."""
-    rows = ledger[ledger["adversary"] == (who if (ledger["adversary"] == who).any() else "server")]
-    if who.startswith("public") and (rows["holder"] == "model").any():
-        rows = rows[rows["holder"] == "model"]
-    rows = rows[rows["releases"] > 0] if (rows["releases"] > 0).any() else rows
+    """The largest epsilons of what `who` holds; `delta` None: the claim's."""
+    rows = ledger[ledger["adversary"] == who]
     claims = rows[np.isfinite(rows["claimed_epsilon"])]
     own = float(claims["delta"].max()) if len(claims) else 0.0
-    if unit == "client" and len(claims) and not claims["neighbours"].str.contains("client").any():
+    if unit == "client" and len(claims) and not (claims["unit"] == "client").any():
         return _Stated(None, None, own if delta is None else delta)
+    rows = rows[rows["releases"] > 0] if (rows["releases"] > 0).any() else rows
     if delta is None or delta == own or not np.isfinite(rows["squared_mu"]).all():
         other = delta not in (None, own) and len(claims) > 0
-        return _Stated(
-            None if other else float(rows["claimed_epsilon"].max()),
-            float(rows["exact_epsilon"].max()),
-            own if delta is None else delta,
-        )
+        claimed = float(claims["claimed_epsilon"].max()) if len(claims) else np.inf
+        return _Stated(None if other else claimed, float(rows["exact_epsilon"].max()), own if delta is None else delta)
     gaussian = (rows["distribution"] == "gaussian").all() and delta > 0
     return _Stated(None, float(exact_epsilon(rows["squared_mu"].max(), delta)) if gaussian else None, delta)
 

@@ -27,7 +27,7 @@ class Holding:
 
 
 def holdings(run: SeedRun) -> dict[str, Holding]:
-    """Adversary -> what it holds: `eavesdropper`, `server`, `both`, `public` (the last model), `public_models`."""
+    """Adversary -> what it holds: eavesdropper, server, both, public_last (the last model), public (all of them)."""
     overheard = select(run.events, kinds=[Kind.OVERHEARD])
     tapped = _tasks(overheard, "up")
     caught = {version for version in _numbers(_way(overheard, "down"), "base_version") if version > 0}
@@ -37,8 +37,8 @@ def holdings(run: SeedRun) -> dict[str, Holding]:
         "eavesdropper": Holding(tapped, tuple(sorted(caught))),
         "server": Holding(arrived, tuple(models)),
         "both": Holding(arrived | tapped, tuple(models)),
-        "public": Holding(versions=tuple(models[-1:])),
-        "public_models": Holding(versions=tuple(models)),
+        "public_last": Holding(versions=tuple(models[-1:])),
+        "public": Holding(versions=tuple(models)),
     }
 
 

@@ -156,7 +156,7 @@ def audit_membership(
                 **_of_uploads(watch.federation, held, clients, shadow_worlds, finished),
             }
         for attack, one in scores[seed].items():
-            rows.append(_row(seed, "public" if attack == LAST_MODEL else adversary, attack, one))
+            rows.append(_row(seed, "public_last" if attack == LAST_MODEL else adversary, attack, one))
     return MembershipAudit(pa.Table.from_pylist(rows, schema=pa.schema(list(FOUND.items()))), scores)
 
 

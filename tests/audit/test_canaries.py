@@ -31,11 +31,11 @@ def found(run: FinishedRun, canaries: Canaries, delta: float | None = None) -> p
 
 def test_without_noise_most_canaries_are_recognised_in_the_uploads(tmp_path: Path, tiny: dict[str, Any]) -> None:
     rows = found(finished(tmp_path, tiny), Canaries(count=100))
-    assert rows.index.tolist() == ["eavesdropper", "server", "both", "public", "public_models"]
+    assert rows.index.tolist() == ["eavesdropper", "server", "both", "public_last", "public"]
     assert rows.loc["server", "measured"] > 1.5
     assert rows.loc["eavesdropper", "measured"] == rows.loc["server", "measured"]
     assert (rows["measured"] <= rows["most"]).all()
-    assert rows.loc["public", "most"] == pytest.approx(most(100, 0.0))
+    assert rows.loc["public_last", "most"] == pytest.approx(most(100, 0.0))
     assert rows.loc["server", "most"] == pytest.approx(most(100, 0.0, 0.05 / 4))
     # Without noise nothing is claimed.
     assert rows["claimed_epsilon"].tolist() == [float("inf")] * 5

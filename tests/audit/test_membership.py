@@ -48,7 +48,7 @@ def test_without_noise_members_are_found_and_the_ratio_finds_most(tmp_path: Path
         assert row["false_positives"] <= 0.01 * row["others"]
         assert row["rate_low"] <= row["true_positive_rate"] <= row["rate_high"]
         assert row["others"] >= 200
-    assert [rows[name]["adversary"] for name in (LAST_MODEL, LIKELIHOOD)] == ["public", "eavesdropper"]
+    assert [rows[name]["adversary"] for name in (LAST_MODEL, LIKELIHOOD)] == ["public_last", "eavesdropper"]
     drawn = save(run, audit)
     assert [path.name for path in drawn] == ["roc-seed-0.svg", "roc-seed-0.png"]
     first = [path.read_bytes() for path in drawn]
