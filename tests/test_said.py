@@ -63,6 +63,7 @@ CHANGES: list[dict[str, Any]] = [
     {"data.test_samples": 500_001},
     {"data.samples_per_client": 83_333},
     {"data.samples_per_client": 83_334},
+    {"data.samples_per_client": None, "model.hidden": [1000]},
     {"data.domains": ["mnist", "usps", "svhn"]},
     {"data.domains": ["mnist", "usps", "mnist"]},
     {"data.domains": ["mnist", "usps"], "data.clients": 5},

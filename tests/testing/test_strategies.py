@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
-from hypothesis import given
+import pytest
+from hypothesis import find, given
 from hypothesis import strategies as st
 
 from asyncfl.defences import Buffer, Median
@@ -47,3 +49,18 @@ def test_neither_hypothesis_nor_torch_is_needed_for_the_rest() -> None:
     code = "import sys; sys.modules['hypothesis'] = None; import asyncfl.testing; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "smallest"),
+    [
+        (strategies.updates(), (1, 1)),
+        (strategies.weights(), (1,)),
+        (strategies.staleness(), (0,)),
+        (strategies.updates(n=st.integers(3, 5), n_parameters=2), (3, 2)),
+    ],
+)
+def test_the_smallest_of_each_is_found_and_up_to_a_dozen_are_drawn(strategy: Any, smallest: tuple[int, ...]) -> None:
+    assert find(strategy, lambda _: True).shape == smallest
+    if smallest[0] < 3:
+        assert len(find(strategy, lambda array: len(array) == 12)) == 12
