@@ -71,6 +71,11 @@ class Aggregation:
         """The tasks whose updates are in the buffer, in its order."""
         return tuple(task.number for task in self._tasks)
 
+    @property
+    def clients(self) -> NDArray[np.int64]:
+        """(n_updates,) whose updates are in the buffer, in its order."""
+        return np.array([task.client for task in self._tasks], dtype=np.int64)
+
     def open(self, tasks: list[Task]) -> Collect:
         """Open a buffer with the updates of `tasks`, whose parameters are asked for."""
         self._tasks = tasks

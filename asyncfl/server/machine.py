@@ -105,7 +105,6 @@ class Server:
         self.plan = plan
         self.protocol = plan.protocol
         self.clients = len(plan.samples)
-        self.population = Population(self.clients)
         self.tasks = TaskBook()
         self.patience = Patience(self.clients)
         self.rejections = Rejections(self.clients)
@@ -118,6 +117,7 @@ class Server:
         """What the rule found unusual -> number of versions."""
         self.samples = plan.samples.copy()
         """(clients,) training samples of each client, as it said when it joined."""
+        self.population = Population(self.clients, self.samples)
         self.door = Door(np.full(self.clients, plan.everybody_present))
         self._in_flight = InFlight(plan.protocol, self.population, self.tasks, plan.streams)
         self._inbox = Inbox(plan.protocol.max_staleness)
@@ -205,6 +205,7 @@ class Server:
         self.population.add(task.client)
         self.patience.arrived()
         task.arrived_s = message.time_s
+        self.population.heard.arrived(task.client, message.time_s - task.sent_s)
         if self.phase is Phase.FILLING and (task.cohort == self.version or self.protocol.late == "carry"):
             if not self._inbox.enter(task, self.version):
                 self._settle([task], Fate.STALE, actions)
@@ -274,6 +275,7 @@ class Server:
     def _collected(self, message: Collected, actions: list[Action]) -> None:
         sound, banned = self._aggregation.reject(message, actions)
         self._ban(banned, actions)
+        self.population.heard.collected(self._aggregation.clients[sound], message.losses[sound])
         if self._aggregation.fill(message, sound, banned, self.version, actions):
             self._request_or_decide(message.time_s, actions)
         else:
@@ -337,6 +339,7 @@ class Server:
             raise ValueError("nothing to publish")
         made, self._made = self._made, None
         self.version += 1
+        self.population.heard.version = self.version
         model, std = made.model, 0.0
         if self.plan.noise is not None and made.entered:
             model, std = self.plan.noise(made, self.version)

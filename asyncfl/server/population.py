@@ -16,6 +16,7 @@ from collections.abc import Set as AbstractSet
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.server.heard import Heard
 from asyncfl.streams import RandomOrder
 
 FEW = 1024
@@ -25,8 +26,11 @@ FEW = 1024
 class Population:
     """The server's knowledge of its clients 0..n-1. At first nobody is idle."""
 
-    def __init__(self, clients: int) -> None:
+    def __init__(self, clients: int, samples: NDArray[np.int64] | None = None) -> None:
+        """`samples`: (clients,) training samples of each client; None: all have one."""
         self.clients = clients
+        self.heard = Heard(np.ones(clients, dtype=np.int64) if samples is None else samples)
+        """What the server has heard of them."""
         # Lists, not arrays: they are read and written one entry at a time.
         self._order = list(range(clients))
         self._place = list(range(clients))

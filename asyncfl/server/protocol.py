@@ -28,7 +28,8 @@ from asyncfl.server.dispatch import (
     Share,
 )
 from asyncfl.server.opening import AnyOpening, Filling, OpenAll, OpenCount, Opening
-from asyncfl.server.selection import AnySelection, UniformSelection
+from asyncfl.server.selection import UniformSelection
+from asyncfl.server.selections import AnySelection
 from asyncfl.server.staleness import AnyStaleness, ConstantStaleness, PolynomialStaleness, Staleness
 
 Late: TypeAlias = Literal["drop", "carry"]
@@ -49,7 +50,7 @@ class Protocol(Component):
     weighting: Weighting = "samples"
     """What an update counts by: its client's number of samples, or all alike."""
     selection: AnySelection = UniformSelection()
-    """Who is drawn among the idle: anybody, or the least served first."""
+    """Who is drawn among the idle: anybody, the least served first, or by what was heard of their losses and speed."""
     scoring: Scoring = "parallel"
     """Whether a client that is asked to score models does so beside its own training, or after it."""
     time_limit_s: Annotated[float, Field(gt=0)] | None = None

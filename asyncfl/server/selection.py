@@ -6,13 +6,13 @@ then on, so that nobody is drawn twice at a time.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.answers import require
-from asyncfl.component import Component, choice
+from asyncfl.component import Component
 from asyncfl.server.population import Population
 from asyncfl.streams import RandomOrder
 
@@ -69,9 +69,3 @@ class FairSelection(Selection):
     def draw(self, population: Population, count: int, order: RandomOrder) -> list[int]:
         """The least served of the idle, see `Population.draw_least_served`."""
         return population.draw_least_served(count, order)
-
-
-if TYPE_CHECKING:
-    AnySelection = Selection
-else:
-    AnySelection: Any = choice(Selection, UniformSelection, FairSelection)
