@@ -1,4 +1,4 @@
-"""The command line: `asyncfl run | timeline | trace | replay | audit | bounds | privacy | data | schema`."""
+"""The command line: `asyncfl run | live | timeline | trace | replay | audit | bounds | privacy | data | schema`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from asyncfl.cli import audit, bounds, data, privacy, replay, run, schema, timeline, trace
+from asyncfl.cli import audit, bounds, data, live, privacy, replay, run, schema, timeline, trace
 from asyncfl.errors import AsyncflError
 from asyncfl.own_classes import blamed, look_for_modules_in
 
@@ -43,6 +43,7 @@ def _asyncfl(
 
 
 app.command("run")(run.run)
+app.command("live")(live.live)
 app.command("timeline")(timeline.timeline)
 app.command("trace")(trace.trace)
 app.command("replay")(replay.replay)

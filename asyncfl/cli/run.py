@@ -48,7 +48,7 @@ def run(
     own = RunFolder(folder, description)
     own.check(force)
     existed = own.is_whole() and not force
-    console.print(f"data: {_data_line(description.data)}")
+    console.print(f"data: {data_line(description.data)}")
     from asyncfl.api import execute
     from asyncfl.limits import Limits
 
@@ -64,12 +64,12 @@ def run(
             )
         raise
     result = Run.load(folder)
-    _report(result)
+    report(result)
     note = "was there already" if existed else f"written in {time.monotonic() - began:.1f} s"
     console.print(f"{folder} {note}")
 
 
-def _data_line(data: DataSpec) -> str:
+def data_line(data: DataSpec) -> str:
     """Data sets in use, what stands in for them, and whether they are files."""
     origin = data.resolve_source()
     sources = sources_of(data.names, origin, federated=bool(data.domains))
@@ -94,7 +94,7 @@ def read_scenario(path: Path, assignments: list[str]) -> Scenario:
     return scenario.override(changes) if changes else scenario
 
 
-def _report(result: Any) -> None:
+def report(result: Any) -> None:
     """What a run came to: one line per seed, then what its reader must know."""
     rounds = result.rounds
     rows = []

@@ -49,9 +49,7 @@ def prepare(resolved: ResolvedSeed) -> Federation:
     """The data, clients and server's plan of one seed; the same each time."""
     scenario, streams = resolved.scenario, resolved.streams
     data = scenario.data.build(streams, scenario.defence.root_samples)
-    at_once = {"epochs": 1} if scenario.privacy.noise_each_epoch else {}
-    training = scenario.training.model_copy(update=at_once)
-    learner = make_learner(scenario.model, training, data.shape, data.classes)
+    learner = learner_of(scenario, data)
     context = privacy_context(resolved, data.sizes)
     attackers = attackers_of(scenario, streams)
     state = scenario.privacy.start(context)
@@ -63,6 +61,12 @@ def prepare(resolved: ResolvedSeed) -> Federation:
     defence = defence_plan(scenario, data, learner)
     plan = server_plan(scenario, data.sizes, initial, streams, RecordedNoise(path, record), defence)
     return Federation(resolved, data, learner, attackers, path, record, plan)
+
+
+def learner_of(scenario: Scenario, data: FederatedData) -> Learner:
+    """What trains the tasks of a scenario: one epoch at a time, where noise is added after each."""
+    at_once = {"epochs": 1} if scenario.privacy.noise_each_epoch else {}
+    return make_learner(scenario.model, scenario.training.model_copy(update=at_once), data.shape, data.classes)
 
 
 def attackers_of(scenario: Scenario, streams: Streams) -> Attackers | None:

@@ -34,7 +34,7 @@ class Noted(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Bytes."""
     attempt: Number = -1
     """Number of the transmission."""
-    detail: Word = ""
+    detail: Text = ""
 
 
 Report: TypeAlias = Annotated[tuple[Noted, ...], Meta(max_length=4096)]

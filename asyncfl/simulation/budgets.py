@@ -37,9 +37,5 @@ class SpentBudgets:
         if tracker is None or tracker.affords(client, self.tasks.turns[client]):
             return
         self.spent[client] = self.clock.now
-        detail = (
-            f"epsilon {tracker.spent(client):.6g} of {tracker.stop_at.epsilon:g} spent on {tracker.uploads(client)} "
-            f"uploads, one more would make it {tracker.would_spend(client):.6g}"
-        )
-        self.clock.record(Kind.BUDGET_SPENT, client=client, detail=detail)
+        self.clock.record(Kind.BUDGET_SPENT, client=client, detail=tracker.said(client))
         self.clock.tell(BudgetSpent(self.clock.now, client))

@@ -112,6 +112,13 @@ class BudgetTracker:
         """The same with the upload that `affords` was last asked about."""
         return self._epsilon(self._sent_by(client).copy().add(self._next[client]))
 
+    def said(self, client: int) -> str:
+        """Why the client answers no more, when `affords` has just said so."""
+        return (
+            f"epsilon {self.spent(client):.6g} of {self.stop_at.epsilon:g} spent on {self.uploads(client)} uploads, "
+            f"one more would make it {self.would_spend(client):.6g}"
+        )
+
     def uploads(self, client: int) -> int:
         """How many the client has sent."""
         return self._sent_by(client).uploads

@@ -1,0 +1,413 @@
+"""The client's half: it introduces itself, carries out what it is given, and comes back when its connection is lost.
+
+A task goes on while there is no connection, and its update is sent when there is one again: the server says then
+whether it still waits for it. With a shape, the client waits as devices and links of the scenario's world say, loses
+what they lose, and is away while it is offline there; what it was at then is given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from asyncfl.client import Ticket
+from asyncfl.federation.phases import Phase, ScoringPhase, Sending, scoring_phases, task_phases
+from asyncfl.federation.tasks import Load
+from asyncfl.federation.traffic import Way
+from asyncfl.live.clock import LiveClock
+from asyncfl.live.transport import Connect, Connection, EndedError
+from asyncfl.live.vocabulary import (
+    Begin,
+    FromServer,
+    Gone,
+    Hello,
+    Judge,
+    Noted,
+    Over,
+    Ping,
+    Pong,
+    Ready,
+    Refused,
+    Report,
+    Said,
+    Scores,
+    Spent,
+    Task,
+    TaskGone,
+    Trace,
+    Update,
+    Welcome,
+)
+from asyncfl.live.wire import Decoder, WireError, client_decoder, encode
+from asyncfl.live.work import Done, Workshop
+from asyncfl.messages import Vector
+from asyncfl.privacy.ledger.budgets import BudgetTracker
+from asyncfl.threats import Threats
+from asyncfl.trace import Kind
+from asyncfl.world import Transfer, WorldState
+
+SENT = "sent"
+"""What is noted of a message of a request for scores, for its bytes: it is no event."""
+RETRY_S = (0.1, 5.0)
+"""Real seconds between two attempts to connect: at first, and at most."""
+
+
+@dataclass(frozen=True)
+class Craft:
+    """What a client has once it was let in."""
+
+    number: int
+    workshop: Workshop
+    executor: Executor
+    load: Load
+    world: WorldState | None
+    """The world that it lives in; None: the real one."""
+    threats: Threats | None
+    budgets: BudgetTracker | None
+
+
+@dataclass
+class At:
+    """Something that a client is at."""
+
+    number: int
+    """Of its task; -1: a request for scores."""
+    began_s: float
+    notes: list[Noted] = field(default_factory=list)
+    sending: Sending | None = None
+    """Message that is on its way."""
+    sent_s: float = 0.0
+    """When it began to be sent, or what else it does began."""
+    doing: asyncio.Task[None] | None = None
+
+    def note(self, now_s: float, kind: str, size: int = -1, attempt: int = -1, detail: str = "") -> None:
+        """Write down what happens now, or will: what has not happened yet when it is told is left out."""
+        self.notes.append(Noted(max(0.0, now_s - self.began_s), kind, size, attempt, detail))
+
+    def report(self, now_s: float) -> Report:
+        """What has happened until now, in its order."""
+        happened = [one for one in self.notes if one.after_s <= now_s - self.began_s]
+        return tuple(sorted(happened, key=lambda one: one.after_s))
+
+
+def _at_once(way: Way, size: int) -> Sending:
+    """A message over a link that is what it is."""
+    return Sending(Transfer(0.0, True, 1, 1, 1, 0, size, math.inf, (), (), size, 0.0), way)
+
+
+class LiveClient:
+    """One client of a federation."""
+
+    def __init__(
+        self,
+        name: str,
+        token: str,
+        connect: Connect,
+        prepare: Callable[[Welcome], Craft],
+        *,
+        samples: int,
+        n_parameters: int,
+    ) -> None:
+        """`prepare`: what the client needs, made when it is let in for the first time."""
+        self.name, self.token = name, token
+        self.samples = samples
+        self.n_parameters = n_parameters
+        self.over: str | None = None
+        """Why the run is over; None: it is not."""
+        self._connect = connect
+        self._prepare = prepare
+        self._decoder: Decoder[FromServer] = client_decoder(n_parameters)
+        self._connection: Connection | None = None
+        self._connected = asyncio.Event()
+        self._online = asyncio.Event()
+        self._online.set()
+        self._craft: Craft | None = None
+        self._clock = LiveClock()
+        self._at: dict[int, At] = {}
+        self._given_up: list[int] = []
+        self._spent = False
+        self._presence: asyncio.Task[None] | None = None
+
+    # --- connections -----------------------------------------------------------------------------------------------
+
+    async def run(self) -> str:
+        """Take part until the run is over. Returns why it is, or why the server would not have the client."""
+        wait_s = RETRY_S[0]
+        try:
+            while self.over is None:
+                await self._online.wait()
+                try:
+                    connection = await self._connect()
+                except EndedError:
+                    await asyncio.sleep(wait_s)
+                    wait_s = min(2 * wait_s, RETRY_S[1])
+                    continue
+                wait_s = RETRY_S[0]
+                try:
+                    await self._converse(connection)
+                except EndedError:
+                    if self._online.is_set() and self.over is None:
+                        await asyncio.sleep(wait_s)
+                except WireError as error:
+                    self.over = f"the server cannot be understood: {error}"
+                finally:
+                    self._connection = None
+                    self._connected.clear()
+                    await connection.close()
+            return self.over
+        finally:
+            await self._end([one.doing for one in self._at.values()])
+            await self._end([self._presence])
+
+    async def _end(self, tasks: list[asyncio.Task[None] | None]) -> None:
+        running = [one for one in tasks if one is not None]
+        for one in running:
+            one.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    async def _converse(self, connection: Connection) -> None:
+        at = tuple(number for number in self._at if number >= 0)
+        given_up, self._given_up = tuple(self._given_up), []
+        hello = Hello(self.name, self.token, self.n_parameters, self.samples, at, given_up)
+        await connection.send(encode(hello))
+        while self.over is None:
+            message, models = self._decoder.decode(await connection.receive())
+            match message:
+                case Welcome():
+                    await self._welcomed(message, connection)
+                case Begin():
+                    self._begin(0.0)
+                case Task():
+                    self._start(message.task, self._task(message, models[0]))
+                case Judge():
+                    self._start(-1, self._judge(message, models))
+                case TaskGone():
+                    self._drop(message.task)
+                case Ping():
+                    await connection.send(encode(Pong(message.number)))
+                case Refused():
+                    self.over = message.reason
+                case Over():
+                    for one in self._at.values():
+                        await connection.send(encode(Trace(one.number, one.report(self._clock.now))))
+                    self.over = message.reason
+
+    async def _welcomed(self, welcome: Welcome, connection: Connection) -> None:
+        if self._craft is None:
+            self._craft = craft = await asyncio.get_running_loop().run_in_executor(None, self._prepare, welcome)
+            self._clock = LiveClock(welcome.speedup)
+            spent, budgets = None, craft.budgets
+            if budgets is not None and not budgets.affords(craft.number, 0):
+                spent, self._spent = budgets.said(craft.number), True
+            online = craft.world is None or craft.world.online(craft.number, max(0.0, welcome.now_s))
+            await connection.send(encode(Ready(online, spent)))
+            if welcome.now_s >= 0:
+                self._begin(welcome.now_s)
+        for task in welcome.gone:
+            self._drop(task)
+        self._connection = connection
+        self._connected.set()
+
+    async def _say(self, message: Said, models: Vector | None = None) -> None:
+        """Send it now, or as soon as there is a connection again."""
+        frame = encode(message, models)
+        while True:
+            await self._connected.wait()
+            connection = self._connection
+            try:
+                if connection is not None:
+                    await connection.send(frame)
+                    return
+            except EndedError:
+                self._connected.clear()
+
+    # --- being there -----------------------------------------------------------------------------------------------
+
+    def _begin(self, now_s: float) -> None:
+        self._clock.begin(now_s)
+        if self._craft is not None and self._craft.world is not None:
+            self._presence = asyncio.ensure_future(self._come_and_go(self._craft.number, self._craft.world))
+
+    async def _come_and_go(self, client: int, world: WorldState) -> None:
+        while True:
+            now_s = self._clock.now
+            online, until_s = world.online(client, now_s), world.next_change(client, now_s)
+            if not online:
+                await self._vanish()
+            elif not self._online.is_set():
+                self._online.set()
+            await self._clock.until(until_s)
+
+    async def _vanish(self) -> None:
+        self._online.clear()
+        connection, now_s = self._connection, self._clock.now
+        for one in sorted(self._at.values(), key=lambda one: one.sent_s):
+            size = attempt = -1
+            if one.sending is not None:
+                size, attempt = one.sending.broken_off(now_s - one.sent_s)
+            if one.number >= 0:
+                one.note(now_s, Kind.WENT_OFFLINE, size, attempt)
+                self._given_up.append(one.number)
+            elif one.sending is not None:
+                one.note(now_s, SENT, size, detail=one.sending.way)
+            if connection is not None:
+                await connection.send(encode(Trace(one.number, one.report(now_s))))
+            self._drop(one.number)
+        if connection is not None:
+            await connection.close()
+
+    # --- tasks -----------------------------------------------------------------------------------------------------
+
+    def _start(self, number: int, steps: Coroutine[Any, Any, None]) -> None:
+        at = self._at[number] = At(number, self._clock.now)
+        at.doing = asyncio.ensure_future(steps)
+        at.doing.add_done_callback(partial(self._done, at))
+
+    def _done(self, at: At, doing: asyncio.Task[None]) -> None:
+        if self._at.get(at.number) is at:
+            del self._at[at.number]
+        if not doing.cancelled() and (error := doing.exception()) is not None:
+            doing.get_loop().call_exception_handler({"message": "a client's task failed", "exception": error})
+
+    def _drop(self, number: int) -> None:
+        at = self._at.pop(number, None)
+        if at is not None and at.doing is not None:
+            at.doing.cancel()
+
+    async def _task(self, said: Task, model: Vector) -> None:
+        craft, at = self._has(), self._at[said.task]
+        base = np.array(model, dtype=np.float32)
+        base.flags.writeable = False
+        ticket = Ticket(said.task, craft.number, said.version, base, said.turn)
+        training: asyncio.Future[Done] | None = None
+        for phase, needed in self._phases(said):
+            if phase.begins is Kind.TRAINING_STARTED and needed:
+                training = self._train(craft, at, ticket, said.attacks)
+            await self._pass(at, phase, training, said.turn)
+            if phase.fails is not None:
+                report = at.report(self._clock.now)
+                await self._say(Gone(said.task, phase.fails.value, report))
+                return
+        if training is None:
+            raise ValueError(f"task {said.task} was not trained")
+        done = await training
+        update = Update(
+            said.task,
+            done.loss,
+            done.clip_norm,
+            done.asked_std,
+            done.added_std,
+            done.epsilon,
+            done.zeroed,
+            at.report(self._clock.now),
+        )
+        await self._say(update, done.model)
+
+    def _train(self, craft: Craft, at: At, ticket: Ticket, attacks: bool) -> asyncio.Future[Done]:
+        loop = asyncio.get_running_loop()
+
+        def train() -> Done:
+            if craft.world is None:
+                # When a thread is free for it, and not before.
+                loop.call_soon_threadsafe(lambda: at.note(self._clock.now, Kind.TRAINING_STARTED))
+            return craft.workshop.train(ticket, attacks)
+
+        return loop.run_in_executor(craft.executor, train)
+
+    def _phases(self, said: Task) -> list[tuple[Phase, bool]]:
+        """The phases of a task, and whether its update will be sent: else it need not be trained."""
+        craft = self._has()
+        if craft.world is None:
+            size = craft.load.payload_bytes
+            down, up = (_at_once(way, size) for way in ("down", "up"))
+            return [
+                (Phase(Kind.DOWNLOAD_STARTED, Kind.DOWNLOADED, 0.0, sending=down), True),
+                (Phase(Kind.TRAINING_STARTED, Kind.TRAINED, 0.0), True),
+                (Phase(Kind.UPLOAD_STARTED, Kind.UPLOADED, 0.0, sending=up), True),
+            ]
+        speed = craft.threats.attack.rate if said.attacks and craft.threats is not None else 1.0
+        phases = list(task_phases(craft.world.task(craft.number, said.turn), craft.load, speed))
+        needed = phases[-1].fails is None
+        return [(phase, needed) for phase in phases]
+
+    async def _pass(self, at: At, phase: Phase, training: asyncio.Future[Done] | None, turn: int) -> None:
+        """Wait for the end of a phase: for ever, where the client vanishes before."""
+        clock, sending = self._clock, phase.sending
+        began_s = clock.now
+        if phase.begins is Kind.UPLOAD_STARTED or (phase.begins is Kind.TRAINING_STARTED and self._has().world):
+            # Of the download the server knows.
+            at.note(began_s, phase.begins, -1 if sending is None else self._has().load.payload_bytes)
+        if phase.begins is Kind.UPLOAD_STARTED:
+            await self._spend(at, turn)
+        await self._on_its_way(at, sending, phase.duration_s, "" if sending is None else sending.way)
+        if phase.ends is Kind.TRAINED and training is not None:
+            await asyncio.wait([training])
+        if sending is None:
+            at.note(clock.now, phase.ends)
+        else:
+            at.note(clock.now, phase.ends, sending.transfer.sent_bytes, sending.transfer.attempts, sending.way)
+
+    async def _on_its_way(self, at: At, sending: Sending | None, duration_s: float, said: str) -> None:
+        """Wait that long, with what there is to write down of a message meanwhile."""
+        craft, clock = self._has(), self._clock
+        if craft.world is None:
+            return
+        began_s = clock.now
+        until_s = craft.world.next_change(craft.number, began_s)
+        at.sending, at.sent_s = sending, began_s
+        for mark in () if sending is None else sending.marks():
+            if began_s + mark.at_s <= until_s:
+                at.note(began_s + mark.at_s, mark.kind, mark.size, mark.attempt, said)
+        end_s = began_s + duration_s
+        await clock.until(end_s if end_s <= until_s else math.inf)
+        at.sending = None
+
+    async def _spend(self, at: At, turn: int) -> None:
+        """An upload begins. Sent is spent, whether or not it arrives: somebody may hear it."""
+        craft = self._has()
+        budgets = craft.budgets
+        if budgets is None or self._spent:
+            return
+        budgets.send(craft.number)
+        if not budgets.affords(craft.number, turn + 1):
+            self._spent = True
+            at.note(self._clock.now, Kind.BUDGET_SPENT, detail=budgets.said(craft.number))
+            await self._say(Spent(budgets.said(craft.number)))
+
+    # --- scores ----------------------------------------------------------------------------------------------------
+
+    async def _judge(self, said: Judge, models: Vector) -> None:
+        craft, at = self._has(), self._at[-1]
+        answered, scoring = True, None
+        score = partial(craft.workshop.score, craft.number, models, said.attacks, said.last_version, said.last_turn)
+        for phase in self._scoring_phases(craft, said, len(models)):
+            if phase.sending is None:
+                scoring = asyncio.get_running_loop().run_in_executor(craft.executor, score)
+            await self._on_its_way(at, phase.sending, phase.duration_s, phase.said)
+            if phase.sending is None and scoring is not None:
+                await asyncio.wait([scoring])
+            if phase.sending is not None:
+                transfer = phase.sending.transfer
+                at.note(self._clock.now, SENT, transfer.sent_bytes, detail=phase.sending.way)
+                answered = transfer.delivered
+        scores = None
+        if answered and scoring is not None and not self._spent:
+            scores = tuple((await scoring).tolist())
+        await self._say(Scores(said.request, scores, at.report(self._clock.now)))
+
+    def _scoring_phases(self, craft: Craft, said: Judge, models: int) -> list[ScoringPhase]:
+        if craft.world is None:
+            return [ScoringPhase(0.0)]
+        return list(scoring_phases(craft.world.scoring(craft.number, said.turn), craft.load, models))
+
+    def _has(self) -> Craft:
+        if self._craft is None:
+            raise ValueError("the client was not let in")
+        return self._craft

@@ -1,0 +1,30 @@
+"""What of a scenario no federation of real clients can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from asyncfl.errors import Fault
+from asyncfl.privacy import PrivacyContext, State
+from asyncfl.scenario import Scenario
+
+
+def live_faults(scenario: Scenario, context: PrivacyContext) -> Iterator[Fault]:
+    """What a client would have to know of the others. `context`: what the noise is calibrated to."""
+    state = scenario.privacy.start(context)
+    learns = any(getattr(type(state), name) is not getattr(State, name) for name in ("trained", "collected"))
+    if scenario.privacy.needs_every_task or learns:
+        yield Fault(
+            "privacy", "must not learn from all clients' updates, of which no client knows; choose another scheme"
+        )
+    elif state.clip_norm(np.array([1.0])) != state.clip_norm(np.array([2.0])):
+        yield Fault("privacy.clip_norm", "must be a number, no client knows the norms of the others; set it")
+    if scenario.privacy.mixing_node is not None:
+        yield Fault("privacy", "must do without a node that mixes updates, of which there is none in a live run")
+    if scenario.threats is not None and scenario.threats.attack.sees != "own":
+        sees = scenario.threats.attack.sees
+        yield Fault(
+            "threats.attack", f"must know its own update only (knowledge own), got {sees}; set it, or choose another"
+        )

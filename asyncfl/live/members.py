@@ -1,0 +1,123 @@
+"""Who takes part: numbers by name, tokens, connections, and what each is at."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from asyncfl.errors import AsyncflError
+from asyncfl.federation.tasks import TaskInFlight
+from asyncfl.live.transport import Connection, EndedError
+from asyncfl.live.vocabulary import Hello, Said
+from asyncfl.live.wire import encode
+from asyncfl.messages import RequestScores, Vector
+
+
+class RefusedError(AsyncflError):
+    """A client that is not let in, and why."""
+
+
+@dataclass
+class Member:
+    """One client, as the server knows it."""
+
+    number: int
+    name: str
+    samples: int
+    connection: Connection | None = None
+    outbox: asyncio.Queue[bytes] = field(default_factory=asyncio.Queue)
+    ready: bool = False
+    """Whether it has prepared itself."""
+    online: bool = False
+    """Whether something can be sent to it."""
+    spent: str | None = None
+    """Why it answers no more; None: it does."""
+    task: TaskInFlight | None = None
+    """The task that it is at, as far as is known."""
+    sent_s: float = 0.0
+    """When that was dispatched."""
+    at_s: float | None = None
+    """When that, or what it was asked to score, was sent, of which it has not told yet; None: it has."""
+    request: RequestScores | None = None
+    """What it is to score."""
+    asked_s: float = 0.0
+    held: RequestScores | None = None
+    """What it is to score when its task is over."""
+    missed: bool = False
+    """Whether its absence has been noted in the trace."""
+    left: list[int] = field(default_factory=list)
+    """What it told of that it was at when it vanished: tasks, -1 for scores."""
+    lease: asyncio.TimerHandle | None = None
+    heard_s: float = 0.0
+    """When it was heard last, by the loop's clock."""
+    requests: int = 0
+    """Requests for scores that it was sent."""
+    last: tuple[int, int, int] = (-1, 0, 0)
+    """Number, base version and turn of its task that was collected last."""
+
+    def say(self, message: Said, models: Vector | None = None) -> None:
+        """Send it, when what was said before has been sent; nothing where there is no connection."""
+        if self.connection is not None:
+            self.outbox.put_nowait(encode(message, models))
+
+
+class Members:
+    """The clients of a federation."""
+
+    def __init__(self, clients: int, tokens: Mapping[str, str], n_parameters: int) -> None:
+        """`tokens`: name -> token of those who may take part; numbers are given in this order as they come."""
+        self.clients = clients
+        self.n_parameters = n_parameters
+        self.by_number: dict[int, Member] = {}
+        self._tokens = dict(tokens)
+        self._by_name: dict[str, Member] = {}
+
+    def admit(self, hello: Hello, connection: Connection) -> tuple[Member, bool]:
+        """The client that says this, and whether it is new. Raises RefusedError."""
+        token = self._tokens.get(hello.name)
+        # As long as for a name that is known: who tries does not learn which it was.
+        if not hmac.compare_digest((token or "").encode(), hello.token.encode()) or token is None:
+            raise RefusedError(f"client {hello.name!r} has no such token")
+        if hello.n_parameters not in (0, self.n_parameters):
+            raise RefusedError(
+                f"client {hello.name!r} trains models of {hello.n_parameters} parameters, here they have "
+                f"{self.n_parameters}: both sides need the same scenario"
+            )
+        if hello.samples < 1:
+            raise RefusedError(f"client {hello.name!r} has no samples to train on")
+        member = self._by_name.get(hello.name)
+        if member is not None and member.connection is not None:
+            raise RefusedError(f"client {hello.name!r} is connected already, from {member.connection.peer}")
+        new = member is None
+        if member is None:
+            number = int(hello.name) if hello.name.isdigit() and int(hello.name) < self.clients else self._free()
+            if number in self.by_number:
+                number = self._free()
+            member = Member(number, hello.name, hello.samples)
+            self.by_number[number] = self._by_name[hello.name] = member
+        member.connection = connection
+        member.outbox = asyncio.Queue()
+        return member, new
+
+    def _free(self) -> int:
+        for number in range(self.clients):
+            if number not in self.by_number:
+                return number
+        raise RefusedError(f"all {self.clients} clients of the federation are there already")
+
+    @property
+    def ready(self) -> list[Member]:
+        """Those who have prepared themselves, by number."""
+        return [self.by_number[number] for number in sorted(self.by_number) if self.by_number[number].ready]
+
+
+async def deliver(member: Member, connection: Connection) -> None:
+    """Send what is said to a member, one after another, until the connection ends."""
+    outbox = member.outbox
+    try:
+        while True:
+            await connection.send(await outbox.get())
+    except EndedError:
+        return

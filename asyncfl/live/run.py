@@ -1,0 +1,220 @@
+"""One seed of a scenario as a live federation, from the draw of its data to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from asyncfl.client import Attackers, TaskPath
+from asyncfl.errors import ScenarioError
+from asyncfl.federation.conclusion import conclude, seed_run
+from asyncfl.federation.prepare import Federation, learner_of, prepare
+from asyncfl.federation.resolve import ResolvedSeed
+from asyncfl.federation.rounds import Rounds, Row
+from asyncfl.federation.seed_run import SeedRun
+from asyncfl.federation.tasks import Load
+from asyncfl.federation.traffic import Traffic
+from asyncfl.live.client import Craft, LiveClient
+from asyncfl.live.faults import live_faults
+from asyncfl.live.host import Host, Terms
+from asyncfl.live.members import Members
+from asyncfl.live.transport import Connect
+from asyncfl.live.vocabulary import Welcome
+from asyncfl.live.work import Workshop
+from asyncfl.messages import Judged, Publish
+from asyncfl.server import Server
+from asyncfl.server.recording import RecordedServer, Recording
+from asyncfl.streams import Streams
+
+WAITING = 4
+"""Versions that wait to be evaluated before the server waits for them."""
+
+Progress: TypeAlias = Callable[[Row, int], None]
+"""Is told each row of the table of rounds when it is complete, and the number of tasks in flight when it began."""
+Round: TypeAlias = Callable[[Host], Awaitable[None]]
+"""Everything around a host: connections and clients. Ends when they have."""
+
+
+@dataclass
+class Evaluations:
+    """Has published versions evaluated, one after another in a thread, while the run goes on."""
+
+    rounds: Rounds
+    in_flight: Callable[[], int]
+    progress: Progress | None
+    diverged: Callable[[str], None]
+    _waiting: list[tuple[Row, Publish, int]] = field(default_factory=list)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def judged(self, judged: Judged) -> None:
+        """See `Watcher`."""
+        self.rounds.judged(judged)
+
+    def published(self, time_s: float, publish: Publish, traffic: Traffic) -> str | None:
+        """See `Watcher`. That a run diverges is told later, when it has been found out."""
+        self._waiting.append((self.rounds.begin(time_s, publish, traffic), publish, self.in_flight()))
+        self._changed.set()
+        return None
+
+    async def keep_up(self) -> None:
+        """Wait while too many versions wait."""
+        while len(self._waiting) > WAITING:
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def run(self) -> None:
+        """Evaluate what comes, until it is cancelled."""
+        with ThreadPoolExecutor(1, "evaluation") as executor:
+            while True:
+                await self._next(executor)
+
+    async def finish(self) -> None:
+        """Evaluate what still waits."""
+        with ThreadPoolExecutor(1, "evaluation") as executor:
+            while self._waiting:
+                await self._next(executor)
+
+    async def _next(self, executor: ThreadPoolExecutor) -> None:
+        while not self._waiting:
+            self._changed.clear()
+            await self._changed.wait()
+        row, publish, in_flight = self._waiting[0]
+        evaluated = asyncio.get_running_loop().run_in_executor(executor, self.rounds.evaluate, row, publish)
+        # Also where the run ends meanwhile: a version is evaluated once.
+        await asyncio.shield(evaluated)
+        reason = evaluated.result()
+        self._waiting.pop(0)
+        self._changed.set()
+        if self.progress is not None:
+            self.progress(row, in_flight)
+        if reason is not None:
+            self.diverged(reason)
+
+
+async def hold(
+    resolved: ResolvedSeed,
+    terms: Terms,
+    tokens: dict[str, str],
+    around: Callable[[Federation], Round],
+    *,
+    secret: int,
+    at_least: int | None = None,
+    known: bool = True,
+    progress: Progress | None = None,
+) -> SeedRun:
+    """Hold one seed to its end.
+
+    `tokens`: name -> token of the clients. `around`: what makes the connections, and clients that are here.
+    `secret`: what the server's noise is drawn from; with `terms.shape` it is the scenario's seed. `at_least`: clients
+    that are waited for before it begins; None: all. `known`: whether the clients' samples are those of the scenario.
+    Raises ScenarioError for what no live federation can do.
+    """
+    began = time.perf_counter()
+    federation = await asyncio.get_running_loop().run_in_executor(None, prepare, resolved)
+    scenario = federation.resolved.scenario
+    if faults := list(live_faults(scenario, federation.path.context)):
+        raise ScenarioError(faults)
+    if not terms.shape:
+        federation.path.streams = Streams(secret)
+    plan = replace(federation.plan, everybody_present=known)
+    server: Server = Server(plan)
+    recording = None
+    if scenario.evaluation.record != "none":
+        recording = Recording.of(plan, scenario.evaluation.record, resolved.seed)
+        server = RecordedServer(plan, recording)
+    rounds = Rounds(scenario, resolved.seed, federation)
+    if rounds.evaluator is not None:
+        # Of its own: it evaluates while others train and aggregate.
+        rounds.evaluator.learner = learner_of(scenario, federation.data)
+    is_prepared = time.perf_counter()
+    members = Members(scenario.data.clients, tokens, federation.learner.n_parameters)
+    with ThreadPoolExecutor(1, "aggregation") as executor:
+        watcher = Evaluations(rounds, lambda: host.in_flight, progress, lambda reason: host.end(reason))
+        host = Host(federation, server, members, executor, terms, watcher=watcher, keep_up=watcher.keep_up)
+        evaluating = asyncio.ensure_future(watcher.run())
+        surroundings = asyncio.ensure_future(around(federation)(host))
+        running = asyncio.ensure_future(host.run(scenario.data.clients if at_least is None else at_least))
+        try:
+            await asyncio.wait([evaluating, surroundings, running], return_when=asyncio.FIRST_COMPLETED)
+            if not running.done():
+                # What went wrong with the others is raised below.
+                for one in (evaluating, surroundings):
+                    if one.done() and one.exception() is not None:
+                        await one
+            stopped = await running
+            await surroundings
+        finally:
+            together = asyncio.gather(evaluating, surroundings, running, return_exceptions=True)
+            together.cancel()
+            with suppress(asyncio.CancelledError):
+                await together
+        await watcher.finish()
+    spent = None if federation.path.scheme.stop_at is None else host.spent
+    events = host.chronicle.recorder.table()
+    run = seed_run(host, rounds, stopped, events, host.trained, server.samples, spent)
+    conclude(run, federation, server, recording)
+    run.notes.extend(_notes(terms))
+    total = time.perf_counter() - began
+    run.seconds = {"preparation": is_prepared - began, "evaluation": rounds.seconds, "total": total}
+    return run
+
+
+def _notes(terms: Terms) -> list[str]:
+    notes = [
+        "live: clients trained in real time; "
+        + (
+            "devices and links were those of the scenario's world"
+            if terms.shape
+            else "devices and links were what they are"
+        )
+    ]
+    if terms.shape:
+        notes.append(
+            "live: clients drew their noise from the scenario's seed, which the server knows: it can subtract it"
+        )
+    if terms.speedup != 1:
+        notes.append(f"live: {terms.speedup:g} s of the scenario passed in each second")
+    return notes
+
+
+def workshop_of(federation: Federation, streams: Streams) -> Workshop:
+    """Where clients train that are in the process of their server. `streams`: what they draw from."""
+    scenario, data, context = federation.resolved.scenario, federation.data, federation.path.context
+
+    def make_path(attackers: Attackers | None) -> TaskPath:
+        learner = learner_of(scenario, data)
+        return TaskPath(data, learner, scenario.training, scenario.privacy, context, streams, attackers)
+
+    return Workshop(make_path, scenario.threats)
+
+
+def local_clients(
+    federation: Federation, terms: Terms, tokens: dict[str, str], connect: Connect, executor: Any, streams: Streams
+) -> list[LiveClient]:
+    """All clients of a federation, in this process. `executor`: where they train; `streams`: what they draw from."""
+    scenario, data = federation.resolved.scenario, federation.data
+    clock_streams = federation.resolved.streams
+    world = scenario.world.start(data.clients, clock_streams) if terms.shape else None
+    load = Load(data.sizes, scenario.training.epochs, 4 * federation.learner.n_parameters)
+    workshop = workshop_of(federation, streams)
+
+    def prepare_client(welcome: Welcome) -> Craft:
+        budgets = federation.budget_tracker()
+        return Craft(welcome.client, workshop, executor, load, world, scenario.threats, budgets)
+
+    return [
+        LiveClient(
+            name,
+            token,
+            connect,
+            prepare_client,
+            samples=data.samples(int(name)),
+            n_parameters=federation.learner.n_parameters,
+        )
+        for name, token in tokens.items()
+    ]

@@ -1,0 +1,98 @@
+"""Connections over the network: one frame in one binary message of a websocket."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from websockets.asyncio.client import ClientConnection
+from websockets.asyncio.client import connect as websocket_connect
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
+
+from asyncfl.errors import AsyncflError
+from asyncfl.live.transport import BACKLOG, Connect, Connection, EndedError, Handler
+
+
+class PortError(AsyncflError):
+    """A server that cannot listen where it should."""
+
+
+class SocketConnection:
+    """One end of a websocket."""
+
+    def __init__(self, socket: ClientConnection | ServerConnection) -> None:
+        self._socket = socket
+        address = socket.remote_address
+        self.peer = f"{address[0]}:{address[1]}" if address else "unknown"
+
+    async def send(self, frame: bytes) -> None:
+        """See `Connection`."""
+        try:
+            await self._socket.send(frame)
+        except ConnectionClosed as error:
+            raise EndedError(f"the connection has ended: {error}") from None
+
+    async def receive(self) -> bytes:
+        """See `Connection`. A text, which is no frame, is handed on as its bytes."""
+        try:
+            frame = await self._socket.recv(decode=False)
+        except ConnectionClosed as error:
+            raise EndedError(f"the connection has ended: {error}") from None
+        return bytes(frame)
+
+    async def close(self, reason: str = "") -> None:
+        """See `Connection`."""
+        with suppress(ConnectionClosed):
+            # A websocket's reason has at most 123 bytes.
+            await self._socket.close(reason=reason.encode()[:120].decode(errors="ignore"))
+
+
+@asynccontextmanager
+async def listening(
+    handler: Handler, host: str, port: int, frame_bytes: int, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[int]:
+    """Serve connections at `host` and `port` (0: any that is free); the port. Raises PortError where that cannot be had.
+
+    `frame_bytes`: the longest frame that a client may send. `tls` None: without encryption.
+    """
+
+    async def take(socket: ServerConnection) -> None:
+        await handler(SocketConnection(socket))
+
+    try:
+        # Heartbeats are our own; frames are float32, which hardly can be compressed.
+        server = await serve(
+            take,
+            host,
+            port,
+            ssl=tls,
+            max_size=frame_bytes,
+            max_queue=BACKLOG,
+            compression=None,
+            ping_interval=None,
+            server_header=None,
+        )
+    except OSError as error:
+        raise PortError(f"cannot listen at {host}:{port}: {error.strerror or error}") from None
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        await server.wait_closed()
+
+
+def to(url: str, frame_bytes: int, tls: ssl.SSLContext | None = None) -> Connect:
+    """Connections to the server at `url` (ws:// or wss://). `frame_bytes`: the longest frame that it may send."""
+
+    async def connect() -> Connection:
+        try:
+            socket = await websocket_connect(
+                url, ssl=tls, max_size=frame_bytes, max_queue=BACKLOG, compression=None, ping_interval=None
+            )
+        except (OSError, InvalidHandshake, InvalidURI, TimeoutError) as error:
+            raise EndedError(f"cannot connect to {url}: {error}") from None
+        return SocketConnection(socket)
+
+    return connect

@@ -1,0 +1,124 @@
+"""Connections: frames go in at one end and come out at the other, in their order, until one side ends it.
+
+Here is what the rest of `live/` asks of a connection, and one over memory, for clients of the same process and for
+tests; `sockets` has those over the network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeAlias
+
+from asyncfl.errors import AsyncflError
+
+BACKLOG = 8
+"""Frames that wait to be read before the sender has to wait."""
+
+
+class EndedError(AsyncflError):
+    """The other side is gone, or has ended the connection with this reason."""
+
+
+class Connection(Protocol):
+    """One end of a connection."""
+
+    peer: str
+    """Who is at the other end, for messages."""
+
+    async def send(self, frame: bytes) -> None:
+        """Send a frame; waits where the other side does not keep up. Raises EndedError."""
+        ...
+
+    async def receive(self) -> bytes:
+        """The next frame. Raises EndedError."""
+        ...
+
+    async def close(self, reason: str = "") -> None:
+        """End the connection. Frames that were sent still arrive."""
+        ...
+
+
+Handler: TypeAlias = Callable[[Connection], Awaitable[None]]
+"""Takes care of a connection, until it ends."""
+Connect: TypeAlias = Callable[[], Awaitable[Connection]]
+"""A new connection to the server. Raises EndedError where there is none to be had."""
+
+
+class Pipe:
+    """Frames on their way in one direction."""
+
+    def __init__(self) -> None:
+        self._frames: deque[bytes] = deque()
+        self._ended = False
+        self._moved = asyncio.Event()
+
+    async def put(self, frame: bytes) -> None:
+        """Send a frame as soon as there is room for it."""
+        while len(self._frames) >= BACKLOG and not self._ended:
+            await self._change()
+        if self._ended:
+            raise EndedError("the connection has ended")
+        self._frames.append(frame)
+        self._moved.set()
+
+    async def get(self) -> bytes:
+        """The next frame."""
+        while not self._frames:
+            if self._ended:
+                raise EndedError("the connection has ended")
+            await self._change()
+        self._moved.set()
+        return self._frames.popleft()
+
+    def end(self) -> None:
+        """Nothing more is sent."""
+        self._ended = True
+        self._moved.set()
+
+    async def _change(self) -> None:
+        self._moved.clear()
+        await self._moved.wait()
+
+
+class MemoryConnection:
+    """One end of a connection within a process. Frames take no time."""
+
+    def __init__(self, peer: str, incoming: Pipe, outgoing: Pipe) -> None:
+        self.peer = peer
+        self._incoming, self._outgoing = incoming, outgoing
+
+    async def send(self, frame: bytes) -> None:
+        """See `Connection`."""
+        await self._outgoing.put(frame)
+
+    async def receive(self) -> bytes:
+        """See `Connection`."""
+        return await self._incoming.get()
+
+    async def close(self, reason: str = "") -> None:
+        """See `Connection`."""
+        self._outgoing.end()
+        self._incoming.end()
+
+
+class Memory:
+    """A server's door within a process."""
+
+    def __init__(self, handler: Handler) -> None:
+        self.handler = handler
+        self._served: set[asyncio.Task[None]] = set()
+
+    async def connect(self) -> Connection:
+        """A new connection to it."""
+        up, down = Pipe(), Pipe()
+        served = asyncio.ensure_future(self.handler(MemoryConnection("memory", up, down)))
+        self._served.add(served)
+        served.add_done_callback(self._served.discard)
+        return MemoryConnection("memory", down, up)
+
+    async def close(self) -> None:
+        """Wait until all connections are served."""
+        while self._served:
+            await asyncio.wait(self._served)

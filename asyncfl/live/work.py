@@ -1,0 +1,81 @@
+"""What a client really does: train, clip, attack, add noise, score. In threads: it keeps answering meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.client import Attackers, TaskPath, Ticket
+from asyncfl.messages import Vector
+from asyncfl.threats import Threats
+
+
+@dataclass(frozen=True)
+class Done:
+    """The update of a task, and what is said of it."""
+
+    model: Vector
+    """(1, length) as it is uploaded: one of the wrong length, where an attacker sends that."""
+    loss: float
+    clip_norm: float | None
+    asked_std: float
+    added_std: float
+    epsilon: float | None
+    zeroed: bool
+
+
+class Workshop:
+    """Where the clients of one process train. Each thread has a path of its own; none keeps anything between tasks."""
+
+    def __init__(self, make_path: Callable[[Attackers | None], TaskPath], threats: Threats | None) -> None:
+        """`make_path`: a new path for tasks, whose attackers are these."""
+        self.threats = threats
+        self._make_path = make_path
+        self._own = threading.local()
+        self._making = threading.Lock()
+
+    def _path(self) -> TaskPath:
+        path: TaskPath | None = getattr(self._own, "path", None)
+        if path is None:
+            with self._making:
+                path = self._own.path = self._make_path(None)
+            if self.threats is not None:
+                data, streams = path.data, path.streams
+                path.attackers = Attackers(self.threats, data.clients, data.classes, streams)
+                # Who attacks is settled by whoever runs the experiment, task by task.
+                path.attackers.drawn = set()
+        return path
+
+    def train(self, ticket: Ticket, attacks: bool) -> Done:
+        """Carry out a task. `attacks`: whether its client is an attacker."""
+        path = self._path()
+        if path.attackers is not None:
+            path.attackers.drawn = {ticket.task} if attacks else set()
+        made = path.carry_out([ticket], ticket.base_version, ticket.base)
+        [upload] = made.uploads
+        model = made.models.copy()
+        if not made.sound[0] and self.threats is not None:
+            error = self.threats.attack.length_error
+            length = max(1, model.shape[1] + error)
+            model = np.resize(model, (1, length))
+        epsilon = upload.contribution.epsilon
+        zeroed = bool(made.zeroed[0])
+        return Done(model, upload.loss, made.clip_norm, float(made.asked_std[0]), upload.added_std, epsilon, zeroed)
+
+    def score(
+        self, client: int, models: Vector, attacks: bool, last_version: int, last_turn: int
+    ) -> NDArray[np.float64]:
+        """(n_models,) accuracy of each model on the client's data, or what an attacker says of them.
+
+        `last_version`, `last_turn`: of its task that was collected last.
+        """
+        path = self._path()
+        images, labels = path.data.client(client)
+        scores = np.asarray(path.learner.accuracies(models, images, labels), dtype=np.float64)
+        if attacks and self.threats is not None and self.threats.active(last_version, last_turn):
+            scores = self.threats.lie(scores, path.streams.generator("lies", client, last_turn))
+        return scores

@@ -1,0 +1,187 @@
+"""The live stack on virtual time tells the same story as the simulation: the same events, in the same order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from asyncfl.federation.seed_run import SeedRun
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import simulate_seed
+from tests.live.conftest import SMALL
+
+Live = Callable[..., SeedRun]
+MICROSECOND = 1e-6
+WORLD: dict[str, Any] = {
+    "device": {"kind": "lognormal", "median_s_per_sample": 0.01, "sigma": 0.7},
+    "downlink": {"latency_s": {"kind": "uniform", "low": 0.01, "high": 0.09}, "bandwidth_bps": 1e6},
+    "uplink": {
+        "latency_s": {"kind": "uniform", "low": 0.01, "high": 0.2},
+        "bandwidth_bps": 4e5,
+        "jitter_s": {"kind": "exponential", "mean": 0.03},
+    },
+}
+LOSSY: dict[str, Any] = {
+    "loss": {"kind": "independent", "probability": 0.15},
+    "retransmissions": 1,
+    "retransmission_timeout_s": 0.11,
+}
+LEAVING: dict[str, Any] = {
+    "availability": {
+        "kind": "alternating",
+        "on_s": {"kind": "exponential", "mean": 0.8},
+        "off_s": {"kind": "exponential", "mean": 0.5},
+    }
+}
+
+
+def ordered(run: SeedRun) -> list[tuple[Any, ...]]:
+    """The events, those of the same microsecond by client and sequence: (time, client, kind, ...)."""
+    rows = run.events.to_pylist()
+    together, last = 0, -1.0
+    keyed = []
+    for row in rows:
+        if row["time_s"] - last > MICROSECOND:
+            together += 1
+        last = row["time_s"]
+        keyed.append((together, row["client"], row["seq"], row))
+    told = ("client", "kind", "task", "base_version", "staleness", "bytes", "attempt", "detail")
+    return [(row["time_s"], *(row[name] for name in told)) for _, _, _, row in sorted(keyed, key=lambda one: one[:3])]
+
+
+def difference(simulated: SeedRun, live: SeedRun) -> str | None:
+    """The first event that differs; None: none does."""
+    ours, theirs = ordered(simulated), ordered(live)
+    for number, (one, other) in enumerate(zip(ours, theirs, strict=False)):
+        if one[1:] != other[1:] or abs(one[0] - other[0]) > MICROSECOND:
+            before = "\n".join(map(str, ours[max(0, number - 6) : number]))
+            return f"{before}\nsimulated: {one}\nlive:      {other}"
+    if len(ours) != len(theirs):
+        longer = ours if len(ours) > len(theirs) else theirs
+        return f"{len(ours)} events, live {len(theirs)}: {longer[min(len(ours), len(theirs))]}"
+    return None
+
+
+def same(live: Live, description: dict[str, Any]) -> SeedRun:
+    scenario = Scenario.read({**SMALL, **description})
+    told = live(scenario)
+    simulated = simulate_seed(scenario, 0)
+    assert difference(simulated, told) is None, difference(simulated, told)
+    assert told.fates == simulated.fates
+    assert told.stopped == simulated.stopped
+    return told
+
+
+SYNC: dict[str, Any] = {"kind": "sync", "rounds": 4, "participants": 4, "over_selection": 1.5}
+BUFFERED: dict[str, Any] = {
+    "kind": "buffered",
+    "rounds": 6,
+    "buffer": 2,
+    "dispatch": {"kind": "constant", "in_flight": 4},
+}
+FEDASYNC: dict[str, Any] = {"kind": "fedasync", "rounds": 8, "in_flight": 5}
+PROTOCOLS = {"sync": SYNC, "buffered": BUFFERED, "fedasync": FEDASYNC}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(
+    "world",
+    [
+        WORLD,
+        {**WORLD, "dropout": 0.3, "downlink": {**WORLD["downlink"], **LOSSY}, "uplink": {**WORLD["uplink"], **LOSSY}},
+        {**WORLD, **LEAVING},
+        {**WORLD, **LEAVING, "failure_detection": {"kind": "instant"}},
+        {**WORLD, **LEAVING, "failure_detection": {"kind": "lease", "seconds": 0.2}, "aggregate_s": 0.05},
+    ],
+    ids=["links", "lossy", "leaving", "instant", "leases"],
+)
+def test_protocols(live: Live, protocol: str, world: dict[str, Any]) -> None:
+    same(live, {"protocol": PROTOCOLS[protocol], "world": world})
+
+
+SAFL: dict[str, Any] = {
+    "data": {**SMALL["data"], "clients": 8},
+    "protocol": {**BUFFERED, "buffer": 4, "dispatch": {"kind": "constant", "in_flight": 6}},
+    "threats": {"attack": {"kind": "sign_flip"}, "attackers": 0.4},
+    "defence": {"detector": {"kind": "safl"}, "strikes": {"threshold": 1}},
+}
+
+
+@pytest.mark.parametrize("scoring", ["parallel", "serial"])
+@pytest.mark.parametrize(
+    "world",
+    # A client that is back while it is at a task and asked for scores answers for both at one moment: in either order.
+    [WORLD, {**WORLD, **LEAVING, "failure_detection": {"kind": "instant"}}],
+    ids=["links", "leaving"],
+)
+def test_scores_and_bans(live: Live, scoring: str, world: dict[str, Any]) -> None:
+    protocol = {**SAFL["protocol"], "scoring": scoring}
+    tapped = {**world, "tap": {"uplink": True, "downlink": True, "scoring": True, "packet_loss": 0.05}}
+    told = same(live, {**SAFL, "protocol": protocol, "world": tapped})
+    kinds = told.events["kind"].to_pylist()
+    assert {"scores_requested", "scored", "banned", "overheard"} <= set(kinds)
+
+
+def test_budgets_that_are_spent(live: Live) -> None:
+    privacy = {"kind": "local_gaussian", "epsilon": 5.0, "stop_at": {"epsilon": 11.0, "accountant": "naive"}}
+    training = {**SMALL["training"], "gradient_clip": 1.0}
+    told = same(
+        live, {"protocol": {**BUFFERED, "rounds": 40}, "world": WORLD, "privacy": privacy, "training": training}
+    )
+    assert "budget_spent" in told.events["kind"].to_pylist()
+
+
+links = st.fixed_dictionaries(
+    {
+        "latency_s": st.fixed_dictionaries(
+            {"kind": st.just("uniform"), "low": st.just(0.01), "high": st.floats(0.05, 1)}
+        ),
+        "bandwidth_bps": st.sampled_from([2e5, 1e6]),
+        "loss": st.fixed_dictionaries({"kind": st.just("independent"), "probability": st.sampled_from([0.0, 0.1])}),
+        "retransmissions": st.integers(0, 2),
+        "retransmission_timeout_s": st.floats(0.05, 0.5),
+    }
+)
+periods = st.fixed_dictionaries({"kind": st.just("exponential"), "mean": st.floats(0.5, 3)})
+worlds = st.fixed_dictionaries(
+    {
+        "device": st.just(WORLD["device"]),
+        "downlink": links,
+        "uplink": links,
+        "availability": st.one_of(
+            st.just({"kind": "always"}),
+            st.fixed_dictionaries({"kind": st.just("alternating"), "on_s": periods, "off_s": periods}),
+        ),
+        "failure_detection": st.one_of(
+            st.just({"kind": "instant"}),
+            st.fixed_dictionaries({"kind": st.just("lease"), "seconds": st.floats(0.1, 4)}),
+        ),
+        "dropout": st.sampled_from([0.0, 0.2]),
+        "aggregate_s": st.sampled_from([0.0, 0.1]),
+        "tap": st.just({"uplink": True, "packet_loss": 0.1}),
+    }
+)
+protocols = st.one_of(
+    st.just(SYNC),
+    st.fixed_dictionaries(
+        {"kind": st.just("sync"), "rounds": st.just(3), "open": st.just({"kind": "quorum", "share": 0.5})}
+    ),
+    st.fixed_dictionaries(
+        {"kind": st.just("sync"), "rounds": st.just(3), "open": st.just({"kind": "deadline", "seconds": 0.7})}
+    ),
+    st.just(BUFFERED),
+    st.fixed_dictionaries(
+        {**{name: st.just(value) for name, value in BUFFERED.items()}, "max_staleness": st.integers(1, 3)}
+    ),
+    st.just(FEDASYNC),
+)
+
+
+@settings(max_examples=12, deadline=None)
+@given(world=worlds, protocol=protocols)
+def test_any_scenario(live: Live, world: dict[str, Any], protocol: dict[str, Any]) -> None:
+    same(live, {"world": world, "protocol": {**protocol, "time_limit_s": 40.0}})
