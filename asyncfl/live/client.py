@@ -343,7 +343,7 @@ class LiveClient:
         began_s = clock.now
         if phase.begins is Kind.UPLOAD_STARTED or (phase.begins is Kind.TRAINING_STARTED and self._has().world):
             # Of the download the server knows.
-            at.note(began_s, phase.begins, -1 if sending is None else self._has().load.payload_bytes)
+            at.note(began_s, phase.begins, -1 if sending is None else sending.transfer.payload_bytes)
         if phase.begins is Kind.UPLOAD_STARTED:
             await self._spend(at, turn)
         await self._on_its_way(at, sending, phase.duration_s, "" if sending is None else sending.way)
@@ -386,7 +386,9 @@ class LiveClient:
     async def _judge(self, said: Judge, models: Vector) -> None:
         craft, at = self._has(), self._at[-1]
         answered, scoring = True, None
-        score = partial(craft.workshop.score, craft.number, models, said.attacks, said.last_version, said.last_turn)
+        score = partial(
+            craft.workshop.score, craft.number, said.turn, models, said.attacks, said.last_version, said.last_turn
+        )
         for phase in self._scoring_phases(craft, said, len(models)):
             if phase.sending is None:
                 scoring = asyncio.get_running_loop().run_in_executor(craft.executor, score)

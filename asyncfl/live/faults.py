@@ -28,3 +28,5 @@ def live_faults(scenario: Scenario, context: PrivacyContext) -> Iterator[Fault]:
         yield Fault(
             "threats.attack", f"must know its own update only (knowledge own), got {sees}; set it, or choose another"
         )
+    if not scenario.compression.off:
+        yield Fault("compression", "must be none: updates of a live run travel as float32")

@@ -752,7 +752,7 @@ TOLD = frozenset(
     }
 )
 """Kinds of events that clients tell of."""
-COUNTED = (Kind.DOWNLOADED, Kind.UPLOADED, Kind.LOST, Kind.WENT_OFFLINE)
+COUNTED = (Kind.DOWNLOADED, Kind.UPLOADED, Kind.LOST, Kind.WENT_OFFLINE, Kind.DROPPED_OUT)
 """Those that say how many bytes were sent."""
 
 

@@ -13,11 +13,11 @@ from typing import Any, TypeAlias
 from asyncfl.client import Attackers, TaskPath
 from asyncfl.errors import ScenarioError
 from asyncfl.federation.conclusion import conclude, seed_run
+from asyncfl.federation.load import load_of
 from asyncfl.federation.prepare import Federation, learner_of, prepare
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.rounds import Rounds, Row
 from asyncfl.federation.seed_run import SeedRun
-from asyncfl.federation.tasks import Load
 from asyncfl.federation.traffic import Traffic
 from asyncfl.live.client import Craft, LiveClient
 from asyncfl.live.faults import live_faults
@@ -199,8 +199,8 @@ def local_clients(
     """All clients of a federation, in this process. `executor`: where they train; `streams`: what they draw from."""
     scenario, data = federation.resolved.scenario, federation.data
     clock_streams = federation.resolved.streams
-    world = scenario.world.start(data.clients, clock_streams) if terms.shape else None
-    load = Load(data.sizes, scenario.training.epochs, 4 * federation.learner.n_parameters)
+    world = scenario.world.start(data.clients, clock_streams, data.sizes) if terms.shape else None
+    load = load_of(scenario, data.sizes)
     workshop = workshop_of(federation, streams)
 
     def prepare_client(welcome: Welcome) -> Craft:

@@ -53,7 +53,7 @@ class SocketConnection:
 async def listening(
     handler: Handler, host: str, port: int, frame_bytes: int, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[int]:
-    """Serve connections at `host` and `port` (0: any that is free); the port. Raises PortError where that cannot be had.
+    """Serve connections at `host` and `port` (0: any that is free); the port. Raises PortError where it cannot be had.
 
     `frame_bytes`: the longest frame that a client may send. `tls` None: without encryption.
     """

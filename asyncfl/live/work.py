@@ -67,15 +67,18 @@ class Workshop:
         return Done(model, upload.loss, made.clip_norm, float(made.asked_std[0]), upload.added_std, epsilon, zeroed)
 
     def score(
-        self, client: int, models: Vector, attacks: bool, last_version: int, last_turn: int
+        self, client: int, turn: int, models: Vector, attacks: bool, last_version: int, last_turn: int
     ) -> NDArray[np.float64]:
         """(n_models,) accuracy of each model on the client's data, or what an attacker says of them.
 
-        `last_version`, `last_turn`: of its task that was collected last.
+        `turn`: requests that it was sent before; `last_version`, `last_turn`: of its task that was collected last.
         """
         path = self._path()
         images, labels = path.data.client(client)
         scores = np.asarray(path.learner.accuracies(models, images, labels), dtype=np.float64)
+        if path.scheme.scores is not None:
+            random = path.streams.generator("score_noise", client, turn)
+            scores = scores + path.scheme.scores.std_of(len(scores), len(labels)) * random.standard_normal(len(scores))
         if attacks and self.threats is not None and self.threats.active(last_version, last_turn):
             scores = self.threats.lie(scores, path.streams.generator("lies", client, last_turn))
         return scores
