@@ -25,6 +25,10 @@ from asyncfl.twins.ascent import furthest
 from asyncfl.twins.neighbours import Neighbour, neighbours
 from asyncfl.twins.training import TwinTraining, TwinUpload
 
+CLIMBED_AGAIN = (2, 4, 8, 16, 32, 64, 128, 256)
+"""Numbers of tasks of a client after which gradient ascent is tried once more, where budgets do not follow the losses:
+what lies far away changes with the model."""
+
 
 @dataclass(frozen=True)
 class Other:
@@ -61,6 +65,8 @@ class AuditedClient:
     """Neighbours that are still followed."""
     states: dict[int, State]
     """Number of the neighbour -> what the scheme remembers in its world."""
+    next_number: int
+    """Of a neighbour that is found on the way."""
     tasks: dict[int, AuditedTask] = field(default_factory=dict)
     """Task -> what came of it, in the order in which they were trained."""
 
@@ -101,7 +107,9 @@ class TwinsObserver(TaskObserver):
                     task.others[number] = tuple(self._others(collection, row, twin))
 
     def _is_audited(self, client: int) -> bool:
-        wanted = self.audit.clients
+        wanted, canaries = self.audit.clients, self.path.data.canaries
+        if canaries is not None and client in canaries.zeroed:
+            return False  # it sends nothing of its own
         if isinstance(wanted, tuple):
             return client in wanted
         return client in self.clients or len(self.clients) < wanted
@@ -130,6 +138,8 @@ class TwinsObserver(TaskObserver):
         task = AuditedTask(ticket.task, ticket.turn, ticket.base_version, release, twins, {})
         audited.tasks[ticket.task] = task
         self._halve(audited)
+        if len(audited.tasks) in CLIMBED_AGAIN and self.path.state.epsilon(ticket.client, ticket.turn) is None:
+            self._climb_again(audited, ticket)
         if self.told is not None:
             self.told(self.trained_twins)
         return task
@@ -144,7 +154,7 @@ class TwinsObserver(TaskObserver):
             self.path.learner.train(model, [self.path.job(ticket)])
             found = [self._climbed(one, client, model[0]) if one.kind == "ascent" else one for one in found]
         states = {one.number: copy.deepcopy(self._beginning) for one in found}
-        return AuditedClient(client, found, states)
+        return AuditedClient(client, found, states, len(found))
 
     def _climbed(self, start: Neighbour, client: int, model: NDArray[np.float32]) -> Neighbour:
         data = self.path.data
@@ -165,6 +175,27 @@ class TwinsObserver(TaskObserver):
         audited.followed = sorted(left, key=lambda one: one.number)
         kept = {one.number for one in left}
         audited.states = {number: state for number, state in audited.states.items() if number in kept}
+
+    def _climb_again(self, audited: AuditedClient, ticket: Ticket) -> None:
+        """Put a sample that lies further away by now in place of the one of ascent that has gone least far.
+
+        Its twin has no earlier tasks. That loses some of its transcript, and nothing of the largest distance.
+        """
+        found = sorted(
+            (one for one in audited.followed if one.kind == "ascent"),
+            key=lambda one: (so_far(audited, one), -one.number),
+        )
+        if not found:
+            return
+        model = np.empty((1, len(ticket.base)), np.float32)
+        self.path.learner.train(model, [self.path.job(ticket)])
+        again = self._climbed(replace(found[-1], number=audited.next_number), audited.client, model[0])
+        audited.next_number += 1
+        if len(found) >= FOLLOWED:
+            audited.followed.remove(found[0])
+            del audited.states[found[0].number]
+        audited.followed.append(again)
+        audited.states[again.number] = copy.deepcopy(self._beginning)
 
     def _others(self, collection: Collection, own: int, twin: TwinUpload) -> list[Other]:
         """What another clip norm changes in the other uploads of a collection: their lengths and their noise."""

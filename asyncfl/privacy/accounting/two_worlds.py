@@ -150,7 +150,7 @@ class _Loss:
     def cumulant(self, z: Any) -> Any:
         """K at each of `z` (m,), complex or real."""
         z = np.asarray(z)[:, None]
-        rho, scaled = self.rho, z * self.rho
+        scaled = z * self.rho
         spread = -self.half_d * (z * self.rest + _log1p_rest(scaled))
         total = (spread + z * (1 + z) * self.half_b / (1 + scaled)).sum(1)
         if len(self.shifts):
