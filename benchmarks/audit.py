@@ -3,8 +3,8 @@
     python benchmarks/audit.py [--clients 5] [--twins 200] [--folder results/audit-benchmark]
 
 Prints CPU and wall seconds of the run, of the audit afterwards (which makes the run again), and of the run with
-`evaluation.audit`, and what either keeps on disk. One thread. On one core: 6 s for the run, about 28 s for either audit, run
-included.
+`evaluation.audit`, and what either keeps on disk. One thread. On one core: 6 s for the run, about 28 s for either
+audit, the run included.
 """
 
 from __future__ import annotations
