@@ -21,7 +21,7 @@ weigh so many times more, noise and all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -35,8 +35,11 @@ def knowledge(sent: Sent, versions: Versions, view: View, sensitivity: Floats | 
     `sensitivity`: (n,) of each upload; None: its own. Rows that are no upload count as no release (`Releases.counted`).
     """
     s = sent.sensitivity if sensitivity is None else sensitivity
+    of_members = np.isin(sent.client, list(view.members))
+    # They know their own noise.
+    sent = replace(sent, std=np.where(of_members, 0.0, sent.std))
     facts = _Facts.of(sent, versions, view, s)
-    direct = facts.direct & ~np.isin(sent.client, list(view.members))
+    direct = facts.direct & ~of_members
     at = np.flatnonzero(direct)
     parts = [
         Releases(

@@ -20,6 +20,10 @@ from asyncfl.privacy.scheme import Guarantee, Scheme
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+MOST_COMPOSED = 100
+"""Laplace releases up to which those of different noise are composed one by one, which takes a tenth of a second each;
+of more their Renyi epsilon is told, which is no smaller."""
+
 MODEL = -1
 """Holder of the releases that are published models."""
 
@@ -81,8 +85,13 @@ class Releases:
             halves: Floats = self.count / np.square(self.multiplier) / 2
         return halves
 
-    def spent(self, delta: float, compose_mixed: bool = True) -> Spent:
-        """Epsilon of each holder after each release, for the total `delta` (0..1; 0: pure); see `histories`."""
+    def spent(self, delta: float, compose_mixed: bool | None = None) -> Spent:
+        """Epsilon of each holder after each release, for the total `delta` (0..1; 0: pure); see `histories`.
+
+        `compose_mixed` None: where that takes no more than some seconds.
+        """
+        if compose_mixed is None:
+            compose_mixed = bool(np.count_nonzero(self.laplace) <= MOST_COMPOSED)
         return histories(self.holder, self.laplace, self.multiplier, self.count, delta, compose_mixed)
 
     @property

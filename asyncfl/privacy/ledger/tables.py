@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.privacy.context import PrivacyContext
-from asyncfl.privacy.flags import FLAGS, HEURISTIC, INVALID, UNCOVERED
+from asyncfl.privacy.flags import DELTA, FLAGS, HEURISTIC, INVALID, UNCOVERED
 from asyncfl.privacy.ledger.accounts import Account
 from asyncfl.privacy.ledger.published import model_release
 from asyncfl.privacy.ledger.releases import MODEL, Releases, one_each, typical_uploads
@@ -101,11 +101,12 @@ def ledger(
     if promised is None:
         promised = [scheme.upload_guarantee(context, client) for client in range(len(samples))]
     find = partial(_flags, scheme, context, of_models=False)
-    parts = [_rows("client", account, typical, promised, find) for account in uploads]
+    parts = [_rows("client", account, typical, promised, find, samples) for account in uploads]
     if models:
         once = one_each([model_release(scheme, context, clip_norm, context.participants)])
         find = partial(_flags, scheme, context, of_models=True)
-        parts += [_rows("model", account, once, [account.stated], find) for account in models]
+        most = samples.max(initial=0, keepdims=True)
+        parts += [_rows("model", account, once, [account.stated], find, most, len(samples)) for account in models]
     if not parts:
         return {column: np.array([]) for column in COLUMNS}
     return {column: np.concatenate([part[column] for part in parts]) for column in COLUMNS}
@@ -166,6 +167,8 @@ def _rows(
     typical: Releases,
     promised: Sequence[Guarantee | None],
     find: Callable[[Sequence[Guarantee | None], Floats], NDArray[Any]],
+    samples: NDArray[np.integer],
+    clients: int | None = None,
 ) -> dict[str, NDArray[Any]]:
     """One row per holder, the clients 0.. or the model, with what was `promised` to it and the flags found in that."""
     own, spent = account.releases, account.spent
@@ -191,14 +194,20 @@ def _rows(
     once[some] = 0.0
     np.maximum.at(once, of, own.epsilon)
     assumed = np.array([one.releases for one in stated], dtype=np.int64)
-    claimed = np.where((assumed == 1) & some, once, [one.epsilon for one in stated])
+    # Uploads may have budgets of their own.
+    claimed = np.where((assumed == 1) & some & (holder == "client"), once, [one.epsilon for one in stated])
     status = np.array([one.status for one in stated], dtype=object)
     exact = at_last(spent.exact, nothing)
     squared_mu, laplace = (
         at_last(account.summed_mu, nothing),
         at_last(own.so_far(own.laplace.astype(float)), nothing) > 0,
     )
-    flags = _merged(find(promised, once), account.flags, "model" if holder == "model" else "client")
+    clients = len(samples) if clients is None else clients
+    too_large = [
+        one.delta >= 1 / max(clients if one.unit == "client" else int(size), 1)
+        for one, size in zip(stated, samples, strict=True)
+    ]
+    flags = _merged(find(promised, once), account.flags, holder, too_large)
     proven = np.full(n, np.inf)
     if account.proven is not None and (status != "proven").any():
         last_proven = _last(np.zeros_like(of) if holder == "model" else account.proven_releases.holder, n)
@@ -247,12 +256,14 @@ def _last(of: Ints, n: int, chosen: NDArray[np.bool_] | None = None) -> Ints:
     return last
 
 
-def _merged(found: NDArray[Any], further: Mapping[int, tuple[str, ...]], holder: str) -> NDArray[Any]:
+def _merged(
+    found: NDArray[Any], further: Mapping[int, tuple[str, ...]], holder: str, too_large: Sequence[bool]
+) -> NDArray[Any]:
     """(n,) flags of the scheme and those of the run, each once, in the order of `FLAGS`."""
     merged = found.copy()
     for place in range(len(found)):
         own = further.get(MODEL if holder == "model" else place, ())
-        every = [*(found[place].split("; ") if found[place] else []), *own]
+        every = [*(found[place].split("; ") if found[place] else []), *own, *([DELTA] if too_large[place] else [])]
         known = [flag for flag in FLAGS if flag in every]
         merged[place] = "; ".join([*known, *dict.fromkeys(flag for flag in every if flag not in FLAGS)])
     return merged

@@ -91,5 +91,11 @@ class View:
         """(n_versions + 1,) moment from which on it is taken to hold each version; see the module's header."""
         moments = self.versions.copy()
         held = self.uploads < NEVER
-        np.minimum.at(moments, sent.base_version[held], self.uploads[held])
+        base = sent.base_version.copy()
+        # What is made of another update carries what that one was made from.
+        copies = np.flatnonzero(sent.copy_of >= 0)
+        base[copies] = np.maximum(base[copies], base[sent.copy_of[copies]])
+        for reader, sources in sent.computed_from:
+            base[reader] = max(base[reader], base[sources].max(initial=0))
+        np.minimum.at(moments, base[held], self.uploads[held])
         return np.minimum.accumulate(moments[::-1])[::-1]

@@ -210,8 +210,9 @@ def test_flags_say_what_stands_in_the_way():
     context = PrivacyContext(50, 20, 25, 100, 1)
     found = of(Nbafl(epsilon=60), context, uploads=[1], models=[20])
     upload, model = found["flags"]
-    assert upload == "classical calibration past its limit; sensitivity heuristic; clip norm depends on data"
-    assert model == "amplification without a secret sample; sensitivity heuristic; clip norm depends on data"
+    further = "sensitivity heuristic; clip norm depends on data; delta too large for its unit"
+    assert upload == f"classical calibration past its limit; {further}"
+    assert model == f"amplification without a secret sample; {further}"
     honest = Nbafl(epsilon=6, clip_norm=1.0, sensitivity="2C", b_rule="none", composition="analytic")
     assert of(honest, context, uploads=[1], models=[20])["flags"].tolist() == ["", ""]
     assert of(NoPrivacy(), uploads=[1])["flags"].tolist() == [""]

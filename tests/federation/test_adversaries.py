@@ -1,0 +1,188 @@
+"""What each adversary of a whole seed knows, with the numbers that its rows once fell short of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from asyncfl.errors import ScenarioError
+from asyncfl.federation import SeedLedger, SeedRun
+from asyncfl.privacy.accounting.gaussian import exact_epsilon
+from asyncfl.privacy.flags import COMPUTED, CRAFTED, REJECTION, SCORES
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import simulate_seed
+from asyncfl.trace import Kind
+from asyncfl.trace.query import select
+
+SERVER = {"kind": "dp_fedavg", "noise_multiplier": 1.1, "noise_at": "server"}
+CLIENTS = {"kind": "dp_fedavg", "noise_multiplier": 4.0}
+WHOLE = {"world.uplink.mtu_bytes": 10**6, "world.downlink": {"mtu_bytes": 10**6}}
+"""One packet a message."""
+
+
+def of(scenario: Scenario, **changes: Any) -> tuple[SeedRun, pd.DataFrame]:
+    run = simulate_seed(scenario.override({name.replace("__", "."): value for name, value in changes.items()}), 0)
+    return run, SeedLedger(run).ledger.to_pandas()
+
+
+def largest(ledger: pd.DataFrame, adversary: str, column: str = "exact_epsilon") -> float:
+    own = ledger[(ledger["adversary"] == adversary) & (ledger["holder"] == "client")]
+    return float(own[column].max())
+
+
+def test_a_model_that_was_missed_is_carried_by_the_next(scenario: Scenario) -> None:
+    changes = {
+        "data.clients": 8,
+        "protocol": {
+            "kind": "buffered",
+            "rounds": 60,
+            "buffer": 4,
+            "dispatch": {"kind": "constant", "in_flight": 6},
+            "staleness": {"kind": "constant"},
+        },
+        **WHOLE,
+        "world.tap": {"uplink": False, "downlink": True, "packet_loss": 0.9},
+        "privacy": SERVER,
+        "evaluation": {"train_every": 0, "test_every": 0},
+    }
+    run, ledger = of(scenario, **changes)
+    caught = sorted(run.traffic.overheard_versions - {0})
+    assert 5 < len(caught) < 30
+    # z = 1.1 for whoever is in most often of a version, for others less.
+    squares = np.zeros((61, 8))
+    for version, model in run.models.items():
+        times = np.bincount([upload.client for upload in model.uploads], minlength=8)
+        squares[version] = (2 / 1.1 * times / times.max()) ** 2
+    truth = exact_epsilon(squares[: caught[-1] + 1].sum(axis=0).max(), 1e-5)
+    of_caught = exact_epsilon(squares[caught].sum(axis=0).max(), 1e-5)
+    assert largest(ledger, "eavesdropper") == pytest.approx(truth)
+    assert truth > 1.3 * of_caught
+    models = ledger[(ledger["holder"] == "model") & (ledger["adversary"] == "eavesdropper")]
+    assert models["exact_epsilon"].tolist() == pytest.approx([truth])
+    # The server knows its own noise, and holds bare uploads.
+    assert largest(ledger, "server") == largest(ledger, "both") == np.inf
+
+
+def test_noise_of_an_upload_that_is_held_protects_no_later_model(scenario: Scenario) -> None:
+    changes: dict[str, Any] = {"data.clients": 6, "protocol.rounds": 5, "privacy": CLIENTS, **WHOLE}
+    changes["world.tap"] = {"uplink": True, "downlink": True, "packet_loss": 0.3}
+    run, ledger = of(scenario, **changes)
+    heard = select(run.events, kinds=[Kind.OVERHEARD]).to_pylist()
+    held = {one["task"] for one in heard if one["detail"] == "up"}
+    newest = max(one["base_version"] for one in heard)
+    squares = np.zeros(6)
+    for version, model in run.models.items():
+        left = [upload for upload in model.uploads if upload.task not in held]
+        for upload in model.uploads:
+            if upload.task in held:
+                squares[upload.client] += (2 / 4) ** 2
+            elif version <= newest:
+                squares[upload.client] += 2**2 / (len(left) * 4**2)
+    own = ledger[(ledger["holder"] == "client") & (ledger["adversary"] == "eavesdropper")]
+    assert own["squared_mu"].to_numpy() == pytest.approx(squares)
+    assert largest(ledger, "eavesdropper") == pytest.approx(4.4819, abs=5e-5), "1.99 and 1.80 were told"
+    assert largest(ledger, "public") == pytest.approx(1.8005, abs=5e-5)
+
+
+def test_an_upload_carries_what_its_model_was_made_from(scenario: Scenario) -> None:
+    private = {"privacy": {"kind": "dp_sgd", "noise_multiplier": 4.0}}
+    training = {"training.example_clip": 1.0, "training.example_noise": 4.0}
+    tap = {"world.tap": {"uplink": True, "downlink": False, "packet_loss": 0.8}, **WHOLE}
+    run, ledger = of(scenario, **private, **training, **tap, **{"data.clients": 2, "protocol.rounds": 6})
+    caught = [one for one in select(run.events, kinds=[Kind.OVERHEARD]).to_pylist() if one["detail"] == "up"]
+    assert 0 < len(caught) < 6
+    base = max(one["base_version"] for one in caught)
+    own = ledger[(ledger["holder"] == "client") & (ledger["adversary"] == "eavesdropper")].set_index("client")
+    for client in (0, 1):
+        held = {one["base_version"] for one in caught if one["client"] == client} | set(range(base))
+        assert own.loc[client, "exact_epsilon"] == pytest.approx(exact_epsilon(len(held) * (2 / 4) ** 2, 1e-5))
+
+
+@pytest.mark.parametrize(("victim", "epsilon"), [("first", 56.678), ("outlying", np.inf)])
+def test_attackers_that_copy_an_update_multiply_it(scenario: Scenario, victim: str, epsilon: float) -> None:
+    changes = {"data.clients": 6, "protocol.rounds": 1, "privacy": SERVER}
+    run, ledger = of(scenario, **changes, threats={"attack": {"kind": "mimic", "victim": victim}, "attackers": 3})
+    assert largest(ledger, "public") == pytest.approx(epsilon, abs=5e-4), "8.9 was told"
+    rows = ledger[(ledger["adversary"] == "public") & (ledger["holder"] == "client")].set_index("client")
+    assert {client for client, flags in rows["flags"].items() if CRAFTED in flags} == set(run.attackers)
+    honest = rows.drop(index=run.attackers)
+    assert honest["flags"].str.contains(COMPUTED).all() == (victim == "outlying")
+
+
+def test_what_attackers_compute_from_noised_updates_says_no_more_than_they(scenario: Scenario) -> None:
+    changes = {"data.clients": 6, "protocol.rounds": 2, "privacy": CLIENTS}
+    attack = {"kind": "ipm", "knowledge": "buffer"}
+    _, ledger = of(scenario, **changes, threats={"attack": attack, "attackers": 2})
+    assert largest(ledger, "public") == pytest.approx(exact_epsilon(2 * (2 / 4) ** 2, 1e-5))
+
+
+SCORED: dict[str, Any] = {
+    "defence": {"detector": {"kind": "safl"}},
+    "training.gradient_clip": 1.0,
+    "world.tap": {"uplink": True, "downlink": False, "packet_loss": 0.0},
+}
+
+
+def test_scores_are_accounted_for_where_they_have_noise_and_flagged_where_not(scenario: Scenario) -> None:
+    private = {"kind": "local_gaussian", "epsilon": 6}
+    run, bare = of(scenario, **SCORED, privacy=private)
+    answers = select(run.events, kinds=[Kind.SCORED]).to_pylist()
+    asked = {row["client"] for row in answers}
+    of_server = bare[(bare["adversary"] == "server") & (bare["holder"] == "client")]
+    flagged = set(of_server["client"][of_server["flags"].str.contains(SCORES)])
+    assert flagged == asked
+    assert not bare[bare["adversary"] == "public"]["flags"].str.contains(SCORES).any()
+    run, noised = of(scenario, **SCORED, privacy={**private, "scores": {"epsilon": 0.5}})
+    assert not noised["flags"].str.contains(SCORES).any()
+    times = np.bincount([row["client"] for row in select(run.events, kinds=[Kind.SCORED]).to_pylist()], minlength=5)
+    own = noised[(noised["adversary"] == "server") & (noised["holder"] == "client")]
+    from asyncfl.privacy.accounting.gaussian import analytic_multiplier, classical_constant
+
+    upload = (6 / classical_constant(1e-5)) ** 2
+    answer = analytic_multiplier(0.5, 1e-5) ** -2
+    assert own["squared_mu"].to_numpy() == pytest.approx(own["releases"].to_numpy() * upload + times * answer)
+    assert own["naive_epsilon"].to_numpy() == pytest.approx(own["releases"].to_numpy() * 6 + times * 0.5)
+
+
+def test_a_rejected_update_is_told_by_its_rejection(scenario: Scenario) -> None:
+    run, ledger = of(scenario, **{"training.lr": 1e30, "privacy": {"kind": "nbafl", "epsilon": 60, "clip_norm": 5.0}})
+    honest = {row["client"] for row in select(run.events, kinds=[Kind.REJECTED]).to_pylist()}
+    own = ledger[(ledger["adversary"] == "server") & ledger["client"].isin(honest)]
+    assert honest
+    assert own["flags"].str.contains(REJECTION).all()
+    assert np.isinf(own["exact_epsilon"]).all()
+
+
+def test_curious_clients_know_their_own_uploads_and_what_they_were_sent(scenario: Scenario) -> None:
+    changes = {"data.clients": 6, "protocol.rounds": 4, "privacy": {**CLIENTS, "curious": [1, 4]}}
+    _, ledger = of(scenario, **changes)
+    own = ledger[(ledger["adversary"] == "curious") & (ledger["holder"] == "client")]
+    assert own["client"].tolist() == [0, 2, 3, 5]
+    # They are sent versions 1 to 3; four of six noises are unknown to them.
+    assert own["squared_mu"].to_numpy() == pytest.approx(np.full(4, 3 * 2**2 / (4 * 4**2)))
+    assert set(own["trusts"]) == {"server, links, other clients"}
+    _, shared = of(scenario, **{**changes, "privacy": {**CLIENTS, "curious": 0.34}})
+    assert len(shared[(shared["adversary"] == "curious") & (shared["holder"] == "client")]) == 4
+
+
+@pytest.mark.parametrize(
+    ("curious", "message"), [([9], "numbers of clients, 0..4"), ([0, 1, 2, 3, 4], "leave somebody out"), (1.5, "share")]
+)
+def test_a_coalition_of_nobody_or_all_is_refused(scenario: Scenario, curious: Any, message: str) -> None:
+    with pytest.raises(ScenarioError, match=message):
+        scenario.override({"privacy": {**CLIENTS, "curious": curious}})
+
+
+def test_what_is_proven_for_clipped_gradients_at_safls_settings() -> None:
+    from asyncfl.privacy import Contribution, GaussianUpload, PrivacyContext
+
+    context = PrivacyContext(100, 10, 100, 600, 1, batch_size=32, epochs=1, lr=0.01)
+    scheme, upload = GaussianUpload(epsilon=6), Contribution(0, 600)
+    proven = scheme.proven_sensitivity(context, None, upload)
+    assert proven == pytest.approx(2 * 0.01 * 1.0 * 19)
+    z = scheme.upload_noise(context, None, upload).std / proven
+    assert exact_epsilon(z**-2, 1e-5) == pytest.approx(10_567, abs=0.5)
+    assert scheme.proven_sensitivity(PrivacyContext(100, 10, 100, 600, 1, plain_sgd=False), None, upload) == np.inf
