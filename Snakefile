@@ -5,6 +5,7 @@
 #   snakemake --cores 8 --config only=nbafl/fig2         one experiment; or a folder, or several with commas
 #   snakemake --cores 8 nbafl_fig2                       the same as a target
 #   snakemake --cores 8 --config results=/somewhere/else
+#   snakemake --cores 8 --config scale=full core_hours=40        seeds after the first look take no longer
 #   snakemake --report report.html
 
 
@@ -21,5 +22,6 @@ rule all:
 
 
 include: "workflow/rules/runs.smk"
+include: "workflow/rules/looks.smk"
 include: "workflow/rules/experiments.smk"
 include: "workflow/rules/report.smk"

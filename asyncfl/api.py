@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -13,10 +15,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from asyncfl.errors import RunError
+from asyncfl.errors import OutputError, RunError
 from asyncfl.federation import Federation, SeedLedger, SeedRun, clients_table, rounds_table, seed_summary
 from asyncfl.federation.rounds import Progress
-from asyncfl.files.own_folder import FORMAT
+from asyncfl.files.own_folder import FORMAT, fill
 from asyncfl.learning.conditions import numpy_as_torch
 from asyncfl.learning.gemm import resolve
 from asyncfl.limits import USUAL, Limits
@@ -50,13 +52,15 @@ def execute(
     force: bool = False,
     limits: Limits = USUAL,
     prior: SimulatedRuns | None = None,
+    shelf: Path | None = None,
 ) -> Path:
     """Run `scenario` and write it to `folder`, unless it lies there whole already. Returns the folder.
 
     The folder must be new or empty, or hold a run. Finished seeds are kept in its `.partial` until the run is whole, so
     that a run that was interrupted goes on with the seeds it lacks. force: compute the run again where it is there, and
     let it replace that of another scenario. `prior`: runs that others of this process are measured by as well, so that
-    each is simulated once. Raises OutputError, and ScenarioError past `limits`, before
+    each is simulated once. `shelf`: a folder of finished seeds, whatever the number of seeds of their runs: a seed that
+    is there is taken from it, others are put there. Raises OutputError, and ScenarioError past `limits`, before
     anything is computed, and DataError.
     """
     own = RunFolder(Path(folder), scenario)
@@ -68,10 +72,14 @@ def execute(
         parts = []
         for seed in scenario.seeds:
             place = area / _conditions(scenario) / f"seed-{seed}"
-            part = _kept(place)
+            kept = None if shelf is None else shelf / _conditions(scenario) / f"seed-{seed}"
+            shelved = None if kept is None else _kept(kept)
+            part = shelved or _kept(place)
             if part is None:
                 part = one_seed(scenario, seed, progress, prior)
                 own.keep(place, part.write_to)
+            if kept is not None and shelved is None:
+                _shelve(part, kept)
             parts.append(part)
         own.replace(area, gather(scenario, parts).write_to, COMPLETE)
     return own.folder
@@ -84,12 +92,31 @@ def _kept(place: Path) -> Run | None:
     return None
 
 
+def _shelve(part: Run, place: Path) -> None:
+    """Put a finished seed on its shelf, whole or not at all. Raises OutputError."""
+    mine = place.with_name(f"{place.name}.{os.getpid()}")
+    try:
+        fill(mine, part.write_to)
+        if place.exists() and _kept(place) is None:
+            shutil.rmtree(place)
+        # Another process may have put the same seed there meanwhile.
+        with suppress(OSError):
+            os.replace(mine, place)
+        shutil.rmtree(mine, ignore_errors=True)
+    except OSError as error:
+        raise OutputError(f"cannot write {place}: {error.strerror or error}") from None
+
+
 def _conditions(scenario: Scenario) -> str:
-    """Name of what the bytes of a seed depend on, so that seeds of other conditions are not put together."""
+    """Name of what the bytes of a seed depend on, so that seeds of other conditions are not put together.
+
+    How many seeds the run has is no such condition.
+    """
     import torch
 
+    one = scenario.model_copy(update={"seeds": (0,)})
     text = json.dumps(
-        [scenario.digest(), _versions(), torch.get_num_threads(), resolve(scenario.training.gemm)], sort_keys=True
+        [one.digest(), _versions(), torch.get_num_threads(), resolve(scenario.training.gemm)], sort_keys=True
     )
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -197,3 +197,33 @@ def test_importing_the_package_imports_no_torch() -> None:
     code = f"import sys, asyncfl, asyncfl.scenario; print(any(name in sys.modules for name in {heavy}))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "False"
+
+
+def test_a_shelf_keeps_seeds_whatever_the_number_of_seeds(
+    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few, many = (scenario.model_copy(update={"seeds": tuple(range(n))}) for n in (2, 3))
+    plain = execute(many, tmp_path / "plain")
+    shelf = tmp_path / "shelf"
+    execute(few, tmp_path / "few", shelf=shelf)
+    computed: list[int] = []
+
+    original = api_module.one_seed
+
+    def counted(of: Scenario, seed: int, *rest: Any) -> Run:
+        computed.append(seed)
+        return original(of, seed, *rest)
+
+    monkeypatch.setattr(api_module, "one_seed", counted)
+    found = execute(many, tmp_path / "many", shelf=shelf)
+    assert computed == [2]
+    assert files(found) == files(plain)
+    assert sorted(place.name for place in shelf.glob("*/*")) == ["seed-0", "seed-1", "seed-2"]
+    # a seed that cannot be read is computed again
+    next(shelf.glob("*/seed-1")).joinpath("rounds.parquet").write_bytes(b"")
+    for _ in range(2):
+        assert files(execute(many, tmp_path / "again", force=True, shelf=shelf)) == files(plain)
+    assert computed == [2, 1]
+    other = many.override({"training.lr": 0.123})
+    execute(other, tmp_path / "other", shelf=shelf)
+    assert computed == [2, 1, 0, 1, 2]

@@ -20,9 +20,10 @@ class Cell:
     scenario: Scenario
 
 
-def cells(experiment: Experiment, scale: Scale) -> list[Cell]:
+def cells(experiment: Experiment, scale: Scale, seeds: int | None = None) -> list[Cell]:
     """Every cell of the grid at a scale, the last axis running fastest; none for an experiment of bounds alone.
 
+    seeds: how many of the plan's seeds cells have that have no seeds of their own; None: all. A look's number of them.
     Raises ScenarioError with the faults of all cells; a fault that all cells share is listed once.
     """
     if experiment.scenario is None:
@@ -33,12 +34,12 @@ def cells(experiment: Experiment, scale: Scale) -> list[Cell]:
     faults: dict[Fault, None] = {}
     for values, changes in points(experiment, scale):
         try:
-            seeds: int | tuple[int, ...] = experiment.seeds.at(scale)
+            own: int | tuple[int, ...] = experiment.seeds.at(scale)[:seeds]
             if scale == "full":
-                seeds = changes.pop("seeds", seeds)
+                own = changes.pop("seeds", own)
                 for exception in experiment.seeds.cells:
-                    seeds = exception.seeds if exception.fits(values) else seeds
-            scenario = base.override({**lowered, **changes, "seeds": seeds})
+                    own = exception.seeds if exception.fits(values) else own
+            scenario = base.override({**lowered, **changes, "seeds": own})
             made.append(Cell(values, scenario))
         except ScenarioError as error:
             faults.update(dict.fromkeys(_placed(error.faults, experiment, scale)))

@@ -12,7 +12,8 @@ NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_-]*$")
 """Names of folders and files: what Snakemake takes for a name of a rule, and for no pattern of file names."""
 STEPS = ("", "pictures", "tables", "figures", "verdicts")
 """What stands before an experiment's name in the rules that it becomes."""
-RULES = ("all", "report_on_claims", "index_of_runs")
+MOST_LOOKS = 9
+RULES = ("all", "report_on_claims", "index_of_runs", *(f"look_{number}" for number in range(1, MOST_LOOKS)))
 """Rules that are there without any experiment."""
 
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,20 @@ class Planned:
 
     experiment: Experiment
     path: Path
-    cells: list[tuple[Cell, str]]
-    """Each cell with the digest of its run."""
+    looks: tuple[list[tuple[Cell, str]], ...]
+    """For each look, each cell with the digest of its run; one look where the seeds are listed."""
+
+    @property
+    def cells(self) -> list[tuple[Cell, str]]:
+        """Each cell with the digest of its run, at the first look."""
+        return self.looks[0]
+
+    def at(self, counts: Sequence[int] | None) -> list[tuple[Cell, str]]:
+        """Each cell with the digest of its run, after so many looks at it; None: at the first look.
+
+        counts: per cell, the number of its look, from 0.
+        """
+        return self.cells if counts is None else [self.looks[look][i] for i, look in enumerate(counts)]
 
 
 @dataclass(frozen=True)
@@ -69,6 +82,11 @@ class Plan:
     paths: dict[str, Path]
     selected: dict[str, Planned]
     jobs: list[WorkflowJob]
+
+    @property
+    def with_looks(self) -> dict[str, Planned]:
+        """The selected experiments whose seeds are added look by look."""
+        return {name: planned for name, planned in self.selected.items() if len(planned.looks) > 1}
 
 
 def make_plan(folder: str | Path, scale: str, only: Iterable[str] = (), results: str | Path = "results") -> Plan:
@@ -86,9 +104,34 @@ def make_plan(folder: str | Path, scale: str, only: Iterable[str] = (), results:
     names = select(list(paths), only)
     selected = {}
     for name in names:
-        with_digest = [(cell, cell.scenario.digest()) for cell in cells(experiments[name], chosen)]
+        with_digest = tuple(
+            [(cell, cell.scenario.digest()) for cell in at_look] for at_look in all_cells(experiments[name], chosen)
+        )
         selected[name] = Planned(experiments[name], paths[name], with_digest)
     return Plan(chosen, experiments, paths, selected, _jobs(selected, Path(results) / "runs"))
+
+
+def all_cells(experiment: Experiment, scale: Scale) -> Iterator[list[Cell]]:
+    """The cells of an experiment at each of its looks."""
+    for seeds in experiment.seeds.looks(scale).at or (None,):
+        yield cells(experiment, scale, seeds)
+
+
+def runs_among(experiment: Experiment, scale: Scale, digests: Container[str]) -> list[tuple[Cell, str]]:
+    """Each cell with the digest of its run, that of the latest look that is among `digests`."""
+    found: dict[int, tuple[Cell, str]] = {}
+    for at_look in all_cells(experiment, scale):
+        for i, cell in enumerate(at_look):
+            digest = cell.scenario.digest()
+            if i not in found or digest in digests:
+                found[i] = cell, digest
+    return list(found.values())
+
+
+def read_looks(path: str | Path) -> dict[str, list[int]]:
+    """Experiment -> how many looks were made at each of its cells, from 0."""
+    looks: dict[str, list[int]] = json.loads(Path(path).read_text(encoding="utf-8"))
+    return looks
 
 
 def load_all(paths: Mapping[str, Path]) -> dict[str, Experiment]:
@@ -170,6 +213,15 @@ def _jobs(selected: Mapping[str, Planned], runs: Path) -> list[WorkflowJob]:
                 # The code differs from what Snakemake remembers of these files: it computes them again.
                 missing.append((digest, cell.scenario.estimated_cost(), code))
         jobs += [WorkflowJob(name, digests, code) for digests, code in _filled(missing)]
+    # Of a later look only some runs are wanted: each is a job of its own.
+    for name, planned in selected.items():
+        for cell, digest in chain.from_iterable(planned.looks[1:]):
+            if digest in seen:
+                continue
+            seen.add(digest)
+            code = code_digest(cell.scenario.settled())
+            made = read_codes(runs / digest) if (runs / digest / COMPLETE).is_file() else None
+            jobs.append(WorkflowJob(name, (digest,), made.job if made is not None and made.own == code else code))
     return jobs
 
 
@@ -186,19 +238,24 @@ def _filled(runs: list[tuple[str, float, str]]) -> list[tuple[tuple[str, ...], s
     return [(tuple(digest for digest, _ in job), combined([code for _, code in job])) for job in made]
 
 
-def scenarios(folder: str | Path, scale: str, digests: Iterable[str]) -> dict[str, Scenario]:
-    """Digest -> scenario, looked up in the experiment files. Raises ScenarioError where a file changed meanwhile."""
+def scenarios(folder: str | Path, scale: str, digests: Iterable[str]) -> dict[str, tuple[Scenario, bool]]:
+    """Digest -> scenario, and whether seeds may be added to it, looked up in the experiment files.
+
+    Raises ScenarioError where a file changed meanwhile.
+    """
     wanted = set(digests)
     chosen: Scale = next(known for known in SCALES if known == scale)
-    found: dict[str, Scenario] = {}
+    found: dict[str, tuple[Scenario, bool]] = {}
     for name, path in find(folder).items():
-        if wanted <= set(found):
-            break
         # The workflow has checked all files; a job does not do so again.
-        for cell in cells(load(path, name, check=False), chosen):
+        experiment = load(path, name, check=False)
+        grows = len(experiment.seeds.looks(chosen).at) > 1
+        if wanted <= set(found) and not grows:
+            continue
+        for cell in chain.from_iterable(all_cells(experiment, chosen)):
             digest = cell.scenario.digest()
             if digest in wanted:
-                found[digest] = cell.scenario
+                found[digest] = cell.scenario, grows or (digest in found and found[digest][1])
     if wanted - set(found):
         raise ScenarioError("changed while the workflow ran; start it again", folder)
     return found
@@ -215,5 +272,6 @@ def index_rows(experiments: Mapping[str, Experiment]) -> list[dict[str, Any]]:
         }
         for name, experiment in experiments.items()
         for scale in SCALES
-        for cell in cells(experiment, scale)
+        for at_look in all_cells(experiment, scale)
+        for cell in at_look
     ]

@@ -9,11 +9,13 @@ from pydantic import Field, field_validator
 
 from asyncfl.analysis.bounds import Bounds
 from asyncfl.analysis.claims import Claim
+from asyncfl.analysis.evidence.looks import ONE_LOOK, Looks
 from asyncfl.analysis.figures import Figure
 from asyncfl.analysis.grid import several, values_of
 from asyncfl.analysis.table import Table
 from asyncfl.analysis.target import Target
 from asyncfl.component import Described
+from asyncfl.experiment.files import MOST_LOOKS
 from asyncfl.scenario import MOST_SEEDS
 
 Scale = Literal["quick", "full"]
@@ -70,22 +72,43 @@ class CellSeeds(Described):
         return all(axis in values and values[axis] in several(wanted) for axis, wanted in self.where.items())
 
 
+class LookPlan(Described):
+    """Seeds that are added look by look, where claims are still undecided: `{looks: [3, 6, 12]}`."""
+
+    looks: Annotated[tuple[Annotated[int, Field(ge=2, le=MOST_SEEDS)], ...], Field(min_length=1, max_length=MOST_LOOKS)]
+    """Numbers of seeds, ascending; N seeds are 0..N-1."""
+
+    @field_validator("looks")
+    @classmethod
+    def _ascending(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if list(value) != sorted(set(value)):
+            raise ValueError(f"must be numbers of seeds in ascending order, got {list(value)}")
+        return value
+
+
 class SeedPlan(Described):
-    """Seeds of each cell, by scale: a number N means 0..N-1.
+    """Seeds of each cell, by scale: a number N means 0..N-1, `{looks: [3, 6, 12]}` so many as claims take.
 
     A label of a variant may set `seeds` for its own cells at full scale: fewer where they cost much more than others,
     more where a claim rests on them.
     """
 
-    quick: Seeds = 2
-    full: Seeds = 6
+    quick: Seeds | LookPlan = 2
+    full: Seeds | LookPlan = 6
     cells: tuple[CellSeeds, ...] = ()
     """Cells that have other seeds at full scale, whatever their labels say; of several that fit the last one counts."""
 
     def at(self, scale: Scale) -> tuple[int, ...]:
-        """The seeds at a scale."""
+        """The seeds at a scale; with looks, those of the last one."""
         seeds = self.quick if scale == "quick" else self.full
+        if isinstance(seeds, LookPlan):
+            return tuple(range(seeds.looks[-1]))
         return tuple(range(seeds)) if isinstance(seeds, int) else seeds
+
+    def looks(self, scale: Scale) -> Looks:
+        """After how many seeds claims are judged at a scale: once, where the seeds are listed."""
+        seeds = self.quick if scale == "quick" else self.full
+        return Looks(self.at(scale), seeds.looks) if isinstance(seeds, LookPlan) else ONE_LOOK
 
 
 class Experiment(Described):
@@ -168,7 +191,7 @@ class Experiment(Described):
 
     def seed_counts(self, scale: Scale) -> tuple[int, ...]:
         """The numbers of seeds that cells have at a scale, ascending; several where labels set their own."""
-        plain = {len(self.seeds.at(scale))}
+        plain = {len(self.seeds.at(scale)), *self.seeds.looks(scale).at}
         if scale == "quick":
             return tuple(plain)
         own = [

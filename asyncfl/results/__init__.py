@@ -12,6 +12,7 @@ STEPS = {
     "tables": ("asyncfl.results.tables", "asyncfl.analysis.bounds", "asyncfl.analysis.table"),
     "figures": ("asyncfl.results.figures", "asyncfl.analysis.figures"),
     "verdicts": ("asyncfl.results.verdicts", "asyncfl.analysis.claims"),
+    "looks": ("asyncfl.results.looks", "asyncfl.analysis.claims"),
     "report": ("asyncfl.results.report",),
 }
 """Step -> modules that it begins with. Figures, claims and tables are described in the experiment, so that no import of

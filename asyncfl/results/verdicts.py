@@ -79,7 +79,8 @@ def make_verdicts(experiment: Experiment, scale: Scale, folder: Path) -> None:
         )
         runs = Grid(experiment.grid(scale), tables["rounds"], tables["ends"], sources=sources)
     bounds = {name: bound_grid(spec.grid(), of(tables["bounds"], name)) for name, spec in experiment.bounds.items()}
-    write_csv(frame(judge(experiment, scale, runs, bounds)), folder / "claims.csv")
+    verdicts = judge(experiment, scale, runs, bounds, experiment.seeds.looks(scale))
+    write_csv(frame(verdicts), folder / "claims.csv")
 
 
 def judge(

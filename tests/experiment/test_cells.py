@@ -4,6 +4,7 @@ import pytest
 
 from asyncfl.errors import ScenarioError
 from asyncfl.experiment import cells, load
+from asyncfl.experiment.plan import all_cells
 
 
 def test_full_scale_is_the_whole_grid_last_axis_fastest(write, described):
@@ -89,4 +90,28 @@ def test_some_cells_may_have_other_seeds_whatever_their_labels_say(write, descri
 def test_cells_of_other_seeds_must_exist(write, described, where, message):
     described["seeds"]["cells"] = [{"where": where, "seeds": 1}]
     with pytest.raises(ScenarioError, match=re.escape(message)):
+        load(write(described))
+
+
+def test_looks_are_the_first_seeds_of_the_plan(write, described):
+    described["seeds"] = {"quick": {"looks": [2, 4]}, "full": {"looks": [3, 6, 12]}}
+    experiment = load(write(described))
+    assert {cell.scenario.seeds for cell in cells(experiment, "quick")} == {(0, 1, 2, 3)}
+    assert {cell.scenario.seeds for cell in cells(experiment, "full", 3)} == {(0, 1, 2)}
+    assert experiment.seed_counts("full") == (3, 6, 12)
+    assert experiment.seeds.looks("full").at == (3, 6, 12)
+    assert [len(at_look) for at_look in all_cells(experiment, "quick")] == [len(cells(experiment, "quick"))] * 2
+
+
+def test_listed_seeds_have_one_look(write, described):
+    described["seeds"] = {"quick": 2, "full": [11, 12]}
+    experiment = load(write(described))
+    assert experiment.seeds.looks("full").at == ()
+    assert {cell.scenario.seeds for cell in cells(experiment, "full")} == {(11, 12)}
+
+
+@pytest.mark.parametrize("looks", [[3, 3], [6, 3], [1, 2], [], list(range(2, 12))])
+def test_looks_that_are_none(write, described, looks):
+    described["seeds"] = {"full": {"looks": looks}}
+    with pytest.raises(ScenarioError, match="looks"):
         load(write(described))

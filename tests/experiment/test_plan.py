@@ -6,7 +6,7 @@ from asyncfl.errors import OutputError, ScenarioError
 from asyncfl.experiment import Experiment
 from asyncfl.experiment import plan as planning
 from asyncfl.experiment.code import combined
-from asyncfl.experiment.plan import check_writable, index_rows, make_plan, scenarios
+from asyncfl.experiment.plan import check_writable, index_rows, make_plan, runs_among, scenarios
 
 
 @pytest.fixture
@@ -111,7 +111,8 @@ def test_files_of_others_in_the_results_folder_are_not_written_over(folder, tmp_
 def test_scenarios_are_found_again_by_their_digest(folder, tmp_path):
     wanted = digests(make_plan(folder, "full", results=tmp_path))[-2:]
     found = scenarios(folder, "full", wanted)
-    assert [found[digest].digest() for digest in wanted] == wanted
+    assert [found[digest][0].digest() for digest in wanted] == wanted
+    assert not any(grows for _, grows in found.values())
     with pytest.raises(ScenarioError, match="changed while the workflow ran"):
         scenarios(folder, "full", ["0" * 16])
 
@@ -139,3 +140,37 @@ def test_what_a_scale_lowers_is_said_in_words(described):
         "data.samples_per_client = 10", "privacy.clip_norm = 20", "world.loss = {kind: independent, rate: 0.1}",
         "privacy.epsilon at 1 of 2 values", "L at 1 of 2 values", "1 of 2 seeds",
     ]  # fmt: skip
+
+
+def test_runs_of_later_looks_are_jobs_of_their_own(write, described, tmp_path):
+    described["seeds"] = {"quick": {"looks": [2, 3]}, "full": 3}
+    folder = write(described, "nbafl/fig2").parents[1]
+    plan = make_plan(folder, "quick", results=tmp_path)
+    planned = plan.with_looks["nbafl/fig2"]
+    first, then = planned.looks
+    assert planned.cells == planned.at(None) == first
+    counts = [i % 2 for i in range(len(first))]
+    assert planned.at(counts) == [(first, then)[look][i] for i, look in enumerate(counts)]
+    later = {digest for _, digest in then}
+    assert later.isdisjoint(digest for _, digest in first)
+    jobs = [job for job in plan.jobs if later & set(job.digests)]
+    assert [len(job.digests) for job in jobs] == [1] * len(later)
+    found = scenarios(folder, "quick", list(later))
+    assert all(grows and len(scenario.seeds) == 3 for scenario, grows in found.values())
+    experiment = plan.experiments["nbafl/fig2"]
+    there = {digest for _, digest in planned.at(counts)}
+    assert runs_among(experiment, "quick", there) == planned.at(counts)
+
+
+def test_a_cell_that_one_experiment_lists_grows_where_another_looks_at_it(write, described, tmp_path):
+    listed = {**described, "seeds": {"quick": 2, "full": 3}}
+    folder = write(listed, "nbafl/fig2").parents[1]
+    write({**described, "seeds": {"quick": {"looks": [2, 3]}, "full": 3}}, "nbafl/fig3")
+    plan = make_plan(folder, "quick", results=tmp_path)
+    shared = [digest for _, digest in plan.selected["nbafl/fig2"].cells]
+    assert shared == [digest for _, digest in plan.selected["nbafl/fig3"].cells]
+    assert all(grows for _, grows in scenarios(folder, "quick", shared).values())
+
+
+def test_who_lists_seeds_has_one_look(folder, tmp_path):
+    assert make_plan(folder, "quick", results=tmp_path).with_looks == {}

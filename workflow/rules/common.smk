@@ -9,8 +9,9 @@ from snakemake.utils import min_version, validate
 from asyncfl.errors import AsyncflError
 from asyncfl.experiment import modules_digest
 from asyncfl.experiment.files import rule_name
-from asyncfl.experiment.plan import RUN_FILES, make_plan
+from asyncfl.experiment.plan import RUN_FILES, make_plan, read_looks
 from asyncfl.results import step_digest
+from asyncfl.results.looks import hours
 from asyncfl.results.report import best_scale
 
 min_version("9.0")
@@ -43,6 +44,7 @@ EXPERIMENTS = (
 ONLY = config["only"].split(",")
 
 try:
+    hours(config["core_hours"])
     PLAN = make_plan(EXPERIMENTS, setting("scale") or "quick", ONLY, RESULTS)
 except AsyncflError as error:
     stop(error)

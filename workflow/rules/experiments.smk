@@ -28,11 +28,7 @@ for name, planned in PLAN.selected.items():
                 rule_name("pictures", name)
             input:
                 experiment=str(planned.path),
-                runs=[
-                    f"{RESULTS}/runs/{digest}/{file}"
-                    for _, digest in planned.cells
-                    for file in RUN_FILES
-                ],
+                runs=runs_of(name, RUN_FILES),
             output:
                 pictures,
             log:
@@ -52,16 +48,7 @@ for name, planned in PLAN.selected.items():
         input:
             experiment=str(planned.path),
             pictures=pictures,
-            runs=[
-                f"{RESULTS}/runs/{digest}/{file}"
-                for _, digest in planned.cells
-                for file in [
-                    "rounds.parquet",
-                    "clients.parquet",
-                    "spending.parquet",
-                    "summary.json",
-                ]
-            ],
+            runs=runs_of(name, RUN_TABLES),
         output:
             tables,
             [f"{folder}/{table.name}.md" for table in planned.experiment.tables],

@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
-from asyncfl.experiment import cells, load
+from asyncfl.experiment import load
 from asyncfl.experiment.job import logged
+from asyncfl.experiment.plan import runs_among
 from asyncfl.results.pictures import make_pictures
 
 with logged(snakemake.log[0]):
     experiment = load(snakemake.input.experiment, snakemake.params.name)
     runs = Path(snakemake.config["results"], "runs")
-    found = [(cell.values, runs / cell.scenario.digest()) for cell in cells(experiment, snakemake.config["scale"])]
+    given = {Path(file).parent.name for file in snakemake.input.runs}
+    cells = runs_among(experiment, snakemake.config["scale"], given)
+    found = [(cell.values, runs / digest) for cell, digest in cells]
     make_pictures(experiment, found, Path(snakemake.output[0]).parent)

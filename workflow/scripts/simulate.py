@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 from asyncfl.api import execute
+from asyncfl.experiment import code_digest
 from asyncfl.experiment.job import logged, publish
 from asyncfl.experiment.plan import scenarios
 from asyncfl.simulation import SimulatedRuns
@@ -14,11 +15,14 @@ with logged(snakemake.log[0]):
     found = scenarios(snakemake.config["experiments"], snakemake.config["scale"], [f.name for f in folders])
     caches = {folder: folder.parents[1] / ".cache" / folder.name / snakemake.params.code for folder in folders}
     for folder in folders:
-        RunFolder(folder, found[folder.name]).check(force=True)
+        RunFolder(folder, found[folder.name][0]).check(force=True)
     # Snakemake deletes what a failed job wrote: runs wait in the cache until all of the job are whole.
     prior = SimulatedRuns()
     for folder, cache in caches.items():
-        execute(found[folder.name], cache / "run", prior=prior)
+        scenario, grows = found[folder.name]
+        # Seeds that are added later must not repeat these.
+        shelf = folder.parents[1] / ".cache" / "seeds" / code_digest(scenario.settled()) if grows else None
+        execute(scenario, cache / "run", prior=prior, shelf=shelf)
     for folder, cache in caches.items():
         publish(cache, folder)
     for cache in caches.values():

@@ -41,3 +41,11 @@ def seeds_needed(effect: float, sd: float, alpha: float, power: float = POWER) -
 def clean_runs_needed(tolerated: float, alpha: float) -> int:
     """Fewest runs that show, without one that breaks the claim, that at most a share `tolerated` does."""
     return int(np.ceil(np.log(alpha) / np.log1p(-tolerated)))
+
+
+def chance(effect: float, sd: float, seeds: int, alpha: float) -> float:
+    """Probability that `seeds` seeds show an effect of this size, at a one-sided level `alpha`."""
+    from scipy.special import nctdtr, stdtrit
+
+    shown = 1 - float(nctdtr(seeds - 1, abs(effect) / sd * np.sqrt(seeds), -stdtrit(seeds - 1, alpha)))
+    return 1.0 if np.isnan(shown) else shown

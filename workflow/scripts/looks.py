@@ -1,0 +1,21 @@
+"""Job: decides which cells get more seeds."""
+
+from pathlib import Path
+
+from asyncfl.experiment import load
+from asyncfl.experiment.job import logged
+from asyncfl.experiment.plan import read_looks
+from asyncfl.files.own_folder import write_json
+from asyncfl.results.looks import hours, next_looks
+
+with logged(snakemake.log[0]):
+    params, before = snakemake.params, snakemake.input.get("before")
+    experiments = {name: load(path, name) for name, path in zip(params.names, snakemake.input.experiments, strict=True)}
+    after = next_looks(
+        experiments,
+        snakemake.config["scale"],
+        Path(snakemake.config["results"], "runs"),
+        read_looks(before) if before else None,
+        hours(params.core_hours),
+    )
+    write_json(after, Path(snakemake.output[0]))
