@@ -22,6 +22,7 @@ from asyncfl.files.own_folder import FORMAT, fill
 from asyncfl.learning.conditions import numpy_as_torch
 from asyncfl.learning.gemm import resolve
 from asyncfl.limits import USUAL, Limits
+from asyncfl.privacy.ledger.statements import statements
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns, simulate_clock, simulate_seed
 from asyncfl.storage import COMPLETE, Run, RunFolder
@@ -181,6 +182,7 @@ def gather(scenario: Scenario, parts: Sequence[Run]) -> Run:
             "data": {"dataset": ", ".join(scenario.data.names), **first["data"]},
             "learner": first["learner"],
             "notes": _notes(list(seeds.values())),
+            "privacy": statements(tables["ledger"]),
             "diverged": [int(seed) for seed, summary in seeds.items() if summary["diverged"]],
             "fates": _total(summary["fates"] for summary in seeds.values()),
             "tasks": _total(summary["tasks"] for summary in seeds.values()),

@@ -5,7 +5,8 @@
           see `over_seeds`
 `ends`    per seed: the last version's values and the counts of the whole run (see `whole_run`)
 `final`   long: axis columns, metric, mean, low, high, seeds, diverged
-`cells`   per cell: axis columns, run (hash), data source, whether it is the original, provenance, notes
+`cells`   per cell: axis columns, run (hash), data source, whether it is the original, provenance, notes,
+          and what each adversary learns, in a sentence each (privacy)
 """
 
 from __future__ import annotations
@@ -97,7 +98,8 @@ def collect(
             "original": bool(data.get("original", source == "real")),
             "provenance": data.get("provenance", ""),
         }
-        cells.append(pd.DataFrame([{**keys, **about, "notes": notes}]))
+        privacy = " | ".join(map(str, summary.get("privacy", [])))
+        cells.append(pd.DataFrame([{**keys, **about, "notes": notes, "privacy": privacy}]))
         rounds.append(_keyed(measured, keys))
         ends.append(_keyed(last, keys))
     return {"rounds": _joined(rounds), "ends": _joined(ends), "cells": _joined(cells)}

@@ -111,5 +111,7 @@ def report(result: Any) -> None:
             ]
         )
     print_table(["seed", "version", "virtual time", "train loss", "test accuracy", "ended because"], rows)
+    for sentence in result.summary.get("privacy", []):
+        console.print(sentence)
     for note in result.summary.get("notes", []):
         console.print(f"note: {note}")

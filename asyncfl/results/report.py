@@ -103,7 +103,8 @@ def index_page(results: str | Path, done: list[Finished], experiments: Mapping[s
         claims = read_csv(item.folder / "claims.csv")
         for row in _rows(claims):
             lines.append(f"- {row['claim']}: {in_words(row)}. {with_power(row)}.")
-        lines += ["", f"Values: [final]({here}/final.csv), [curves]({here}/curves.csv), [cells]({here}/cells.csv)", ""]
+        lines += ["", *_privacy(item.folder / "cells.csv")]
+        lines += [f"Values: [final]({here}/final.csv), [curves]({here}/curves.csv), [cells]({here}/cells.csv)", ""]
     return "\n".join(lines)
 
 
@@ -138,6 +139,21 @@ def with_power(row: Mapping[Hashable, Any]) -> str:
     elif row["undecided"] in ("underpowered", "bounded by its margin"):
         said.append("no number of seeds in reach would answer it")
     return ", ".join(said)
+
+
+def _privacy(cells: Path) -> list[str]:
+    """What each adversary learns in the first of the cells, in a sentence each."""
+    frame = read_csv(cells) if cells.is_file() else pd.DataFrame()
+    said = str(frame["privacy"].iloc[0]) if len(frame) and "privacy" in frame else ""
+    sentences = [sentence for sentence in said.split(" | ") if sentence and sentence != "nan"]
+    if not sentences:
+        return []
+    return [
+        "What each adversary learns, in the first cell (the others: cells):",
+        "",
+        *(f"- {s}" for s in sentences),
+        "",
+    ]
 
 
 def _rows(claims: pd.DataFrame) -> list[dict[Hashable, Any]]:
