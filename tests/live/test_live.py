@@ -1,0 +1,251 @@
+"""A live federation with whatever may go wrong: on virtual time, and over sockets of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.errors import ScenarioError
+from asyncfl.federation.prepare import Federation
+from asyncfl.federation.resolve import resolve
+from asyncfl.federation.seed_run import SeedRun
+from asyncfl.live.client import LiveClient
+from asyncfl.live.host import Host, Terms
+from asyncfl.live.run import Round, hold, local_clients
+from asyncfl.live.sockets import PortError, listening, to
+from asyncfl.live.transport import BACKLOG, Connect, EndedError, Memory, Pipe
+from asyncfl.live.vocabulary import Gone, Hello, Ping, Refused, Said, Update
+from asyncfl.live.wire import client_decoder, encode
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import SimulatedRuns
+from asyncfl.streams import Streams
+from tests.live import virtual_loop
+from tests.live.conftest import SMALL
+
+Scene = Callable[[Host, list[LiveClient], Connect], Awaitable[None]]
+
+
+def held(description: dict[str, Any], scene: Scene, *, shape: bool = False, sockets: bool = False) -> SeedRun:
+    """A seed with clients in memory, or over sockets; `scene` is what happens beside it."""
+    scenario = Scenario.read({**SMALL, **description})
+    terms = Terms(shape=shape)
+    tokens = {str(client): f"token {client}" for client in range(scenario.data.clients)}
+
+    def around(federation: Federation) -> Round:
+        frame_bytes = 10_000_000
+
+        async def with_clients(host: Host, connect: Connect) -> None:
+            with ThreadPoolExecutor(2) as executor:
+                clients = local_clients(federation, terms, tokens, connect, executor, Streams(5))
+                running = [asyncio.ensure_future(client.run()) for client in clients]
+                await scene(host, clients, connect)
+                await asyncio.gather(*running)
+
+        async def everybody(host: Host) -> None:
+            if sockets:
+                async with listening(host.serve, "127.0.0.1", 0, frame_bytes) as port:
+                    await with_clients(host, to(f"ws://127.0.0.1:{port}", frame_bytes))
+            else:
+                memory = Memory(host.serve)
+                await with_clients(host, memory.connect)
+                await memory.close()
+
+        return everybody
+
+    async def main() -> SeedRun:
+        return await hold(resolve(scenario, 0, SimulatedRuns()), terms, tokens, around, secret=3)
+
+    return asyncio.run(main()) if sockets else virtual_loop.run(main)
+
+
+async def nothing(host: Host, clients: list[LiveClient], connect: Connect) -> None:
+    """Nothing happens beside it."""
+
+
+async def answer_to(connect: Connect, *frames: bytes) -> Said:
+    """What the server says last to a connection that sends these."""
+    connection = await connect()
+    said: Said = Ping(-1)
+    try:
+        for frame in frames:
+            await connection.send(frame)
+        while True:
+            said, _ = client_decoder(10**6).decode(await connection.receive())
+    except EndedError:
+        return said
+    finally:
+        await connection.close()
+
+
+def whole(run: SeedRun) -> None:
+    """Fates add up, and no update is counted twice."""
+    kinds = run.events["kind"].to_pylist()
+    assert kinds.count("dispatched") == sum(run.fates.values())
+    aggregated = [row["task"] for row in run.events.to_pylist() if row["kind"] == "aggregated"]
+    assert len(aggregated) == len(set(aggregated)) == run.fates["aggregated"]
+    times = run.events["time_s"].to_numpy()
+    assert np.all(np.diff(times) >= 0)
+
+
+def test_a_run_over_sockets_ends_with_whole_tables() -> None:
+    run = held({}, nothing, sockets=True)
+    assert run.stopped == "all versions published"
+    assert [row["version"] for row in run.rounds] == [0, 1, 2, 3]
+    assert run.rounds[-1]["test_accuracy"] > 0.05
+    whole(run)
+
+
+MALFORMED = [
+    b"",
+    b"GET / HTTP/1.1",
+    encode(Ping(3)),
+    encode(Hello("0", "wrong", 0, 20)),
+    encode(Hello("nobody", "token 0", 0, 20)),
+    encode(Hello("0", "token 0", 77, 20)),
+    encode(Hello("0", "token 0", 0, 0)),
+    encode(Gone(0, "lost_up", ())),
+]
+
+
+@pytest.mark.parametrize("sockets", [False, True], ids=["memory", "sockets"])
+def test_what_is_malformed_ends_its_own_connection_with_the_reason_and_no_other(sockets: bool) -> None:
+    told: list[Said] = []
+
+    async def intrude(host: Host, clients: list[LiveClient], connect: Connect) -> None:
+        while not all(client._connection for client in clients):
+            await asyncio.sleep(0.001)
+        told.extend([await answer_to(connect, frame) for frame in MALFORMED])
+
+    world = {"device": {"kind": "fixed", "s_per_sample": 0.03}}
+    run = held({"world": world}, intrude, shape=True, sockets=sockets)
+    assert run.stopped == "all versions published"
+    assert run.fates["aggregated"] == 18
+    assert all(isinstance(one, Refused) and one.reason for one in told)
+    reasons = " ".join(one.reason for one in told if isinstance(one, Refused))
+    assert "has no such token" in reasons
+    assert "both sides need the same scenario" in reasons
+    whole(run)
+
+
+def test_ten_thousand_malformed_frames_disturb_nobody() -> None:
+    random = np.random.default_rng(1)
+    good = [encode(Hello("0", "token 0", 0, 20)), encode(Gone(3, "lost_up", ()))]
+    ended = 0
+
+    async def intrude(host: Host, clients: list[LiveClient], connect: Connect) -> None:
+        nonlocal ended
+        while not all(client._connection for client in clients):
+            await asyncio.sleep(0.001)
+        for number in range(10_000):
+            frame = bytearray(good[number % 2])
+            frame[int(random.integers(len(frame)))] ^= int(random.integers(1, 256))
+            ended += isinstance(await answer_to(connect, bytes(frame)), Refused)
+
+    run = held({"world": {"device": {"kind": "fixed", "s_per_sample": 1.0}}}, intrude, shape=True)
+    assert ended == 10_000
+    assert run.fates["aggregated"] == 18
+    whole(run)
+
+
+def test_an_answer_to_somebody_elses_task_ends_the_connection_and_nothing_is_lost() -> None:
+    async def lie(host: Host, clients: list[LiveClient], connect: Connect) -> None:
+        while host.server.tasks.begun == 0:
+            await asyncio.sleep(0.001)
+        victim = next(iter(host.server.tasks.open.values()))
+        liar = next(client for client in clients if client.name != str(victim.client))
+        update = Update(victim.number, 0.0, None, 0.0, 0.0, None, False, ())
+        assert liar._connection is not None
+        await liar._connection.send(encode(update, np.zeros((1, 10), np.float32)))
+
+    run = held({"world": {"device": {"kind": "fixed", "s_per_sample": 1.0}}, "protocol": BUFFERED}, lie, shape=True)
+    assert run.stopped == "all versions published"
+    whole(run)
+
+
+BUFFERED = {"kind": "buffered", "rounds": 4, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 4}}
+SLOW = {
+    "device": {"kind": "lognormal", "median_s_per_sample": 0.2, "sigma": 0.5},
+    "failure_detection": {"kind": "lease", "seconds": 1.0},
+}
+
+
+def test_a_client_whose_connection_is_lost_goes_on_where_it_was() -> None:
+    lost: list[int] = []
+
+    async def cut(host: Host, clients: list[LiveClient], connect: Connect) -> None:
+        while host.server.tasks.begun == 0:
+            await asyncio.sleep(0.001)
+        for task in list(host.server.tasks.open.values()):
+            connection = clients[task.client]._connection
+            if connection is not None and task.client in {member.number for member in host.members.ready}:
+                await connection.close()
+                lost.append(task.number)
+
+    run = held({"world": SLOW, "protocol": BUFFERED}, cut, shape=True)
+    assert lost
+    assert run.fates["timed_out"] == run.fates["dropped_out"] == 0
+    whole(run)
+
+
+def test_a_run_that_is_ended_from_outside_is_whole() -> None:
+    async def interrupt(host: Host, clients: list[LiveClient], connect: Connect) -> None:
+        while host.server.version < 1:
+            await asyncio.sleep(0.01)
+        host.end("interrupted")
+
+    run = held({"world": SLOW, "protocol": {**BUFFERED, "rounds": 500}}, interrupt, shape=True)
+    assert run.stopped == "interrupted"
+    assert 1 <= run.rounds[-1]["version"] < 500
+    assert run.fates["unfinished"] > 0
+    assert run.events["kind"].to_pylist()[-1] == "stopped"
+    whole(run)
+
+
+def test_what_no_client_can_know_is_refused() -> None:
+    privacy = {"kind": "nbafl", "epsilon": 60, "exposures": 1}
+    with pytest.raises(ScenarioError, match=r"privacy.clip_norm: must be a number"):
+        held({"privacy": privacy}, nothing)
+    attack = {"attack": {"kind": "alie"}, "attackers": 0.2}
+    with pytest.raises(ScenarioError, match=r"threats.attack: must know its own update only"):
+        held({"threats": attack}, nothing)
+
+
+def test_a_port_in_use_is_one_message() -> None:
+    async def twice() -> None:
+        async def serve(connection: Any) -> None:
+            pass
+
+        async with listening(serve, "127.0.0.1", 0, 1000) as port:
+            with pytest.raises(PortError, match=rf"cannot listen at 127.0.0.1:{port}: "):
+                async with listening(serve, "127.0.0.1", port, 1000):
+                    pass
+        with pytest.raises(EndedError, match="cannot connect to ws"):
+            await to(f"ws://127.0.0.1:{port}", 1000)()
+
+    asyncio.run(twice())
+
+
+def test_a_sender_waits_for_who_does_not_read() -> None:
+    async def main() -> None:
+        pipe = Pipe()
+        for _ in range(BACKLOG):
+            await pipe.put(b"x")
+        waiting = asyncio.ensure_future(pipe.put(b"last"))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        assert await pipe.get() == b"x"
+        await waiting
+        pipe.end()
+        with suppress(EndedError):
+            while True:
+                await pipe.get()
+        with pytest.raises(EndedError):
+            await pipe.put(b"y")
+
+    virtual_loop.run(main)
