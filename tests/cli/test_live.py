@@ -1,0 +1,46 @@
+"""`asyncfl live`: a federation here, in real time, of a second or so."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from asyncfl.cli import main
+from asyncfl.storage import Run
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> object:
+    monkeypatch.setattr(sys, "argv", ["asyncfl", *map(str, arguments)])
+    try:
+        main()
+    except SystemExit as ended:
+        return ended.code or 0
+    return 0
+
+
+def test_it_writes_a_run_that_replays(
+    tiny: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, folder = tmp_path / "scenario.yaml", tmp_path / "held"
+    path.write_text(yaml.safe_dump(tiny))
+    record = "evaluation.record=parameters"
+    assert call(monkeypatch, "live", path, "--out", folder, "--set", record, "--shape", "--speedup", 100) == 0
+    printed = "".join(capsys.readouterr())
+    assert "version 1  " in printed
+    assert " in flight  " in printed
+    assert "can subtract it" in printed
+    run = Run.load(folder)
+    assert run.summary["seeds"]["0"]["stopped"] == "all versions published"
+    assert len(run.rounds) == run.scenario.protocol.rounds + 1
+    assert run.rounds["test_accuracy"].notna().all()
+    assert set(run.tables) == {"rounds", "events", "clients", "ledger", "spending"}
+    assert call(monkeypatch, "replay", folder) == 0
+    assert "are the same as recorded" in "".join(capsys.readouterr())
+    assert call(monkeypatch, "trace", folder) == 0
+    capsys.readouterr()
+    assert call(monkeypatch, "live", path, "--out", tmp_path) == 2
+    assert "was not made by this program" in "".join(capsys.readouterr())
