@@ -61,6 +61,8 @@ class AddedRoundColumns(Described):
     """The same for an eavesdropper."""
     epsilon_measured_model: Epsilon
     """Epsilon of the published models so far that twins have shown, from below."""
+    epsilon_measured_upload: Epsilon
+    """Largest epsilon of one upload so far that twins have shown of an audited client, from below."""
     sensitivity_share_max: Number
     """Largest distance of a twin's upload so far, as a part of the assumed sensitivity; above 1: disproved."""
     epsilon_exact_sum: Epsilon
@@ -82,6 +84,11 @@ class WholeRunColumns(Described):
     """Mean over the clients of the models sent to them that the tap holds."""
     exposures_assumed: Transfers
     """Exposures that the noise is made for."""
+    epsilon_provable_max: Epsilon
+    """Largest epsilon of a client that is proven whatever the scheme assumes, for the server; infinite: none is."""
+    measured_of_provable: Share
+    """Largest epsilon of an audited client that twins have shown over what is proven of that client; above 1: what is
+    called proven is wrong. Left out where nothing is proven."""
     overheard_down_share: Share
     """Versions that the tap holds from any downlink, over versions published."""
     attacker_upload_share: Share

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from asyncfl.analysis.target import Target, add_targets
@@ -47,6 +48,7 @@ AUDITED = {
     "epsilon_measured_max": ("client", "server", "epsilon"),
     "epsilon_measured_overheard_max": ("client", "eavesdropper", "epsilon"),
     "epsilon_measured_model": ("model", "server", "epsilon"),
+    "epsilon_measured_upload": ("client", "server", "epsilon_once"),
     "sensitivity_share_max": ("client", "server", "sensitivity_share"),
 }
 """Column -> holder, adversary and column of `audit.parquet` whose largest value so far it is."""
@@ -86,6 +88,7 @@ def collect(
         last = last.drop(columns=[name for name in whole if name != "seed" and name in last])
         last = last.merge(whole, on="seed", how="left", validate="one_to_one")
         lost = set(summary.get("diverged", []))
+        last = with_provable(last, Path(folder))
         last["diverged"] = last["diverged"].astype(bool) | last["seed"].isin(lost)
         last = add_targets(targets, measured, last)
         data = summary.get("data", {})
@@ -152,6 +155,22 @@ def with_audit(rounds: pd.DataFrame, folder: Path) -> pd.DataFrame:
             made[name] = made.groupby("seed", sort=False)[name].cummax()
             made[name] = made.groupby("seed", sort=False)[name].ffill().fillna(0.0)
     return made
+
+
+def with_provable(ends: pd.DataFrame, folder: Path) -> pd.DataFrame:
+    """`ends` with the columns `epsilon_provable_max` and `measured_of_provable` of the clients, for the server.
+
+    ends: column `seed`. A run that was written without a ledger is left as it is.
+    """
+    file = folder / "ledger.parquet"
+    if not file.is_file():
+        return ends
+    server = pd.read_parquet(file, filters=[("adversary", "==", "server"), ("holder", "==", "client")])
+    proven = server[np.isfinite(server["provable"]) & (server["provable"] > 0)]
+    shown = (proven["measured"] / proven["provable"]).groupby(proven["seed"]).max()
+    by_seed = server.groupby("seed")["provable"].max().rename("epsilon_provable_max").to_frame()
+    by_seed["measured_of_provable"] = shown
+    return ends.merge(by_seed.reset_index(), on="seed", how="left", validate="one_to_one")
 
 
 def _so_far(rounds: pd.DataFrame) -> pd.DataFrame:

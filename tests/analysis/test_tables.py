@@ -79,3 +79,24 @@ def test_accuracy_in_each_domain_is_measured_as_seldom_as_the_whole(tmp_path, ma
     assert np.isnan(ends["test_accuracy_usps"][1])  # a run of one data set beside it has no such number
     final = over_seeds(ends, ["a"], by_round=False).query("metric == 'test_accuracy_usps'")
     assert final["mean"].tolist() == [0.3]
+
+
+def test_ends_tell_what_is_proven_of_clients_and_what_part_of_it_was_shown(tmp_path, make_run):
+    folder = make_run(tmp_path / "x", 0.5, seeds=2)
+    ledger = pd.DataFrame(
+        [
+            # seed, holder, client, adversary, provable, measured
+            (0, "client", 0, "server", 4.0, 1.0),
+            (0, "client", 1, "server", 8.0, 3.0),
+            (0, "client", 2, "server", 9.0, np.nan),  # not audited
+            (0, "client", 0, "both", 99.0, 99.0),
+            (0, "model", -1, "server", 77.0, 77.0),
+            (1, "client", 0, "server", np.inf, 5.0),
+            (1, "client", 1, "server", 0.0, np.nan),  # who sent nothing
+        ],
+        columns=["seed", "holder", "client", "adversary", "provable", "measured"],
+    )
+    ledger.to_parquet(folder / "ledger.parquet")
+    ends = collect([({}, folder)])["ends"]
+    assert ends["epsilon_provable_max"].tolist() == [9.0, np.inf]
+    assert ends["measured_of_provable"].tolist() == pytest.approx([0.375, np.nan], nan_ok=True)
