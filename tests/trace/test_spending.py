@@ -43,7 +43,7 @@ def test_what_cannot_be_told_is_named() -> None:
 def test_it_ends_at_what_the_ledger_says(lossy: Run) -> None:
     found, missing = spending(lossy.tables["spending"])
     assert missing == []
-    assert len(found) == 6
+    assert len(found) == 10, "five adversaries, two seeds"
     ledger = lossy.ledger[lossy.ledger["holder"] == "client"]
     ends = ledger.groupby(["seed", "adversary"])["exact_epsilon"].max()
     for part in found:
