@@ -15,7 +15,7 @@ from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.privacy import Contribution, Guarantee, PrivacyContext, Scheme
 from asyncfl.privacy.coalition import coalition
-from asyncfl.privacy.flags import COMPUTED, CRAFTED, REJECTION, SCORES, WEIGHTS
+from asyncfl.privacy.flags import COMPUTED, CRAFTED, REJECTION, SCORES, SEED, WEIGHTS
 from asyncfl.privacy.ledger.accounts import Account
 from asyncfl.privacy.ledger.knowledge import knowledge
 from asyncfl.privacy.ledger.published import as_models
@@ -55,6 +55,10 @@ ROUNDS = {
 nothing hides what was released."""
 
 
+KNOWS_SEED = ("server", "both")
+"""Adversaries that know what the noise of a shaped live run is drawn from."""
+
+
 @dataclass(frozen=True)
 class SeedLedger:
     """The accounts of one seed."""
@@ -72,6 +76,10 @@ class SeedLedger:
         columns = ledger(
             self._scheme, self._context, self.run.sizes, self._uploads, self._models, self._clip_norm, promised
         )
+        if self.run.seed_known:
+            rows = zip(columns["flags"].tolist(), columns["adversary"].tolist(), strict=True)
+            told = ["; ".join(filter(None, (flags, SEED))) if who in KNOWS_SEED else flags for flags, who in rows]
+            columns["flags"] = np.array(told, dtype=object)
         arrays = {name: pa.array(column.tolist(), TYPES[name], from_pandas=True) for name, column in columns.items()}
         return pa.table({"seed": pa.array([self.run.seed] * len(columns["client"]), pa.int64()), **arrays})
 

@@ -50,6 +50,8 @@ class SeedRun:
     learner: dict[str, Any] = field(default_factory=dict)
     data: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    seed_known: bool = False
+    """Whether clients that are real drew their noise from the scenario's seed, which the server knows."""
     noted: dict[str, int] = field(default_factory=dict)
     """What the server's rule found unusual -> in how many versions."""
     recording: Recording | None = None

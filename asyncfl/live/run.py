@@ -159,6 +159,7 @@ async def hold(
     run = seed_run(host, rounds, stopped, events, host.trained, server.samples, spent)
     conclude(run, federation, server, recording)
     run.notes.extend(_notes(terms))
+    run.seed_known = terms.shape
     total = time.perf_counter() - began
     run.seconds = {"preparation": is_prepared - began, "evaluation": rounds.seconds, "total": total}
     return run

@@ -20,6 +20,7 @@ COMPUTED = "attackers compute from it"
 CRAFTED = "counted as if it were honest"
 WEIGHTS = "weights depend on data"
 DELTA = "delta too large for its unit"
+SEED = "noise from a known seed"
 
 FLAGS = {
     AMPLIFICATION: "less noise because clients are drawn at random, though the server and whoever is on the links see "
@@ -35,6 +36,7 @@ FLAGS = {
     COMPUTED: "attackers uploaded what they computed from its noised updates: those count as known wherever these went",
     CRAFTED: "an attacker uploads what it likes: its own row is that of a client that follows the scheme",
     WEIGHTS: "what updates weigh in a model follows the data, and the server's noise is for weights as they were",
+    SEED: "noise was drawn from a seed that this adversary knows: it can subtract it, and the noise hides nothing",
     DELTA: "delta is not below 1/samples, or 1/clients where the unit is a client: one of them may be given away whole",
 }
 """Flag -> what it says."""

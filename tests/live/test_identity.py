@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from asyncfl.federation.ledger import SeedLedger
 from asyncfl.federation.seed_run import SeedRun
+from asyncfl.privacy.flags import SEED
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
 from tests.live.conftest import SMALL
@@ -133,6 +135,8 @@ def test_budgets_that_are_spent(live: Live) -> None:
         live, {"protocol": {**BUFFERED, "rounds": 40}, "world": WORLD, "privacy": privacy, "training": training}
     )
     assert "budget_spent" in told.events["kind"].to_pylist()
+    rows = SeedLedger(told).ledger.to_pylist()
+    assert {row["adversary"] for row in rows if SEED in row["flags"]} == {"server", "both"}
 
 
 links = st.fixed_dictionaries(
