@@ -54,10 +54,11 @@ class Seen:
                     drawn = (rows[row] - before[row]) / std[row]
                     self.noise[tickets[row].client, tickets[row].turn] = drawn
 
-        def watched_craft(attackers: Attackers, rows: Any, tickets: Any, attacked: Any, *more: Any) -> None:
-            craft(attackers, rows, tickets, attacked, *more)
+        def watched_craft(attackers: Attackers, rows: Any, tickets: Any, attacked: Any, *more: Any) -> Any:
+            origin = craft(attackers, rows, tickets, attacked, *more)
             for row in np.flatnonzero(attacked):
                 self.attacks[tickets[row].client, tickets[row].turn] = rows[row] - tickets[row].base
+            return origin
 
         with monkeypatch.context() as patch:
             patch.setattr(TaskPath, "job", watched_job)
