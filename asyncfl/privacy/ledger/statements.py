@@ -6,53 +6,124 @@ Whom it is about and what is to be hidden, delta and epsilon, what that rests on
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from asyncfl.privacy.flags import HEURISTIC, INVALID, UNCOVERED
+
 RESTS_ON = {
-    "proven": "proven",
+    "proven": "by the noised releases alone",
     "heuristic": "by a sensitivity that is argued for, not proven",
     "disproved": "by a sensitivity that an audit of this run disproved",
     "invalid": "by the true sensitivity, not the one that the noise is for",
-    "none": "nothing is stated",
+    "none": "without a stated sensitivity",
 }
+"""Status of a row -> what its exact epsilon rests on where it is not proven; from the best to the worst."""
 NEIGHBOURS = {
     ("sample", "replace"): "one sample replaced",
     ("client", "replace"): "all data of one client replaced",
     ("client", "zero_out"): "the updates of one client counted as zero",
 }
 
+_ROUNDING = 1 + 1e-9
+
+Row = dict[str, Any]
+
 
 def statements(ledger: pa.Table) -> list[str]:
-    """One sentence for each adversary: the client, of all seeds, that it knows most of."""
-    rows = [row for row in ledger.to_pylist() if row["holder"] == "client"]
-    return [_sentence(who, [row for row in rows if row["adversary"] == who]) for who in _in_order(rows)]
+    """One sentence for each adversary, of the client, of all seeds, that fares worst; none where nothing is stated.
+
+    What is proven comes first, then what was measured, then what holds by the scheme's own sensitivity; the epsilon
+    that leads the sentence is the largest of them. One sentence for all where no noise hides anything from anybody.
+    """
+    every = [row for row in ledger.to_pylist() if row["status"] != "none"]
+    clients = [row for row in every if row["holder"] == "client"]
+    if clients and all(math.isinf(row["claimed_epsilon"]) and row["exact_epsilon"] in (0, math.inf) for row in every):
+        return ["no noise hides what clients send: epsilon is infinite"]
+    models = [row for row in every if row["holder"] == "model"]
+    adversaries = dict.fromkeys(row["adversary"] for row in clients)
+    several = len({row["seed"] for row in clients}) > 1
+    return ["; ".join(_parts(who, _held_by(who, clients), _held_by(who, models), several)) for who in adversaries]
 
 
-def _in_order(rows: Sequence[dict[str, Any]]) -> list[str]:
-    return list(dict.fromkeys(row["adversary"] for row in rows))
+def _held_by(who: str, rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if row["adversary"] == who]
 
 
-def _sentence(who: str, rows: Sequence[dict[str, Any]]) -> str:
-    worst = max(rows, key=lambda row: row["exact_epsilon"])
-    trusts = f"trusting {worst['trusts']}" if worst["trusts"] else "trusting nobody"
-    if worst["exact_epsilon"] == 0:
-        return f"{who}: learns nothing of any client ({trusts})"
-    whom = f"of client {worst['client']}"
-    if math.isinf(worst["exact_epsilon"]):
-        return f"{who}: what it holds {whom} hides nothing, epsilon is infinite ({trusts})"
+def _parts(who: str, rows: Sequence[Row], models: Sequence[Row], several: bool) -> Iterator[str]:
+    """What stands between semicolons: epsilon, the claim about models if it fails, flags, trust."""
+    worst = max(rows, key=lambda row: (row["provable"], _measured(row), row["exact_epsilon"]))
+    flags = list(dict.fromkeys(flag for row in rows for flag in row["flags"].split("; ") if flag))
+    if _epsilon(worst) == 0:
+        # Flags of releases that epsilons leave out are all that there may be.
+        flags = [flag for flag in flags if flag in UNCOVERED]
+        yield f"{who}: " + ("holds no update of any client" if flags else "learns nothing of any client")
+    else:
+        yield f"{who}: {_of_clients(worst, rows, several)}"
+    yield from _of_models(models)
+    # The status tells these two.
+    if flags := [flag for flag in flags if flag not in (HEURISTIC, INVALID)]:
+        yield f"flagged: {', '.join(flags)}"
+    yield f"trusting {worst['trusts'] or 'nobody'}"
+
+
+def _of_clients(worst: Row, rows: Sequence[Row], several: bool) -> str:
+    exact, provable, epsilon = worst["exact_epsilon"], worst["provable"], _epsilon(worst)
     hidden = NEIGHBOURS.get((worst["unit"], worst["neighbours"]), f"{worst['unit']}: {worst['neighbours']}")
-    others = [] if math.isinf(worst["claimed_epsilon"]) else [f"claimed {worst['claimed_epsilon']:.4g}"]
-    if worst["status"] != "proven" or worst["provable"] != worst["exact_epsilon"]:
-        provable = "nothing" if math.isinf(worst["provable"]) else f"{worst['provable']:.4g}"
-        others.append(f"provable {provable}")
-    measured = [row["measured"] for row in rows if row["measured"] is not None]
-    if measured:
-        others.append(f"measured at least {max(measured):.4g}")
-    beside = f" ({', '.join(others)})" if others else ""
-    return (
-        f"{who}: epsilon {worst['exact_epsilon']:.4g}{beside} at delta {worst['delta']:g} for {hidden}, {whom}, "
-        f"{RESTS_ON[worst['status']]}; {trusts}"
-    )
+    about = f"at delta {worst['delta']:g} for {hidden}, of {_client(worst, several)}"
+    beside = []
+    if not math.isinf(worst["claimed_epsilon"]):
+        broken = any(row["claim_holds"] is False for row in rows)
+        claimed = f"{worst['claimed_epsilon']:.4g}"
+        beside.append(f"the claimed {claimed} does not hold" if broken else f"claimed {claimed}")
+    status = max((row["status"] for row in rows), key=list(RESTS_ON).index)
+    largest = max([worst, *rows], key=lambda row: row["exact_epsilon"])
+    if not math.isinf(exact) and (status != "proven" or provable != exact):
+        whose = "" if largest is worst else f" for {_client(largest, several)}"
+        beside.append(f"{_number(largest['exact_epsilon'])}{whose} {RESTS_ON[status]}")
+    furthest = max([worst, *rows], key=_measured)
+    if _measured(furthest) > 0 and not (math.isinf(exact) and furthest is worst):
+        whose = "" if furthest is worst else f" for {_client(furthest, several)}"
+        beside.append(f"measured at least {_number(_measured(furthest))}{whose}")
+    if math.isinf(exact) or math.isinf(_measured(worst)):
+        said = "epsilon is infinite, nothing is hidden,"
+    elif math.isinf(provable):
+        said = "no epsilon is proven"
+    elif epsilon > provable * _ROUNDING:
+        said = f"epsilon at least {epsilon:.4g}, above the {provable:.4g} that should be proven,"
+    else:
+        said = f"epsilon {provable:.4g}, proven,"
+    return f"{said} {about}" + (f" ({', '.join(beside)})" if beside else "")
+
+
+def _of_models(rows: Sequence[Row]) -> Iterator[str]:
+    """What is claimed of published models, where that fails or is not proven."""
+    claims = [row for row in rows if not math.isinf(row["claimed_epsilon"]) and row["claim_holds"] is not True]
+    if not claims:
+        return
+    worst = max(claims, key=lambda row: (row["claim_holds"] is False, max(row["exact_epsilon"], _measured(row))))
+    claimed, found = worst["claimed_epsilon"], max(worst["exact_epsilon"], _measured(worst))
+    if worst["claim_holds"] is None:
+        yield f"the {claimed:.4g} claimed for published models is not proven"
+    else:
+        why = f": epsilon is {_number(found)}" if found > claimed else ""
+        yield f"the {claimed:.4g} claimed for published models does not hold{why}"
+
+
+def _epsilon(row: Row) -> float:
+    """The largest of what is proven, measured and by the scheme's own sensitivity."""
+    return float(max(row["provable"], _measured(row), row["exact_epsilon"]))
+
+
+def _measured(row: Row) -> float:
+    return float(row["measured"] or 0.0)
+
+
+def _client(row: Row, several: bool) -> str:
+    return f"client {row['client']}" + (f" in seed {row['seed']}" if several else "")
+
+
+def _number(epsilon: float) -> str:
+    return "infinite" if math.isinf(epsilon) else f"{epsilon:.4g}"

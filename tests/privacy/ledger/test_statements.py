@@ -20,38 +20,105 @@ ROW = {
     "exact_epsilon": 8.5,
     "provable": 10567.0,
     "measured": None,
+    "claim_holds": None,
+    "flags": "sensitivity heuristic",
 }
+
+
+PROVEN = {"status": "proven", "unit": "client", "provable": 8.5, "flags": ""}
+ARGUED = "8.5 by a sensitivity that is argued for, not proven"
+HIDDEN = "at delta 1e-05 for one sample replaced"
+OF_ALL = "at delta 1e-05 for all data of one client replaced"
 
 
 def said(*rows):
     return statements(pa.Table.from_pylist([{**ROW, **row} for row in rows]))
 
 
-def test_the_client_that_it_knows_most_of_stands_for_all():
-    assert said({}, {"client": 3, "exact_epsilon": 9.25, "measured": 20.0}, {"client": 4, "exact_epsilon": 0.0}) == [
-        "eavesdropper: epsilon 9.25 (claimed 6, provable 1.057e+04, measured at least 20) at delta 1e-05 for one "
-        "sample replaced, of client 3, by a sensitivity that is argued for, not proven; trusting server, clients"
+def test_what_is_proven_leads_and_names_its_client():
+    assert said({}, {"client": 3, "provable": 20000.0}, {"client": 4, "exact_epsilon": 0.0, "provable": 0.0}) == [
+        f"eavesdropper: epsilon 2e+04, proven, {HIDDEN}, of client 3 (claimed 6, {ARGUED}); trusting server, clients"
     ]
 
 
 def test_a_proof_is_said_once():
-    proven = {"status": "proven", "unit": "client", "neighbours": "zero_out", "provable": 8.5}
-    assert said({**proven, "claimed_epsilon": math.inf}) == [
-        "eavesdropper: epsilon 8.5 at delta 1e-05 for the updates of one client counted as zero, of client 0, proven; "
-        "trusting server, clients"
+    proven = {**PROVEN, "neighbours": "zero_out", "claimed_epsilon": math.inf}
+    assert said(proven, {"adversary": "both", "exact_epsilon": 0.0, "provable": 0.0}) == [
+        "eavesdropper: epsilon 8.5, proven, at delta 1e-05 for the updates of one client counted as zero, of client 0; "
+        "trusting server, clients",
+        "both: learns nothing of any client; trusting server, clients",
     ]
+
+
+def test_the_client_of_whom_nothing_is_proven_is_the_worst_and_its_flags_are_said():
+    scored = {**PROVEN, "client": 3, "provable": math.inf, "exact_epsilon": 6.0, "flags": "scores without noise"}
+    assert said({**PROVEN, "claim_holds": False}, scored) == [
+        f"eavesdropper: no epsilon is proven {OF_ALL}, of client 3 (the claimed 6 does not hold, 8.5 for client 0 by "
+        "the noised releases alone); flagged: scores without noise; trusting server, clients"
+    ]
+
+
+def test_what_was_measured_goes_with_the_client_it_was_measured_of():
+    audited = {"client": 5, "status": "disproved", "measured": 113.8, "claim_holds": False}
+    disproved = "8.5 by a sensitivity that an audit of this run disproved"
+    assert said({}, audited) == [
+        f"eavesdropper: epsilon 1.057e+04, proven, {HIDDEN}, of client 5 (the claimed 6 does not hold, {disproved}, "
+        "measured at least 113.8); trusting server, clients"
+    ]
+    assert said({}, audited, {"client": 1, "provable": math.inf}) == [
+        f"eavesdropper: no epsilon is proven {HIDDEN}, of client 1 (the claimed 6 does not hold, {disproved}, "
+        "measured at least 113.8 for client 5); trusting server, clients"
+    ]
+
+
+def test_the_epsilon_that_leads_is_never_below_what_was_measured():
+    assert said({**PROVEN, "measured": 9.0, "claimed_epsilon": 8.5, "claim_holds": False}) == [
+        f"eavesdropper: epsilon at least 9, above the 8.5 that should be proven, {OF_ALL}, of client 0 "
+        "(the claimed 8.5 does not hold, measured at least 9); trusting server, clients"
+    ]
+    [sentence] = said({"measured": math.inf, "status": "disproved", "claim_holds": False})
+    assert sentence.startswith(f"eavesdropper: epsilon is infinite, nothing is hidden, {HIDDEN}, of client 0 (")
 
 
 def test_nothing_and_everything_are_no_numbers():
     found = said(
-        {"exact_epsilon": 0.0},
-        {"adversary": "both", "trusts": "", "exact_epsilon": math.inf},
+        {"exact_epsilon": 0.0, "provable": 0.0, "flags": "sensitivity heuristic; scores without noise"},
+        {"adversary": "both", "trusts": "", "exact_epsilon": math.inf, "provable": math.inf},
         {"adversary": "public", "provable": math.inf, "neighbours": "shuffled"},
-        {"adversary": "both", "holder": "model", "exact_epsilon": math.inf},
+        {"adversary": "both", "holder": "model", "claimed_epsilon": math.inf},
     )
     assert found == [
-        "eavesdropper: learns nothing of any client (trusting server, clients)",
-        "both: what it holds of client 0 hides nothing, epsilon is infinite (trusting nobody)",
-        "public: epsilon 8.5 (claimed 6, provable nothing) at delta 1e-05 for sample: shuffled, of client 0, by a "
-        "sensitivity that is argued for, not proven; trusting server, clients",
+        "eavesdropper: holds no update of any client; flagged: scores without noise; trusting server, clients",
+        f"both: epsilon is infinite, nothing is hidden, {HIDDEN}, of client 0 (claimed 6); trusting nobody",
+        f"public: no epsilon is proven at delta 1e-05 for sample: shuffled, of client 0 (claimed 6, {ARGUED}); "
+        "trusting server, clients",
     ]
+
+
+def test_a_claim_about_models_that_fails_is_said():
+    model = {**PROVEN, "holder": "model", "client": -1, "claimed_epsilon": 24.92, "exact_epsilon": 126.0}
+    silent = {**PROVEN, "claimed_epsilon": math.inf}
+    says = f"eavesdropper: epsilon 8.5, proven, {OF_ALL}, of client 0; "
+    trust = "trusting server, clients"
+    broken = "the 24.92 claimed for published models does not hold"
+    assert said(silent, {**model, "claim_holds": False}) == [f"{says}{broken}: epsilon is 126; {trust}"]
+    endless = {**model, "claim_holds": False, "exact_epsilon": math.inf}
+    assert said(silent, endless) == [f"{says}{broken}: epsilon is infinite; {trust}"]
+    # An invalid sensitivity breaks a claim whatever the epsilon.
+    assert said(silent, {**model, "claim_holds": False, "exact_epsilon": 1.0}) == [f"{says}{broken}; {trust}"]
+    assert said(silent, {**model, "exact_epsilon": 1.0}) == [
+        f"{says}the 24.92 claimed for published models is not proven; {trust}"
+    ]
+    assert said(silent, {**model, "claim_holds": True, "exact_epsilon": 1.0}) == [f"{says}{trust}"]
+
+
+def test_a_client_is_named_with_its_seed_where_there_are_several():
+    [sentence] = said(PROVEN, {**PROVEN, "seed": 7, "client": 2, "exact_epsilon": 9.0, "provable": 9.0})
+    assert ", of client 2 in seed 7 (" in sentence
+
+
+def test_without_privacy_there_is_little_to_say():
+    nothing = {"unit": "none", "neighbours": "none", "status": "none", "claimed_epsilon": math.inf, "flags": ""}
+    bare = {"exact_epsilon": math.inf, "provable": math.inf, "claimed_epsilon": math.inf}
+    assert said({**nothing, **bare}, {**nothing, **bare, "adversary": "both"}) == []
+    assert said(bare, {**bare, "adversary": "both"}) == ["no noise hides what clients send: epsilon is infinite"]
