@@ -12,6 +12,7 @@ from asyncfl.errors import Fault, RunError, ScenarioError
 from asyncfl.evaluation import TwinAudit
 from asyncfl.federation import Federation
 from asyncfl.federation.rounds import Progress
+from asyncfl.privacy.ledger.statements import statements
 from asyncfl.simulation import SimulatedRuns
 from asyncfl.storage import AUDIT, COMPLETE, Run, RunFolder
 from asyncfl.twins import TwinsObserver, audited
@@ -24,7 +25,8 @@ def audit_twins(
     seeds: Sequence[int],
     progress: Progress | None = None,
 ) -> Run:
-    """The run with what twins show of `seeds`: the table `audit`, `measured` in the ledger, examples and notes.
+    """The run with what twins show of `seeds`: the table `audit`, `measured` in the ledger and what its statements make
+    of that, examples and notes.
 
     Nothing is written. Where a seed was audited before, its part of the table is replaced; in the ledger the larger
     epsilon stays. Raises ScenarioError where a client is asked for that the run has not, RunError where one is that has
@@ -54,6 +56,7 @@ def audit_twins(
         old = {name for name in run.files if name.startswith(f"disproved-{seed}.")}
         run.files = {name: content for name, content in run.files.items() if name not in old} | found.files
         _note(run, seed, found.notes)
+    run.summary["privacy"] = statements(run.tables["ledger"])
     return run
 
 

@@ -195,7 +195,8 @@ class _Findings:
         if not self.observer.clients:
             yield f"{NOTE}nothing is measured in seed {self.run.seed}: no honest update was collected"
         for one in examples[:1]:
-            more = f", and the same for {len(examples) - 1} more clients" if len(examples) > 1 else ""
+            others = len(examples) - 1
+            more = f", and the same for {others} more client{'s' if others > 1 else ''}" if others else ""
             yield f"{NOTE}the assumed sensitivity is disproved by example in seed {self.run.seed}: {one.said}{more}"
         if any(math.isinf(value) for value in self.measured.values()):
             yield f"{NOTE}epsilon is infinite where what was released differs between twins and no noise hides it"

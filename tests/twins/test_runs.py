@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,9 @@ def test_within_a_run_and_afterwards_the_same_is_found(tiny: dict[str, Any], tmp
     pd.testing.assert_frame_equal(*ledgers)
     assert ledgers[0]["measured"].notna().sum() > 0
     assert set(tables[0]["adversary"]) == {"eavesdropper", "server", "both"}
+    said = [Run.load(folder).summary["privacy"] for folder in (inside, after)]
+    assert said[0] == said[1]
+    assert any("measured at least" in sentence for sentence in said[0])
 
 
 def test_the_same_audit_leaves_the_same_bytes(tiny: dict[str, Any], tmp_path: Path) -> None:
@@ -64,7 +68,9 @@ def test_nothing_else_of_the_run_changes(tiny: dict[str, Any], tmp_path: Path) -
     before = files(folder)
     after = files(audited_on_disk(folder))
     changed = {name for name in after if after[name] != before.get(name)}
-    assert changed == {"audit.parquet", "ledger.parquet", ".asyncfl.json"}
+    assert changed == {"audit.parquet", "ledger.parquet", "summary.json", ".asyncfl.json"}
+    old, new = (json.loads(one["summary.json"]) for one in (before, after))
+    assert {name for name in new if new[name] != old[name]} == {"privacy"}
 
 
 def test_a_disproved_sensitivity_is_told_with_its_example(tiny: dict[str, Any], tmp_path: Path) -> None:
@@ -90,7 +96,8 @@ def test_a_disproved_sensitivity_is_told_with_its_example(tiny: dict[str, Any], 
         assert kept[f"client{found[1]}_image"].shape == (1, 28, 28)
         assert int(kept[f"client{found[1]}_label"]) == int(found[6])
         assert int(kept[f"client{found[1]}_sample"]) == int(found[4])
-    assert any(note.startswith("audit: the assumed sensitivity is disproved") for note in run.summary["notes"])
+    [note] = [one for one in run.summary["notes"] if one.startswith("audit: the assumed sensitivity is disproved")]
+    assert note.endswith(", and the same for 1 more client")
 
 
 def test_without_noise_epsilon_is_infinite_and_said_to_be(tiny: dict[str, Any], tmp_path: Path) -> None:
