@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pyarrow.types as types
 
 from asyncfl.errors import RunError
+from asyncfl.files.parquet import read_parquet
 from asyncfl.trace.events import SCHEMA
 
 _INTEGER, _NUMBER, _TEXT = "whole numbers", "numbers", "text"
@@ -53,9 +53,7 @@ def read_table(folder: Path, name: str) -> pa.Table:
     """The table `name` of the run in `folder`. Raises RunError, FileNotFoundError."""
     path = folder / f"{name}.parquet"
     try:
-        # Opened here: of a name, pyarrow would read a folder of tables, and columns out of folders called a=b.
-        with path.open("rb") as file:
-            table = pq.read_table(file)
+        table = read_parquet(path)
         # A file may be cut in such a way that its numbers point past its texts.
         table.validate(full=True)
     except FileNotFoundError:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from asyncfl.errors import OutputError, RunError
+from asyncfl.files.parquet import read_parquet
 from asyncfl.files.whole import whole_file
 
 NAME = "attacks.parquet"
@@ -24,8 +25,7 @@ def read(folder: Path) -> pa.Table | None:
     if not path.exists():
         return None
     try:
-        with path.open("rb") as file:
-            table = pq.read_table(file)
+        table = read_parquet(path)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise RunError(f"{path} cannot be read as a table ({str(error).splitlines()[0]}); remove it") from None
     if not {"seed", "method"} <= set(table.column_names):
