@@ -148,6 +148,16 @@ def test_a_diverged_seed_does_not_lose_the_others(scenario: Scenario) -> None:
     assert run.rounds.groupby("seed")["version"].max().tolist() == [1, 1]
 
 
+def test_a_seed_whose_last_version_diverges_is_told_as_diverged(scenario: Scenario) -> None:
+    private = scenario.override(
+        {"privacy": {"kind": "nbafl", "epsilon": 1e-30, "clip_norm": 20}, "protocol": {"kind": "sync", "rounds": 1}}
+    )
+    run = simulate(private)
+    assert run.rounds["diverged"].tolist() == [False, True]
+    assert run.summary["diverged"] == [0]
+    assert run.summary["seeds"]["0"]["stopped"] == "diverged: the model of version 1 or its loss is not finite"
+
+
 def test_the_ledger_says_what_the_noise_is_worth(scenario: Scenario) -> None:
     private = scenario.override(
         {"privacy": {"kind": "nbafl", "epsilon": 60}, "world.tap": {"uplink": True, "packet_loss": 0.0}}

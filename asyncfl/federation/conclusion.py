@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from asyncfl.client import Attackers
 from asyncfl.federation.conductor import Conductor
 from asyncfl.federation.prepare import Federation
-from asyncfl.federation.rounds import Rounds
+from asyncfl.federation.rounds import Rounds, diverged_at
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.messages import Fate
 from asyncfl.privacy.ledger.budgets import stop_notes
@@ -35,6 +35,9 @@ def seed_run(
     if stopped.startswith("diverged"):
         # A buffer without one sound update publishes nothing: the last version is the one that was diverging.
         rounds.rows[-1]["diverged"] = True
+    elif (version := rounds.diverged) is not None:
+        # The server had published all it was to publish before anybody judged the last.
+        stopped = diverged_at(version)
     return SeedRun(
         seed=rounds.seed,
         stopped=stopped,

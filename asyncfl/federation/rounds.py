@@ -128,8 +128,13 @@ class Rounds:
         if self.progress is not None:
             self.progress(row)
         if row["diverged"]:
-            return f"diverged: the model of version {publish.version} or its loss is not finite"
+            return diverged_at(publish.version)
         return None
+
+    @property
+    def diverged(self) -> int | None:
+        """The first version that was judged and is not finite; None: all are."""
+        return next((row["version"] for row in self.rows if row["diverged"]), None)
 
     def _upload_std(self) -> float:
         """Largest standard deviation of the noise that clients added to what was collected last."""
@@ -140,6 +145,11 @@ class Rounds:
         if self.federation is None:
             return {}
         return budget_columns(self.federation.path, self.federation.record.models.get(version))
+
+
+def diverged_at(version: int) -> str:
+    """Why a run ends whose model of this version, or its loss, is not finite."""
+    return f"diverged: the model of version {version} or its loss is not finite"
 
 
 def evaluator_of(federation: Federation) -> Evaluator:
