@@ -28,11 +28,12 @@ from asyncfl.errors import DataError, Fault, InputError, ScenarioError
 from asyncfl.evaluation import Evaluation
 from asyncfl.files.own_folder import FORMAT
 from asyncfl.files.yaml_text import read_yaml, write_text
-from asyncfl.learning import AnyArchitecture, Architecture, Mlp, Training
+from asyncfl.learning import AnyArchitecture, Mlp, Training
 from asyncfl.privacy import AnyScheme, MeasuredExposures, NoPrivacy, PrivacyContext, Scheme
 from asyncfl.privacy.coalition import coalition_faults
 from asyncfl.privacy.exposures import exposure_faults
 from asyncfl.privacy.ledger.budgets import stop_faults
+from asyncfl.privacy.stop_at import Counted, StopAt
 from asyncfl.server import AnyProtocol, Protocol
 from asyncfl.server.application import reading_faults
 from asyncfl.server.shuffled import cohort_faults, defence_faults, protocol_faults
@@ -179,6 +180,12 @@ class Scenario(Described):
         return self.protocol.updates_per_version(self.data.clients)
 
     @property
+    def counted_by_budgets(self) -> Counted | None:
+        """What counts towards the budgets at which clients stop; None: there are none."""
+        stop_at = self.privacy.stop_at
+        return None if stop_at is None else _counted(stop_at, self.world)
+
+    @property
     def n_parameters(self) -> int:
         """Numbers in the model."""
         return int(self.model.layout(self.data.shape, self.data.classes).n_parameters)
@@ -242,7 +249,7 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
             return
         sound = not list(privacy.faults(data.clients, protocol.rounds, None))
         if training is not None and privacy.stop_at is not None and sound:
-            yield from _stop_faults(data, parts.get("model"), training, protocol, privacy, exposures)
+            yield from _stop_faults(parts, exposures)
 
 
 def _canary_client_faults(privacy: Scheme, training: Training | None) -> Iterator[Fault]:
@@ -253,15 +260,33 @@ def _canary_client_faults(privacy: Scheme, training: Training | None) -> Iterato
         yield Fault("unit", f"must be sample with these privacy settings, got client: {reason}")
 
 
-def _stop_faults(
-    data: DataSpec,
-    model: Architecture | None,
-    training: Training,
-    protocol: Protocol,
-    privacy: Scheme,
-    exposures: int | MeasuredExposures,
-) -> Iterator[Fault]:
-    """Budgets at which nobody would ever answer."""
+def _stop_faults(parts: Mapping[str, Any], exposures: int | MeasuredExposures) -> Iterator[Fault]:
+    """Budgets that cannot be kept, or at which nobody would ever answer. Data, training, protocol and privacy are
+    there."""
+    data, training, protocol, privacy = (parts[name] for name in ("data", "training", "protocol", "privacy"))
+    model, world, threats, compression = (parts.get(name) for name in ("model", "world", "threats", "compression"))
+    stop_at = privacy.stop_at
+    counted = None
+    if stop_at.adversary == "eavesdropper":
+        if world is None:
+            return
+        counted = _counted(stop_at, world)
+        tapped = {"uploads": ("uplink", "scoring"), "models": ("downlink",), "all": ("uplink", "downlink", "scoring")}
+        if not any(getattr(world.tap, link) for link in tapped[stop_at.of]):
+            links = " or ".join(tapped[stop_at.of])
+            yield Fault(
+                "privacy.stop_at.adversary",
+                f"eavesdropper hears nothing of what of: {stop_at.of} counts; set world.tap.{links}, or use "
+                "adversary: server",
+            )
+            return
+        if counted.by_models and threats is not None and not threats.off and threats.attack.sees == "buffer":
+            yield Fault(
+                "privacy.stop_at.of",
+                f"{stop_at.of} cannot be kept where attackers send on what they read in the buffer, which no client "
+                "knows before; use another attack or of: uploads",
+            )
+            return
     # Noise over sensitivity does not depend on how many samples there are; on the size of the model where it is
     # calibrated to a wrong sensitivity.
     context = PrivacyContext(
@@ -276,8 +301,14 @@ def _stop_faults(
         n_parameters=1 if model is None else model.layout(data.shape, data.classes).n_parameters,
         rate=protocol.rate,
     )
-    for fault in stop_faults(privacy, context, noise_known=isinstance(exposures, int)):
+    whole = compression is None or compression.off
+    for fault in stop_faults(privacy, context, isinstance(exposures, int), counted, whole):
         yield fault.under("privacy")
+
+
+def _counted(stop_at: StopAt, world: World) -> Counted:
+    """What counts towards the budgets. Models that are sent for scoring are updates."""
+    return stop_at.counted(world.tap.uplink or world.tap.scoring, world.tap.scoring)
 
 
 def _shuffler_faults(data: DataSpec, protocol: Protocol, defence: Defence) -> Iterator[Fault]:

@@ -80,7 +80,7 @@ def test_the_same_kind_keeps_its_fields() -> None:
         (
             {"kind": "local_gaussian", "epsilon": 6, "stop_at": 8},
             "stop_at",
-            "must be a mapping with the fields epsilon, delta, accountant, got 8",
+            "must be a mapping with the fields epsilon, delta, accountant, adversary, of, got 8",
         ),
         ({"kind": "nbafl", "epsilon": {"value": 6}}, "epsilon", "must be a valid number, got a mapping"),
         (

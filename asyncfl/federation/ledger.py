@@ -19,13 +19,12 @@ from asyncfl.privacy.flags import COMPUTED, CRAFTED, REJECTION, SCORES, SEED, WE
 from asyncfl.privacy.ledger.accounts import Account
 from asyncfl.privacy.ledger.knowledge import knowledge
 from asyncfl.privacy.ledger.published import as_models
-from asyncfl.privacy.ledger.releases import Floats, release_of, typical_uploads, usable_norm
+from asyncfl.privacy.ledger.releases import Floats, answer_release, typical_uploads, usable_norm
 from asyncfl.privacy.ledger.spending import COLUMNS as SPENDING
 from asyncfl.privacy.ledger.spending import largest, spending
 from asyncfl.privacy.ledger.tables import COLUMNS, NOTHING, ledger
 from asyncfl.privacy.ledger.views import NEVER, Sent, Versions, View
 from asyncfl.privacy.record import Upload
-from asyncfl.privacy.scores import score_sensitivity
 from asyncfl.trace import Kind
 from asyncfl.trace.query import select
 from asyncfl.trace.requests import requests_of
@@ -359,10 +358,7 @@ class SeedLedger:
             if not request.answered:
                 continue
             models, samples = int(request.answer.split()[0]), int(self.run.sizes[request.client])
-            std = 0.0 if noise is None else noise.std_of(models, samples)
-            sensitivity = 0.0 if noise is None else score_sensitivity(models, samples, stated.unit)
-            claim = 0.0 if noise is None or noise.epsilon is None else noise.epsilon
-            release = release_of("gaussian", std, sensitivity, stated, 1 if noise is not None else 0, claim)
+            release = answer_release(noise, stated, models, samples)
             found.append(Answer(request.client, request.ended_s, release))
         return found
 

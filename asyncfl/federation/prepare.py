@@ -42,7 +42,8 @@ class Federation:
         path = self.path
         if path.scheme.stop_at is None:
             return None
-        return BudgetTracker(path.scheme.stop_at, path.scheme, path.context, self.data.sizes, path.state)
+        counted = self.resolved.scenario.counted_by_budgets
+        return BudgetTracker(path.scheme.stop_at, path.scheme, path.context, self.data.sizes, path.state, counted)
 
 
 def prepare(resolved: ResolvedSeed) -> Federation:

@@ -385,6 +385,9 @@ class LiveClient:
 
     async def _judge(self, said: Judge, models: Vector) -> None:
         craft, at = self._has(), self._at[-1]
+        if self._spent or (craft.budgets is not None and not craft.budgets.answer(craft.number, len(models))):
+            await self._say(Scores(said.request, None, at.report(self._clock.now)))
+            return
         answered, scoring = True, None
         score = partial(
             craft.workshop.score, craft.number, said.turn, models, said.attacks, said.last_version, said.last_turn

@@ -232,6 +232,11 @@ class Scheme(Component):
         """
         return bare_model(context, contributions)
 
+    def model_multiplier(self, context: PrivacyContext) -> float | None:
+        """The server's noise on a version over what one client's updates can move it by, at least: whatever enters it
+        and whatever that weighs (`Release.multiplier`). None: the scheme states none."""
+        return None
+
     # --- what it states ----------------------------------------------------------------------------------------------
 
     def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee | None:

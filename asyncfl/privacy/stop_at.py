@@ -4,10 +4,22 @@ A client counts each upload when it begins to send it, whether or not it arrives
 none that would take it past the budget; what takes it just there it still sends. After that it answers nothing for the
 rest of the run, which goes on with the others. What an upload is worth is the scheme's own noise over the scheme's own
 sensitivity, as in the ledger (`ledger.budgets`): where that sensitivity is heuristic, so is the budget.
+
+What is counted follows from the adversary, and from what the client can know of it before it answers:
+
+- who holds the client's uploads learns nothing more from models that are made of them, so uploads count alone;
+- a client cannot know what a tap caught: where it covers uploads (`world.tap.uplink`, and `scoring`, for which updates
+  are sent to other clients) each one counts as caught;
+- to who holds models alone an update is worth what the version that it enters may say of it at most, whatever enters it
+  with it: its own noise over its own sensitivity, or where clients add none the server's (`Scheme.model_multiplier`).
+  Noise of others that hides it too is not counted on, for nobody knows it before;
+- noised scores (`privacy.scores`) count as uploads do, before they are sent; a client gives them as long as its next
+  upload stays within the budget.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -15,10 +27,22 @@ from pydantic import Field, model_validator
 from asyncfl.component import Described
 
 StopAccountant = Literal["exact", "rdp", "basic", "naive"]
+StopAdversary = Literal["server", "eavesdropper", "both"]
+StopOf = Literal["uploads", "models", "all"]
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What counts towards a budget."""
+
+    by_models: bool = False
+    """Whether the adversary knows of updates by models alone; else it holds them."""
+    scores: bool = True
+    """Whether it holds the scores that clients give."""
 
 
 class StopAt(Described):
-    """Largest epsilon that all uploads of one client may be worth together."""
+    """Largest epsilon that what one client gives away may be worth together to an adversary."""
 
     epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     """The budget of each client for the whole run."""
@@ -29,6 +53,12 @@ class StopAt(Described):
     """What uploads are worth together: the smallest epsilon that holds | by Renyi accounting | what each is worth,
     added up | what the scheme claims for each, added up, which spends its delta with every upload."""
 
+    adversary: StopAdversary = "server"
+    """Whose knowledge is bounded: the server's | what a tap may hear (`world.tap`) | what both hold together."""
+    of: StopOf = "uploads"
+    """What it is bounded of: the client's uploads and scores | what published models say of it, alone | all that the
+    adversary may hold."""
+
     @model_validator(mode="after")
     def _check_delta(self) -> StopAt:
         if self.accountant == "naive" and self.delta is not None:
@@ -37,6 +67,22 @@ class StopAt(Described):
                 "or use exact, rdp or basic"
             )
         return self
+
+    @model_validator(mode="after")
+    def _check_of(self) -> StopAt:
+        if self.of == "models" and self.adversary != "eavesdropper":
+            raise ValueError(
+                f"of: models has no meaning with adversary: {self.adversary}, which holds the uploads that models are "
+                "made of and knows the server's noise; use of: uploads or all, or adversary: eavesdropper"
+            )
+        return self
+
+    def counted(self, uploads_tapped: bool, scores_tapped: bool) -> Counted:
+        """What counts, where a tap covers uploads, or the scores that clients give."""
+        if self.adversary != "eavesdropper":
+            return Counted()
+        by_models = self.of == "models" or (self.of == "all" and not uploads_tapped)
+        return Counted(by_models, scores_tapped and self.of != "models")
 
     def __str__(self) -> str:
         delta = "" if self.delta is None else f", delta {self.delta:g}"

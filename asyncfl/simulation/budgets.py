@@ -31,6 +31,10 @@ class SpentBudgets:
             self.tracker.send(client)
             self._check(client)
 
+    def answers(self, client: int, models: int) -> bool:
+        """Whether the client scores so many models. If it does it counts from now on: somebody may hear it."""
+        return client not in self.spent and (self.tracker is None or self.tracker.answer(client, models))
+
     def _check(self, client: int) -> None:
         """Have the client say so where one more upload would take it past its budget."""
         tracker = self.tracker

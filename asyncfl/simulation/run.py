@@ -117,7 +117,8 @@ def simulate_clock(scenario: Scenario, seed: int, prior: SimulatedRuns | None = 
     if scenario.privacy.stop_at is not None:
         context = privacy_context(with_exposures(scenario, seed, prior or SimulatedRuns()), sizes)
         # Without training no loss is known, so that budgets which follow it stay what they are at first.
-        budgets = BudgetTracker(scenario.privacy.stop_at, scenario.privacy, context, sizes)
+        stop_at, counted = scenario.privacy.stop_at, scenario.counted_by_budgets
+        budgets = BudgetTracker(stop_at, scenario.privacy, context, sizes, counted=counted)
     driver = Driver(
         server,
         scenario.world.start(scenario.data.clients, streams, sizes),

@@ -48,7 +48,7 @@ class ScoreRequests:
             yield self.running[client]
         scores = None
         # As with tasks, the server does not know who is away; nothing is sent to who cannot be reached.
-        if client not in self.budgets.spent and clock.world.online(client, clock.now):
+        if clock.world.online(client, clock.now) and self.budgets.answers(client, number):
             turn = self._turns[client]
             self._turns[client] += 1
             answers = yield from self._answers(action, turn)

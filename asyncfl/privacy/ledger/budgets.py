@@ -21,10 +21,10 @@ from asyncfl.privacy.accounting.accountants import epsilon_by
 from asyncfl.privacy.accounting.events import MechanismEvent
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, squared_mu_of
 from asyncfl.privacy.context import Contribution, PrivacyContext
-from asyncfl.privacy.ledger.releases import upload_release, usable_norm
+from asyncfl.privacy.ledger.releases import answer_release, release_of, upload_release, usable_norm
 from asyncfl.privacy.release import Release
 from asyncfl.privacy.scheme import Scheme, State
-from asyncfl.privacy.stop_at import StopAt
+from asyncfl.privacy.stop_at import Counted, StopAt
 
 TOLERANCE = 1e-9
 """Relative: a budget is compared as it is printed, so that rounding does not cost an upload."""
@@ -35,6 +35,8 @@ class _Sent:
     """What one client has sent."""
 
     uploads: int = 0
+    answers: int = 0
+    """Times that it gave scores."""
     claimed: float = 0.0
     squared_mu: float = 0.0
     """sum z^-2 of its Gaussian releases."""
@@ -46,7 +48,6 @@ class _Sent:
     def add(self, release: Release) -> _Sent:
         """This sent, with one more release."""
         z = _rounded(release.multiplier)
-        self.uploads += 1
         self.claimed += release.epsilon
         self.squared_mu += _squared_mu(release)
         self.kinds[release.distribution, z] += release.count
@@ -68,14 +69,19 @@ class BudgetTracker:
         context: PrivacyContext,
         samples: NDArray[np.integer],
         state: State | None = None,
+        counted: Counted | None = None,
     ) -> None:
-        """`samples`: (clients,) of each; `state`: the one that the scheme is told of trained tasks in, if it is."""
+        """`samples`: (clients,) of each; `state`: the one that the scheme is told of trained tasks in, if it is.
+
+        `counted` None: what counts to the server.
+        """
         self.stop_at = stop_at
         self.scheme = scheme
         self.context = context
         self.samples = samples
         self.state = scheme.start(context) if state is None else state
-        stated = scheme.upload_guarantee(context)
+        self.counted = counted or Counted()
+        self._stated = stated = scheme.upload_guarantee(context) or scheme.model_guarantee(context)
         self.delta = stop_at.delta if stop_at.delta is not None else 0.0 if stated is None else stated.delta
         self._norm = usable_norm(scheme, context, None)
         self._sent: dict[int, _Sent] = {}
@@ -87,22 +93,51 @@ class BudgetTracker:
 
         It is asked before the task begins, when all earlier ones are trained: from then on nothing changes the answer.
         """
-        release, sent = self.release(client, turn), self._sent_by(client)
-        self._next[client] = release
-        gaussian = sent.gaussian and release.distribution == "gaussian"
-        if gaussian and self.delta > 0 and self.stop_at.accountant == "exact":
-            return sent.squared_mu + _squared_mu(release) <= self._largest_squared_mu
-        return self.would_spend(client) <= self._limit
+        self._next[client] = self.release(client, turn)
+        return self._within(self._sent_by(client).copy().add(self._next[client]))
 
     def send(self, client: int) -> None:
         """Count the upload that `affords` was last asked about."""
-        self._sent.setdefault(client, _Sent()).add(self._next.pop(client))
+        sent = self._sent.setdefault(client, _Sent())
+        sent.add(self._next.pop(client)).uploads += 1
+
+    def answer(self, client: int, models: int) -> bool:
+        """Whether the client may score so many models, which counts from now on if it may.
+
+        The upload that `affords` was last asked about comes first: it stays affordable. Scores without noise count
+        nothing (the ledger flags them).
+        """
+        if self.scheme.scores is None or not self.counted.scores:
+            return True
+        one = answer_release(self.scheme.scores, self._stated, models, int(self.samples[client]))
+        after = self._sent_by(client).copy().add(one)
+        pending = self._next.get(client)
+        if not self._within(after if pending is None else after.copy().add(pending)):
+            return False
+        after.answers += 1
+        self._sent[client] = after
+        return True
 
     def release(self, client: int, turn: int) -> Release:
-        """That upload as an accountant sees it."""
+        """That upload as an accountant sees it; to who knows it by models alone, at the most that one may say of it."""
         epsilon = self.state.epsilon(client, turn)
         one = Contribution(client, int(self.samples[client]), turn, epsilon)
-        return upload_release(self.scheme, self.context, self._norm, one)
+        release = upload_release(self.scheme, self.context, self._norm, one)
+        # Its own noise hides it from who holds models too, and what others add to them only helps.
+        return self._in_models if self.counted.by_models and not release.std else release
+
+    @cached_property
+    def _in_models(self) -> Release:
+        """An update without noise of its own, in the version that it enters."""
+        stated, multiplier = self.scheme.model_guarantee(self.context), self.scheme.model_multiplier(self.context)
+        distribution = self.scheme.model_noise(self.context, self._norm).distribution
+        std = (0.0 if multiplier is None else multiplier) * (math.sqrt(2) if distribution == "laplace" else 1.0)
+        return release_of(distribution, std, 1.0, stated)
+
+    def _within(self, sent: _Sent) -> bool:
+        if sent.gaussian and self.delta > 0 and self.stop_at.accountant == "exact":
+            return sent.squared_mu <= self._largest_squared_mu
+        return self._epsilon(sent) <= self._limit
 
     def spent(self, client: int) -> float:
         """Epsilon of all that the client has sent, by the accountant."""
@@ -114,9 +149,11 @@ class BudgetTracker:
 
     def said(self, client: int) -> str:
         """Why the client answers no more, when `affords` has just said so."""
+        answers = self._sent_by(client).answers
+        scores = f" and {answers} answers of scores, one more upload" if answers else ", one more"
         return (
-            f"epsilon {self.spent(client):.6g} of {self.stop_at.epsilon:g} spent on {self.uploads(client)} uploads, "
-            f"one more would make it {self.would_spend(client):.6g}"
+            f"epsilon {self.spent(client):.6g} of {self.stop_at.epsilon:g} spent on {self.uploads(client)} uploads"
+            f"{scores} would make it {self.would_spend(client):.6g}"
         )
 
     def uploads(self, client: int) -> int:
@@ -161,15 +198,27 @@ class BudgetTracker:
         return math.inf if found is None else found
 
 
-def stop_faults(scheme: Scheme, context: PrivacyContext, noise_known: bool = True) -> Iterator[Fault]:
-    """A budget that no client could answer under, not even once; fields named relative to the scheme.
+def stop_faults(
+    scheme: Scheme,
+    context: PrivacyContext,
+    noise_known: bool = True,
+    counted: Counted | None = None,
+    whole: bool = True,
+) -> Iterator[Fault]:
+    """A budget that cannot be kept, or that no client could answer under, not even once; fields named relative to the
+    scheme.
 
-    `noise_known` false: how much noise there is will only be measured, so that only its absence is a fault.
+    `noise_known` false: how much noise there is will only be measured, so that only its absence is a fault. `counted`
+    as of `BudgetTracker`; `whole` false: uploads are compressed.
     """
     stop_at = scheme.stop_at
     if stop_at is None:
         return
-    tracker = BudgetTracker(stop_at, scheme, context, np.full(context.clients, context.smallest_samples))
+    samples = np.full(context.clients, context.smallest_samples)
+    tracker = BudgetTracker(stop_at, scheme, context, samples, counted=counted)
+    if stop_at.adversary == "eavesdropper" and (fault := _models_fault(tracker, whole)) is not None:
+        yield fault
+        return
     first: dict[float | None, float] = {}
     for client in range(context.clients):
         # Clients of one budget make the same first upload.
@@ -196,11 +245,49 @@ def stop_faults(scheme: Scheme, context: PrivacyContext, noise_known: bool = Tru
         )
 
 
+def _models_fault(tracker: BudgetTracker, whole: bool) -> Fault | None:
+    """Why what an eavesdropper learns from models has no bound that clients know before they answer; None: it has."""
+    scheme, context, stop_at = tracker.scheme, tracker.context, tracker.stop_at
+    one = Contribution(0, context.smallest_samples, 0, tracker.state.epsilon(0, 0))
+    own, server = scheme.upload_noise(context, tracker._norm, one), scheme.model_noise(context, tracker._norm)
+    if own.std > 0 and server.std > 0:
+        adds_up = own.distribution == server.distribution == "gaussian" and own.count == 1 and not own.in_training
+        if not (adds_up and whole):
+            return Fault(
+                "stop_at.adversary",
+                "eavesdropper cannot be kept to a budget where clients and server both add noise that does not add up "
+                "to Gaussian noise (Laplace, in training, or on compressed uploads); use adversary: server",
+            )
+    if tracker.counted.by_models and own.std == 0:
+        if scheme.model_multiplier(context) is None:
+            return Fault(
+                "stop_at.of",
+                f"{stop_at.of} counts what models say of clients, and this scheme states nothing that bounds it: noise "
+                "on uploads, or the server's in proportion to what a client weighs; use another scheme",
+            )
+        if not whole:
+            return Fault(
+                "stop_at.of",
+                f"{stop_at.of} needs uploads that are as long as they were clipped to, where only the server adds "
+                "noise; leave out compression",
+            )
+    return None
+
+
 def stop_notes(scheme: Scheme) -> list[str]:
     """What a reader of a run must know about its budgets."""
     if scheme.stop_at is None:
         return []
-    notes = [f"stop_at: clients send no upload that takes them past {scheme.stop_at}"]
+    stop_at = scheme.stop_at
+    notes = [f"stop_at: clients send no upload that takes them past {stop_at}"]
+    if stop_at.adversary == "eavesdropper":
+        notes.append(
+            "stop_at: what models may say of clients counts, alone: what else a tap hears does not"
+            if stop_at.of == "models"
+            else "stop_at: what is sent over a tapped link counts as caught, since no client knows what was"
+        )
+    if not scheme.bounds_uploads:
+        notes.append("stop_at: an update that is rejected for not being finite says so, which no budget covers")
     if scheme.needs_every_task:
         notes.append("stop_at: when a client stops follows from its losses, a release that no ledger covers")
     return notes

@@ -16,6 +16,7 @@ from asyncfl.privacy.accounting.histories import Spent, histories
 from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.release import Distribution, Release
 from asyncfl.privacy.scheme import Guarantee, Scheme
+from asyncfl.privacy.scores import ScoreNoise, score_sensitivity
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -165,6 +166,16 @@ def release_of(
         claim,
         0.0 if stated is None else stated.delta,
     )
+
+
+def answer_release(noise: ScoreNoise | None, stated: Guarantee | None, models: int, samples: int) -> Release:
+    """Scores of `models` >= 1 by a client with `samples` >= 1, for the neighbours that are `stated`; without noise they
+    count as no mechanism, since they are flagged instead."""
+    if noise is None:
+        return release_of("gaussian", 0.0, 0.0, stated, 0, 0.0)
+    sensitivity = score_sensitivity(models, samples, "none" if stated is None else stated.unit)
+    claim = 0.0 if noise.epsilon is None else noise.epsilon
+    return release_of("gaussian", noise.std_of(models, samples), sensitivity, stated, 1, claim)
 
 
 def usable_norm(scheme: Scheme, context: PrivacyContext, clip_norm: float | None) -> float | None:

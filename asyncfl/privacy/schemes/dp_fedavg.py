@@ -124,6 +124,11 @@ class DpFedAvg(Scheme):
         even = context.rate * self.updates_multiplier(context) * self._norm(clip_norm) / n
         return ModelNoise(even * max_client_weight(context, contributions), sensitivities)
 
+    def model_multiplier(self, context: PrivacyContext) -> float | None:
+        """z over the norms that one neighbour can change, where the server adds the noise: it grows with the client
+        that weighs most."""
+        return self.noise_multiplier / self._reach if self._by_server and self.noise_multiplier else None
+
     def _guarantee(self, context: PrivacyContext, multiplier: float, proven: bool) -> Guarantee | None:
         if not self.noise_multiplier:
             return None

@@ -239,7 +239,8 @@ def test_what_is_written_is_read_again() -> None:
     for scheme in (GaussianUpload(epsilon=6), Nbafl(epsilon=6)):
         assert scheme.model_dump(mode="json")["stop_at"] is None
     written = safl(epsilon=20).model_dump(mode="json")
-    assert written["stop_at"] == {"epsilon": 20.0, "delta": None, "accountant": "exact"}
+    counted = {"adversary": "server", "of": "uploads"}
+    assert written["stop_at"] == {"epsilon": 20.0, "delta": None, "accountant": "exact", **counted}
     assert GaussianUpload.model_validate(written) == safl(epsilon=20)
     stopping = Nbafl(epsilon=6, stop_at=StopAt(epsilon=20))
     assert Nbafl.model_validate(stopping.model_dump(mode="json")) == stopping
@@ -247,7 +248,11 @@ def test_what_is_written_is_read_again() -> None:
 
 def test_the_notes_name_the_budget() -> None:
     assert stop_notes(GaussianUpload(epsilon=6)) == []
-    assert stop_notes(safl(epsilon=20)) == ["stop_at: clients send no upload that takes them past epsilon 20 (exact)"]
+    clipped = DpFedAvg(noise_multiplier=1.0, stop_at=StopAt(epsilon=20))
+    assert stop_notes(clipped) == ["stop_at: clients send no upload that takes them past epsilon 20 (exact)"]
+    assert "rejected" in stop_notes(safl(epsilon=20))[1]
     adaptive = AdaptiveBudgets(budgets=(4,), stop_at={"epsilon": 20, "delta": 1e-6})
-    assert len(stop_notes(adaptive)) == 2
+    assert len(stop_notes(adaptive)) == 3
+    taps = stop_notes(DpFedAvg(noise_multiplier=1.0, stop_at=StopAt(epsilon=20, adversary="eavesdropper")))
+    assert "counts as caught" in taps[1]
     assert "epsilon 20 (exact, delta 1e-06)" in stop_notes(adaptive)[0]

@@ -171,6 +171,14 @@ class Mechanisms(Scheme):
         }
         return ModelNoise(std, sensitivities, self.server.distribution)
 
+    def model_multiplier(self, context: PrivacyContext) -> float | None:
+        """Of the server's mechanism, which follows the client that weighs most; none where it knows no weights."""
+        if self.server is None or not self.server.divides_by_n or math.isinf(self.server.epsilon):
+            return None
+        made = self.model_noise(context, None)
+        scale = made.std if made.distribution == "gaussian" else made.std / math.sqrt(2)
+        return scale / made.sensitivity
+
     def _distances(self, context: PrivacyContext, contributions: Sequence[Contribution]) -> dict[int, float]:
         """Client -> how far apart neighbours of it may move the model, in the norm that is clipped."""
         return of_clients(context, contributions, lambda one: self._distance(one.samples))
