@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from asyncfl.cli.output import console, number, print_table
+from asyncfl.cli.output import number, print_table, print_text
 
 if TYPE_CHECKING:
     from asyncfl.audit.again import FinishedRun
@@ -24,7 +24,7 @@ def audit_with_canaries(
 
     audit = audit_canaries(finished, canaries, seeds, delta, progress)
     folder = save(finished, audit)
-    console.print(f"{audit.scenario.data.canaries.said if audit.scenario.data.canaries else ''}: {folder}")
+    print_text(f"{audit.scenario.data.canaries.said if audit.scenario.data.canaries else ''}: {folder}")
     rows: list[dict[str, Any]] = audit.found.to_pylist()
     return rows
 
@@ -33,7 +33,7 @@ def print_found(rows: list[dict[str, Any]]) -> None:
     """The table of what was found, and in sentences what its reader must know."""
     print_table(COLUMNS, [_cells(row) for row in rows])
     for sentence in dict.fromkeys(_sentences(rows)):
-        console.print(sentence)
+        print_text(sentence)
 
 
 def _cells(row: dict[str, Any]) -> list[Any]:

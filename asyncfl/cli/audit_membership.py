@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from asyncfl.cli.output import console, print_table
+from asyncfl.cli.output import console, print_table, print_text
 
 if TYPE_CHECKING:
     from asyncfl.audit.again import FinishedRun
@@ -45,7 +45,7 @@ def print_found(rows: list[dict[str, Any]]) -> None:
             for row in rows
         ],
     )
-    console.print(
+    print_text(
         "Found: share of the members that an attack finds where it takes at most 1 % of the non-members for members; "
         "guessing finds 1 %. Area: under the curve of all thresholds, 0.5 for guessing."
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from asyncfl.cli.output import console
+from asyncfl.cli.output import console, print_text
 from asyncfl.cli.run import data_line, read_scenario, report
 from asyncfl.quantities import quantity
 from asyncfl.scenario import Scenario
@@ -50,7 +50,7 @@ def live(
     from asyncfl.storage import RunFolder
 
     RunFolder(folder, description).check()
-    console.print(f"data: {data_line(description.data)}")
+    print_text(f"data: {data_line(description.data)}")
     terms = Terms(shape=shape, speedup=speedup)
     parts = []
     for seed in description.seeds:
@@ -107,7 +107,7 @@ async def _held(scenario: Scenario, seed: int, terms: Terms, workers: int, quiet
 def _line(row: dict[str, Any], in_flight: int) -> None:
     """A line for a version."""
     accuracy, staleness = row["test_accuracy"], row["staleness_mean"]
-    console.print(
+    print_text(
         f"version {row['version']}  {quantity(row['time_s'], 's')}  "
         f"accuracy {'-' if math.isnan(accuracy) else f'{accuracy:.3f}'}  "
         f"staleness {'-' if math.isnan(staleness) else f'{staleness:.1f} versions'}  "

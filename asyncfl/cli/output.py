@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,14 +12,20 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
+_NO_TERMINAL = 10_000
+"""Width of what is no terminal."""
+
 # Names of files and clients are printed as they are: brackets in them are no markup, colons no emoji.
 console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
 if not console.is_terminal:
-    # Nothing is cut off for the sake of a width when a file or another program reads.
-    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False, width=10_000)
+    # No table is broken up for the sake of a width when a file or another program reads.
+    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False, width=_NO_TERMINAL)
 
 _GAP = 2
 """Characters between two columns."""
+
+_TEXT = 80
+"""Characters in a line of text where no terminal says how many there are."""
 
 
 def number(value: Any) -> str:
@@ -62,6 +69,16 @@ def _blocks(widths: Sequence[int], width: int) -> list[list[int]]:
         blocks[-1].append(place)
         used += _GAP + widths[place]
     return blocks
+
+
+def print_text(text: str, to: Console | None = None) -> None:
+    """A sentence, broken between words at the width of the terminal; what goes on in further lines is indented.
+
+    A word that is wider than the terminal, the name of a file, say, stays whole.
+    """
+    to = to or console
+    width = _TEXT if to.width == _NO_TERMINAL else to.width
+    to.print(textwrap.fill(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
 
 
 def print_json(value: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from asyncfl.cli.asking import asking
-from asyncfl.cli.output import console, number, print_table
+from asyncfl.cli.output import console, number, print_table, print_text
 from asyncfl.privacy.queries.nbafl import NbaflQuestion
 from asyncfl.privacy.queries.question import Question
 from asyncfl.privacy.queries.releases import ComposeQuestion, EpsilonQuestion, ExposureQuestion, NoiseQuestion
@@ -32,7 +32,7 @@ def _show(question: Question, answer: dict[str, Any]) -> None:
 
 def _show_noise(question: Question, answer: dict[str, Any]) -> None:
     """The many quantities as a table, then what the noise is worth, then notes."""
-    quantities = [(name, value) for name, value in answer.items() if name not in ("epsilons", "notes")]
+    quantities = [(name, value) for name, value in answer.items() if name not in ("worth", "notes")]
     print_table(["quantity", "value"], quantities)
     console.print()
     _show_rows(answer["worth"])
@@ -45,7 +45,7 @@ def _show_rows(rows: list[dict[str, Any]]) -> None:
 
 def _show_notes(notes: list[str]) -> None:
     for note in notes:
-        console.print(f"note: {note}")
+        print_text(f"note: {note}")
 
 
 _COMMANDS: list[tuple[str, type[Question], str]] = [

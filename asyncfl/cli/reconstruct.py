@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asyncfl.cli.output import console, print_json, print_table
+from asyncfl.cli.output import console, print_json, print_table, print_text
 from asyncfl.errors import Fault, ScenarioError
 
 if TYPE_CHECKING:
@@ -82,11 +82,11 @@ def _print_pictures(run: Path, seed: int, pictures: Pictures, written: Sequence[
         print_json(_plain(run, seed, pictures, written))
         return
     steps = "1 local step" if pictures.steps == 1 else f"{pictures.steps} local steps, taken for one"
-    console.print(
+    print_text(
         f"{run}, seed {seed}: task {pictures.task} of client {pictures.client}, {pictures.samples} images, {steps}; "
         f"{METHODS[pictures.method]}"
     )
-    console.print(GRANTED)
+    print_text(GRANTED)
     has_images = pictures.method != "labels"
     rows: list[list[Any]] = []
     for level in [*pictures.levels, pictures.guess]:

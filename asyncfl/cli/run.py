@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from asyncfl.cli.output import console, print_table
+from asyncfl.cli.output import console, print_table, print_text
 from asyncfl.cli.progress import ProgressBar
 from asyncfl.data import DataSpec
 from asyncfl.data.sources import sources_of
@@ -48,7 +48,7 @@ def run(
     own = RunFolder(folder, description)
     own.check(force)
     existed = own.is_whole() and not force
-    console.print(f"data: {data_line(description.data)}")
+    print_text(f"data: {data_line(description.data)}")
     from asyncfl.api import execute
     from asyncfl.limits import Limits
 
@@ -59,9 +59,7 @@ def run(
             execute(description, folder, bar, force=force, limits=limits)
     except KeyboardInterrupt:
         if finished := len([place for place in own.kept() if place.name.startswith("seed-")]):
-            console.print(
-                f"interrupted; {finished} of {len(description.seeds)} seeds are kept: the same command goes on"
-            )
+            print_text(f"interrupted; {finished} of {len(description.seeds)} seeds are kept: the same command goes on")
         raise
     result = Run.load(folder)
     report(result)
@@ -112,6 +110,6 @@ def report(result: Any) -> None:
         )
     print_table(["seed", "version", "virtual time", "train loss", "test accuracy", "ended because"], rows)
     for sentence in result.summary.get("privacy", []):
-        console.print(sentence)
+        print_text(sentence)
     for note in result.summary.get("notes", []):
-        console.print(f"note: {note}")
+        print_text(f"note: {note}")

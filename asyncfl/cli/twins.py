@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from asyncfl.cli.output import console, print_json, print_table
+from asyncfl.cli.output import print_json, print_table, print_text
 from asyncfl.cli.progress import ProgressBar
 from asyncfl.description import faults_of
 from asyncfl.errors import Fault, ScenarioError
@@ -62,8 +62,8 @@ def tell_measured(folder: Path, audited: Run, seeds: Sequence[int], json: bool) 
     print_table(list(SHOWN.values()), [_row(row) for _, row in measured.iterrows()])
     for note in audited.summary["notes"]:
         if note.startswith("audit: "):
-            console.print(note)
-    console.print(f"{folder}: audit.parquet is written, {len(measured)} rows of the ledger are measured")
+            print_text(note)
+    print_text(f"{folder}: audit.parquet is written, {len(measured)} rows of the ledger are measured")
 
 
 SHOWN = {

@@ -151,7 +151,11 @@ def test_privacy_nbafl_prints_the_golden_numbers(asyncfl: Any) -> None:
     assert answer["sigma_d"] == 0
     assert answer["b"] is None
     assert answer["gamma"] == pytest.approx(0.50833912)
-    assert "sigma_u" in asyncfl("privacy", "nbafl").out
+    shown = asyncfl("privacy", "nbafl").out
+    assert "sigma_u" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "exact_epsilon" in shown
+    assert "worth" not in shown
 
 
 def test_privacy_names_the_options_at_fault(asyncfl: Any) -> None:

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from asyncfl.cli.output import print_table
+from asyncfl.cli.output import print_table, print_text
 
 COLUMNS = [f"column_{number}" for number in range(12)]
 ROWS = [[f"[/row {row}] :smile:", *(row * 1000.5 + place for place in range(11))] for row in range(3)]
@@ -34,3 +34,15 @@ def test_a_text_that_is_wider_than_the_terminal_goes_on_in_the_next_line() -> No
     shown = printed(40, ["name", "path"], [["mnist", "/x" * 40]])
     assert max(map(len, shown.splitlines())) <= 40
     assert "".join(shown.split()).count("/x") == 40
+
+
+@pytest.mark.parametrize(("width", "most"), [(40, 40), (100, 100), (10_000, 80)])
+def test_a_sentence_goes_on_at_a_word_and_indented(width: int, most: int) -> None:
+    file, name = io.StringIO(), "/folder-of-runs" * 8
+    sentence = f"note: {'[some] words :smile: of well-known length ' * 5}{name} and an end"
+    print_text(sentence, Console(file=file, width=width, soft_wrap=True, highlight=False, markup=False, emoji=False))
+    first, *others = file.getvalue().splitlines()
+    assert first.startswith("note: [some]")
+    assert all(line.startswith("  ") and line[2] != " " for line in others)
+    assert max(len(line) for line in [first, *others] if name not in line) in range(most - 15, most + 1)
+    assert [word for line in [first, *others] for word in line.split()] == sentence.split()

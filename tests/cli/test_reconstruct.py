@@ -32,12 +32,19 @@ def test_pictures_are_told_in_a_table_and_written(run: Path) -> None:
     result = call(str(run), "--quiet", "--epsilon", "inf", "--epsilon", "10")
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
-    assert "20 images, 2 local steps, taken for one; division at the first layer" in lines[0]
-    assert lines[1].startswith("granted: the network, the model that the client was sent")
-    assert lines[2].split() == ["noise", "its", "deviation", "PSNR", "SSIM", "best", "SSIM", "labels", "right"]
-    assert [line.split("  ")[0] for line in lines[3:7]] == ["no noise", "ε = 10", "as sent", "a guess, without it"]
-    assert all(line.count("dB") == 1 for line in lines[3:7])
-    assert all(line.rstrip().endswith(" %") for line in lines[3:7])
+    table = next(place for place, line in enumerate(lines) if line.startswith("noise "))
+    told = " ".join(" ".join(lines[:table]).split())
+    assert "20 images, 2 local steps, taken for one; division at the first layer" in told
+    assert "granted: the network, the model that the client was sent" in told
+    assert lines[table].split() == ["noise", "its", "deviation", "PSNR", "SSIM", "best", "SSIM", "labels", "right"]
+    assert [line.split("  ")[0] for line in lines[table + 1 : table + 5]] == [
+        "no noise",
+        "ε = 10",
+        "as sent",
+        "a guess, without it",
+    ]
+    assert all(line.count("dB") == 1 for line in lines[table + 1 : table + 5])
+    assert all(line.rstrip().endswith(" %") for line in lines[table + 1 : table + 5])
     assert sorted(path.name for path in (run / "reconstruction").iterdir()) == [
         "reconstruction.csv",
         "reconstruction.png",
@@ -47,8 +54,9 @@ def test_pictures_are_told_in_a_table_and_written(run: Path) -> None:
 
 def test_a_table_fits_eighty_columns(run: Path) -> None:
     result = call(str(run), "--quiet", "--epsilon", "10000")
-    table = result.output.splitlines()[2:6]
-    assert max(map(len, table)) <= 80
+    lines = [line for line in result.output.splitlines() if str(run) not in line]
+    assert len(lines) > 5
+    assert max(map(len, lines)) <= 80
 
 
 def test_json_holds_the_same(run: Path, tmp_path: Path) -> None:
