@@ -35,19 +35,21 @@ def scale_of(values: Iterable[float], unit: str) -> Scale:
     if unit not in SCALES:
         return PLAIN
     largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
-    fitting = [scale for scale in SCALES[unit] if float(f"{largest:.3g}") >= scale.factor]
+    fitting = [scale for scale in SCALES[unit] if float(f"{largest / scale.factor:.3g}") >= 1]
     base = next(scale for scale in SCALES[unit] if scale.factor == 1)
     return fitting[-1] if fitting else base if largest == 0 else SCALES[unit][0]
 
 
 def number(value: float) -> str:
-    """Three or four significant digits; a dash for NaN."""
+    """Three or four significant digits, all that stand before the point below 1e5; a dash for NaN."""
     if math.isnan(value):
         return NONE
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    if value != 0 and (abs(value) < 1e-3 or abs(value) >= 1e5):
+    if value != 0 and (abs(value) < 1e-3 or round(abs(value)) >= 1e5):
         return f"{value:.3g}"
+    if abs(value) >= 1000:
+        return f"{value:.0f}"
     return f"{value:.4f}".rstrip("0").rstrip(".") if abs(value) < 10 else f"{value:.4g}"
 
 
