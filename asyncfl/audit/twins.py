@@ -12,6 +12,7 @@ from asyncfl.errors import Fault, RunError, ScenarioError
 from asyncfl.evaluation import TwinAudit
 from asyncfl.federation import Federation
 from asyncfl.federation.rounds import Progress
+from asyncfl.privacy.ledger.measured import without_measured
 from asyncfl.privacy.ledger.statements import statements
 from asyncfl.simulation import SimulatedRuns
 from asyncfl.storage import AUDIT, COMPLETE, Run, RunFolder
@@ -28,9 +29,9 @@ def audit_twins(
     """The run with what twins show of `seeds`: the table `audit`, `measured` in the ledger and what its statements make
     of that, examples and notes.
 
-    Nothing is written. Where a seed was audited before, its part of the table is replaced; in the ledger the larger
-    epsilon stays. Raises ScenarioError where a client is asked for that the run has not, RunError where one is that has
-    uploaded nothing.
+    Nothing is written. An audit stands alone: of `seeds` all that an earlier one found is replaced, in the ledger too;
+    that of other seeds stays (see `earlier`). Raises ScenarioError where a client is asked for that the run has not,
+    RunError where one is that has uploaded nothing.
     """
     scenario = finished.run.scenario
     faults = [Fault("--clients", fault.message) for fault in audit.faults(scenario.data.clients)]
@@ -47,17 +48,39 @@ def audit_twins(
             return federation
 
         again = finished.again(seed, watched, progress, prior)
-        found = audited(observers[0], again, run.tables["ledger"])
+        found = audited(observers[0], again, without_measured(run.tables["ledger"], seed))
         table = found.table
         if AUDIT in run.tables:
             others = run.tables[AUDIT].filter(pc.not_equal(run.tables[AUDIT]["seed"], seed))
             table = pa.concat_tables([others, table]).sort_by([("seed", "ascending")])
         run.tables |= {AUDIT: table, "ledger": found.ledger}
-        old = {name for name in run.files if name.startswith(f"disproved-{seed}.")}
+        old = _examples(run, seed)
         run.files = {name: content for name, content in run.files.items() if name not in old} | found.files
         _note(run, seed, found.notes)
     run.summary["privacy"] = statements(run.tables["ledger"])
     return run
+
+
+def earlier(run: Run, seeds: Sequence[int]) -> list[str]:
+    """What an earlier audit found in `seeds`, which another takes the place of: a sentence for each seed."""
+    if AUDIT not in run.tables:
+        return []
+    told = []
+    for seed in seeds:
+        own = run.tables[AUDIT].filter(pc.equal(run.tables[AUDIT]["seed"], seed))
+        clients = sorted(set(own["client"].to_pylist()))
+        if clients:
+            files = _examples(run, seed)
+            told.append(
+                f"seed {seed}: what an earlier audit found is replaced, of client {', '.join(map(str, clients))}"
+                + (f", with its examples {', '.join(files)}" if files else "")
+            )
+    return told
+
+
+def _examples(run: Run, seed: int) -> list[str]:
+    """Names of the files of examples of a seed."""
+    return sorted(name for name in run.files if name.startswith(f"disproved-{seed}."))
 
 
 def write(finished: FinishedRun, run: Run) -> None:

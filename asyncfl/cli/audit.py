@@ -160,5 +160,5 @@ def audit(
                 json,
             )
             return
-        audited = measure_with_twins(finished, seeds, bar, audit_by_twins)
-    tell_measured(run, audited, seeds, json)
+        audited, replaced = measure_with_twins(finished, seeds, bar, audit_by_twins)
+    tell_measured(run, audited, replaced, seeds, json)

@@ -42,28 +42,34 @@ def described(clients: str, neighbours: str, twins: int) -> TwinAudit:
         raise ScenarioError([Fault(f"--{field}", message) for field, message in named.items()]) from None
 
 
-def measure_with_twins(finished: FinishedRun, seeds: Sequence[int], bar: ProgressBar, audit: TwinAudit) -> Run:
-    """The run with what was found in `seeds`, which is written beside it."""
-    from asyncfl.audit.twins import audit_twins, write
+def measure_with_twins(
+    finished: FinishedRun, seeds: Sequence[int], bar: ProgressBar, audit: TwinAudit
+) -> tuple[Run, list[str]]:
+    """The run with what was found in `seeds`, which is written beside it, and what of an earlier audit it replaces."""
+    from asyncfl.audit.twins import audit_twins, earlier, write
 
+    replaced = earlier(finished.run, seeds)
     audited = audit_twins(finished, audit, seeds, bar)
     write(finished, audited)
-    return audited
+    return audited, replaced
 
 
-def tell_measured(folder: Path, audited: Run, seeds: Sequence[int], json: bool) -> None:
-    """Print what was measured in `seeds`."""
+def tell_measured(folder: Path, audited: Run, replaced: Sequence[str], seeds: Sequence[int], json: bool) -> None:
+    """Print what was measured in `seeds`, and what was replaced."""
     ledger = audited.ledger
     measured = ledger[ledger["seed"].isin(seeds) & ledger["measured"].notna()]
     if json:
         rows = [dict(zip(SHOWN, _row(row), strict=True)) for _, row in measured.iterrows()]
-        print_json({"run": str(folder), "rows": rows})
+        print_json({"run": str(folder), "replaced": list(replaced), "rows": rows})
         return
     print_table(list(SHOWN.values()), [_row(row) for _, row in measured.iterrows()])
     for note in audited.summary["notes"]:
         if note.startswith("audit: "):
             print_text(note)
-    print_text(f"{folder}: audit.parquet is written, {len(measured)} rows of the ledger are measured")
+    for sentence in replaced:
+        print_text(sentence)
+    rows_are = "1 row of the ledger is" if len(measured) == 1 else f"{len(measured)} rows of the ledger are"
+    print_text(f"{folder}: audit.parquet is written, {rows_are} measured")
 
 
 SHOWN = {

@@ -14,7 +14,7 @@ import pytest
 from asyncfl.analysis.tables import read_run
 from asyncfl.api import execute, simulate
 from asyncfl.audit.again import FinishedRun
-from asyncfl.audit.twins import audit_twins, write
+from asyncfl.audit.twins import audit_twins, earlier, write
 from asyncfl.errors import RunError, ScenarioError
 from asyncfl.evaluation import TwinAudit
 from asyncfl.scenario import Scenario
@@ -60,6 +60,34 @@ def test_the_same_audit_leaves_the_same_bytes(tiny: dict[str, Any], tmp_path: Pa
     assert files(audited_on_disk(folder)) == first
     again = audited_on_disk(execute(described(tiny), tmp_path / "again"))
     assert files(again) == first
+
+
+DISPROVED = {"kind": "local_gaussian", "epsilon": 5, "clip_norm": 0.02}
+OVERSHOOTING = {"lr": 0.5, "batch_size": 5, "epochs": 3, "momentum": 0.9, "gradient_clip": 0.02}
+
+
+def test_an_audit_leaves_the_same_whatever_was_found_before(tiny: dict[str, Any], tmp_path: Path) -> None:
+    scenario = described(tiny, privacy=DISPROVED, training=OVERSHOOTING, seeds=2)
+    folder = audited_on_disk(execute(scenario, tmp_path / "run"))
+    both = Run.load(folder)
+    assert {"disproved-0.txt", "disproved-1.txt"} <= both.files.keys()
+    weaker = {"clients": (3,), "twins": 5, "neighbours": ("exchanged",)}
+    finished = FinishedRun.load(folder)
+    assert earlier(finished.run, (1,)) == [
+        "seed 1: what an earlier audit found is replaced, of client "
+        f"{', '.join(map(str, sorted(both.audit.query('seed == 1')['client'].unique())))}, with its examples "
+        "disproved-1.npz, disproved-1.txt"
+    ]
+    write(finished, audit_twins(finished, TwinAudit(**{**AUDIT, **weaker}), (1,)))
+    one = Run.load(folder)
+    assert one.ledger.query("seed == 1 and status == 'disproved'").empty
+    assert set(one.ledger.query("seed == 1 and measured.notna()")["client"]) <= {3}
+    pd.testing.assert_frame_equal(one.ledger.query("seed == 0"), both.ledger.query("seed == 0"))
+    assert {name for name in one.files if name.startswith("disproved-0")} == {"disproved-0.npz", "disproved-0.txt"}
+    audited_on_disk(folder, **weaker)
+    alone = audited_on_disk(execute(scenario, tmp_path / "alone"), **weaker)
+    assert files(folder) == files(alone)
+    assert earlier(FinishedRun.load(execute(scenario, tmp_path / "never")).run, (0, 1)) == []
 
 
 def test_nothing_else_of_the_run_changes(tiny: dict[str, Any], tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from asyncfl.privacy.ledger.measured import with_measured
+from asyncfl.privacy.ledger.measured import with_measured, without_measured
 
 ONE, TWO, MODELS = (0, "client", 0, "server"), (0, "client", 1, "server"), (0, "model", -1, "public")
 
@@ -35,11 +35,17 @@ def test_what_is_measured_above_the_claim_breaks_it(ledger):
     assert ledger["measured"].null_count == 3
 
 
-def test_the_larger_bound_stands_and_a_disproof_within_the_claim_leaves_it_open(ledger):
-    found = with_measured(with_measured(ledger, {ONE: 4.0}), {ONE: 2.0, TWO: 1.0}, frozenset({ONE}))
-    assert found["measured"].to_pylist() == [4.0, 1.0, None]
+def test_a_disproof_within_the_claim_leaves_it_open(ledger):
+    found = with_measured(ledger, {ONE: 2.0, TWO: 1.0}, frozenset({ONE}))
+    assert found["measured"].to_pylist() == [2.0, 1.0, None]
     assert found["status"].to_pylist() == ["disproved", "heuristic", "proven"]
     assert found["claim_holds"].to_pylist() == [None, None, True]
+
+
+def test_without_what_was_measured_the_ledger_is_as_the_run_left_it(ledger):
+    found = with_measured(ledger, {ONE: 20.0, MODELS: 0.3}, frozenset({ONE}))
+    assert without_measured(found, 0).equals(ledger)
+    assert without_measured(found, 1).equals(found)
 
 
 def test_proofs_are_not_broken_quietly(ledger):
