@@ -83,6 +83,8 @@ class TwinsObserver(TaskObserver):
         self.clients: dict[int, AuditedClient] = {}
         """Client -> what was found, in the order in which they were first met."""
         self.trained_twins = 0
+        self.not_finite: dict[int, int] = {}
+        """Client -> updates of its own that were collected and could not be followed: they were not finite."""
         self._training = TwinTraining(self.path)
         self._beginning = copy.deepcopy(self.path.state)
 
@@ -99,7 +101,10 @@ class TwinsObserver(TaskObserver):
             return
         payloads = collection.payloads
         for row, (ticket, upload) in enumerate(zip(collection.tickets, payloads.uploads, strict=True)):
-            if upload.attacked or not math.isfinite(payloads.norms[row]) or not self._is_audited(ticket.client):
+            if upload.attacked or not self._is_audited(ticket.client):
+                continue
+            if not math.isfinite(payloads.norms[row]):
+                self.not_finite[ticket.client] = self.not_finite.get(ticket.client, 0) + 1
                 continue
             task = self._train(ticket, upload.contribution, upload.release, payloads.norms, row)
             for number, twin in task.twins.items():

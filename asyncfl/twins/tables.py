@@ -186,20 +186,43 @@ class _Findings:
                 )
 
     def _notes(self, examples: list[Example]) -> Iterator[str]:
-        wanted = self.observer.audit.clients
-        if isinstance(wanted, tuple) and (silent := [str(one) for one in wanted if one not in self.observer.clients]):
-            yield (
-                f"{NOTE}nothing is measured of client {', '.join(silent)}, of whom no honest update was collected in "
-                f"seed {self.run.seed}"
-            )
-        if not self.observer.clients:
-            yield f"{NOTE}nothing is measured in seed {self.run.seed}: no honest update was collected"
+        yield from self._unmeasured()
         for one in examples[:1]:
             others = len(examples) - 1
             more = f", and the same for {others} more client{'s' if others > 1 else ''}" if others else ""
             yield f"{NOTE}the assumed sensitivity is disproved by example in seed {self.run.seed}: {one.said}{more}"
         if any(math.isinf(value) for value in self.measured.values()):
             yield f"{NOTE}epsilon is infinite where what was released differs between twins and no noise hides it"
+
+    def _unmeasured(self) -> Iterator[str]:
+        """Why nothing is measured, of some clients or of all."""
+        observer, seed = self.observer, self.run.seed
+        wanted, broken = observer.audit.clients, observer.not_finite
+        if isinstance(wanted, tuple):
+            unseen = [one for one in wanted if one not in observer.clients]
+            for silent, why in (
+                ([one for one in unseen if one not in broken], "no honest update was collected"),
+                ([one for one in unseen if one in broken], "no update was finite"),
+            ):
+                if silent:
+                    named = ", ".join(map(str, silent))
+                    yield f"{NOTE}nothing is measured of client {named}, of whom {why} in seed {seed}"
+        if not observer.clients:
+            updates = sum(broken.values())
+            why = (
+                f"not one of the {updates} honest updates collected was finite"
+                if updates
+                else "no honest update was collected"
+            )
+            yield f"{NOTE}nothing is measured in seed {seed}: {why}"
+        stated = [self.path.scheme.upload_guarantee(self.path.context, client) for client in observer.clients]
+        kinds = dict.fromkeys(kind for guarantee in stated for kind in counted_kinds(guarantee))
+        if stated and not set(kinds) & set(observer.audit.neighbours):
+            claim = next((f"{one.neighbours} of a {one.unit}" for one in stated if one is not None), "")
+            yield (
+                f"{NOTE}nothing is measured in seed {seed}: for the claim ({claim}) only these twins are neighbours: "
+                f"{', '.join(kinds)}"
+            )
 
 
 def _best(client: AuditedClient, kind: Twin) -> Neighbour | None:

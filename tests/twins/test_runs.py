@@ -183,3 +183,29 @@ def test_budgets_that_follow_the_losses_are_followed(tiny: dict[str, Any]) -> No
     # With other noise two worlds differ by more than by the distance of their means.
     server = table[(table["adversary"] == "server") & spreads]
     assert (server["epsilon_once"] > 0).all()
+
+
+def test_why_nothing_is_measured_is_told(tiny: dict[str, Any]) -> None:
+    zeroed = {"kind": "dp_fedavg", "noise_multiplier": 1.1, "neighbours": "zero_out"}
+    asked = {"clients": 2, "twins": 5, "neighbours": ["exchanged"]}
+    run = simulate(described(tiny, privacy=zeroed, evaluation={"audit": asked}))
+    assert run.ledger["measured"].isna().all()
+    assert [note for note in run.summary["notes"] if note.startswith("audit: ")] == [
+        "audit: nothing is measured in seed 0: for the claim (zero_out of a client) only these twins are neighbours: "
+        "zeroed"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("clients", "said"),
+    [
+        (2, "audit: nothing is measured in seed 0: not one of the 15 honest updates collected was finite"),
+        ((3,), "audit: nothing is measured of client 3, of whom no update was finite in seed 0"),
+    ],
+)
+def test_updates_that_are_not_finite_are_told(tiny: dict[str, Any], clients: Any, said: str) -> None:
+    private = {"kind": "dp_fedavg", "noise_multiplier": 1.1}
+    training = {"lr": 1e38, "batch_size": 10, "epochs": 2}
+    audit = {"clients": clients, "twins": 5}
+    run = simulate(described(tiny, privacy=private, training=training, evaluation={"audit": audit}))
+    assert said in run.summary["notes"]
