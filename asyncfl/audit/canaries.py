@@ -94,7 +94,11 @@ def planted(finished: FinishedRun, canaries: Canaries) -> Scenario:
                 )
             ]
         )
-    return scenario.override({"data.canaries": canaries.model_dump()})
+    try:
+        return scenario.override({"data.canaries": canaries.model_dump()})
+    except ScenarioError as error:
+        own = [Fault("--canaries", f.message) if f.field == "data.canaries.count" else f for f in error.faults]
+        raise ScenarioError(own, error.source) from None
 
 
 def audit_canaries(

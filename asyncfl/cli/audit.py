@@ -42,6 +42,10 @@ def _check_given(context: typer.Context, audit: str) -> None:
     for other in ("canaries", "membership", "reconstruct"):
         if other in given and other != audit:
             faults.append(Fault(f"--{other}", f"must be left out with --{audit}: each is an audit of its own"))
+    if audit in ("canaries", "membership") and "json" in given:
+        faults.append(Fault("--json", f"has no effect with --{audit}: what it finds is in audit/attacks.parquet"))
+    if (count := context.params["canaries"]) is not None and count < 1:
+        faults.append(Fault("--canaries", f"must be at least 1, got {count}"))
     if faults:
         raise ScenarioError(faults)
 
@@ -57,7 +61,7 @@ def audit(
     seed: Annotated[int | None, typer.Option(help="only this seed", max=2**63 - 1)] = None,
     canaries: Annotated[
         int | None,
-        typer.Option(help="plant so many canaries in a run of its own, and count who recognises them", min=1),
+        typer.Option(help="plant so many canaries in a run of its own, and count who recognises them"),
     ] = None,
     canary_unit: Annotated[
         Literal["sample", "client"], typer.Option(help="with --canaries: what is in or out by a coin")

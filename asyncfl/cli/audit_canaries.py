@@ -48,6 +48,17 @@ def _epsilon(value: float | None) -> str:
     return "infinite" if math.isinf(value) else f"{value:.3g}"
 
 
+def _too_few(canaries: int, delta: float) -> str:
+    """Why so many canaries can show nothing at that delta, whoever looks on, and what to ask for instead."""
+    from asyncfl.audit.canaries import LEVEL
+    from asyncfl.privacy.estimators.one_run import most
+
+    number = f"{canaries} canary" if canaries == 1 else f"{canaries} canaries"
+    if most(canaries, 0.0, LEVEL) == 0:
+        return f"{number} can show nothing, at whatever delta: plant more"
+    return f"{number} can show nothing at delta {delta:g}: ask at a smaller delta with --canary-delta, or plant fewer"
+
+
 def _sentences(rows: list[dict[str, Any]]) -> Iterator[str]:
     for delta in dict.fromkeys(row["delta"] for row in rows):
         neighbours = next(row["neighbours"] for row in rows if row["delta"] == delta)
@@ -62,10 +73,7 @@ def _sentences(rows: list[dict[str, Any]]) -> Iterator[str]:
         elif not row["held"]:
             yield f"{who}: it holds nothing that could be measured"
         elif row["most"] == 0:
-            yield (
-                f"{who}: {row['canaries']} canaries can show nothing at delta {row['delta']:g}; plant fewer, or ask "
-                "at a smaller delta with --canary-delta"
-            )
+            yield _too_few(row["canaries"], row["delta"])
         claimed = row["claimed_epsilon"]
         if claimed is not None and math.isinf(claimed):
             yield f"{who}: nothing is claimed, the claim is infinite: no noise hides what this adversary holds"

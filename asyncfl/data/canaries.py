@@ -45,7 +45,9 @@ class Canaries(Described):
     @property
     def said(self) -> str:
         """What they are, for captions."""
-        return f"{self.count} canary {self.unit}s ({self.kind}), each in or out by a coin"
+        return (
+            f"{self.count} canary {self.unit}{'' if self.count == 1 else 's'} ({self.kind}), each in or out by a coin"
+        )
 
 
 @dataclass(frozen=True)

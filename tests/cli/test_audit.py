@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from asyncfl.api import execute
 from asyncfl.cli import app
 from asyncfl.cli.audit_canaries import print_found
-from asyncfl.errors import RunError
+from asyncfl.errors import RunError, ScenarioError
 from asyncfl.scenario import Scenario
 
 
@@ -47,7 +47,14 @@ def test_canaries_are_counted_and_told(run: Path) -> None:
 
 def test_canaries_that_can_show_nothing_are_told(run: Path) -> None:
     result = call(str(run), "--quiet", "--canaries", "100")
-    assert "server, seed 0: 100 canaries can show nothing at delta 0.01; plant fewer" in result.output
+    said = " ".join(result.output.split())
+    assert said.count("100 canaries can show nothing at delta 0.01: ask at a smaller delta with --canary-delta") == 1
+
+
+def test_one_canary_is_told_to_be_too_few(run: Path) -> None:
+    said = " ".join(call(str(run), "--quiet", "--canaries", "1").output.split())
+    assert "1 canary sample (mislabelled)" in said
+    assert said.count("1 canary can show nothing, at whatever delta: plant more") == 1
 
 
 def test_without_noise_an_infinite_claim_is_told(tmp_path: Path, tiny: dict[str, Any]) -> None:
@@ -58,13 +65,14 @@ def test_without_noise_an_infinite_claim_is_told(tmp_path: Path, tiny: dict[str,
 
 
 def test_no_canaries_and_too_many(run: Path) -> None:
-    result = call(str(run), "--canaries", "0")
-    assert result.exit_code == 2
-    assert "--canaries" in result.output
-    result = call(str(run), "--quiet", "--canaries", "101")
-    assert "data.canaries.count: must be at most the number of samples of all clients (100), got 101" in str(
-        result.exception
-    )
+    for options, said in (
+        (["0"], "--canaries: must be at least 1, got 0"),
+        (["101"], "--canaries: must be at most the number of samples of all clients (100), got 101"),
+        (["10", "--canary-unit", "client"], "--canaries: must be at most the number of clients (5), got 10"),
+    ):
+        result = call(str(run), "--quiet", "--canaries", *options)
+        assert isinstance(result.exception, ScenarioError)
+        assert [str(fault) for fault in result.exception.faults] == [said]
     assert not (run / "audit").exists()
 
 
@@ -105,3 +113,10 @@ def test_membership_is_told_and_drawn(tmp_path: Path, tiny: dict[str, Any]) -> N
 def test_two_audits_at_once_are_refused(run: Path) -> None:
     result = call(str(run), "--canaries", "10", "--membership")
     assert "--membership: must be left out with --canaries" in str(result.exception)
+
+
+@pytest.mark.parametrize("options", [["--canaries", "10"], ["--membership"]])
+def test_json_that_there_is_not_is_refused(run: Path, options: list[str]) -> None:
+    result = call(str(run), *options, "--json")
+    assert f"--json: has no effect with {options[0]}" in str(result.exception)
+    assert not (run / "audit").exists()
