@@ -143,9 +143,10 @@ class SeedLedger:
         got = np.sort(granted[versions.entered & (granted < NEVER)])
         flags = self._flags(view)
         who, trusts = view.adversary, TRUSTS[view.adversary]
+        touched = self._touched if view.holds_any else frozenset[int]()
         holders = tuple(client for client in range(len(self.run.sizes)) if client not in view.members)
         return (
-            Account(who, known, of_clients, known, proven, flags, holders, trusts),
+            Account(who, known, of_clients, known, proven, flags, holders, trusts, touched),
             Account(
                 who,
                 (told := as_models(to_neighbours, got)).releases,
@@ -155,6 +156,7 @@ class SeedLedger:
                 flags,
                 None,
                 trusts,
+                touched,
             ),
         )
 
@@ -193,11 +195,18 @@ class SeedLedger:
             found.setdefault(client_of[task], []).append(COMPUTED)
         every = [flag for flags in found.values() for flag in flags if flag != CRAFTED]
         if not self._versions.fixed_weights and (self._versions.server_std > 0).any() and not view.knows_server_noise:
-            every.append(WEIGHTS)
-            for client in range(len(self.run.sizes)):
+            sent, granted = self._sent, view.granted(self._sent)
+            for client in sent.client[(sent.version > 0) & (granted[sent.version] < NEVER)].tolist():
                 found.setdefault(client, []).append(WEIGHTS)
+                every.append(WEIGHTS)
         found[-1] = every
         return {client: tuple(dict.fromkeys(flags)) for client, flags in found.items()}
+
+    @cached_property
+    def _touched(self) -> frozenset[int]:
+        """Clients that did anything with their data."""
+        trained = {upload.client for upload in self.run.uploads} | {upload.client for upload in self._all}
+        return frozenset(trained | {answer.client for answer in self._answers})
 
     # --- what was sent ---------------------------------------------------------------------------------------------
 
@@ -255,6 +264,10 @@ class SeedLedger:
                 at = row[upload.task]
                 version[at] = number
                 weight[at] = self._context.rate / len(model.uploads) if upload.weight is None else abs(upload.weight)
+        judged = select(self.run.events, kinds=[Kind.FLAGGED])
+        for task, before in zip(judged["task"].to_pylist(), judged["version"].to_pylist(), strict=True):
+            if task in row and before + 1 < len(self._versions.entered):
+                version[row[task]] = before + 1
         releases = [upload.release for upload in uploads]
         model_sensitivity = np.array([self._model_sensitivity(upload) for upload in uploads])
         sensitivity = np.array([one.sensitivity for one in releases], dtype=np.float64)

@@ -11,7 +11,7 @@ import pytest
 from asyncfl.errors import ScenarioError
 from asyncfl.federation import SeedLedger, SeedRun
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
-from asyncfl.privacy.flags import COMPUTED, CRAFTED, REJECTION, SCORES
+from asyncfl.privacy.flags import COMPUTED, CRAFTED, REJECTION, SCORES, WEIGHTS
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
 from asyncfl.trace import Kind
@@ -117,6 +117,54 @@ def test_what_attackers_compute_from_noised_updates_says_no_more_than_they(scena
     attack = {"kind": "ipm", "knowledge": "buffer"}
     _, ledger = of(scenario, **changes, threats={"attack": attack, "attackers": 2})
     assert largest(ledger, "public") == pytest.approx(exact_epsilon(2 * (2 / 4) ** 2, 1e-5))
+
+
+def test_who_is_not_chosen_has_been_looked_at(scenario: Scenario) -> None:
+    changes: dict[str, Any] = {"data.clients": 6, "protocol.rounds": 2, "defence": {"rule": {"kind": "krum"}}}
+    noised = {"kind": "dp_fedavg", "noise_multiplier": 1.0, "noise_at": "client"}
+    run, ledger = of(scenario, **changes, privacy=noised, world__tap={"uplink": False, "downlink": True})
+    chosen = {upload.client for model in run.models.values() for upload in model.uploads if upload.weight}
+    assert len(chosen) <= 2
+    of_clients = ledger[ledger["holder"] == "client"]
+    # Another client's data may change who is chosen: each of two noised uploads is as good as held.
+    public = of_clients[of_clients["adversary"] == "public"]
+    assert public["exact_epsilon"].to_numpy() == pytest.approx(np.full(6, exact_epsilon(2 * 2**2, 1e-5)))
+    # The tap has the first version, when clients are sent it.
+    heard = of_clients[of_clients["adversary"] == "eavesdropper"]
+    assert heard["exact_epsilon"].to_numpy() == pytest.approx(np.full(6, exact_epsilon(2**2, 1e-5)))
+    _, ledger = of(scenario, **changes, privacy=SERVER)
+    rows = ledger[(ledger["adversary"] == "public") & (ledger["holder"] == "client")]
+    assert np.isinf(rows["exact_epsilon"]).all()
+    assert np.isinf(rows["provable"]).all()
+    assert rows["flags"].str.contains(WEIGHTS).all()
+
+
+def test_who_is_flagged_has_been_looked_at(scenario: Scenario) -> None:
+    changes: dict[str, Any] = {"defence": {"detector": {"kind": "safl"}}, "protocol.rounds": 4, "privacy": CLIENTS}
+    run, ledger = of(scenario, **changes)
+    flagged = select(run.events, kinds=[Kind.FLAGGED]).to_pylist()
+    assert flagged
+    entered = [upload.client for model in run.models.values() for upload in model.uploads]
+    assert len(entered) + len(flagged) == 4 * 5
+    rows = ledger[(ledger["adversary"] == "public") & (ledger["holder"] == "client")]
+    assert rows["squared_mu"].to_numpy() == pytest.approx(np.full(5, 4 * (2 / 4) ** 2))
+
+
+def test_nothing_is_proven_of_whom_no_number_is_told_where_what_no_ledger_covers_was_decided(
+    scenario: Scenario,
+) -> None:
+    # The median norm follows the norms of all, heard or not: of 8, of whom 4 are asked.
+    private = {"kind": "nbafl", "epsilon": 60, "clip_norm": "median"}
+    changes = {"data.clients": 8, "protocol": {"kind": "sync", "rounds": 1, "participants": 4}, "privacy": private}
+    tap = {"uplink": True, "downlink": False, "packet_loss": 0.5}
+    run, ledger = of(scenario, **changes, **WHOLE, world__tap=tap)
+    asked = {upload.client for upload in run.uploads}
+    own = ledger[ledger["holder"] == "client"].set_index(["adversary", "client"])
+    heard = own.loc["eavesdropper"]
+    unheard = heard[heard["exact_epsilon"] == 0].index
+    assert 4 < len(unheard) < 8
+    assert np.isinf(heard.loc[sorted(asked), "provable"]).all()
+    assert (heard.loc[sorted(set(range(8)) - asked), "provable"] == 0).all()
 
 
 SCORED: dict[str, Any] = {

@@ -35,6 +35,8 @@ class Account:
     """Clients that have a row; None: all."""
     trusts: str = ""
     """Whom a guarantee against this adversary trusts."""
+    touched: frozenset[int] | None = None
+    """Clients whose data may have changed anything that the adversary got; None: those of all."""
 
     @cached_property
     def spent(self) -> Spent:

@@ -14,8 +14,11 @@ is exact, and in general the least that can be proven without looking into the t
 
 What is no sum of Gaussian noise is bounded from above: an upload with Laplace noise, or with noise drawn in training,
 counts as held where the server adds none; Laplace noise of the server counts alone. Where weights follow the data (a
-rule that is not linear, a detector) a model still is computed from uploads, and says no more than they: they count as
-held. Attackers' uploads that are computed from others' say no more than those either; copies of one (`copy_of`) make it
+rule that is not linear, a detector) a model still is computed from uploads, and says no more than they: all that were
+looked at when it was made count as held, whatever became of them, since who was left out says something of each of
+them. An upload without noise of its own then is hidden by nothing: the server's noise is for what enters with weights
+that are fixed.
+Attackers' uploads that are computed from others' say no more than those either; copies of one (`copy_of`) make it
 weigh so many times more, noise and all.
 """
 
@@ -82,11 +85,12 @@ class _Facts:
     def of(cls, sent: Sent, versions: Versions, view: View, s: Floats) -> _Facts:
         granted = view.granted(sent)
         held = view.uploads < NEVER
-        told = ~held & (sent.weight > 0) & (sent.version > 0) & (granted[sent.version] < NEVER)
+        looked_at = (sent.weight > 0) | (not versions.fixed_weights)
+        told = ~held & looked_at & (sent.version > 0) & (granted[sent.version] < NEVER)
         hides = (versions.server_std > 0) & (not view.knows_server_noise)
         shown = told & ~sent.additive & ~hides[sent.version]
         if not versions.fixed_weights:
-            shown |= told & (sent.std > 0)
+            shown = told
         moment = np.where(held, view.uploads, np.where(told, granted[sent.version], NEVER))
         told, direct = told & ~shown, held | shown
         for reader, sources in sent.computed_from:

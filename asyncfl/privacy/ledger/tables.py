@@ -213,7 +213,8 @@ def _rows(
         last_proven = _last(np.zeros_like(of) if holder == "model" else account.proven_releases.holder, n)
         proven = at_last(account.proven_spent.exact, nothing, last_proven)
     provable = np.where((status == "proven") | (exact == 0), exact, np.where(status == "heuristic", proven, np.inf))
-    provable[[any(flag in found for flag in UNCOVERED) for found in flags] & (exact > 0)] = np.inf
+    uncovered = np.array([any(flag in found for flag in UNCOVERED) for found in flags], dtype=bool)
+    provable[uncovered & _touched(holder, account, n)] = np.inf
     rows: dict[str, NDArray[Any]] = {
         "holder": np.full(n, holder, dtype=object),
         "client": np.array([MODEL]) if holder == "model" else np.arange(n),
@@ -246,6 +247,13 @@ def _rows(
     if holder == "client" and account.holders is not None:
         rows = {name: column[list(account.holders)] for name, column in rows.items()}
     return rows
+
+
+def _touched(holder: str, account: Account, n: int) -> NDArray[np.bool_]:
+    """(n,) whether the adversary may hold anything that follows from the data of each holder."""
+    if account.touched is None:
+        return np.ones(n, dtype=bool)
+    return np.full(n, bool(account.touched)) if holder == "model" else np.isin(np.arange(n), list(account.touched))
 
 
 def _last(of: Ints, n: int, chosen: NDArray[np.bool_] | None = None) -> Ints:

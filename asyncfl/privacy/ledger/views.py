@@ -32,9 +32,9 @@ class Sent:
     base_version: Ints
     """Version that the client was sent."""
     version: Ints
-    """Version that it entered; 0: none."""
+    """Version that it entered, or was left out of when it was judged; 0: none."""
     weight: Floats
-    """What the server multiplied it with there, its rate included, >= 0."""
+    """What the server multiplied it with there, its rate included, >= 0; 0 where it was left out."""
     laplace: Bools
     """Whether its noise is Laplace; else Gaussian."""
     std: Floats
@@ -86,6 +86,11 @@ class View:
     """Clients that are the adversary: nothing is hidden from them, nor counted of them."""
     further: tuple[tuple[int, int, Release], ...] = ()
     """(client, moment, release) of whatever else it gets."""
+
+    @property
+    def holds_any(self) -> bool:
+        """Whether it gets anything that follows from data: version 0 does not."""
+        return bool(self.further or (self.uploads < NEVER).any() or (self.versions[1:] < NEVER).any())
 
     def granted(self, sent: Sent) -> Ints:
         """(n_versions + 1,) moment from which on it is taken to hold each version; see the module's header."""
