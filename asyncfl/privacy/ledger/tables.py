@@ -6,9 +6,9 @@ happened, `provable` without its assumptions, and `measured`, from below, once a
 Noise is calibrated before training, to the releases that are assumed; the ledger is drawn up afterwards, from
 those that happened. All its epsilons are for the scheme's own sensitivity: where that is heuristic, so is the
 row, and `status` and `flags` say it. Noise of an invalid sensitivity is accounted for with the true one: the claim is
-what the scheme states, the other epsilons what the noise gives, infinite where no true sensitivity is known. Rows of
-one holder with the same adversary describe all its releases together. `squared_mu` of several rows may be added, and
-`gaussian.exact_epsilon` of the sum bounds what an adversary learns who holds all of them.
+what the scheme states, the other epsilons what the noise gives, infinite where no true sensitivity is known. A row
+tells all that its adversary knows of its holder, by uploads, models and whatever else. Rows are not to be added up:
+adversaries know much of the same, and what noise hides from each of two it may not hide from both (`both`).
 
 Each client has the claim that is made to it. Where the claim is for one release and uploads have budgets of their own,
 that is the largest budget of the uploads in the row; what basic composition makes of all of them is `naive_epsilon`.
@@ -18,9 +18,9 @@ there. Models compose for each client by itself, and the model's row is that of 
 see `published` and `noise.shares`.
 
 No credit is given for clients being drawn in secret: the server and an eavesdropper on the links see who
-takes part. A scheme that states nothing about published models has no row for them: a model is computed from
-the uploads, so what the server's rows say of them bounds it. What a run decides from the data beside its releases, a
-clip norm or a budget, no row covers; `flags` name it.
+takes part. Where a scheme states nothing about published models, what is known of their clients has a row all the same,
+without a claim. What a run decides from the data beside its releases, a clip norm, a budget or whom it asks, no row
+covers: `flags` name it, and nothing is proven of whose data may have had a part in it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ COLUMNS = {
     "adversary": "who holds the releases: eavesdropper, server, both, curious (a coalition of clients), public_last "
     "(who is given the last model), public (all models)",
     "trusts": "whom what is said here trusts to follow the protocol, and not to tell",
-    "releases": "uploads of the client, or published models, that the adversary holds",
+    "releases": "uploads of the client, or published models, that the adversary holds; what it knows of the client by "
+    "way of models, of others' uploads or of scores is in all epsilons, but not in this number",
     "assumed_releases": "releases that the claim is made for",
     "distribution": "what the noise is drawn from",
     "sigma": "standard deviation of the noise on each parameter of the last release",

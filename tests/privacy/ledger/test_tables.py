@@ -187,13 +187,6 @@ def test_noise_in_each_epoch_is_told_by_the_ledger():
     assert set(found["flags"]) == {"noise of one release drawn several times; sensitivity heuristic"}
 
 
-def test_rows_can_be_added_up():
-    found = of(Nbafl(epsilon=60), uploads=[2], models=[50] * 25)
-    together = exact_epsilon(found["squared_mu"].sum(), 0.01)
-    assert together > found["exact_epsilon"].max()
-    assert together < found["exact_epsilon"].sum()
-
-
 def test_all_accountants_stand_side_by_side():
     found = of(GaussianUpload(epsilon=6), uploads=[1, 50], samples=600, clip_norm=None)
     alone = exact_epsilon(found["squared_mu"], 1e-5)

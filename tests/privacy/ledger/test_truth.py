@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import product
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -43,6 +44,7 @@ class Federation:
 
     buffers: list[list[Task]]
     server_sigma: float
+    fixed_weights: bool = True
     tasks: list[Task] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -127,7 +129,7 @@ class Federation:
         held, got = np.full(len(self.tasks), NEVER), np.full(v + 1, NEVER)
         held[uploads], got[versions] = 0, 0
         published = Versions(
-            np.arange(v + 1) > 0, np.where(np.arange(v + 1) > 0, self.server_sigma, 0.0), False, True, 1.0
+            np.arange(v + 1) > 0, np.where(np.arange(v + 1) > 0, self.server_sigma, 0.0), False, self.fixed_weights, 1.0
         )
         found = knowledge(self.sent(), published, View("any", held, got, server, members))
         return float(found.squared_mu[found.holder == client].sum())
@@ -261,3 +263,26 @@ def test_the_numbers_that_were_told_too_small() -> None:
     # A whole model of DP-SGD's kind, caught once, carries what its base was made from.
     whole = Federation([[Task(0, v, 0.5, 4.0, 2.0, 1.0), Task(1, v, 0.5, 4.0, 2.0, 1.0)] for v in range(3)], 0.0)
     assert whole.row([5], [], 0, False, frozenset()) == pytest.approx(2 * (0.5 * 2) ** 2 / (2 * 0.25 * 16))
+
+
+def test_a_choice_among_noised_updates_says_something_of_who_is_left_out() -> None:
+    """Krum of six noised numbers: how often it chooses each, where one of them is another."""
+    random = np.random.default_rng(1)
+    noise = random.normal(size=(200_000, 6))
+    chosen = []
+    for moved in (0.0, 2.0):
+        sent = np.sort(noise + np.array([moved, 0, 0, 0, 0, 0]), axis=1)
+        order = np.argsort(noise + np.array([moved, 0, 0, 0, 0, 0]), axis=1)
+        distances = np.sort(np.square(sent[:, :, None] - sent[:, None, :]), axis=2)[:, :, 1:4].sum(axis=2)
+        chosen.append((np.take_along_axis(order, distances.argmin(axis=1)[:, None], axis=1) == 0).mean())
+    here, there = (NormalDist().inv_cdf(share) for share in chosen)
+    truth = (here - there) ** 2
+    assert chosen[0] > 2 * chosen[1]
+    # Client 0 is told to be left out, or to be in: its shift of 2 is hidden by a noise of 1 in either case.
+    for weight in (0.0, 1.0):
+        tasks = [Task(0, 0, weight, 1.0, 2.0, 0.0), *(Task(c, 0, 1.0 - weight, 1.0, 2.0, 0.0) for c in range(1, 6))]
+        federation = Federation([tasks], 0.0, fixed_weights=False)
+        assert truth < federation.row([], [1], 0, False, frozenset()) == pytest.approx(2**2)
+        assert federation.row([], [], 0, False, frozenset()) == 0
+    bare = Federation([[Task(0, 0, 0.0, 0.0, 2.0, 0.0), Task(1, 0, 1.0, 0.0, 2.0, 0.0)]], 3.0, fixed_weights=False)
+    assert bare.row([], [1], 0, False, frozenset()) == np.inf
