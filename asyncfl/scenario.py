@@ -308,7 +308,7 @@ def _stop_faults(parts: Mapping[str, Any], exposures: int | MeasuredExposures) -
 
 def _counted(stop_at: StopAt, world: World) -> Counted:
     """What counts towards the budgets. Models that are sent for scoring are updates."""
-    return stop_at.counted(world.tap.uplink or world.tap.scoring, world.tap.scoring)
+    return stop_at.counted(world.tap.uplink or world.tap.scoring)
 
 
 def _shuffler_faults(data: DataSpec, protocol: Protocol, defence: Defence) -> Iterator[Fault]:

@@ -12,14 +12,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from asyncfl.privacy.ledger.views import NEVER, Ints, View
+from asyncfl.privacy.ledger.views import NEVER, Sent, View
 from asyncfl.privacy.release import Release
 from asyncfl.trace import Kind
 from asyncfl.trace.events import SCORING_DOWN, SCORING_UP
@@ -47,6 +47,8 @@ class Answer:
     """Scores that a client gave."""
 
     client: int
+    making: int
+    """Version that they decided about."""
     time_s: float
     release: Release
 
@@ -68,14 +70,14 @@ class Observed:
         self,
         events: pa.Table,
         rounds: Iterable[Mapping[str, float]],
-        tasks: Ints,
+        sent: Sent,
         moment: Moment,
         curious: frozenset[int],
     ) -> None:
-        """`tasks`: (n,) of the rows of `Sent`, rising; `curious`: the coalition."""
+        """`sent`: its tasks rising; `curious`: the coalition."""
         self.events = events
         self.curious = curious
-        self._tasks = tasks
+        self._sent = sent
         self._moment = moment
         self._published = {int(row["version"]): float(row["time_s"]) for row in rounds}
 
@@ -91,7 +93,7 @@ class Observed:
         last = max(self._published, default=0)
 
         def view(who: str, uploads: Times, versions: Times, told: list[Answer], noise: bool = False) -> View:
-            return self._view(who, uploads, versions, told, rejected, noise)
+            return self._view(who, uploads, versions, told, answers, rejected, noise)
 
         found = [
             view("eavesdropper", tapped, caught, scores),
@@ -109,27 +111,35 @@ class Observed:
         who: str,
         uploads: Times,
         versions: Times,
-        answers: Iterable[Answer],
-        rejected: Iterable[Rejected],
+        told: Sequence[Answer],
+        answers: Sequence[Answer],
+        rejected: Sequence[Rejected],
         noise: bool,
     ) -> View:
-        got = np.full(len(self._tasks), NEVER, dtype=np.int64)
+        """`told`: those of all `answers` that it has. The others tell who holds the version that they decided about."""
+        got = np.full(len(self._sent.task), NEVER, dtype=np.int64)
         times = [(task, time_s) for task, time_s in uploads.items()]
         if times:
-            at = np.searchsorted(self._tasks, [task for task, _ in times])
+            at = np.searchsorted(self._sent.task, [task for task, _ in times])
             got[at] = [self._moment(time_s) for _, time_s in times]
         held = np.full(max(self._published, default=0) + 1, NEVER, dtype=np.int64)
         for version, time_s in versions.items():
             held[version] = self._moment(time_s)
         members = self.curious if who == "curious" else frozenset[int]()
-        further = [(one.client, self._moment(one.time_s), one.release) for one in answers if one.client not in members]
-        newest = max((version for version in versions), default=0)
+        view, having = View(who, got, held, noise, members), set(told)
+        granted = view.granted(self._sent)
+
+        def known(version: int, seen_s: float | None) -> int:
+            shown = int(granted[version]) if version < len(granted) else NEVER
+            return shown if seen_s is None else min(self._moment(seen_s), shown)
+
         bare = Release("gaussian", 0.0, 1.0, 1, "none", "none", 0.0, 0.0)
-        for one in rejected:
-            seen_s = uploads.get(one.task, self._published.get(one.version) if one.version <= newest else None)
-            if seen_s is not None and one.client not in members:
-                further.append((one.client, self._moment(seen_s), bare))
-        return View(who, got, held, noise, members, tuple(sorted(further, key=lambda row: row[1])))
+        everything = [
+            *((one.client, known(one.making, one.time_s if one in having else None), one.release) for one in answers),
+            *((one.client, known(one.version, uploads.get(one.task)), bare) for one in rejected),
+        ]
+        further = [row for row in everything if row[0] not in members and row[1] < NEVER]
+        return replace(view, further=tuple(sorted(further, key=lambda row: row[1])))
 
     def _of_coalition(self) -> tuple[Times, Times]:
         """Uploads and versions of the coalition: its own tasks, what it was sent, and the buffers that it scored."""

@@ -15,7 +15,7 @@ from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.privacy import Contribution, Guarantee, PrivacyContext, Scheme
 from asyncfl.privacy.coalition import coalition
-from asyncfl.privacy.flags import COMPUTED, CRAFTED, REJECTION, SCORES, SEED, WEIGHTS
+from asyncfl.privacy.flags import COMPUTED, CRAFTED, LOSSES, REJECTION, SCORES, SEED, WEIGHTS
 from asyncfl.privacy.ledger.accounts import Account
 from asyncfl.privacy.ledger.knowledge import knowledge
 from asyncfl.privacy.ledger.published import as_models
@@ -116,7 +116,7 @@ class SeedLedger:
     @cached_property
     def _accounts(self) -> list[tuple[Account, Account]]:
         """Of the clients and of the models, for each adversary."""
-        observed = Observed(self.run.events, self.run.rounds, self._sent.task, self._moment, self._coalition)
+        observed = Observed(self.run.events, self.run.rounds, self._sent, self._moment, self._coalition)
         return [self._of(view) for view in observed.views(self._answers, self._rejected)]
 
     @property
@@ -181,10 +181,14 @@ class SeedLedger:
     def _flags(self, view: View) -> dict[int, tuple[str, ...]]:
         """Client, or -1 for the models -> what this run adds to the flags of the scheme, for one adversary."""
         found: dict[int, list[str]] = {}
-        silent = self._scheme.scores is None
-        for answer in self._answers if silent else ():
-            if view.adversary in ("server", "both") or answer.client in view.members:
-                found.setdefault(answer.client, []).append(SCORES)
+        if self._scheme.scores is None:
+            # A score without noise is a release that counts for nothing.
+            for client in {client for client, _, release in view.further if not release.count}:
+                found.setdefault(client, []).append(SCORES)
+        if self._resolved.scenario.protocol.selection.tells_losses and view.holds_any:
+            # Whoever hears of a client at work knows that it was asked, and what others were asked then.
+            for client in set(select(self.run.events, kinds=[Kind.UPLOADED])["client"].to_pylist()):
+                found.setdefault(client, []).append(LOSSES)
         for one in self._rejected:
             found.setdefault(one.client, []).append(REJECTION)
         for upload in self.run.uploads:
@@ -372,7 +376,7 @@ class SeedLedger:
                 continue
             models, samples = int(request.answer.split()[0]), int(self.run.sizes[request.client])
             release = answer_release(noise, stated, models, samples)
-            found.append(Answer(request.client, request.ended_s, release))
+            found.append(Answer(request.client, request.making, request.ended_s, release))
         return found
 
     @cached_property

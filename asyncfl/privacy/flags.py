@@ -15,6 +15,7 @@ BUDGETS = "data-dependent budgets"
 CLIP_NORM = "clip norm depends on data"
 
 SCORES = "scores without noise"
+LOSSES = "losses without noise"
 REJECTION = "rejected for what it holds"
 COMPUTED = "attackers compute from it"
 CRAFTED = "counted as if it were honest"
@@ -31,7 +32,10 @@ FLAGS = {
     INVALID: "the noise is for less than what one neighbour can change; epsilons are for what it really can",
     BUDGETS: "budgets follow the clients' losses, a release that no accountant here covers",
     CLIP_NORM: "the clipping norm follows the clients' norms, a release that no accountant here covers",
-    SCORES: "the client told what models score on its data, without noise: a release that no accountant here covers",
+    SCORES: "the client told what models score on its data, without noise, and that decides what enters models: a "
+    "release that no accountant here covers",
+    LOSSES: "the client told its loss, without noise, and that decides who is asked: a release that no accountant here "
+    "covers",
     REJECTION: "an honest update was rejected for not being finite: that it was, and the changed divisor, tell it all",
     COMPUTED: "attackers uploaded what they computed from its noised updates: those count as known wherever these went",
     CRAFTED: "an attacker uploads what it likes: its own row is that of a client that follows the scheme",
@@ -41,5 +45,5 @@ FLAGS = {
 }
 """Flag -> what it says."""
 
-UNCOVERED = (BUDGETS, CLIP_NORM, SCORES, WEIGHTS)
+UNCOVERED = (BUDGETS, CLIP_NORM, SCORES, LOSSES, WEIGHTS)
 """Flags of releases that epsilons leave out: with one of them nothing is proven."""

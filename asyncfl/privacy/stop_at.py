@@ -13,8 +13,8 @@ What is counted follows from the adversary, and from what the client can know of
 - to who holds models alone an update is worth what the version that it enters may say of it at most, whatever enters it
   with it: its own noise over its own sensitivity, or where clients add none the server's (`Scheme.model_multiplier`).
   Noise of others that hides it too is not counted on, for nobody knows it before;
-- noised scores (`privacy.scores`) count as uploads do, before they are sent; a client gives them as long as its next
-  upload stays within the budget.
+- noised scores (`privacy.scores`) count as uploads do, before they are sent, heard or not, since models tell what they
+  decided; a client gives them as long as its next upload stays within the budget.
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ class Counted:
 
     by_models: bool = False
     """Whether the adversary knows of updates by models alone; else it holds them."""
-    scores: bool = True
-    """Whether it holds the scores that clients give."""
 
 
 class StopAt(Described):
@@ -77,12 +75,12 @@ class StopAt(Described):
             )
         return self
 
-    def counted(self, uploads_tapped: bool, scores_tapped: bool) -> Counted:
-        """What counts, where a tap covers uploads, or the scores that clients give."""
+    def counted(self, uploads_tapped: bool) -> Counted:
+        """What counts, where a tap covers uploads or not."""
         if self.adversary != "eavesdropper":
             return Counted()
         by_models = self.of == "models" or (self.of == "all" and not uploads_tapped)
-        return Counted(by_models, scores_tapped and self.of != "models")
+        return Counted(by_models)
 
     def __str__(self) -> str:
         delta = "" if self.delta is None else f", delta {self.delta:g}"

@@ -26,6 +26,11 @@ Part = Annotated[float, Field(ge=0, le=1)]
 class InformedSelection(Selection):
     """Base of those that go by what was heard: they write `pick`."""
 
+    @property
+    def tells_losses(self) -> bool:
+        """They do."""
+        return True
+
     def pick(self, count: int, idle: NDArray[np.int64], heard: Heard, random: np.random.Generator) -> NDArray[np.int64]:
         """(count,) different numbers among `idle` (n_idle,), where 1 <= count < n_idle."""
         raise NotImplementedError

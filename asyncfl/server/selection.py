@@ -20,6 +20,11 @@ from asyncfl.streams import RandomOrder
 class Selection(Component):
     """Decides who is asked. One of your own writes `choose`."""
 
+    @property
+    def tells_losses(self) -> bool:
+        """Whether it goes by the losses that clients tell in the clear, so that who is asked says something of them."""
+        return False
+
     def choose(
         self, count: int, idle: NDArray[np.int64], served: NDArray[np.int64], random: np.random.Generator
     ) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@ import pytest
 from asyncfl.errors import ScenarioError
 from asyncfl.federation import SeedLedger, SeedRun
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
-from asyncfl.privacy.flags import COMPUTED, CRAFTED, REJECTION, SCORES, WEIGHTS
+from asyncfl.privacy.flags import COMPUTED, CRAFTED, LOSSES, REJECTION, SCORES, WEIGHTS
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
 from asyncfl.trace import Kind
@@ -167,6 +167,24 @@ def test_nothing_is_proven_of_whom_no_number_is_told_where_what_no_ledger_covers
     assert (heard.loc[sorted(set(range(8)) - asked), "provable"] == 0).all()
 
 
+@pytest.mark.parametrize("selection", [{"kind": "oort"}, {"kind": "power_of_choice", "candidates": 4}])
+def test_losses_that_decide_who_is_asked_are_flagged(scenario: Scenario, selection: dict[str, Any]) -> None:
+    protocol = {"kind": "buffered", "rounds": 3, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 3}}
+    changes: dict[str, Any] = {"data.clients": 8, "privacy": CLIENTS}
+    run, ledger = of(scenario, **changes, protocol={**protocol, "selection": selection})
+    told = set(select(run.events, kinds=[Kind.UPLOADED])["client"].to_pylist())
+    assert 2 < len(told) < 8
+    for who, rows in ledger[ledger["holder"] == "client"].groupby("adversary"):
+        flagged = rows[rows["flags"].str.contains(LOSSES)]
+        # Without a tap the eavesdropper has nothing.
+        assert set(flagged["client"]) == (set() if who == "eavesdropper" else told), who
+        assert np.isinf(flagged["provable"]).all()
+    models = ledger[(ledger["holder"] == "model") & (ledger["adversary"] == "public")]
+    assert models["flags"].str.contains(LOSSES).all()
+    _, ledger = of(scenario, **changes, protocol=protocol)
+    assert not ledger["flags"].str.contains(LOSSES).any()
+
+
 SCORED: dict[str, Any] = {
     "defence": {"detector": {"kind": "safl"}},
     "training.gradient_clip": 1.0,
@@ -175,14 +193,20 @@ SCORED: dict[str, Any] = {
 
 
 def test_scores_are_accounted_for_where_they_have_noise_and_flagged_where_not(scenario: Scenario) -> None:
-    private = {"kind": "local_gaussian", "epsilon": 6}
+    private = {"kind": "local_gaussian", "epsilon": 6, "curious": [0]}
     run, bare = of(scenario, **SCORED, privacy=private)
     answers = select(run.events, kinds=[Kind.SCORED]).to_pylist()
     asked = {row["client"] for row in answers}
     of_server = bare[(bare["adversary"] == "server") & (bare["holder"] == "client")]
     flagged = set(of_server["client"][of_server["flags"].str.contains(SCORES)])
     assert flagged == asked
-    assert not bare[bare["adversary"] == "public"]["flags"].str.contains(SCORES).any()
+    # What they decided stands in the models: who holds these sees it. The tap has no model but those before the last.
+    for who, versions in (("public", 3), ("public_last", 3), ("eavesdropper", 2), ("curious", 2)):
+        rows = bare[(bare["adversary"] == who) & (bare["holder"] == "client")].set_index("client")
+        seen = {row["client"] for row in answers if row["version"] < versions} & {*rows.index}
+        assert {client for client, flags in rows["flags"].items() if SCORES in flags} == seen, who
+        assert seen, who
+        assert np.isinf(rows.loc[sorted(seen), "provable"]).all(), who
     run, noised = of(scenario, **SCORED, privacy={**private, "scores": {"epsilon": 0.5}})
     assert not noised["flags"].str.contains(SCORES).any()
     times = np.bincount([row["client"] for row in select(run.events, kinds=[Kind.SCORED]).to_pylist()], minlength=5)
@@ -193,6 +217,9 @@ def test_scores_are_accounted_for_where_they_have_noise_and_flagged_where_not(sc
     answer = analytic_multiplier(0.5, 1e-5) ** -2
     assert own["squared_mu"].to_numpy() == pytest.approx(own["releases"].to_numpy() * upload + times * answer)
     assert own["naive_epsilon"].to_numpy() == pytest.approx(own["releases"].to_numpy() * 6 + times * 0.5)
+    # A detector decides by them: all that entered, or did not, and each score, is known to who holds all models.
+    public = noised[(noised["adversary"] == "public") & (noised["holder"] == "client")]
+    assert public["squared_mu"].to_numpy() == pytest.approx(3 * upload + times * answer)
 
 
 def test_a_rejected_update_is_told_by_its_rejection(scenario: Scenario) -> None:

@@ -17,7 +17,7 @@ counts as held where the server adds none; Laplace noise of the server counts al
 rule that is not linear, a detector) a model still is computed from uploads, and says no more than they: all that were
 looked at when it was made count as held, whatever became of them, since who was left out says something of each of
 them. An upload without noise of its own then is hidden by nothing: the server's noise is for what enters with weights
-that are fixed.
+that are fixed. Scores that such a decision went by count as known to whoever holds the version (`View.further`).
 Attackers' uploads that are computed from others' say no more than those either; copies of one (`copy_of`) make it
 weigh so many times more, noise and all.
 """

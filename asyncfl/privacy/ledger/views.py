@@ -85,7 +85,7 @@ class View:
     members: frozenset[int] = frozenset()
     """Clients that are the adversary: nothing is hidden from them, nor counted of them."""
     further: tuple[tuple[int, int, Release], ...] = ()
-    """(client, moment, release) of whatever else it gets."""
+    """(client, moment, release) of whatever else it gets, or sees the consequences of."""
 
     @property
     def holds_any(self) -> bool:
