@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from asyncfl.federation import SeedRun
-from asyncfl.trace import Kind
-from asyncfl.trace.query import select
+from asyncfl.federation.holdings import first_times, overheard
+from asyncfl.federation.holdings import holdings as holdings_since
 
 
 @dataclass(frozen=True)
@@ -28,11 +25,13 @@ class Holding:
 
 def holdings(run: SeedRun) -> dict[str, Holding]:
     """Adversary -> what it holds: eavesdropper, server, both, public_last (the last model), public (all of them)."""
-    overheard = select(run.events, kinds=[Kind.OVERHEARD])
-    tapped = _tasks(overheard, "up")
-    caught = {version for version in _numbers(_way(overheard, "down"), "base_version") if version > 0}
-    arrived = frozenset(_numbers(select(run.events, kinds=[Kind.UPLOADED]), "task"))
-    models = [row["version"] for row in run.rounds if row["version"] > 0]
+    published = {row["version"]: row["time_s"] for row in run.rounds}
+    held = holdings_since(run.events, published)
+    # Buffers that are sent to be scored are not attacked here.
+    tapped = frozenset(first_times(overheard(run.events, "up"), "task"))
+    caught = {version for version in held["eavesdropper"].models if version > 0}
+    arrived = frozenset(held["server"].uploads)
+    models = [version for version in published if version > 0]
     return {
         "eavesdropper": Holding(tapped, tuple(sorted(caught))),
         "server": Holding(arrived, tuple(models)),
@@ -40,16 +39,3 @@ def holdings(run: SeedRun) -> dict[str, Holding]:
         "public_last": Holding(versions=tuple(models[-1:])),
         "public": Holding(versions=tuple(models)),
     }
-
-
-def _way(overheard: pa.Table, way: str) -> pa.Table:
-    return overheard.filter(pc.equal(overheard["detail"].cast(pa.string()), way))
-
-
-def _tasks(overheard: pa.Table, way: str) -> frozenset[int]:
-    return frozenset(task for task in _numbers(_way(overheard, way), "task") if task >= 0)
-
-
-def _numbers(events: pa.Table, column: str) -> list[int]:
-    found: list[int] = events[column].to_pylist()
-    return found

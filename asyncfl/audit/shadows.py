@@ -13,43 +13,19 @@ attacker who knows the scheme and its settings.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.audit.imitation import AsItWas
 from asyncfl.client import TaskPath, Ticket
 from asyncfl.compression import Compressor
 from asyncfl.data import FederatedData
 from asyncfl.messages import Vector
-from asyncfl.privacy import Contribution, State
 from asyncfl.privacy.record import Upload
 from asyncfl.streams import Streams
-
-
-@dataclass(frozen=True)
-class AsItWas(State):
-    """Clips to the norm, and draws noise for the budget, that the imitated upload had."""
-
-    norm: float | None
-    budget: float | None
-
-    def clip_norm(self, norms: NDArray[np.floating]) -> float | None:
-        """That norm."""
-        return self.norm
-
-    def epsilon(self, client: int, turn: int) -> float | None:
-        """That budget."""
-        return self.budget
-
-    def trained(self, contribution: Contribution, loss: float, norm: float) -> None:
-        """It learns nothing."""
-
-    def collected(
-        self, contributions: Sequence[Contribution], norms: NDArray[np.floating], random: np.random.Generator
-    ) -> None:
-        """It learns nothing."""
 
 
 def train_again(

@@ -19,10 +19,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from asyncfl.federation.holdings import Times, first_times, holdings, overheard
 from asyncfl.privacy.ledger.views import NEVER, Sent, View
 from asyncfl.privacy.release import Release
 from asyncfl.trace import Kind
-from asyncfl.trace.events import SCORING_DOWN, SCORING_UP
+from asyncfl.trace.events import SCORING_UP
 from asyncfl.trace.query import select
 from asyncfl.trace.requests import requests_of
 
@@ -36,8 +37,6 @@ TRUSTS = {
 }
 """Adversary -> whom a guarantee against it trusts: to follow the protocol, and not to tell."""
 
-Times = dict[int, float]
-"""Task or version -> virtual time at which somebody got it."""
 Moment = Callable[[float], int]
 """Virtual time -> row of the table of moments."""
 
@@ -84,10 +83,9 @@ class Observed:
     def views(self, answers: Iterable[Answer], rejected: Iterable[Rejected]) -> list[View]:
         """The view of each adversary; the coalition's where there is one."""
         answers, rejected = list(answers), list(rejected)
-        server = _times(select(self.events, kinds=[Kind.UPLOADED]), "task")
-        tapped = _times(self._overheard("up", SCORING_DOWN), "task")
-        caught = _times(self._overheard("down"), "base_version")
-        heard = {(row["client"], row["time_s"]) for row in self._overheard(SCORING_UP, tasks=False).to_pylist()}
+        held = holdings(self.events, self._published)
+        scored = overheard(self.events, SCORING_UP, tasks=False)
+        heard = {(row["client"], row["time_s"]) for row in scored.to_pylist()}
         # The tap has the scores before they arrive: of an answer that arrived, the last that it caught.
         scores = [one for one in answers if any(c == one.client and t <= one.time_s for c, t in heard)]
         last = max(self._published, default=0)
@@ -96,9 +94,9 @@ class Observed:
             return self._view(who, uploads, versions, told, answers, rejected, noise)
 
         found = [
-            view("eavesdropper", tapped, caught, scores),
-            view("server", server, self._published, answers, True),
-            view("both", _earliest(tapped, server), self._published, answers, True),
+            view("eavesdropper", *held["eavesdropper"], scores),
+            view("server", *held["server"], answers, True),
+            view("both", *held["both"], answers, True),
         ]
         if self.curious:
             found.append(view("curious", *self._of_coalition(), [one for one in answers if one.client in self.curious]))
@@ -145,10 +143,10 @@ class Observed:
         """Uploads and versions of the coalition: its own tasks, what it was sent, and the buffers that it scored."""
         mine = pa.array(sorted(self.curious), pa.int64())
         down = select(self.events, kinds=[Kind.DOWNLOADED])
-        versions = _times(down.filter(pc.is_in(down["client"], mine)), "base_version")
+        versions = first_times(down.filter(pc.is_in(down["client"], mine)), "base_version")
         sent = select(self.events, kinds=[Kind.UPLOADED, Kind.OVERHEARD])
         sent = sent.filter(pc.is_in(sent["client"], mine)).filter(pc.field("task") >= 0)
-        uploads = _times(sent.filter(pc.field("detail").cast(pa.string()) != "down"), "task")
+        uploads = first_times(sent.filter(pc.field("detail").cast(pa.string()) != "down"), "task")
         buffers: dict[int, list[int]] = {}
         judged = select(self.events, kinds=[Kind.AGGREGATED, Kind.FLAGGED])
         for task, version in zip(judged["task"].to_pylist(), judged["version"].to_pylist(), strict=True):
@@ -159,23 +157,3 @@ class Observed:
                 for task in buffers.get(request.making, ()):
                     uploads[task] = min(uploads.get(task, np.inf), request.ended_s)
         return uploads, versions
-
-    def _overheard(self, *ways: str, tasks: bool = True) -> pa.Table:
-        caught = select(self.events, kinds=[Kind.OVERHEARD])
-        if tasks:
-            caught = caught.filter(pc.field("task") >= 0)  # messages of a request for scores are of no task
-        return caught.filter(pc.is_in(caught["detail"].cast(pa.string()), pa.array(ways)))
-
-
-def _times(events: pa.Table, column: str) -> Times:
-    """When each number in `column` first stands among the events."""
-    found: Times = {}
-    for number, time_s in zip(events[column].to_pylist(), events["time_s"].to_pylist(), strict=True):
-        found.setdefault(number, time_s)
-    return found
-
-
-def _earliest(first: Times, second: Times) -> Times:
-    return {
-        number: min(first.get(number, np.inf), second.get(number, np.inf)) for number in first.keys() | second.keys()
-    }

@@ -13,11 +13,11 @@ import pyarrow as pa
 from asyncfl.columns import AuditTable, schema_of
 from asyncfl.evaluation import OF_CLIENTS, OF_SAMPLES, Twin
 from asyncfl.federation import SeedRun
+from asyncfl.federation.holdings import Holding, holdings
 from asyncfl.privacy.ledger.measured import Row, with_measured
 from asyncfl.privacy.scheme import Guarantee
 from asyncfl.twins.audit import AuditedClient, TwinsObserver, so_far
 from asyncfl.twins.examples import Example, example_files
-from asyncfl.twins.holdings import Holding, holdings
 from asyncfl.twins.neighbours import Neighbour
 from asyncfl.twins.transcripts import Floats, TwinRelease, epsilons, furthest_upload, model_transcript, upload_releases
 
@@ -62,7 +62,7 @@ class _Findings:
     def __init__(self, observer: TwinsObserver, run: SeedRun, ledger: pa.Table) -> None:
         self.observer, self.run, self.ledger = observer, run, ledger
         self.path = observer.path
-        self.held = holdings(run)
+        self.held = holdings(run.events, {row["version"]: row["time_s"] for row in run.rounds})
         self.published = np.array([row["time_s"] for row in run.rounds])
         self.versions = [row["version"] for row in run.rounds]
         self.rows: list[dict[str, Any]] = []

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.client import TaskPath
+from asyncfl.federation.holdings import Holding
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.accounting.two_worlds import BINS, Gaussians, Worlds
 from asyncfl.privacy.ledger.published import model_releases
 from asyncfl.privacy.record import ModelRelease
 from asyncfl.twins.audit import AuditedClient, AuditedTask
-from asyncfl.twins.holdings import Holding
 from asyncfl.twins.neighbours import Neighbour
 from asyncfl.twins.training import TwinUpload
 

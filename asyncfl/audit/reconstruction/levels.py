@@ -19,15 +19,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from asyncfl.audit.imitation import AsItWas
 from asyncfl.audit.reconstruction.overheard import Overheard
 from asyncfl.client import TaskPath
 from asyncfl.compression import Compressor
 from asyncfl.errors import RunError
 from asyncfl.learning import Training, make_learner
 from asyncfl.messages import Vector
-from asyncfl.privacy import AdaptiveBudgets, DpFedAvg, DpSgd, Mechanisms, NoPrivacy, Scheme, State
+from asyncfl.privacy import AdaptiveBudgets, DpFedAvg, DpSgd, Mechanisms, NoPrivacy, Scheme
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier
 
 DELTA = 1e-5
@@ -44,20 +44,6 @@ class NoisedUpload:
     """(n_parameters,) as uploaded."""
     std: float
     """Deviation of the noise on each parameter, that of its training included."""
-
-
-@dataclass(frozen=True)
-class _Given(State):
-    """The clip norm and the budget that the upload had."""
-
-    norm: float | None
-    budget: float | None
-
-    def clip_norm(self, norms: NDArray[np.floating]) -> float | None:
-        return self.norm
-
-    def epsilon(self, client: int, turn: int) -> float | None:
-        return self.budget
 
 
 def upload_with(held: Overheard, epsilon: float | None) -> NoisedUpload:
@@ -123,7 +109,7 @@ def remade(
     if (training, scheme.noise_each_epoch) != (old.training, old.scheme.noise_each_epoch):
         at_once = {"epochs": 1} if scheme.noise_each_epoch else {}
         learner = make_learner(learner.model, training.model_copy(update=at_once), learner.shape, learner.classes)
-    state = _Given(held.upload.clip_norm, budget)
+    state = AsItWas(held.upload.clip_norm, budget)
     compression = federation.resolved.scenario.compression
     compressor = None if compression.off else Compressor(compression, old.streams)
     path = TaskPath(old.data, learner, training, scheme, old.context, old.streams, None, state, compressor)

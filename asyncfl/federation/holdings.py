@@ -1,14 +1,14 @@
-"""What each adversary of a seed holds of uploads and models, and since when."""
+"""Who got hold of which uploads and models of a seed, and when, from its events."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from asyncfl.federation import SeedRun
 from asyncfl.trace import Kind
 from asyncfl.trace.events import SCORING_DOWN
 from asyncfl.trace.query import select
@@ -24,24 +24,30 @@ class Holding(NamedTuple):
     models: Times
 
 
-def holdings(run: SeedRun) -> dict[str, Holding]:
-    """Adversary -> what it holds: the eavesdropper what the tap caught, the server all that came and its models."""
-    uploaded = _times(select(run.events, kinds=[Kind.UPLOADED]), "task")
+def holdings(events: pa.Table, published: Mapping[int, float]) -> dict[str, Holding]:
+    """`eavesdropper`: what the tap caught; `server`: all that came, and its models; `both`: what either of them holds.
+
+    published: version -> virtual time at which it was out.
+    """
     tapped = Holding(
-        _times(_overheard(run, "up", SCORING_DOWN), "task"), _times(_overheard(run, "down"), "base_version")
+        first_times(overheard(events, "up", SCORING_DOWN), "task"),
+        first_times(overheard(events, "down"), "base_version"),
     )
-    server = Holding(uploaded, {row["version"]: row["time_s"] for row in run.rounds})
+    server = Holding(first_times(select(events, kinds=[Kind.UPLOADED]), "task"), dict(published))
     both = Holding(*(_earliest(one, other) for one, other in zip(tapped, server, strict=True)))
     return {"eavesdropper": tapped, "server": server, "both": both}
 
 
-def _overheard(run: SeedRun, *ways: str) -> pa.Table:
-    caught = select(run.events, kinds=[Kind.OVERHEARD])
-    caught = caught.filter(pc.field("task") >= 0)  # messages of a request for scores are of no task
+def overheard(events: pa.Table, *ways: str, tasks: bool = True) -> pa.Table:
+    """What the tap caught of these ways. `tasks`: of tasks alone, which messages of a request for scores are not."""
+    caught = select(events, kinds=[Kind.OVERHEARD])
+    if tasks:
+        caught = caught.filter(pc.field("task") >= 0)
     return caught.filter(pc.is_in(caught["detail"].cast(pa.string()), pa.array(ways)))
 
 
-def _times(events: pa.Table, column: str) -> Times:
+def first_times(events: pa.Table, column: str) -> Times:
+    """When each number in `column` first stands among the events."""
     found: Times = {}
     for number, time_s in zip(events[column].to_pylist(), events["time_s"].to_pylist(), strict=True):
         found.setdefault(number, time_s)
