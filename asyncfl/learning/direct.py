@@ -15,6 +15,9 @@ from asyncfl.learning.training import Training
 if TYPE_CHECKING:
     import torch
 
+FEW = 4_000_000
+"""Multiplications of a batch and the first layer up to which oneDNN's calls cost more than its kernels win (measured)."""
+
 
 class _Plan:
     """Buffers and their slices for clients with `samples` samples."""
@@ -43,6 +46,11 @@ class DirectTrainer:
         self._stack = Stack(widths, training, own_input=False)
         # Clients of one size are the rule; under quantity skew there are many, and plans take memory.
         self._plan = lru_cache(PLANS)(lambda samples: _Plan(self._stack, samples, training))
+
+    def multiplies_little(self, samples: int) -> bool:
+        """Whether a client's products are so small that torch's own library is faster, see `learning.gemm`."""
+        widths = self._stack.widths
+        return self._training.batch_of(samples) * widths[0] * widths[1] <= FEW
 
     def train(
         self,

@@ -3,7 +3,8 @@
 Torch's default (MKL) runs kernels at half rate on some AMD CPUs; oneDNN does not. Torch hands float32 products to
 oneDNN when reduced precision is allowed. A CPU without bf16 matrix units then still computes in float32, one with them
 may not: so oneDNN is used only where it is found as exact as float32, and by `auto` where it is faster as well. A call
-of it costs some 10 microseconds, so that it may win large products and lose small ones; then `auto` means `mixed`.
+of it costs some 10 microseconds, so that it wins large products and loses small ones, such as the training of a layer
+of 64 units in batches of 32: so `auto` means at most `mixed`.
 
 The two libraries differ in the last bits. What `auto` has found is therefore kept in the user's cache, for each
 processor and version of torch, and holds for all later runs of the machine; `ASYNCFL_GEMM` (`default`, `onednn` or
@@ -32,11 +33,8 @@ VARIABLE = "ASYNCFL_GEMM"
 LIBRARIES = ("default", "onednn", "mixed")
 """What `auto` may mean: torch's own library, oneDNN, or oneDNN for all but small products."""
 
-LARGE, SMALL = (128, 256, 256), (20, 100, 256)
-"""(rows, terms, columns) of the products that are tried; the small one is of an MLP in the span of its samples."""
-
-FEW = 1_000_000
-"""Multiplications of a product up to which it counts as small."""
+LARGE = (128, 256, 256)
+"""(rows, terms, columns) of the product that is tried."""
 
 EXACT = 2e-6
 """Largest relative error (Frobenius) of a product of 256 terms that passes for float32."""
@@ -67,10 +65,9 @@ def products(gemm: str) -> Iterator[None]:
 
 
 @contextmanager
-def small_products(gemm: str, multiplications: int) -> Iterator[None]:
-    """Inside `products(gemm)`, what is made of products of so many multiplications: where these are at most `FEW`,
-    "mixed" is torch's default."""
-    switch = _switch() if gemm == "mixed" and multiplications <= FEW else None
+def small_products(gemm: str, small: bool) -> Iterator[None]:
+    """Inside `products(gemm)`, what is made of products of one size: where that is small, "mixed" is torch's default."""
+    switch = _switch() if gemm == "mixed" and small else None
     if switch is None:
         yield
         return
@@ -144,7 +141,7 @@ def remembered() -> str:
         return found
     found = "default"
     if is_exact() and speedup(LARGE) > FASTER:
-        found = "onednn" if speedup(SMALL) > FASTER else "mixed"
+        found = "mixed"
     with suppress(OSError):
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=place.parent, encoding="utf-8", delete=False) as file:
@@ -199,11 +196,13 @@ def _place() -> Path:
 
 
 def _processor() -> str:
-    """Model of the CPU."""
+    """Model of the CPU and what it can do: on rented machines many have one name."""
     with suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
+        first = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").partition("\n\n")[0]
+        told = dict(line.split("\t", 1) for line in first.splitlines() if "\t" in line)
+        known = [told[part].strip() for part in ("model name", "cpu family", "model", "stepping", "flags") if part in told]
+        if known:
+            return " ".join(known)
     return f"{platform.machine()} {platform.processor()}"
 
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 PASS = 11
 """Floating-point operations of a product that take as long as touching one number in a pass over memory (measured)."""
 
+FEW = 2_500_000
+"""Multiplications of a batch and the samples up to which oneDNN's calls cost more than its kernels win (measured)."""
 
 TINY = 1e-12
 """Scale of the coefficients below which they are brought back to scale 1."""
@@ -126,6 +128,10 @@ class GramTrainer:
         self._stack = Stack(widths[1:], training, own_input=True)
         # Clients of one size are the rule; under quantity skew there are many, and plans take memory.
         self._plan = lru_cache(PLANS)(lambda samples: _Plan(self._stack, samples, training))
+
+    def multiplies_little(self, samples: int) -> bool:
+        """Whether a client's products are so small that torch's own library is faster, see `learning.gemm`."""
+        return self._training.batch_of(samples) * samples * self._widths[1] <= FEW
 
     def train(
         self,

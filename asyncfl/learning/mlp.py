@@ -68,11 +68,10 @@ class MlpLearner(Learner):
                     tensor_of(np.ascontiguousarray(job.order, np.int64)),
                 )
                 trainer = self.trainer(job.samples)
-                if isinstance(trainer, DirectTrainer):
-                    losses[number] = trainer.train(*arrays, noise=self._step_noise(job))
-                else:
-                    step = self.training.batch_of(job.samples) * job.samples * self._widths[1]
-                    with small_products(self.gemm, step):
+                with small_products(self.gemm, trainer.multiplies_little(job.samples)):
+                    if isinstance(trainer, DirectTrainer):
+                        losses[number] = trainer.train(*arrays, noise=self._step_noise(job))
+                    else:
                         losses[number] = trainer.train(*arrays)
 
     def _load(self, parameters: torch.Tensor) -> None:

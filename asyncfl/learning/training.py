@@ -53,8 +53,8 @@ class Training(Described):
     """Where training runs; `auto`: a CUDA device where torch sees one, else the CPU."""
     gemm: Literal["auto", "default", "onednn", "mixed"] = "auto"
     """Matrix products of torch's default library, of oneDNN where it is exact on this CPU, of oneDNN for all but small
-    ones (`mixed`), or (`auto`) what a probe has found exact and fastest; it is kept for the machine and told in
-    `timing.json`."""
+    ones (`mixed`), or (`auto`) `mixed` where a probe has found oneDNN exact and faster; it is kept for the machine and
+    told in `timing.json`."""
 
     @model_validator(mode="after")
     def _check_clips(self) -> Training:

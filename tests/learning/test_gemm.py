@@ -12,7 +12,7 @@ import torch
 
 from asyncfl.errors import ScenarioError
 from asyncfl.learning import Job, Training, gemm
-from asyncfl.learning.mlp import MlpLearner
+from asyncfl.learning.mlp import MlpLearner, Way
 from asyncfl.learning.models import Mlp
 
 
@@ -33,10 +33,10 @@ def _forget() -> None:
     gemm.is_exact.cache_clear()
 
 
-def found(monkeypatch: pytest.MonkeyPatch, speedup: float, exact: bool = True, small: float = 2.0) -> None:
+def found(monkeypatch: pytest.MonkeyPatch, speedup: float, exact: bool = True) -> None:
     """A machine on which a probe would find that."""
     _forget()
-    monkeypatch.setattr(gemm, "speedup", lambda product: small if product == gemm.SMALL else speedup)
+    monkeypatch.setattr(gemm, "speedup", lambda product: speedup)
     monkeypatch.setattr(gemm, "_switch", lambda: torch.backends.mkldnn.matmul if exact else None)
     monkeypatch.setattr(gemm, "EXACT", 1.0)
 
@@ -46,13 +46,11 @@ def test_default_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gemm.resolve("default") == "default"
 
 
-@pytest.mark.parametrize(
-    ("speedup", "small", "expected"), [(1.5, 1.2, "onednn"), (1.5, 0.8, "mixed"), (1.05, 1.2, "default")]
-)
+@pytest.mark.parametrize(("speedup", "expected"), [(1.5, "mixed"), (1.05, "default")])
 def test_auto_takes_onednn_where_it_is_faster_and_stays_with_that(
-    monkeypatch: pytest.MonkeyPatch, cache_folder: Path, speedup: float, small: float, expected: str
+    monkeypatch: pytest.MonkeyPatch, cache_folder: Path, speedup: float, expected: str
 ) -> None:
-    found(monkeypatch, speedup, small=small)
+    found(monkeypatch, speedup)
     assert gemm.resolve("auto") == expected
     (file,) = cache_folder.iterdir()
     assert json.loads(file.read_text()) == {"gemm": expected}
@@ -87,13 +85,13 @@ def test_a_cache_that_cannot_be_written_or_read_is_done_without(
 ) -> None:
     cache_folder.parent.write_text("a file")
     found(monkeypatch, 2.0)
-    assert gemm.resolve("auto") == "onednn"
+    assert gemm.resolve("auto") == "mixed"
     cache_folder.parent.unlink()
     gemm._place().parent.mkdir(parents=True)
     gemm._place().write_text("{")
     _forget()
-    assert gemm.resolve("auto") == "onednn"
-    assert json.loads(gemm._place().read_text()) == {"gemm": "onednn"}
+    assert gemm.resolve("auto") == "mixed"
+    assert json.loads(gemm._place().read_text()) == {"gemm": "mixed"}
     assert len(list(cache_folder.iterdir())) == 1
 
 
@@ -115,7 +113,7 @@ def test_it_is_found_out_in_one_thread_and_the_threads_are_there_again(
     gemm.resolve(asked)
     assert torch.get_num_threads() == 2
     assert set_to == [1, 2], "whatever is asked, the libraries are left in the same state"
-    assert threads == ([1, 1] if asked == "auto" else [])
+    assert threads == ([1] if asked == "auto" else [])
 
 
 def test_of_processes_that_start_at_once_the_first_decides(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +134,7 @@ def test_products_are_those_of_float32_and_the_setting_is_restored() -> None:
     switch = gemm._switch()
     before = None if switch is None else switch.fp32_precision
     library = gemm.resolve("onednn")
-    assert gemm.speedup(gemm.SMALL) > 0
+    assert gemm.speedup(gemm.LARGE) > 0
     with gemm.products(library):
         assert library == "default" or switch.fp32_precision == "bf16"
         a, b = gemm._matrices(gemm.LARGE)
@@ -148,31 +146,34 @@ def test_mixed_leaves_small_products_to_the_default() -> None:
     switch = gemm._switch()
     if switch is None:
         pytest.skip("no oneDNN here")
-    a, b = gemm._matrices(gemm.SMALL)
+    a, b = gemm._matrices((20, 100, 256))
     default = (a @ b).numpy()
     with gemm.products("mixed"):
         assert switch.fp32_precision == "bf16"
-        with gemm.small_products("mixed", gemm.FEW):
+        with gemm.small_products("mixed", small=True):
             np.testing.assert_array_equal(a @ b, default)
         assert switch.fp32_precision == "bf16"
-        for library, size in (("onednn", gemm.FEW), ("mixed", gemm.FEW + 1)):
-            with gemm.small_products(library, size):
+        for library, small in (("onednn", True), ("mixed", False)):
+            with gemm.small_products(library, small):
                 assert switch.fp32_precision == "bf16"
 
 
-def test_an_mlp_in_the_span_of_its_samples_multiplies_small_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("way", ["gram", "direct"])
+@pytest.mark.parametrize(("units", "chosen"), [(8, "default"), (300, "onednn")])
+def test_an_mlp_is_trained_by_onednn_where_its_products_are_large(
+    monkeypatch: pytest.MonkeyPatch, way: Way, units: int, chosen: str
+) -> None:
     found(monkeypatch, 2.0)
     rows = {}
-    for way in ("gram", "direct"):
-        for library in ("mixed", "default", "onednn"):
-            monkeypatch.setenv(gemm.VARIABLE, library)
-            learner = MlpLearner(Mlp(hidden=(32,)), Training(lr=0.1, batch_size=8, epochs=3), (8, 8), 10, way=way)
-            random = np.random.default_rng(0)
-            base = random.normal(0, 0.1, learner.n_parameters).astype(np.float32)
-            images = random.normal(0, 1, (24, 8, 8)).astype(np.float32)
-            order = np.tile(np.arange(24), (3, 1))
-            row = np.empty((1, learner.n_parameters), dtype=np.float32)
-            learner.train(row, [Job(base=base, images=images, labels=np.arange(24) % 10, order=order)])
-            rows[way, library] = row.tobytes()
-    assert rows["gram", "mixed"] == rows["gram", "default"]
-    assert rows["direct", "mixed"] == rows["direct", "onednn"]
+    for library in ("mixed", "default", "onednn"):
+        monkeypatch.setenv(gemm.VARIABLE, library)
+        learner = MlpLearner(Mlp(hidden=(units,)), Training(lr=0.1, batch_size=96, epochs=2), (14, 14), 10, way=way)
+        random = np.random.default_rng(0)
+        base = random.normal(0, 0.1, learner.n_parameters).astype(np.float32)
+        images = random.normal(0, 1, (96, 14, 14)).astype(np.float32)
+        order = np.tile(np.arange(96), (2, 1))
+        row = np.empty((1, learner.n_parameters), dtype=np.float32)
+        learner.train(row, [Job(base=base, images=images, labels=np.arange(96) % 10, order=order)])
+        rows[library] = row.tobytes()
+    assert rows["mixed"] == rows[chosen]
+    assert rows["default"] != rows["onednn"] or gemm.resolve("onednn") == "default"

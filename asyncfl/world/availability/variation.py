@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 from asyncfl.component import Described
 from asyncfl.streams import Streams
@@ -39,6 +38,9 @@ class Variation(Described):
         of = -traits.s_per_sample if self.along == "speed" else traits.samples
         if of is None:
             raise ValueError("availability goes along with samples: the world must be told how many each client has")
+        # scipy.stats takes as long to import as the rest of the package.
+        from scipy.stats import rankdata
+
         own = streams.generator("availability", number=3).standard_normal(traits.clients)
         scores = ndtri((rankdata(of) - 0.5) / traits.clients)
         z = self.correlation * scores + math.sqrt(1 - self.correlation**2) * own
