@@ -200,7 +200,9 @@ def _processor() -> str:
     with suppress(OSError):
         first = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").partition("\n\n")[0]
         told = dict(line.split("\t", 1) for line in first.splitlines() if "\t" in line)
-        known = [told[part].strip() for part in ("model name", "cpu family", "model", "stepping", "flags") if part in told]
+        known = [
+            told[part].strip() for part in ("model name", "cpu family", "model", "stepping", "flags") if part in told
+        ]
         if known:
             return " ".join(known)
     return f"{platform.machine()} {platform.processor()}"
