@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
 
 FEW = 4_000_000
-"""Multiplications of a batch and the first layer up to which oneDNN's calls cost more than its kernels win (measured)."""
+"""Multiplications of a batch and the first layer up to which oneDNN's calls cost more than its kernels win."""
 
 
 class _Plan:

@@ -66,7 +66,7 @@ def products(gemm: str) -> Iterator[None]:
 
 @contextmanager
 def small_products(gemm: str, small: bool) -> Iterator[None]:
-    """Inside `products(gemm)`, what is made of products of one size: where that is small, "mixed" is torch's default."""
+    """Inside `products(gemm)`, what is made of products of one size: where it is small, "mixed" is the default."""
     switch = _switch() if gemm == "mixed" and small else None
     if switch is None:
         yield
