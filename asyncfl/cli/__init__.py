@@ -43,12 +43,12 @@ def _asyncfl(
 
 
 app.command("run")(run.run)
-app.command("live")(live.live)
 app.command("timeline")(timeline.timeline)
 app.command("trace")(trace.trace)
 app.command("replay")(replay.replay)
 app.command("audit")(audit.audit)
 app.command("bounds")(bounds.bounds)
+app.add_typer(live.app, name="live")
 app.add_typer(privacy.app, name="privacy")
 app.add_typer(data.app, name="data")
 app.command("schema")(schema.schema)

@@ -1,4 +1,4 @@
-"""`asyncfl live`: a scenario as a real federation on this machine, in real time."""
+"""`asyncfl live`: a scenario as a real federation, in real time, on this machine or on several."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from asyncfl.cli.output import console, print_text
 from asyncfl.cli.run import data_line, read_scenario, report
@@ -23,7 +24,29 @@ if TYPE_CHECKING:
     from asyncfl.live.host import Terms
 
 
-def live(
+HERE = "here"
+"""The command that a scenario without one is given to."""
+
+
+class Group(TyperGroup):
+    """Commands of which the name of one may be left out."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The words that are left, with the command's name."""
+        if args and args[0] not in (*self.commands, *self.get_help_option_names(ctx)):
+            args = [HERE, *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=Group,
+    no_args_is_help=True,
+    help="Hold a federation in real time. `asyncfl live scenario.yaml` is short for `asyncfl live here scenario.yaml`.",
+)
+
+
+@app.command(HERE)
+def here(
     scenario: Annotated[Path, typer.Argument(help="YAML file of a scenario")],
     out: Annotated[
         Path | None, typer.Option(help="folder to write, new or empty; default: results/live/<time>")
@@ -36,7 +59,7 @@ def live(
     workers: Annotated[int, typer.Option(help="clients that train at the same time", min=1, max=256)] = 2,
     quiet: Annotated[bool, typer.Option("--quiet", help="no line per version")] = False,
 ) -> None:
-    """Hold a federation here: a server and its clients, which really train in real time. Writes what `run` writes.
+    """Hold a federation on this machine: a server and its clients, which really train. Writes what `run` writes.
 
     Example: asyncfl live scenario.yaml --shape --speedup 10
     """

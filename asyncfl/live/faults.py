@@ -30,3 +30,7 @@ def live_faults(scenario: Scenario, context: PrivacyContext) -> Iterator[Fault]:
         )
     if not scenario.compression.off:
         yield Fault("compression", "must be none: updates of a live run travel as float32")
+    if scenario.evaluation.audit is not None:
+        yield Fault(
+            "evaluation.audit", "must be null: it trains on clients' data, which the server of a live run does not have"
+        )

@@ -47,3 +47,13 @@ def test_it_writes_a_run_that_replays(
     capsys.readouterr()
     assert call(monkeypatch, "live", path, "--out", tmp_path) == 2
     assert "was not made by this program" in "".join(capsys.readouterr())
+
+
+def test_a_scenario_needs_no_command_and_help_lists_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for words in (["live", tmp_path / "none.yaml"], ["live", "--shape", tmp_path / "none.yaml"]):
+        assert call(monkeypatch, *words) == 2
+        assert "none.yaml" in "".join(capsys.readouterr())
+    call(monkeypatch, "live", "--help")
+    assert "here" in "".join(capsys.readouterr())

@@ -214,6 +214,8 @@ def test_what_no_client_can_know_is_refused() -> None:
     attack = {"attack": {"kind": "alie"}, "attackers": 0.2}
     with pytest.raises(ScenarioError, match=r"threats.attack: must know its own update only"):
         held({"threats": attack}, nothing)
+    with pytest.raises(ScenarioError, match=r"evaluation.audit: must be null: it trains on clients' data"):
+        held({"evaluation": {"audit": {"clients": 1, "twins": 2}}}, nothing)
 
 
 def test_a_port_in_use_is_one_message() -> None:
