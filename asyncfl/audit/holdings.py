@@ -14,7 +14,7 @@ from asyncfl.federation.holdings import holdings as holdings_since
 
 
 @dataclass(frozen=True)
-class Holding:
+class HeldReleases:
     """What one adversary holds. Version 0 depends on nobody's data and is known to everybody."""
 
     tasks: frozenset[int] = frozenset()
@@ -23,7 +23,7 @@ class Holding:
     """Published models that it holds, from 1 on, rising."""
 
 
-def holdings(run: SeedRun) -> dict[str, Holding]:
+def holdings(run: SeedRun) -> dict[str, HeldReleases]:
     """Adversary -> what it holds: eavesdropper, server, both, public_last (the last model), public (all of them)."""
     published = {row["version"]: row["time_s"] for row in run.rounds}
     held = holdings_since(run.events, published)
@@ -33,9 +33,9 @@ def holdings(run: SeedRun) -> dict[str, Holding]:
     arrived = frozenset(held["server"].uploads)
     models = [version for version in published if version > 0]
     return {
-        "eavesdropper": Holding(tapped, tuple(sorted(caught))),
-        "server": Holding(arrived, tuple(models)),
-        "both": Holding(arrived | tapped, tuple(models)),
-        "public_last": Holding(versions=tuple(models[-1:])),
-        "public": Holding(versions=tuple(models)),
+        "eavesdropper": HeldReleases(tapped, tuple(sorted(caught))),
+        "server": HeldReleases(arrived, tuple(models)),
+        "both": HeldReleases(arrived | tapped, tuple(models)),
+        "public_last": HeldReleases(versions=tuple(models[-1:])),
+        "public": HeldReleases(versions=tuple(models)),
     }

@@ -65,7 +65,7 @@ under the curve of all thresholds; `measured`: null."""
 
 
 @dataclass(frozen=True)
-class Scores:
+class MembershipScores:
     """What an attack gave to members and to others."""
 
     members: Floats
@@ -78,7 +78,7 @@ class MembershipAudit:
 
     found: pa.Table
     """See `FOUND`."""
-    scores: Mapping[int, Mapping[str, Scores]]
+    scores: Mapping[int, Mapping[str, MembershipScores]]
     """Seed -> attack -> scores."""
 
 
@@ -139,7 +139,7 @@ def audit_membership(
             "without a shuffler"
         )
     rows: list[dict[str, Any]] = []
-    scores: dict[int, dict[str, Scores]] = {}
+    scores: dict[int, dict[str, MembershipScores]] = {}
     for seed in seeds:
         watch = _Watch(_overheard(finished, seed) if adversary == "eavesdropper" else None)
         run = finished.again(seed, watch.around, progress)
@@ -166,7 +166,7 @@ def _overheard(finished: FinishedRun, seed: int) -> frozenset[int]:
     return frozenset(mine["task"].tolist())
 
 
-def _row(seed: int, adversary: str, attack: str, scores: Scores) -> dict[str, Any]:
+def _row(seed: int, adversary: str, attack: str, scores: MembershipScores) -> dict[str, Any]:
     point = at_false_rate(scores.members, scores.others)
     low, high = point.between
     return {
@@ -187,12 +187,12 @@ def _row(seed: int, adversary: str, attack: str, scores: Scores) -> dict[str, An
     }
 
 
-def _of_model(watch: _Watch, attackers: NDArray[np.int64], finished: FinishedRun) -> Scores:
+def _of_model(watch: _Watch, attackers: NDArray[np.int64], finished: FinishedRun) -> MembershipScores:
     """Minus the loss of the last model, of all samples of honest clients and of the test set."""
     data, learner = watch.federation.data, watch.federation.learner
     honest = ~np.isin(np.repeat(np.arange(data.clients), data.sizes), attackers)
     _enough(len(data.test_labels), finished)
-    return Scores(
+    return MembershipScores(
         -learner.losses(watch.model, data.images[honest], data.labels[honest]),
         -learner.losses(watch.model, data.test_images, data.test_labels),
     )
@@ -200,7 +200,7 @@ def _of_model(watch: _Watch, attackers: NDArray[np.int64], finished: FinishedRun
 
 def _of_uploads(
     federation: Federation, held: Mapping[int, _Held], clients: int, shadow_worlds: int, finished: FinishedRun
-) -> dict[str, Scores]:
+) -> dict[str, MembershipScores]:
     """Scores of both attacks on uploads: the audited clients' own samples, and test samples."""
     path, data, learner = federation.path, federation.data, federation.learner
     random = federation.resolved.streams.generator("membership")
@@ -233,7 +233,7 @@ def _of_uploads(
         found[LIKELIHOOD].append(likelihood_ratio(seen, shadows, np.array(drawn)))
     member = np.concatenate([pool.member for pool in pools.values()])
     joined = {attack: np.concatenate(parts) for attack, parts in found.items()}
-    return {attack: Scores(values[member], values[~member]) for attack, values in joined.items()}
+    return {attack: MembershipScores(values[member], values[~member]) for attack, values in joined.items()}
 
 
 def likelihood_ratio(seen: Floats, shadows: Floats, included: NDArray[np.bool_]) -> Floats:

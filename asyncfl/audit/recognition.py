@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.audit.holdings import Holding
+from asyncfl.audit.holdings import HeldReleases
 from asyncfl.audit.published import showing_models
 from asyncfl.client.observer import Collection, TaskObserver
 from asyncfl.data import FederatedData
@@ -131,7 +131,7 @@ class Recognition(TaskObserver):
         else:
             self._pending = version, model.copy()
 
-    def scores(self, holding: Holding) -> dict[str, Floats]:
+    def scores(self, holding: HeldReleases) -> dict[str, Floats]:
         """Score -> (m,) the higher the more likely each canary is in; NaN where the adversary holds nothing about it.
 
         `updates`: summed over the updates of the canary's client; `uploads`: by the losses of the models that it

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from asyncfl.analysis.style import canvas, looks, save, styled
-from asyncfl.audit.membership import Scores
+from asyncfl.audit.membership import MembershipScores
 from asyncfl.privacy.estimators.roc import at_false_rate, curve
 
 LEAST = 1e-3
 """Where the axes begin: below it there are hardly any non-members."""
 
 
-def draw_curves(scores: Mapping[str, Scores], title: str, caption: str, stem: Path) -> list[Path]:
+def draw_curves(scores: Mapping[str, MembershipScores], title: str, caption: str, stem: Path) -> list[Path]:
     """Writes `stem`.svg and `stem`.png, a line per attack with its exact 95 % interval at 1 %; returns their paths."""
     with styled():
         page, (axis,) = canvas(1, caption, title, (5.2, 4.2))

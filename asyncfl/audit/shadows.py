@@ -53,7 +53,7 @@ def train_again(
 
 
 @dataclass(frozen=True)
-class Pool:
+class ShadowPool:
     """Samples of which some are a client's own, and the others of nobody."""
 
     images: NDArray[np.float32]
@@ -64,7 +64,7 @@ class Pool:
     """(p,) True for the client's own."""
 
 
-def pool_of(data: FederatedData, client: int, left: NDArray[np.bool_], wanted: int) -> Pool:
+def pool_of(data: FederatedData, client: int, left: NDArray[np.bool_], wanted: int) -> ShadowPool:
     """The samples of `client` and up to `wanted` test samples of its domain with its labels, of those that are `left`.
 
     left: (n_test,) True for test samples that nobody has used yet; those that are taken become False.
@@ -83,14 +83,14 @@ def pool_of(data: FederatedData, client: int, left: NDArray[np.bool_], wanted: i
         if found is not None:
             chosen.append(int(found))
     left[chosen] = False
-    return Pool(
+    return ShadowPool(
         np.concatenate([images, data.test_images[chosen]]),
         np.concatenate([labels, data.test_labels[chosen]]),
         np.arange(len(labels) + len(chosen)) < len(labels),
     )
 
 
-def worlds(pool: Pool, number: int, random: np.random.Generator) -> Iterator[NDArray[np.bool_]]:
+def worlds(pool: ShadowPool, number: int, random: np.random.Generator) -> Iterator[NDArray[np.bool_]]:
     """(p,) which samples are in, world by world: as many as the client has, and each sample in about as many worlds."""
     size = int(pool.member.sum())
     order, at = np.array([], dtype=np.int64), 0

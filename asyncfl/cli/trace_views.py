@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from asyncfl.storage import Run
-    from asyncfl.trace.compare import Comparison, Parting, SeedComparison
+    from asyncfl.trace.compare import Parting, SeedComparison, TraceComparison
     from asyncfl.trace.follow import Life
 
 
@@ -112,7 +112,7 @@ def _plain(value: Any) -> str:
     return "null" if value is None else number(value)
 
 
-def _print_seeds(found: Comparison) -> None:
+def _print_seeds(found: TraceComparison) -> None:
     for which, seeds in (("one", found.only_one), ("other", found.only_other)):
         if seeds:
             console.print(f"\nonly {which} has seed {', '.join(map(str, seeds))}")

@@ -33,7 +33,7 @@ Write = Callable[[Path], object]
 
 
 @dataclass(frozen=True)
-class Mark:
+class FolderMark:
     """What the program says of a folder of its own."""
 
     holds: str
@@ -51,7 +51,7 @@ class Mark:
         return json.dumps(fields, indent=2) + "\n"
 
     @classmethod
-    def read(cls, folder: Path) -> Mark | None:
+    def read(cls, folder: Path) -> FolderMark | None:
         """The mark in `folder`; None where there is none that this program wrote."""
         try:
             found: dict[str, Any] = json.loads((folder / MARK).read_text(encoding="utf-8"))
@@ -70,7 +70,7 @@ class OwnFolder:
     def __init__(self, folder: Path, holds: str, scenario: str) -> None:
         self.folder, self.holds, self.scenario = folder, holds, scenario
 
-    def mark(self) -> Mark | None:
+    def mark(self) -> FolderMark | None:
         """The mark of the folder; None where the folder is missing or empty.
 
         Raises OutputError where it is anything else: a file, a link to nowhere, a folder that holds something of
@@ -84,7 +84,7 @@ class OwnFolder:
                 return None
             if not folder.is_dir():
                 raise OutputError(f"cannot write {folder}: a file of that name is in the way")
-            mark = Mark.read(folder)
+            mark = FolderMark.read(folder)
             # A process that was killed while it wrote the mark leaves its part behind.
             found = sorted(path.name for path in folder.iterdir() if path.name != part_of(folder / MARK).name)
         except OSError as error:
@@ -150,14 +150,14 @@ class OwnFolder:
                 stack.callback(_remove_empty, made)
                 self.folder.mkdir(parents=True, exist_ok=True)
                 if self.mark() is None:
-                    self._write_mark(Mark(self.holds, self.scenario))
+                    self._write_mark(FolderMark(self.holds, self.scenario))
                 area.mkdir(exist_ok=True)
                 stack.enter_context(held(area / LOCK, self.folder))
             stack.callback(self._clean, area)
             # Again: another process may have begun something here since it was looked at.
             self.check(force)
             if (mark := self.mark()) is not None and mark.scenario != self.scenario and not self.is_of_another():
-                self._write_mark(Mark(self.holds, self.scenario))
+                self._write_mark(FolderMark(self.holds, self.scenario))
             yield area
 
     def _clean(self, area: Path) -> None:
@@ -194,7 +194,7 @@ class OwnFolder:
                 raise OutputError(
                     f"cannot write {self.folder}: {', '.join(foreign)} in it is not of this program; move it away"
                 )
-            under_way = Mark(self.holds, self.scenario, False, tuple({*old, *new}))
+            under_way = FolderMark(self.holds, self.scenario, False, tuple({*old, *new}))
             self._write_mark(under_way)
             (self.folder / last).unlink(missing_ok=True)
             for name in sorted({*old} - {*new}):
@@ -209,7 +209,7 @@ class OwnFolder:
         path = self.folder / name
         return os.path.lexists(path) and (name not in old or (path.is_dir() and not path.is_symlink()))
 
-    def _write_mark(self, mark: Mark) -> None:
+    def _write_mark(self, mark: FolderMark) -> None:
         write_text(mark.to_json(), self.folder / MARK)
 
     @contextmanager

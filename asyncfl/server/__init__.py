@@ -1,7 +1,7 @@
 """The protocol without clock or sockets: what the server does with what it hears."""
 
 from asyncfl.server.defence_state import DefencePlan
-from asyncfl.server.machine import Phase, Server, ServerPlan
+from asyncfl.server.machine import Server, ServerPhase, ServerPlan
 from asyncfl.server.protocol import AnyProtocol, Buffered, FedAsync, FedBuff, Protocol, Scoring, Sync
 
 __all__ = [
@@ -10,10 +10,10 @@ __all__ = [
     "DefencePlan",
     "FedAsync",
     "FedBuff",
-    "Phase",
     "Protocol",
     "Scoring",
     "Server",
+    "ServerPhase",
     "ServerPlan",
     "Sync",
 ]

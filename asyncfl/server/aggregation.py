@@ -18,14 +18,14 @@ from asyncfl.defences import Buffer
 from asyncfl.messages import Action, Collect, Collected, Fate, Judged, RequestScores, Vector
 from asyncfl.server.defence_state import DefenceState
 from asyncfl.server.patience import Rejections
-from asyncfl.server.tasks import Task, TaskBook
+from asyncfl.server.tasks import TaskBook, TaskRecord
 
 
 @dataclass(frozen=True, slots=True)
 class Entered:
     """An update that was aggregated, and what is to be told of it once the model that it entered is published."""
 
-    task: Task
+    task: TaskRecord
     weight: float
     """Factor of the update in the aggregate, before the server's rate."""
     staleness: int
@@ -61,7 +61,7 @@ class Aggregation:
         self.samples = samples
         self.last_request = -1
         """Number of the last request for scores; they are numbered 0, 1, 2, ..."""
-        self._tasks: list[Task] = []
+        self._tasks: list[TaskRecord] = []
         self._buffer: Buffer | None = None
         self._clip_norm: float | None = None
         self._tried: tuple[int, ...] = ()
@@ -76,12 +76,12 @@ class Aggregation:
         """(n_updates,) whose updates are in the buffer, in its order."""
         return np.array([task.client for task in self._tasks], dtype=np.int64)
 
-    def open(self, tasks: list[Task]) -> Collect:
+    def open(self, tasks: list[TaskRecord]) -> Collect:
         """Open a buffer with the updates of `tasks`, whose parameters are asked for."""
         self._tasks = tasks
         return Collect(self.tasks)
 
-    def clear(self) -> list[Task]:
+    def clear(self) -> list[TaskRecord]:
         """The tasks of the buffer, which is given up."""
         removed, self._tasks, self._buffer = self._tasks, [], None
         return removed

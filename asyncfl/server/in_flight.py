@@ -13,7 +13,7 @@ from asyncfl.messages import Action, CohortRepeated, Dispatch, SetTimer
 from asyncfl.server.opening import Filling
 from asyncfl.server.population import Population
 from asyncfl.server.protocol import Protocol
-from asyncfl.server.tasks import Task, TaskBook
+from asyncfl.server.tasks import TaskBook, TaskRecord
 from asyncfl.streams import RandomOrder, Streams
 
 
@@ -35,7 +35,7 @@ class InFlight:
         self._begun_singly = 0
         self._cohorts = Counter[int]()
         self._draws = Counter[int]()
-        self._tasks: dict[int, Task] = {}
+        self._tasks: dict[int, TaskRecord] = {}
         self._cohort = 0
         self._cohort_coming = 0
         self._unreached = 0
@@ -72,7 +72,7 @@ class InFlight:
 
     # --- ends ------------------------------------------------------------------------------------------------------
 
-    def end(self, number: int, awaited: int | None) -> Task | None:
+    def end(self, number: int, awaited: int | None) -> TaskRecord | None:
         """The task of that number, which is in flight no longer; None: it was not.
 
         `awaited`: version whose cohort the buffer is filled with; None: no buffer is being filled.
@@ -82,7 +82,7 @@ class InFlight:
             self._cohort_coming -= 1
         return task
 
-    def withdraw(self, number: int, awaited: int | None) -> Task | None:
+    def withdraw(self, number: int, awaited: int | None) -> TaskRecord | None:
         """As `end`, for a task that never began, its client cannot be reached: `refill` draws another in its place."""
         # Only while nobody of the cohort is done: a client that has answered must not be drawn for it again.
         whole = self._cohort_coming == self._cohort
@@ -92,14 +92,14 @@ class InFlight:
             self._unreached += whole
         return task
 
-    def remove(self, client: int, awaited: int | None) -> list[Task]:
+    def remove(self, client: int, awaited: int | None) -> list[TaskRecord]:
         """All tasks of `client`, which nobody waits for any more. `awaited`: see `end`."""
         removed = [task for task in self._tasks.values() if task.client == client]
         for task in removed:
             self.end(task.number, awaited)
         return removed
 
-    def clear(self) -> list[Task]:
+    def clear(self) -> list[TaskRecord]:
         """All tasks, which nobody waits for any more."""
         removed = list(self._tasks.values())
         self._tasks = {}

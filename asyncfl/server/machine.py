@@ -50,7 +50,7 @@ from asyncfl.server.inbox import Inbox
 from asyncfl.server.patience import Patience, Rejections
 from asyncfl.server.population import Population
 from asyncfl.server.protocol import Protocol
-from asyncfl.server.tasks import Task, TaskBook
+from asyncfl.server.tasks import TaskBook, TaskRecord
 from asyncfl.streams import Streams
 
 ServerNoise: TypeAlias = Callable[[Aggregated, int], tuple[Vector, float]]
@@ -61,7 +61,7 @@ AGGREGATION = "aggregated"
 """Timer of an aggregation that takes time: it is set when a buffer is judged, and fires when the model is there."""
 
 
-class Phase(Enum):
+class ServerPhase(Enum):
     """What the server is doing."""
 
     FILLING = auto()
@@ -109,7 +109,7 @@ class Server:
         self.patience = Patience(self.clients)
         self.rejections = Rejections(self.clients)
         self.version = 0
-        self.phase = Phase.FILLING
+        self.phase = ServerPhase.FILLING
         self.stopped: str | None = None
         self.unasked = 0
         """Updates that were rejected because no such task was ever begun."""
@@ -151,7 +151,7 @@ class Server:
         Raises MessageError for a message that cannot be true; nothing has changed then.
         """
         actions: list[Action] = []
-        if self.phase is Phase.STOPPED:
+        if self.phase is ServerPhase.STOPPED:
             return actions
         self.door.check(message)
         self._handle(message, actions)
@@ -186,9 +186,9 @@ class Server:
         if not self.door.is_started:
             return
         self._open_if_ready(actions)
-        if self.phase is Phase.FILLING and (reason := self.patience.why_stop) is not None:
+        if self.phase is ServerPhase.FILLING and (reason := self.patience.why_stop) is not None:
             self._stop(reason, actions)
-        if self.phase is not Phase.COLLECTING:
+        if self.phase is not ServerPhase.COLLECTING:
             # A replacement for the update that filled the buffer gets the version this buffer makes, if that is now.
             self._refill(message.time_s, actions)
             self._open_if_ready(actions)
@@ -206,7 +206,7 @@ class Server:
         self.patience.arrived()
         task.arrived_s = message.time_s
         self.population.heard.arrived(task.client, message.time_s - task.sent_s)
-        if self.phase is Phase.FILLING and (task.cohort == self.version or self.protocol.late == "carry"):
+        if self.phase is ServerPhase.FILLING and (task.cohort == self.version or self.protocol.late == "carry"):
             if not self._inbox.enter(task, self.version):
                 self._settle([task], Fate.STALE, actions)
         elif self.protocol.late == "carry":
@@ -240,19 +240,19 @@ class Server:
     @property
     def _awaited(self) -> int | None:
         """Version whose cohort the buffer is filled with; None: no buffer is being filled."""
-        return self.version if self.phase is Phase.FILLING else None
+        return self.version if self.phase is ServerPhase.FILLING else None
 
     @property
     def _is_empty(self) -> bool:
         """Whether a buffer is being filled that holds nothing yet."""
-        return self.phase is Phase.FILLING and not self._inbox.held
+        return self.phase is ServerPhase.FILLING and not self._inbox.held
 
     def _refill(self, time_s: float, actions: list[Action]) -> None:
-        if self.phase is not Phase.STOPPED:
+        if self.phase is not ServerPhase.STOPPED:
             self._in_flight.refill(self.version, time_s, actions, is_empty=self._is_empty)
 
     def _open_if_ready(self, actions: list[Action]) -> None:
-        if self.phase is not Phase.FILLING or not self._inbox.held:
+        if self.phase is not ServerPhase.FILLING or not self._inbox.held:
             return
         filling, opening = self._in_flight.filling(self._inbox.held), self._in_flight.opening
         if not opening.is_open(filling):
@@ -260,7 +260,7 @@ class Server:
                 return
             actions.append(ShortBuffer(filling.held, opening.target(filling)))
         taken = filling.held if opening.updates is None else opening.updates
-        self.phase = Phase.COLLECTING
+        self.phase = ServerPhase.COLLECTING
         updates = self._inbox.take(taken)
         if self.protocol.late == "drop":
             # All of one cohort: sums of floats shall not depend on who was the fastest.
@@ -283,7 +283,7 @@ class Server:
 
     def _discard(self, actions: list[Action]) -> None:
         """Go on filling for the same version after a buffer of which nothing could be used, if that is any use."""
-        self.phase = Phase.FILLING
+        self.phase = ServerPhase.FILLING
         reason = self.population.why_nobody or self.rejections.why_stop(self.population.left)
         if reason is not None:
             self._stop(reason, actions)
@@ -295,7 +295,7 @@ class Server:
         if request is None:
             self._decide(None, time_s, actions)
         else:
-            self.phase = Phase.SCORING
+            self.phase = ServerPhase.SCORING
             actions.append(request)
 
     def _scored(self, message: ScoresArrived, actions: list[Action]) -> None:
@@ -309,7 +309,7 @@ class Server:
         self._made = made = self._aggregation.decide(scores, actions)
         self.noted.update(set(made.notes))
         self._ban(made.banned, actions)
-        self.phase = Phase.AGGREGATING
+        self.phase = ServerPhase.AGGREGATING
         if seconds:
             actions.append(SetTimer(AGGREGATION, seconds))
         else:
@@ -348,7 +348,7 @@ class Server:
         self.tasks.publish(self.version, model)
         ages = tuple(one.staleness for one in made.entered)
         actions.append(Publish(self.version, model, len(ages), ages, std, made.clip_norm))
-        self.phase = Phase.FILLING
+        self.phase = ServerPhase.FILLING
         if self.version >= self.protocol.rounds:
             self._stop("all versions published", actions)
             return
@@ -360,13 +360,13 @@ class Server:
 
     # --- ends ------------------------------------------------------------------------------------------------------
 
-    def _settle(self, tasks: Iterable[Task], fate: Fate, actions: list[Action]) -> None:
+    def _settle(self, tasks: Iterable[TaskRecord], fate: Fate, actions: list[Action]) -> None:
         actions.extend(self.tasks.settle(task.number, fate) for task in tasks)
 
     def _stop(self, reason: str, actions: list[Action]) -> None:
         self._settle(self._inbox.clear(), Fate.SURPLUS, actions)
         self._settle([*self._aggregation.clear(), *self._in_flight.clear()], Fate.UNFINISHED, actions)
-        self.phase = Phase.STOPPED
+        self.phase = ServerPhase.STOPPED
         self.stopped = reason
         self.tasks.check()
         actions.append(Stop(reason))
@@ -374,12 +374,12 @@ class Server:
     def _stop_without_clients(self, actions: list[Action]) -> None:
         """End the run where nobody will ever come again and nothing is under way."""
         under_way = len(self._inbox) or len(self._in_flight)
-        if self.phase is Phase.FILLING and not under_way and (reason := self.population.why_nobody) is not None:
+        if self.phase is ServerPhase.FILLING and not under_way and (reason := self.population.why_nobody) is not None:
             self._stop(reason, actions)
 
     def stop(self, reason: str) -> list[Action]:
         """Last actions of a run that is ended from outside, because nothing can happen any more or it diverged."""
         actions: list[Action] = []
-        if self.phase is not Phase.STOPPED:
+        if self.phase is not ServerPhase.STOPPED:
             self._stop(reason, actions)
         return actions

@@ -25,7 +25,7 @@ import numpy as np
 from asyncfl.component import kind_of
 from asyncfl.errors import AsyncflError, MessageError, RunError
 from asyncfl.messages import Action, Vector
-from asyncfl.server.machine import Phase, Server
+from asyncfl.server.machine import Server, ServerPhase
 from asyncfl.server.recording import Call, Plain, Recording, digest_of, message_of, parameters_of, plain
 
 CollectAgain: TypeAlias = Callable[[tuple[int, ...]], Vector]
@@ -55,7 +55,7 @@ def replay(recording: Recording, server: Server, collect: CollectAgain | None = 
     differs, at models whose digests differ, and for a server of another federation; RunError where the recording is
     damaged, or holds too little for this server; ValueError for a server that has been used.
     """
-    if server.tasks.begun or server.phase is not Phase.FILLING:
+    if server.tasks.begun or server.phase is not ServerPhase.FILLING:
         raise ValueError("a replay needs a fresh server, this one has begun tasks")
     _same_federation(recording, server)
     values = recording.detail == "parameters" or collect is not None

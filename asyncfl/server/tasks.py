@@ -9,7 +9,7 @@ from asyncfl.messages import Fate, Settle, Vector
 
 
 @dataclass(slots=True)
-class Task:
+class TaskRecord:
     """A model sent to a client for training."""
 
     number: int
@@ -28,7 +28,7 @@ class TaskBook:
     """
 
     def __init__(self) -> None:
-        self.open: dict[int, Task] = {}
+        self.open: dict[int, TaskRecord] = {}
         self.fates: Counter[Fate] = Counter()
         self.begun = 0
         self.withdrawn = 0
@@ -51,9 +51,9 @@ class TaskBook:
         """Versions whose models are still held in memory."""
         return tuple(self._models)
 
-    def begin(self, client: int, base_version: int, cohort: int, time_s: float) -> Task:
+    def begin(self, client: int, base_version: int, cohort: int, time_s: float) -> TaskRecord:
         """A new open task. Tasks are numbered 0, 1, 2, ... in the order in which they are begun."""
-        task = Task(self.begun, client, base_version, cohort, time_s)
+        task = TaskRecord(self.begun, client, base_version, cohort, time_s)
         self.begun += 1
         self.open[task.number] = task
         self._needed[base_version] += 1
@@ -65,13 +65,13 @@ class TaskBook:
         self.fates[fate] += 1
         return Settle(number, fate, staleness, weight, detail)
 
-    def withdraw(self, number: int) -> Task:
+    def withdraw(self, number: int) -> TaskRecord:
         """Close a task that never began because its client could not be reached: it has no fate."""
         task = self._close(number)
         self.withdrawn += 1
         return task
 
-    def _close(self, number: int) -> Task:
+    def _close(self, number: int) -> TaskRecord:
         task = self.open.pop(number)
         self._needed[task.base_version] -= 1
         self._forget(task.base_version)

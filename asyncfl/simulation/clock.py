@@ -13,7 +13,7 @@ import simpy
 
 from asyncfl.federation.tasks import TaskInFlight
 from asyncfl.messages import Input
-from asyncfl.server import Phase, Server
+from asyncfl.server import Server, ServerPhase
 from asyncfl.trace import Kind, Recorder
 from asyncfl.trace.recorder import NAN
 from asyncfl.world import WorldState
@@ -48,7 +48,7 @@ class Clock:
     @property
     def stopped(self) -> bool:
         """Whether the server has stopped: what was still to come does not happen."""
-        return self.server.phase is Phase.STOPPED
+        return self.server.phase is ServerPhase.STOPPED
 
     def step(self) -> None:
         """Have the next thing happen. Raises what a process raised in it, KeyboardInterrupt included."""

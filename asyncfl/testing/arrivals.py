@@ -38,7 +38,7 @@ from asyncfl.messages import (
     UpdateArrived,
     Vector,
 )
-from asyncfl.server import Phase, Server
+from asyncfl.server import Server, ServerPhase
 
 T = TypeVar("T")
 
@@ -241,7 +241,7 @@ def arrivals(
     """
     play = Play(server, changes, scores, step_s).start()
     for step in sequence:
-        if server.phase is Phase.STOPPED:
+        if server.phase is ServerPhase.STOPPED:
             break
         client = step.client if isinstance(step, Lost) else step
         if skip_absent and isinstance(client, int) and client not in play.busy:

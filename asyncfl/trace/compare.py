@@ -73,7 +73,7 @@ class SeedComparison:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class TraceComparison:
     """Two runs beside each other."""
 
     seeds: tuple[SeedComparison, ...]
@@ -87,7 +87,7 @@ class Comparison:
         return not self.only_one and not self.only_other and all(seed.same for seed in self.seeds)
 
 
-def compare(events: pa.Table, other: pa.Table, rounds: pa.Table, other_rounds: pa.Table) -> Comparison:
+def compare(events: pa.Table, other: pa.Table, rounds: pa.Table, other_rounds: pa.Table) -> TraceComparison:
     """What differs between two runs, given their tables of events and of rounds.
 
     Seeds are compared with the same seed of the other run, or, where each run has just one, with each other.
@@ -96,7 +96,7 @@ def compare(events: pa.Table, other: pa.Table, rounds: pa.Table, other_rounds: p
     pairs = [(seed, seed) for seed in mine if seed in theirs]
     if not pairs and len(mine) == len(theirs) == 1:
         pairs = [(mine[0], theirs[0])]
-    return Comparison(
+    return TraceComparison(
         seeds=tuple(
             _compare_seed(
                 (_of(events, one), _of(other, two)), (_of(rounds, one), _of(other_rounds, two)), (int(one), int(two))

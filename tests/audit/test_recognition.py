@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asyncfl.audit.holdings import Holding
+from asyncfl.audit.holdings import HeldReleases
 from asyncfl.audit.recognition import Recognition, of_honest, records_of
 from asyncfl.client import Ticket
 from asyncfl.client.observer import Collection
@@ -34,7 +34,7 @@ def test_an_update_down_a_canarys_loss_and_up_the_other_records_speaks_for_it(fe
     towards = learner.gradient(base, planted.images[part], planted.labels[part])
     away = learner.gradient(base, planted.replaced_images[part], planted.replaced_labels[part])
     seen.path.observer.carried_out(collected(federation, 3, -(towards - away) / 1000))  # type: ignore[union-attr]
-    scores = watch.scores(Holding(frozenset({7})))
+    scores = watch.scores(HeldReleases(frozenset({7})))
     score = scores["updates"]
     # So small a step is as good as its slope.
     np.testing.assert_allclose(scores["uploads"], score, rtol=0.1, atol=0.02 * np.nanmax(np.abs(score)))
@@ -55,7 +55,7 @@ def test_a_model_that_was_trained_on_the_canary_and_not_on_the_other_record_spea
     gradient = learner.gradient(base, planted.images[:1], planted.labels[:1])
     watch.published(1, base)
     watch.published(2, base - gradient / 10)
-    found = watch.scores(Holding(versions=(1, 2)))
+    found = watch.scores(HeldReleases(versions=(1, 2)))
     before = learner.losses(base, planted.replaced_images[:1], planted.replaced_labels[:1])
     after = learner.losses(base - gradient / 10, planted.replaced_images[:1], planted.replaced_labels[:1])
     own = learner.losses(base, planted.images[:1], planted.labels[:1])
@@ -63,8 +63,8 @@ def test_a_model_that_was_trained_on_the_canary_and_not_on_the_other_record_spea
     assert own[0] > 0
     assert found["last model"][0] == pytest.approx(float(own[0] + after[0] - before[0]), rel=1e-6)
     assert found["models"] == pytest.approx(found["last model"] / 2)
-    assert set(watch.scores(Holding(versions=(1,)))) == {"last model"}
-    assert watch.scores(Holding()) == {}
+    assert set(watch.scores(HeldReleases(versions=(1,)))) == {"last model"}
+    assert watch.scores(HeldReleases()) == {}
 
 
 @pytest.mark.parametrize(("value", "sound"), [(np.nan, True), (np.inf, True), (1.0, False)])
@@ -73,7 +73,7 @@ def test_what_is_not_finite_or_malformed_tells_nothing(federation: Federation, v
     watch.around(federation)
     update = np.full_like(federation.plan.initial, value)
     watch.carried_out(collected(federation, 3, update, sound))
-    assert watch.scores(Holding(frozenset({7}))) == {}
+    assert watch.scores(HeldReleases(frozenset({7}))) == {}
 
 
 def test_a_canary_client_is_all_its_data(scenario: Scenario) -> None:

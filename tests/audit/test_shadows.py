@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asyncfl.audit.shadows import Pool, pool_of, train_again, worlds
+from asyncfl.audit.shadows import ShadowPool, pool_of, train_again, worlds
 from asyncfl.client import Ticket
 from asyncfl.federation import Federation
 from asyncfl.scenario import Scenario
@@ -52,7 +52,7 @@ def test_a_pool_has_the_clients_labels_and_no_test_sample_twice(federation: Fede
 
 
 def test_each_world_has_as_many_samples_as_the_client_and_each_sample_as_many_worlds() -> None:
-    pool = Pool(np.zeros((30, 1, 1, 1), np.float32), np.zeros(30, np.int64), np.arange(30) < 10)
+    pool = ShadowPool(np.zeros((30, 1, 1, 1), np.float32), np.zeros(30, np.int64), np.arange(30) < 10)
     drawn = np.array(list(worlds(pool, 60, np.random.default_rng(0))))
     assert (drawn.sum(1) == 10).all()
     assert drawn.sum(0).min() >= 18

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from asyncfl.errors import OutputError
-from asyncfl.files.own_folder import LOCK, MARK, PARTIAL, Mark, OwnFolder, Write
+from asyncfl.files.own_folder import LOCK, MARK, PARTIAL, FolderMark, OwnFolder, Write
 from asyncfl.files.whole import held
 
 
@@ -35,7 +35,7 @@ def test_a_mark_says_program_format_and_scenario(tmp_path: Path) -> None:
     put(tmp_path / "r", "abc", files(a="1", end="2"))
     said = json.loads((tmp_path / "r" / MARK).read_text())
     assert (said["program"], said["format"] > 0, said["scenario"]) == ("asyncfl", True, "abc")
-    assert Mark.read(tmp_path / "r") == Mark("run", "abc", True, ("a", "end"))
+    assert FolderMark.read(tmp_path / "r") == FolderMark("run", "abc", True, ("a", "end"))
     assert OwnFolder(tmp_path / "r", "run", "abc").is_whole()
     assert not OwnFolder(tmp_path / "r", "run", "other").is_whole()
 
@@ -112,14 +112,17 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_is_full_from_the_start_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Mark, "to_json", lambda self: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    full = OSError(28, "No space left on device")
+    monkeypatch.setattr(FolderMark, "to_json", lambda self: (_ for _ in ()).throw(full))
+        FolderMark, "to_json", lambda self: (_ for _ in ()).throw(OSError(28, "No space left on device"))
+    )
     with pytest.raises(OutputError, match="No space left on device"):
         put(tmp_path / "new" / "r", "abc", files(end="1"))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_was_begun_stays_ours_when_it_fails_again(tmp_path: Path) -> None:
-    (tmp_path / MARK).write_text(Mark("run", "abc").to_json())
+    (tmp_path / MARK).write_text(FolderMark("run", "abc").to_json())
     (tmp_path / "thesis.tex").write_text("precious")
     with pytest.raises(ZeroDivisionError), OwnFolder(tmp_path, "run", "abc").working():
         _ = 1 / 0
@@ -185,12 +188,12 @@ def test_a_scenario_begun_meanwhile_is_not_pushed_aside(tmp_path: Path) -> None:
         other.keep(area / "conditions" / "seed-0", files(a="1"))
     with pytest.raises(OutputError, match="of another scenario"), mine.working():
         pytest.fail("began all the same")
-    assert other.mark() == Mark("run", "other")
+    assert other.mark() == FolderMark("run", "other")
 
 
 def test_what_was_begun_and_kept_nothing_is_no_hindrance(tmp_path: Path) -> None:
     (tmp_path / "r" / PARTIAL / "conditions" / "seed-0.unfinished").mkdir(parents=True)
-    (tmp_path / "r" / MARK).write_text(Mark("run", "killed").to_json())
+    (tmp_path / "r" / MARK).write_text(FolderMark("run", "killed").to_json())
     put(tmp_path / "r", "abc", files(end="1"))
     assert contents(tmp_path / "r") == {"end": "1"}
 

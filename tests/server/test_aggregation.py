@@ -26,7 +26,7 @@ from asyncfl.messages import (
     TimerFired,
     UpdateArrived,
 )
-from asyncfl.server import Buffered, DefencePlan, FedAsync, Phase, Protocol, Server, ServerPlan, Sync
+from asyncfl.server import Buffered, DefencePlan, FedAsync, Protocol, Server, ServerPhase, ServerPlan, Sync
 from asyncfl.server.dispatch import ConstantDispatch
 from asyncfl.streams import Streams
 
@@ -144,7 +144,7 @@ def test_scores_are_asked_for_and_waited_for_while_arrivals_queue() -> None:
     flying = {a.task: a.client for a in kinds(machine.start(), Dispatch)}
     actions = hand_over(machine, arrive(machine, 0, 1), 1.0, 2.0)
     (request,) = kinds(actions, RequestScores)
-    assert (request.client, machine.phase) == (flying[0], Phase.SCORING)
+    assert (request.client, machine.phase) == (flying[0], ServerPhase.SCORING)
     assert kinds(arrive(machine, 2, 3), Collect) == []
     actions = machine.handle(ScoresArrived(3.0, request.request, np.array([1.0, 0.0])))
     assert [s.fate for s in kinds(actions, Settle)] == [Fate.FLAGGED, Fate.AGGREGATED]

@@ -26,7 +26,7 @@ from asyncfl.messages import (
     TimerFired,
     UpdateArrived,
 )
-from asyncfl.server import Buffered, Phase, Server, ServerPlan, Sync
+from asyncfl.server import Buffered, Server, ServerPhase, ServerPlan, Sync
 from asyncfl.server.dispatch import ContinuousDispatch
 from asyncfl.server.opening import OpenDeadline
 from asyncfl.streams import Streams
@@ -164,7 +164,7 @@ def test_who_leaves_ends_its_task_and_may_join_again() -> None:
 def test_a_stopped_server_answers_nothing_whatever_it_hears() -> None:
     machine, _ = started()
     machine.stop("enough")
-    assert machine.phase is Phase.STOPPED
+    assert machine.phase is ServerPhase.STOPPED
     assert machine.handle(ClientIdle(0.0, 99)) == []
 
 

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 from asyncfl.server.inbox import Inbox
-from asyncfl.server.tasks import Task
+from asyncfl.server.tasks import TaskRecord
 
 
-def task(number: int, client: int = 0, base_version: int = 0) -> Task:
-    return Task(number, client, base_version, cohort=-1, sent_s=0.0)
+def task(number: int, client: int = 0, base_version: int = 0) -> TaskRecord:
+    return TaskRecord(number, client, base_version, cohort=-1, sent_s=0.0)
 
 
-def numbers(tasks: list[Task]) -> list[int]:
+def numbers(tasks: list[TaskRecord]) -> list[int]:
     return [one.number for one in tasks]
 
 

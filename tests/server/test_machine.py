@@ -27,7 +27,7 @@ from asyncfl.messages import (
     TimerFired,
     UpdateArrived,
 )
-from asyncfl.server import Buffered, FedAsync, Phase, Protocol, Server, ServerPlan, Sync
+from asyncfl.server import Buffered, FedAsync, Protocol, Server, ServerPhase, ServerPlan, Sync
 from asyncfl.server.aggregation import Aggregated
 from asyncfl.server.dispatch import CohortDispatch, ConstantDispatch, ContinuousDispatch
 from asyncfl.server.opening import OpenDeadline, OpenQuorum
@@ -65,7 +65,7 @@ def test_a_synchronous_round_waits_for_all_then_publishes_their_mean() -> None:
     assert machine.handle(UpdateArrived(2.0, 1)) == []
     actions = machine.handle(UpdateArrived(3.0, 2))
     assert sorted(kinds(actions, Collect)[0].tasks) == [0, 1, 2]
-    assert machine.phase is Phase.COLLECTING
+    assert machine.phase is ServerPhase.COLLECTING
     actions = collected(machine, actions, [1.0, 2.0, 6.0])
     (publish,) = kinds(actions, Publish)
     assert publish.version == 1
@@ -135,7 +135,7 @@ def test_a_deadline_opens_with_what_came_and_an_empty_buffer_at_the_next_arrival
     actions = collected(machine, actions, time_s=5.0)
     assert SetTimer("deadline:1", 5.0) in actions
     machine.handle(TimerFired(10.0, "deadline:1"))
-    assert machine.phase is Phase.FILLING
+    assert machine.phase is ServerPhase.FILLING
     actions = machine.handle(UpdateArrived(11.0, 3))
     assert kinds(actions, Collect) == [Collect((3,))]
 
@@ -253,7 +253,7 @@ def test_aggregation_takes_longer_the_more_there_is_of_it_and_evaluation_where_i
         if version == 2:
             machine.handle(machine_idle)
         machine.handle(TimerFired(version * 100.0 + timer.delay_s, "aggregated"))
-    assert machine.phase is Phase.STOPPED
+    assert machine.phase is ServerPhase.STOPPED
 
 
 def test_what_is_being_aggregated_when_the_run_ends_was_not() -> None:
@@ -370,7 +370,7 @@ def drive(machine: Server, seed: int, steps: int) -> list[Publish]:
             repeat = False
             actions += machine.handle(TimerFired(step, "cohort"))
             continue
-        if machine.phase is Phase.STOPPED or not flying:
+        if machine.phase is ServerPhase.STOPPED or not flying:
             break
         task = flying.pop(int(random.integers(len(flying))))
         if random.random() < 0.2:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from asyncfl.defences import Krum, Safl, Spectral, Strikes
 from asyncfl.errors import RunError
 from asyncfl.messages import ClientGone, Collect, Collected, Dispatch, Fate, RequestScores, ScoresArrived, UpdateArrived
-from asyncfl.server import Buffered, DefencePlan, Phase, Server, ServerPlan
+from asyncfl.server import Buffered, DefencePlan, Server, ServerPhase, ServerPlan
 from asyncfl.server.dispatch import ConstantDispatch
 from asyncfl.server.recording import RecordedServer, Recording
 from asyncfl.server.replay import ReplayError, replay
@@ -37,7 +37,7 @@ def record(of: ServerPlan, detail: str = "digests", seed: int = 0, malformed: fl
     server = RecordedServer(of, recording)
     random = np.random.default_rng(seed)
     actions, flying, time_s = list(server.start()), [], 0.0
-    while server.phase is not Phase.STOPPED:
+    while server.phase is not ServerPhase.STOPPED:
         while actions:
             action = actions.pop(0)
             if isinstance(action, Dispatch):
@@ -54,7 +54,7 @@ def record(of: ServerPlan, detail: str = "digests", seed: int = 0, malformed: fl
                 silent = random.random() < 0.2
                 answer = ScoresArrived(time_s, action.request, None if silent else np.asarray(scores, np.float64))
                 actions += server.handle(answer)
-        if server.phase is Phase.STOPPED:
+        if server.phase is ServerPhase.STOPPED:
             break
         if not flying:
             server.stop("nobody is left")

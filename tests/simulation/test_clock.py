@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from asyncfl.federation.tasks import TaskInFlight
-from asyncfl.server import Phase, Server
+from asyncfl.server import Server, ServerPhase
 from asyncfl.simulation.clock import Clock, Steps
 from asyncfl.streams import Streams
 from asyncfl.testing import server
@@ -64,5 +64,5 @@ def test_it_stops_with_the_server(machine: Server) -> None:
     assert not clock.stopped
     machine.start()
     machine.stop("enough")
-    assert machine.phase is Phase.STOPPED
+    assert machine.phase is ServerPhase.STOPPED
     assert clock.stopped

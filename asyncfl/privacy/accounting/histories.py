@@ -33,7 +33,7 @@ _NODES = 80
 
 
 @dataclass(frozen=True)
-class Spent:
+class SpentEpsilons:
     """(n,) epsilon of each holder's releases up to and with this one, one number per release."""
 
     basic: Floats
@@ -68,7 +68,7 @@ def histories(
     count: ArrayLike,
     delta: float,
     compose_mixed: bool = True,
-) -> Spent:
+) -> SpentEpsilons:
     """Epsilon of each holder after each release, at the same total `delta` (0..1; 0: pure epsilon).
 
     All (n,), each holder's releases in the order in which they were made: `holder` a whole number, `laplace` whether
@@ -77,7 +77,7 @@ def histories(
     epsilon stands for the exact one, which is no larger and takes a tenth of a second for each release.
     """
     holders = np.asarray(holder, dtype=np.int64)
-    result = Spent(*(np.zeros(len(holders)) for _ in range(4)))
+    result = SpentEpsilons(*(np.zeros(len(holders)) for _ in range(4)))
     columns = (np.asarray(laplace, dtype=bool), _rounded(multiplier), np.asarray(count, dtype=np.int64))
     groups = list(_groups(holders, *columns, result))
     if delta <= 0:
@@ -125,7 +125,7 @@ def _rounded(multiplier: ArrayLike) -> Floats:
 
 
 def _groups(
-    holders: Ints, laplace: NDArray[np.bool_], multiplier: Floats, count: Ints, result: Spent
+    holders: Ints, laplace: NDArray[np.bool_], multiplier: Floats, count: Ints, result: SpentEpsilons
 ) -> Iterator[_Group]:
     """The holders one by one; what comes after a release that hides nothing is infinite."""
     order = np.argsort(holders, kind="stable")
@@ -150,7 +150,7 @@ def _groups(
         yield _Group(places, of, z, numbers, named, np.cumsum(each, axis=0))
 
 
-def _pure(groups: list[_Group], result: Spent) -> None:
+def _pure(groups: list[_Group], result: SpentEpsilons) -> None:
     """Without a delta only pure epsilons count, and add up by every accountant."""
     for group in groups:
         epsilon = np.where(group.laplace, group.count / group.multiplier, np.where(group.count > 0, np.inf, 0.0))
@@ -158,7 +158,7 @@ def _pure(groups: list[_Group], result: Spent) -> None:
             column[group.places] = np.cumsum(epsilon)
 
 
-def _single_budgets(groups: list[_Group], delta: float, result: Spent) -> None:
+def _single_budgets(groups: list[_Group], delta: float, result: SpentEpsilons) -> None:
     """Basic and advanced composition, see `accounting.basic`."""
     varied = [group for group in groups if group.gaussian_kinds > _FEW_KINDS]
     asked = [_Shares(group, delta) for group in groups if group.gaussian_kinds <= _FEW_KINDS]
@@ -211,7 +211,7 @@ class _Shares:
         self.sharing = group.totals[:, ~self.laplace].sum(axis=1)
         self.share = delta / np.maximum(self.sharing, 1)
 
-    def fill(self, result: Spent, whole: Floats, halved: Floats, delta: float) -> None:
+    def fill(self, result: SpentEpsilons, whole: Floats, halved: Floats, delta: float) -> None:
         """Write down what follows from (releases, Gaussian kinds) epsilons at a share of delta and at half of it."""
         totals = self.group.totals
         own = np.tile(np.where(self.laplace, 1 / self.multiplier, 0.0), (len(totals), 1))

@@ -18,7 +18,7 @@ LEAST = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class GuessPlan:
     """How many canaries are guessed to be in, and how many out."""
 
     included: int
@@ -30,7 +30,7 @@ class Plan:
         return self.included + self.excluded
 
 
-def plans(canaries: int) -> tuple[Plan, ...]:
+def plans(canaries: int) -> tuple[GuessPlan, ...]:
     """What an auditor of so many canaries tries, fixed before any score is known.
 
     All of them, half, a quarter and so on down to `LEAST`, half of the guesses in and half out; and, since some attacks
@@ -39,10 +39,10 @@ def plans(canaries: int) -> tuple[Plan, ...]:
     """
     if canaries < 1:
         raise ValueError(f"an audit needs at least one canary, got {canaries}")
-    found = [Plan(canaries - canaries // 2, canaries // 2)]
+    found = [GuessPlan(canaries - canaries // 2, canaries // 2)]
     guesses = canaries // 2
     while guesses >= LEAST:
-        found += [Plan(guesses - guesses // 2, guesses // 2), Plan(guesses, 0)]
+        found += [GuessPlan(guesses - guesses // 2, guesses // 2), GuessPlan(guesses, 0)]
         guesses //= 2
     return tuple(found)
 
@@ -58,7 +58,7 @@ def ranking(scores: NDArray[np.float64]) -> NDArray[np.int64]:
     return order
 
 
-def correct(order: NDArray[np.int64], included: NDArray[np.bool_], plan: Plan) -> int:
+def correct(order: NDArray[np.int64], included: NDArray[np.bool_], plan: GuessPlan) -> int:
     """v: how many guesses of a plan are right. `order`: (m,) from `ranking`; `included`: (m,) what the coins said."""
     right = int(included[order[: plan.included]].sum())
     if plan.excluded:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.privacy.estimators.guesses import Plan, correct, plans, ranking
+from asyncfl.privacy.estimators.guesses import GuessPlan, correct, plans, ranking
 from asyncfl.privacy.estimators.intervals import lower_bound
 
 _HALVINGS = 48
@@ -97,7 +97,7 @@ def audited(
     included: NDArray[np.bool_],
     delta: float,
     level: float = 0.05,
-    tried: Sequence[Plan] | None = None,
+    tried: Sequence[GuessPlan] | None = None,
 ) -> Shown:
     """The largest lower bound on epsilon of all plans; it holds at confidence 1 - `level` for all of them together.
 
@@ -114,7 +114,7 @@ def audited(
     return best
 
 
-def most(canaries: int, delta: float, level: float = 0.05, tried: Sequence[Plan] | None = None) -> float:
+def most(canaries: int, delta: float, level: float = 0.05, tried: Sequence[GuessPlan] | None = None) -> float:
     """The largest epsilon that `audited` could show with so many canaries, all guesses being right."""
     among = plans(canaries) if tried is None else tried
     return max(epsilon_of(canaries, plan.guesses, plan.guesses, delta, level / len(among)) for plan in among)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
-from asyncfl.privacy.estimators.guesses import Plan, correct, plans, ranking
+from asyncfl.privacy.estimators.guesses import GuessPlan, correct, plans, ranking
 
 _POINTS = 33
 """Values of mu that are tried at once; each round leaves one of the gaps between them."""
@@ -73,7 +73,7 @@ def audited_mu(
     scores: NDArray[np.float64],
     included: NDArray[np.bool_],
     level: float = 0.05,
-    tried: Sequence[Plan] | None = None,
+    tried: Sequence[GuessPlan] | None = None,
 ) -> float:
     """The largest lower bound on mu of all plans, at confidence 1 - `level` for all of them together.
 
@@ -83,7 +83,7 @@ def audited_mu(
     return max(mu_of(len(scores), plan.guesses, correct(order, included, plan), level / len(among)) for plan in among)
 
 
-def most_mu(canaries: int, level: float = 0.05, tried: Sequence[Plan] | None = None) -> float:
+def most_mu(canaries: int, level: float = 0.05, tried: Sequence[GuessPlan] | None = None) -> float:
     """The largest mu that `audited_mu` could show with so many canaries, all guesses being right."""
     among = plans(canaries) if tried is None else tried
     return max(mu_of(canaries, plan.guesses, plan.guesses, level / len(among)) for plan in among)

@@ -20,7 +20,7 @@ LEAST_OTHERS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class RocPoint:
     """One threshold of an attack."""
 
     true_positives: int
@@ -39,7 +39,7 @@ class Point:
         return interval(self.true_positives, self.members)
 
 
-def at_false_rate(members: Floats, others: Floats, rate: float = 0.01) -> Point:
+def at_false_rate(members: Floats, others: Floats, rate: float = 0.01) -> RocPoint:
     """The threshold with at most that share of false positives which finds most members.
 
     `members`: (m,), `others`: (n,), scores that are higher for members. Raises ValueError for fewer than 200 others,
@@ -50,7 +50,7 @@ def at_false_rate(members: Floats, others: Floats, rate: float = 0.01) -> Point:
         raise ValueError(f"needs at least {LEAST_OTHERS} non-members, got {len(others)}")
     allowed = int(np.floor(rate * len(others) + 1e-9))
     threshold = np.sort(others)[::-1][allowed] if allowed < len(others) else -np.inf
-    return Point(int((members > threshold).sum()), len(members), int((others > threshold).sum()), len(others))
+    return RocPoint(int((members > threshold).sum()), len(members), int((others > threshold).sum()), len(others))
 
 
 def curve(members: Floats, others: Floats) -> tuple[Floats, Floats]:

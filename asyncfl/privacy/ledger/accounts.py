@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.privacy.accounting.histories import Spent
+from asyncfl.privacy.accounting.histories import SpentEpsilons
 from asyncfl.privacy.context import PrivacyContext
 from asyncfl.privacy.ledger.published import Published
 from asyncfl.privacy.ledger.releases import Releases
@@ -39,7 +39,7 @@ class Account:
     """Clients whose data may have changed anything that the adversary got; None: those of all."""
 
     @cached_property
-    def spent(self) -> Spent:
+    def spent(self) -> SpentEpsilons:
         """(n,) epsilon of each holder after each release."""
         return self.told.spent(self.delta)
 
@@ -51,7 +51,7 @@ class Account:
         return self.proven.releases if isinstance(self.proven, Published) else self.proven
 
     @cached_property
-    def proven_spent(self) -> Spent:
+    def proven_spent(self) -> SpentEpsilons:
         """(n,) epsilon of each holder after each release, of what is proven."""
         if self.proven is None:
             raise ValueError("nothing is proven")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.privacy.accounting.histories import Spent
+from asyncfl.privacy.accounting.histories import SpentEpsilons
 from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.ledger.releases import MODEL, Floats, Ints, Releases, release_of, releases_of, usable_norm
 from asyncfl.privacy.noise.shares import noise_of_clients, noise_scale, planned
@@ -42,7 +42,7 @@ class Published:
         found = self.clients.at(last)
         return replace(found, holder=np.full(len(last), MODEL), moment=np.maximum.accumulate(moment), counted=counted)
 
-    def spent(self, delta: float) -> Spent:
+    def spent(self, delta: float) -> SpentEpsilons:
         """(n_models,) each epsilon after each model for the total `delta`, of the client for whom it is largest.
 
         Where Laplace noise varies the exact one is bounded from above: by Renyi accounting, and by what it would be for
@@ -52,7 +52,7 @@ class Published:
         basic, advanced, rdp, exact = map(self._largest, (found.basic, found.advanced, found.rdp, found.exact))
         if self.clients.laplace.any():
             exact = np.minimum(exact, self.releases.spent(delta, compose_mixed=False).exact)
-        return Spent(basic, advanced, rdp, exact)
+        return SpentEpsilons(basic, advanced, rdp, exact)
 
     @property
     def claimed(self) -> Floats:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.privacy.accounting.histories import Spent, histories
+from asyncfl.privacy.accounting.histories import SpentEpsilons, histories
 from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.release import Distribution, Release
 from asyncfl.privacy.scheme import Guarantee, Scheme
@@ -86,7 +86,7 @@ class Releases:
             halves: Floats = self.count / np.square(self.multiplier) / 2
         return halves
 
-    def spent(self, delta: float, compose_mixed: bool | None = None) -> Spent:
+    def spent(self, delta: float, compose_mixed: bool | None = None) -> SpentEpsilons:
         """Epsilon of each holder after each release, for the total `delta` (0..1; 0: pure); see `histories`.
 
         `compose_mixed` None: where that takes no more than some seconds.

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
-from asyncfl.privacy.estimators.guesses import Plan, plans
+from asyncfl.privacy.estimators.guesses import GuessPlan, plans
 from asyncfl.privacy.estimators.one_run import audited, epsilon_of, most, p_value
 
 JAX_PRIVACY = [
@@ -65,7 +65,7 @@ def test_plans_depend_on_the_number_of_canaries_alone(canaries: int) -> None:
     found = plans(canaries)
     assert len(set(found)) == len(found)
     assert all(1 <= plan.guesses <= canaries for plan in found)
-    assert found[0] == Plan(canaries - canaries // 2, canaries // 2)
+    assert found[0] == GuessPlan(canaries - canaries // 2, canaries // 2)
 
 
 def test_without_canaries_there_is_no_plan() -> None:
