@@ -114,8 +114,6 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
 def test_a_disk_that_is_full_from_the_start_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     full = OSError(28, "No space left on device")
     monkeypatch.setattr(FolderMark, "to_json", lambda self: (_ for _ in ()).throw(full))
-        FolderMark, "to_json", lambda self: (_ for _ in ()).throw(OSError(28, "No space left on device"))
-    )
     with pytest.raises(OutputError, match="No space left on device"):
         put(tmp_path / "new" / "r", "abc", files(end="1"))
     assert list(tmp_path.iterdir()) == []
