@@ -19,12 +19,18 @@ COLUMNS = ("seed", "adversary", "measured", "could show", "if Gaussian", "claime
 def audit_with_canaries(
     finished: FinishedRun, seeds: tuple[int, ...], canaries: Canaries, delta: float | None, progress: Progress
 ) -> list[dict[str, Any]]:
-    """What is found, one mapping per seed and adversary, once it is written to the run's folder."""
+    """What is found, one mapping per seed and adversary, once it is written to the run's folder, its ledger included."""
     from asyncfl.audit.canaries import audit_canaries, save
+    from asyncfl.audit.canary_bounds import write_bounds
+    from asyncfl.audit.twins import write
 
     audit = audit_canaries(finished, canaries, seeds, delta, progress)
     folder = save(finished, audit)
+    bounded = write_bounds(finished.run, audit)
+    write(finished, finished.run)
     print_text(f"{audit.scenario.data.canaries.said if audit.scenario.data.canaries else ''}: {folder}")
+    rows_are = "1 row of the ledger is" if bounded == 1 else f"{bounded} rows of the ledger are"
+    print_text(f"{rows_are} measured by them")
     rows: list[dict[str, Any]] = audit.found.to_pylist()
     return rows
 

@@ -43,6 +43,8 @@ def test_canaries_are_counted_and_told(run: Path) -> None:
     assert "eavesdropper, seed 0: it holds nothing that could be measured" in result.output
     assert (run / "audit" / "attacks.parquet").exists()
     assert [place.name for place in (run / "audit").glob("canaries-*/*")] != []
+    # What holds at a smaller delta is no bound at the claim's.
+    assert "0 rows of the ledger are measured by them" in result.output
 
 
 def test_canaries_that_can_show_nothing_are_told(run: Path) -> None:

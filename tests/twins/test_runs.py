@@ -50,7 +50,7 @@ def test_within_a_run_and_afterwards_the_same_is_found(tiny: dict[str, Any], tmp
     assert set(tables[0]["adversary"]) == {"eavesdropper", "server", "both"}
     said = [Run.load(folder).summary["privacy"] for folder in (inside, after)]
     assert said[0] == said[1]
-    assert any("measured at least" in sentence for sentence in said[0])
+    assert any("measured by twins at least" in sentence for sentence in said[0])
 
 
 def test_the_same_audit_leaves_the_same_bytes(tiny: dict[str, Any], tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
-"""What an audit found, written into a ledger: the column `measured`, and what follows for status and claim."""
+"""What audits found, written into a ledger: the columns of each audit, `measured`, and what follows for the claim."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -12,10 +12,18 @@ from asyncfl.privacy.ledger.tables import claim_holds
 
 Row = tuple[int, str, int, str]
 """Seed, holder (`client` or `model`), number of the client (-1: the models), adversary."""
+Audit = Literal["twins", "canaries"]
+"""Kind of audit: what one finds stands in a column of its own, so that another leaves it."""
+AUDITS: tuple[Audit, ...] = ("twins", "canaries")
 
 
-def with_measured(ledger: pa.Table, epsilons: Mapping[Row, float], disproved: frozenset[Row] = frozenset()) -> pa.Table:
-    """`ledger` with the epsilons that an audit proved from below, and `claim_holds` anew; other rows as they were.
+def with_measured(
+    ledger: pa.Table,
+    epsilons: Mapping[Row, float],
+    disproved: frozenset[Row] = frozenset(),
+    by: Audit = "twins",
+) -> pa.Table:
+    """`ledger` with the epsilons that an audit found from below, and `claim_holds` anew; other rows as they were.
 
     `epsilons`: row -> lower bound, >= 0. `disproved`: rows whose assumed sensitivity the audit broke by an example; a
     heuristic status becomes `disproved`. Raises KeyError for a row that the ledger has not, ValueError for a proven row
@@ -25,7 +33,7 @@ def with_measured(ledger: pa.Table, epsilons: Mapping[Row, float], disproved: fr
     keys = zip(columns["seed"], columns["holder"], columns["client"], columns["adversary"], strict=True)
     places: dict[Row, int] = {key: place for place, key in enumerate(keys)}
     for row, epsilon in epsilons.items():
-        columns["measured"][places[row]] = epsilon
+        columns[column_of(by)][places[row]] = epsilon
     for row in disproved:
         place = places[row]
         if columns["status"][place] == "proven":
@@ -36,25 +44,33 @@ def with_measured(ledger: pa.Table, epsilons: Mapping[Row, float], disproved: fr
     return _written(ledger, columns)
 
 
-def without_measured(ledger: pa.Table, seed: int) -> pa.Table:
-    """`ledger` as the run left it in `seed`, before any audit: nothing is measured or disproved there."""
+def without_measured(ledger: pa.Table, seed: int, by: Audit = "twins") -> pa.Table:
+    """`ledger` as if there had been no such audit of `seed`; by example, twins alone disprove."""
     columns: dict[str, list[Any]] = {name: ledger[name].to_pylist() for name in ledger.column_names}
     for place in (place for place, own in enumerate(columns["seed"]) if own == seed):
-        columns["measured"][place] = None
-        if columns["status"][place] == "disproved":
+        columns[column_of(by)][place] = None
+        if by == "twins" and columns["status"][place] == "disproved":
             columns["status"][place] = "heuristic"
     return _written(ledger, columns)
 
 
+def column_of(audit: Audit) -> str:
+    """Column of a ledger for what one kind of audit found."""
+    return f"measured_by_{audit}"
+
+
 def _written(ledger: pa.Table, columns: Mapping[str, list[Any]]) -> pa.Table:
-    """A table of `columns`, with `claim_holds` anew."""
+    """A table of `columns`, with `measured` and `claim_holds` anew."""
 
     def numbers(name: str) -> np.ndarray[Any, np.dtype[np.float64]]:
         return np.array([np.nan if value is None else value for value in columns[name]], dtype=np.float64)
 
-    status = np.array(columns["status"], dtype=object)
-    holds = claim_holds(
-        status, numbers("claimed_epsilon"), numbers("provable"), numbers("exact_epsilon"), numbers("measured")
-    ).tolist()
-    columns = {**columns, "claim_holds": holds}
+    found = np.fmax.reduce([numbers(column_of(audit)) for audit in AUDITS])
+    status, flags = (np.array(columns[name], dtype=object) for name in ("status", "flags"))
+    claimed, provable, exact = map(numbers, ("claimed_epsilon", "provable", "exact_epsilon"))
+    columns = {
+        **columns,
+        "measured": [None if np.isnan(value) else value for value in found.tolist()],
+        "claim_holds": claim_holds(status, claimed, provable, exact, flags, found).tolist(),
+    }
     return pa.table({name: pa.array(values, ledger.schema.field(name).type) for name, values in columns.items()})

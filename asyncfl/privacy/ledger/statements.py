@@ -11,7 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from asyncfl.privacy.flags import HEURISTIC, INVALID, UNCOVERED
+from asyncfl.privacy.flags import BARE, HEURISTIC, INVALID, UNCOVERED
+from asyncfl.privacy.ledger.measured import AUDITS, column_of
 
 RESTS_ON = {
     "proven": "by the noised releases alone",
@@ -40,7 +41,9 @@ def statements(ledger: pa.Table) -> list[str]:
     """
     every = [row for row in ledger.to_pylist() if row["status"] != "none"]
     clients = [row for row in every if row["holder"] == "client"]
-    if clients and all(math.isinf(row["claimed_epsilon"]) and row["exact_epsilon"] in (0, math.inf) for row in every):
+    if clients and all(
+        math.isinf(row["claimed_epsilon"]) and (row["exact_epsilon"] == 0 or _bare(row)) for row in every
+    ):
         return ["no noise hides what clients send: epsilon is infinite"]
     models = [row for row in every if row["holder"] == "model"]
     adversaries = dict.fromkeys(row["adversary"] for row in clients)
@@ -54,7 +57,7 @@ def _held_by(who: str, rows: Sequence[Row]) -> list[Row]:
 
 def _parts(who: str, rows: Sequence[Row], models: Sequence[Row], several: bool) -> Iterator[str]:
     """What stands between semicolons: epsilon, the claim about models if it fails, flags, trust."""
-    worst = max(rows, key=lambda row: (row["provable"], _measured(row), row["exact_epsilon"]))
+    worst = max(rows, key=lambda row: (row["provable"], _bare(row), _measured(row), row["exact_epsilon"]))
     flags = list(dict.fromkeys(flag for row in rows for flag in row["flags"].split("; ") if flag))
     if _epsilon(worst) == 0:
         # Flags of releases that epsilons leave out are all that there may be.
@@ -63,8 +66,8 @@ def _parts(who: str, rows: Sequence[Row], models: Sequence[Row], several: bool) 
     else:
         yield f"{who}: {_of_clients(worst, rows, several)}"
     yield from _of_models(models)
-    # The status tells these two.
-    if flags := [flag for flag in flags if flag not in (HEURISTIC, INVALID)]:
+    # The status tells two of these, an infinite epsilon the third.
+    if flags := [flag for flag in flags if flag not in (HEURISTIC, INVALID, BARE)]:
         yield f"flagged: {', '.join(flags)}"
     yield f"trusting {worst['trusts'] or 'nobody'}"
 
@@ -79,16 +82,18 @@ def _of_clients(worst: Row, rows: Sequence[Row], several: bool) -> str:
         claimed = f"{worst['claimed_epsilon']:.4g}"
         beside.append(f"the claimed {claimed} does not hold" if broken else f"claimed {claimed}")
     status = max((row["status"] for row in rows), key=list(RESTS_ON).index)
-    largest = max([worst, *rows], key=lambda row: row["exact_epsilon"])
+    largest = max([worst, *rows], key=_exact)
     if not math.isinf(exact) and (status != "proven" or provable != exact):
         whose = "" if largest is worst else f" for {_client(largest, several)}"
         beside.append(f"{_number(largest['exact_epsilon'])}{whose} {RESTS_ON[status]}")
     furthest = max([worst, *rows], key=_measured)
-    if _measured(furthest) > 0 and not (math.isinf(exact) and furthest is worst):
+    if _measured(furthest) > 0 and not (_bare(worst) and furthest is worst):
         whose = "" if furthest is worst else f" for {_client(furthest, several)}"
-        beside.append(f"measured at least {_number(_measured(furthest))}{whose}")
-    if math.isinf(exact) or math.isinf(_measured(worst)):
+        beside.append(f"measured by {_source(furthest)} at least {_number(_measured(furthest))}{whose}")
+    if _bare(worst) or math.isinf(_measured(worst)):
         said = "epsilon is infinite, nothing is hidden,"
+    elif math.isinf(exact):
+        said = "nothing is known that bounds epsilon"
     elif math.isinf(provable):
         said = "no epsilon is proven"
     elif epsilon > provable * _ROUNDING:
@@ -103,13 +108,12 @@ def _of_models(rows: Sequence[Row]) -> Iterator[str]:
     claims = [row for row in rows if not math.isinf(row["claimed_epsilon"]) and row["claim_holds"] is not True]
     if not claims:
         return
-    worst = max(claims, key=lambda row: (row["claim_holds"] is False, max(row["exact_epsilon"], _measured(row))))
-    claimed, found = worst["claimed_epsilon"], max(worst["exact_epsilon"], _measured(worst))
+    worst = max(claims, key=lambda row: (row["claim_holds"] is False, _known(row)))
+    claimed = worst["claimed_epsilon"]
     if worst["claim_holds"] is None:
         yield f"the {claimed:.4g} claimed for published models is not proven"
     else:
-        why = f": epsilon is {_number(found)}" if found > claimed else ""
-        yield f"the {claimed:.4g} claimed for published models does not hold{why}"
+        yield f"the {claimed:.4g} claimed for published models does not hold: epsilon is {_number(_known(worst))}"
 
 
 def _epsilon(row: Row) -> float:
@@ -117,8 +121,28 @@ def _epsilon(row: Row) -> float:
     return float(max(row["provable"], _measured(row), row["exact_epsilon"]))
 
 
+def _known(row: Row) -> float:
+    """The largest epsilon that a claim can be held against: what is infinite because nothing bounds it is none."""
+    return max(_exact(row), _measured(row))
+
+
+def _exact(row: Row) -> float:
+    """The exact epsilon; 0 where it is infinite because nothing is known that bounds it."""
+    exact = float(row["exact_epsilon"])
+    return exact if math.isfinite(exact) or _bare(row) else 0.0
+
+
+def _bare(row: Row) -> bool:
+    return BARE in row["flags"].split("; ")
+
+
 def _measured(row: Row) -> float:
     return float(row["measured"] or 0.0)
+
+
+def _source(row: Row) -> str:
+    """Which audit found what is measured of a row."""
+    return " and ".join(audit for audit in AUDITS if row[column_of(audit)] == row["measured"])
 
 
 def _client(row: Row, several: bool) -> str:

@@ -33,9 +33,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.privacy.context import PrivacyContext
-from asyncfl.privacy.flags import DELTA, FLAGS, HEURISTIC, INVALID, UNCOVERED
+from asyncfl.privacy.flags import BARE, DELTA, FLAGS, HEURISTIC, INVALID, UNCOVERED, WEIGHTS
 from asyncfl.privacy.ledger.accounts import Account
-from asyncfl.privacy.ledger.published import model_release
+from asyncfl.privacy.ledger.published import Published, model_release
 from asyncfl.privacy.ledger.releases import MODEL, Releases, one_each, typical_uploads
 from asyncfl.privacy.scheme import Guarantee, Scheme
 
@@ -75,9 +75,13 @@ COLUMNS = {
     "exact_epsilon": "smallest epsilon that holds for the releases that happened (Laplace: by loss distributions)",
     "provable": "smallest epsilon that is proven for the releases that happened, whatever the scheme assumes; infinite "
     "where nothing is",
-    "measured": "lower bound on epsilon that an audit of this run found; null: none was made",
-    "claim_holds": "true: provable <= claimed_epsilon; false: exact_epsilon or measured is above it, or the "
-    "sensitivity is invalid; null where nothing is claimed, and where the claim is neither proven nor broken",
+    "measured": "lower bound on epsilon that audits found, the largest; null: none was made of this row",
+    "measured_by_twins": "what twins of this run show, given the models that tasks began from",
+    "measured_by_canaries": "what a run with canaries shows of its worst client, at 95 % confidence; it stands with the "
+    "client, of those with canaries, who fares worst here",
+    "claim_holds": "true: provable <= claimed_epsilon; false: exact_epsilon (infinite only where there is no noise) or "
+    "measured is above it; null where nothing is claimed, where no bound is known, and where the claim is neither proven "
+    "nor broken",
     "flags": "what stands in the way of the claim, see `privacy.flags`; several are separated by `; `",
 }
 """Column of a ledger -> what it says."""
@@ -114,14 +118,22 @@ def ledger(
 
 
 def claim_holds(
-    status: NDArray[np.object_], claimed: Floats, provable: Floats, exact: Floats, measured: Floats | None = None
+    status: NDArray[np.object_],
+    claimed: Floats,
+    provable: Floats,
+    exact: Floats,
+    flags: NDArray[np.object_],
+    measured: Floats | None = None,
 ) -> NDArray[np.object_]:
     """(n,) whether each claim is proven (True), broken (False), or neither (None); see `COLUMNS`.
 
-    NaN in `measured`: not measured. Numbers are compared as they are printed: rounding breaks no claim.
+    An infinite `exact` breaks a claim where something was released without noise (`flags`); else nothing is known that
+    bounds epsilon, which breaks none. NaN in `measured`: not measured. Numbers are compared as they are printed:
+    rounding breaks no claim.
     """
     most = claimed * (1 + 1e-9)
-    broken = (exact > most) | ((status == "invalid") & (exact > 0))
+    bare = np.array([BARE in found.split("; ") for found in flags], dtype=bool)
+    broken = (exact > most) & (np.isfinite(exact) | bare)
     if measured is not None:
         broken |= measured > most
     found = np.full(len(claimed), None, dtype=object)
@@ -208,7 +220,8 @@ def _rows(
         one.delta >= 1 / max(clients if one.unit == "client" else int(size), 1)
         for one, size in zip(stated, samples, strict=True)
     ]
-    flags = _merged(find(promised, once), account.flags, holder, too_large)
+    further = _with_bare(account, holder, status)
+    flags = _merged(find(promised, once), further, holder, too_large)
     proven = np.full(n, np.inf)
     if account.proven is not None and (status != "proven").any():
         last_proven = _last(np.zeros_like(of) if holder == "model" else account.proven_releases.holder, n)
@@ -241,8 +254,8 @@ def _rows(
         "rdp_epsilon": at_last(spent.rdp, nothing),
         "exact_epsilon": exact,
         "provable": provable,
-        "measured": np.full(n, np.nan),
-        "claim_holds": claim_holds(status, claimed, provable, exact),
+        **dict.fromkeys(("measured", "measured_by_twins", "measured_by_canaries"), np.full(n, np.nan)),
+        "claim_holds": claim_holds(status, claimed, provable, exact, flags),
         "flags": flags,
     }
     if holder == "client" and account.holders is not None:
@@ -255,6 +268,22 @@ def _touched(holder: str, account: Account, n: int) -> NDArray[np.bool_]:
     if account.touched is None:
         return np.ones(n, dtype=bool)
     return np.full(n, bool(account.touched)) if holder == "model" else np.isin(np.arange(n), list(account.touched))
+
+
+def _with_bare(account: Account, holder: str, status: NDArray[np.object_]) -> dict[int, tuple[str, ...]]:
+    """Holder -> what a run adds to its flags, with those of whom something was released without noise.
+
+    Where weights follow the data, uploads without noise count as held because no bound on less is known: nobody need
+    hold them.
+    """
+    rows = account.told.clients if isinstance(account.told, Published) else account.told
+    bare = (rows.sigma == 0) & (rows.sensitivity > 0) & (rows.count > 0)
+    found = dict(account.flags)
+    for place in [MODEL] if holder == "model" and bare.any() else np.unique(rows.holder[bare]).tolist():
+        own = found.get(place, ())
+        if WEIGHTS not in own and status[place] != "none":
+            found[place] = (*own, BARE)
+    return found
 
 
 def _last(of: Ints, n: int, chosen: NDArray[np.bool_] | None = None) -> Ints:

@@ -1,5 +1,6 @@
 """What an audit found, in a ledger: from below, it can break a claim but never keep it."""
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -21,6 +22,9 @@ def ledger():
             "exact_epsilon": [5.9, 5.9, 5.0],
             "provable": [10567.0, 10567.0, 5.0],
             "measured": pa.array([None, None, None], pa.float64()),
+            "measured_by_twins": pa.array([None, None, None], pa.float64()),
+            "measured_by_canaries": pa.array([None, None, None], pa.float64()),
+            "flags": ["sensitivity heuristic", "sensitivity heuristic", ""],
             "claim_holds": pa.array([None, None, True], pa.bool_()),
         }
     )
@@ -53,3 +57,24 @@ def test_proofs_are_not_broken_quietly(ledger):
         with_measured(ledger, {MODELS: 9.0}, frozenset({MODELS}))
     with pytest.raises(KeyError):
         with_measured(ledger, {(1, "client", 0, "server"): 1.0})
+
+
+def test_audits_leave_what_another_found_and_the_largest_counts(ledger):
+    found = with_measured(ledger, {ONE: 20.0, TWO: 5.0}, frozenset({ONE}))
+    both = with_measured(found, {ONE: 3.0, TWO: 7.0}, by="canaries")
+    assert both["measured"].to_pylist() == [20.0, 7.0, None]
+    assert both["measured_by_twins"].to_pylist() == [20.0, 5.0, None]
+    assert both["measured_by_canaries"].to_pylist() == [3.0, 7.0, None]
+    assert both["claim_holds"].to_pylist() == [False, False, True]
+    assert without_measured(both, 0, "canaries").equals(found)
+    alone = without_measured(both, 0)
+    assert alone["measured"].to_pylist() == [3.0, 7.0, None]
+    assert alone["status"].to_pylist() == ["heuristic", "heuristic", "proven"]
+
+
+@pytest.mark.parametrize(("flags", "holds"), [("released without noise", False), ("sensitivity heuristic", None)])
+def test_what_nothing_is_known_to_bound_breaks_no_claim(ledger, flags, holds):
+    endless = {name: pa.array([np.inf] * 3) for name in ("exact_epsilon", "provable")} | {"flags": [flags] * 3}
+    ledger = pa.table({name: endless.get(name, ledger[name]) for name in ledger.column_names})
+    assert with_measured(ledger, {ONE: 5.0})["claim_holds"].to_pylist() == [holds] * 3
+    assert with_measured(ledger, {ONE: 7.0})["claim_holds"].to_pylist()[0] is False

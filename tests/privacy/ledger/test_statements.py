@@ -20,15 +20,22 @@ ROW = {
     "exact_epsilon": 8.5,
     "provable": 10567.0,
     "measured": None,
+    "measured_by_twins": None,
+    "measured_by_canaries": None,
     "claim_holds": None,
     "flags": "sensitivity heuristic",
 }
 
 
+BARE = {"exact_epsilon": math.inf, "provable": math.inf, "flags": "released without noise"}
 PROVEN = {"status": "proven", "unit": "client", "provable": 8.5, "flags": ""}
 ARGUED = "8.5 by a sensitivity that is argued for, not proven"
 HIDDEN = "at delta 1e-05 for one sample replaced"
 OF_ALL = "at delta 1e-05 for all data of one client replaced"
+
+
+def twins(epsilon):
+    return {"measured": epsilon, "measured_by_twins": epsilon}
 
 
 def said(*rows):
@@ -59,37 +66,39 @@ def test_the_client_of_whom_nothing_is_proven_is_the_worst_and_its_flags_are_sai
 
 
 def test_what_was_measured_goes_with_the_client_it_was_measured_of():
-    audited = {"client": 5, "status": "disproved", "measured": 113.8, "claim_holds": False}
+    audited = {"client": 5, "status": "disproved", **twins(113.8), "claim_holds": False}
     disproved = "8.5 by a sensitivity that an audit of this run disproved"
     assert said({}, audited) == [
         f"eavesdropper: epsilon 1.057e+04, proven, {HIDDEN}, of client 5 (the claimed 6 does not hold, {disproved}, "
-        "measured at least 113.8); trusting server, clients"
+        "measured by twins at least 113.8); trusting server, clients"
     ]
     assert said({}, audited, {"client": 1, "provable": math.inf}) == [
         f"eavesdropper: no epsilon is proven {HIDDEN}, of client 1 (the claimed 6 does not hold, {disproved}, "
-        "measured at least 113.8 for client 5); trusting server, clients"
+        "measured by twins at least 113.8 for client 5); trusting server, clients"
     ]
 
 
 def test_the_epsilon_that_leads_is_never_below_what_was_measured():
-    assert said({**PROVEN, "measured": 9.0, "claimed_epsilon": 8.5, "claim_holds": False}) == [
+    assert said({**PROVEN, **twins(9.0), "claimed_epsilon": 8.5, "claim_holds": False}) == [
         f"eavesdropper: epsilon at least 9, above the 8.5 that should be proven, {OF_ALL}, of client 0 "
-        "(the claimed 8.5 does not hold, measured at least 9); trusting server, clients"
+        "(the claimed 8.5 does not hold, measured by twins at least 9); trusting server, clients"
     ]
-    [sentence] = said({"measured": math.inf, "status": "disproved", "claim_holds": False})
+    [sentence] = said({**twins(math.inf), "status": "disproved", "claim_holds": False})
     assert sentence.startswith(f"eavesdropper: epsilon is infinite, nothing is hidden, {HIDDEN}, of client 0 (")
 
 
 def test_nothing_and_everything_are_no_numbers():
     found = said(
         {"exact_epsilon": 0.0, "provable": 0.0, "flags": "sensitivity heuristic; scores without noise"},
-        {"adversary": "both", "trusts": "", "exact_epsilon": math.inf, "provable": math.inf},
+        {"adversary": "both", "trusts": "", **BARE},
+        {"adversary": "curious", "exact_epsilon": math.inf, "provable": math.inf},
         {"adversary": "public", "provable": math.inf, "neighbours": "shuffled"},
         {"adversary": "both", "holder": "model", "claimed_epsilon": math.inf},
     )
     assert found == [
         "eavesdropper: holds no update of any client; flagged: scores without noise; trusting server, clients",
         f"both: epsilon is infinite, nothing is hidden, {HIDDEN}, of client 0 (claimed 6); trusting nobody",
+        f"curious: nothing is known that bounds epsilon {HIDDEN}, of client 0 (claimed 6); trusting server, clients",
         f"public: no epsilon is proven at delta 1e-05 for sample: shuffled, of client 0 (claimed 6, {ARGUED}); "
         "trusting server, clients",
     ]
@@ -102,10 +111,10 @@ def test_a_claim_about_models_that_fails_is_said():
     trust = "trusting server, clients"
     broken = "the 24.92 claimed for published models does not hold"
     assert said(silent, {**model, "claim_holds": False}) == [f"{says}{broken}: epsilon is 126; {trust}"]
-    endless = {**model, "claim_holds": False, "exact_epsilon": math.inf}
+    endless = {**model, **BARE, "claim_holds": False}
     assert said(silent, endless) == [f"{says}{broken}: epsilon is infinite; {trust}"]
-    # An invalid sensitivity breaks a claim whatever the epsilon.
-    assert said(silent, {**model, "claim_holds": False, "exact_epsilon": 1.0}) == [f"{says}{broken}; {trust}"]
+    unbounded = {**model, "exact_epsilon": math.inf, "provable": math.inf}
+    assert said(silent, unbounded) == [f"{says}the 24.92 claimed for published models is not proven; {trust}"]
     assert said(silent, {**model, "exact_epsilon": 1.0}) == [
         f"{says}the 24.92 claimed for published models is not proven; {trust}"
     ]
@@ -119,6 +128,14 @@ def test_a_client_is_named_with_its_seed_where_there_are_several():
 
 def test_without_privacy_there_is_little_to_say():
     nothing = {"unit": "none", "neighbours": "none", "status": "none", "claimed_epsilon": math.inf, "flags": ""}
-    bare = {"exact_epsilon": math.inf, "provable": math.inf, "claimed_epsilon": math.inf}
-    assert said({**nothing, **bare}, {**nothing, **bare, "adversary": "both"}) == []
+    bare = {**BARE, "claimed_epsilon": math.inf}
+    assert said({**bare, **nothing}, {**bare, **nothing, "adversary": "both"}) == []
     assert said(bare, {**bare, "adversary": "both"}) == ["no noise hides what clients send: epsilon is infinite"]
+
+
+def test_each_audit_is_named_with_what_it_found():
+    both = {"measured": 3.0, "measured_by_twins": 2.0, "measured_by_canaries": 3.0}
+    [sentence] = said({**both})
+    assert "measured by canaries at least 3)" in sentence
+    [sentence] = said({**both, "measured_by_twins": 3.0})
+    assert "measured by twins and canaries at least 3)" in sentence

@@ -1,0 +1,104 @@
+"""What canaries found, in the ledger: whose row, at whose delta, and beside what twins found."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from asyncfl.api import execute
+from asyncfl.audit.again import FinishedRun
+from asyncfl.audit.canaries import FOUND, CanaryAudit, audit_canaries, save
+from asyncfl.audit.canary_bounds import write_bounds
+from asyncfl.audit.twins import audit_twins, write
+from asyncfl.data.canaries import Canaries
+from asyncfl.evaluation import TwinAudit
+from asyncfl.scenario import Scenario
+
+NOISED = {"privacy": {"kind": "local_gaussian", "epsilon": 50, "clip_norm": 0.5}}
+
+
+@pytest.fixture
+def finished(tmp_path: Path, tiny: dict[str, Any]) -> FinishedRun:
+    training = {"lr": 0.1, "batch_size": 10, "epochs": 5, "gradient_clip": 0.5}
+    return FinishedRun.load(execute(Scenario.read({**tiny, "training": training, **NOISED}), tmp_path / "run"))
+
+
+def audit_of(scenario: Scenario, owners: tuple[int, ...] = (0, 1), **fields: Any) -> CanaryAudit:
+    one = dict.fromkeys(FOUND) | {
+        "seed": 0,
+        "adversary": "server",
+        "unit": "sample",
+        "delta": 1e-5,
+        "measured": 2.5,
+        "most": 4.0,
+        "held": 2,
+    }
+    table = pa.Table.from_pylist([one | fields], schema=pa.schema(list(FOUND.items())))
+    scores = pa.table({"seed": [0] * len(owners), "client": list(owners)})
+    return CanaryAudit(scenario, table, scores)
+
+
+def measured(ledger: pa.Table) -> list[tuple[str, int, str, float]]:
+    names = ("holder", "client", "adversary", "measured_by_canaries")
+    rows = ledger.filter(pc.is_valid(ledger["measured_by_canaries"])).select(names).to_pylist()
+    return [tuple(row.values()) for row in rows]
+
+
+def test_the_bound_stands_with_the_client_of_worst_epsilon_that_has_canaries(finished: FinishedRun) -> None:
+    run = finished.run
+    server = run.ledger[(run.ledger["adversary"] == "server") & (run.ledger["holder"] == "client")]
+    owners = tuple(server.nsmallest(2, "provable", keep="first")["client"])
+    worst = max(owners, key=lambda client: (server.set_index("client").loc[client, "provable"], -client))
+    assert write_bounds(run, audit_of(run.scenario, owners)) == 2
+    assert measured(run.tables["ledger"]) == [("client", worst, "server", 2.5), ("model", -1, "server", 2.5)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "rows"),
+    [
+        ({}, 2),
+        ({"delta": 1e-3}, 2),
+        ({"delta": 1e-6}, 0),
+        ({"unit": "client"}, 0),
+        ({"held": 0, "most": 0.0, "measured": 0.0}, 0),
+        ({"most": 0.0, "measured": 0.0}, 0),
+        ({"measured": 0.0}, 2),
+    ],
+)
+def test_only_what_bounds_the_row_is_written(finished: FinishedRun, fields: dict[str, Any], rows: int) -> None:
+    assert write_bounds(finished.run, audit_of(finished.run.scenario, **fields)) == rows
+    assert len(measured(finished.run.tables["ledger"])) == rows
+
+
+def test_samples_bound_no_row_of_clients_that_are_left_out(tmp_path: Path, tiny: dict[str, Any]) -> None:
+    privacy = {"kind": "dp_fedavg", "noise_multiplier": 2.0, "clip_norm": 0.5}
+    for neighbours, of_samples in (("zero_out", 0), ("replace", 2)):
+        scenario = Scenario.read({**tiny, "privacy": {**privacy, "neighbours": neighbours}})
+        run = FinishedRun.load(execute(scenario, tmp_path / neighbours)).run
+        assert write_bounds(run, audit_of(scenario)) == of_samples
+        assert write_bounds(run, audit_of(scenario, unit="client")) == 2
+
+
+def test_both_audits_of_a_run_stand_side_by_side_on_disk(finished: FinishedRun) -> None:
+    write(finished, audit_twins(finished, TwinAudit(clients=1, neighbours=("brightest",), twins=4), (0,)))
+    by_twins = FinishedRun.load(finished.folder).run.tables["ledger"]
+    found = audit_canaries(finished, Canaries(count=100), (0,))
+    save(finished, found)
+    write_bounds(finished.run, found)
+    write(finished, finished.run)
+
+    again = FinishedRun.load(finished.folder)
+    ledger = again.run.ledger
+    assert (finished.folder / "audit" / "attacks.parquet").exists()
+    assert measured(again.run.tables["ledger"]) != []
+    assert ledger["measured_by_twins"].equals(by_twins.to_pandas()["measured_by_twins"])
+    largest = ledger[["measured_by_twins", "measured_by_canaries"]].max(axis=1)
+    assert largest.equals(ledger["measured"].rename(None))
+    assert any("measured by twins at least" in sentence for sentence in again.run.summary["privacy"])
+    # Twins once more leave what canaries found.
+    once_more = audit_twins(again, TwinAudit(clients=1, neighbours=("brightest",), twins=4), (0,))
+    assert once_more.tables["ledger"].equals(again.run.tables["ledger"])
+    assert not math.isnan(once_more.ledger["measured_by_canaries"].max())
