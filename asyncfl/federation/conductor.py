@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterable
 from functools import partial
 from typing import Protocol, TypeAlias
 
+from asyncfl.federation.scribe import Scribe
 from asyncfl.federation.tasks import TaskInFlight, TasksInFlight
 from asyncfl.federation.traffic import Traffic
 from asyncfl.messages import (
@@ -57,35 +58,6 @@ class Watcher(Protocol):
 
     def published(self, time_s: float, publish: Publish, traffic: Traffic) -> str | None:
         """Take note of a version; a text is the reason to stop the run."""
-        ...
-
-
-class Scribe(Protocol):
-    """Knows the time, and writes down what happens."""
-
-    version: int
-    """The version published last, as far as the trace has come: the server itself is ahead of what it answers."""
-
-    @property
-    def now(self) -> float:
-        """Seconds since the start."""
-        ...
-
-    def record(self, kind: Kind, client: int = -1, detail: str = "", size: int = -1, attempt: int = -1) -> None:
-        """Record an event that is of no task."""
-        ...
-
-    def note(
-        self,
-        kind: Kind,
-        task: TaskInFlight,
-        staleness: int = -1,
-        size: int = -1,
-        attempt: int = -1,
-        weight: float = ...,
-        detail: str = "",
-    ) -> None:
-        """Record an event of a task."""
         ...
 
 

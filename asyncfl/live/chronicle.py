@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any
 
+from asyncfl.federation.scribe import Scribe
 from asyncfl.federation.tasks import TaskInFlight
 from asyncfl.live.clock import LiveClock
 from asyncfl.trace import Kind, Recorder
@@ -19,11 +20,12 @@ FLUSH_EVERY = 8192
 """Events that are held before those are written that nothing can precede."""
 
 
-class Chronicle:
+class Chronicle(Scribe):
     """Writes down what happens in one live run."""
 
     def __init__(self, recorder: Recorder, clock: LiveClock, earliest: Callable[[], float]) -> None:
         """`earliest`: time before which nothing can be told any more."""
+        super().__init__(self._hold)
         self.recorder = recorder
         self.clock = clock
         self._earliest = earliest
@@ -47,23 +49,6 @@ class Chronicle:
         self._version = version
         self._published.append(self.now)
 
-    def record(self, kind: Kind, client: int = -1, detail: str = "", size: int = -1, attempt: int = -1) -> None:
-        """Record an event that is of no task, now."""
-        self.place(self.now, kind, None, client, size=size, attempt=attempt, detail=detail)
-
-    def note(
-        self,
-        kind: Kind,
-        task: TaskInFlight,
-        staleness: int = -1,
-        size: int = -1,
-        attempt: int = -1,
-        weight: float = NAN,
-        detail: str = "",
-    ) -> None:
-        """Record an event of a task, now."""
-        self.place(self.now, kind, task, staleness=staleness, size=size, attempt=attempt, weight=weight, detail=detail)
-
     def place(
         self,
         time_s: float,
@@ -83,7 +68,11 @@ class Chronicle:
         number, base = -1, -1
         if task is not None:
             number, client, base = task.number, task.client, task.base_version
-        self._held.append((time_s, kind, number, client, version, base, staleness, size, attempt, weight, detail))
+        self._hold(time_s, kind, number, client, version, base, staleness, size, attempt, weight, detail)
+
+    def _hold(self, *event: Any) -> None:
+        """Keep an event until nothing earlier can be told."""
+        self._held.append(event)
         if len(self._held) >= self._flush_at:
             self.flush(self._earliest())
             self._flush_at = 2 * len(self._held) + FLUSH_EVERY

@@ -11,11 +11,10 @@ from typing import TypeAlias
 
 import simpy
 
-from asyncfl.federation.tasks import TaskInFlight
+from asyncfl.federation.scribe import Scribe
 from asyncfl.messages import Input
 from asyncfl.server import Server, ServerPhase
-from asyncfl.trace import Kind, Recorder
-from asyncfl.trace.recorder import NAN
+from asyncfl.trace import Recorder
 from asyncfl.world import WorldState
 
 Steps: TypeAlias = Generator[simpy.Event, None, None]
@@ -26,18 +25,18 @@ Tell: TypeAlias = Callable[[Input], None]
 """Hands a message to the server, and carries out the answer."""
 
 
-class Clock:
+class Clock(Scribe):
     """The time of one seed. Every event is recorded here, with the time and the version that is out."""
 
     def __init__(self, server: Server, world: WorldState, recorder: Recorder, tell: Tell) -> None:
         """`tell`: hands the server what happens, and carries out its answer."""
+        super().__init__(recorder.add)
         self.env = simpy.Environment()
         self.server = server
         self.world = world
         self.recorder = recorder
         self.tell = tell
         self.version = 0
-        """The version published last, as far as the trace has come: the server itself is ahead of what it answers."""
         self._failure: BaseException | None = None
 
     @property
@@ -84,23 +83,3 @@ class Clock:
         stays = self.env.now + duration_s <= until
         yield self.env.timeout(duration_s if stays else until - self.env.now)
         return stays
-
-    def record(self, kind: Kind, client: int = -1, detail: str = "", size: int = -1, attempt: int = -1) -> None:
-        """Record an event that is of no task."""
-        self.recorder.add(self.env.now, kind, -1, client, self.version, size=size, attempt=attempt, detail=detail)
-
-    def note(
-        self,
-        kind: Kind,
-        task: TaskInFlight,
-        staleness: int = -1,
-        size: int = -1,
-        attempt: int = -1,
-        weight: float = NAN,
-        detail: str = "",
-    ) -> None:
-        """Record an event of a task."""
-        # By position: most events are of tasks, and naming the columns costs as much as writing them down.
-        number, client, base = task.number, task.client, task.base_version
-        version = self.version
-        self.recorder.add(self.env.now, kind, number, client, version, base, staleness, size, attempt, weight, detail)
