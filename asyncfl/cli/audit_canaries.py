@@ -19,7 +19,7 @@ COLUMNS = ("seed", "adversary", "measured", "could show", "if Gaussian", "claime
 def audit_with_canaries(
     finished: FinishedRun, seeds: tuple[int, ...], canaries: Canaries, delta: float | None, progress: Progress
 ) -> list[dict[str, Any]]:
-    """What is found, one mapping per seed and adversary, once it is written to the run's folder, its ledger included."""
+    """What is found, one mapping per seed and adversary, once it is written to the run's folder and ledger."""
     from asyncfl.audit.canaries import audit_canaries, save
     from asyncfl.audit.canary_bounds import write_bounds
     from asyncfl.audit.twins import write

@@ -49,9 +49,20 @@ def test_the_server_holds_what_reached_it_and_the_tap_what_it_caught(tapped: tup
     uploaded = events[events["kind"] == "uploaded"]
     caught = events[(events["kind"] == "overheard") & (events["detail"] == "up")]
     assert held["server"].sum() == uploaded["task"].nunique() > 0
-    assert held["eavesdropper"].sum() == caught["task"].nunique() > 0
+    of_uploads = caught.groupby("client")["task"].nunique().reindex(range(5), fill_value=0)
+    assert of_uploads.sum() > 0
+    # Uploads that it caught, and what models say of those that it did not.
+    assert (held["eavesdropper"] >= of_uploads).all()
+    entered: dict[int, set[int]] = {client: set() for client in range(5)}
+    client_of = {upload.task: upload.client for upload in run.uploads}
+    for version, model in run.models.items():
+        for upload in model.uploads:
+            entered[client_of[upload.task]].add(version)
+    for who in ("public", "public_last"):
+        assert held[who].to_dict() == {client: len(versions) for client, versions in entered.items()}
+    assert sum(map(len, entered.values())) > 0
     assert held["both"].sum() == len(set(uploaded["task"]) | set(caught["task"]))
-    assert dict(held["eavesdropper"][held["eavesdropper"] > 0]) == run.traffic.overheard_up
+    assert dict(of_uploads[of_uploads > 0]) == run.traffic.overheard_up
     models = ledger[ledger["holder"] == "model"].set_index("adversary")["releases"]
     assert models["server"] == models["both"] == 5
     assert models["eavesdropper"] == len(run.traffic.overheard_versions - {0})

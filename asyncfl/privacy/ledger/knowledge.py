@@ -35,7 +35,7 @@ from asyncfl.privacy.ledger.views import NEVER, Bools, Floats, Ints, Sent, Versi
 def knowledge(sent: Sent, versions: Versions, view: View, sensitivity: Floats | None = None) -> Releases:
     """What `view` says of each client that is not one of its members, in the order in which it gets it.
 
-    `sensitivity`: (n,) of each upload; None: its own. Rows that are no upload count as no release (`Releases.counted`).
+    `sensitivity`: (n,) of each upload; None: its own. What else a view is told (scores) counts as no release.
     """
     s = sent.sensitivity if sensitivity is None else sensitivity
     of_members = np.isin(sent.client, list(view.members))
@@ -53,7 +53,7 @@ def knowledge(sent: Sent, versions: Versions, view: View, sensitivity: Floats | 
             s[at],
             sent.count[at],
             sent.epsilon[at],
-            (view.uploads[at] < NEVER).astype(np.int64),
+            np.ones(len(at), dtype=np.int64),
         ),
         _residuals(sent, versions, view, facts, s),
         _copies(sent, versions, view, facts, s),
@@ -162,8 +162,8 @@ def _residuals(sent: Sent, versions: Versions, view: View, facts: _Facts, s: Flo
     with np.errstate(invalid="ignore"):
         sums = np.bincount(of, own[at], minlength=len(keys)).astype(np.float64)
     claims = np.minimum(np.bincount(of, sent.epsilon[at], minlength=len(keys)), versions.epsilon)
-    ones, none = np.ones(len(keys), dtype=np.int64), np.zeros(len(keys), dtype=np.int64)
-    return Releases(client, facts.granted[version], laplace, std, sums, ones, claims, none)
+    ones = np.ones(len(keys), dtype=np.int64)
+    return Releases(client, facts.granted[version], laplace, std, sums, ones, claims, ones)
 
 
 def _weighed(sent: Sent, s: Floats) -> Floats:
@@ -217,5 +217,5 @@ def _copies(sent: Sent, versions: Versions, view: View, facts: _Facts, s: Floats
         np.array(columns[4], dtype=np.float64),
         np.ones(len(rows), dtype=np.int64),
         np.array(columns[5], dtype=np.float64),
-        np.zeros(len(rows), dtype=np.int64),
+        np.ones(len(rows), dtype=np.int64),
     )

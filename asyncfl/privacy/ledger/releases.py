@@ -48,13 +48,13 @@ class Releases:
     epsilon: Floats
     """Claimed for this release alone; infinite where nothing is."""
     counted: Ints
-    """1 for an upload or a model that the adversary holds; 0 for what follows from others, or else came with them."""
+    """1 for an upload, and for a version that says more than uploads; 0 for scores, and for what came with a model."""
 
     @classmethod
     def joined(cls, parts: Sequence[Releases]) -> Releases:
-        """All of them, in the order of their moments; at one moment uploads first, then the least sensitive."""
+        """All of them, in the order of their moments; at one moment the least sensitive first."""
         whole = cls(*(np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(cls)))
-        return whole.at(np.lexsort((whole.sensitivity, -whole.counted, whole.moment)))
+        return whole.at(np.lexsort((whole.sensitivity, whole.moment)))
 
     def at(self, rows: Ints) -> Releases:
         """The releases in these rows, in their order."""

@@ -51,8 +51,8 @@ COLUMNS = {
     "adversary": "who holds the releases: eavesdropper, server, both, curious (a coalition of clients), public_last "
     "(who is given the last model), public (all models)",
     "trusts": "whom what is said here trusts to follow the protocol, and not to tell",
-    "releases": "uploads of the client, or published models, that the adversary holds; what it knows of the client by "
-    "way of models, of others' uploads or of scores is in all epsilons, but not in this number",
+    "releases": "uploads of the client that the adversary holds, and versions that say more of it than these; of a "
+    "model's row published models. Scores are in all epsilons, but not in this number",
     "assumed_releases": "releases that the claim is made for",
     "distribution": "what the noise is drawn from",
     "sigma": "standard deviation of the noise on each parameter of the last release",
@@ -77,11 +77,11 @@ COLUMNS = {
     "where nothing is",
     "measured": "lower bound on epsilon that audits found, the largest; null: none was made of this row",
     "measured_by_twins": "what twins of this run show, given the models that tasks began from",
-    "measured_by_canaries": "what a run with canaries shows of its worst client, at 95 % confidence; it stands with the "
-    "client, of those with canaries, who fares worst here",
+    "measured_by_canaries": "what a run with canaries shows of its worst client, at 95 % confidence; it stands with "
+    "the client, of those with canaries, who fares worst here",
     "claim_holds": "true: provable <= claimed_epsilon; false: exact_epsilon (infinite only where there is no noise) or "
-    "measured is above it; null where nothing is claimed, where no bound is known, and where the claim is neither proven "
-    "nor broken",
+    "measured is above it; null where nothing is claimed, where no bound is known, and where the claim is neither "
+    "proven nor broken",
     "flags": "what stands in the way of the claim, see `privacy.flags`; several are separated by `; `",
 }
 """Column of a ledger -> what it says."""
