@@ -21,6 +21,7 @@ from asyncfl.federation.rounds import Progress
 from asyncfl.files.own_folder import FORMAT, fill
 from asyncfl.learning.conditions import numpy_as_torch
 from asyncfl.learning.gemm import resolve
+from asyncfl.learning.weights import as_safetensors
 from asyncfl.limits import USUAL, Limits
 from asyncfl.privacy.ledger.statements import statements
 from asyncfl.scenario import Scenario
@@ -145,6 +146,7 @@ def one_seed(
 def run_of(scenario: Scenario, result: SeedRun) -> Run:
     """A run of one seed, from what the seed left behind."""
     ledger, seed = SeedLedger(result), result.seed
+    layout = scenario.model.layout(scenario.data.shape, scenario.data.classes) if result.kept else None
     return Run(
         scenario=scenario,
         tables={
@@ -157,6 +159,7 @@ def run_of(scenario: Scenario, result: SeedRun) -> Run:
         summary={"seeds": {str(seed): seed_summary(result)}},
         timing={str(seed): {"gemm": result.gemm, **result.seconds}},
         messages=[] if result.recording is None else [result.recording.text()],
+        models={} if layout is None else {(seed, at): as_safetensors(layout, one) for at, one in result.kept.items()},
     )
 
 
@@ -191,6 +194,7 @@ def gather(scenario: Scenario, parts: Sequence[Run]) -> Run:
         timing={seed: seconds for part in parts for seed, seconds in part.timing.items()},
         messages=[text for part in parts for text in part.messages],
         files={name: content for part in parts for name, content in part.files.items()},
+        models={key: model for part in parts for key, model in part.models.items()},
     )
 
 

@@ -63,6 +63,13 @@ class TwinAudit(Described):
         return self.count * (2 * self.twins + FOLLOWED * len(self.neighbours) * tasks)
 
 
+class KeepEvery(Described):
+    """Every so many models are kept."""
+
+    every: Annotated[int, Field(ge=1)]
+    """Versions between two that are kept; the last one is, too."""
+
+
 class Evaluation(Described):
     """How often the published model is judged, and what else is measured of a run."""
 
@@ -74,5 +81,9 @@ class Evaluation(Described):
     """What is written down of all that the server hears and answers, in `messages.jsonl`: nothing; everything, models
     by their digests; or with the models themselves (5.4 bytes per parameter of each upload, kept in memory until the
     run is written)."""
+    keep: Literal["none", "last", "best"] | KeepEvery = "none"
+    """Which published models are kept, in `models/<version>.safetensors` of the run: none; the last; of those that are
+    tested the one of the highest accuracy, and among equals the lowest loss; or `{every: N}`, one of N. Models that are
+    not finite are not kept."""
     audit: TwinAudit | None = None
     """What is measured of the uploads' privacy, see `asyncfl.twins`; null: nothing."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from asyncfl.errors import Fault, ScenarioError
+from asyncfl.evaluation import KeepEvery
 from asyncfl.scenario import Scenario
 from asyncfl.streams import Streams
 
@@ -114,6 +115,8 @@ def _model_bytes(scenario: Scenario) -> float:
     clients = scenario.data.clients
     at_once = max(scenario.participants, scenario.protocol.dispatch.level(clients))
     kept = clients if scenario.compression.remembers else 0
+    keep = scenario.evaluation.keep
+    kept += scenario.protocol.rounds // keep.every if isinstance(keep, KeepEvery) else 0
     return 4.0 * scenario.n_parameters * (2 * scenario.participants + at_once + kept + 10)
 
 

@@ -29,6 +29,7 @@ from asyncfl.evaluation import Evaluation
 from asyncfl.files.own_folder import FORMAT
 from asyncfl.files.yaml_text import read_yaml, write_text
 from asyncfl.learning import AnyArchitecture, Mlp, Training
+from asyncfl.learning.weights import weights_digest
 from asyncfl.privacy import AnyScheme, MeasuredExposures, NoPrivacy, PrivacyContext, Scheme
 from asyncfl.privacy.coalition import coalition_faults
 from asyncfl.privacy.exposures import exposure_faults
@@ -166,6 +167,8 @@ class Scenario(Described):
         """Name of the run: 16 hexadecimal digits that any change of the resolved scenario changes."""
         # A profile is named by its path, but what counts is what the file says.
         named = {"format": FORMAT, "scenario": self.resolved(), "profiles": self.world.profile_digests()}
+        if self.model.initial is not None:
+            named["initial"] = weights_digest(self.model.initial)
         if own := own_sources(self):
             # Likewise a component of the user's own: with other code it is another run.
             named["own"] = own

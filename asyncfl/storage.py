@@ -1,8 +1,9 @@
 """A run on disk: what is written, how it gets there whole, and how it is read back.
 
 A run's folder holds `scenario.yaml`, five tables (`rounds`, `events`, `clients`, `ledger`, `spending`, as Parquet),
-`summary.json`, `timing.json`, `messages.jsonl` where the scenario asks for a recording, and what an audit found
-(`audit.parquet`, `disproved-<seed>.npz` and `.txt`). Everything but
+`summary.json`, `timing.json`, `messages.jsonl` where the scenario asks for a recording, the models that it keeps
+(`models/`, see `asyncfl.kept_models`), and what an audit found (`audit.parquet`, `disproved-<seed>.npz` and `.txt`).
+Everything but
 `timing.json` is the same bytes whenever the same scenario is run on the same machine with the same number of threads
 and the same library for matrix products (`learning.gemm`, told in `timing.json`).
 `summary.json` is there only while all the others are; `asyncfl.files.own_folder` says whose folders are written to.
@@ -24,11 +25,13 @@ import pyarrow.parquet as pq
 from asyncfl.errors import RunError, ScenarioError, shortened
 from asyncfl.files.own_folder import OwnFolder, write_json
 from asyncfl.files.yaml_text import read_yaml
+from asyncfl.kept_models import kept_module, models_in, write_models
 from asyncfl.run_files import read_mapping, read_summary, read_table
 from asyncfl.scenario import Scenario
 
 if TYPE_CHECKING:
     import pandas as pd
+    import torch
 
 TABLES = ("rounds", "events", "clients", "ledger", "spending")
 """Names of a run's tables."""
@@ -59,6 +62,16 @@ class Run:
     `asyncfl.server.recording`."""
     files: dict[str, bytes] = field(default_factory=dict)
     """Name -> what it holds, of the files of examples that an audit found."""
+    models: dict[tuple[int, int], bytes | Path] = field(default_factory=dict)
+    """(seed, version) -> a kept model as safetensors, or the file that holds it; `model` gives the module back."""
+
+    def model(self, version: int | None = None, seed: int | None = None) -> torch.nn.Module:
+        """The network as an `nn.Module` on the CPU, with the weights that `evaluation.keep` kept.
+
+        version: which one, of several that were kept; null: the newest. seed: of which run, where there are several
+        seeds; null: the first. Raises RunError where that model was not kept, or its file is damaged.
+        """
+        return kept_module(self.scenario, self.models, version, seed)
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
@@ -115,6 +128,7 @@ class Run:
             # Opened here: pyarrow would take a folder's name that holds a colon for an address.
             with (folder / f"{name}.parquet").open("wb") as file:
                 pq.write_table(self.tables[name], file, compression="zstd")
+        write_models(self.models, folder, len(self.summary["seeds"]))
         if self.messages:
             self._write_messages(folder / MESSAGES)
         write_json(self.timing, folder / "timing.json")
@@ -146,7 +160,8 @@ class Run:
         # A recording may be large and is hardly ever wanted: it stays where it is.
         messages: list[str | Path] = [folder / MESSAGES] if (folder / MESSAGES).exists() else []
         files = {path.name: path.read_bytes() for pattern in EXAMPLES for path in sorted(folder.glob(pattern))}
-        return cls(Scenario.load(folder / "scenario.yaml"), tables, summary, timing, messages, files)
+        models = models_in(folder, list(map(int, summary["seeds"])))
+        return cls(Scenario.load(folder / "scenario.yaml"), tables, summary, timing, messages, files, models)
 
 
 class RunFolder(OwnFolder):

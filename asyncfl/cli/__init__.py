@@ -1,4 +1,4 @@
-"""The command line: `asyncfl run | live | timeline | trace | replay | audit | bounds | privacy | data | schema`."""
+"""The command line, `asyncfl COMMAND`: each command is a file of this package."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from asyncfl.cli import audit, bounds, data, live, privacy, replay, run, schema, timeline, trace
+from asyncfl.cli import audit, bounds, data, export, live, privacy, replay, run, schema, timeline, trace
 from asyncfl.errors import AsyncflError
 from asyncfl.own_classes import blamed, look_for_modules_in
 
@@ -48,6 +48,7 @@ app.command("trace")(trace.trace)
 app.command("replay")(replay.replay)
 app.command("audit")(audit.audit)
 app.command("bounds")(bounds.bounds)
+app.command("export")(export.export)
 app.add_typer(live.app, name="live")
 app.add_typer(privacy.app, name="privacy")
 app.add_typer(data.app, name="data")

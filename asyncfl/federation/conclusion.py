@@ -50,6 +50,7 @@ def seed_run(
         sizes=sizes,
         spent=spent,
         power=rounds.scenario.world.power,
+        kept=rounds.kept.models,
     )
 
 

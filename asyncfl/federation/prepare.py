@@ -15,6 +15,7 @@ from asyncfl.federation.defence import defence_plan
 from asyncfl.federation.publishing import RecordedNoise
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.learning import Learner, make_learner
+from asyncfl.learning.weights import starting_parameters
 from asyncfl.messages import Vector
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.privacy.record import Record
@@ -58,7 +59,8 @@ def prepare(resolved: ResolvedSeed) -> Federation:
     compressor = None if compression.off else Compressor(compression, streams)
     path = TaskPath(data, learner, scenario.training, scenario.privacy, context, streams, attackers, state, compressor)
     record = Record()
-    initial = scenario.model.initial_parameters(data.shape, data.classes, streams.torch_generator("initial_model"))
+    generator = streams.torch_generator("initial_model")
+    initial = starting_parameters(scenario.model, data.shape, data.classes, generator)
     defence = defence_plan(scenario, data, learner)
     plan = server_plan(scenario, data.sizes, initial, streams, RecordedNoise(path, record), defence)
     return Federation(resolved, data, learner, attackers, path, record, plan)

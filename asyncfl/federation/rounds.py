@@ -11,6 +11,7 @@ import numpy as np
 
 from asyncfl.defences.quality import COUNTS, Judgement, overall_quality
 from asyncfl.federation.evaluation import Evaluator, by_domain
+from asyncfl.federation.kept import KeptModels
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.traffic import Traffic
 from asyncfl.federation.upload_budgets import budget_columns
@@ -44,6 +45,7 @@ class Rounds:
         self._numbers: dict[str, float] = {}
         self.seconds = 0.0
         self.rows: list[dict[str, Any]] = []
+        self.kept = KeptModels(scenario.evaluation, scenario.protocol.rounds)
 
     def judged(self, judged: Judged) -> None:
         """Keep a verdict for the row of the version that follows from it."""
@@ -125,6 +127,8 @@ class Rounds:
             self.seconds += time.perf_counter() - began
         # A model that is not finite gives losses that are not either, but it may not have been judged.
         row["diverged"] = not all(math.isfinite(value) for value in [*losses, float(publish.model.sum())])
+        if self.federation is not None:
+            self.kept.offer(publish.version, publish.model, row)
         if self.progress is not None:
             self.progress(row)
         if row["diverged"]:

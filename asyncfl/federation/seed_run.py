@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.traffic import Traffic
+from asyncfl.messages import Vector
 from asyncfl.privacy import PrivacyContext
 from asyncfl.privacy.record import ModelRelease, Upload
 from asyncfl.server.recording import Recording
@@ -36,6 +37,8 @@ class SeedRun:
     """Version -> what was published, where updates entered it."""
     attackers: list[int] = field(default_factory=list)
     """Clients that attack; with attackers drawn per round: those that were drawn at least once."""
+    kept: dict[int, Vector] = field(default_factory=dict)
+    """Version -> its model, of those that `evaluation.keep` asks for."""
     drawn: list[int] | None = None
     """Tasks of attackers, where they are drawn per round; None: all tasks of `attackers`."""
     spent: dict[int, float] | None = None

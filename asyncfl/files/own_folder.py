@@ -57,8 +57,7 @@ class FolderMark:
             found: dict[str, Any] = json.loads((folder / MARK).read_text(encoding="utf-8"))
             if found["program"] != "asyncfl":
                 return None
-            # Names only: a mark cannot make anything outside its folder the program's own.
-            files = tuple(name for name in found["files"] if name == os.path.basename(name) and name not in ("", ".."))
+            files = tuple(name for name in found["files"] if _is_inside(name))
             return cls(str(found["holds"]), str(found["scenario"]), bool(found["whole"]), files)
         except (OSError, ValueError, KeyError, TypeError):
             return None
@@ -186,7 +185,7 @@ class OwnFolder:
         staging = area / "whole" / self.scenario
         with self._told():
             fill(staging, write)
-            new = sorted(path.name for path in staging.iterdir())
+            new = sorted(path.relative_to(staging).as_posix() for path in staging.rglob("*") if not path.is_dir())
             old = () if (mark := self.mark()) is None else mark.files
             foreign = [name for name in sorted({*old, *new}) if self._is_foreign(name, old)]
             if foreign:
@@ -200,13 +199,19 @@ class OwnFolder:
             for name in sorted({*old} - {*new}):
                 (self.folder / name).unlink(missing_ok=True)
             for name in sorted(new, key=lambda name: name == last):
+                (self.folder / name).parent.mkdir(exist_ok=True)
                 os.replace(staging / name, self.folder / name)
+            _remove_empty(self.folder / name for name in {os.path.dirname(name) for name in old} - {""})
             self._write_mark(replace(under_way, whole=True, files=tuple(new)))
             for place in area.glob("*/"):
                 shutil.rmtree(place)
 
     def _is_foreign(self, name: str, old: tuple[str, ...]) -> bool:
         path = self.folder / name
+        if path.parent != self.folder and path.parent.is_symlink():
+            return True
+        if os.path.lexists(path.parent) and not path.parent.is_dir():
+            return True
         return os.path.lexists(path) and (name not in old or (path.is_dir() and not path.is_symlink()))
 
     def _write_mark(self, mark: FolderMark) -> None:
@@ -218,6 +223,12 @@ class OwnFolder:
             yield
         except OSError as error:
             raise OutputError(f"cannot write {self.folder}: {error.strerror or error}") from None
+
+
+def _is_inside(name: str) -> bool:
+    """Whether a mark may name this file: one of its own folder or of a folder in that, never one outside."""
+    parts = name.split("/")
+    return len(parts) <= 2 and not {"", ".", ".."} & set(parts)
 
 
 def _remove_empty(folders: Iterable[Path]) -> None:

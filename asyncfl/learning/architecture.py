@@ -28,6 +28,9 @@ class Architecture(Component):
     """Base of all networks."""
 
     kind: str
+    initial: str | None = None
+    """File of the weights that training starts from, safetensors or a state dict that torch saved, such as a kept model
+    of another run; null: they are drawn."""
 
     def module(self, shape: Shape, classes: int) -> torch.nn.Module:
         """Untrained network from images (n, *shape) to logits (n, classes).
@@ -42,15 +45,13 @@ class Architecture(Component):
 
         with torch.device("meta"):  # shapes only: nothing is allocated, nothing is drawn
             module = self.module(shape, classes)
-        found = []
+        found: list[tuple[str, dict[str, tuple[int, ...]]]] = []
+        seen: set[int] = set()  # a parameter that two modules share is the first one's
         for name, part in module.named_modules():
-            own = dict(part.named_parameters(recurse=False))
-            if not own:
-                continue
-            if not set(own) <= {"weight", "bias"} or "weight" not in own:
-                raise TypeError(f"{name} of {self.kind} owns {sorted(own)}; a layer owns a weight and at most a bias")
-            bias = own.get("bias")
-            found.append((name, tuple(own["weight"].shape), () if bias is None else tuple(bias.shape)))
+            own = {one: p for one, p in part.named_parameters(recurse=False) if id(p) not in seen}
+            seen.update(map(id, own.values()))
+            if own:
+                found.append((name, {one: tuple(p.shape) for one, p in own.items()}))
         return Layout.of(found)
 
     def seconds_per_sample(self, shape: Shape, classes: int) -> float:

@@ -1,13 +1,16 @@
 """Where each layer of a model lies in its flat vector.
 
-A model is one float32 vector of `n_parameters` numbers. A layer is what one module owns: its weight, then its bias.
+A model is one float32 vector of `n_parameters` numbers. A layer is what one module owns: most often its weight, then
+its bias, but any parameters in any number.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+
+_PLAIN = (["weight"], ["weight", "bias"])
 
 
 @dataclass(frozen=True)
@@ -15,23 +18,36 @@ class Layer:
     """One module's place in the flat vector."""
 
     name: str
-    """The module's name inside the model."""
+    """The module's name inside the model; empty for the model itself."""
     start: int
     """Index of its first parameter."""
-    weight_shape: tuple[int, ...]
-    """Shape of the weight, which comes first."""
-    bias_shape: tuple[int, ...]
-    """Shape of the bias, which follows; () where there is none."""
+    shapes: tuple[tuple[str, tuple[int, ...]], ...]
+    """Name inside the module and shape of each of its parameters, in the order of the flat vector."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it owns a weight and at most a bias, in this order."""
+        return [name for name, _ in self.shapes] in _PLAIN
+
+    @property
+    def weight_shape(self) -> tuple[int, ...]:
+        """Shape of the weight, which comes first; () of a layer that is not plain."""
+        return self.shapes[0][1] if self.is_plain else ()
+
+    @property
+    def bias_shape(self) -> tuple[int, ...]:
+        """Shape of the bias, which follows; () where there is none, and of a layer that is not plain."""
+        return self.shapes[1][1] if self.is_plain and len(self.shapes) == 2 else ()
 
     @property
     def bias_start(self) -> int:
         """Index of the first number of the bias (= `stop` where there is none)."""
-        return self.start + math.prod(self.weight_shape)
+        return self.stop - (math.prod(self.bias_shape) if self.bias_shape else 0)
 
     @property
     def stop(self) -> int:
         """Index behind its last parameter."""
-        return self.bias_start + (math.prod(self.bias_shape) if self.bias_shape else 0)
+        return self.start + sum(math.prod(shape) for _, shape in self.shapes)
 
     @property
     def slice(self) -> slice:
@@ -49,19 +65,28 @@ class Layout:
     layers: tuple[Layer, ...]
 
     @classmethod
-    def of(cls, shapes: Iterable[tuple[str, tuple[int, ...], tuple[int, ...]]]) -> Layout:
-        """Layout of layers given as (name, weight shape, bias shape)."""
-        layers: list[Layer] = []
+    def of(cls, layers: Iterable[tuple[str, Mapping[str, tuple[int, ...]]]]) -> Layout:
+        """Layout of layers given as (name, the shapes of their parameters by name)."""
+        found: list[Layer] = []
         start = 0
-        for name, weight, bias in shapes:
-            layers.append(Layer(name, start, tuple(weight), tuple(bias)))
-            start = layers[-1].stop
-        return cls(tuple(layers))
+        for name, shapes in layers:
+            found.append(Layer(name, start, tuple((own, tuple(shape)) for own, shape in shapes.items())))
+            start = found[-1].stop
+        return cls(tuple(found))
 
     @property
     def n_parameters(self) -> int:
         """Length of the flat vector."""
         return self.layers[-1].stop if self.layers else 0
+
+    def parameters(self) -> Iterator[tuple[str, slice, tuple[int, ...]]]:
+        """Full name, place in the flat vector and shape of each parameter, as `nn.Module.named_parameters` names it."""
+        for layer in self.layers:
+            start = layer.start
+            for own, shape in layer.shapes:
+                stop = start + math.prod(shape)
+                yield f"{layer.name}.{own}" if layer.name else own, slice(start, stop), shape
+                start = stop
 
     def __getitem__(self, name: str) -> Layer:
         """The layer of that name; KeyError, naming those that exist, where there is none."""

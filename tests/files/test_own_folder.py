@@ -289,3 +289,37 @@ def test_of_what_lies_there_three_are_named(tmp_path: Path, names: list[str], sa
     with pytest.raises(OutputError) as caught:
         OwnFolder(tmp_path, "run", "abc").check()
     assert said in str(caught.value)
+
+
+def test_files_in_folders_are_ones_own_too_and_nobody_elses_are_touched(tmp_path: Path) -> None:
+    def nested(folder: Path) -> None:
+        (folder / "models").mkdir()
+        (folder / "models" / "1").write_text("one")
+        (folder / "end").write_text("2")
+
+    put(tmp_path / "r", "abc", nested)
+    mark = FolderMark.read(tmp_path / "r")
+    assert mark == FolderMark("run", "abc", True, ("end", "models/1"))
+    assert OwnFolder(tmp_path / "r", "run", "abc").is_whole()
+    put(tmp_path / "r", "abd", files(end="3"), force=True)
+    assert contents(tmp_path / "r") == {"end": "3"}
+    (tmp_path / "elsewhere").mkdir()
+    for foreign in (lambda place: place.write_text("mine"), lambda place: place.symlink_to(tmp_path / "elsewhere")):
+        place = tmp_path / "r" / "models"
+        foreign(place)
+        with pytest.raises(OutputError, match="models/1 in it is not of this program"):
+            put(tmp_path / "r", "abc", nested, force=True)
+        assert (tmp_path / "r" / "end").read_text() == "3"
+        assert not list((tmp_path / "elsewhere").iterdir())
+        place.unlink()
+
+
+@pytest.mark.parametrize("name", ["../a", "/a", "a/../b", "a//b", "a/b/c", ".", "models/.."])
+def test_a_mark_makes_nothing_outside_its_folder_the_programs_own(name: str, tmp_path: Path) -> None:
+    put(tmp_path / "r", "abc", files(end="1"))
+    path = tmp_path / "r" / MARK
+    said = json.loads(path.read_text())
+    path.write_text(json.dumps(said | {"files": [name, "end"]}))
+    mark = FolderMark.read(tmp_path / "r")
+    assert mark is not None
+    assert mark.files == ("end",)

@@ -142,14 +142,37 @@ def test_an_architecture_of_ones_own_needs_its_module_alone() -> None:
     assert np.array_equal(drawn[:32], [1] * 16 + [0] * 16)
 
 
-def test_a_module_with_other_parameters_is_refused() -> None:
-    class Odd(Architecture):
-        kind: str = "tests:Odd"
+def test_a_layer_may_own_any_parameters() -> None:
+    class Recurrent(Architecture):
+        kind: str = "tests:Recurrent"
 
         def module(self, shape: Shape, classes: int) -> torch.nn.Module:
-            return torch.nn.MultiheadAttention(4, 2)
+            return torch.nn.LSTM(3, 2)
 
-    with pytest.raises(TypeError, match="owns"):
-        Odd().layout((1, 4, 4), 3)
+    [layer] = Recurrent().layout((1, 4, 4), 3).layers
+    assert dict(layer.shapes) == {
+        "weight_ih_l0": (8, 3),
+        "weight_hh_l0": (8, 2),
+        "bias_ih_l0": (8,),
+        "bias_hh_l0": (8,),
+    }
+    assert (layer.is_plain, layer.weight_shape, len(layer)) == (False, (), 24 + 16 + 16)
+
+
+def test_a_parameter_that_layers_share_counts_once() -> None:
+    class Tied(Architecture):
+        kind: str = "tests:Tied"
+
+        def module(self, shape: Shape, classes: int) -> torch.nn.Module:
+            first, second = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+            second.weight = first.weight
+            return torch.nn.Sequential(first, second)
+
+    layout = Tied().layout((1, 2, 2), 4)
+    assert [name for name, _, _ in layout.parameters()] == ["0.weight", "0.bias", "1.bias"]
+    assert layout.n_parameters == len(Tied().initial_parameters((1, 2, 2), 4, torch.Generator().manual_seed(0)))
+
+
+def test_an_architecture_without_a_module_is_none() -> None:
     with pytest.raises(NotImplementedError):
         Architecture(kind="x").module((1, 4, 4), 3)  # type: ignore[call-arg]

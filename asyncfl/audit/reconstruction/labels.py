@@ -23,13 +23,16 @@ def leaked_labels(gradient: NDArray[np.floating], layout: Layout, count: int) ->
     """(count,) labels, ascending, that a gradient (n_parameters,) of a mean cross-entropy over `count` images shows.
 
     `layout`: of the network, whose last layer is its output. A positive factor on the gradient changes nothing.
-    Raises ValueError where the gradient is of another length, or count < 1.
+    Raises ValueError where the gradient is of another length, the last layer is none of weights with at most a bias,
+    or count < 1.
     """
     if count < 1:
         raise ValueError(f"count must be at least 1, got {count}")
     if gradient.shape != (layout.n_parameters,):
         raise ValueError(f"gradient must have shape ({layout.n_parameters},), got {gradient.shape}")
     last = layout.layers[-1]
+    if not last.is_plain:
+        raise ValueError(f"the last layer must own a weight and at most a bias, got {dict(last.shapes)}")
     classes = last.weight_shape[0]
     rows = gradient[last.start : last.bias_start].reshape(classes, -1).sum(axis=1, dtype=np.float64)
     if last.bias_shape:

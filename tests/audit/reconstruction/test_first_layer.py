@@ -38,7 +38,7 @@ def test_a_factor_on_the_gradient_changes_nothing():
 
 def test_of_several_images_those_with_a_unit_of_their_own_are_found_exactly():
     # Two units see one image each, the third a mix of both: the corners are the images.
-    layout = Layout.of([("first", (3, 36), (3,))])
+    layout = Layout.of([("first", {"weight": (3, 36), "bias": (3,)})])
     images = np.random.default_rng(2).random((2, 36)).astype(np.float32)
     errors = np.array([[0.3, 0.0], [0.0, -0.2], [0.1, 0.1]], np.float32)
     gradient = np.concatenate([(errors @ images).reshape(-1), errors.sum(axis=1)])
@@ -56,7 +56,7 @@ def test_a_batch_at_a_wide_network_is_found():
 def test_noise_is_taken_out_of_the_denominator():
     # errors of 1/4 in 64 units with noise of 1/8: the plain ratio is too dark by 1/(1 + (1/2)^2)
     random = np.random.default_rng(0)
-    layout = Layout.of([("first", (4096, 36), (4096,))])
+    layout = Layout.of([("first", {"weight": (4096, 36), "bias": (4096,)})])
     image = np.full(36, 0.8, np.float32)
     errors = np.full(4096, 0.25)
     gradient = np.concatenate([np.outer(errors, image).reshape(-1), errors])
@@ -76,7 +76,7 @@ def test_only_a_dense_first_layer_with_a_bias_can_be_divided():
     assert dense_first_layer(Mlp().layout((1, 28, 28), 10), 784).weight_shape == (256, 784)
     assert dense_first_layer(Mlp().layout((1, 28, 28), 10), 783) is None
     assert dense_first_layer(LeNet().layout((1, 28, 28), 10), 784) is None
-    assert dense_first_layer(Layout.of([("first", (4, 36), ())]), 36) is None
+    assert dense_first_layer(Layout.of([("first", {"weight": (4, 36)})]), 36) is None
 
 
 def test_pixels_are_brought_to_0_and_1():

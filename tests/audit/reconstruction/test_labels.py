@@ -38,7 +38,7 @@ def test_labels_that_differ_are_found_in_a_fresh_network(labels):
 def test_worked_out_by_hand():
     # Two classes besides a third: rows -0.6, -0.3, 0.9; impact (1 + 1/3)/3 * -0.9 = -0.4. The rows below 0 are found
     # once each and become -0.2 and 0.1, so the third label is again 0.
-    layout = Layout.of([("last", (3, 1), ())])
+    layout = Layout.of([("last", {"weight": (3, 1)})])
     rows = np.array([-0.6, -0.3, 0.9])
     assert leaked_labels(rows, layout, 3).tolist() == [0, 0, 1]
     assert leaked_labels(1000 * rows, layout, 3).tolist() == [0, 0, 1]
@@ -46,12 +46,12 @@ def test_worked_out_by_hand():
 
 
 def test_fewer_labels_than_rows_below_zero():
-    layout = Layout.of([("last", (3, 1), ())])
+    layout = Layout.of([("last", {"weight": (3, 1)})])
     assert leaked_labels(np.array([-0.1, -0.3, -0.2]), layout, 2).tolist() == [1, 2]
 
 
 def test_arguments_are_checked():
-    layout = Layout.of([("last", (3, 1), ())])
+    layout = Layout.of([("last", {"weight": (3, 1)})])
     with pytest.raises(ValueError, match="count must be at least 1, got 0"):
         leaked_labels(np.zeros(3), layout, 0)
     with pytest.raises(ValueError, match=r"gradient must have shape \(3,\), got \(4,\)"):

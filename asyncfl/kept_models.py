@@ -1,0 +1,88 @@
+"""The models that a run keeps, in its folder `models`: one safetensors file each, named by its version.
+
+A run of one seed names them `models/<version>.safetensors`, one of several `models/<version>-seed-<seed>.safetensors`.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asyncfl.errors import DataError, RunError
+from asyncfl.learning.weights import flat_weights, module_with, read_weights, weights_in
+from asyncfl.scenario import Scenario
+
+if TYPE_CHECKING:
+    import torch
+
+FOLDER = "models"
+"""Folder of a run's models, in its own."""
+
+_NAME = re.compile(r"(\d+)(?:-seed-(\d+))?\.safetensors")
+
+KeptFiles = Mapping[tuple[int, int], bytes | Path]
+"""(seed, version) -> a model as safetensors, or the file that holds it."""
+
+
+def write_models(models: KeptFiles, folder: Path, seeds: int) -> None:
+    """Write the models into the folder of their run, which has so many `seeds`. Raises OSError."""
+    for (seed, version), content in models.items():
+        (folder / FOLDER).mkdir(exist_ok=True)
+        path = folder / FOLDER / f"{version}{f'-seed-{seed}' if seeds > 1 else ''}.safetensors"
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+        else:
+            shutil.copyfile(content, path)
+
+
+def models_in(folder: Path, seeds: Sequence[int]) -> dict[tuple[int, int], bytes | Path]:
+    """The models in the folder of a run of these seeds, which stay where they are."""
+    found: dict[tuple[int, int], bytes | Path] = {}
+    for path in (folder / FOLDER).glob("*.safetensors"):
+        if (match := _NAME.fullmatch(path.name)) is not None:
+            version, seed = match.groups()
+            found[seeds[0] if seed is None else int(seed), int(version)] = path
+    return dict(sorted(found.items()))
+
+
+def kept_module(scenario: Scenario, models: KeptFiles, version: int | None, seed: int | None) -> torch.nn.Module:
+    """The module of a kept model, see `asyncfl.storage.Run.model`. Raises RunError."""
+    chosen = choose(models, version, seed)
+    content = models[chosen]
+    try:
+        if isinstance(content, Path):
+            source, weights = str(content), read_weights(content)
+        else:
+            source, weights = f"version {chosen[1]}", weights_in(content, f"version {chosen[1]}")
+        shape, classes = scenario.data.shape, scenario.data.classes
+        return module_with(
+            scenario.model, shape, classes, flat_weights(scenario.model, shape, classes, weights, source)
+        )
+    except DataError as error:
+        raise RunError(f"{error}; the file is damaged, or the code of the network has changed") from None
+
+
+def choose(models: KeptFiles, version: int | None, seed: int | None) -> tuple[int, int]:
+    """Seed and version of the kept model that is asked for. Raises RunError where it was not kept."""
+    if not models:
+        raise RunError("the run kept no models; run it with evaluation.keep: last, best or {every: N}")
+    seeds = sorted({of for of, _ in models})
+    if seed is None:
+        seed = seeds[0]
+    if seed not in seeds:
+        raise RunError(f"seed must be one of {', '.join(map(str, seeds))}, got {seed}")
+    versions = sorted(at for of, at in models if of == seed)
+    if version is None:
+        version = versions[-1]
+    if version not in versions:
+        raise RunError(f"version must be one that was kept of seed {seed} ({_listed(versions)}), got {version}")
+    return seed, version
+
+
+def _listed(versions: Sequence[int]) -> str:
+    if len(versions) <= 8:
+        return ", ".join(map(str, versions))
+    return f"{', '.join(map(str, versions[:4]))}, ... {versions[-1]}"

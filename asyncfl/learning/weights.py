@@ -1,0 +1,159 @@
+"""Weights in files: the flat vector of a model as named arrays, and back.
+
+Files are safetensors, or what `torch.save` wrote of a state dict; of the latter only arrays are read, no code is run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.errors import DataError, Fault, hint
+from asyncfl.learning.architecture import Architecture, Shape
+from asyncfl.learning.layout import Layout
+
+if TYPE_CHECKING:
+    import torch
+
+_MAGIC = (b"PK\x03\x04", b"\x80\x02")
+"""How a file of `torch.save` begins, now and before torch 1.6."""
+
+
+def as_safetensors(layout: Layout, parameters: NDArray[np.float32]) -> bytes:
+    """A model (n_parameters,) as a safetensors file: each parameter by its name, in its shape; the same bytes for
+    equal models."""
+    from safetensors.numpy import save
+
+    arrays = {name: parameters[place].reshape(shape) for name, place, shape in layout.parameters()}
+    return save({name: np.ascontiguousarray(array, np.float32) for name, array in arrays.items()})
+
+
+def read_weights(path: str | Path) -> dict[str, NDArray[Any]]:
+    """Name -> array, of all that a file of weights holds. Raises DataError where it cannot be read."""
+    try:
+        content = Path(path).expanduser().read_bytes()
+    except (OSError, ValueError, RuntimeError) as error:  # NUL in a name; ~ of nobody
+        raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path) from None
+    return weights_in(content, path)
+
+
+def weights_in(content: bytes, path: str | Path) -> dict[str, NDArray[Any]]:
+    """Name -> array, of all that the content of the file `path` holds. Raises DataError where it is none of weights."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    if content.startswith(_MAGIC):
+        return _read_state_dict(content, path)
+    try:
+        return {name: tensor.double().numpy() for name, tensor in load(content).items()}
+    except (SafetensorError, KeyError, ValueError, TypeError) as error:
+        told = f"{type(error).__name__}: {error}"
+        message = f"must be safetensors, or a state dict that torch.save wrote, and is damaged or neither ({told})"
+        raise DataError(message, path) from None
+
+
+def _read_state_dict(content: bytes, path: str | Path) -> dict[str, NDArray[Any]]:
+    import io
+    import pickle
+
+    import torch
+
+    try:
+        found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
+        # What torch says of a file with code in it goes on over lines, to how one could run it.
+        told = str(error).strip().splitlines()[0][:120] if str(error).strip() else type(error).__name__
+        raise DataError(f"must be a state dict of tensors alone: {told}", path) from None
+    if not isinstance(found, Mapping) or not all(isinstance(one, torch.Tensor) for one in found.values()):
+        raise DataError("must be a state dict: a mapping of names to tensors", path)
+    return {str(name): tensor.detach().to_dense().double().numpy() for name, tensor in found.items()}
+
+
+def flat_weights(
+    model: Architecture, shape: Shape, classes: int, weights: Mapping[str, NDArray[Any]], source: str | Path
+) -> NDArray[np.float32]:
+    """The flat vector (n_parameters,) of named arrays, such as `read_weights` gives.
+
+    What a module keeps beside its parameters, and further names of a shared one, may be there and are not looked at.
+    Raises DataError, which names `source`, with every parameter that is missing, has another shape, is not finite, or
+    is none of the network's.
+    """
+    layout = model.layout(shape, classes)
+    if faults := list(_faults(model, shape, classes, layout, weights)):
+        raise DataError(faults, source)
+    flat = np.empty(layout.n_parameters, np.float32)
+    for name, place, _ in layout.parameters():
+        flat[place] = np.asarray(weights[name], np.float64).reshape(-1)
+    return flat
+
+
+def _faults(
+    model: Architecture, shape: Shape, classes: int, layout: Layout, weights: Mapping[str, NDArray[Any]]
+) -> Iterator[Fault]:
+    wanted = {name: own for name, _, own in layout.parameters()}
+    for name, own in wanted.items():
+        if name not in weights:
+            yield Fault(name, f"is missing, the network {model.kind} has it, of shape {own}")
+        elif tuple(weights[name].shape) != own:
+            yield Fault(name, f"must have shape {own}, got {tuple(weights[name].shape)}")
+        elif not _finite(weights[name]):
+            yield Fault(name, "must hold finite float32 numbers, and does not")
+    beside = [name for name in weights if name not in wanted]
+    if beside:
+        known = set(module_of(model, shape, classes).state_dict())
+        for name in beside:
+            if name not in known:
+                yield Fault(name, f"is no parameter of the network {model.kind}; {hint(name, wanted, 'it has')}")
+
+
+def _finite(array: NDArray[Any]) -> bool:
+    return not array.size or bool(np.abs(array).max() <= np.finfo(np.float32).max)
+
+
+def module_of(model: Architecture, shape: Shape, classes: int) -> torch.nn.Module:
+    """A module of the network whose values mean nothing; no generator has moved."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        return model.module(shape, classes)
+
+
+def module_with(model: Architecture, shape: Shape, classes: int, parameters: NDArray[np.float32]) -> torch.nn.Module:
+    """The network as an `nn.Module` on the CPU, with the parameters (n_parameters,)."""
+    import torch
+
+    module = module_of(model, shape, classes)
+    with torch.no_grad():
+        start = 0
+        for parameter in module.parameters():
+            stop = start + math.prod(parameter.shape)
+            parameter.copy_(torch.tensor(parameters[start:stop]).view(parameter.shape))
+            start = stop
+    return module
+
+
+def starting_parameters(
+    model: Architecture, shape: Shape, classes: int, generator: torch.Generator
+) -> NDArray[np.float32]:
+    """The parameters (n_parameters,) that training begins with: those of the file `initial`, else fresh ones.
+
+    Raises DataError, with field and file, where the file is missing, damaged, or that of another network.
+    """
+    if model.initial is None:
+        return model.initial_parameters(shape, classes, generator)
+    return flat_weights(model, shape, classes, read_weights(model.initial), model.initial)
+
+
+def weights_digest(path: str) -> str:
+    """SHA-256 of a file of weights; a run that starts from it has another name when it changes. Raises DataError."""
+    try:
+        return hashlib.sha256(Path(path).expanduser().read_bytes()).hexdigest()
+    except (OSError, ValueError, RuntimeError) as error:  # NUL in a name; ~ of nobody
+        told = f"must be a file of weights, and {path} cannot be read: {getattr(error, 'strerror', None) or error}"
+        raise DataError([Fault("model.initial", told)]) from None
