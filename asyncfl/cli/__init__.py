@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from asyncfl.cli import audit, bounds, data, export, live, privacy, replay, run, schema, timeline, trace
+from asyncfl.cli import audit, bounds, calibrate, data, export, live, privacy, replay, run, schema, timeline, trace
 from asyncfl.errors import AsyncflError
 from asyncfl.own_classes import blamed, look_for_modules_in
 
@@ -43,6 +43,7 @@ def _asyncfl(
 
 
 app.command("run")(run.run)
+app.command("calibrate")(calibrate.calibrate)
 app.command("timeline")(timeline.timeline)
 app.command("trace")(trace.trace)
 app.command("replay")(replay.replay)

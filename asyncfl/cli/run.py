@@ -26,6 +26,7 @@ def run(
         Path | None, typer.Option(help="folder to write, new or empty or a run; default: results/runs/<hash>")
     ] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="field=value, e.g. privacy.epsilon=60")] = None,
+    world: Annotated[Path | None, typer.Option(help="file of a world, in place of the scenario's")] = None,
     threads: Annotated[int, typer.Option(help="threads of the training", min=1)] = 1,
     force: Annotated[
         bool, typer.Option("--force", help="compute again, and replace the run in the folder, whatever its scenario")
@@ -38,7 +39,7 @@ def run(
 
     Example: asyncfl run scenario.yaml --set privacy.epsilon=60 --out run
     """
-    description = read_scenario(scenario, set_ or [])
+    description = read_scenario(scenario, set_ or [], world)
     folder = out or Path("results/runs") / description.digest()
     # Before torch is imported: the thread pools of BLAS and OpenMP are sized once.
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -76,14 +77,19 @@ def data_line(data: DataSpec) -> str:
     return f"{', '.join(name if name == own else f'{own} in place of {name}' for name, own in pairs)} ({origin})"
 
 
-def read_scenario(path: Path, assignments: list[str]) -> Scenario:
+def read_scenario(path: Path, assignments: list[str], world: Path | None = None) -> Scenario:
     """The scenario in a file, with `field=value` assignments made. Raises ScenarioError.
 
-    Components of the user's own are found beside the file too.
+    Components of the user's own are found beside the file too. `world`: file of a world that takes the place of the
+    scenario's, before the assignments; None: its own.
     """
     look_for_modules_in(path.parent)
     scenario = Scenario.load(path)
     changes: dict[str, Any] = {}
+    if world is not None:
+        from asyncfl.calibration.world_file import read_world
+
+        scenario = scenario.override({"world": read_world(world).model_dump(mode="json")})
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if not equals:

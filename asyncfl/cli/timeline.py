@@ -15,6 +15,7 @@ from asyncfl.quantities import NONE, quantity
 def timeline(
     scenario: Annotated[Path, typer.Argument(help="YAML file of a scenario")],
     set_: Annotated[list[str] | None, typer.Option("--set", help="field=value, e.g. protocol.rounds=100")] = None,
+    world: Annotated[Path | None, typer.Option(help="file of a world, in place of the scenario's")] = None,
     out: Annotated[
         Path | None, typer.Option(help="folder for numbers, tables and figures, new or empty or a timeline")
     ] = None,
@@ -25,7 +26,7 @@ def timeline(
 
     Example: asyncfl timeline scenario.yaml --set protocol.rounds=100 --out clock
     """
-    description = read_scenario(scenario, set_ or [])
+    description = read_scenario(scenario, set_ or [], world)
     from asyncfl.analysis.timeline import summary, timeline_of
     from asyncfl.analysis.timeline_files import timeline_folder, write_timeline
     from asyncfl.federation import clients_table, rounds_table

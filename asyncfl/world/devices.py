@@ -18,6 +18,7 @@ from asyncfl.component import Component, choice
 from asyncfl.world.distributions import (
     Exponential,
     Fixed,
+    Listed,
     Lognormal,
     Pareto,
     PositiveAmount,
@@ -151,6 +152,18 @@ class CsvDevice(Device):
         return measured[rows_of(clients, len(measured), self.rows, rng)]
 
 
+class ListedDevice(Device):
+    """Each client's own speed, as it was measured."""
+
+    kind: Literal["listed"] = "listed"
+    s_per_sample: Annotated[tuple[Seconds, ...], Field(min_length=1)]
+    """Seconds per sample of client 0, 1, 2, ..., each > 0; further clients start over."""
+
+    def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """The values in their order."""
+        return Listed(values=self.s_per_sample).draw(rng, clients)
+
+
 def _check(ordered: bool, rule: str) -> None:
     if not ordered:
         raise PydanticCustomError("device", "{rule}", {"rule": rule})
@@ -160,5 +173,5 @@ if TYPE_CHECKING:
     AnyDevice = Device
 else:
     AnyDevice: Any = choice(
-        Device, FixedDevice, UniformDevice, ExponentialDevice, LognormalDevice, ParetoDevice, CsvDevice
+        Device, FixedDevice, UniformDevice, ExponentialDevice, LognormalDevice, ParetoDevice, ListedDevice, CsvDevice
     )

@@ -204,23 +204,51 @@ class Pareto(Distribution):
         return self.minimum * np.exp(rng.standard_exponential(size) / (self.alpha - 1))
 
 
+class Listed(Distribution):
+    """Each client's own value, as it was measured; in a scenario, a plain list."""
+
+    kind: Literal["listed"] = "listed"
+    values: Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(min_length=1)]
+    """Of client 0, 1, 2, ...; further clients start over. Infinite only where the field allows it."""
+
+    def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+        """The values in their order; draws nothing."""
+        return np.resize(np.array(self.values, dtype=np.float64), size)
+
+    def expected(self) -> float:
+        """Mean of the values."""
+        return math.fsum(self.values) / len(self.values)
+
+    def length_biased(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+        """Values drawn with probability proportional to them."""
+        values = np.array(self.values, dtype=np.float64)
+        return np.asarray(rng.choice(values, size, p=values / values.sum()))
+
+
 def _from_number(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return {"kind": "listed", "values": value}
     if isinstance(value, int | float) and not isinstance(value, bool):
         return {"kind": "fixed", "value": value}
     return value
 
 
 def _to_number(value: Distribution) -> Any:
+    if isinstance(value, Listed):
+        return list(value.values)
     return value.value if isinstance(value, Fixed) else value.model_dump(mode="json")
 
 
 def _finite(value: Distribution) -> Distribution:
-    if isinstance(value, Fixed) and math.isinf(value.value):
+    values = value.values if isinstance(value, Listed) else (value.value,) if isinstance(value, Fixed) else ()
+    if any(map(math.isinf, values)):
         raise PydanticCustomError("amount", "must be finite, got inf")
     return value
 
 
 def _positive(value: Distribution) -> Distribution:
+    if isinstance(value, Listed) and min(value.values) == 0:
+        raise PydanticCustomError("amount", "must be > 0 for each client, got 0")
     if not value.expected() > 0:
         raise PydanticCustomError(
             "amount", "must be > 0, got a distribution with mean {mean}", {"mean": value.expected()}
@@ -240,12 +268,19 @@ if TYPE_CHECKING:
     AnyDistribution = Distribution
     Amount = Distribution
     PositiveAmount = Distribution
-    Rate = Distribution
+    ClientAmount = Distribution
+    ClientRate = Distribution
     Period = Distribution
 else:
     AnyDistribution: Any = choice(Distribution, Fixed, Uniform, Exponential, Lognormal, Pareto)
     _NumberOr: Any = Annotated[AnyDistribution, BeforeValidator(_from_number), PlainSerializer(_to_number)]
     Amount: Any = Annotated[_NumberOr, AfterValidator(_finite)]
     PositiveAmount: Any = Annotated[Amount, AfterValidator(_positive)]
-    Rate: Any = Annotated[_NumberOr, AfterValidator(_positive)]
+    _PerClient: Any = Annotated[
+        choice(Distribution, Fixed, Uniform, Exponential, Lognormal, Pareto, Listed),
+        BeforeValidator(_from_number),
+        PlainSerializer(_to_number),
+    ]
+    ClientAmount: Any = Annotated[_PerClient, AfterValidator(_finite)]
+    ClientRate: Any = Annotated[_PerClient, AfterValidator(_positive)]
     Period: Any = Annotated[PositiveAmount, AfterValidator(_recurrent)]

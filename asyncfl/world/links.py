@@ -20,7 +20,7 @@ from pydantic_core import PydanticCustomError
 from asyncfl.component import Described
 from asyncfl.errors import DataError
 from asyncfl.streams import Streams
-from asyncfl.world.distributions import Amount, Fixed, Rate
+from asyncfl.world.distributions import Amount, ClientAmount, ClientRate, Fixed
 from asyncfl.world.loss import AnyLoss, IndependentLoss, Loss, NoLoss
 from asyncfl.world.profiles import MeasuredColumn, RowOrder, read_profile, rows_of
 from asyncfl.world.transfer import Transfer, send
@@ -32,10 +32,12 @@ UNLIMITED = Fixed(value=math.inf)
 class Link(Described):
     """One direction between each client and the server; by default instant and lossless."""
 
-    latency_s: Amount = NO_LATENCY
-    """One-way delay of a client's link, seconds: a number, or a distribution drawn once per client."""
-    bandwidth_bps: Rate = UNLIMITED
-    """Bits per second of a client's link, > 0, inf for no limit: a number, or a distribution drawn once per client."""
+    latency_s: ClientAmount = NO_LATENCY
+    """One-way delay of a client's link, seconds: a number, a list of the clients' own, or a distribution drawn once per
+    client."""
+    bandwidth_bps: ClientRate = UNLIMITED
+    """Bits per second of a client's link, > 0, inf for no limit: a number, a list of the clients' own, or a
+    distribution drawn once per client."""
     jitter_s: Amount = NO_LATENCY
     """Extra delay of each message, seconds: a number, or a distribution drawn per message."""
     loss: AnyLoss = NoLoss()

@@ -63,3 +63,10 @@ def test_jitter_is_a_number_or_a_distribution() -> None:
     assert FixedDevice(jitter=2).jitter.expected() == 2
     shifted = FixedDevice(jitter={"kind": "exponential", "mean": 1.2, "minimum": 0.2})
     assert DEVICE.validate_python(shifted.model_dump(mode="json")) == shifted
+
+
+def test_listed_devices_are_the_clients_own() -> None:
+    device = DEVICE.validate_python({"kind": "listed", "s_per_sample": [0.1, 0.4]})
+    assert device.draw(3, np.random.default_rng(0)).tolist() == [0.1, 0.4, 0.1]
+    with pytest.raises(ValidationError):
+        DEVICE.validate_python({"kind": "listed", "s_per_sample": [0.1, 0.0]})

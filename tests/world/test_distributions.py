@@ -7,13 +7,15 @@ from pydantic import TypeAdapter, ValidationError
 from asyncfl.world.distributions import (
     Amount,
     AnyDistribution,
+    ClientAmount,
+    ClientRate,
     Exponential,
     Fixed,
+    Listed,
     Lognormal,
     Pareto,
     Period,
     PositiveAmount,
-    Rate,
     Uniform,
 )
 
@@ -124,7 +126,7 @@ def test_a_distribution_survives_being_written() -> None:
         (Amount, "fast"),
         (PositiveAmount, 0),
         (PositiveAmount, {"kind": "uniform", "low": 0, "high": 0}),
-        (Rate, 0),
+        (ClientRate, 0),
         (Period, {"kind": "pareto", "minimum": 1, "alpha": 1}),
         (AnyDistribution, {"kind": "uniform", "low": 2, "high": 1}),
         (AnyDistribution, {"kind": "exponential", "mean": 1, "minimum": 2}),
@@ -140,4 +142,23 @@ def test_illegal_amounts_are_faults(field, given) -> None:
 
 
 def test_a_rate_may_be_unlimited() -> None:
-    assert TypeAdapter(Rate).validate_python(math.inf).expected() == math.inf
+    assert TypeAdapter(ClientRate).validate_python(math.inf).expected() == math.inf
+
+
+def test_a_list_gives_each_client_its_own_value_and_survives_yaml() -> None:
+    adapter = TypeAdapter(ClientAmount)
+    listed = adapter.validate_python([0.1, 0.3])
+    assert listed == Listed(values=(0.1, 0.3))
+    assert listed.draw(np.random.default_rng(0), 5).tolist() == [0.1, 0.3, 0.1, 0.3, 0.1]
+    assert listed.expected() == pytest.approx(0.2)
+    assert adapter.dump_python(listed, mode="json") == [0.1, 0.3]
+    assert close(listed.length_biased(np.random.default_rng(0), 100_000), 0.25)
+
+
+@pytest.mark.parametrize(
+    ("field", "given"),
+    [(Amount, [1.0, 2.0]), (Period, [1.0]), (ClientRate, [1.0, 0.0]), (ClientAmount, []), (ClientAmount, [math.inf])],
+)
+def test_lists_of_what_is_drawn_per_message_or_out_of_range_are_faults(field, given) -> None:
+    with pytest.raises(ValidationError):
+        TypeAdapter(field).validate_python(given)

@@ -1,0 +1,148 @@
+"""Which distribution a sample comes from: each family by maximum likelihood, the best by Akaike's criterion.
+
+A value of which only is known that it is larger (a training that the end of the run cut off) counts with the
+probability of that (Klein & Moeschberger, Survival Analysis, 2003, section 3.5). For families with a smallest value the
+estimate of it is the smallest value seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize, stats
+
+from asyncfl.world.distributions import Distribution, Exponential, Fixed, Lognormal, Pareto, Uniform
+
+Floats: TypeAlias = NDArray[np.float64]
+SAME = 1e-4
+"""Share of the largest value within which all others lie where a quantity is taken for constant."""
+TINY = 1e-9
+"""Width below which it is too, in its unit."""
+FEWEST = 8
+"""Values that a shape is fitted to; of fewer only the mean is kept."""
+
+
+@dataclass(frozen=True)
+class FittedShape:
+    """A distribution, and how well it fits the sample that it was fitted to."""
+
+    distribution: Distribution
+    exact: Floats
+    """(n,) values seen to their end, ascending."""
+    shares: Floats
+    """(n,) share of the sample below each of them, those that were cut off taken into account."""
+    expected: Floats
+    """(n,) quantiles of the distribution at these shares."""
+    log_likelihood: float
+    compared: dict[str, float]
+    """Family -> Akaike's criterion, 2 parameters - 2 log likelihood; the least is best."""
+
+    @property
+    def gap(self) -> float:
+        """Largest difference between the share below a value in the sample and in the distribution, 0..1."""
+        if self.distribution.is_constant or len(self.exact) < 2:
+            return 0.0
+        found = np.interp(self.exact, self.expected, self.shares)
+        return float(np.abs(found - self.shares).max())
+
+
+def fitted(exact: Floats, cut_off: Floats | None = None, *, periods: bool = False) -> FittedShape:
+    """The distribution that a sample of non-negative values comes from.
+
+    exact: (n,) n >= 1 values seen to their end. cut_off: values that are known to be larger than
+    these; None: there are none. periods: only
+    distributions with a finite mean will do.
+    """
+    exact = np.sort(exact)
+    cut_off = np.empty(0) if cut_off is None else cut_off
+    top = float(exact[-1])
+    if top - exact[0] <= SAME * top + TINY or len(exact) < FEWEST:
+        mean = float(exact.mean())
+        shares = (np.arange(len(exact)) + 0.5) / len(exact)
+        return FittedShape(Fixed(value=mean), exact, shares, np.full(len(exact), mean), math.inf, {"fixed": -math.inf})
+    shares = _shares(exact, cut_off)
+    compared: dict[str, float] = {}
+    best: tuple[float, Distribution, Any] | None = None
+    for name, fit in FAMILIES.items():
+        made = fit(exact, cut_off)
+        if made is None or (periods and not math.isfinite(made[0].expected())):
+            continue
+        distribution, law = made
+        likelihood = float(law.logpdf(exact).sum() + law.logsf(cut_off).sum())
+        if not math.isfinite(likelihood):
+            continue
+        compared[name] = 4 - 2 * likelihood
+        if best is None or likelihood > best[0]:
+            best = likelihood, distribution, law
+    assert best is not None  # the exponential fits anything
+    return FittedShape(best[1], exact, shares, np.asarray(best[2].ppf(shares)), best[0], compared)
+
+
+def _shares(exact: Floats, cut_off: Floats) -> Floats:
+    """Share below each value: Kaplan and Meier's estimate, in the middle of each step."""
+    if not len(cut_off):
+        return np.asarray((np.arange(len(exact)) + 0.5) / len(exact))
+    found = stats.ecdf(stats.CensoredData(uncensored=exact, right=cut_off)).cdf
+    above = found.evaluate(exact)
+    below = np.concatenate([[0.0], above[:-1]])
+    return np.asarray((above + below) / 2, dtype=np.float64)
+
+
+def _uniform(exact: Floats, cut_off: Floats) -> tuple[Distribution, Any] | None:
+    low, high = float(exact[0]), float(exact[-1])
+    if len(cut_off) and (most := max(high, float(cut_off.max()))) > low:
+
+        def against(end: float) -> float:
+            law = stats.uniform(low, end - low)
+            return -float(law.logpdf(exact).sum() + law.logsf(cut_off).sum())
+
+        # Beyond the end of all values; a hundred times as far is no better for any sample.
+        found = optimize.minimize_scalar(against, bounds=(most * (1 + 1e-9), 100 * most), method="bounded")
+        high = float(found.x)
+    return Uniform(low=low, high=high), stats.uniform(low, high - low)
+
+
+def _exponential(exact: Floats, cut_off: Floats) -> tuple[Distribution, Any] | None:
+    low = float(exact[0])
+    scale = float((exact - low).sum() + np.maximum(cut_off - low, 0).sum()) / len(exact)
+    return Exponential(mean=low + scale, minimum=low), stats.expon(low, scale)
+
+
+def _lognormal(exact: Floats, cut_off: Floats) -> tuple[Distribution, Any] | None:
+    if exact[0] <= 0:
+        return None
+    logs = np.log(exact)
+    mean, sigma = float(logs.mean()), float(logs.std())
+    if len(later := cut_off[cut_off > 0]):
+
+        def against(at: Floats) -> float:
+            law = stats.norm(at[0], math.exp(at[1]))
+            return -float(law.logpdf(logs).sum() + law.logsf(np.log(later)).sum())
+
+        found = optimize.minimize(against, (mean, math.log(sigma)), method="Nelder-Mead")
+        mean, sigma = float(found.x[0]), math.exp(float(found.x[1]))
+    sigma = min(sigma, 10.0)
+    return Lognormal(median=math.exp(mean), sigma=sigma), stats.lognorm(sigma, scale=math.exp(mean))
+
+
+def _pareto(exact: Floats, cut_off: Floats) -> tuple[Distribution, Any] | None:
+    low = float(exact[0])
+    if low <= 0:
+        return None
+    spread = float(np.log(exact / low).sum() + np.log(np.maximum(cut_off / low, 1)).sum())
+    alpha = max(len(exact) / spread, 0.1)
+    return Pareto(minimum=low, alpha=alpha), stats.pareto(alpha, scale=low)
+
+
+FAMILIES: dict[str, Callable[[Floats, Floats], tuple[Distribution, Any] | None]] = {
+    "uniform": _uniform,
+    "exponential": _exponential,
+    "lognormal": _lognormal,
+    "pareto": _pareto,
+}
+"""Name -> the member of the family that makes a sample likeliest, as a component and as scipy knows it; None: none."""

@@ -1,0 +1,40 @@
+"""How well the parts of a fitted world fit: what was seen against what the distribution expects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from asyncfl.analysis.style import OKABE_ITO, canvas, save, styled
+from asyncfl.calibration.fit import Part
+from asyncfl.calibration.words import in_words
+from asyncfl.quantities import PLAIN, Scale, scale_of, with_unit
+
+POINTS = 1000
+"""Points of a plot at most."""
+
+
+def draw_parts(parts: Sequence[Part], caption: str, stem: Path) -> list[Path]:
+    """Writes a quantile plot of each part that is not constant, as SVG and PNG, beside `stem`; returns their paths."""
+    written: list[Path] = []
+    with styled():
+        for part in parts:
+            shape = part.shape
+            if shape.distribution.is_constant:
+                continue
+            page, (axis,) = canvas(1, caption, f"{part.name}: {in_words(shape.distribution, part.unit)}")
+            scale = scale_of([float(shape.exact[-1])], part.unit) if part.unit == "s" else PLAIN
+            if part.unit == "bps":
+                scale = Scale(1e6, "Mbit/s")
+            number = len(shape.exact)
+            at = np.unique(np.linspace(0, number - 1, min(number, POINTS)).round().astype(np.int64))
+            seen, expected = shape.exact[at] / scale.factor, shape.expected[at] / scale.factor
+            ends = [min(seen[0], expected[0]), max(seen[-1], expected[-1])]
+            axis.plot(ends, ends, color="#000000", linewidth=0.8, linestyle=(0, (4, 2)))
+            axis.plot(expected, seen, "o", color=OKABE_ITO[0], markersize=3, alpha=0.7)
+            axis.set_xlabel(with_unit("expected quantile", scale))
+            axis.set_ylabel(with_unit(f"seen, of {part.sample}", scale))
+            written += save(page, stem.with_name(f"{stem.name}-{part.name.replace(' ', '-')}"))
+    return written

@@ -1,0 +1,206 @@
+"""A world that makes what happened in runs likeliest, part by part, and how well each part fits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel
+
+from asyncfl.calibration.families import SAME, FittedShape, Floats
+from asyncfl.calibration.messages import Links, links_of, messages_of
+from asyncfl.calibration.observations import SeenRun, trainings_of
+from asyncfl.calibration.presence import FittedPresence, presence_of
+from asyncfl.calibration.server import GivingUp, giving_up, server_s
+from asyncfl.calibration.speeds import Speeds, speeds_of
+from asyncfl.errors import RunError
+from asyncfl.world import World
+from asyncfl.world.devices import (
+    Device,
+    ExponentialDevice,
+    FixedDevice,
+    ListedDevice,
+    LognormalDevice,
+    ParetoDevice,
+    UniformDevice,
+)
+from asyncfl.world.distributions import Distribution, Exponential, Fixed, Listed, Lognormal, Pareto, Uniform
+from asyncfl.world.links import Link
+
+
+@dataclass(frozen=True)
+class Part:
+    """A quantity of the world as it was found."""
+
+    name: str
+    unit: str
+    """`s`, `bps`, or empty."""
+    shape: FittedShape
+    sample: str
+    """How many of what it was fitted to."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What was found."""
+
+    speeds: Speeds
+    downlink: Links
+    uplink: Links
+    presence: FittedPresence
+    giving_up: GivingUp
+    aggregate_s: Floats
+    """Seconds that the server took, of each version of which it can be told."""
+    before: World
+    """The world that the runs' scenario describes: what events cannot show is taken from it."""
+
+    def world(self, population: bool = False) -> World:
+        """The fitted world. Clients are those that were seen; with `population` they are drawn from what those look
+        like."""
+        given_up, speeds = self.giving_up, self.speeds
+        device = _device(speeds.population.distribution) if population else None
+        jitter = speeds.jitter.distribution
+        if device is None:
+            device = ListedDevice(s_per_sample=tuple(speeds.s_per_sample.tolist()))
+        fields: dict[str, Any] = {
+            "device": device.model_copy(update={"jitter": jitter}),
+            "downlink": _link(self.downlink, self.before.downlink, population),
+            "uplink": _link(self.uplink, self.before.uplink, population),
+            "availability": self.presence.availability,
+            "dropout": given_up.dropout,
+            "dropout_per_s": given_up.dropout_per_s,
+            "aggregate_s": float(np.median(self.aggregate_s)) if len(self.aggregate_s) else self.before.aggregate_s,
+        }
+        if len(self.aggregate_s):
+            fields |= {"aggregate_s_per_number": 0.0, "evaluate_s": 0.0}
+        return World.model_validate({**self.before.model_dump(mode="json"), **_plain(fields)})
+
+    def parts(self) -> list[Part]:
+        """Every quantity that was fitted, in the order of the file."""
+        speeds = self.speeds
+        clients = len(speeds.s_per_sample) - len(speeds.unseen)
+        found = [
+            Part("s per sample", "s", speeds.population, f"{clients} clients"),
+            Part("task jitter", "", speeds.jitter, f"{speeds.trainings} trainings"),
+        ]
+        for way, links in (("downlink", self.downlink), ("uplink", self.uplink)):
+            seen = f"{len(links.latency_s) - len(links.unseen)} clients"
+            found.append(Part(f"{way} latency", "s", links.latency, seen))
+            if links.bandwidth is not None:
+                found.append(Part(f"{way} bandwidth", "bps", links.bandwidth, f"{links.told_apart} clients"))
+            found.append(Part(f"{way} jitter", "s", links.jitter, f"{links.messages} messages"))
+        if self.presence.off is not None:
+            found.append(Part("time offline", "s", self.presence.off, f"{len(self.presence.off.exact)} periods"))
+        return found
+
+    def notes(self) -> list[str]:
+        """What a reader must know of it."""
+        said = []
+        if self.speeds.unseen:
+            said.append(f"no training of {_clients(self.speeds.unseen)} was seen to its end: given the median speed")
+        for way, links in (("downlink", self.downlink), ("uplink", self.uplink)):
+            if links.unseen:
+                said.append(f"{way}: no message of {_clients(links.unseen)} arrived: given the median of the others")
+            if links.messages and not links.told_apart and float(links.latency_s.max()) > 0:
+                said.append(
+                    f"{way}: all messages were of one size and none was sent again, so latency and bandwidth cannot be "
+                    "told apart, and all is told as latency; give a second run of the same federation with a larger "
+                    "or smaller model"
+                )
+        if not len(self.aggregate_s):
+            said.append("what the server takes over a buffer cannot be told from these events: as in the scenario")
+        said.append("tap, power, failure_detection, score_s and evaluation_cost leave no trace: as in the scenario")
+        return said
+
+
+def calibrate(runs: Sequence[SeenRun]) -> Calibration:
+    """The world that these runs of one federation happened in.
+
+    Raises RunError where they cannot be of one federation.
+    """
+    clients = {len(run.samples) for run in runs}
+    if len(clients) > 1:
+        raise RunError(
+            f"runs must be of the same clients, got {' and '.join(f'{len(run.samples)} ({run.name})' for run in runs)}"
+        )
+    number = clients.pop()
+    before = runs[0].scenario.world
+    trainings = trainings_of(runs)
+    speeds = speeds_of(number, trainings)
+    links = {}
+    for way, link in (("down", before.downlink), ("up", before.uplink)):
+        links[way] = links_of(number, [one for run in runs for one in messages_of(run, way)], link)
+    return Calibration(
+        speeds=speeds,
+        downlink=links["down"],
+        uplink=links["up"],
+        presence=presence_of(runs),
+        giving_up=giving_up(runs, trainings, speeds.s_per_sample),
+        aggregate_s=server_s(runs),
+        before=before,
+    )
+
+
+def _clients(numbers: Sequence[int]) -> str:
+    if len(numbers) == 1:
+        return f"client {numbers[0]}"
+    listed = ", ".join(map(str, numbers[:5]))
+    return f"clients {listed}" + (f" and {len(numbers) - 5} more" if len(numbers) > 5 else "")
+
+
+def _device(one: Distribution) -> Device:
+    """Devices of this distribution of seconds per sample."""
+    match one:
+        case Fixed():
+            return FixedDevice(s_per_sample=one.value)
+        case Uniform():
+            return UniformDevice(low_s_per_sample=one.low, high_s_per_sample=one.high)
+        case Exponential():
+            return ExponentialDevice(mean_s_per_sample=one.mean, minimum_s_per_sample=one.minimum)
+        case Lognormal():
+            return LognormalDevice(median_s_per_sample=one.median, sigma=one.sigma)
+        case Pareto():
+            return ParetoDevice(minimum_s_per_sample=one.minimum, alpha=one.alpha)
+    raise ValueError(f"no device has {one!r}")
+
+
+def _link(found: Links, before: Link, population: bool) -> Link:
+    latency: Distribution = _listed(found.latency_s)
+    bandwidth: Distribution = _listed(found.bandwidth_bps)
+    if population:
+        latency = found.latency.distribution
+        limited = found.bandwidth is not None and np.isfinite(found.bandwidth_bps).all()
+        bandwidth = found.bandwidth.distribution if limited and found.bandwidth else Fixed(value=math.inf)
+    return before.model_copy(
+        update={
+            "latency_s": latency,
+            "bandwidth_bps": bandwidth,
+            "jitter_s": found.jitter.distribution,
+            "loss": found.loss.loss,
+            "retransmissions": found.retransmissions,
+            "retransmission_timeout_s": found.timeout_s,
+            "profile": None,
+        }
+    )
+
+
+def _listed(values: Floats) -> Distribution:
+    """The clients' own values, or the one that all have."""
+    least, most = float(values.min()), float(values.max())
+    if least == most or most - least <= SAME * most < math.inf:
+        return Fixed(value=float(np.median(values)))
+    return Listed(values=tuple(values.tolist()))
+
+
+def _plain(value: Any) -> Any:
+    """Plain values with six digits: more are never known."""
+    if isinstance(value, BaseModel):
+        return _plain(value.model_dump(mode="json"))
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value

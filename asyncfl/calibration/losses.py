@@ -1,0 +1,125 @@
+"""How a direction's links lose packets, from how much was sent again.
+
+What was sent again is what was lost of the transmission before. Independent losses are binomial; in bursts, a channel
+that is good or bad loses each packet in its bad state (Gilbert, BSTJ 39, 1960), and the number lost of n packets
+follows from the chain's steps. Both by maximum likelihood, the better by Akaike's criterion.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize, special
+
+from asyncfl.world.loss import GilbertElliottLoss, IndependentLoss, Loss, NoLoss
+
+if TYPE_CHECKING:
+    from asyncfl.calibration.messages import SeenMessage
+
+MOST_PACKETS = 2000
+"""Packets of a message up to which bursts are looked for: their likelihood takes a step for each."""
+FEWEST_MESSAGES = 30
+"""Messages that bursts are looked for in."""
+
+
+@dataclass(frozen=True)
+class FittedLoss:
+    """How packets are lost."""
+
+    loss: Loss
+    packets: int
+    """Transmissions of packets whose fate is known."""
+    lost: int
+    compared: dict[str, float]
+    """Kind of loss -> Akaike's criterion on the first transmissions of messages; empty where nothing was compared."""
+
+
+def fitted_loss(messages: Sequence[SeenMessage], mtu_bytes: int) -> FittedLoss:
+    """The loss that the messages met with; none where nothing was sent again or given up."""
+    first: Counter[tuple[int, int]] = Counter()
+    """(packets, lost of them) -> first transmissions."""
+    sent = lost = 0
+    in_vain: list[int] = []
+    """Packets of transmissions that were the last of a message that was lost: at least one was."""
+    for one in messages:
+        whole = -(-one.sizes[0] // mtu_bytes)
+        packets = [whole, *(size * whole // one.sizes[0] for size in one.sizes[1:])]
+        delivered = not np.isnan(one.arrived_s)
+        missing = [*packets[1:], 0] if delivered else packets[1:]
+        for number, (went, gone) in enumerate(zip(packets, missing, strict=False)):
+            sent, lost = sent + went, lost + gone
+            if number == 0:
+                first[went, gone] += 1
+        if not delivered:
+            in_vain.append(packets[-1])
+    if lost == 0 and not in_vain:
+        return FittedLoss(NoLoss(), sent, 0, {})
+    p = _independent(sent, lost, in_vain)
+    alone = IndependentLoss(probability=p)
+    if sum(first.values()) < FEWEST_MESSAGES or max(n for n, _ in first) > MOST_PACKETS or lost < FEWEST_MESSAGES:
+        return FittedLoss(alone, sent + sum(in_vain), lost, {})
+    counts = np.array([(n, k, times) for (n, k), times in sorted(first.items())])
+    bursts, likelihood = _bursts(counts)
+    compared = {"independent": 2 - 2 * _binomial(counts), "gilbert_elliott": 4 - 2 * likelihood}
+    best: Loss = alone if compared["independent"] <= compared["gilbert_elliott"] else bursts
+    return FittedLoss(best, sent + sum(in_vain), lost, compared)
+
+
+def _independent(sent: int, lost: int, in_vain: Sequence[int]) -> float:
+    """Probability that makes the losses likeliest."""
+    vain = np.array(in_vain, dtype=np.float64)
+
+    def against(logit: float) -> float:
+        p = float(special.expit(logit))
+        known = lost * np.log(p) + (sent - lost) * np.log1p(-p)
+        return -float(known + np.log(-np.expm1(vain * np.log1p(-p))).sum())
+
+    if not len(vain):
+        return lost / sent
+    found = optimize.minimize_scalar(against, bounds=(-20.0, 20.0), method="bounded", options={"xatol": 1e-9})
+    return float(special.expit(found.x))
+
+
+def _binomial(counts: NDArray[np.int64]) -> float:
+    """Log likelihood of (packets, lost, times) under the best independent loss."""
+    n, k, times = counts.T.astype(np.float64)
+    p = float((k * times).sum() / (n * times).sum())
+    p = min(max(p, 1e-12), 1 - 1e-12)
+    ways = special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
+    return float((times * (ways + k * np.log(p) + (n - k) * np.log1p(-p))).sum())
+
+
+def _bursts(counts: NDArray[np.int64]) -> tuple[GilbertElliottLoss, float]:
+    """The channel that makes them likeliest, and the logarithm of that likelihood."""
+
+    def likelihood(at: NDArray[np.float64]) -> float:
+        turns_bad, turns_good = special.expit(at)
+        total = 0.0
+        for n in np.unique(counts[:, 0]):
+            law = lost_in_bursts(int(n), float(turns_bad), float(turns_good))
+            chosen = counts[counts[:, 0] == n]
+            total += float((chosen[:, 2] * np.log(np.maximum(law[chosen[:, 1]], 1e-300))).sum())
+        return total
+
+    share = float((counts[:, 1] * counts[:, 2]).sum() / (counts[:, 0] * counts[:, 2]).sum())
+    burst = 2.0  # packets
+    start = special.logit(np.clip([share / (1 - share) / burst, 1 / burst], 1e-6, 1 - 1e-6))
+    found = optimize.minimize(lambda at: -likelihood(at), start, method="Nelder-Mead", options={"maxiter": 150})
+    turns_bad, turns_good = np.clip(special.expit(found.x), 1e-9, 1.0)
+    return GilbertElliottLoss(good_to_bad=float(turns_bad), bad_to_good=float(turns_good)), -float(found.fun)
+
+
+def lost_in_bursts(packets: int, good_to_bad: float, bad_to_good: float) -> NDArray[np.float64]:
+    """Probability that 0, 1, ... of so many packets meet the bad state of a channel in its long run, (packets + 1,)."""
+    bad_share = good_to_bad / (good_to_bad + bad_to_good)
+    good, bad = np.zeros(packets + 1), np.zeros(packets + 1)
+    good[0], bad[0] = 1 - bad_share, bad_share
+    for _ in range(packets):
+        hit = np.concatenate([[0.0], bad[:-1]])
+        good, bad = good * (1 - good_to_bad) + hit * bad_to_good, good * good_to_bad + hit * (1 - bad_to_good)
+    return good + bad

@@ -1,0 +1,82 @@
+"""Distributions and what was fitted of them in words, with units."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from asyncfl.calibration.fit import Calibration
+from asyncfl.quantities import NONE, number, quantity
+from asyncfl.world.availability import AlternatingAvailability
+from asyncfl.world.distributions import Distribution, Exponential, Fixed, Lognormal, Pareto, Uniform
+from asyncfl.world.loss import GilbertElliottLoss, IndependentLoss, Loss
+
+
+def amount(value: float, unit: str) -> str:
+    """A value of a unit: `s`, `bps` or none."""
+    if unit == "bps":
+        return "unlimited" if math.isinf(value) else f"{number(value / 1e6)} Mbit/s"
+    return quantity(value, unit)
+
+
+def in_words(one: Distribution, unit: str) -> str:
+    """`lognormal, median 23.2 ms, sigma 0.436`."""
+    match one:
+        case Fixed():
+            return amount(one.value, unit)
+        case Uniform():
+            return f"uniform, {amount(one.low, unit)} to {amount(one.high, unit)}"
+        case Exponential():
+            return f"exponential, mean {amount(one.mean, unit)}" + (
+                f", least {amount(one.minimum, unit)}" if one.minimum else ""
+            )
+        case Lognormal():
+            return f"lognormal, median {amount(one.median, unit)}, sigma {number(one.sigma)}"
+        case Pareto():
+            return f"Pareto, least {amount(one.minimum, unit)}, alpha {number(one.alpha)}"
+    return str(one)
+
+
+def loss_in_words(loss: Loss) -> str:
+    """`2 % of packets`."""
+    match loss:
+        case IndependentLoss():
+            return f"{loss.probability:.3g} of packets, independent"
+        case GilbertElliottLoss():
+            return f"{loss.mean_loss():.3g} of packets, in bursts of {number(1 / loss.bad_to_good)} packets"
+    return "none"
+
+
+def table(found: Calibration) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows of everything that was fitted. `gap`: see `FittedShape.gap`."""
+    rows = []
+    for part in found.parts():
+        gap = NONE if part.shape.distribution.is_constant else f"{part.shape.gap:.3f}"
+        rows.append([part.name, in_words(part.shape.distribution, part.unit), part.sample, gap])
+    for way, links in (("downlink", found.downlink), ("uplink", found.uplink)):
+        if links.bandwidth is None:
+            rows.append([f"{way} bandwidth", "not known apart from latency", f"{links.messages} messages", NONE])
+        rows.append([f"{way} loss", loss_in_words(links.loss.loss), f"{links.loss.packets} packets", NONE])
+    presence = found.presence.availability
+    said = "always online"
+    if isinstance(presence, AlternatingAvailability):
+        on, off = (amount(one.expected(), "s") for one in (presence.on_s, presence.off_s))
+        said = f"online for {on} in the mean, offline for {off}"
+    seen = found.presence.sightings
+    rows.append(["availability", said, f"{seen.went + len(seen.gaps_offline)} absences", NONE])
+    given_up = found.giving_up
+    said = "none"
+    if given_up.times:
+        said = f"{given_up.dropout:.3g} of trainings" if given_up.dropout else f"{given_up.dropout_per_s:.3g} per s"
+    rows.append(["tasks given up", said, f"{given_up.times} times", NONE])
+    if len(found.aggregate_s):
+        rows.append(
+            [
+                "server, a buffer",
+                amount(float(np.median(found.aggregate_s)), "s"),
+                f"{len(found.aggregate_s)} versions",
+                NONE,
+            ]
+        )
+    return ["part", "fitted", "from", "gap"], rows

@@ -1,0 +1,35 @@
+"""A world as a file of its own, for any scenario."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from asyncfl.description import faults_of
+from asyncfl.errors import ScenarioError
+from asyncfl.files.whole import whole_file
+from asyncfl.files.yaml_text import read_yaml, write_text
+from asyncfl.world import World
+
+HEAD = "# A world that asyncfl calibrate fitted"
+"""Beginning of such a file; others are not replaced."""
+
+
+def read_world(path: str | Path) -> World:
+    """The world in a file. Raises ScenarioError with all its faults."""
+    raw = read_yaml(path)
+    if not isinstance(raw, dict):
+        raise ScenarioError(f"must hold the fields of a world, got {type(raw).__name__}", path)
+    try:
+        return World.model_validate(raw)
+    except ValidationError as error:
+        raise ScenarioError(faults_of(error, World, raw), path) from None
+
+
+def write_world(world: World, path: Path, fitted_to: str) -> None:
+    """Write the world, whole or not at all. Raises OutputError, also where a file of another kind lies there."""
+    plain: dict[str, Any] = world.model_dump(mode="json")
+    with whole_file(path, lambda head: head.startswith(HEAD.encode())) as part:
+        part.write_text(f"{HEAD} to {fitted_to}\n{write_text(plain)}", encoding="utf-8")

@@ -1,0 +1,48 @@
+"""`asyncfl calibrate`: a world fitted to what runs have left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from asyncfl.cli.output import console, print_json, print_table, print_text
+
+
+def calibrate(
+    runs: Annotated[list[Path], typer.Argument(help="folder of a run, live or simulated; several of one federation")],
+    out: Annotated[Path, typer.Option(help="file to write; plots are written beside it")] = Path("world.yaml"),
+    seed: Annotated[int | None, typer.Option(help="seed of the runs; default: the first of each", min=0)] = None,
+    population: Annotated[
+        bool, typer.Option("--population", help="clients are drawn from what those that were seen look like")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+) -> None:
+    """Fit a world to the events of runs: speeds, links, losses, availability. Simulations of it predict the federation.
+
+    Example: asyncfl calibrate results/live/today --out world.yaml; asyncfl timeline scenario.yaml --world world.yaml
+    """
+    from asyncfl.calibration import calibrate as fit
+    from asyncfl.calibration import seen_run
+    from asyncfl.calibration.figures import draw_parts
+    from asyncfl.calibration.words import table
+    from asyncfl.calibration.world_file import write_world
+    from asyncfl.storage import Run
+
+    found = fit([seen_run(Run.load(folder), str(folder), seed) for folder in runs])
+    world = found.world(population)
+    names = ", ".join(str(folder) for folder in runs)
+    write_world(world, out, names)
+    written = [out, *draw_parts(found.parts(), f"Fitted to {names}.", out.with_suffix(""))]
+    columns, rows = table(found)
+    if json:
+        print_json(
+            {"world": world.model_dump(mode="json"), "fitted": [dict(zip(columns, row, strict=True)) for row in rows]}
+        )
+        return
+    print_table(columns, rows)
+    print_text("gap: largest difference between the shares below a value, of what was seen and of the distribution")
+    for note in found.notes():
+        print_text(f"note: {note}")
+    console.print(f"{out} written, and {len(written) - 1} plots beside it")

@@ -1,0 +1,59 @@
+"""Which distribution a sample comes from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asyncfl.calibration.families import fitted
+from asyncfl.world.distributions import Distribution, Exponential, Fixed, Lognormal, Pareto, Uniform
+
+
+@pytest.mark.parametrize(
+    "truth",
+    [
+        Uniform(low=1, high=4),
+        Exponential(mean=2, minimum=0.5),
+        Lognormal(median=2, sigma=0.5),
+        Pareto(minimum=1, alpha=3),
+    ],
+)
+def test_the_family_and_its_parameters_are_found(truth: Distribution) -> None:
+    found = fitted(truth.draw(np.random.default_rng(0), 4000))
+    assert type(found.distribution) is type(truth)
+    for name in set(type(truth).model_fields) - {"kind"}:
+        assert getattr(found.distribution, name) == pytest.approx(getattr(truth, name), rel=0.05)
+    assert found.gap < 0.03
+    assert min(found.compared, key=found.compared.__getitem__) == found.distribution.kind  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("truth", [Exponential(mean=2), Lognormal(median=2, sigma=0.5), Uniform(low=1, high=4)])
+def test_values_that_were_cut_off_count_as_longer(truth: Distribution) -> None:
+    rng = np.random.default_rng(1)
+    values, ends = truth.draw(rng, 6000), 4 * rng.random(6000) + 1
+    exact, cut_off = values[values <= ends], ends[values > ends]
+    found = fitted(exact, cut_off)
+    assert type(found.distribution) is type(truth)
+    assert found.distribution.expected() == pytest.approx(truth.expected(), rel=0.05)
+    assert exact.mean() < 0.95 * truth.expected()
+
+
+def test_the_exponential_by_hand() -> None:
+    # scale (0 + 1 + ... + 7 + 4) / 8 above the least, 1: what was cut off at 5 adds to the time, not to the ends
+    found = fitted(np.arange(1.0, 9.0), np.array([5.0]))
+    assert found.compared["exponential"] == pytest.approx(4 + 2 * (8 * np.log(4) + 32 / 4))
+
+
+def test_what_is_the_same_each_time_is_constant() -> None:
+    assert fitted(np.full(50, 0.2) + 1e-6 * np.arange(50) / 50).distribution.expected() == pytest.approx(0.2, rel=1e-5)
+    assert fitted(np.zeros(5)).gap == 0
+
+
+def test_of_few_values_only_the_mean_is_kept() -> None:
+    assert fitted(np.array([1.0, 2.0, 6.0])).distribution == Fixed(value=3.0)
+
+
+def test_periods_have_a_finite_mean() -> None:
+    heavy = Pareto(minimum=1, alpha=0.8).draw(np.random.default_rng(2), 2000)
+    assert isinstance(fitted(heavy).distribution, Pareto)
+    assert np.isfinite(fitted(heavy, periods=True).distribution.expected())

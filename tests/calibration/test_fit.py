@@ -1,0 +1,168 @@
+"""A world is simulated, fitted to what it left behind, and compared with what it was."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.analysis.timeline import summary, timeline_of
+from asyncfl.calibration import calibrate
+from asyncfl.calibration.fit import Calibration
+from asyncfl.calibration.observations import SeenRun
+from asyncfl.errors import RunError
+from asyncfl.federation import clients_table, rounds_table
+from asyncfl.federation.resolve import streams_of
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import simulate_clock
+from asyncfl.world.availability import AlternatingAvailability, AlwaysOnline
+from asyncfl.world.distributions import Exponential, Fixed, Lognormal
+from asyncfl.world.loss import GilbertElliottLoss, IndependentLoss
+from tests.calibration.conftest import fitted_to, seen
+
+
+def test_each_clients_speed_and_the_jitter_are_those_of_the_world(found: Calibration, known: Scenario) -> None:
+    truth = known.world.start(20, streams_of(known, 0)).s_per_sample * math.exp(0.1**2 / 2)
+    assert found.speeds.unseen == ()
+    np.testing.assert_allclose(found.speeds.s_per_sample, truth, rtol=0.06)
+    jitter = found.speeds.jitter.distribution
+    assert isinstance(jitter, Lognormal)
+    assert jitter.sigma == pytest.approx(0.1, rel=0.08)
+    assert jitter.expected() == pytest.approx(1.0)
+    assert found.speeds.jitter.gap < 0.03
+    assert isinstance(found.speeds.population.distribution, Lognormal)
+
+
+def test_a_direction_without_jitter_is_found_exactly(found: Calibration) -> None:
+    links = found.downlink
+    np.testing.assert_allclose(links.latency_s, 0.05, rtol=2e-4)
+    np.testing.assert_allclose(links.bandwidth_bps, 5e6, rtol=2e-4)
+    assert links.jitter.distribution == Fixed(value=0.0)
+    assert links.timeout_s == pytest.approx(1.0, rel=1e-4)
+    loss = links.loss.loss
+    assert isinstance(loss, GilbertElliottLoss)
+    assert loss.good_to_bad == pytest.approx(0.01, rel=0.1)
+    assert loss.bad_to_good == pytest.approx(0.3, rel=0.1)
+
+
+def test_a_direction_with_jitter_is_found_about(found: Calibration, known: Scenario) -> None:
+    links, truth = found.uplink, known.world.start(20, streams_of(known, 0)).uplink
+    np.testing.assert_allclose(links.bandwidth_bps, truth.bandwidth_bps, rtol=0.03)
+    assert np.median(np.abs(links.latency_s / truth.latency_s - 1)) < 0.03
+    jitter = links.jitter.distribution
+    assert isinstance(jitter, Exponential)
+    assert jitter.mean == pytest.approx(0.02, rel=0.1)
+    assert isinstance(links.loss.loss, IndependentLoss)
+    assert links.loss.loss.probability == pytest.approx(0.02, rel=0.06)
+    assert links.timeout_s == pytest.approx(0.5, rel=1e-3)
+
+
+def test_presence_drop_outs_and_the_servers_time_are_found(found: Calibration) -> None:
+    availability = found.presence.availability
+    assert isinstance(availability, AlternatingAvailability)
+    assert availability.on_s.expected() == pytest.approx(60, rel=0.2)
+    assert availability.off_s.expected() == pytest.approx(20, rel=0.2)
+    assert found.giving_up.dropout == pytest.approx(0.03, abs=0.01)
+    assert found.giving_up.dropout_per_s == 0
+    assert np.median(found.aggregate_s) == pytest.approx(0.3)
+
+
+def test_what_cannot_be_seen_is_as_in_the_scenario(known: Scenario) -> None:
+    world = {**known.world.model_dump(mode="json"), "tap": {"uplink": True}, "evaluation_cost": 0.5}
+    scenario = known.override({"world": world, "protocol.rounds": 40})
+    made = fitted_to(scenario).world()
+    assert (made.tap, made.evaluation_cost) == (scenario.world.tap, 0.5)
+
+
+def _clock(scenario: Scenario) -> dict[str, Any]:
+    runs = [simulate_clock(scenario, seed) for seed in range(2)]
+    told = [
+        summary(timeline_of(run.seed, run.stopped, rounds_table(run), run.events, clients_table(run), run.fates))
+        for run in runs
+    ]
+    return {
+        "round_s": np.mean([one["round_s"]["mean"] for one in told]),
+        "staleness": np.mean([one["staleness"]["mean"] for one in told]),
+    }
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{}, {"protocol.buffer": 10, "protocol.dispatch.in_flight": 16}, {"protocol": {"kind": "sync", "rounds": 60}}],
+)
+def test_the_fitted_world_predicts_its_federation_and_changes_to_it(
+    found: Calibration, known: Scenario, change: dict[str, Any]
+) -> None:
+    # The clients are those of the run: drawn with its seed, whatever the seed of the prediction.
+    truth = known.override({**change, "seeding.clock": 0})
+    predicted = truth.override({"world": found.world().model_dump(mode="json")})
+    was, is_told = _clock(truth), _clock(predicted)
+    assert is_told["round_s"] == pytest.approx(was["round_s"], rel=0.06)
+    assert is_told["staleness"] == pytest.approx(was["staleness"], rel=0.06, abs=0.01)
+
+
+def test_a_population_is_drawn_from_what_the_clients_look_like(found: Calibration) -> None:
+    world = found.world(population=True)
+    assert world.device.kind == "lognormal"  # type: ignore[attr-defined]
+    assert isinstance(world.uplink.bandwidth_bps, Lognormal)
+    assert world.uplink.bandwidth_bps.median == pytest.approx(1e6, rel=0.25)
+    assert world.downlink.latency_s.expected() == pytest.approx(0.05, rel=1e-3)
+
+
+def _lossless(known: Scenario, **more: Any) -> Scenario:
+    world = {
+        "device": {"kind": "fixed", "s_per_sample": 0.01},
+        "uplink": {"latency_s": 0.1, "bandwidth_bps": 1e6},
+    }
+    return known.override({"world": world, "protocol.rounds": 20, **more})
+
+
+def test_messages_of_one_size_give_only_the_sum_of_latency_and_transfer(known: Scenario) -> None:
+    scenario = _lossless(known)
+    found = fitted_to(scenario)
+    transfer_s = 4 * scenario.n_parameters * 8 / 1e6
+    np.testing.assert_allclose(found.uplink.latency_s, 0.1 + transfer_s, rtol=1e-6)
+    assert found.uplink.told_apart == 0
+    assert np.isinf(found.uplink.bandwidth_bps).all()
+    assert [note for note in found.notes() if "cannot be told apart" in note and note.startswith("uplink")]
+    assert found.world().device.jitter == Fixed(value=1.0)
+    assert isinstance(found.world().availability, AlwaysOnline)
+
+
+def test_a_second_run_with_a_larger_model_tells_them_apart(known: Scenario) -> None:
+    small, large = _lossless(known), _lossless(known, model={"kind": "mlp", "hidden": [64]})
+    found = calibrate([seen(small), seen(large)])
+    assert found.uplink.told_apart == 20
+    np.testing.assert_allclose(found.uplink.latency_s, 0.1, rtol=1e-6)
+    np.testing.assert_allclose(found.uplink.bandwidth_bps, 1e6, rtol=1e-6)
+    assert (found.downlink.latency_s == 0).all()
+
+
+def test_a_hazard_per_second_is_told_from_a_probability_per_training(known: Scenario) -> None:
+    scenario = known.override({"world.dropout": 0.0, "world.dropout_per_s": 0.02})
+    found = fitted_to(scenario).giving_up
+    assert found.dropout == 0
+    assert found.dropout_per_s == pytest.approx(0.02, rel=0.2)
+
+
+def test_who_was_never_seen_to_train_is_given_the_median(known: Scenario) -> None:
+    run = seen(known.override({"protocol": {"kind": "sync", "rounds": 2, "participants": 6}}))
+    found = calibrate([run])
+    assert found.speeds.unseen
+    rest = np.delete(found.speeds.s_per_sample, found.speeds.unseen)
+    assert found.speeds.s_per_sample[found.speeds.unseen[0]] == np.median(rest)
+    assert any("was seen to its end" in note for note in found.notes())
+
+
+def test_runs_of_different_populations_are_refused(known: Scenario, found: Calibration) -> None:
+    other = known.override({"data.clients": 15})
+    with pytest.raises(RunError, match=r"must be of the same clients, got 20 \(run\) and 15 \(run\)"):
+        calibrate([seen(known), seen(other)])
+
+
+def test_too_few_trainings_are_refused(known: Scenario) -> None:
+    run = simulate_clock(known.override({"protocol": {"kind": "sync", "rounds": 1, "participants": 3}}), 0)
+    with pytest.raises(RunError, match=r"tell of \d trainings from beginning to end, and a world takes 10 at least"):
+        SeenRun.of("a run", known, run.sizes, run.events)
