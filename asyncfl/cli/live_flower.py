@@ -1,0 +1,107 @@
+"""`asyncfl live flower`: a scenario as an app of Flower, and what that app does when Flower runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from asyncfl.cli.live import _line as line
+from asyncfl.cli.output import console, print_text
+from asyncfl.cli.run import data_line, read_scenario, report
+
+if TYPE_CHECKING:
+    from asyncfl.scenario import Scenario
+
+
+def flower(
+    scenario: Annotated[Path, typer.Argument(help="YAML file of a scenario")],
+    out: Annotated[Path, typer.Option(help="folder of the app, new or empty or such an app")],
+    set_: Annotated[list[str] | None, typer.Option("--set", help="field=value, e.g. protocol.rounds=20")] = None,
+    results: Annotated[
+        Path, typer.Option(help="folder that its runs are written to, on the machine of the SuperLink")
+    ] = Path("results/live"),
+    timeout_s: Annotated[
+        float, typer.Option(help="seconds after which a message without an answer is given up", min=1)
+    ] = 3600.0,
+    force: Annotated[bool, typer.Option("--force", help="replace the app of another scenario")] = False,
+) -> None:
+    """Write the folder of a Flower app that holds the scenario's federation on a grid of Flower.
+
+    Example: asyncfl live flower scenario.yaml --out app
+    """
+    description = read_scenario(scenario, set_ or [])
+    check(description)
+    from asyncfl.live.flower.app_folder import write_app
+
+    modules = modules_of(description)
+    beside = {name: path for name, path in modules.items() if "." not in name}
+    write_app(out, description, results.resolve(), timeout_s, beside.values(), force=force)
+    console.print(f"{out} written")
+    if packages := sorted({name.partition(".")[0] for name in modules.keys() - beside.keys()}):
+        print_text(f"note: {', '.join(packages)} must be installed where the SuperLink and the SuperNodes run")
+    last = description.data.clients - 1
+    print_text(f"For each client N (0..{last}), where its SuperNode is to run:")
+    print_text("  flower-supernode --insecure --superlink HOST:8000 --node-config partition-id=N")
+    print_text("Then, NAME being the connection to the SuperLink in Flower's configuration:")
+    print_text(f"  flwr run {out} NAME --stream")
+
+
+def modules_of(scenario: Scenario) -> dict[str, Path]:
+    """Module -> its file, of each module of the user's own that a component of the scenario comes from."""
+    from asyncfl.component import components_in
+    from asyncfl.sources import own_modules
+
+    return own_modules({type(part).__module__ for part in components_in(scenario)})
+
+
+def check(scenario: Scenario) -> None:
+    """Raise ScenarioError for what no federation of real clients can do."""
+    from asyncfl.errors import ScenarioError
+    from asyncfl.federation.context import privacy_context
+    from asyncfl.federation.resolve import resolve
+    from asyncfl.live.faults import live_faults
+    from asyncfl.simulation import SimulatedRuns
+
+    resolved = resolve(scenario, scenario.seeds[0], SimulatedRuns())
+    sizes = scenario.data.client_sizes(resolved.streams)
+    if faults := list(live_faults(resolved.scenario, privacy_context(resolved, sizes))):
+        raise ScenarioError(faults)
+
+
+def serve(grid: Any, config: Mapping[str, Any]) -> None:
+    """What the app's ServerApp does: hold all seeds of the scenario, one after another, and write the run.
+
+    `grid`: of Flower; `config`: of the app (`scenario`, `results`, `timeout-s`).
+    """
+    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
+    from asyncfl.api import gather, run_of
+    from asyncfl.federation.resolve import resolve
+    from asyncfl.live.flower.client import scenario_of
+    from asyncfl.live.flower.held import INTERRUPTED, held
+    from asyncfl.live.flower.records import GridMail, Shapes
+    from asyncfl.simulation import SimulatedRuns
+    from asyncfl.storage import RunFolder
+
+    scenario = scenario_of(str(config["scenario"]))
+    folder = Path(str(config["results"])) / time.strftime("%Y%m%d-%H%M%S")
+    RunFolder(folder, scenario).check()
+    print_text(f"data: {data_line(scenario.data)}")
+    print_text(f"waiting for {scenario.data.clients} SuperNodes with partition-id=0..{scenario.data.clients - 1}")
+    mail = GridMail(grid, Shapes.flat(scenario.n_parameters), float(config["timeout-s"]))
+    parts = []
+    for seed in scenario.seeds:
+        run = asyncio.run(held(resolve(scenario, seed, SimulatedRuns()), mail, progress=line))
+        parts.append(run_of(scenario, run))
+        if run.stopped == INTERRUPTED:
+            break
+    result = gather(scenario, parts)
+    result.save(folder)
+    report(result)
+    console.print(f"{folder} written")

@@ -1,0 +1,155 @@
+"""The client's half on Flower: answers one letter, with what its node keeps from letter to letter.
+
+A process is started for each message. Between two of them a node keeps the secret that the client's noise is drawn
+from, and what it has sent so far, where that counts towards a budget: both stay at the node.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from asyncfl.client import Ticket
+from asyncfl.federation.prepare import Federation, prepare
+from asyncfl.federation.resolve import ResolvedSeed, streams_of
+from asyncfl.files.yaml_text import read_text
+from asyncfl.live.flower.letters import EXAMPLES, LOSS, SECONDS, FlowerError, Value
+from asyncfl.live.run import workshop_of
+from asyncfl.live.vocabulary import Welcome
+from asyncfl.live.wire import client_decoder
+from asyncfl.messages import Vector
+from asyncfl.privacy.ledger.budgets import BudgetTracker
+from asyncfl.scenario import Scenario
+from asyncfl.streams import Streams
+
+Kept = MutableMapping[str, str]
+"""What a node keeps for the client, as texts."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What a client answers."""
+
+    metrics: Mapping[str, float | int | list[float]]
+    config: Mapping[str, str] = field(default_factory=dict)
+    model: Vector | None = None
+    """(length,)"""
+
+
+def introduce(config: Mapping[str, Value], node: Mapping[str, Any]) -> Answered:
+    """Who the client is, and how many samples it has. `node`: configuration of its SuperNode.
+
+    Raises FlowerError where that does not say which client it is.
+    """
+    scenario = scenario_of(str(config["scenario"]))
+    client, clients = node.get("partition-id"), scenario.data.clients
+    if not isinstance(client, int) or not 0 <= client < clients:
+        raise FlowerError(
+            f"a SuperNode must be started with --node-config 'partition-id=N', N the client that it is, "
+            f"0..{clients - 1}; got {client!r}"
+        )
+    sizes = scenario.data.client_sizes(streams_of(scenario, int(config["seed"])))
+    return Answered({EXAMPLES: int(sizes[client])}, {"name": str(client)})
+
+
+def scenario_of(text: str) -> Scenario:
+    """The scenario in a text of YAML. Raises ScenarioError."""
+    return Scenario.read(read_text(text, "the scenario of the app"))
+
+
+class FlowerClient:
+    """A client that was let in."""
+
+    def __init__(self, config: Mapping[str, Value], kept: Kept) -> None:
+        """`config`: of the letter that is to be answered."""
+        welcome_bytes = config["welcome"]
+        if not isinstance(welcome_bytes, bytes):
+            raise FlowerError("a letter comes with the server's welcome: both sides need the same asyncfl")
+        welcome, _ = client_decoder(0).decode(welcome_bytes)
+        if not isinstance(welcome, Welcome):
+            raise FlowerError("a letter comes with the server's welcome: both sides need the same asyncfl")
+        self.number = welcome.client
+        self._began_s = time.perf_counter()
+        self._kept = kept
+        # Each seed has noise of its own: what was drawn twice could be subtracted.
+        self._secret_name, self._sent_name = f"secret of seed {welcome.seed}", f"sent of seed {welcome.seed}"
+        secret = int(kept.setdefault(self._secret_name, str(secrets.randbits(63))))
+        self.federation: Federation = prepare(
+            ResolvedSeed(scenario_of(welcome.scenario), welcome.seed, welcome.exposures)
+        )
+        self._workshop = workshop_of(self.federation, Streams(secret))
+        self._sent: list[tuple[str, int]] = [tuple(one) for one in json.loads(kept.get(self._sent_name, "[]"))]
+
+    def ready(self) -> Answered:
+        """Whether it can afford an upload at all."""
+        spent = self._spent(self._budgets())
+        return Answered({}, {} if spent is None else {"spent": spent})
+
+    def train(self, config: Mapping[str, Value], model: Vector) -> Answered:
+        """The update of a task. `model`: (n_parameters,)."""
+        task, turn = int(config["task"]), int(config["turn"])
+        ticket = Ticket(task, self.number, int(config["server-round"]), model, turn)
+        began_s = time.perf_counter()
+        done = self._workshop.train(ticket, bool(config["attacks"]))
+        ended_s = time.perf_counter()
+        self._keep("upload", turn)
+        spent = self._spent(self._budgets())
+        metrics: dict[str, float | int | list[float]] = {
+            EXAMPLES: self.federation.data.samples(self.number),
+            LOSS: done.loss,
+            SECONDS: ended_s - began_s,
+            "began-s": began_s - self._began_s,
+            "asked-std": done.asked_std,
+            "added-std": done.added_std,
+            "zeroed": int(done.zeroed),
+        }
+        if done.clip_norm is not None:
+            metrics["clip-norm"] = done.clip_norm
+        if done.epsilon is not None:
+            metrics["epsilon"] = done.epsilon
+        return Answered(metrics, {} if spent is None else {"spent": spent}, done.model[0])
+
+    def score(self, config: Mapping[str, Value], models: Vector) -> Answered:
+        """Scores of (n_models, n_parameters) models on its own data; none where its budget does not allow it."""
+        budgets = self._budgets()
+        if budgets is not None:
+            if self._spent(budgets) is not None or not budgets.answer(self.number, len(models)):
+                return Answered({})
+            self._keep("scores", len(models))
+        scores = self._workshop.score(
+            self.number,
+            int(config["turn"]),
+            models,
+            bool(config["attacks"]),
+            int(config["last-version"]),
+            int(config["last-turn"]),
+        )
+        return Answered({"scores": [float(one) for one in scores]})
+
+    # --- budgets ---------------------------------------------------------------------------------------------------
+
+    def _keep(self, what: str, number: int) -> None:
+        self._sent.append((what, number))
+        self._kept[self._sent_name] = json.dumps(self._sent)
+
+    def _budgets(self) -> BudgetTracker | None:
+        """What was sent so far, counted; the next upload has been asked about."""
+        budgets = self.federation.budget_tracker()
+        if budgets is None:
+            return None
+        self._affordable = budgets.affords(self.number, 0)
+        for what, number in self._sent:
+            if what == "upload":
+                budgets.send(self.number)
+                self._affordable = budgets.affords(self.number, number + 1)
+            else:
+                budgets.answer(self.number, number)
+        return budgets
+
+    def _spent(self, budgets: BudgetTracker | None) -> str | None:
+        """Why it answers no more; None: it does."""
+        return None if budgets is None or self._affordable else budgets.said(self.number)

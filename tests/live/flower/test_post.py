@@ -1,0 +1,236 @@
+"""What goes over a Flower grid, and what the server hears of what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.api import gather, run_of
+from asyncfl.errors import AsyncflError
+from asyncfl.federation.resolve import resolve
+from asyncfl.federation.seed_run import SeedRun
+from asyncfl.live.flower.held import held
+from asyncfl.live.flower.letters import QUERY, READY, SCORES, TRAIN, Failure, FlowerError, Letter, Reply
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import SimulatedRuns
+from asyncfl.storage import Run
+from asyncfl.testing.recorded import replay_run
+from asyncfl.trace import Kind
+from asyncfl.trace.query import select
+from tests.live import virtual_loop
+from tests.live.conftest import SMALL
+from tests.live.flower.grid import App, FakeGrid, our_app
+
+THREE: dict[str, Any] = {**SMALL, "data": {**SMALL["data"], "clients": 3}}
+
+
+def over_flower(
+    description: dict[str, Any], change: Callable[[FakeGrid], None] = lambda grid: None
+) -> tuple[SeedRun, FakeGrid, Scenario]:
+    """A seed over a grid whose nodes run our ClientApp. `change`: what is different about the grid."""
+    scenario = Scenario.read({**THREE, **description})
+    grid = FakeGrid({100 + client: our_app(client) for client in range(scenario.data.clients)})
+    change(grid)
+
+    async def main() -> SeedRun:
+        return await held(resolve(scenario, 0, SimulatedRuns()), grid)
+
+    return virtual_loop.run(main), grid, scenario
+
+
+def first(app: App, reply: Reply | None, times: int = 1) -> App:
+    """An app whose first tasks come to `reply`."""
+    left = [times]
+
+    def other(letter: Letter) -> Any:
+        if letter.kind == TRAIN and left[0]:
+            left[0] -= 1
+            return reply
+        return app(letter)
+
+    return other
+
+
+def kinds(run: SeedRun) -> set[str]:
+    return set(run.events["kind"].to_pylist())
+
+
+def test_a_federation_learns_over_a_grid_and_leaves_what_any_live_run_leaves(tmp_path: Any) -> None:
+    run, grid, scenario = over_flower(
+        {
+            "protocol": {"kind": "fedbuff", "rounds": 6, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 3}},
+            "evaluation": {"record": "parameters"},
+        }
+    )
+    assert run.stopped == "all versions published"
+    assert run.rounds[-1]["test_accuracy"] > run.rounds[0]["test_accuracy"]
+    assert run.fates["aggregated"] == 12
+    assert len(grid.letters(QUERY)) == len(grid.letters(READY)) == 3
+    # Each update counts against the version that its client was sent.
+    versions = {letter.config["task"]: letter.config["server-round"] for letter in grid.letters()}
+    for upload in run.uploads:
+        assert versions[upload.task] == upload.base_version
+    result = gather(scenario, [run_of(scenario, run)])
+    result.save(tmp_path / "run")
+    assert set(Run.load(tmp_path / "run").tables) == {"rounds", "events", "clients", "ledger", "spending"}
+    assert replay_run(tmp_path / "run").calls > 12
+    trained = select(run.events, kinds=[Kind.TRAINED])
+    assert trained.num_rows >= 12
+
+
+def test_every_letter_to_a_client_says_what_a_fresh_process_needs() -> None:
+    _, grid, scenario = over_flower({"protocol": {"kind": "sync", "rounds": 1}})
+    assert {letter.config["seed"] for letter in grid.letters(QUERY)} == {0}
+    for letter in grid.letters():
+        assert letter.config["client"] == letter.node - 100
+        assert isinstance(letter.config["welcome"], bytes)
+        assert letter.models is not None
+        assert letter.models.shape == (1, scenario.n_parameters)
+
+
+@pytest.mark.parametrize(
+    ("failure", "fate"),
+    [
+        (Failure.EXPIRED, "lost_up"),
+        (Failure.LATE, "lost_up"),
+        (2, "dropped_out"),
+        (8, "dropped_out"),
+    ],
+)
+def test_an_error_ends_the_task_and_its_client_is_asked_again(failure: int, fate: str) -> None:
+    def change(grid: FakeGrid) -> None:
+        grid.apps[100] = first(grid.apps[100], Reply("", failure, "no reason"))
+
+    run, grid, _ = over_flower({"protocol": {"kind": "fedasync", "rounds": 4, "in_flight": 3}}, change)
+    assert run.fates[fate] == 1
+    assert run.fates["aggregated"] == 4
+    assert len([letter for letter in grid.letters() if letter.node == 100]) >= 2
+    assert (Kind.LOST if fate == "lost_up" else Kind.DROPPED_OUT) in kinds(run)
+
+
+def test_an_app_that_fails_is_told_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
+    def change(grid: FakeGrid) -> None:
+        grid.apps[101] = first(grid.apps[101], Reply("", 2, "ValueError: no such\n layer"))
+
+    over_flower({"protocol": {"kind": "fedasync", "rounds": 4, "in_flight": 3}}, change)
+    assert "node 101: its ClientApp failed (ValueError: no such layer)" in caplog.text
+
+
+def test_a_node_that_is_away_is_given_up_when_its_lease_ends() -> None:
+    def change(grid: FakeGrid) -> None:
+        def goes(letter: Letter) -> None:
+            if letter.kind == TRAIN and letter.node == 102:
+                grid.away.add(102)
+
+        grid.hook = goes
+        grid.apps[102] = first(grid.apps[102], None, 9)
+
+    lease = {"failure_detection": {"kind": "lease", "seconds": 12}}
+    run, _, _ = over_flower({"protocol": {"kind": "sync", "rounds": 2}, "world": lease}, change)
+    assert run.stopped == "all versions published"
+    assert run.fates["timed_out"] == 1
+    assert Kind.WENT_OFFLINE in kinds(run)
+
+
+def test_a_node_that_is_back_hands_in_what_it_was_at() -> None:
+    """The grid keeps a letter and its answer while a node is not connected."""
+
+    def change(grid: FakeGrid) -> None:
+        fetch, asked = grid.fetch, [0]
+
+        def goes_and_returns(names: Any) -> list[Reply]:
+            if grid.letters() and asked[0] == 0:
+                asked[0] = 1
+                late = [name for name in grid.waiting if name in names]
+                return [Reply(late[0], Failure.AWAY)]
+            return fetch(names)
+
+        grid.fetch = goes_and_returns  # type: ignore[method-assign]
+
+    run, grid, _ = over_flower({"protocol": {"kind": "sync", "rounds": 2}}, change)
+    assert run.fates["aggregated"] == 6
+    assert len(grid.letters()) == 6
+
+
+def test_a_client_whose_node_is_started_anew_goes_on_under_its_number() -> None:
+    def change(grid: FakeGrid) -> None:
+        app = grid.apps[101]
+
+        def dies(letter: Letter) -> None:
+            if letter.kind == TRAIN and letter.node == 101:
+                grid.away.add(101)
+                grid.apps[500] = app
+
+        grid.hook = dies
+        grid.apps[101] = first(app, None, 9)
+
+    run, grid, _ = over_flower({"protocol": {"kind": "sync", "rounds": 3}}, change)
+    assert run.fates["dropped_out"] == 1
+    assert {letter.config["client"] for letter in grid.letters() if letter.node == 500} == {1}
+
+
+def test_scores_are_a_query() -> None:
+    constant = {"kind": "constant", "in_flight": 3}
+    protocol = {"kind": "buffered", "rounds": 2, "buffer": 2, "dispatch": constant}
+    run, grid, _ = over_flower({"protocol": protocol, "defence": {"detector": {"kind": "safl"}}})
+    asked = grid.letters(SCORES)
+    assert asked
+    assert all(letter.models is not None and len(letter.models) > 2 for letter in asked)
+    assert Kind.SCORED in kinds(run)
+
+
+def test_a_model_of_another_size_or_none_is_rejected() -> None:
+    def change(grid: FakeGrid) -> None:
+        grid.apps[100] = first(grid.apps[100], Reply("", None, "", np.zeros(7, dtype=np.float32)))
+        grid.apps[101] = first(grid.apps[101], Reply(""))
+
+    run, _, _ = over_flower({"protocol": {"kind": "fedasync", "rounds": 4, "in_flight": 3}}, change)
+    assert run.fates["rejected"] == 2
+    assert run.stopped == "all versions published"
+
+
+def test_a_budget_is_kept_from_message_to_message() -> None:
+    run, _, _ = over_flower(
+        {
+            "protocol": {"kind": "fedasync", "rounds": 60, "in_flight": 3},
+            "privacy": {"kind": "dp_fedavg", "noise_multiplier": 4.0, "stop_at": {"epsilon": 4.0}},
+        }
+    )
+    assert run.spent is not None
+    assert sorted(run.spent) == [0, 1, 2]
+    assert "budget" in run.stopped
+    assert Kind.BUDGET_SPENT in kinds(run)
+
+
+def test_noise_is_drawn_from_a_secret_of_the_node() -> None:
+    """Two runs of one scenario and seed differ: nobody but the node can subtract its noise."""
+    description = {"protocol": {"kind": "sync", "rounds": 1}, "privacy": {"kind": "dp_fedavg", "noise_multiplier": 1.0}}
+    losses = [over_flower(description)[0].rounds[-1]["test_loss"] for _ in range(2)]
+    assert losses[0] != losses[1]
+
+
+def test_an_app_that_cannot_take_part_ends_the_run_with_its_reason() -> None:
+    def change(grid: FakeGrid) -> None:
+        grid.apps[100] = lambda letter: Reply("", 1, "No module named 'asyncfl'")
+
+    with pytest.raises(FlowerError, match="node 100 cannot say who it is: No module named 'asyncfl'"):
+        over_flower({}, change)
+
+
+def test_what_no_federation_of_real_clients_can_do_is_refused() -> None:
+    with pytest.raises(AsyncflError, match="learn from all clients"):
+        over_flower({"privacy": {"kind": "dp_fedavg", "noise_multiplier": 1.0, "adaptive": {}}})
+
+
+def test_a_node_must_say_which_client_it_is() -> None:
+    scenario = Scenario.read(THREE)
+    from asyncfl.live.flower.client import introduce
+
+    config = {"scenario": scenario.to_yaml(), "seed": 0}
+    assert introduce(config, {"partition-id": 2}).config == {"name": "2"}
+    for wrong in ({}, {"partition-id": 3}, {"partition-id": "0"}):
+        with pytest.raises(FlowerError, match=r"partition-id=N.*0\.\.2"):
+            introduce(config, wrong)
