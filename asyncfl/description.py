@@ -30,6 +30,16 @@ def override(description: dict[str, Any], changes: Mapping[str, Any]) -> None:
         part[last] = dict(value) if isinstance(value, Mapping) else value
 
 
+def differing_fields(one: Any, other: Any, name: str = "") -> list[tuple[str, Any, Any]]:
+    """Dotted names of the fields in which two descriptions differ, with both values; None stands for an absent one."""
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return [] if one == other else [(name, one, other)]
+    found = []
+    for key in [*one, *(key for key in other if key not in one)]:
+        found += differing_fields(one.get(key), other.get(key), f"{name}.{key}" if name else key)
+    return found
+
+
 def sound_parts(model: type[BaseModel], description: Mapping[str, Any]) -> dict[str, Any]:
     """Those top-level fields of `description` that are valid by themselves, validated, and defaults for absent ones."""
     parts: dict[str, Any] = {}

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from asyncfl.errors import RunError, ScenarioError, shortened
-from asyncfl.files.own_folder import OwnFolder, write_json
+from asyncfl.files.own_folder import FORMAT, OwnFolder, write_json
 from asyncfl.files.yaml_text import read_yaml
 from asyncfl.kept_models import kept_module, models_in, write_models
 from asyncfl.run_files import read_mapping, read_summary, read_table
@@ -149,6 +149,11 @@ class Run:
         folder = Path(folder)
         try:
             summary = read_summary(folder / COMPLETE)
+            if (written := summary.get("format", FORMAT)) != FORMAT:
+                raise RunError(
+                    f"{folder} holds a run of format {written}, this program reads format {FORMAT}; "
+                    "run its scenario.yaml again"
+                )
             names = (*TABLES, *([AUDIT] if (folder / f"{AUDIT}.parquet").exists() else []))
             tables = {name: read_table(folder, name) for name in names}
             timing = read_mapping(folder / "timing.json")

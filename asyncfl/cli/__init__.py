@@ -10,7 +10,21 @@ from typing import Annotated
 
 import typer
 
-from asyncfl.cli import audit, bounds, calibrate, data, export, live, privacy, replay, run, schema, timeline, trace
+from asyncfl.cli import (
+    audit,
+    bounds,
+    calibrate,
+    data,
+    export,
+    live,
+    privacy,
+    replay,
+    run,
+    schema,
+    timeline,
+    trace,
+    view,
+)
 from asyncfl.errors import AsyncflError
 from asyncfl.own_classes import blamed, look_for_modules_in
 
@@ -46,6 +60,7 @@ app.command("run")(run.run)
 app.command("calibrate")(calibrate.calibrate)
 app.command("timeline")(timeline.timeline)
 app.command("trace")(trace.trace)
+app.command("view")(view.view)
 app.command("replay")(replay.replay)
 app.command("audit")(audit.audit)
 app.command("bounds")(bounds.bounds)

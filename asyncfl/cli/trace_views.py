@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from asyncfl.cli.output import console, number, print_json, print_table
+from asyncfl.description import differing_fields
 from asyncfl.quantities import quantity
 
 if TYPE_CHECKING:
@@ -78,7 +79,9 @@ def print_comparison(one: Run, other: Run, names: tuple[str, str], seed: int | N
     if seed is not None:
         tables = [select(table, seed=seed) for table in tables]
     found = compare(*tables)
-    fields = _differing_fields(one.scenario.model_dump(mode="json"), other.scenario.model_dump(mode="json"))
+    scenarios = [run.scenario.model_dump(mode="json") for run in (one, other)]
+    differing = differing_fields(scenarios[0], scenarios[1])
+    fields = [(name, _plain(mine), _plain(theirs)) for name, mine, theirs in differing]
     if json:
         described = [{"field": name, "one": mine, "other": theirs} for name, mine, theirs in fields]
         print_json({"same": found.same, "scenario": described, **dataclasses.asdict(found)})
@@ -95,17 +98,6 @@ def print_comparison(one: Run, other: Run, names: tuple[str, str], seed: int | N
         seeds = len(found.seeds)
         console.print(f"\nno difference: the same {events} events and published numbers in {seeds} seed(s)")
     return found.same
-
-
-def _differing_fields(one: Any, other: Any, name: str = "") -> list[tuple[str, str, str]]:
-    """Dotted names of the fields that differ, with both values."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        names = [*one, *(key for key in other if key not in one)]
-        found = []
-        for key in names:
-            found += _differing_fields(one.get(key), other.get(key), f"{name}.{key}" if name else key)
-        return found
-    return [] if one == other else [(name, _plain(one), _plain(other))]
 
 
 def _plain(value: Any) -> str:

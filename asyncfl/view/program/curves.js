@@ -1,0 +1,149 @@
+// The curves below the lanes, on the same time axis: version, buffer fill, staleness, accuracy, epsilon, traffic.
+
+const PANEL = 76;
+const CURVES = [
+  { name: "version", lines: [{ of: "version", said: "published", colour: "text", steps: true }] },
+  { name: "buffer fill", unit: "updates", lines: [{ of: "fill", at: "fill_time", said: "held", colour: "upload", steps: true }] },
+  { name: "staleness", unit: "versions", lines: [{ of: "staleness_mean", said: "mean", colour: "training" },
+    { of: "staleness_max", said: "oldest", colour: "bad", dash: [2, 3], none: -1 }] },
+  { name: "accuracy", unit: "of 1", lines: [{ of: "test_accuracy", said: "on the test set", colour: "good" }] },
+  { name: "epsilon", wide: true, lines: [{ of: "epsilon_claimed_max", said: "claimed", colour: "soft", dash: [7, 4] },
+    { of: "epsilon_exact_max", said: "exact, server", colour: "training" },
+    { of: "epsilon_exact_overheard_max", said: "exact, tap", colour: "heard", dash: [2, 3] },
+    { of: "measured", at: "measured_time", said: "measured", colour: "bad", steps: true }] },
+  { name: "traffic", bytes: true, lines: [{ of: "bytes_up", said: "up", colour: "upload" },
+    { of: "bytes_down", said: "down", colour: "training", dash: [7, 4] }] },
+];
+
+let pointer = null; // virtual second that the mouse points at
+
+// The points of a line that can be drawn: finite ones.
+function pointsOf(line, curves) {
+  const [values, times] = [curves[line.of], curves[line.at || "time"]];
+  if (!values || !times) return null;
+  const points = [];
+  let infinite = false;
+  for (let i = 0; i < values.length; i++) {
+    if (values[i] === Infinity) infinite = true;
+    if (Number.isFinite(values[i]) && values[i] !== line.none) points.push([times[i], values[i]]);
+  }
+  return points.length || infinite ? { points, infinite } : null;
+}
+
+function drawCurves() {
+  const { context, width, height, left } = sized(byId("curves"), PANEL * CURVES.length + 6);
+  const scale = scaleX(width);
+  CURVES.forEach((curve, place) => drawPanel(context, scale, curve, place * PANEL, left, width));
+  drawGuides(context, scale, height, left, width);
+  if (pointer !== null) {
+    const x = scale.x(pointer);
+    context.fillStyle = colours.soft;
+    if (x >= left) context.fillRect(x, 0, 1, height);
+  }
+}
+
+function drawPanel(context, scale, curve, top, left, width) {
+  const drawn = runNumbers().flatMap((run) => curve.lines.map((line) => ({ run, line, found: pointsOf(line, seedIn(run).curves) })))
+    .filter((one) => one.found);
+  context.fillStyle = colours.line;
+  context.fillRect(0, top + PANEL - 1, width, 1);
+  context.fillStyle = colours.text;
+  context.textAlign = "left";
+  context.fillText(curve.name, 9, top + 14);
+  if (!drawn.length) {
+    context.fillStyle = colours.soft;
+    context.fillText(curve.name === "epsilon" ? "no privacy is stated" : "not measured", left + 4, top + PANEL / 2);
+    return;
+  }
+  const range = rangeOf(curve, drawn);
+  const [bottom, high] = [top + PANEL - 6, PANEL - 28];
+  const y = (value) => bottom - high * (range.of(value) - range.of(range.low)) / (range.of(range.high) - range.of(range.low));
+  context.fillStyle = colours.soft;
+  const unit = range.log ? "log scale" : curve.unit;
+  if (unit && left > 100) context.fillText(unit, 9, top + 30);
+  context.textAlign = "right";
+  const said = (value) => curve.bytes ? amount(value) : number(value, 3);
+  context.fillText(said(range.high), left - 6, y(range.high) + 1);
+  context.fillText(said(range.low), left - 6, y(range.low) - 4);
+  context.save();
+  context.beginPath();
+  context.rect(left, top, width - left, PANEL);
+  context.clip();
+  context.fillStyle = colours.line;
+  for (const value of [range.low, range.high]) context.fillRect(left, y(value), width, 1);
+  for (const one of drawn) drawLine(context, scale, y, one);
+  context.restore();
+  legend(context, curve, drawn, left, top, width);
+}
+
+// From zero to the largest value; powers of ten where values lie further apart.
+function rangeOf(curve, drawn) {
+  const values = drawn.flatMap((one) => one.found.points.map((point) => point[1]));
+  let [low, high] = [0, 0];
+  for (const value of values) { high = Math.max(high, value); low = Math.min(low, value); }
+  const positive = values.filter((value) => value > 0);
+  const least = positive.reduce((one, other) => Math.min(one, other), high);
+  if (curve.wide && least > 0 && high / least > 100) {
+    const floor = 10 ** Math.floor(Math.log10(least));
+    return { low: floor, high: high * 1.1, log: true, of: (value) => Math.log10(Math.max(value, floor)) };
+  }
+  if (high === low) high = low + 1;
+  return { low, high, of: (value) => value };
+}
+
+const colourOf = (run, line) => colours[model.compared ? RUN_COLOURS[run] : line.colour];
+
+function drawLine(context, scale, y, { run, line, found }) {
+  context.strokeStyle = colourOf(run, line);
+  context.lineWidth = 1.6;
+  context.setLineDash(line.dash || []);
+  context.beginPath();
+  let [before, lastX] = [null, -Infinity];
+  for (const [time, value] of found.points) {
+    const [x, at] = [scale.x(time), y(value)];
+    if (before === null) context.moveTo(x, at);
+    else {
+      if (line.steps) context.lineTo(x, before);
+      if (x - lastX > 0.3 || at !== before) context.lineTo(x, at);
+    }
+    [before, lastX] = [at, x];
+  }
+  if (line.steps && before !== null) context.lineTo(scale.x(seedIn(run).end), before);
+  context.stroke();
+  context.setLineDash([]);
+  if (found.points.length === 1) context.fillRect(lastX - 2, before - 2, 4, 4);
+}
+
+// What the lines are, and their values where the mouse points.
+function legend(context, curve, drawn, left, top, width) {
+  let x = left + 4;
+  context.textAlign = "left";
+  for (const { run, line, found } of drawn) {
+    const value = pointer === null ? null : valueAt(found.points, pointer);
+    const said = value === null ? "" : ` ${curve.bytes ? amount(value, 4) : number(value, 4)}`;
+    const text = `${line.said}${found.infinite ? " ∞" : ""}${said}`;
+    const wide = context.measureText(text).width;
+    if (x + wide + 30 > width) return;
+    context.strokeStyle = colourOf(run, line);
+    context.lineWidth = 2;
+    context.setLineDash(line.dash || []);
+    context.beginPath();
+    context.moveTo(x, top + 11);
+    context.lineTo(x + 18, top + 11);
+    context.stroke();
+    context.setLineDash([]);
+    context.fillStyle = colours.text;
+    context.fillText(text, x + 23, top + 11);
+    x += wide + 40;
+  }
+}
+
+function valueAt(points, time) {
+  let [low, high] = [0, points.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (points[middle][0] <= time) low = middle + 1;
+    else high = middle;
+  }
+  return low ? points[low - 1][1] : null;
+}

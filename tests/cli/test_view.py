@@ -1,0 +1,106 @@
+"""`asyncfl view` as a user types it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from asyncfl.api import simulate
+from asyncfl.cli import main
+from asyncfl.scenario import Scenario
+from asyncfl.storage import Run
+from asyncfl.view import MAGIC
+
+_runs: list[Run] = []
+
+
+@pytest.fixture
+def view(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Calls `asyncfl view` with arguments in an empty folder: (status, what it printed, its errors)."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["asyncfl", "view", *map(str, arguments)])
+        code: object = 0
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code
+        return (code if isinstance(code, int) else 0, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def run(scenario: Scenario, tmp_path: Path) -> Path:
+    """A run on disk, simulated once for all tests."""
+    if not _runs:
+        _runs.append(simulate(scenario))
+    return _runs[0].save(tmp_path / "runs" / "abc")
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_page_has_the_name_of_the_run_unless_told(view: Any, run: Path, tmp_path: Path) -> None:
+    status, out, err = view(run)
+    assert (status, err) == (0, "")
+    assert out.startswith("abc.html: ")
+    assert (tmp_path / "abc.html").read_text(encoding="utf-8").startswith(MAGIC)
+    assert view(run, run, "--seed", 0)[0] == 0
+    assert view(run, "--out", "mine.html")[0] == 0
+    assert files(tmp_path) == ["abc-abc.html", "abc.html", "mine.html", "runs"]
+
+
+def test_open_shows_the_page_in_the_browser(view: Any, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", shown.append)
+    assert view(run, "--open")[0] == 0
+    assert shown == [(Path.cwd() / "abc.html").as_uri()]
+
+
+def test_what_cannot_be_shown_is_one_message_and_no_file(view: Any, run: Path, tmp_path: Path) -> None:
+    def refused(*arguments: object) -> str:
+        status, out, err = view(run, *arguments)
+        assert (status, out, err.startswith("asyncfl: ")) == (2, "", True)
+        assert files(tmp_path) == ["runs"]
+        return str(err)
+
+    assert "--seed: must be one of the run's (0), got 3" in refused("--seed", 3)
+    assert "no task begins in the window" in refused("--since", 1e6)
+    assert "holds no run: summary.json is missing" in refused(tmp_path / "runs")
+    summary = json.loads((run / "summary.json").read_text())
+    (run / "summary.json").write_text(json.dumps(summary | {"format": 2}))
+    assert "holds a run of format 2, this program reads format" in refused()
+    (run / "summary.json").write_text(json.dumps(summary))
+    events = pq.read_table(run / "events.parquet")
+    pq.write_table(events.slice(0, 0), run / "events.parquet")
+    assert "has no rows, so there is nothing to show" in refused()
+    (run / "events.parquet").unlink()
+    assert "holds no run: events.parquet is missing" in refused()
+
+
+def test_a_full_disk_leaves_the_page_as_it_was(
+    view: Any, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert view(run)[0] == 0
+    before = (tmp_path / "abc.html").read_bytes()
+
+    def full(self: Path, *_: object, **__: object) -> int:
+        os.truncate(self, 0)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    status, out, err = view(run)
+    assert (status, out) == (2, "")
+    assert err == "asyncfl: cannot write abc.html: No space left on device\n"
+    assert (tmp_path / "abc.html").read_bytes() == before
+    assert files(tmp_path) == ["abc.html", "runs"]

@@ -1,0 +1,92 @@
+"""A run in which everything happens that a page can show, and a browser to look at it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asyncfl.api import simulate
+from asyncfl.scenario import Scenario
+from asyncfl.storage import Run
+
+BUSY: dict[str, Any] = {
+    "data.clients": 6,
+    "training.gradient_clip": 5.0,
+    "protocol": {
+        "kind": "buffered",
+        "rounds": 8,
+        "buffer": 2,
+        "dispatch": {"kind": "constant", "in_flight": 4},
+        "max_staleness": 2,
+    },
+    "world.device": {"kind": "lognormal", "median_s_per_sample": 0.02, "sigma": 1.0},
+    "world.uplink.loss": {"kind": "independent", "probability": 0.05},
+    "world.uplink.retransmissions": 1,
+    "world.dropout": 0.1,
+    "world.aggregate_s": 0.1,
+    "world.failure_detection": {"kind": "lease", "seconds": 0.5},
+    "world.tap.uplink": True,
+    "privacy": {"kind": "local_gaussian", "epsilon": 6, "clip_norm": 5.0},
+    "threats": {"attack": {"kind": "label_flip"}, "attackers": 0.2},
+    "evaluation.audit": {"clients": [1]},
+    "seeds": 2,
+}
+_runs: dict[str, Run] = {}
+
+
+@pytest.fixture
+def busy(scenario: Scenario) -> Run:
+    """A private, attacked and late run of two seeds that was audited. Simulated once."""
+    if not _runs:
+        _runs["busy"] = simulate(scenario.override(BUSY))
+    return _runs["busy"]
+
+
+@pytest.fixture
+def other(scenario: Scenario) -> Run:
+    """The same with more clients that give up."""
+    if "other" not in _runs:
+        _runs["other"] = simulate(scenario.override(BUSY | {"world.dropout": 0.5, "evaluation.audit": None}))
+    return _runs["other"]
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """A browser without a window."""
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None:
+        pytest.skip("no Chromium is installed: apt-get install chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opened(chromium: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Opens the text of a page, of a width and in a theme; fails where it tells of an error or asks the network."""
+    pages, faults = [], []
+
+    def opened(text: str, width: int = 1280, theme: str = "light") -> Any:
+        path = tmp_path / "page.html"
+        path.write_text(text, encoding="utf-8")
+        page = chromium.new_page(viewport={"width": width, "height": 1000}, color_scheme=theme)
+        pages.append(page)
+        page.on("console", lambda message: faults.append(message.text))
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("dialog", lambda dialog: (faults.append(dialog.message), dialog.dismiss()))
+        page.on("request", lambda asked: faults.append(asked.url) if asked.url != path.as_uri() else None)
+        page.goto(path.as_uri())
+        page.wait_for_selector("html[data-ready=yes]", timeout=20_000)
+        return page
+
+    yield opened
+    for page in pages:
+        page.close()
+    assert faults == []

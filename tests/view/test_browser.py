@@ -1,0 +1,174 @@
+"""Pages as a browser shows them; skipped where there is none."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.storage import Run
+from asyncfl.trace.tasks import FATES, tasks_of
+from asyncfl.view import page
+
+Opened = Callable[..., Any]
+
+
+def colours_in(picture: bytes) -> int:
+    """Number of different colours in a picture."""
+    from PIL import Image
+
+    with Image.open(io.BytesIO(picture)) as image:
+        return len(np.unique(np.asarray(image.convert("RGB")).reshape(-1, 3), axis=0))
+
+
+def numbers_beside(tab: Any, fieldset: str) -> dict[str, int]:
+    """What the boxes of fates or marks count."""
+    labels = tab.locator(f"#{fieldset} label").all_inner_texts()
+    return {name: int(number) for name, number in (label.strip().rsplit(" ", 1) for label in labels)}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [800, 1280])
+def test_a_page_is_drawn_in_either_theme(opened: Opened, busy: Run, theme: str, width: int) -> None:
+    tab = opened(page(busy, "run"), width, theme)
+    assert tab.locator("html").get_attribute("data-theme") == theme
+    for drawn in ("axis", "lanes", "curves"):
+        assert colours_in(tab.locator(f"#{drawn}").screenshot()) > 10
+    ground = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 28)"}[theme]
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_tasks_and_marks_are_those_of_the_run(opened: Opened, busy: Run) -> None:
+    tab = opened(page(busy, "run"))
+    for seed in (0, 1):
+        tab.select_option("#seed", str(seed))
+        events = busy.events[busy.events["seed"] == seed]
+        fates = Counter(spoken(FATES[fate]) for fate in tasks_of(busy.tables["events"]).select(seed=seed).fate)
+        assert numbers_beside(tab, "fates") == dict(fates)
+        marks = numbers_beside(tab, "marks")
+        assert marks == {kind: (events["kind"] == kind.replace(" ", "_")).sum() for kind in marks}
+        assert {"overheard", "retransmitted", "discarded"} <= set(marks)
+        said = tab.locator("#counts").inner_text()
+        assert said == f"{sum(fates.values())} tasks and {sum(marks.values())} marks of 6 clients shown"
+
+
+def spoken(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def test_filters_leave_out_what_they_name(opened: Opened, busy: Run) -> None:
+    tab = opened(page(busy, "run"))
+    tasks = tasks_of(busy.tables["events"]).select(seed=0)
+    tab.uncheck('#fates [data-name="aggregated"]')
+    left = int((tasks.fate != FATES.index("aggregated")).sum())
+    assert tab.locator("#counts").inner_text().startswith(f"{left} tasks ")
+    tab.check('#fates [data-name="aggregated"]')
+    tab.fill("#clients", "1, 3-4")
+    assert tab.locator("#counts").inner_text().startswith(f"{int(np.isin(tasks.client, [1, 3, 4]).sum())} tasks ")
+    tab.fill("#clients", "1, x")
+    assert tab.locator("#clients").get_attribute("aria-invalid") == "true"
+    tab.fill("#clients", "")
+    attackers = busy.clients.query("seed == 0 and attacker")["client"]
+    tab.select_option("#attackers", "only")
+    assert tab.locator("#counts").inner_text().startswith(f"{int(np.isin(tasks.client, attackers).sum())} tasks ")
+    tab.select_option("#attackers", "without")
+    assert tab.locator("#counts").inner_text().endswith(f" of {6 - len(attackers)} clients shown")
+
+
+def test_a_click_follows_a_task_and_lists_its_events(opened: Opened, busy: Run) -> None:
+    tab = opened(page(busy, "run"))
+    before = tab.locator("#lanes").screenshot()
+    tab.locator("#scroll").focus()
+    tab.keyboard.press("ArrowRight")
+    first = tab.evaluate("document.getElementById('tip').getBoundingClientRect().left")
+    box = tab.locator("#scroll").bounding_box()
+    tab.mouse.click(first - 10, box["y"] + 8)
+    number = int(re.findall(r"task (\d+) of client 0", tab.locator("#details h2").first.inner_text())[0])
+    events = busy.events.query(f"seed == 0 and task == {number}")
+    listed = [text.split("\n")[0] for text in tab.locator("#details tbody td:first-child").all_inner_texts()]
+    assert Counter(listed) >= Counter(spoken(kind) for kind in events["kind"])
+    assert colours_in(before) != colours_in(tab.locator("#lanes").screenshot())
+    tab.get_by_role("button", name="let go").click()
+    assert tab.locator("#details").inner_text() == ""
+
+
+def test_all_of_it_by_keyboard(opened: Opened, busy: Run) -> None:
+    tab = opened(page(busy, "run"))
+    tab.locator("#scroll").focus()
+    for key in ("ArrowRight", "ArrowDown", "ArrowRight"):
+        tab.keyboard.press(key)
+    said = tab.locator("#live").inner_text()
+    assert re.match(r"task \d+ of client 1, ", said)
+    assert tab.locator("#tip").is_visible()
+    tab.keyboard.press("Enter")
+    assert tab.locator("#details h2").first.inner_text() == said.split(";")[0]
+    for key in ("+", "]", "-", "[", "0", "End", "Home"):
+        tab.keyboard.press(key)
+    tab.keyboard.press("Escape")
+    assert tab.locator("#details").inner_text() == ""
+    tab.keyboard.press("m")
+    assert tab.locator("html").get_attribute("data-theme") == "dark"
+    tab.keyboard.press("?")
+    assert tab.locator("#help").is_visible()
+
+
+def test_tables_are_sorted_by_a_click_and_back_by_another(opened: Opened, busy: Run) -> None:
+    tab = opened(page(busy, "run"))
+    tab.get_by_role("tab", name="rounds").click()
+    place = tab.locator("#table th button").all_inner_texts().index("test_loss")
+    head = tab.locator("#table th").nth(place)
+
+    def column() -> list[float]:
+        cells = tab.locator(f"#table tbody td:nth-child({place + 1})").all_inner_texts()
+        return [float(cell) for cell in cells]
+
+    head.get_by_role("button").click()
+    assert column() == sorted(column())
+    assert head.get_attribute("aria-sort") == "ascending"
+    head.get_by_role("button").click()
+    assert column() == sorted(column(), reverse=True)
+    assert len(column()) == len(busy.rounds)
+    tab.get_by_role("tab", name="ledger").click()
+    assert tab.locator("#table .said").first.inner_text() == busy.summary["privacy"][0]
+
+
+def test_what_is_chosen_outlives_a_reload(opened: Opened, busy: Run) -> None:
+    tab = opened(page(busy, "run"))
+    tab.select_option("#seed", "1")
+    tab.uncheck('#marks [data-name="overheard"]')
+    tab.get_by_role("tab", name="clients").click()
+    said = tab.locator("#counts").inner_text()
+    tab.wait_for_function("location.hash.includes('overheard')")
+    tab.reload()
+    tab.wait_for_selector("html[data-ready=yes]")
+    assert tab.locator("#counts").inner_text() == said
+    assert tab.locator("#tab-clients").get_attribute("aria-selected") == "true"
+
+
+def test_two_runs_over_each_other(opened: Opened, busy: Run, other: Run) -> None:
+    tab = opened(page(busy, "first", other=(other, "second")))
+    assert "world.dropout" in tab.locator("#compared").inner_text()
+    tasks = sum(len(tasks_of(run.tables["events"]).select(seed=0)) for run in (busy, other))
+    assert tab.locator("#counts").inner_text().startswith(f"{tasks} tasks ")
+    tab.locator("#scroll").focus()
+    for key in ("ArrowDown", "ArrowDown", "Enter"):
+        tab.keyboard.press(key)
+    assert "second run" in tab.locator("#details h2").first.inner_text()
+
+
+def test_names_from_outside_are_shown_as_they_are(opened: Opened, busy: Run) -> None:
+    bad = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+    tab = opened(page(replace(busy, summary=busy.summary | {"notes": [bad], "privacy": [bad]}), bad))
+    assert bad in tab.locator("h1").inner_text()
+    tab.locator("#said summary").click()
+    assert tab.locator("#said li").inner_text() == bad
+    tab.get_by_role("tab", name="ledger").click()
+    assert tab.locator("#table .said").first.inner_text() == bad
+    assert bad in tab.title()

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+
+from asyncfl.errors import OutputError, RunError
+from asyncfl.storage import Run
+from asyncfl.trace.tasks import tasks_of
+from asyncfl.view import Window, page, write
+from tests.view.test_packing import read_back
+
+
+def header_of(text: str) -> tuple[Any, Any]:
+    """What a page carries."""
+    data = text.split('<script id="data" type="application/octet-stream">')[1].split("</script>")[0]
+    return read_back(data)
+
+
+def test_a_page_is_the_same_bytes_each_time_and_names_no_address(busy: Run) -> None:
+    text = page(busy, "run")
+    assert text == page(busy, "run")
+    assert "http:" not in text
+    assert "https:" not in text
+    assert "src=" not in text
+
+
+def test_times_of_tasks_come_back_to_the_microsecond(busy: Run) -> None:
+    header, numbers = header_of(page(busy, "run"))
+    told = header["runs"][0]["seeds"][1]["tasks"]
+    tasks = tasks_of(busy.tables["events"]).select(seed=1)
+    order = np.lexsort((tasks.task, tasks.dispatched_s, tasks.client))
+    assert numbers(told["task"]).tolist() == tasks.task[order].tolist()
+    at = numbers(told["dispatched"]).astype(float)
+    for name in ("download_started", "downloaded", "training_started", "trained", "upload_started", "uploaded"):
+        took = numbers(told[name])
+        at = np.where(took < 0, at, at + took)
+        wanted = getattr(tasks, f"{name}_s")[order]
+        assert (np.isnan(wanted) == (took < 0)).all()
+        np.testing.assert_allclose(at[took >= 0] / 1e6, wanted[took >= 0], atol=5e-7)
+
+
+def test_events_that_tasks_do_not_tell_are_all_there(busy: Run) -> None:
+    header, numbers = header_of(page(busy, "run"))
+    kinds = np.array(header["kinds"])
+    found = kinds[numbers(header["runs"][0]["seeds"][0]["events"]["kind"])].tolist()
+    events = busy.tables["events"].filter(pc.field("seed") == 0)["kind"].cast("string").to_pylist()
+    for kind in ("lost", "retransmitted", "overheard", "dropped_out", "discarded", "stopped"):
+        assert found.count(kind) == events.count(kind)
+    assert found.count("overheard") > 0
+    assert "dispatched" not in found
+
+
+def test_what_an_audit_measured_never_falls_and_ends_at_the_largest(busy: Run) -> None:
+    header, numbers = header_of(page(busy, "run"))
+    measured = numbers(header["runs"][0]["seeds"][0]["rounds"]["measured"])
+    rows = busy.audit.query("seed == 0 and holder == 'client' and adversary == 'server' and counts")
+    assert (np.diff(measured) > 0).all()
+    assert measured[-1] == rows["epsilon"].max()
+
+
+def test_tables_say_what_their_columns_mean_and_leave_out_those_without_values(busy: Run) -> None:
+    header, numbers = header_of(page(busy, "run"))
+    tables = {table["name"]: table for table in header["runs"][0]["tables"]}
+    assert list(tables) == ["summary", "rounds", "clients", "ledger"]
+    assert tables["ledger"]["about"][: len(busy.summary["privacy"])] == busy.summary["privacy"]
+    rounds = {column["name"]: column for column in tables["rounds"]["columns"]}
+    assert rounds["time_s"]["unit"] == "s"
+    assert rounds["test_accuracy"]["meaning"].startswith("Share of the test set")
+    np.testing.assert_array_equal(numbers(rounds["test_accuracy"]), busy.rounds["test_accuracy"])
+    assert "attack_success" not in rounds
+    assert "attack_success" in tables["rounds"]["about"][0]
+
+
+def test_of_too_many_tasks_the_page_shows_a_window_and_says_so(busy: Run) -> None:
+    header, _ = header_of(page(busy, "run", most_tasks=10))
+    (run,) = header["runs"]
+    shown = sum(seed["tasks"]["task"]["n"] for seed in run["seeds"])
+    every = len(tasks_of(busy.tables["events"]))
+    assert 10 <= shown < every
+    assert run["window"].startswith(f"{shown} of {every} tasks are shown, those that begin from 0 s to ")
+
+
+def test_a_window_shows_the_tasks_that_begin_in_it(busy: Run) -> None:
+    text = page(busy, "run", window=Window(since_s=1.0, until_s=3.0, seed=1))
+    (seed,) = header_of(text)[0]["runs"][0]["seeds"]
+    wanted = tasks_of(busy.tables["events"]).select(seed=1, since_s=1.0, until_s=3.0)
+    assert (seed["seed"], seed["tasks"]["task"]["n"]) == (1, len(wanted))
+    with pytest.raises(RunError, match="no task begins in the window; they begin from 0 s to"):
+        page(busy, "run", window=Window(since_s=1e9))
+
+
+def test_events_without_rows_are_refused(busy: Run) -> None:
+    empty = replace(busy, tables=busy.tables | {"events": busy.tables["events"].slice(0, 0)})
+    with pytest.raises(RunError, match=r"run: events\.parquet has no rows, so there is nothing to show"):
+        page(empty, "run")
+    with pytest.raises(RunError, match="has no rows of seed 7"):
+        page(busy, "run", window=Window(seed=7))
+
+
+def test_names_from_outside_stand_in_no_html(busy: Run) -> None:
+    bad = "</script><script>alert(1)</script>"
+    summary = busy.summary | {"notes": [bad], "privacy": [bad], "data": {"provenance": bad}}
+    text = page(replace(busy, summary=summary), bad)
+    assert "alert" not in text.replace("&lt;script&gt;alert(1)&lt;/script&gt; · asyncfl</title>", "")
+    assert header_of(text)[0]["runs"][0]["name"] == bad
+
+
+def test_two_runs_are_told_apart_by_field_and_by_their_first_difference(busy: Run, other: Run) -> None:
+    compared = header_of(page(busy, "one", other=(other, "other")))[0]["compared"]
+    fields = {name: values for name, *values in compared["fields"]}
+    assert fields["world.dropout"] == ["0.1", "0.5"]
+    assert [seed["said"][0].startswith("first different event: number ") for seed in compared["seeds"]] == [True, True]
+    assert compared["seeds"][0]["events"][0][:3] == ["run", "time_s", "kind"]
+    same = header_of(page(busy, "one", other=(busy, "again")))[0]["compared"]
+    assert (same["same"], same["fields"], same["seeds"][0]["first"]) == (True, [], None)
+
+
+def test_only_a_page_of_a_run_is_replaced(busy: Run, tmp_path: Path) -> None:
+    text, path = page(busy, "run"), tmp_path / "run.html"
+    write(text, path)
+    write(text, path)
+    assert path.read_text(encoding="utf-8") == text
+    path.write_text("<!doctype html>\n<p>mine")
+    with pytest.raises(OutputError, match="a file of another kind"):
+        write(text, path)
+    assert path.read_text() == "<!doctype html>\n<p>mine"
+    assert [one.name for one in tmp_path.iterdir()] == ["run.html"]
