@@ -1,8 +1,9 @@
-"""Classes of a user's own, imported by path (`my_module:MyDetector`), and where their modules are looked for."""
+"""Classes of a user's own, imported by path (`my_module:MyDetector`), and where modules and files are looked for."""
 
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import sys
 import sysconfig
@@ -25,9 +26,25 @@ def look_for_modules_in(folder: str | Path) -> None:
     `torch.py` takes nobody's place.
     """
     place = str(Path(folder).resolve())
+    _beside.setdefault(place)
     if place not in sys.path:
         sys.path.append(place)
         importlib.invalidate_caches()
+
+
+_beside: dict[str, None] = {}
+"""Folders that `look_for_modules_in` was told, in order."""
+
+
+def own_file(name: str) -> Path:
+    """Where the file or folder of a user's own lies that a scenario names: in the working directory, beside a scenario
+    that was read, or in a folder of PYTHONPATH, in this order; in the working directory where there is none.
+
+    Raises OSError, ValueError or RuntimeError for what cannot be a path (a NUL in it, the ~ of nobody).
+    """
+    path = Path(name).expanduser()
+    named = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    return next((place for place in (Path(folder, path) for folder in (".", *_beside, *named)) if place.exists()), path)
 
 
 def own_class(path: str) -> object:

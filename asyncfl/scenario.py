@@ -169,6 +169,9 @@ class Scenario(Described):
         named = {"format": FORMAT, "scenario": self.resolved(), "profiles": self.world.profile_digests()}
         if self.model.initial is not None:
             named["initial"] = weights_digest(self.model.initial)
+        if (content := self.data.content_digest()) is not None:
+            # So it is with a data set of the user's own: changed samples are another run.
+            named["samples"] = content
         if own := own_sources(self):
             # Likewise a component of the user's own: with other code it is another run.
             named["own"] = own

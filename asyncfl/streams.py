@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 PURPOSES = {
     "samples": "data",
+    "test_split": "data",
     "partition": "data",
     "domains": "data",
     "attackers": "data",

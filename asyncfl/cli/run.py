@@ -12,7 +12,6 @@ import typer
 from asyncfl.cli.output import console, print_table, print_text
 from asyncfl.cli.progress import ProgressBar
 from asyncfl.data import DataSpec
-from asyncfl.data.sources import sources_of
 from asyncfl.errors import Fault, ScenarioError, shortened
 from asyncfl.files.yaml_text import read_text
 from asyncfl.own_classes import look_for_modules_in
@@ -71,9 +70,9 @@ def run(
 def data_line(data: DataSpec) -> str:
     """Data sets in use, what stands in for them, and whether they are files."""
     origin = data.resolve_source()
-    sources = sources_of(data.names, origin, federated=bool(data.domains))
-    used = [source.dataset.name for source in sources]
-    pairs = zip(data.names, used, strict=True)
+    if data.own is not None:
+        return data.own.provenance
+    pairs = zip(data.names, (source.name for source in data.sources()), strict=True)
     return f"{', '.join(name if name == own else f'{own} in place of {name}' for name, own in pairs)} ({origin})"
 
 

@@ -1,20 +1,25 @@
 """Data sets by name, real or drawn, shared out over clients."""
 
-from asyncfl.data.catalog import CATALOG, Dataset, DatasetName
+from asyncfl.data.catalog import CATALOG, CatalogEntry, DatasetName
 from asyncfl.data.download import fetch
 from asyncfl.data.federated import FederatedData
 from asyncfl.data.listing import Available, available
+from asyncfl.data.own import Dataset, Samples
 from asyncfl.data.sheet import contact_sheet
 from asyncfl.data.spec import DataSpec
+from asyncfl.own_classes import own_file
 
 __all__ = [
     "CATALOG",
     "Available",
+    "CatalogEntry",
     "DataSpec",
     "Dataset",
     "DatasetName",
     "FederatedData",
+    "Samples",
     "available",
     "contact_sheet",
     "fetch",
+    "own_file",
 ]

@@ -13,7 +13,7 @@ DatasetName = Literal["mnist", "fashion_mnist", "usps", "svhn", "street_digits",
 
 
 @dataclass(frozen=True)
-class Dataset:
+class CatalogEntry:
     """Facts about one data set.
 
     `image_shape` is (height, width) of grey images or (height, width, 3) of coloured ones; `mean` and `std`
@@ -49,35 +49,35 @@ class Dataset:
 _HALF = (0.5, 0.5, 0.5)
 _SVHN = (0.4377, 0.4438, 0.4728), (0.1980, 0.2010, 0.1970)
 
-CATALOG: dict[str, Dataset] = {
+CATALOG: dict[str, CatalogEntry] = {
     d.name: d
     for d in (
-        Dataset(
+        CatalogEntry(
             "mnist", "MNIST", (28, 28), (0.1307,), (0.3081,), (60000, 10000),
             embedded="digits drawn from fonts", torchvision="MNIST",
         ),
-        Dataset(
+        CatalogEntry(
             "fashion_mnist", "Fashion-MNIST", (28, 28), (0.2860,), (0.3530,), (60000, 10000),
             embedded="letters A to J drawn from fonts", torchvision="FashionMNIST",
         ),
-        Dataset(
+        CatalogEntry(
             "usps", "USPS", (16, 16), (0.2545,), (0.3846,), (7291, 2007),
             embedded="scikit-learn's handwritten digits, enlarged and bent", torchvision="USPS",
         ),
-        Dataset(
+        CatalogEntry(
             "svhn", "SVHN", (32, 32, 3), *_SVHN, (73257, 26032),
             embedded="house numbers drawn from fonts", remade="official images, subset", torchvision="SVHN",
             substitute="street_digits",
         ),
-        Dataset(
+        CatalogEntry(
             "street_digits", "street digits", (32, 32, 3), *_SVHN, None,
             embedded="house numbers drawn from fonts", remade="SVHN and Chars74K photographs",
         ),
-        Dataset(
+        CatalogEntry(
             "mnist_m", "MNIST-M", (28, 28, 3), _HALF, _HALF, (59001, 9001),
             embedded="digits drawn from fonts, inverted over textures", remade="made by its published recipe",
         ),
-        Dataset(
+        CatalogEntry(
             "synth_digits", "SynthDigits", (32, 32, 3), _HALF, _HALF, (479400, 9553),
             embedded="coloured digits drawn from fonts", remade="made in its manner, not the original",
         ),

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.component import Component
+from asyncfl.data.own.arrays import ArraySource
 from asyncfl.errors import Fault
 from asyncfl.streams import Streams
 
@@ -45,7 +46,8 @@ class Concept(Component):
         return labels
 
     def images(self, images: NDArray[np.uint8], owners: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """(n, height, width[, 3]) images as the clients `owners` (n,) see them; the given ones are left as they are."""
+        """(n, height, width[, 3]) images, or what else a data set of your own holds, as the clients `owners` (n,) see
+        them; the given ones are left as they are."""
         return images
 
 
@@ -95,6 +97,16 @@ class Restyled(Concept):
     @property
     def said(self) -> str:
         return f"images {self.change} in all but one of {self.groups} groups of clients"
+
+    def picture_faults(self, source: ArraySource) -> Iterator[Fault]:
+        """Why the samples of a data set of one's own cannot be changed so."""
+        if not source.pictures:
+            yield Fault(
+                "kind", f"must not be restyled where {source.title} holds no pictures (bytes), got {source.shape}"
+            )
+        elif self.change == "rotated" and source.shape[1] != source.shape[2]:
+            got = f"{source.shape[1]}x{source.shape[2]} pixels"
+            yield Fault("change", f"must be inverted where pictures are not square ({got}), got rotated")
 
     def images(self, images: NDArray[np.uint8], owners: NDArray[np.int64]) -> NDArray[np.uint8]:
         seen = images.copy()

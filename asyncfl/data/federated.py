@@ -22,13 +22,13 @@ class FederatedData:
     """
 
     images: NDArray[np.float32]
-    """(n_samples, channels, height, width), scaled, C-contiguous."""
+    """(n_samples, *shape), of images (n_samples, channels, height, width); scaled, C-contiguous."""
     labels: NDArray[np.int64]
     """(n_samples,), 0..classes-1."""
     offsets: NDArray[np.int64]
     """(clients + 1,): client i holds samples offsets[i] to offsets[i + 1] - 1."""
     test_images: NDArray[np.float32]
-    """(n_test, channels, height, width), scaled the same way."""
+    """(n_test, *shape), scaled the same way."""
     test_labels: NDArray[np.int64]
     """(n_test,)."""
     classes: int
@@ -53,10 +53,16 @@ class FederatedData:
         return len(self.offsets) - 1
 
     @property
-    def shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of an image."""
-        _, channels, height, width = self.images.shape
-        return channels, height, width
+    def shape(self) -> tuple[int, ...]:
+        """Shape of a sample; of an image channels, height and width."""
+        return self.images.shape[1:]
+
+    def feature_range(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Least and largest number that clients hold, of each channel (of the first axis of a sample), in a shape that
+        spreads over samples: (channels, 1, 1) of images."""
+        axes = tuple(axis for axis in range(self.images.ndim) if axis != 1)
+        wide = (-1, *(1 for _ in self.shape[1:]))
+        return self.images.min(axes).reshape(wide), self.images.max(axes).reshape(wide)
 
     def samples(self, client: int) -> int:
         """How many samples the client holds."""
@@ -68,7 +74,7 @@ class FederatedData:
         return np.diff(self.offsets)
 
     def client(self, client: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Images (m, channels, height, width) and labels (m,) of the client, as views."""
+        """Images (m, *shape) and labels (m,) of the client, as views."""
         part = slice(int(self.offsets[client]), int(self.offsets[client + 1]))
         return self.images[part], self.labels[part]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from asyncfl.data.npz import Split
-from asyncfl.data.sources import ImageSource
+from asyncfl.data.source import SampleSource, Split
 from asyncfl.errors import Fault
 
 MOST_DRAWN = 500_000
@@ -36,7 +35,7 @@ class SampleRequest:
         """Samples of the server's own of each domain: as many of each, the first ones one more."""
         return [self.root // self.domains + (domain < self.root % self.domains) for domain in range(self.domains)]
 
-    def left(self, source: ImageSource) -> int:
+    def left(self, source: SampleSource) -> int:
         """Samples of a data set that are neither trained nor tested on."""
         test_on = other(self.train_on)
         tested = source.size(test_on) if self.tested is None else self.tested
@@ -52,7 +51,7 @@ class SampleRequest:
         return " of each domain" if self.domains > 1 else ""
 
 
-def shortages(asked: SampleRequest, sources: Sequence[ImageSource]) -> Iterator[Fault]:
+def shortages(asked: SampleRequest, sources: Sequence[SampleSource]) -> Iterator[Fault]:
     """What more clients and tests ask for than files have, fields named relative to the data."""
     clients = asked.clients_per_domain
     if short := [source for source in sources if clients * asked.samples > source.size(asked.train_on)]:
@@ -66,11 +65,11 @@ def shortages(asked: SampleRequest, sources: Sequence[ImageSource]) -> Iterator[
         yield _too_many_tests(asked, f"must be 1..{most} ({listed})", f"there are {listed}")
 
 
-def root_shortages(asked: SampleRequest, sources: Sequence[ImageSource]) -> Iterator[Fault]:
+def root_shortages(asked: SampleRequest, sources: Sequence[SampleSource]) -> Iterator[Fault]:
     """What more the server asks for than clients and tests leave in the files, fields named relative to the defence."""
     short = [source for source, root in zip(sources, asked.roots, strict=True) if root > asked.left(source)]
     if short:
-        titles = ", ".join(f"{asked.left(source)} of {source.dataset.title}" for source in short)
+        titles = ", ".join(f"{asked.left(source)} of {source.title}" for source in short)
         most = asked.domains * min(asked.left(source) for source in short)
         allowed = f"must be at most {most} (samples that are neither trained nor tested on: {titles})"
         way_out = "lower it, data.samples_per_client or data.test_samples"
@@ -117,8 +116,8 @@ def other(split: Split) -> Split:
     return "test" if split == "train" else "train"
 
 
-def _listed(sources: Sequence[ImageSource], split: Split) -> str:
+def _listed(sources: Sequence[SampleSource], split: Split) -> str:
     """How many samples there are of each data set, in words."""
-    first, *rest = [(source.size(split), source.dataset.title) for source in sources]
+    first, *rest = [(source.size(split), source.title) for source in sources]
     kind = "training" if split == "train" else "test"
     return ", ".join([f"{first[0]} {kind} samples of {first[1]}", *(f"{count} of {title}" for count, title in rest)])

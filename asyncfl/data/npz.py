@@ -10,40 +10,45 @@ import zipfile
 import zlib
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.data.catalog import Dataset
+from asyncfl.data.catalog import CatalogEntry
+from asyncfl.data.pixels import to_float
+from asyncfl.data.source import FiniteSource, Split
 from asyncfl.errors import DataError, Fault
 
-Split = Literal["train", "test"]
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyError, NotImplementedError)
 
 
-class NpzSource:
+class NpzSource(FiniteSource):
     """The images of one npz file; `stands_for` is the data set whose place they take, if it is another.
 
     Raises DataError, naming the file, for a file that cannot be read, lacks a key, or holds arrays of another
     type or shape than the data set has.
     """
 
-    def __init__(self, dataset: Dataset, path: Path, stands_for: Dataset | None = None) -> None:
+    def __init__(self, dataset: CatalogEntry, path: Path, stands_for: CatalogEntry | None = None) -> None:
         self.dataset = dataset
         self.stands_for = stands_for
         self.path = path
         if not path.is_file():
             kind = "a folder" if path.is_dir() else "a link to nothing" if path.is_symlink() else "none"
             raise DataError(f"must be an npz file, but is {kind}; move it away, or copy the file there", path)
-        self._sizes = _checked_sizes(dataset, path, _stamp(path))
+        self._sizes = _checked_sizes(dataset, path, stamp(path))
+
+    @property
+    def name(self) -> str:
+        return self.dataset.name
+
+    @property
+    def title(self) -> str:
+        return self.dataset.title
 
     def size(self, split: Split) -> int:
         """Number of images."""
-        return self._sizes[split]
-
-    def nominal(self, split: Split = "train") -> int:
-        """Samples that are shared out where no number is asked for: all."""
         return self._sizes[split]
 
     @property
@@ -63,7 +68,7 @@ class NpzSource:
     def labels(self, split: Split, indices: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
         """(n,) labels of the images `indices`, of all if None."""
         key = f"y_{split}"
-        labels = _array(self.path, key, _stamp(self.path))
+        labels = _array(self.path, key, stamp(self.path))
         if labels.size and not 0 <= labels.min() <= labels.max() < self.dataset.classes:
             allowed = f"must be labels 0..{self.dataset.classes - 1}"
             raise DataError([Fault(key, f"{allowed}, got {labels.min()}..{labels.max()}")], self.path)
@@ -71,31 +76,15 @@ class NpzSource:
 
     def images(self, split: Split, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
         """(n, height, width[, 3]) images `indices`, 0..255."""
-        taken: NDArray[np.uint8] = _array(self.path, f"x_{split}", _stamp(self.path))[indices]
+        taken: NDArray[np.uint8] = _array(self.path, f"x_{split}", stamp(self.path))[indices]
         return taken
 
-    def pool(self, samples: int, rng: np.random.Generator, split: Split = "train") -> NDArray[np.int64]:
-        """Samples to train on, to choose from: all, shuffled, however many are asked for."""
-        return rng.permutation(self._sizes[split])
-
-    def test_set(
-        self, count: int | None, rng: np.random.Generator, split: Split = "test"
-    ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
-        """Images, labels and indices of `count` samples to test on, drawn without replacement; None: all."""
-        chosen = np.arange(self._sizes[split])
-        if count is not None:
-            chosen = np.sort(rng.permutation(chosen)[:count])
-        return self.images(split, chosen), self.labels(split, chosen), chosen
-
-    def unused(
-        self, count: int, used: NDArray[np.int64], rng: np.random.Generator, split: Split = "train"
-    ) -> NDArray[np.int64]:
-        """Up to `count` samples of a split that are not among `used`, drawn without replacement."""
-        left = np.setdiff1d(np.arange(self._sizes[split]), used)
-        return np.sort(rng.permutation(left)[:count])
+    def scaled(self, images: NDArray[np.uint8], standardised: bool) -> NDArray[np.float32]:
+        """(n, channels, height, width): 0..1, or by the published mean and deviation."""
+        return to_float(images, self.dataset if standardised else None)
 
 
-def _stamp(path: Path) -> tuple[int, int]:
+def stamp(path: Path) -> tuple[int, int]:
     """What changes when the file is written anew."""
     stat = path.stat()
     return stat.st_mtime_ns, stat.st_size
@@ -113,7 +102,7 @@ def _array(path: Path, key: str, stamp: tuple[int, int]) -> NDArray[Any]:
 
 
 @lru_cache(maxsize=64)
-def _checked_sizes(dataset: Dataset, path: Path, stamp: tuple[int, int]) -> dict[Split, int]:
+def _checked_sizes(dataset: CatalogEntry, path: Path, stamp: tuple[int, int]) -> dict[Split, int]:
     try:
         with zipfile.ZipFile(path) as archive:
             names = {name.removesuffix(".npy") for name in archive.namelist()}
@@ -140,7 +129,7 @@ def _checked_sizes(dataset: Dataset, path: Path, stamp: tuple[int, int]) -> dict
     return sizes
 
 
-def _judge(archive: zipfile.ZipFile, key: str, dataset: Dataset) -> tuple[list[Fault], tuple[int, ...]]:
+def _judge(archive: zipfile.ZipFile, key: str, dataset: CatalogEntry) -> tuple[list[Fault], tuple[int, ...]]:
     """What is wrong with one array, by its header alone, and its shape."""
     try:
         with archive.open(f"{key}.npy") as member:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.data.catalog import Dataset
+
+class PixelScale(Protocol):
+    """Mean and deviation of the pixels in units of 0..1, one number per channel."""
+
+    @property
+    def mean(self) -> tuple[float, ...]: ...
+
+    @property
+    def std(self) -> tuple[float, ...]: ...
 
 
-def to_float(images: NDArray[np.uint8], standardise: Dataset | None) -> NDArray[np.float32]:
+def to_float(images: NDArray[np.uint8], standardise: PixelScale | None) -> NDArray[np.float32]:
     """(n, channels, height, width) float32, C-contiguous: 0..1, or standardised by the data set's mean and
     deviation.
 
-    images: (n, height, width) or (n, height, width, 3).
+    images: (n, height, width) or (n, height, width, channels).
     """
     if images.ndim == 3:
         images = images[..., None]

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from asyncfl.data.catalog import CATALOG, Dataset
+from asyncfl.data.catalog import CATALOG, CatalogEntry
 from asyncfl.data.download import fetch
 from asyncfl.data.embedded.source import EmbeddedSource
 from asyncfl.data.federated import Source
 from asyncfl.data.folder import find
 from asyncfl.data.npz import NpzSource
-
-ImageSource = NpzSource | EmbeddedSource
+from asyncfl.data.source import SampleSource
 
 
 def on_disk(names: Sequence[str], federated: bool) -> bool:
@@ -20,7 +19,7 @@ def on_disk(names: Sequence[str], federated: bool) -> bool:
     return all(find(d.filename) or _substitute(d, names, federated) for d in (CATALOG[name] for name in names))
 
 
-def sources_of(names: Sequence[str], source: Source, federated: bool) -> list[ImageSource]:
+def sources_of(names: Sequence[str], source: Source, federated: bool) -> list[SampleSource]:
     """The source of each data set, in order.
 
     federated: the names are domains of one federation. Then a data set that is on disk in part only gives way to the
@@ -39,7 +38,7 @@ def sources_of(names: Sequence[str], source: Source, federated: bool) -> list[Im
     return [_from_files(d, *files) for d, *files in zip(datasets, own, others, strict=True)]
 
 
-def _from_files(dataset: Dataset, own: Path | None, other: Path | None) -> NpzSource:
+def _from_files(dataset: CatalogEntry, own: Path | None, other: Path | None) -> NpzSource:
     """The data set's own file where it is complete, or where there is no other; else the other."""
     source = None if own is None else NpzSource(dataset, own)
     if other is None or (source is not None and source.is_original):
@@ -48,7 +47,7 @@ def _from_files(dataset: Dataset, own: Path | None, other: Path | None) -> NpzSo
     return NpzSource(CATALOG[dataset.substitute], other, stands_for=dataset)
 
 
-def _substitute(dataset: Dataset, names: Sequence[str], federated: bool) -> Path | None:
+def _substitute(dataset: CatalogEntry, names: Sequence[str], federated: bool) -> Path | None:
     """File of what takes the data set's place among the domains `names`, where there is one."""
     if not federated or not dataset.substitute or dataset.substitute in names:
         return None

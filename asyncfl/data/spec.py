@@ -9,32 +9,38 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.component import Described, choice
+from asyncfl.component import Described, choice, kind_of
 from asyncfl.data.canaries import Canaries, PlantedCanaries, plant
 from asyncfl.data.catalog import CATALOG, DatasetName
 from asyncfl.data.concept import Concept, Relabelled, Restyled
 from asyncfl.data.federated import FederatedData, Source
 from asyncfl.data.limits import SampleRequest, other, overdrawn, root_overdrawn, root_shortages, shortages
-from asyncfl.data.npz import Split
+from asyncfl.data.own import Dataset, NpzFile, PictureFolder, TableFile
+from asyncfl.data.own.arrays import ArraySource
+from asyncfl.data.own.base import source_of
 from asyncfl.data.partition import Dirichlet, Iid, Partition, Quantity, Shards
-from asyncfl.data.pixels import COMMON_SIDE, to_common_shape, to_float
-from asyncfl.data.sources import ImageSource, on_disk, sources_of
+from asyncfl.data.pixels import COMMON_SIDE, to_common_shape
+from asyncfl.data.source import SampleSource, Split
+from asyncfl.data.sources import on_disk, sources_of
 from asyncfl.errors import DataError, Fault
 from asyncfl.streams import Streams
 
 if TYPE_CHECKING:
     AnyConcept = Concept
     AnyPartition = Partition
+    AnyDataset = DatasetName | Dataset
 else:
     AnyConcept: Any = choice(Concept, Relabelled, Restyled)
     AnyPartition: Any = choice(Partition, Iid, Quantity, Dirichlet, Shards)
+    AnyDataset: Any = DatasetName | choice(Dataset, NpzFile, PictureFolder, TableFile)
 
 
 class DataSpec(Described):
     """Data set, number of clients and how the samples are shared out."""
 
-    dataset: DatasetName = "mnist"
-    """Name of the data set. Unused where `domains` names several."""
+    dataset: AnyDataset = "mnist"
+    """Name of a data set, or one of your own: files (`kind: npz`, `folder`, `table`) or a class (`my_module:MyData`).
+    Unused where `domains` names several."""
     domains: tuple[DatasetName, ...] = ()
     """Data sets of a federation of domains: each has equally many clients (the first ones the first domain),
     images are brought to 3 x 28 x 28, and each domain has its own test set. Street digits take the place of SVHN
@@ -47,10 +53,11 @@ class DataSpec(Described):
     partition: AnyPartition = Iid()
     """How samples are shared out."""
     source: Literal["auto", "real", "embedded"] = "auto"
-    """Where images come from: `real` needs the files (and downloads them if it can), `embedded` draws
-    stand-ins, `auto` is real where the files are on disk and embedded otherwise."""
+    """Where the samples of a named data set come from: `real` needs the files (and downloads them if it can),
+    `embedded` draws stand-ins, `auto` is real where the files are on disk and embedded otherwise."""
     scaling: Literal["standardised", "unit"] = "standardised"
-    """Pixels: minus the data set's published mean, over its deviation; or merely 0..1."""
+    """Pixels: minus the data set's published mean (of pictures of your own: the measured one), over its deviation; or
+    merely 0..1. Other numbers of your own are taken as they are."""
     test_samples: int | None = Field(default=None, ge=1, le=10_000_000)
     """Test samples (of each domain); null: all there are, of stand-ins 2000."""
     test_share: float | None = Field(default=None, gt=0, lt=1)
@@ -66,22 +73,38 @@ class DataSpec(Described):
     another run: some of its data are wrong on purpose."""
 
     @property
-    def names(self) -> tuple[DatasetName, ...]:
-        """Data sets in use: the domains, or the one data set."""
-        return self.domains or (self.dataset,)
+    def own(self) -> ArraySource | None:
+        """The samples of a data set of one's own, None where it is one by name; loaded when first asked for.
+
+        Raises DataError where they cannot be loaded, or something is wrong with them.
+        """
+        return None if self.domains or isinstance(self.dataset, str) else source_of(self.dataset)
 
     @property
-    def shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of the images."""
+    def names(self) -> tuple[str, ...]:
+        """Data sets in use: the domains, or the one data set."""
+        if self.domains:
+            return self.domains
+        return (self.dataset if isinstance(self.dataset, str) else self.dataset.title,)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of a sample: channels, height and width of images, whatever it is of data of one's own."""
+        if self.own is not None:
+            return self.own.shape
         if self.domains:
             return 3, COMMON_SIDE, COMMON_SIDE
-        dataset = CATALOG[self.dataset]
+        dataset = CATALOG[self.names[0]]
         return dataset.channels, dataset.image_shape[0], dataset.image_shape[1]
 
     @property
     def classes(self) -> int:
         """Number of classes."""
-        return max(CATALOG[name].classes for name in self.names)
+        return max(CATALOG[name].classes for name in self.names) if self.own is None else self.own.classes
+
+    def content_digest(self) -> str | None:
+        """SHA-256 of the samples of a data set of one's own; None of one by name."""
+        return None if self.own is None else self.own.digest
 
     def resolve_source(self) -> Source:
         """Where the images will come from, found without loading any: `real` or `embedded`.
@@ -90,6 +113,8 @@ class DataSpec(Described):
         """
         if self.source != "auto":
             return self.source
+        if not self.domains and not isinstance(self.dataset, str):
+            return "real"
         return "real" if on_disk(self.names, bool(self.domains)) else "embedded"
 
     def faults(self) -> Iterator[Fault]:
@@ -100,11 +125,11 @@ class DataSpec(Described):
         if wrong := list(self._contradictions()):
             yield from wrong
             return
-        sources = self._sources()
+        sources = self.sources()
         clients, samples = self._clients_per_domain, self._samples(sources)
         if samples < 1:
             least = min(sources, key=self._most)
-            allowed = f"must be 1..{self._most(least)} (samples of {least.dataset.title} to train on)"
+            allowed = f"must be 1..{self._most(least)} (samples of {least.title} to train on)"
             yield Fault("clients", f"{allowed} where samples_per_client is null, got {clients}")
             return
         asked = self._sample_request(samples, 0)
@@ -123,7 +148,7 @@ class DataSpec(Described):
         if root_samples and self.resolve_source() == "embedded":
             yield from root_overdrawn(root_samples)
         elif root_samples and not list(self.faults()):
-            sources = self._sources()
+            sources = self.sources()
             yield from root_shortages(self._sample_request(self._samples(sources), root_samples), sources)
 
     def _contradictions(self) -> Iterator[Fault]:
@@ -137,8 +162,12 @@ class DataSpec(Described):
             yield Fault("test_share", f"must be null where test_samples ({self.test_samples}) is given")
         if self.train_on == "test" and (self.domains or self.test_share is not None):
             yield Fault("train_on", "must be train where domains or a test_share are given, got test")
+        if not self.domains and not isinstance(self.dataset, str) and self.source == "embedded":
+            yield Fault("source", "must be auto or real where dataset is one of your own, got embedded")
         if self.concept is not None:
             yield from (fault.under("concept") for fault in self.concept.faults(self.clients, self.classes))
+            if isinstance(self.concept, Restyled) and self.own is not None:
+                yield from (fault.under("concept") for fault in self.concept.picture_faults(self.own))
 
     def client_sizes(self, streams: Streams) -> NDArray[np.int64]:
         """(clients,) how many samples each client will hold, without loading images.
@@ -146,13 +175,13 @@ class DataSpec(Described):
         Where the partition decides it without labels no data are looked for, so populations larger than the data set
         can be put on the clock.
         """
-        sources = [] if self.samples_per_client else self._sources()
+        sources = [] if self.samples_per_client else self.sources()
         clients, samples = self._clients_per_domain, self._samples(sources)
         sizes = []
         for domain in range(len(self.names)):
             own = self.partition.sizes(clients, samples, streams.generator("partition", number=domain))
             if own is None:
-                shares, _ = self._shares(domain, self._sources()[domain], samples, streams)
+                shares, _ = self._shares(domain, self.sources()[domain], samples, streams)
                 own = np.array([len(share) for share in shares])
             sizes.append(own)
         return _joined(sizes)
@@ -170,7 +199,7 @@ class DataSpec(Described):
         faults += [fault.under("defence") for fault in self.root_faults(root_samples)]
         if faults:
             raise DataError(faults)
-        sources = self._sources()
+        sources = self.sources()
         samples, per_domain = self._samples(sources), self._clients_per_domain
         asked = self._sample_request(samples, root_samples)
         if self.resolve_source() == "embedded" and (faults := list(overdrawn(asked, self.clients))):
@@ -241,13 +270,13 @@ class DataSpec(Described):
         tested, by_share = self._tested(samples), self.test_share is not None
         return SampleRequest(self.clients, len(self.names), samples, tested, by_share, self.train_on, root)
 
-    def _samples(self, sources: list[ImageSource]) -> int:
+    def _samples(self, sources: list[SampleSource]) -> int:
         """Samples per client, on average."""
         if self.samples_per_client is not None:
             return self.samples_per_client
         return min(map(self._most, sources)) // self._clients_per_domain
 
-    def _most(self, source: ImageSource) -> int:
+    def _most(self, source: SampleSource) -> int:
         """Training samples that are shared out of a data set where no number is asked for."""
         if self.test_share is None:
             return source.nominal(self.train_on)
@@ -259,11 +288,14 @@ class DataSpec(Described):
             return self.test_samples
         return max(1, round(self._clients_per_domain * samples * self.test_share / (1 - self.test_share)))
 
-    def _sources(self) -> list[ImageSource]:
+    def sources(self) -> list[SampleSource]:
+        """Of each domain, or of the one data set. Raises DataError."""
+        if self.own is not None:
+            return [self.own]
         return sources_of(self.names, self.resolve_source(), bool(self.domains))
 
     def _shares(
-        self, domain: int, source: ImageSource, samples: int, streams: Streams
+        self, domain: int, source: SampleSource, samples: int, streams: Streams
     ) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
         """Training samples of each client of a domain, and the labels of all of them."""
         clients = self._clients_per_domain
@@ -271,9 +303,14 @@ class DataSpec(Described):
         pool = source.pool(clients * samples * self.partition.spare, random, self.train_on)
         labels = source.labels(self.train_on, pool)
         shares = self.partition.assign(labels, clients, samples, streams.generator("partition", number=domain))
+        empty = [client for client, share in enumerate(shares) if not len(share)]
+        if empty or len(shares) != clients:
+            got = f"client {domain * clients + empty[0]} got none" if empty else f"got {len(shares)} shares"
+            message = f"{kind_of(self.partition)} must leave each of {clients} clients at least one sample, {got}"
+            raise DataError([Fault("data.partition", message)])
         return [pool[share] for share in shares], labels[np.concatenate(shares)]
 
-    def _seen(self, images: NDArray[np.uint8], owners: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def _seen(self, images: NDArray[Any], owners: NDArray[np.int64]) -> NDArray[Any]:
         """Images as the clients `owners` see them."""
         return images if self.concept is None else self.concept.images(images, owners)
 
@@ -281,10 +318,9 @@ class DataSpec(Described):
         """Labels as the clients `owners` take them."""
         return labels if self.concept is None else self.concept.labels(labels, owners, self.classes, streams)
 
-    def _scaled(self, source: ImageSource, images: NDArray[np.uint8]) -> NDArray[np.float32]:
-        if self.domains:
-            images = to_common_shape(images)
-        return to_float(images, source.dataset if self.scaling == "standardised" else None)
+    def _scaled(self, source: SampleSource, images: NDArray[Any]) -> NDArray[np.float32]:
+        images = to_common_shape(images) if self.domains else images
+        return source.scaled(images, self.scaling == "standardised")
 
 
 def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:

@@ -13,13 +13,24 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.component import Component
+from asyncfl.errors import Fault, ScenarioError
 from asyncfl.learning.layout import Layout
 
 if TYPE_CHECKING:
     import torch
 
-Shape = tuple[int, int, int]
-"""Channels, height and width of an image."""
+Shape = tuple[int, ...]
+"""Shape of a sample: channels, height and width of an image, or what else a data set holds."""
+
+
+def image_shape(shape: Shape) -> tuple[int, int, int]:
+    """Channels, height and width of the images that a convolution takes. Raises ScenarioError for other samples."""
+    if len(shape) != 3:
+        message = f"must be a network for samples of shape {shape}, such as mlp; convolutions need images"
+        raise ScenarioError([Fault("model.kind", message)])
+    return shape
+
+
 Widths = Annotated[tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...], Field(max_length=100)]
 """Units (or channels) of each of some layers."""
 
@@ -33,7 +44,7 @@ class Architecture(Component):
     of another run; null: they are drawn."""
 
     def module(self, shape: Shape, classes: int) -> torch.nn.Module:
-        """Untrained network from images (n, *shape) to logits (n, classes).
+        """Untrained network from samples (n, *shape) to logits (n, classes).
 
         It must be a function of its parameters and its input alone: no dropout, no running statistics.
         """

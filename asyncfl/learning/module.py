@@ -34,7 +34,8 @@ class ModuleLearner(Learner):
         import torch
 
         super().__init__(model, training, shape, classes, device)
-        self._format = torch.channels_last
+        # Images are 4-dimensional in batches; nothing else has channels that could be put last.
+        self._format = torch.channels_last if len(shape) == 3 else torch.contiguous_format
         self._module = self._fresh_module().to(memory_format=self._format)  # type: ignore[call-overload]
         self._weights: list[torch.Tensor] = list(self._module.parameters())
         clips = training.example_clip is not None

@@ -58,8 +58,8 @@ class Attack(Component):
         """What `craft` must be shown in `AttackView.known`."""
         return "own"
 
-    def faults(self, classes: int, shape: tuple[int, int, int]) -> Iterator[Fault]:
-        """What cannot work on images of `shape` (channels, height, width) with `classes` classes.
+    def faults(self, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
+        """What cannot work on samples of `shape` (channels, height, width of images) with `classes` classes.
 
         Fields are named relative to the attack.
         """

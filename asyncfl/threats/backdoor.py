@@ -43,9 +43,14 @@ class Backdoor(Attack):
     factor: Factor = 1.0
     """g: how much the update is lengthened, > 0; `replacement`: n / f of each buffer."""
 
-    def faults(self, classes: int, shape: tuple[int, int, int]) -> Iterator[Fault]:
+    def faults(self, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
         """A class that the data set does not have, or a trigger larger than its images."""
         yield from no_such_class("target_class", self.target_class, classes)
+        if len(shape) != 3:
+            yield Fault(
+                "kind", f"must not be {self.kind} where samples are no images: it has no place for a trigger in {shape}"
+            )
+            return
         room = min(shape[1:]) - self.margin
         if self.side > room:
             yield Fault(

@@ -37,7 +37,7 @@ class Composite(Attack):
     def sees(self) -> Knowledge:
         return strongest(*(part.sees for part in self._attacks))
 
-    def faults(self, classes: int, shape: tuple[int, int, int]) -> Iterator[Fault]:
+    def faults(self, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
         """Those of the parts."""
         for name, part in self.parts:
             for fault in part.faults(classes, shape):

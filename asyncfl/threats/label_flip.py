@@ -35,7 +35,7 @@ class LabelFlip(Attack):
             raise ValueError(f"target_class must differ from source_class, got {self.target_class} for both")
         return self
 
-    def faults(self, classes: int, shape: tuple[int, int, int]) -> Iterator[Fault]:
+    def faults(self, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
         """Classes that the data set does not have."""
         for field in ("source_class", "target_class"):
             yield from no_such_class(field, getattr(self, field), classes)

@@ -109,7 +109,7 @@ class Threats(Described):
                 "lower threats.attackers or set threats.selection: pool",
             )
 
-    def faults(self, clients: int, classes: int, shape: tuple[int, int, int]) -> Iterator[Fault]:
+    def faults(self, clients: int, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
         """What cannot work with so many clients and such data, fields named relative to the threats."""
         if isinstance(self.attackers, int) and self.attackers > clients:
             yield Fault(

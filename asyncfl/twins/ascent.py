@@ -33,7 +33,8 @@ def furthest(
     """Image (channels, height, width) and label that differ most from the sample `replaced` in their gradients at
     `model` (n_parameters,), found from the image `start`.
 
-    `low`, `high`: (channels,) range of pixels. The best point on the way is taken, the start included.
+    `low`, `high`: (channels, 1, 1) range of pixels, see `FederatedData.feature_range`. The best point on the way is
+    taken, the start included.
     """
     import torch
     from torch.nn.functional import cross_entropy
@@ -59,7 +60,7 @@ def furthest(
 
     first = torch.from_numpy(start.copy())
     label = max(range(learner.classes), key=lambda one: squared(first, one, False).item())
-    least, most = (torch.from_numpy(np.asarray(edge, np.float32))[:, None, None] for edge in (low, high))
+    least, most = (torch.from_numpy(np.asarray(edge, np.float32)) for edge in (low, high))
     image, best, found = first, -1.0, first
     for step in range(STEPS + 1):
         image = image.detach().requires_grad_()

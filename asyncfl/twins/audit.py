@@ -164,7 +164,7 @@ class TwinsObserver(TaskObserver):
     def _climbed(self, start: Neighbour, client: int, model: NDArray[np.float32]) -> Neighbour:
         data = self.path.data
         images, labels = data.client(client)
-        low, high = data.images.min((0, 2, 3)), data.images.max((0, 2, 3))
+        low, high = data.feature_range()
         assert start.image is not None
         replaced = images[start.sample], int(labels[start.sample])
         image, label = furthest(self.path.learner, model, replaced, start.image, low, high)

@@ -77,7 +77,7 @@ def neighbours(
     own = federated.samples(client)
     others = np.delete(np.arange(federated.clients), client)
     pool = federated.test_of(int(federated.client_domains[client]))
-    low, high = federated.images.min((0, 2, 3)), federated.images.max((0, 2, 3))
+    low, high = federated.feature_range()
     number = 0
     for kind in kinds:
         if kind == "zeroed":
@@ -97,10 +97,10 @@ def neighbours(
             if kind == "mislabelled":
                 given = wrong
             elif kind == "noise":
-                image = random.uniform(low[:, None, None], high[:, None, None], image.shape).astype(np.float32)
+                image = random.uniform(low, high, image.shape).astype(np.float32)
                 given = wrong
             elif kind in ("brightest", "ascent"):
-                image = np.broadcast_to(high[:, None, None], image.shape).astype(np.float32)
+                image = np.broadcast_to(high, image.shape).astype(np.float32)
                 given = wrong
             yield Neighbour(kind, number, sample, image, given)
             number += 1

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from asyncfl.compression import Compression
+from asyncfl.data import Dataset, Samples
 from asyncfl.data.concept import Concept
 from asyncfl.data.partition import Partition
 from asyncfl.defences import Bucketing, Detector, Rule, Verdict, accept_all
@@ -28,6 +29,15 @@ from asyncfl.world.devices import Device
 from asyncfl.world.distributions import Distribution
 from asyncfl.world.failure_detection import FailureDetection
 from asyncfl.world.loss import Loss
+
+
+class Halfspace(Dataset):
+    kind: str
+    numbers: int = 6
+
+    def load(self) -> Samples:
+        x = np.random.default_rng(0).normal(size=(300, self.numbers))
+        return Samples(x, (x[:, 0] > 0).astype(int), columns={"sign": np.where(x[:, 1] > 0, "up", "down")})
 
 
 class Striped(Partition):

@@ -26,6 +26,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "own-components.md"
 AWAY = {"kind": "alternating", "on_s": 0.5, "off_s": 0.2}
 
 CHANGES: list[dict[str, Any]] = [
+    {"data.dataset": {"kind": "every_kind:Halfspace", "numbers": 4}, "data.source": "auto"},
     {"data.partition": {"kind": "every_kind:Striped"}},
     {"data.concept": {"kind": "every_kind:Mirrored", "groups": 2}},
     {"model": {"kind": "every_kind:Softmax"}},

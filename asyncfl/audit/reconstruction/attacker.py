@@ -39,10 +39,10 @@ CLIPPED = 0.999
 def pixel_range(data: DataSpec, domain: int = 0) -> PixelRange:
     """Least and largest pixel of a domain's images as the network sees them."""
     channels = data.shape[0]
-    dataset = CATALOG[data.names[domain]]
+    scale = CATALOG[data.names[domain]] if data.own is None else data.own.scale
     mean, std = np.zeros(channels), np.ones(channels)
     if data.scaling == "standardised":
-        mean, std = (np.resize(np.asarray(values, float), channels) for values in (dataset.mean, dataset.std))
+        mean, std = (np.resize(np.asarray(values, float), channels) for values in (scale.mean, scale.std))
     ends = ((pixel - mean) / std for pixel in (0.0, 1.0))
     low, high = (end.astype(np.float32).reshape(channels, 1, 1) for end in ends)
     return PixelRange(low, high)

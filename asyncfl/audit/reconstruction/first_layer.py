@@ -55,7 +55,7 @@ def dense_first_layer(layout: Layout, inputs: int) -> Layer | None:
 def divided_images(
     gradient: NDArray[np.floating],
     layer: Layer,
-    shape: tuple[int, int, int],
+    shape: tuple[int, ...],
     count: int,
     pixels: PixelRange,
     noise_std: float = 0.0,

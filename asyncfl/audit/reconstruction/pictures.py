@@ -42,6 +42,9 @@ class Reconstruction:
     def check(self, scenario: Scenario) -> Method:
         """The method for that scenario's network. Raises ScenarioError where it does not fit, or the network is too
         large."""
+        if scenario.data.own is not None and not scenario.data.own.pictures:
+            message = f"must hold pictures (bytes) for them to be reconstructed, {scenario.data.own.title} holds none"
+            raise ScenarioError([Fault("data.dataset", message)])
         layout = scenario.model.layout(scenario.data.shape, scenario.data.classes)
         dense = dense_first_layer(layout, math.prod(scenario.data.shape)) is not None
         method = self.method or ("first_layer" if dense else "cosine")

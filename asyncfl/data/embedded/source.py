@@ -12,13 +12,14 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.data.catalog import Dataset
+from asyncfl.data.catalog import CatalogEntry
 from asyncfl.data.embedded.characters import Coloured, HouseNumbers, Inverted, Strokes
 from asyncfl.data.embedded.glyphs import SLANTED, UPRIGHT
 from asyncfl.data.embedded.handwriting import Handwriting
 from asyncfl.data.embedded.style import Style
 from asyncfl.data.embedded.warp import Distortion
-from asyncfl.data.npz import Split
+from asyncfl.data.pixels import to_float
+from asyncfl.data.source import SampleSource, Split
 from asyncfl.streams import Streams
 
 BLOCK = 500
@@ -49,15 +50,25 @@ often as on the originals: .89 and .87 (on the originals .88 and .80; logistic r
 """
 
 
-class EmbeddedSource:
+class EmbeddedSource(SampleSource):
     """The drawn images that stand in for one data set."""
 
-    is_original = False
-    """Stand-ins never are."""
-
-    def __init__(self, dataset: Dataset) -> None:
+    def __init__(self, dataset: CatalogEntry) -> None:
         self.dataset = dataset
         self._style = STYLES[dataset.name]
+
+    @property
+    def name(self) -> str:
+        return self.dataset.name
+
+    @property
+    def title(self) -> str:
+        return self.dataset.title
+
+    @property
+    def is_original(self) -> bool:
+        """Stand-ins never are."""
+        return False
 
     @property
     def provenance(self) -> str:
@@ -87,6 +98,10 @@ class EmbeddedSource:
             draws = rng.random((BLOCK, self._style.draws), np.float32)
             images[rows] = self._style.render(labels[inside], draws[inside], split)
         return images
+
+    def scaled(self, images: NDArray[np.uint8], standardised: bool) -> NDArray[np.float32]:
+        """(n, channels, height, width): 0..1, or by the published mean and deviation of the original."""
+        return to_float(images, self.dataset if standardised else None)
 
     def pool(self, samples: int, rng: np.random.Generator, split: Split = "train") -> NDArray[np.int64]:
         """Samples to train on, to choose from: at least `samples`, whole blocks in a row that are this seed's own."""
@@ -131,6 +146,6 @@ _STREAMS = Streams(0)
 
 
 @lru_cache(maxsize=8)
-def _first_samples(dataset: Dataset, split: Split, samples: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def _first_samples(dataset: CatalogEntry, split: Split, samples: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     source, indices = EmbeddedSource(dataset), np.arange(samples)
     return source.images(split, indices), source.labels(split, indices)

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from asyncfl.errors import Fault, ScenarioError
-from asyncfl.learning.architecture import Shape
+from asyncfl.learning.architecture import Shape, image_shape
 
 if TYPE_CHECKING:
     import torch
@@ -24,7 +24,7 @@ def convolutional(
     """
     from torch import nn
 
-    inputs, height, width = shape
+    inputs, height, width = image_shape(shape)
     parts: list[nn.Module] = []
     for outputs in channels:
         parts += [nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2), nn.MaxPool2d(2)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field, field_validator
 
 from asyncfl.errors import Fault, ScenarioError
-from asyncfl.learning.architecture import Architecture, Shape
+from asyncfl.learning.architecture import Architecture, Shape, image_shape
 
 if TYPE_CHECKING:
     import torch
@@ -43,7 +43,7 @@ class DigitsNet(Architecture):
         """Convolution, GroupNorm, ReLU (the first two pooled), then linear layers with GroupNorm and ReLU."""
         from torch import nn
 
-        inputs, height, width = shape
+        inputs, height, width = image_shape(shape)
         parts: list[nn.Module] = []
         for number, outputs in enumerate(_CHANNELS):
             parts += [nn.Conv2d(inputs, outputs, 5, padding=2), nn.GroupNorm(self.groups, outputs)]

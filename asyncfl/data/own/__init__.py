@@ -1,0 +1,9 @@
+"""Data sets of a user's own: a class with one method, or files."""
+
+from asyncfl.data.own.base import Dataset
+from asyncfl.data.own.npz import NpzFile
+from asyncfl.data.own.pictures import PictureFolder
+from asyncfl.data.own.samples import Samples
+from asyncfl.data.own.table import TableFile
+
+__all__ = ["Dataset", "NpzFile", "PictureFolder", "Samples", "TableFile"]

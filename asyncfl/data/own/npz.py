@@ -1,0 +1,87 @@
+"""Data sets of one's own in npz files."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from asyncfl.component import default_property
+from asyncfl.data.own.base import Dataset
+from asyncfl.data.own.samples import Samples
+from asyncfl.errors import DataError, Fault
+from asyncfl.own_classes import own_file
+
+_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError, KeyError, NotImplementedError)
+
+
+class NpzFile(Dataset):
+    """Arrays of an npz file: `x_train`, `y_train`, and `x_test`, `y_test` where it brings a test set of its own.
+
+    `x_*` are numbers of any shape (n, ...), or pictures as bytes; `y_*` classes from 0 on, or text. Other arrays
+    `NAME_train` and `NAME_test` of one value per sample (writer, region) are columns that a partition may go by.
+    """
+
+    kind: Literal["npz"] = "npz"
+    path: str = Field(min_length=1)
+    """The file; looked for in the working directory, beside the scenario, and on PYTHONPATH."""
+    classes: int | None = Field(default=None, ge=2, le=1_000_000)
+    """Number of classes; null: one more than the largest label."""
+
+    called: ClassVar[Mapping[str, str]] = {
+        "features": "x_train",
+        "labels": "y_train",
+        "test_features": "x_test",
+        "test_labels": "y_test",
+        "columns": "*_train",
+        "test_columns": "*_test",
+        "classes": "classes",
+    }
+
+    @default_property
+    def title(self) -> str:
+        """Name of the file."""
+        return Path(self.path).name
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (self.path,)
+
+    def load(self) -> Samples:
+        """The arrays of the file, none of them made of pickled objects."""
+        arrays: dict[str, NDArray[Any]] = {}
+        name = ""
+        try:
+            path = own_file(self.path)
+            if not zipfile.is_zipfile(path) and path.is_file():
+                raise DataError("must be an npz file with arrays x_train and y_train, but is none", path)
+            with np.load(path, allow_pickle=False) as archive:
+                for name in archive.files:
+                    arrays[name] = archive[name]
+        except _BROKEN as error:
+            raise DataError([Fault(name, f"cannot be read: {error or type(error).__name__}")], self.path) from None
+        if missing := [name for name in ("x_train", "y_train") if name not in arrays]:
+            there = ", ".join(sorted(arrays)) or "no arrays"
+            raise DataError((Fault(name, f"is missing; the file has {there}") for name in missing), path)
+        return Samples(
+            arrays["x_train"],
+            arrays["y_train"],
+            arrays.get("x_test"),
+            arrays.get("y_test"),
+            self.classes,
+            _columns(arrays, "train"),
+            _columns(arrays, "test"),
+        )
+
+
+def _columns(arrays: Mapping[str, NDArray[Any]], split: str) -> dict[str, NDArray[Any]]:
+    """Column -> its values for a split."""
+    ending = f"_{split}"
+    names = [name for name in arrays if name.endswith(ending) and name[: -len(ending)] not in ("x", "y", "")]
+    return {name[: -len(ending)]: arrays[name] for name in names}

@@ -1,0 +1,174 @@
+"""What a data set of one's own consists of, and what may be wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.errors import Fault, shortened
+from asyncfl.streams import Streams
+
+TEST_SHARE = 0.2
+"""Part of the samples that become the test set where a data set brings none."""
+_AT_ONCE = 2**24
+"""Numbers that are looked at in one go."""
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """The arrays of a data set.
+
+    Without a test set every fifth sample, drawn once and for all, is one to test on.
+    """
+
+    features: NDArray[Any]
+    """(n, ...) numbers of any shape, as a model takes them; or pictures: bytes (uint8) of shape (n, height, width) or
+    (n, height, width, channels), which are scaled as `data.scaling` says and reach the model as (channels, height,
+    width)."""
+    labels: NDArray[Any]
+    """(n,) classes: whole numbers from 0, or text."""
+    test_features: NDArray[Any] | None = None
+    """(m, ...) samples to test on, of the same shape; None: a fifth of the others."""
+    test_labels: NDArray[Any] | None = None
+    """(m,) their labels."""
+    classes: int | Sequence[str] | None = None
+    """Number of classes, or their names in order; None: as many as the labels tell."""
+    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    """Name -> (n,) what else is known of each sample (its writer, region, user), for partitions."""
+    test_columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    """Name -> (m,) the same of the samples to test on."""
+
+
+FIELDS = {
+    name: name for name in ("features", "labels", "test_features", "test_labels", "columns", "test_columns", "classes")
+}
+"""Name of each part in messages, unless a file calls it otherwise."""
+
+
+def split_off(samples: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Indices of the samples to train on and of those to test on, of so many in all: the same each time."""
+    order = Streams(0).generator("test_split").permutation(samples)
+    tested = max(1, round(samples * TEST_SHARE))
+    return np.sort(order[tested:]), np.sort(order[:tested])
+
+
+def sample_faults(samples: Samples, called: Mapping[str, str] = FIELDS) -> Iterator[Fault]:
+    """What is wrong with the arrays of a data set; `called`: the name of each part in messages."""
+    given = [""]
+    tests = samples.test_features is not None, samples.test_labels is not None
+    if any(tests) and not all(tests):
+        missing, there = ("features", "labels") if tests[1] else ("labels", "features")
+        yield Fault(called[f"test_{missing}"], f"must be given too where {called[f'test_{there}']} are")
+        return
+    if all(tests):
+        given.append("test_")
+    found = []
+    for prefix in given:
+        features, labels = getattr(samples, f"{prefix}features"), getattr(samples, f"{prefix}labels")
+        wrong = list(_feature_faults(features, called[f"{prefix}features"]))
+        wrong += _label_faults(samples, labels, called[f"{prefix}labels"])
+        if not wrong and len(features) != len(labels):
+            counted = f"must have one label per sample ({len(features)})"
+            wrong.append(Fault(called[f"{prefix}labels"], f"{counted}, got {len(labels)}"))
+        if not wrong:
+            wrong += _column_faults(getattr(samples, f"{prefix}columns"), len(labels), called[f"{prefix}columns"])
+        found += wrong
+    yield from found
+    if found:
+        return
+    tested = samples.test_labels
+    if tested is not None and (samples.labels.dtype.kind in "UO") != (tested.dtype.kind in "UO"):
+        got = f"{tested.dtype} and {samples.labels.dtype}"
+        yield Fault(called["test_labels"], f"must be text or numbers as {called['labels']} are, got {got}")
+    elif (classes := _count(samples)) < 2:
+        yield Fault(called["labels"], f"must be of at least two classes, got {classes}")
+    if samples.test_features is None and len(samples.labels) < 2:
+        yield Fault(called["features"], "must be at least two samples, one to train on and one to test on, got 1")
+    if samples.test_features is None:
+        return
+    if _kind(samples.test_features) != _kind(samples.features):
+        yield Fault(
+            called["test_features"],
+            f"must be of the shape and type of {called['features']} ({_said(samples.features)}), got "
+            f"{_said(samples.test_features)}",
+        )
+
+
+def _count(samples: Samples) -> int:
+    if samples.classes is not None:
+        return samples.classes if isinstance(samples.classes, int) else len(samples.classes)
+    given = [part for part in (samples.labels, samples.test_labels) if part is not None]
+    if samples.labels.dtype.kind in "UO":
+        return len({str(one) for part in given for one in part.tolist()})
+    return 1 + max(int(part.max()) for part in given)
+
+
+def _kind(features: NDArray[Any]) -> tuple[tuple[int, ...], bool]:
+    return features.shape[1:], features.dtype == np.uint8
+
+
+def _said(array: NDArray[Any]) -> str:
+    return f"{array.dtype} (n{''.join(f', {size}' for size in array.shape[1:])})"
+
+
+def _feature_faults(features: Any, name: str) -> Iterator[Fault]:
+    if not isinstance(features, np.ndarray) or features.dtype.kind not in "buif":
+        got = f"{features.dtype} {features.shape}" if isinstance(features, np.ndarray) else type(features).__name__
+        yield Fault(name, f"must be a NumPy array of numbers (n, ...), got {got}")
+    elif features.ndim < 2 or 0 in features.shape:
+        one = "; of one number per sample make it (n, 1)" if features.ndim == 1 else ""
+        yield Fault(
+            name, f"must be of shape (n, ...), with at least one sample and number each, got {features.shape}{one}"
+        )
+    elif features.dtype.kind == "f":
+        bad = np.concatenate(list(_blocks(features)))
+        if len(bad):
+            more = f" (and {len(bad) - 1} more samples)" if len(bad) > 1 else ""
+            value = features[bad[0]].reshape(-1)
+            what = value[~np.isfinite(value)][0]
+            yield Fault(name, f"must be finite numbers, got {what} in sample {bad[0]}{more}")
+
+
+def _blocks(features: NDArray[Any]) -> Iterator[NDArray[np.int64]]:
+    """Numbers of the samples that are not finite, block by block, so that a mapped file is never read as a whole."""
+    rows = max(1, _AT_ONCE // int(np.prod(features.shape[1:])))
+    for start in range(0, len(features), rows):
+        part = features[start : start + rows].reshape(min(rows, len(features) - start), -1)
+        yield start + np.flatnonzero(~np.isfinite(part).all(1))
+
+
+def _label_faults(samples: Samples, labels: Any, name: str) -> Iterator[Fault]:
+    if not isinstance(labels, np.ndarray) or labels.ndim != 1 or not len(labels):
+        got = f"shape {labels.shape}" if isinstance(labels, np.ndarray) else type(labels).__name__
+        yield Fault(name, f"must be a NumPy array of shape (n,), got {got}")
+        return
+    known = samples.classes
+    if labels.dtype.kind in "UO":
+        if isinstance(known, int):
+            yield Fault(name, f"must be whole numbers 0..{known - 1} where classes is a number, got text")
+        elif known is not None:
+            outside = sorted({str(one) for one in labels.tolist()} - set(known))
+            if outside:
+                allowed = f"must be of the {len(known)} classes {shortened(', '.join(known))}"
+                yield Fault(name, f"{allowed}, got {shortened(', '.join(outside))}")
+        return
+    if labels.dtype.kind not in "bui":
+        yield Fault(name, f"must be whole numbers (classes from 0) or text, got {labels.dtype}")
+        return
+    low, high = int(labels.min()), int(labels.max())
+    most = None if known is None else (known if isinstance(known, int) else len(known)) - 1
+    if low < 0 or (most is not None and high > most):
+        allowed = "must be classes from 0 on" if most is None else f"must be classes 0..{most}"
+        first = int(np.flatnonzero((labels < 0) | (labels > (high if most is None else most)))[0])
+        yield Fault(name, f"{allowed}, got {low}..{high} (sample {first} is the first outside)")
+
+
+def _column_faults(columns: Mapping[str, Any], samples: int, name: str) -> Iterator[Fault]:
+    for column, values in columns.items():
+        if not isinstance(values, np.ndarray) or values.shape != (samples,):
+            got = f"shape {values.shape}" if isinstance(values, np.ndarray) else type(values).__name__
+            yield Fault(f"{name}.{column}", f"must be a NumPy array of shape ({samples},), got {got}")

@@ -1,0 +1,44 @@
+"""Small data sets of a user's own, and what a scenario says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.data import DataSpec
+from asyncfl.errors import InputError
+from asyncfl.streams import Streams
+
+
+@pytest.fixture
+def faults() -> Callable[..., list[str]]:
+    """Function of a data set's description and further fields of `data` that returns what is wrong, as text."""
+
+    def found(dataset: Any, **fields: Any) -> list[str]:
+        try:
+            spec = DataSpec(**{"dataset": dataset, "clients": 2, "samples_per_client": 2, **fields})
+            wrong = list(spec.faults())
+            if not wrong:
+                spec.build(Streams(0))
+        except InputError as error:
+            head = f"{error.source}: " if error.source else ""
+            return [f"{head}{fault}" for fault in error.faults]
+        return [str(fault) for fault in wrong]
+
+    return found
+
+
+@pytest.fixture
+def npz(tmp_path: Path) -> Callable[..., str]:
+    """Function that writes an npz file of twelve samples of three numbers, with arrays replaced (None: left out)."""
+
+    def write(name: str = "mine.npz", **changed: Any) -> str:
+        arrays = {"x_train": np.arange(36.0).reshape(12, 3), "y_train": np.arange(12) % 3, **changed}
+        np.savez(tmp_path / name, **{key: value for key, value in arrays.items() if value is not None})
+        return str(tmp_path / name)
+
+    return write

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asyncfl.data import Samples
+from asyncfl.data.own.arrays import ArraySource
+
+
+def source(features, labels, *rest, **more):
+    return ArraySource("mine", "mine.npz", Samples(np.asarray(features), np.asarray(labels), *rest, **more))
+
+
+def test_numbers_reach_the_model_as_they_are():
+    features = np.arange(20.0).reshape(10, 2)
+    own = source(features, np.arange(10) % 2, features + 100, np.arange(10) % 2)
+    seen = own.scaled(own.images("train", np.array([3, 1])), standardised=True)
+    np.testing.assert_array_equal(seen, np.array([[6, 7], [2, 3]], np.float32))
+    assert seen.flags.c_contiguous
+    assert (own.shape, own.classes, own.is_original) == ((2,), 2, True)
+    assert own.provenance == "mine.npz (10 + 10 samples)"
+
+
+def test_pictures_are_scaled_by_the_bytes_of_all_training_samples():
+    pixels = np.random.default_rng(0).integers(0, 256, (30, 4, 5, 3), dtype=np.uint8)
+    own = source(pixels, np.arange(30) % 3, pixels[:5], np.arange(5) % 3)
+    assert own.shape == (3, 4, 5)
+    seen = own.scaled(own.images("train", np.arange(30)), standardised=True)
+    np.testing.assert_allclose(seen.mean((0, 2, 3)), 0, atol=1e-5)
+    np.testing.assert_allclose(seen.std((0, 2, 3)), 1, atol=1e-5)
+    unit = own.scaled(own.images("train", np.arange(30)), standardised=False)
+    np.testing.assert_allclose(unit[:, 1], pixels[..., 1] / 255, atol=1e-6)
+
+
+def test_constant_pictures_are_only_centred():
+    own = source(np.full((4, 2, 2), 51, np.uint8), [0, 1, 0, 1])
+    assert own.shape == (1, 2, 2)
+    np.testing.assert_allclose(own.scaled(own.images("train", np.arange(2)), standardised=True), 0, atol=1e-6)
+
+
+def test_bytes_in_a_row_are_numbers():
+    own = source(np.full((4, 7), 51, np.uint8), [0, 1, 0, 1])
+    assert not own.pictures
+    assert own.scaled(own.images("test", np.arange(1)), True).tolist() == [[51.0] * 7]
+
+
+def test_samples_without_a_test_set_are_split_once():
+    own = source(np.arange(50)[:, None], np.arange(50) % 5, columns={"writer": np.arange(50) // 10})
+    train, test = (own.images(split, np.arange(own.size(split)))[:, 0] for split in ("train", "test"))
+    assert (len(train), len(test)) == (40, 10)
+    assert sorted([*train, *test]) == list(range(50))
+    np.testing.assert_array_equal(own.labels("test", np.arange(10)), test % 5)
+    np.testing.assert_array_equal(own.column("writer", "train", np.arange(40)), train // 10)
+    np.testing.assert_array_equal(own.column("label", "train", np.arange(40)), train % 5)
+    assert own.columns == ("writer",)
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "names"),
+    [
+        (["b", "a", "b"], None, ("a", "b")),
+        (["b", "a", "b"], ("b", "a", "c"), ("b", "a", "c")),
+        ([0, 2, 1], None, ("0", "1", "2")),
+        ([0, 2, 1], 4, ("0", "1", "2", "3")),
+        ([0, 1, 1], ("no", "yes"), ("no", "yes")),
+    ],
+)
+def test_classes_have_names(labels, classes, names):
+    own = source(np.zeros((3, 1)), labels, np.zeros((3, 1)), np.asarray(labels), classes)
+    assert (own.class_names, own.classes) == (names, len(names))
+    texts = [names[label] for label in own.labels("test", np.arange(3))]
+    assert texts == [label if isinstance(label, str) else names[label] for label in labels]
+
+
+def test_the_digest_covers_all_that_was_given():
+    x, y = np.arange(20.0).reshape(10, 2), np.arange(10) % 2
+    changed = x.copy()
+    changed[9, 1] += 1
+    columns = {"writer": np.arange(10)}
+    given = [
+        ((x, y), {}),
+        ((changed, y), {}),
+        ((x.astype(np.float32), y), {}),
+        ((x.reshape(10, 2, 1), y), {}),
+        ((x, 1 - y), {}),
+        ((x, y, x, y), {}),
+        ((x, y, changed, y), {}),
+        ((x, y), {"classes": 3}),
+        ((x, y), {"columns": columns}),
+        ((x, y), {"columns": {"user": columns["writer"]}}),
+    ]
+    digests = [source(*arrays, **more).digest for arrays, more in given]
+    assert len(set(digests)) == len(given)
+    assert digests[0] == source(x.copy(), y.copy()).digest
+
+
+def test_what_was_given_is_not_changed_and_cannot_be():
+    x = np.zeros((10, 2))
+    own = source(x, np.arange(10) % 2, x, np.arange(10) % 2)
+    assert x.flags.writeable
+    with pytest.raises(ValueError, match="read-only"):
+        own._features["train"][0] = 1

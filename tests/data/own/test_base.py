@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from asyncfl.api import simulate
+from asyncfl.data import Dataset, DataSpec, Samples
+from asyncfl.errors import DataError, ScenarioError
+from asyncfl.own_classes import look_for_modules_in, own_file
+from asyncfl.scenario import Scenario
+from asyncfl.streams import Streams
+
+
+class Rings(Dataset):
+    """Points of the plane, of two classes."""
+
+    kind: str = "test_base:Rings"
+    wrong: str = ""
+
+    def load(self) -> Samples:
+        if self.wrong == "raises":
+            raise KeyError("the archive")
+        if self.wrong == "type":
+            return np.zeros(3)  # type: ignore[return-value]
+        points = np.random.default_rng(0).normal(size=(300, 2))
+        labels = (np.hypot(*points.T) > 1.2).astype(int)
+        return Samples(points, -labels if self.wrong == "labels" else labels)
+
+
+class Counted(Dataset):
+    """The numbers in a file, one sample per line."""
+
+    kind: str = "test_base:Counted"
+    path: str
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (self.path,)
+
+    def load(self) -> Samples:
+        Counted.loaded += 1
+        numbers = np.loadtxt(own_file(self.path))
+        return Samples(numbers[:, None], (numbers > 5).astype(int))
+
+
+Counted.loaded = 0  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("raises", r"data\.dataset: test_base:Rings cannot be loaded: .*test_base\.py, line \d+: KeyError: 'the arch"),
+        ("type", r"data\.dataset: test_base:Rings: load must return asyncfl\.data\.Samples, got ndarray"),
+        ("labels", r"data\.dataset: test_base:Rings: labels: must be classes from 0 on, got -1\.\.0 \(sample \d+ is"),
+    ],
+)
+def test_a_class_that_fails_is_named_with_what_was_expected(wrong: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        DataSpec(dataset=Rings(wrong=wrong)).build(Streams(0))
+
+
+def test_it_is_loaded_once_until_a_file_changes(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.txt"
+    path.write_text("\n".join(map(str, range(12))))
+    before = Counted.loaded  # type: ignore[attr-defined]
+    for _ in range(3):
+        assert DataSpec(dataset=Counted(path=str(path)), clients=2, samples_per_client=2).shape == (1,)
+    assert Counted.loaded == before + 1  # type: ignore[attr-defined]
+    digest = DataSpec(dataset=Counted(path=str(path))).content_digest()
+    path.write_text("\n".join(map(str, range(13))))
+    assert DataSpec(dataset=Counted(path=str(path))).content_digest() != digest
+    assert Counted.loaded == before + 2  # type: ignore[attr-defined]
+
+
+def test_the_name_of_a_run_covers_the_samples(tiny: dict, tmp_path: Path) -> None:
+    path = tmp_path / "mine.npz"
+    x = np.random.default_rng(0).normal(size=(60, 3))
+    tiny["data"] = {"dataset": {"kind": "npz", "path": str(path)}, "clients": 5, "samples_per_client": 5}
+    names = []
+    for change in (0, 0, 1):
+        x[0, 0] += change
+        np.savez(path, x_train=x, y_train=np.arange(60) % 2)
+        names.append(Scenario.read(tiny).digest())
+    assert names[0] == names[1] != names[2]
+
+
+def test_flat_samples_are_attacked_defended_audited_and_marked(tiny: dict) -> None:
+    tiny["data"] = {"dataset": Rings(), "clients": 5, "samples_per_client": 30, "canaries": {"count": 4}}
+    tiny["data"]["canaries"]["kind"] = "noise"
+    tiny["threats"] = {"attack": {"kind": "label_flip"}, "attackers": 1}
+    tiny["defence"] = {"rule": {"kind": "median"}, "root_samples": 5}
+    tiny["evaluation"] = {"audit": {"clients": 1, "twins": 14}}
+    tiny["training"] = {"lr": 0.1, "batch_size": 5}
+    run = simulate(Scenario.read(tiny))
+    assert run.summary["data"]["dataset"] == "test_base:Rings"
+    assert len(run.tables["audit"]) > 0
+    rounds = run.rounds
+    assert rounds["train_loss"].iloc[-1] < rounds["train_loss"].iloc[0]
+
+
+def test_networks_for_images_and_triggers_are_refused_by_name(tiny: dict) -> None:
+    tiny["data"] = {"dataset": Rings(), "clients": 5, "samples_per_client": 30}
+    tiny["threats"] = {"attack": {"kind": "backdoor"}, "attackers": 1}
+    with pytest.raises(ScenarioError, match=r"threats\.attack\.kind: must not be backdoor where samples are no images"):
+        Scenario.read(tiny)
+    del tiny["threats"]
+    tiny["model"] = {"kind": "cnn"}
+    with pytest.raises(ScenarioError, match=r"model\.kind: must be a network for samples of shape \(2,\), such as mlp"):
+        simulate(Scenario.read(tiny))
+
+
+def test_relative_paths_are_looked_for_beside_the_scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine, cwd, path = tmp_path / "mine", tmp_path / "cwd", tmp_path / "path"
+    for folder in (mine, cwd, path):
+        folder.mkdir()
+    monkeypatch.chdir(cwd)
+    monkeypatch.setattr("asyncfl.own_classes._beside", {})
+    monkeypatch.setattr("sys.path", [])
+    monkeypatch.setenv("PYTHONPATH", str(path))
+    assert own_file("a.csv") == Path("a.csv")
+    (path / "a.csv").touch()
+    assert own_file("a.csv") == path / "a.csv"
+    look_for_modules_in(mine)
+    (mine / "a.csv").touch()
+    assert own_file("a.csv") == mine / "a.csv"
+    (cwd / "a.csv").touch()
+    assert own_file("a.csv").resolve() == cwd / "a.csv"

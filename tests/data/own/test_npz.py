@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asyncfl.data import DataSpec
+from asyncfl.data.own.base import source_of
+from asyncfl.streams import Streams
+
+
+def test_arrays_of_any_shape_are_shared_out(npz):
+    for shape in ((3,), (4, 2), (2, 3, 4), (1, 2, 2, 2)):
+        x = np.arange(12 * np.prod(shape), dtype=np.int16).reshape(12, *shape)
+        dataset = {"kind": "npz", "path": npz(x_train=x, x_test=x[:4], y_test=np.arange(4) % 3)}
+        spec = DataSpec(dataset=dataset, clients=3, samples_per_client=4)
+        data = spec.build(Streams(0))
+        assert spec.shape == data.shape == shape
+        assert spec.classes == data.classes == 3
+        assert data.images.dtype == np.float32
+        np.testing.assert_array_equal(np.sort(data.images.ravel()), np.arange(x.size))
+        np.testing.assert_array_equal(data.labels, data.images.reshape(12, -1)[:, 0] // np.prod(shape) % 3)
+        assert (data.source, data.original, data.domains) == ("real", True, ("mine.npz",))
+        assert data.provenance == "mine.npz (12 + 4 samples)"
+
+
+def test_further_arrays_are_columns(npz):
+    dataset = {"kind": "npz", "path": npz(writer_train=np.arange(12) // 4)}
+    assert source_of(DataSpec(dataset=dataset).dataset).columns == ("writer",)
+
+
+def test_a_file_that_is_written_anew_is_read_anew(npz):
+    spec = DataSpec(dataset={"kind": "npz", "path": npz()}, clients=2, samples_per_client=2)
+    before = spec.content_digest()
+    assert spec.content_digest() == before
+    npz(x_train=np.ones((12, 3)))
+    assert spec.content_digest() != before
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"y_train": None}, "y_train: is missing; the file has x_train"),
+        (
+            {"x_train": np.full((12, 3), np.nan)},
+            "x_train: must be finite numbers, got nan in sample 0 (and 11 more samples)",
+        ),
+        ({"y_train": np.arange(11)}, "y_train: must have one label per sample (12), got 11"),
+        ({"y_train": -np.arange(12)}, "y_train: must be classes from 0 on, got -11..0 (sample 1 is the first outside)"),
+        ({"x_test": np.zeros((2, 3))}, "y_test: must be given too where x_test are"),
+        ({"writer_train": np.arange(3)}, "*_train.writer: must be a NumPy array of shape (12,), got shape (3,)"),
+        (
+            {"x_train": np.array([None])},
+            "x_train: cannot be read: Object arrays cannot be loaded when allow_pickle=False",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said_with_its_name_and_array(npz, faults, changed, message):
+    path = npz(**changed)
+    assert faults({"kind": "npz", "path": path}) == [f"{path}: {message}"]
+
+
+def test_a_file_that_is_none(tmp_path, faults):
+    for name, content, said in (
+        ("missing.npz", None, "cannot be read: [Errno 2] No such file or directory"),
+        ("text.npz", b"hello", "must be an npz file with arrays x_train and y_train, but is none"),
+        ("folder.npz", "folder", "cannot be read: [Errno 21] Is a directory"),
+    ):
+        path = tmp_path / name
+        if content == "folder":
+            path.mkdir()
+        elif content is not None:
+            path.write_bytes(content)
+        (found,) = faults({"kind": "npz", "path": str(path)})
+        assert found.startswith(f"{path}: {said}")
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    (found,) = faults({"kind": "npz", "path": str(tmp_path / "one.npy")})
+    assert "must be an npz file with arrays x_train and y_train, but is none" in found
+
+
+def test_classes_can_be_more_than_occur_and_not_fewer(npz, faults):
+    path = npz()
+    assert DataSpec(dataset={"kind": "npz", "path": path, "classes": 7}).classes == 7
+    (found,) = faults({"kind": "npz", "path": path, "classes": 2})
+    assert found.endswith("y_train: must be classes 0..1, got 0..2 (sample 2 is the first outside)")
+
+
+def test_more_clients_than_samples_is_a_fault_with_its_field(npz, faults):
+    assert faults({"kind": "npz", "path": npz()}, clients=6) == [
+        "samples_per_client: must be at most 1 (10 training samples of mine.npz, 6 clients), got 2; lower "
+        "data.samples_per_client or data.clients"
+    ]
+
+
+def test_stand_ins_are_for_named_data_sets_only(npz, faults):
+    assert faults({"kind": "npz", "path": npz()}, source="embedded") == [
+        "source: must be auto or real where dataset is one of your own, got embedded"
+    ]
+
+
+def test_only_pictures_are_restyled(npz, faults):
+    (found,) = faults({"kind": "npz", "path": npz()}, concept={"kind": "restyled"})
+    assert found == "concept.kind: must not be restyled where mine.npz holds no pictures (bytes), got (3,)"
+    oblong = npz(x_train=np.zeros((12, 3, 5), np.uint8))
+    (found,) = faults({"kind": "npz", "path": oblong}, concept={"kind": "restyled"})
+    assert found == "concept.change: must be inverted where pictures are not square (3x5 pixels), got rotated"
+    assert faults({"kind": "npz", "path": oblong}, concept={"kind": "restyled", "change": "inverted"}) == []

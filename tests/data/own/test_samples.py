@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asyncfl.data import Samples
+from asyncfl.data.own.samples import sample_faults, split_off
+
+X = np.zeros((6, 2, 5))
+Y = np.array([0, 1, 2, 0, 1, 2])
+
+
+def said(**changed):
+    return [str(fault) for fault in sample_faults(Samples(**{"features": X, "labels": Y, **changed}))]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"labels": np.array(list("abcabc"))},
+        {"labels": Y > 0},
+        {"classes": 5},
+        {"classes": ["a", "b"], "labels": np.array(list("ababab"), object)},
+        {"features": np.zeros((6, 4, 4), np.uint8), "columns": {"writer": np.arange(6)}},
+        {"test_features": X[:1], "test_labels": Y[:1]},
+    ],
+)
+def test_sound_samples_have_no_faults(changed):
+    assert said(**changed) == []
+
+
+def with_(value):
+    features = X.copy()
+    features[3, 1, 2] = features[5, 0, 0] = value
+    return features
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"features": X.tolist()}, "features: must be a NumPy array of numbers (n, ...), got list"),
+        ({"features": X.astype(str)}, "features: must be a NumPy array of numbers (n, ...), got <U32 (6, 2, 5)"),
+        (
+            {"features": X[:, 0, 0]},
+            "features: must be of shape (n, ...), with at least one sample and number each, got (6,); of one number "
+            "per sample make it (n, 1)",
+        ),
+        (
+            {"features": X[:0]},
+            "features: must be of shape (n, ...), with at least one sample and number each, got (0, 2, 5)",
+        ),
+        ({"features": with_(np.nan)}, "features: must be finite numbers, got nan in sample 3 (and 1 more samples)"),
+        ({"features": with_(-np.inf)}, "features: must be finite numbers, got -inf in sample 3 (and 1 more samples)"),
+        ({"labels": Y[:, None]}, "labels: must be a NumPy array of shape (n,), got shape (6, 1)"),
+        ({"labels": Y + 0.5}, "labels: must be whole numbers (classes from 0) or text, got float64"),
+        ({"labels": Y[:5]}, "labels: must have one label per sample (6), got 5"),
+        (
+            {"labels": Y - 1},
+            "labels: must be classes from 0 on, got -1..1 (sample 0 is the first outside)",
+        ),
+        (
+            {"classes": 2},
+            "labels: must be classes 0..1, got 0..2 (sample 2 is the first outside)",
+        ),
+        (
+            {"labels": np.array(list("abcabc")), "classes": ["a", "b"]},
+            "labels: must be of the 2 classes a, b, got c",
+        ),
+        (
+            {"labels": np.array(list("abcabc")), "classes": 3},
+            "labels: must be whole numbers 0..2 where classes is a number, got text",
+        ),
+        ({"labels": Y * 0}, "labels: must be of at least two classes, got 1"),
+        ({"test_features": X}, "test_labels: must be given too where test_features are"),
+        (
+            {"test_features": X[:, :, :4], "test_labels": Y},
+            "test_features: must be of the shape and type of features (float64 (n, 2, 5)), got float64 (n, 2, 4)",
+        ),
+        (
+            {"test_features": X, "test_labels": Y.astype(str)},
+            "test_labels: must be text or numbers as labels are, got <U21 and int64",
+        ),
+        ({"columns": {"writer": Y[:2]}}, "columns.writer: must be a NumPy array of shape (6,), got shape (2,)"),
+        (
+            {"features": X[:1], "labels": Y[:1], "classes": 2},
+            "features: must be at least two samples, one to train on and one to test on, got 1",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_with_what_was_expected(changed, message):
+    assert said(**changed) == [message]
+
+
+def test_all_that_is_wrong_is_said_at_once():
+    assert len(said(features=with_(np.nan), labels=Y - 1)) == 2
+
+
+def test_a_fifth_is_split_off_the_same_each_time():
+    train, test = split_off(50)
+    assert len(test) == 10
+    assert sorted([*train, *test]) == list(range(50))
+    for one, again in zip(split_off(50), (train, test), strict=True):
+        np.testing.assert_array_equal(one, again)
+    assert [len(part) for part in split_off(2)] == [1, 1]

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from asyncfl.data import DataSpec
+from asyncfl.data.own.base import source_of
+
+ROWS = pd.DataFrame(
+    {
+        "age": [20.0, 30, 40, 50, 60, 70, 80, 90, 25, 35],
+        "job": ["cook", "clerk", "cook", "smith", "cook", "smith", "clerk", "cook", "cook", "cook"],
+        "region": list("nnsswweenn"),
+        "income": ["low", "high"] * 5,
+    }
+)
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Function that writes rows as CSV or Parquet, by the ending of the name, and returns the data set's fields."""
+
+    def write(rows=ROWS, name="adult.csv", **fields):
+        path = tmp_path / name
+        rows.to_csv(path, index=False) if name.endswith("csv") else rows.to_parquet(path)
+        return {"kind": "table", "path": str(path), "target": "income", **fields}
+
+    return write
+
+
+def source(dataset):
+    return source_of(DataSpec(dataset=dataset).dataset)
+
+
+def everything(found, split):
+    return found.images(split, np.arange(found.size(split)))
+
+
+@pytest.mark.parametrize("name", ["adult.csv", "adult.parquet"])
+def test_columns_become_features(table, name):
+    found = source(table(name=name, without=["region"], standardised=False))
+    assert (found.shape, found.class_names) == ((4,), ("high", "low"))
+    assert (found.size("train"), found.size("test")) == (8, 2)
+    rows = np.concatenate([everything(found, split) for split in ("train", "test")])
+    labels = np.concatenate([found.labels(split, np.arange(found.size(split))) for split in ("train", "test")])
+    regions = np.concatenate(
+        [found.column("region", split, np.arange(found.size(split))) for split in ("train", "test")]
+    )
+    for row, label, region in zip(rows, labels, regions, strict=True):
+        given = ROWS[ROWS["age"] == row[0]].iloc[0]
+        assert row[1:].tolist() == [given["job"] == job for job in ("clerk", "cook", "smith")]
+        assert (found.class_names[label], region) == (given["income"], given["region"])
+
+
+def test_numbers_are_standardised_by_the_rows_to_train_on(table):
+    tests = ROWS.assign(age=1000.0)
+    found = source(table() | {"test_path": table(tests, "test.csv")["path"], "features": ("age",)})
+    train, test = everything(found, "train")[:, 0], everything(found, "test")[:, 0]
+    assert (len(train), len(test)) == (10, 10)
+    assert train.mean() == pytest.approx(0, abs=1e-6)
+    assert train.std() == pytest.approx(1, abs=1e-6)
+    assert test[0] == pytest.approx((1000 - ROWS["age"].mean()) / ROWS["age"].std(ddof=0), rel=1e-6)
+
+
+def test_a_constant_column_is_only_centred(table):
+    assert not everything(source(table(ROWS.assign(age=3), features=("age",))), "train").any()
+
+
+def test_whole_numbers_are_classes_of_their_names(table):
+    found = source(table(ROWS.assign(income=[7, 3] * 5)))
+    assert found.class_names == ("3", "7")
+    assert set(found.labels("train", np.arange(8)).tolist()) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("rows", "fields", "message"),
+    [
+        (ROWS, {"target": "incme"}, "target: must be a column, got 'incme'; did you mean income?"),
+        (
+            ROWS,
+            {"features": ["age", "height"]},
+            "features: must be a column, got 'height'; columns are: age, job, region, income",
+        ),
+        (
+            ROWS,
+            {"without": ["age", "job", "region"]},
+            "features: must be at least one column besides the target, got none",
+        ),
+        (ROWS, {"features": ["age", "income"]}, "features: must not hold the target 'income'"),
+        (
+            ROWS.assign(age=ROWS["age"].where(ROWS["age"] < 60)),
+            {},
+            "age: must have a value in every row, got nan in row 5 (and in 3 more rows); leave such rows out, or the "
+            "column (without)",
+        ),
+        (
+            ROWS.assign(age=np.where(ROWS["age"] == 30, np.inf, 1.0)),
+            {},
+            "age: must have a value in every row, got inf in row 2; leave such rows out, or the column (without)",
+        ),
+        (
+            ROWS.assign(job=[None, *ROWS["job"][1:]]),
+            {},
+            "job: must have a value in every row, got nan in row 1; leave such rows out, or the column (without)",
+        ),
+        (ROWS.assign(income=0.5), {}, "income: must be classes (text or whole numbers), got 0.5"),
+        (ROWS[:0], {}, "must have at least one row of values, got none"),
+        (ROWS[:1], {}, "must have at least two rows, got 1"),
+        (ROWS.assign(income="low"), {}, "target: must be of at least two classes, got 1"),
+    ],
+)
+def test_what_is_wrong_with_a_table_is_said_with_its_file_and_column(table, faults, rows, fields, message):
+    dataset = table(rows, **fields)
+    assert faults(dataset) == [f"{dataset['path']}: {message}"]
+
+
+def test_a_column_of_too_many_texts_is_named(table, faults):
+    rows = pd.concat([ROWS] * 200, ignore_index=True)
+    rows["name"] = [f"n{number}" for number in range(len(rows))]
+    (found,) = faults(table(rows))
+    assert found.endswith(
+        "name: must be numbers, or at most 1000 different texts, got 2000 (the first: n0); name it in without"
+    )
+
+
+def test_a_test_file_of_other_columns_is_named(table, faults):
+    other = table(ROWS.assign(extra=1), "test.csv")["path"]
+    assert faults(table() | {"test_path": other}) == [f"{other}: must have the columns of the file to train on"]
+
+
+def test_files_that_are_no_tables(tmp_path, faults):
+    for name, content in (
+        ("none.csv", None),
+        ("empty.csv", b""),
+        ("wrong.parquet", b"PAR"),
+        ("binary.csv", b"\xff\xfe\x00a,b"),
+    ):
+        path = tmp_path / name
+        if content is not None:
+            path.write_bytes(content)
+        (found,) = faults({"kind": "table", "path": str(path), "target": "income"})
+        assert found.startswith(f"{path}: cannot be read as a table: ")
