@@ -120,6 +120,16 @@ class Component(Described):
 
     model_config = ConfigDict(ignored_types=(default_property,))
 
+    @classmethod
+    def named_by(cls, path: str) -> object:
+        """What the import path `package.module:Class` names. Raises ImportError, see `own_class`."""
+        return own_class(path)
+
+    @property
+    def code_modules(self) -> tuple[str, ...]:
+        """Names of the modules whose code says what it does."""
+        return (type(self).__module__,)
+
 
 C = TypeVar("C", bound=Component)
 
@@ -135,7 +145,7 @@ def load_custom(path: str, base: type[C]) -> type[C]:
     Raises PydanticCustomError, which the reader of a scenario reports beside the field.
     """
     try:
-        found = own_class(path)
+        found = base.named_by(path)
     except ImportError as error:
         raise _fault(str(error)) from None
     if not (isinstance(found, type) and issubclass(found, base)):
@@ -209,7 +219,7 @@ def choice(base: type[Component], *members: type[Component]) -> Any:
 def own_sources(description: BaseModel) -> dict[str, str]:
     """Module -> SHA-256 of its file, for each module of a user's own that a component of `description` comes from, and
     for what these import from beside them; see `asyncfl.sources`."""
-    modules = {type(part).__module__ for part in components_in(description)}
+    modules = {name for part in components_in(description) for name in part.code_modules}
     return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in own_modules(modules).items()}
 
 

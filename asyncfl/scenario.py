@@ -213,9 +213,13 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
     data, protocol, privacy = (parts.get(name) for name in ("data", "protocol", "privacy"))
     threats, defence = parts.get("threats"), parts.get("defence")
     if data is not None:
-        yield from (fault.under("data") for fault in data.faults())
+        wrong = list(data.faults())
+        yield from (fault.under("data") for fault in wrong)
         if defence is not None:
             yield from (fault.under("defence") for fault in data.root_faults(defence.root_samples))
+    model = parts.get("model")
+    if data is not None and model is not None and not wrong:
+        yield from (fault.under("model") for fault in model.faults(data.shape, data.classes))
     if data is not None and threats is not None:
         yield from (fault.under("threats") for fault in threats.faults(data.clients, data.classes, data.shape))
     world = parts.get("world")

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from asyncfl.learning import Architecture, Job, LeNet, McMahanCnn, Mlp, Training, make_learner, reference
+from asyncfl.learning import Architecture, Job, LeNet, McMahanCnn, Mlp, ResNet, Shape, Training, make_learner, reference
 from asyncfl.learning.gemm import products, resolve
 
 Images = NDArray[np.float32]
@@ -46,11 +46,12 @@ class Workload:
     evaluated: int
     """Images that the mean model is evaluated on after the round; 0: training alone, without the mean."""
     repeats: int = 7
+    shape: Shape = SHAPE
 
     @property
     def operations(self) -> float:
         """Floating-point operations of a round: 2 per weight and use forward, 4 backward, no input gradient."""
-        forward, first = forward_operations(self.model)
+        forward, first = forward_operations(self.model, self.shape)
         trained = self.clients * self.samples * self.training.epochs * (3 * forward - first)
         return trained + self.evaluated * forward
 
@@ -64,6 +65,7 @@ WORKLOADS = [
     Workload("mlp-600", Mlp(), Training(lr=0.01, batch_size=32), 20, 600, 10000),
     Workload("lenet-600", LeNet(), Training(lr=0.01, batch_size=32), 4, 600, 0, 3),
     Workload("cnn-600", McMahanCnn(), Training(lr=0.01, batch_size=32), 2, 600, 0, 2),
+    Workload("resnet-500", ResNet(), Training(lr=0.01, batch_size=32), 20, 500, 0, 2, (3, 32, 32)),
 ]
 
 PRIVATE = [
@@ -73,7 +75,7 @@ PRIVATE = [
 """Rows of the second table."""
 
 
-def forward_operations(model: Architecture) -> tuple[float, float]:
+def forward_operations(model: Architecture, shape: Shape) -> tuple[float, float]:
     """Operations per image of a forward pass, and those of its first layer."""
     counts: list[float] = []
 
@@ -83,19 +85,19 @@ def forward_operations(model: Architecture) -> tuple[float, float]:
         places = output[0].numel() / weight.shape[0]  # a convolution uses its weight at every pixel
         counts.append(2 * weight.numel() * places)
 
-    module = model.module(SHAPE, CLASSES)
+    module = model.module(shape, CLASSES)
     for part in module.modules():
         if hasattr(part, "weight"):
             part.register_forward_hook(count)
-    module(torch.zeros(1, *SHAPE))
+    module(torch.zeros(1, *shape))
     return sum(counts), counts[0]
 
 
 def jobs_of(work: Workload) -> list[Job]:
     """Random images of the right shape: speed does not depend on what they show."""
     rng = np.random.default_rng(0)
-    base = work.model.initial_parameters(SHAPE, CLASSES, torch.Generator().manual_seed(0))
-    images = rng.normal(size=(work.clients, work.samples, *SHAPE)).astype(np.float32)
+    base = work.model.initial_parameters(work.shape, CLASSES, torch.Generator().manual_seed(0))
+    images = rng.normal(size=(work.clients, work.samples, *work.shape)).astype(np.float32)
     labels = rng.integers(CLASSES, size=(work.clients, work.samples))
     epochs = range(work.training.epochs)
     return [
@@ -106,7 +108,7 @@ def jobs_of(work: Workload) -> list[Job]:
 
 def ours(work: Workload, jobs: Sequence[Job], images: Images, labels: Labels) -> Callable[[], None]:
     """A round by the package."""
-    learner = make_learner(work.model, work.training, SHAPE, CLASSES)
+    learner = make_learner(work.model, work.training, work.shape, CLASSES)
     rows = np.empty((len(jobs), learner.n_parameters), np.float32)
     matrix, weights = torch.from_numpy(rows), torch.full((len(jobs),), 1 / len(jobs))
 
@@ -121,7 +123,7 @@ def ours(work: Workload, jobs: Sequence[Job], images: Images, labels: Labels) ->
 
 def plain(work: Workload, jobs: Sequence[Job], images: Images, labels: Labels) -> Callable[[], None]:
     """A round by the plain loop."""
-    module = work.model.module(SHAPE, CLASSES)
+    module = work.model.module(work.shape, CLASSES)
     rows = np.empty((len(jobs), len(jobs[0].base)), np.float32)
     x, y = torch.from_numpy(images), torch.from_numpy(labels)
 
@@ -181,7 +183,7 @@ def best_ms(rounds: Sequence[Callable[[], None]], repeats: int) -> list[float]:
 def print_private(work: Workload, repeats: int | None) -> None:
     """Print a row of the second table."""
     jobs = jobs_of(work)
-    nothing = np.empty((0, *SHAPE), np.float32), np.empty(0, np.int64)
+    nothing = np.empty((0, *work.shape), np.float32), np.empty(0, np.int64)
     settings: list[dict[str, float]] = [{}, {"example_clip": 1.0}, {"example_clip": 1.0, "example_noise": 1.0}]
     trainings = [work.training.model_copy(update=setting) for setting in settings]
     rounds = [ours(replace(work, training=training), jobs, *nothing) for training in trainings]
@@ -218,7 +220,7 @@ def main() -> None:
     for work in chosen:
         jobs = jobs_of(work)
         rng = np.random.default_rng(1)
-        images = rng.normal(size=(work.evaluated, *SHAPE)).astype(np.float32)
+        images = rng.normal(size=(work.evaluated, *work.shape)).astype(np.float32)
         labels = rng.integers(CLASSES, size=work.evaluated)
         rounds = [make(work, jobs, images, labels) for make in (ours, plain)]
         rate = gemm_rate(options.gemm)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
-import types
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from asyncfl.data.catalog import CATALOG
 from asyncfl.data.folder import DATA_DIR, fetched_folder, find
 from asyncfl.errors import DataError, Fault, OutputError
 from asyncfl.files.whole import whole_file
+from asyncfl.torchvision_parts import torchvision_part
 
 FETCHABLE = tuple(name for name, dataset in CATALOG.items() if dataset.torchvision)
 """Names that can be downloaded."""
@@ -90,19 +89,5 @@ def _first_line(error: Exception) -> str:
 
 
 def torchvision_datasets() -> Any:
-    """Module `torchvision.datasets`, also where torchvision's own kernels do not fit the installed torch.
-
-    A CUDA build of torchvision beside a CPU build of torch fails on registering `torchvision::nms`. Data sets
-    need none of these kernels, so the import is tried again with the module that registers them replaced by
-    an empty one.
-    """
-    try:
-        import torchvision.datasets as datasets
-    except RuntimeError as error:
-        if "torchvision::" not in str(error):
-            raise
-        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
-            del sys.modules[name]
-        sys.modules["torchvision._meta_registrations"] = types.ModuleType("torchvision._meta_registrations")
-        import torchvision.datasets as datasets
-    return datasets
+    """Module `torchvision.datasets`."""
+    return torchvision_part("datasets")

@@ -11,23 +11,26 @@ from asyncfl.learning.architecture import Architecture, Shape
 from asyncfl.learning.job import Job
 from asyncfl.learning.layout import Layer, Layout
 from asyncfl.learning.learner import Learner, make_learner
-from asyncfl.learning.models import DigitsNet, LeNet, McMahanCnn, Mlp, SmallCnn
+from asyncfl.learning.models import CharLstm, DigitsNet, LeNet, Linear, McMahanCnn, Mlp, ResNet, SmallCnn
 from asyncfl.learning.training import Training
 
-AnyArchitecture: Any = choice(Architecture, Mlp, LeNet, McMahanCnn, SmallCnn, DigitsNet)
+AnyArchitecture: Any = choice(Architecture, Mlp, Linear, LeNet, McMahanCnn, SmallCnn, DigitsNet, ResNet, CharLstm)
 """Annotation of a field that holds a network, chosen by `kind`."""
 
 __all__ = [
     "AnyArchitecture",
     "Architecture",
+    "CharLstm",
     "DigitsNet",
     "Job",
     "Layer",
     "Layout",
     "LeNet",
     "Learner",
+    "Linear",
     "McMahanCnn",
     "Mlp",
+    "ResNet",
     "Shape",
     "SmallCnn",
     "Training",

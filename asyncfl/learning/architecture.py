@@ -6,15 +6,18 @@ an architecture of one's own needs one method.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.component import Component
+from asyncfl.component import Component, Described
 from asyncfl.errors import Fault, ScenarioError
 from asyncfl.learning.layout import Layout
+from asyncfl.learning.sound_module import module_faults
 
 if TYPE_CHECKING:
     import torch
@@ -26,9 +29,12 @@ Shape = tuple[int, ...]
 def image_shape(shape: Shape) -> tuple[int, int, int]:
     """Channels, height and width of the images that a convolution takes. Raises ScenarioError for other samples."""
     if len(shape) != 3:
-        message = f"must be a network for samples of shape {shape}, such as mlp; convolutions need images"
-        raise ScenarioError([Fault("model.kind", message)])
+        raise ScenarioError([Fault("model.kind", _no_images(shape))])
     return shape
+
+
+def _no_images(shape: Shape) -> str:
+    return f"must be a network for samples of shape {shape}, such as mlp; convolutions need images"
 
 
 Widths = Annotated[tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...], Field(max_length=100)]
@@ -38,6 +44,21 @@ Widths = Annotated[tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...], Field(
 class Architecture(Component):
     """Base of all networks."""
 
+    @classmethod
+    def named_by(cls, path: str) -> object:
+        """The class that an import path names; where that is an `nn.Module`, or a function, the one that calls it."""
+        from asyncfl.learning.own_module import TORCHVISION, OwnModule
+
+        if path.startswith(TORCHVISION):
+            return OwnModule
+        found = super().named_by(path)
+        is_described = isinstance(found, type) and issubclass(found, Described)
+        return OwnModule if callable(found) and not is_described else found
+
+    images_only: ClassVar[bool] = False
+    """Whether it takes images only."""
+    stacks: ClassVar[bool] = True
+    """Whether `torch.func.vmap` can train many clients' models at a time."""
     kind: str
     initial: str | None = None
     """File of the weights that training starts from, safetensors or a state dict that torch saved, such as a kept model
@@ -52,10 +73,7 @@ class Architecture(Component):
 
     def layout(self, shape: Shape, classes: int) -> Layout:
         """Names and places of the network's layers in its flat vector."""
-        import torch
-
-        with torch.device("meta"):  # shapes only: nothing is allocated, nothing is drawn
-            module = self.module(shape, classes)
+        module = self._shapes_alone(shape, classes)
         found: list[tuple[str, dict[str, tuple[int, ...]]]] = []
         seen: set[int] = set()  # a parameter that two modules share is the first one's
         for name, part in module.named_modules():
@@ -64,6 +82,30 @@ class Architecture(Component):
             if own:
                 found.append((name, {one: tuple(p.shape) for one, p in own.items()}))
         return Layout.of(found)
+
+    def _shapes_alone(self, shape: Shape, classes: int) -> torch.nn.Module:
+        import torch
+
+        with torch.random.fork_rng(devices=[]):
+            try:
+                with torch.device("meta"):  # nothing is allocated, nothing is drawn
+                    return self.module(shape, classes)
+            except (NotImplementedError, RuntimeError, TypeError, ValueError):
+                if ":" not in self.kind:
+                    raise
+            return self.module(shape, classes)  # one that computes with numbers when it is made
+
+    @property
+    def code(self) -> object:
+        """What makes the module: a class or a function."""
+        return type(self)
+
+    def faults(self, shape: Shape, classes: int) -> Iterator[Fault]:
+        """What is wrong with the network for these inputs, fields named relative to it."""
+        if self.images_only and len(shape) != 3:
+            yield Fault("kind", _no_images(shape))
+        elif ":" in self.kind:  # of the user's own
+            yield from _found(self, self.code, shape, classes)
 
     def seconds_per_sample(self, shape: Shape, classes: int) -> float:
         """Rough seconds that one core needs to train one epoch on one image; it tells how long a run will take."""
@@ -81,3 +123,9 @@ class Architecture(Component):
             torch.manual_seed(seed)
             module = self.module(shape, classes)
             return torch.cat([p.reshape(-1) for p in module.parameters()]).float().numpy()
+
+
+@lru_cache(maxsize=256)
+def _found(model: Architecture, code: object, shape: Shape, classes: int) -> tuple[Fault, ...]:
+    """What is wrong with a network of the user's own; it is built and tried once, however often it is asked."""
+    return tuple(module_faults(lambda: model.module(shape, classes), model.kind, shape, classes))

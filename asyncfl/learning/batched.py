@@ -9,7 +9,6 @@ CPU, the same as on every other path.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -100,12 +99,6 @@ class BatchedLearner(Learner):
             w = torch.where(active[step] > 0, w - t.lr * g, w)
         rows[...] = w.cpu().numpy()
         losses[...] = (total / torch.tensor([job.samples for job in jobs], device=device)).cpu().numpy()
-
-    def _products(self) -> AbstractContextManager[None]:
-        """Float32 as on the CPU (convolutions would round to TF32), and the same kernels every time."""
-        import torch
-
-        return torch.backends.cudnn.flags(benchmark=False, deterministic=True, allow_tf32=False)
 
     def _gradient(
         self, flat: torch.Tensor, x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor

@@ -104,8 +104,9 @@ class ExampleGradients:
 
         if not all(_covered(layer) for layer in self._layers):
             return False
-        x = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0))
-        y = torch.arange(2) % classes
+        place = self._weights[0].device
+        x = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0)).to(place)
+        y = torch.arange(2, device=place) % classes
         (first, _), (second, _) = (self._of_one(x[i : i + 1], y[i : i + 1], float("inf")) for i in range(2))
         norms = [float(torch.stack(torch._foreach_norm(g)).norm()) for g in (first, second)]
         clip = sum(norms) / 2  # the longer one is clipped, the other is not

@@ -2,9 +2,9 @@
 
 | path | network | device |
 |---|---|---|
-| `mlp.MlpLearner` | Mlp | CPU: backward written by hand, one client after another |
-| `module.ModuleLearner` | any other | CPU: one channels_last module, one client after another |
-| `batched.BatchedLearner` | any | CUDA: many clients at a time under `torch.func.vmap` |
+| `mlp.MlpLearner` | Mlp, Linear | CPU: backward written by hand, one client after another |
+| `module.ModuleLearner` | any other | CPU (one's own: CUDA too): one channels_last module, one client after another |
+| `batched.BatchedLearner` | of this package | CUDA: many clients at a time under `torch.func.vmap` |
 
 All of them compute what `reference.train` spells out, up to the rounding of float32.
 """
@@ -24,7 +24,7 @@ from asyncfl.errors import Fault, ScenarioError
 from asyncfl.learning.architecture import Architecture, Shape
 from asyncfl.learning.gemm import products, resolve
 from asyncfl.learning.job import Job
-from asyncfl.learning.models import Mlp
+from asyncfl.learning.models import Linear, Mlp
 from asyncfl.learning.noise import StandardNormal
 from asyncfl.learning.tensors import tensor_of
 from asyncfl.learning.training import Training
@@ -197,6 +197,11 @@ class Learner(ABC):
         return self._fresh_module()
 
     def _products(self) -> AbstractContextManager[None]:
+        import torch
+
+        if self.device.type == "cuda":
+            # Float32 as on the CPU (convolutions would round to TF32), and the same kernels every time.
+            return torch.backends.cudnn.flags(benchmark=False, deterministic=True, allow_tf32=False)
         return products(self.gemm)
 
     @abstractmethod
@@ -259,7 +264,8 @@ def make_learner(model: Architecture, training: Training, shape: Shape, classes:
         message = "must be auto or cpu on this machine, got cuda, and torch sees no CUDA device"
         raise ScenarioError([Fault("training.device", message)])
     if training.device == "cuda" or (training.device == "auto" and cuda):
-        return BatchedLearner(model, training, shape, classes, "cuda")
-    if isinstance(model, Mlp):
+        on_gpu = BatchedLearner if model.stacks else ModuleLearner
+        return on_gpu(model, training, shape, classes, "cuda")
+    if isinstance(model, Mlp | Linear):
         return MlpLearner(model, training, shape, classes, "cpu")
     return ModuleLearner(model, training, shape, classes, "cpu")

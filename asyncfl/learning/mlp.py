@@ -14,7 +14,7 @@ from asyncfl.learning.gemm import small_products
 from asyncfl.learning.gram import GramTrainer, cost
 from asyncfl.learning.job import Job
 from asyncfl.learning.learner import Learner
-from asyncfl.learning.models import Mlp
+from asyncfl.learning.models import Linear, Mlp
 from asyncfl.learning.tensors import tensor_of
 from asyncfl.learning.training import Training
 
@@ -33,7 +33,13 @@ class MlpLearner(Learner):
     """
 
     def __init__(
-        self, model: Mlp, training: Training, shape: Shape, classes: int, device: str = "cpu", way: Way = "auto"
+        self,
+        model: Mlp | Linear,
+        training: Training,
+        shape: Shape,
+        classes: int,
+        device: str = "cpu",
+        way: Way = "auto",
     ) -> None:
         import torch
 

@@ -1,4 +1,4 @@
-"""Training of any network on a CPU: one module in channels_last memory, one client after another.
+"""Training of any network, on a CPU first of all: one module in channels_last memory, one client after another.
 
 Autograd differentiates; everything else (proximal term, momentum, step) is a handful of `_foreach` calls on the
 module's own parameters. Vmap, grouped convolutions and unfolding were measured and are slower here. Clipping of single
@@ -64,10 +64,10 @@ class ModuleLearner(Learner):
             if t.proximal_mu:
                 torch._foreach_copy_(pull, weights)
                 torch._foreach_mul_(pull, t.proximal_mu)
-        images, labels = tensor_of(job.images), tensor_of(job.labels)
+        images, labels = tensor_of(job.images).to(self.device), tensor_of(job.labels).to(self.device)
         batch = t.batch_of(job.samples)
         total = 0.0
-        for epoch, order in enumerate(tensor_of(np.asarray(job.order, np.int64))):
+        for epoch, order in enumerate(tensor_of(np.asarray(job.order, np.int64)).to(self.device)):
             x, y = images.index_select(0, order), labels.index_select(0, order)
             x = x.contiguous(memory_format=self._format)
             for bx, by in zip(torch.split(x, batch), torch.split(y, batch), strict=True):
@@ -96,7 +96,7 @@ class ModuleLearner(Learner):
         if self._examples is not None and t.example_clip is not None:
             gradient, summed = self._examples.clipped_sum(x, y, t.example_clip)
             if noise is not None:
-                parts = split(torch.from_numpy(noise.draw()), self._weights)
+                parts = split(torch.from_numpy(noise.draw()).to(self.device), self._weights)
                 torch._foreach_add_(gradient, parts, alpha=t.example_noise * t.example_clip)
             torch._foreach_mul_(gradient, 1 / len(y))
             return gradient, summed / len(y)

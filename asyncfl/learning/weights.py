@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from asyncfl.errors import DataError, Fault, hint
 from asyncfl.learning.architecture import Architecture, Shape
 from asyncfl.learning.layout import Layout
+from asyncfl.own_classes import own_file
 
 if TYPE_CHECKING:
     import torch
@@ -37,7 +38,7 @@ def as_safetensors(layout: Layout, parameters: NDArray[np.float32]) -> bytes:
 def read_weights(path: str | Path) -> dict[str, NDArray[Any]]:
     """Name -> array, of all that a file of weights holds. Raises DataError where it cannot be read."""
     try:
-        content = Path(path).expanduser().read_bytes()
+        content = own_file(str(path)).read_bytes()
     except (OSError, ValueError, RuntimeError) as error:  # NUL in a name; ~ of nobody
         raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path) from None
     return weights_in(content, path)
@@ -153,7 +154,7 @@ def starting_parameters(
 def weights_digest(path: str) -> str:
     """SHA-256 of a file of weights; a run that starts from it has another name when it changes. Raises DataError."""
     try:
-        return hashlib.sha256(Path(path).expanduser().read_bytes()).hexdigest()
+        return hashlib.sha256(own_file(str(path)).read_bytes()).hexdigest()
     except (OSError, ValueError, RuntimeError) as error:  # NUL in a name; ~ of nobody
         told = f"must be a file of weights, and {path} cannot be read: {getattr(error, 'strerror', None) or error}"
         raise DataError([Fault("model.initial", told)]) from None

@@ -9,10 +9,11 @@ from pydantic import ValidationError
 
 from asyncfl.errors import ScenarioError
 from asyncfl.learning.architecture import Architecture, Shape
-from asyncfl.learning.models import DigitsNet, LeNet, McMahanCnn, Mlp, SmallCnn
+from asyncfl.learning.models import DigitsNet, LeNet, Linear, McMahanCnn, Mlp, ResNet, SmallCnn
 
 MNIST = (1, 28, 28)
 COLOUR = (3, 28, 28)
+COLOUR_32 = (3, 32, 32)
 
 
 @pytest.mark.parametrize(
@@ -140,6 +141,32 @@ def test_an_architecture_of_ones_own_needs_its_module_alone() -> None:
     assert [(x.weight_shape, x.bias_shape) for x in layers] == [((16,), (16,)), ((3, 16), ())]
     drawn = Normed().initial_parameters((1, 4, 4), 3, torch.Generator().manual_seed(0))
     assert np.array_equal(drawn[:32], [1] * 16 + [0] * 16)
+
+
+@pytest.mark.parametrize(
+    ("depth", "classes", "parameters"),
+    [(8, 10, 78_042), (20, 10, 272_474), (56, 10, 855_770), (18, 10, 11_173_962), (18, 100, 11_220_132)],
+)
+def test_residual_networks_have_the_parameters_of_the_paper(depth: int, classes: int, parameters: int) -> None:
+    """Those with projections that are known of 20, 56 and 18 layers: 0.27, 0.85 and 11.17 millions."""
+    assert ResNet(depth=depth).layout(COLOUR_32, classes).n_parameters == parameters
+
+
+def test_a_residual_network_computes_for_any_size_of_image() -> None:
+    module = ResNet(groups=4).module((1, 9, 7), 3)
+    assert module(torch.zeros(2, 1, 9, 7)).shape == (2, 3)
+
+
+@pytest.mark.parametrize("model", [LeNet(), McMahanCnn(), SmallCnn(), DigitsNet(), ResNet()])
+def test_networks_for_images_refuse_other_inputs(model: Architecture) -> None:
+    [fault] = model.faults((30,), 2)
+    assert fault.message == "must be a network for samples of shape (30,), such as mlp; convolutions need images"
+    assert list(model.faults((3, 32, 32), 10)) == []
+
+
+def test_a_linear_model_takes_inputs_of_any_shape() -> None:
+    assert Linear().layout((30,), 2).n_parameters == 62
+    assert list(Linear().faults((30,), 2)) == []
 
 
 def test_a_layer_may_own_any_parameters() -> None:

@@ -12,7 +12,7 @@ from asyncfl.learning.batched import BatchedLearner
 from asyncfl.learning.job import Job
 from asyncfl.learning.learner import Learner, make_learner
 from asyncfl.learning.mlp import MlpLearner
-from asyncfl.learning.models import LeNet, McMahanCnn, Mlp, SmallCnn
+from asyncfl.learning.models import LeNet, Linear, McMahanCnn, Mlp, SmallCnn
 from asyncfl.learning.module import ModuleLearner
 from asyncfl.learning.training import Training
 
@@ -41,6 +41,8 @@ LEARNERS = {
     "direct, deep": (Mlp(hidden=(20, 12)), lambda *a: MlpLearner(*a, "cpu", "direct")),
     "gram, deep": (Mlp(hidden=(20, 12, 7)), lambda *a: MlpLearner(*a, "cpu", "gram")),
     "softmax regression": (Mlp(hidden=()), make_learner),
+    "linear": (Linear(), make_learner),
+    "batched, linear": (Linear(), lambda *a: BatchedLearner(*a, "cpu")),
     "lenet": (LeNet(channels=(4, 6), hidden=(16,)), make_learner),
     "cnn": (McMahanCnn(channels=(4, 6), hidden=(16,)), make_learner),
     "small_cnn": (SmallCnn(channels=(4, 6), groups=2), make_learner),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from asyncfl.learning.architecture import Architecture, Shape, Widths
 from asyncfl.learning.models.convolutional import convolutional
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 class McMahanCnn(Architecture):
     """Two 5x5 convolutions and a layer of 512 units: 1,663,370 parameters on 1x28x28 images and 10 classes."""
 
+    images_only: ClassVar[bool] = True
     kind: Literal["cnn"] = "cnn"
     channels: Widths = (32, 64)
     """Channels of each convolution."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -24,6 +24,7 @@ class DigitsNet(Architecture):
     running statistics to be averaged or to leak, and examples can be clipped one by one.
     """
 
+    images_only: ClassVar[bool] = True
     kind: Literal["digits"] = "digits"
     groups: Annotated[int, Field(ge=1)] = 32
     """Groups of channels (or units) that are normalised together; a divisor of 64."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from asyncfl.learning.architecture import Architecture, Shape, Widths
 from asyncfl.learning.models.convolutional import convolutional
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 class LeNet(Architecture):
     """Two 5x5 convolutions and one hidden layer: 215,370 parameters on 1x28x28 images and 10 classes."""
 
+    images_only: ClassVar[bool] = True
     kind: Literal["lenet"] = "lenet"
     channels: Widths = (16, 32)
     """Channels of each convolution."""

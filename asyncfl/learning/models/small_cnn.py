@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -21,6 +21,7 @@ class SmallCnn(Architecture):
     one example, so it goes together with clipping of examples.
     """
 
+    images_only: ClassVar[bool] = True
     kind: Literal["small_cnn"] = "small_cnn"
     channels: Widths = (8, 16, 16)
     """Channels of each convolution; each is followed by 2x2 max-pooling."""

@@ -1,0 +1,46 @@
+"""CharLstm: the network for the next character of McMahan et al. (2017), "Communication-Efficient Learning"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from asyncfl.errors import Fault
+from asyncfl.learning.architecture import Architecture, Shape
+
+if TYPE_CHECKING:
+    import torch
+
+
+class CharLstm(Architecture):
+    """Embedding, two LSTM layers and a linear one on the last step: 822,570 parameters for 90 characters.
+
+    An input (length,) holds the numbers of characters, 0..classes-1; the class is the number of the next.
+    """
+
+    stacks: ClassVar[bool] = False
+    kind: Literal["char_lstm"] = "char_lstm"
+    embedding: Annotated[int, Field(ge=1, le=100_000)] = 8
+    """Numbers that stand for a character."""
+    hidden: Annotated[int, Field(ge=1, le=100_000)] = 256
+    """Units of each LSTM layer."""
+    layers: Annotated[int, Field(ge=1, le=100)] = 2
+    """LSTM layers."""
+
+    def faults(self, shape: Shape, classes: int) -> Iterator[Fault]:
+        """Data that are no texts."""
+        if len(shape) != 1:
+            yield Fault("kind", f"char_lstm reads texts (length,), got inputs of shape {shape}; take another network")
+
+    def seconds_per_sample(self, shape: Shape, classes: int) -> float:
+        """Six operations per weight and character, at the rate that small batches reach."""
+        weights = 4 * self.hidden * (self.embedding + self.hidden + 2 * self.hidden * (self.layers - 1))
+        return 1e-5 + 6 * (weights * shape[0] + self.hidden * classes) / 100e9
+
+    def module(self, shape: Shape, classes: int) -> torch.nn.Module:
+        """Embedding of as many characters as there are classes, LSTM layers, a linear layer."""
+        from asyncfl.learning.models.last_step import LastStep
+
+        return LastStep(classes, self.embedding, self.hidden, self.layers)

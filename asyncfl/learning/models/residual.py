@@ -1,0 +1,32 @@
+"""Parts of residual networks. It imports torch, so it is imported where a network is built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+
+def conv(before: int, channels: int, kernel: int, stride: int = 1) -> nn.Conv2d:
+    """Convolution (n, before, h, w) -> (n, channels, h / stride, w / stride) without bias: a norm follows."""
+    return nn.Conv2d(before, channels, kernel, stride, padding=kernel // 2, bias=False)
+
+
+class Residual(nn.Module):
+    """Two 3x3 convolutions beside a shortcut, He et al. (2016), figure 2, with its shortcut of option B."""
+
+    def __init__(self, before: int, channels: int, stride: int, norm: Callable[[int], nn.Module]) -> None:
+        super().__init__()
+        self.convolution1, self.norm1 = conv(before, channels, 3, stride), norm(channels)
+        self.convolution2, self.norm2 = conv(channels, channels, 3), norm(channels)
+        self.shortcut = nn.Identity() if (before, stride) == (channels, 1) else self._projected(before, stride, norm)
+
+    def _projected(self, before: int, stride: int, norm: Callable[[int], nn.Module]) -> nn.Module:
+        channels = self.convolution1.out_channels
+        return nn.Sequential(conv(before, channels, 1, stride), norm(channels))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(n, channels, h / stride, w / stride) of an input (n, before, h, w)."""
+        inner = torch.relu(self.norm1(self.convolution1(x)))
+        return torch.relu(self.norm2(self.convolution2(inner)) + self.shortcut(x))

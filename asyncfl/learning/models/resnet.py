@@ -1,0 +1,59 @@
+"""ResNet: residual networks for small images, He et al. (2016, arXiv:1512.03385), sections 4.2 and 4.1."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from asyncfl.learning.architecture import Architecture, Shape
+
+if TYPE_CHECKING:
+    import torch
+
+_WIDE = 18
+"""The depth whose four stages are those of the networks for ImageNet."""
+
+
+class ResNet(Architecture):
+    """Residual network of 3x3 convolutions: 78,042 parameters at depth 8, on 3x32x32 images and 10 classes.
+
+    Depth 6n + 2: three stages of n blocks with 16, 32 and 64 channels. Depth 18: four stages of two blocks with 64,
+    128, 256 and 512 channels, behind a 3x3 convolution instead of a 7x7 one with pooling, which is for larger images.
+    GroupNorm (Wu and He 2018) stands where the paper has batch normalisation; a shortcut past a change of shape is a
+    1x1 convolution.
+    """
+
+    images_only: ClassVar[bool] = True
+    kind: Literal["resnet"] = "resnet"
+    depth: Literal[8, 14, 18, 20, 26, 32, 44, 56] = 8
+    """Layers with weights, shortcuts not counted."""
+    groups: Annotated[int, Field(ge=1)] = 8
+    """Groups of channels that are normalised together; where they do not divide the channels, the largest number that
+    divides both."""
+
+    def seconds_per_sample(self, shape: Shape, classes: int) -> float:
+        """In proportion to pixels, as measured at depth 8 on 32x32 images."""
+        share = 14.0 if self.depth == _WIDE else (self.depth - 2) / 6
+        return 1.0e-3 * share * math.prod(shape[1:]) / 1024
+
+    def module(self, shape: Shape, classes: int) -> torch.nn.Module:
+        """Convolution, blocks in stages that halve height and width, the mean over pixels, a linear layer."""
+        from torch import nn
+
+        from asyncfl.learning.models.residual import Residual, conv
+
+        stages, blocks = ((64, 128, 256, 512), 2) if self.depth == _WIDE else ((16, 32, 64), (self.depth - 2) // 6)
+        parts: list[nn.Module] = [conv(shape[0], stages[0], 3), self._norm(stages[0]), nn.ReLU()]
+        before = stages[0]
+        for number, channels in enumerate(stages):
+            for block in range(blocks):
+                parts.append(Residual(before, channels, 2 if number and not block else 1, self._norm))
+                before = channels
+        return nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, classes))
+
+    def _norm(self, channels: int) -> torch.nn.Module:
+        from torch import nn
+
+        return nn.GroupNorm(math.gcd(self.groups, channels), channels)

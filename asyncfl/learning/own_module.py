@@ -1,0 +1,112 @@
+"""OwnModule: a network that is any `nn.Module` of the user's, named by its import path.
+
+The class (or a function that returns a module) is called with the fields that stand beside `kind`, and with those of
+`shape`, `classes` and `num_classes` that it asks for by these names.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import ConfigDict
+
+from asyncfl.errors import Fault, hint, nearest
+from asyncfl.learning.architecture import Architecture, Shape
+from asyncfl.learning.group_norm import without_batch_norm
+from asyncfl.own_classes import own_class
+from asyncfl.torchvision_parts import torchvision_part
+
+if TYPE_CHECKING:
+    import torch
+
+TORCHVISION = "torchvision:"
+"""Beginning of the names of torchvision's networks, `torchvision:resnet18`."""
+
+
+class OwnModule(Architecture):
+    """An `nn.Module` of one's own, or one of torchvision's with GroupNorm in place of BatchNorm."""
+
+    model_config = ConfigDict(extra="allow")
+    stacks: ClassVar[bool] = False
+
+    @property
+    def code_modules(self) -> tuple[str, ...]:
+        """The module that the class is in; torchvision's code is known by its version."""
+        return () if self.kind.startswith(TORCHVISION) else (self.kind.partition(":")[0],)
+
+    def module(self, shape: Shape, classes: int) -> torch.nn.Module:
+        """What the class makes of its arguments."""
+        made: torch.nn.Module = self._factory()(**self._arguments(shape, classes))
+        return without_batch_norm(made) if self.kind.startswith(TORCHVISION) else made
+
+    def seconds_per_sample(self, shape: Shape, classes: int) -> float:
+        """Three times the operations of a forward pass, at a rate that small batches reach."""
+        return 1e-5 + 3 * _operations(self, self.code, shape, classes) / 20e9
+
+    def faults(self, shape: Shape, classes: int) -> Iterator[Fault]:
+        """Arguments that the class does not take or lacks, and what is wrong with the module that it makes."""
+        try:
+            asked = _parameters(self._factory())
+        except ImportError as error:
+            yield Fault("kind", str(error))
+            return
+        if wrong := list(self._argument_faults(asked)):
+            yield from wrong
+            return
+        yield from super().faults(shape, classes)
+
+    @property
+    def code(self) -> object:
+        """The class or function that the import path names."""
+        return self._factory()
+
+    def _factory(self) -> Callable[..., Any]:
+        if self.kind.startswith(TORCHVISION):
+            name = self.kind.removeprefix(TORCHVISION)
+            networks = torchvision_part("models")
+            known = networks.list_models(networks)
+            if name not in known:
+                raise ImportError(
+                    f"torchvision has no network {name}; did you mean {nearest(name, known) or 'resnet18'}?"
+                )
+            return getattr(networks, name)  # type: ignore[no-any-return]
+        return own_class(self.kind)  # type: ignore[return-value]
+
+    def _arguments(self, shape: Shape, classes: int) -> dict[str, Any]:
+        asked, given = _parameters(self._factory()), dict(self.model_extra or {})
+        known = {"shape": shape, "classes": classes, "num_classes": classes}
+        wanted = set(known) & set(asked)
+        if self.kind.startswith(TORCHVISION):
+            wanted.add("num_classes")  # which its functions pass on
+        return {name: known[name] for name in sorted(wanted)} | given
+
+    def _argument_faults(self, asked: dict[str, inspect.Parameter]) -> Iterator[Fault]:
+        given, names = dict(self.model_extra or {}), [name for name in asked if asked[name].kind not in _STARRED]
+        if not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in asked.values()):
+            for name in given:
+                if name not in asked:
+                    yield Fault(name, f"{self.kind} takes no {name}; {hint(name, names, 'it takes')}")
+        for name, one in asked.items():
+            if one.default is one.empty and one.kind not in _STARRED and name not in self._arguments((1,), 1):
+                yield Fault(name, f"is an argument of {self.kind} without a default; set it beside kind")
+
+
+_STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def _parameters(factory: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    return dict(inspect.signature(factory).parameters)
+
+
+@lru_cache(maxsize=256)
+def _operations(model: OwnModule, code: object, shape: Shape, classes: int) -> float:
+    """Floating-point operations of a forward pass on one example, counted without computing anything."""
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with torch.random.fork_rng(devices=[]), torch.no_grad(), FlopCounterMode(display=False) as counter:
+        model.module(shape, classes)(torch.zeros(1, *shape))
+    return float(counter.get_total_flops())

@@ -1,0 +1,94 @@
+"""What a module must be to be trained here: a function of its parameters and its input alone, with the right output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from asyncfl.errors import AsyncflError, Fault
+from asyncfl.own_classes import told
+
+if TYPE_CHECKING:
+    import torch
+
+_TRIED = 2
+"""Examples that a module is tried with."""
+
+
+def module_faults(make: Callable[[], Any], name: str, shape: tuple[int, ...], classes: int) -> Iterator[Fault]:
+    """What is wrong with the module that `make` returns, called `name`, on inputs (n, *shape).
+
+    Faults of the errors that it raises are raised as they are.
+    """
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        try:
+            torch.manual_seed(1)
+            module = make()
+            torch.manual_seed(2)
+            other = make()
+        except (AsyncflError, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            yield Fault("kind", f"{name} cannot be made: {told(error)}")
+            return
+        if not isinstance(module, torch.nn.Module):
+            yield Fault("kind", f"{name} must be or return an nn.Module, got {type(module).__name__}")
+            return
+        wrong = list(_of_parts(module, other, name))
+        yield from wrong or _of_output(module, name, shape, classes)
+
+
+def _of_parts(module: torch.nn.Module, other: torch.nn.Module, name: str) -> Iterator[Fault]:
+    import torch
+    from torch.nn.modules.batchnorm import _NormBase
+    from torch.nn.modules.dropout import _DropoutNd
+
+    parameters = dict(module.named_parameters())
+    if not parameters:
+        yield Fault("kind", f"{name} has no parameters: there is nothing to train")
+    places = sorted({str(one.device) for one in [*parameters.values(), *module.buffers()]})
+    if places not in ([], ["cpu"]):
+        yield Fault("kind", f"{name} must be on the CPU when it is made, got {', '.join(places)}")
+        return
+    for path, one in parameters.items():
+        if one.dtype != torch.float32:
+            yield Fault("kind", f"{name} must have float32 parameters, {path} is {str(one.dtype)[6:]}")
+        if not one.requires_grad:
+            yield Fault(
+                "kind", f"{name} must train all its parameters, {path} has requires_grad=False; make it a buffer"
+            )
+    running: set[str] = set()
+    for path, part in module.named_modules():
+        if isinstance(part, _NormBase) and part.track_running_stats:
+            running.update(f"{path}.{own}" if path else own for own, _ in part.named_buffers())
+            way = "use GroupNorm, or kind: torchvision:NAME, where it is exchanged"
+            yield Fault(
+                "kind", f"{name} has {type(part).__name__} ({path}), whose running statistics nobody averages; {way}"
+            )
+        if (isinstance(part, _DropoutNd) and part.p) or (isinstance(part, torch.nn.RNNBase) and part.dropout):
+            yield Fault("kind", f"{name} has dropout ({path}), which draws anew each time; set it to 0")
+    drawn = dict(other.named_buffers())
+    for path, buffer in module.named_buffers():
+        if path not in running and not torch.equal(buffer, drawn[path]):
+            yield Fault("kind", f"{name} draws its buffer {path} at random; make it a parameter, or compute it")
+
+
+def _of_output(module: torch.nn.Module, name: str, shape: tuple[int, ...], classes: int) -> Iterator[Fault]:
+    import torch
+
+    inputs = torch.zeros(_TRIED, *shape)
+    try:
+        found = module(inputs)
+    except (AsyncflError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        yield Fault("kind", f"{name} fails on inputs of shape {tuple(inputs.shape)}: {told(error)}")
+        return
+    got = f"{tuple(found.shape)} {str(found.dtype)[6:]}" if isinstance(found, torch.Tensor) else type(found).__name__
+    wanted = (_TRIED, classes)
+    if not isinstance(found, torch.Tensor) or tuple(found.shape) != wanted or found.dtype != torch.float32:
+        yield Fault("kind", f"{name} must return {wanted} float32 for inputs of shape {tuple(inputs.shape)}, got {got}")
+    elif not found.requires_grad:
+        yield Fault("kind", f"{name} returns what does not depend on its parameters: there is nothing to train")

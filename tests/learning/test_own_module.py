@@ -1,0 +1,203 @@
+"""Networks that are modules of the user's own: what is taken, and what is refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from asyncfl.component import own_sources
+from asyncfl.errors import ScenarioError
+from asyncfl.learning.own_module import OwnModule
+from asyncfl.own_classes import look_for_modules_in
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import simulate_seed
+
+CODE = '''
+import numpy
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, shape, classes, hidden=4, bias=True):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(hidden))
+        self.first = nn.Linear(shape[0] * shape[1] * shape[2], hidden)
+        self.last = nn.Linear(hidden, classes, bias=bias)
+
+    def forward(self, x):
+        return self.last(torch.tanh(self.first(x.flatten(1))) * self.scale)
+
+
+def make(num_classes, *, wide: int):
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, wide), nn.ReLU(), nn.Linear(wide, num_classes))
+
+
+class Rows(nn.Module):
+    """Reads an image row by row."""
+
+    def __init__(self, classes):
+        super().__init__()
+        self.register_buffer("order", torch.from_numpy(numpy.arange(28)))
+        self.lstm = nn.LSTM(28, 5, batch_first=True)
+        self.last = nn.Linear(5, classes)
+
+    def forward(self, x):
+        return self.last(self.lstm(x[:, 0, self.order])[0][:, -1])
+
+
+def normed():
+    return nn.Sequential(nn.BatchNorm2d(1), nn.Flatten(), nn.Linear(784, 10))
+
+
+def dropping():
+    return nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(784, 10))
+
+
+def sleeping():
+    return nn.Sequential(nn.Flatten(), nn.Dropout(0.0), nn.Linear(784, 10))
+
+
+class Drawn(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mask", torch.rand(784))
+        self.last = nn.Linear(784, 10)
+
+    def forward(self, x):
+        return self.last(x.flatten(1) * self.mask)
+
+
+def frozen():
+    net = nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
+    net[1].bias.requires_grad_(False)
+    return net
+
+
+def double():
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).double()
+
+
+def away():
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 10, device="meta"))
+
+
+def few():
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 9))
+
+
+def pair():
+    class Pair(nn.Linear):
+        def forward(self, x):
+            return x, x
+    return Pair(2, 2)
+
+
+def empty():
+    return nn.Flatten()
+
+
+def text():
+    return "net"
+
+
+def failing():
+    raise KeyError("weights")
+
+
+def narrow():
+    return nn.Linear(3, 10)
+
+
+number = 3
+'''
+
+
+@pytest.fixture(autouse=True)
+def module(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The user's file, where it is looked for."""
+    folder = Path(tmp_path_factory.getbasetemp()) / "own_networks"
+    folder.mkdir(exist_ok=True)
+    (folder / "nets_of_ones_own.py").write_text(CODE)
+    look_for_modules_in(folder)
+
+
+def with_model(tiny: dict[str, Any], name: str, **fields: Any) -> dict[str, Any]:
+    return {**tiny, "model": {"kind": name if ":" in name else f"nets_of_ones_own:{name}", **fields}}
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "parameters"),
+    [
+        ("Net", {}, 4 + 784 * 4 + 4 + 4 * 10 + 10),
+        ("Net", {"hidden": 3, "bias": False}, 3 + 784 * 3 + 3 + 3 * 10),
+        ("make", {"wide": 5}, 784 * 5 + 5 + 5 * 10 + 10),
+        ("Rows", {}, 4 * 5 * (28 + 5 + 2) + 60),
+        ("sleeping", {}, 7850),
+    ],
+)
+def test_any_module_is_trained(tiny: dict[str, Any], name: str, fields: dict[str, Any], parameters: int) -> None:
+    scenario = Scenario.read(with_model(tiny, name, **fields))
+    assert scenario.n_parameters == parameters
+    again = Scenario.read(scenario.resolved())
+    assert again == scenario
+    assert own_sources(scenario).keys() == {"nets_of_ones_own"}
+    assert 0 < scenario.estimated_cost() < 10
+    run = simulate_seed(scenario, 0)
+    losses = [row["train_loss"] for row in run.rounds]
+    assert losses[-1] < losses[0]
+    assert run.learner["path"] == "ModuleLearner"
+
+
+def test_a_changed_argument_is_another_run(tiny: dict[str, Any]) -> None:
+    scenario = Scenario.read(with_model(tiny, "Net"))
+    assert scenario.digest() != scenario.override({"model.hidden": 5}).digest()
+    assert scenario.override({"model.hidden": 5}).n_parameters == 5 + 785 * 5 + 60
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "message"),
+    [
+        ("normed", {}, r"model\.kind: \S+:normed has BatchNorm2d \(0\), whose running statistics nobody averages"),
+        ("dropping", {}, r"has dropout \(1\), which draws anew each time; set it to 0"),
+        ("Drawn", {}, r"draws its buffer mask at random"),
+        ("frozen", {}, r"must train all its parameters, 1\.bias has requires_grad=False"),
+        ("double", {}, r"must have float32 parameters, 1\.weight is float64"),
+        ("away", {}, r"must be on the CPU when it is made, got meta"),
+        ("few", {}, r"must return \(2, 10\) float32 for inputs of shape \(2, 1, 28, 28\), got \(2, 9\) float32"),
+        ("pair", {}, r"must return \(2, 10\) float32 .*, got tuple"),
+        ("empty", {}, r"has no parameters: there is nothing to train"),
+        ("text", {}, r"must be or return an nn\.Module, got str"),
+        ("failing", {}, r"cannot be made: .*nets_of_ones_own\.py, line \d+: KeyError: 'weights'"),
+        ("narrow", {}, r"fails on inputs of shape \(2, 1, 28, 28\): RuntimeError: mat1 and mat2"),
+        ("Net", {"hiden": 3}, r"model\.hiden: nets_of_ones_own:Net takes no hiden; did you mean hidden\?"),
+        ("make", {}, r"model\.wide: is an argument of nets_of_ones_own:make without a default; set it beside kind"),
+        ("number", {}, r"must be a class derived from Architecture"),
+        ("missing", {}, r"module 'nets_of_ones_own' has no 'missing'"),
+        ("torchvision:resnet81", {}, r"torchvision has no network resnet81; did you mean resnet18\?"),
+    ],
+)
+def test_a_module_that_cannot_be_trained_is_refused(
+    tiny: dict[str, Any], name: str, fields: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ScenarioError, match=message):
+        Scenario.read(with_model(tiny, name, **fields))
+
+
+def test_networks_of_torchvision_have_groupnorm_in_place_of_batchnorm() -> None:
+    model = OwnModule(kind="torchvision:resnet18")
+    assert list(model.faults((3, 32, 32), 10)) == []
+    module = model.module((3, 32, 32), 10)
+    kinds = {type(part).__name__ for part in module.modules()}
+    assert "GroupNorm" in kinds
+    assert "BatchNorm2d" not in kinds
+    assert model.layout((3, 32, 32), 10).n_parameters == 11_181_642
+    assert own_sources(model) == {}
+    before = torch.get_rng_state()
+    first = model.initial_parameters((3, 32, 32), 10, torch.Generator().manual_seed(1))
+    assert np.array_equal(first, model.initial_parameters((3, 32, 32), 10, torch.Generator().manual_seed(1)))
+    assert torch.equal(torch.get_rng_state(), before)
