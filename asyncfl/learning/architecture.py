@@ -96,7 +96,7 @@ class Architecture(Component):
             return self.module(shape, classes)  # one that computes with numbers when it is made
 
     @property
-    def code(self) -> object:
+    def _code(self) -> object:
         """What makes the module: a class or a function."""
         return type(self)
 
@@ -105,7 +105,7 @@ class Architecture(Component):
         if self.images_only and len(shape) != 3:
             yield Fault("kind", _no_images(shape))
         elif ":" in self.kind:  # of the user's own
-            yield from _found(self, self.code, shape, classes)
+            yield from _found(self, self._code, shape, classes)
 
     def seconds_per_sample(self, shape: Shape, classes: int) -> float:
         """Rough seconds that one core needs to train one epoch on one image; it tells how long a run will take."""

@@ -44,7 +44,7 @@ class OwnModule(Architecture):
 
     def seconds_per_sample(self, shape: Shape, classes: int) -> float:
         """Three times the operations of a forward pass, at a rate that small batches reach."""
-        return 1e-5 + 3 * _operations(self, self.code, shape, classes) / 20e9
+        return 1e-5 + 3 * _operations(self, self._code, shape, classes) / 20e9
 
     def faults(self, shape: Shape, classes: int) -> Iterator[Fault]:
         """Arguments that the class does not take or lacks, and what is wrong with the module that it makes."""
@@ -59,7 +59,7 @@ class OwnModule(Architecture):
         yield from super().faults(shape, classes)
 
     @property
-    def code(self) -> object:
+    def _code(self) -> object:
         """The class or function that the import path names."""
         return self._factory()
 
