@@ -22,8 +22,8 @@ def _dataclasses() -> Iterator[Any]:
 
 
 MAY_CHANGE = {
-    "At", "AuditedClient", "Batch", "ClipState", "Evaluations", "FixedNorm", "LossHistory", "Member", "Newcomer", "Node",
-    "Play", "Post", "Recording", "Run", "SeedRun", "TaskInFlight", "TaskRecord", "Traffic", "_Sent",
+    "At", "AuditedClient", "Batch", "ClipState", "Evaluations", "FixedNorm", "LossHistory", "Member", "Newcomer",
+    "Node", "Play", "Post", "Recording", "Run", "SeedRun", "TaskInFlight", "TaskRecord", "Traffic", "_Sent",
 }  # fmt: skip
 """What is filled while a run goes on or a reader reads."""
 
