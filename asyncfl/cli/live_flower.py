@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -39,6 +40,10 @@ def flower(
     check(description)
     from asyncfl.live.flower.app_folder import write_app
 
+    if description.model.initial is not None:
+        # The server reads it, wherever it is started.
+        place = Path(description.model.initial).expanduser().resolve()
+        description = description.override({"model.initial": str(place)})
     modules = modules_of(description)
     beside = {name: path for name, path in modules.items() if "." not in name}
     write_app(out, description, results.resolve(), timeout_s, beside.values(), force=force)
@@ -47,9 +52,9 @@ def flower(
         print_text(f"note: {', '.join(packages)} must be installed where the SuperLink and the SuperNodes run")
     last = description.data.clients - 1
     print_text(f"For each client N (0..{last}), where its SuperNode is to run:")
-    print_text("  flower-supernode --insecure --superlink HOST:8000 --node-config partition-id=N")
+    console.print("  flower-supernode --insecure --superlink HOST:8000 --node-config partition-id=N")
     print_text("Then, NAME being the connection to the SuperLink in Flower's configuration:")
-    print_text(f"  flwr run {out} NAME --stream")
+    console.print(f"  flwr run {shlex.quote(str(out))} NAME --stream")
 
 
 def modules_of(scenario: Scenario) -> dict[str, Path]:

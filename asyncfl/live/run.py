@@ -106,16 +106,20 @@ async def hold(
     at_least: int | None = None,
     known: bool = True,
     progress: Progress | None = None,
+    federation: Federation | None = None,
+    rounds: Rounds | None = None,
 ) -> SeedRun:
     """Hold one seed to its end.
 
     `tokens`: name -> token of the clients. `around`: what makes the connections, and clients that are here.
     `secret`: what the server's noise is drawn from; with `terms.shape` it is the scenario's seed. `at_least`: clients
     that are waited for before it begins; None: all. `known`: whether the clients' samples are those of the scenario.
-    Raises ScenarioError for what no live federation can do.
+    `federation`, `rounds`: where they are others than the scenario's. Raises ScenarioError for what no live federation
+    can do.
     """
     began = time.perf_counter()
-    federation = await asyncio.get_running_loop().run_in_executor(None, prepare, resolved)
+    if federation is None:
+        federation = await asyncio.get_running_loop().run_in_executor(None, prepare, resolved)
     scenario = federation.resolved.scenario
     if faults := list(live_faults(scenario, federation.path.context)):
         raise ScenarioError(faults)
@@ -127,7 +131,8 @@ async def hold(
     if scenario.evaluation.record != "none":
         recording = Recording.of(plan, scenario.evaluation.record, resolved.seed)
         server = RecordedServer(plan, recording)
-    rounds = Rounds(scenario, resolved.seed, federation)
+    if rounds is None:
+        rounds = Rounds(scenario, resolved.seed, federation)
     if rounds.evaluator is not None:
         # Of its own: it evaluates while others train and aggregate.
         rounds.evaluator.learner = learner_of(scenario, federation.data)

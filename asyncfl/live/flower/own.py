@@ -1,0 +1,293 @@
+"""Our server on a Flower federation whose clients are somebody else's `ClientApp`.
+
+    from asyncfl.live.flower.own import federate
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        outcome = federate(
+            grid, ArrayRecord(net.state_dict()), clients=10,
+            protocol={"kind": "fedbuff", "rounds": 100, "buffer": 5, "dispatch": {"kind": "constant", "in_flight": 8}},
+        )
+        net.load_state_dict(outcome.arrays.to_torch_state_dict())
+
+The ClientApp is one for Flower's message API as it is: `train` finds the model in the ArrayRecord `arrays` and the
+version in `config["server-round"]`, and replies with an ArrayRecord of the same arrays. In a MetricRecord it may tell
+`train_loss` and `train-s`, its seconds of training. Where updates count by samples it is asked for `num-examples`, a
+metric, by `query`; where a detector wants scores, by `query.scores` (models in ArrayRecords `model-0`, `model-1`, ...;
+reply a metric `scores`, one for each).
+
+Privacy is the server's: it clips each update when it has arrived, and adds noise to the model. Clients and whoever
+holds an update see it as it was sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+from pydantic import Field
+
+from asyncfl.client import TaskPath
+from asyncfl.data import FederatedData
+from asyncfl.errors import Fault, ScenarioError
+from asyncfl.federation import SeedLedger, rounds_table
+from asyncfl.federation.context import privacy_context
+from asyncfl.federation.defence import defence_plan
+from asyncfl.federation.prepare import Federation, learner_of, server_plan
+from asyncfl.federation.publishing import RecordedNoise
+from asyncfl.federation.resolve import ResolvedSeed
+from asyncfl.federation.rounds import Rounds, Row, diverged_at
+from asyncfl.federation.seed_run import SeedRun
+from asyncfl.learning import Architecture
+from asyncfl.learning.architecture import Shape
+from asyncfl.live.flower.held import ended_by_signals
+from asyncfl.live.flower.letters import Mail
+from asyncfl.live.flower.post import Habits, Post
+from asyncfl.live.flower.records import GridMail, Shapes
+from asyncfl.live.host import Host, Terms
+from asyncfl.live.run import Progress, Round, hold
+from asyncfl.messages import Publish, Vector
+from asyncfl.privacy import Contribution, State
+from asyncfl.privacy.record import Record
+from asyncfl.scenario import Scenario
+
+if TYPE_CHECKING:
+    import torch
+    from flwr.app import ArrayRecord
+    from flwr.serverapp import Grid
+
+Evaluate = Callable[[Vector], Mapping[str, float]]
+"""`test_loss` and `test_accuracy`, or one of them, of a model (n_parameters,)."""
+
+
+class Parameters(Architecture):
+    """A model of which only its number of parameters is known: what it computes is its clients' affair."""
+
+    kind: Literal["asyncfl.live.flower.own:Parameters"] = "asyncfl.live.flower.own:Parameters"
+    n: int = Field(ge=1)
+    """Parameters."""
+
+    def module(self, shape: Shape, classes: int) -> torch.nn.Module:
+        """One weight of that length, which computes nothing."""
+        import torch
+
+        module = torch.nn.Module()
+        module.weight = torch.nn.Parameter(torch.empty(self.n))
+        return module
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a federation."""
+
+    model: Vector
+    """(n_parameters,) the last version."""
+    scenario: Scenario
+    """The server's part of it is what was asked for; of data and training it knows nothing."""
+    run: SeedRun
+    """All that the run left behind; `asyncfl.api.run_of` makes a run of it that can be written and traced."""
+    shapes: Shapes
+
+    @property
+    def arrays(self) -> ArrayRecord:
+        """The last version, in the arrays of the model that the federation began with."""
+        return self.shapes.record(self.model)
+
+    @property
+    def rounds(self) -> pd.DataFrame:
+        """One row per version."""
+        return SeedLedger(self.run).with_epsilons(rounds_table(self.run)).to_pandas()
+
+    @property
+    def events(self) -> pd.DataFrame:
+        """One row per event."""
+        return self.run.events.to_pandas()
+
+    @property
+    def ledger(self) -> pd.DataFrame:
+        """One row per adversary and holder of a guarantee: what was claimed, and what it is worth."""
+        return SeedLedger(self.run).ledger.to_pandas()
+
+
+def federate(
+    grid: Grid,
+    arrays: ArrayRecord,
+    *,
+    clients: int,
+    protocol: Mapping[str, Any],
+    privacy: Mapping[str, Any] | None = None,
+    defence: Mapping[str, Any] | None = None,
+    evaluate: Callable[[ArrayRecord], Mapping[str, float]] | None = None,
+    progress: Progress | None = None,
+    timeout_s: float = 3600.0,
+) -> Outcome:
+    """What came of a federation of `clients` nodes of `grid`, which begins when so many are connected.
+
+    `arrays`: the model to begin with. `protocol`, `privacy`, `defence`: as in a scenario. `evaluate`: is told each
+    version, and answers with `test_loss`, `test_accuracy` or both; None: nobody judges. `progress`: is told the row of
+    each version and the number of tasks in flight. `timeout_s`: seconds after which a message without an answer counts
+    as a lost upload. Raises ScenarioError for settings that cannot be had, FlowerError where Flower or an app fails.
+    """
+    shapes = Shapes.of(arrays)
+    initial = shapes.vector(arrays)
+    if initial is None or not len(initial):
+        raise ScenarioError([Fault("arrays", "must be a model: arrays of numbers, of numpy or of a state dict")])
+    scenario = scenario_of(clients, len(initial), protocol, privacy, defence)
+    judge = None if evaluate is None else lambda model: evaluate(shapes.record(model))
+    mail = GridMail(grid, shapes, timeout_s)
+    run, model = asyncio.run(held_own(scenario, mail, initial, evaluate=judge, progress=progress))
+    return Outcome(model, scenario, run, shapes)
+
+
+def scenario_of(
+    clients: int,
+    n_parameters: int,
+    protocol: Mapping[str, Any],
+    privacy: Mapping[str, Any] | None = None,
+    defence: Mapping[str, Any] | None = None,
+) -> Scenario:
+    """The scenario of such a federation. Raises ScenarioError."""
+    description: dict[str, Any] = {
+        "data": {"clients": clients, "samples_per_client": 1, "source": "embedded"},
+        "model": {"kind": "asyncfl.live.flower.own:Parameters", "n": n_parameters},
+        "protocol": dict(protocol),
+        "evaluation": {"train_every": 0},
+    }
+    if privacy is not None:
+        description["privacy"] = dict(privacy)
+    if defence is not None:
+        description["defence"] = dict(defence)
+    scenario = Scenario.read(description)
+    if faults := list(_own_faults(scenario)):
+        raise ScenarioError(faults)
+    return scenario
+
+
+def _own_faults(scenario: Scenario) -> Iterator[Fault]:
+    """What a server cannot do whose clients know nothing of it."""
+    privacy = scenario.privacy
+    if scenario.defence.root_samples:
+        yield Fault("defence.root_samples", "must be 0: the server has no data here")
+    if privacy.off:
+        return
+    context = privacy_context(ResolvedSeed(scenario, 0, 0), np.ones(scenario.data.clients, dtype=np.int64))
+    norm = privacy.start(context).clip_norm(np.ones(1))
+    noise = privacy.upload_noise(context, norm, Contribution(0, 1, 0, None))
+    if noise.std or noise.in_training or privacy.stop_at is not None or privacy.scores is not None:
+        yield Fault("privacy", "must add its noise at the server (noise_at: server): the ClientApp adds none")
+    elif norm is not None and (privacy.clipped.payload, privacy.clipped.order) != ("update", 2):
+        yield Fault("privacy", "must clip updates by their L2 norm, which the server does here")
+    if scenario.protocol.weighting == "samples":
+        yield Fault(
+            "protocol.weighting",
+            "must be uniform with privacy: what clients say of their samples depends on their data",
+        )
+
+
+@dataclass(frozen=True)
+class ServerClipping:
+    """Clips updates when they have arrived."""
+
+    state: State
+
+    def clip(self, base: Vector, model: Vector) -> tuple[Vector, float | None]:
+        """See `Clips`. An update that is not finite is left as it is: the server rejects it."""
+        update = model.astype(np.float64) - base
+        norm = float(np.linalg.norm(update))
+        limit = self.state.clip_norm(np.array([norm])) if np.isfinite(norm) else None
+        if limit is None or norm <= limit:
+            return model, limit
+        return (base + update * (limit / norm)).astype(np.float32), limit
+
+
+class OwnRounds(Rounds):
+    """The table of rounds, judged by a function of the user's."""
+
+    def __init__(self, scenario: Scenario, federation: Federation, judge: Evaluate | None) -> None:
+        super().__init__(scenario, federation.resolved.seed, federation)
+        self.evaluator = None
+        self.judge = judge
+        self.last: Vector = federation.plan.initial
+
+    def evaluate(self, row: Row, publish: Publish) -> str | None:
+        """See `Rounds.evaluate`."""
+        self.last = publish.model
+        found = {} if self.judge is None else self.judge(publish.model)
+        row |= {name: float(found[name]) for name in ("test_loss", "test_accuracy") if name in found}
+        row["diverged"] = not np.isfinite([*map(float, found.values()), float(publish.model.sum())]).all()
+        return diverged_at(publish.version) if row["diverged"] else None
+
+
+async def held_own(
+    scenario: Scenario,
+    mail: Mail,
+    initial: Vector,
+    *,
+    evaluate: Evaluate | None = None,
+    progress: Progress | None = None,
+) -> tuple[SeedRun, Vector]:
+    """A federation from `initial` (n_parameters,), and its last model. See `federate`."""
+    resolved = ResolvedSeed(scenario, 0, 0)
+    federation = own_federation(resolved, initial)
+    by_samples = scenario.protocol.weighting == "samples"
+    clips = None if scenario.privacy.off else ServerClipping(federation.path.state)
+    habits = Habits(ours=False, asks_samples=by_samples, clips=clips)
+    tokens = {str(client): secrets.token_urlsafe(16) for client in range(scenario.data.clients)}
+
+    def around(federation: Federation) -> Round:
+        async def everybody(host: Host) -> None:
+            post = Post(mail, host.serve, tokens, len(initial), habits, lambda: host.stopped)
+            with ended_by_signals(host):
+                await post.run()
+
+        return everybody
+
+    rounds = OwnRounds(scenario, federation, evaluate)
+    run = await hold(
+        resolved,
+        Terms(),
+        tokens,
+        around,
+        secret=secrets.randbits(63),
+        known=not by_samples,
+        progress=progress,
+        federation=federation,
+        rounds=rounds,
+    )
+    run.notes.append("live: over Flower, with a ClientApp of the user's own; updates are clipped by the server")
+    return run, rounds.last
+
+
+def own_federation(resolved: ResolvedSeed, initial: Vector) -> Federation:
+    """A federation of clients of which nothing is known, each with one sample."""
+    scenario, streams = resolved.scenario, resolved.streams
+    clients, (channels, height, width) = scenario.data.clients, scenario.data.shape
+    blank = np.zeros((clients, channels, height, width), dtype=np.float32)
+    data = FederatedData(
+        images=blank,
+        labels=np.zeros(clients, dtype=np.int64),
+        offsets=np.arange(clients + 1),
+        test_images=blank[:1],
+        test_labels=np.zeros(1, dtype=np.int64),
+        classes=scenario.data.classes,
+        source="real",
+        provenance="what the clients hold, of which the server knows nothing",
+        original=False,
+        domains=("own",),
+        client_domains=np.zeros(clients, dtype=np.int64),
+        test_offsets=np.array([0, 1]),
+    )
+    learner = learner_of(scenario, data)
+    context = privacy_context(resolved, data.sizes)
+    path = TaskPath(data, learner, scenario.training, scenario.privacy, context, streams)
+    record = Record()
+    first = np.array(initial, dtype=np.float32)
+    first.flags.writeable = False
+    defence = defence_plan(scenario, data, learner)
+    plan = server_plan(scenario, data.sizes, first, streams, RecordedNoise(path, record), defence)
+    return Federation(resolved, data, learner, None, path, record, plan)

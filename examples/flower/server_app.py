@@ -1,0 +1,61 @@
+"""A server that waits for nobody in particular: FedBuff, stale updates weighed down, poison left out, noise added here.
+
+In place of `federate` stood a strategy of Flower and its `start(grid, arrays)`, which waits for all replies of a round.
+"""
+
+from __future__ import annotations
+
+import task
+from flwr.app import ArrayRecord, Context
+from flwr.serverapp import Grid, ServerApp
+
+from asyncfl.api import gather, run_of
+from asyncfl.live.flower.own import federate
+
+app = ServerApp()
+
+
+def evaluate(arrays: ArrayRecord) -> dict[str, float]:
+    """How good a version is."""
+    model = task.net()
+    model.load_state_dict(arrays.to_torch_state_dict())
+    return task.evaluate(model)
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Hold the federation, tell what each version came to, and write the run."""
+    config = context.run_config
+    clients = int(config["clients"])
+    outcome = federate(
+        grid,
+        ArrayRecord(task.net().state_dict()),
+        clients=clients,
+        protocol={
+            "kind": "fedbuff",
+            "rounds": config["rounds"],
+            "buffer": config["buffer"],
+            "dispatch": {"kind": "constant", "in_flight": clients},
+            "staleness": {"kind": "polynomial", "exponent": 0.5},
+        },
+        privacy={
+            "kind": "dp_fedavg",
+            "noise_at": "server",
+            "noise_multiplier": config["noise-multiplier"],
+            "clip_norm": 2.0,
+        },
+        defence={"detector": {"kind": "spectral"}, "strikes": {"threshold": 3}},
+        evaluate=evaluate,
+        progress=lambda row, in_flight: print(
+            f"version {row['version']}: accuracy {row['test_accuracy']:.3f}, "
+            f"mean staleness {row['staleness_mean']:.1f}, {in_flight} in flight",
+            flush=True,
+        ),
+    )
+    public = outcome.ledger[outcome.ledger["adversary"] == "public"]
+    print(
+        f"epsilon of the published models: {public['exact_epsilon'].max():.1f} at delta {public['delta'].max():g}",
+        flush=True,
+    )
+    gather(outcome.scenario, [run_of(outcome.scenario, outcome.run)]).save(str(config["results"]), force=True)
+    print(f"{config['results']} written: asyncfl trace tells what happened", flush=True)

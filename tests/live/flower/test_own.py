@@ -1,0 +1,128 @@
+"""Our server, and somebody else's ClientApp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.api import gather, run_of
+from asyncfl.errors import ScenarioError
+from asyncfl.federation.seed_run import SeedRun
+from asyncfl.live.flower.letters import QUERY, TRAIN, Letter, Reply
+from asyncfl.live.flower.own import Outcome, ServerClipping, held_own, scenario_of
+from asyncfl.live.flower.records import Shapes
+from asyncfl.messages import Vector
+from asyncfl.privacy.scheme import FixedNorm
+from asyncfl.storage import Run
+from tests.live import virtual_loop
+from tests.live.flower.grid import App, FakeGrid
+
+D = 40
+TARGET = np.linspace(-1, 1, D, dtype=np.float32)
+FEDBUFF = {"kind": "fedbuff", "rounds": 12, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 3}}
+
+
+def approaches(target: Vector, share: float = 0.5, samples: int = 1) -> App:
+    """A ClientApp that moves the model some of the way to a target; it knows nothing of asyncfl."""
+
+    def app(letter: Letter) -> Reply:
+        if letter.kind == QUERY:
+            return Reply("", metrics={"num-examples": samples})
+        assert letter.kind == TRAIN
+        assert letter.models is not None
+        assert set(letter.config) == {"server-round"}
+        model = letter.models[0]
+        return Reply("", model=model + np.float32(share) * (target - model), metrics={"train_loss": 0.5})
+
+    return app
+
+
+def federated(
+    apps: list[App], protocol: dict[str, Any], evaluate: Callable[[Vector], Any] | None = None, **more: Any
+) -> tuple[SeedRun, Vector, FakeGrid]:
+    grid = FakeGrid({7 + number: app for number, app in enumerate(apps)})
+    scenario = scenario_of(len(apps), D, protocol, **more)
+    run, model = virtual_loop.run(lambda: held_own(scenario, grid, np.zeros(D, dtype=np.float32), evaluate=evaluate))
+    return run, model, grid
+
+
+def test_any_client_app_is_asked_to_train_and_its_updates_are_buffered() -> None:
+    def judge(model: Vector) -> dict[str, float]:
+        return {"test_loss": float(np.abs(model - TARGET).max())}
+
+    run, model, grid = federated([approaches(TARGET)] * 3, FEDBUFF, judge)
+    assert run.stopped == "all versions published"
+    assert run.fates["aggregated"] == 24
+    assert max(row["staleness_max"] for row in run.rounds) >= 1
+    assert np.abs(model - TARGET).max() < 0.05
+    assert run.rounds[-1]["test_loss"] == pytest.approx(np.abs(model - TARGET).max())
+    assert not grid.letters(QUERY)
+
+
+def test_who_lets_updates_count_by_samples_asks_for_them() -> None:
+    """Two clients that pull apart: the mean lies where their samples put it."""
+    apps = [approaches(TARGET, 1.0, samples=3), approaches(-TARGET, 1.0, samples=1)]
+    run, model, grid = federated(apps, {"kind": "sync", "rounds": 1})
+    assert len(grid.letters(QUERY)) == 2
+    np.testing.assert_allclose(model, 0.75 * TARGET - 0.25 * TARGET, atol=1e-6)
+    assert list(run.sizes) == [3, 1]
+
+
+def test_a_detector_leaves_out_and_bans_who_sends_poison() -> None:
+    apps = [approaches(TARGET)] * 5 + [approaches(-20 * TARGET)]
+    defence = {"detector": {"kind": "spectral"}, "strikes": {"threshold": 2}}
+    run, model, _ = federated(
+        apps,
+        {"kind": "fedbuff", "rounds": 20, "buffer": 5, "dispatch": {"kind": "constant", "in_flight": 6}},
+        defence=defence,
+    )
+    assert run.fates["flagged"] >= 2
+    assert np.abs(model - TARGET).max() < 0.1
+
+
+def test_the_server_clips_and_adds_noise_and_the_ledger_says_what_it_is_worth(tmp_path: Any) -> None:
+    privacy = {"kind": "dp_fedavg", "noise_at": "server", "noise_multiplier": 2.0, "clip_norm": 0.5}
+    protocol = {**FEDBUFF, "rounds": 3}
+    run, model, _ = federated([approaches(TARGET, 1.0)] * 3, protocol, privacy=privacy)
+    assert all(row["clip_norm"] == 0.5 for row in run.rounds[1:])
+    assert all(row["sigma_d"] > 0 for row in run.rounds[1:])
+    scenario = scenario_of(3, D, protocol, privacy)
+    outcome = Outcome(model, scenario, run, Shapes.flat(D))
+    public = outcome.ledger[outcome.ledger["adversary"] == "public"]
+    assert np.isfinite(public["exact_epsilon"]).all()
+    gather(scenario, [run_of(scenario, run)]).save(tmp_path / "run")
+    assert Run.load(tmp_path / "run").summary["seeds"]["0"]["stopped"] == "all versions published"
+
+
+def test_an_update_is_clipped_to_the_norm_and_no_other_is_touched() -> None:
+    base = np.ones(4, dtype=np.float32)
+    clipping = ServerClipping(FixedNorm(1.0))
+    long, norm = clipping.clip(base, base + np.float32([3, 0, 0, 4]))
+    np.testing.assert_allclose(long - base, [0.6, 0, 0, 0.8], rtol=1e-6)
+    assert norm == 1.0
+    short = base + np.float32([0.1, 0, 0, 0])
+    assert clipping.clip(base, short)[0] is short
+    broken = np.full(4, np.nan, dtype=np.float32)
+    assert clipping.clip(base, broken)[0] is broken
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ({"privacy": {"kind": "dp_fedavg", "noise_multiplier": 1.0}}, "privacy: must add its noise at the server"),
+        ({"privacy": {"kind": "nbafl", "epsilon": 50, "delta": 0.01, "exposures": 1}}, "privacy"),
+        ({"defence": {"root_samples": 10, "detector": {"kind": "zeno++"}}}, "defence.root_samples"),
+    ],
+)
+def test_what_only_the_clients_could_do_is_refused(more: dict[str, Any], field: str) -> None:
+    with pytest.raises(ScenarioError, match=field):
+        scenario_of(3, D, FEDBUFF, **more)
+
+
+def test_privacy_is_no_promise_where_updates_weigh_what_clients_say() -> None:
+    privacy = {"kind": "dp_fedavg", "noise_at": "server", "noise_multiplier": 1.0}
+    with pytest.raises(ScenarioError, match=r"protocol\.weighting: must be uniform"):
+        scenario_of(3, D, {"kind": "sync", "rounds": 1}, privacy)
