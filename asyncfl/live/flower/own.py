@@ -25,21 +25,19 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from asyncfl.client import TaskPath
-from asyncfl.data import FederatedData
+from asyncfl.data.own import Dataset
+from asyncfl.data.own.samples import Samples
 from asyncfl.errors import Fault, ScenarioError
 from asyncfl.federation import SeedLedger, rounds_table
 from asyncfl.federation.context import privacy_context
-from asyncfl.federation.defence import defence_plan
-from asyncfl.federation.prepare import Federation, learner_of, server_plan
-from asyncfl.federation.publishing import RecordedNoise
+from asyncfl.federation.prepare import Federation, prepare
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.rounds import Rounds, Row, diverged_at
 from asyncfl.federation.seed_run import SeedRun
@@ -53,7 +51,6 @@ from asyncfl.live.host import Host, Terms
 from asyncfl.live.run import Progress, Round, hold
 from asyncfl.messages import Publish, Vector
 from asyncfl.privacy import Contribution, State
-from asyncfl.privacy.record import Record
 from asyncfl.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -63,6 +60,23 @@ if TYPE_CHECKING:
 
 Evaluate = Callable[[Vector], Mapping[str, float]]
 """`test_loss` and `test_accuracy`, or one of them, of a model (n_parameters,)."""
+
+
+class Unseen(Dataset):
+    """Data that the server never sees; one blank sample stands for each client's."""
+
+    kind: Literal["asyncfl.live.flower.own:Unseen"] = "asyncfl.live.flower.own:Unseen"
+    clients: int = Field(ge=1)
+
+    @property
+    def title(self) -> str:
+        """What they are."""
+        return "the clients' own"
+
+    def load(self) -> Samples:
+        """The blanks."""
+        blank, label = np.zeros((self.clients, 1), dtype=np.float32), np.zeros(self.clients, dtype=np.int64)
+        return Samples(blank, label, blank[:1], label[:1], classes=2)
 
 
 class Parameters(Architecture):
@@ -101,17 +115,20 @@ class Outcome:
     @property
     def rounds(self) -> pd.DataFrame:
         """One row per version."""
-        return SeedLedger(self.run).with_epsilons(rounds_table(self.run)).to_pandas()
+        frame: pd.DataFrame = SeedLedger(self.run).with_epsilons(rounds_table(self.run)).to_pandas()
+        return frame
 
     @property
     def events(self) -> pd.DataFrame:
         """One row per event."""
-        return self.run.events.to_pandas()
+        frame: pd.DataFrame = self.run.events.to_pandas()
+        return frame
 
     @property
     def ledger(self) -> pd.DataFrame:
         """One row per adversary and holder of a guarantee: what was claimed, and what it is worth."""
-        return SeedLedger(self.run).ledger.to_pandas()
+        frame: pd.DataFrame = SeedLedger(self.run).ledger.to_pandas()
+        return frame
 
 
 def federate(
@@ -153,8 +170,12 @@ def scenario_of(
 ) -> Scenario:
     """The scenario of such a federation. Raises ScenarioError."""
     description: dict[str, Any] = {
-        "data": {"clients": clients, "samples_per_client": 1, "source": "embedded"},
-        "model": {"kind": "asyncfl.live.flower.own:Parameters", "n": n_parameters},
+        "data": {
+            "dataset": {"kind": f"{__name__}:Unseen", "clients": clients},
+            "clients": clients,
+            "samples_per_client": 1,
+        },
+        "model": {"kind": f"{__name__}:Parameters", "n": n_parameters},
         "protocol": dict(protocol),
         "evaluation": {"train_every": 0},
     }
@@ -264,30 +285,8 @@ async def held_own(
 
 
 def own_federation(resolved: ResolvedSeed, initial: Vector) -> Federation:
-    """A federation of clients of which nothing is known, each with one sample."""
-    scenario, streams = resolved.scenario, resolved.streams
-    clients, (channels, height, width) = scenario.data.clients, scenario.data.shape
-    blank = np.zeros((clients, channels, height, width), dtype=np.float32)
-    data = FederatedData(
-        images=blank,
-        labels=np.zeros(clients, dtype=np.int64),
-        offsets=np.arange(clients + 1),
-        test_images=blank[:1],
-        test_labels=np.zeros(1, dtype=np.int64),
-        classes=scenario.data.classes,
-        source="real",
-        provenance="what the clients hold, of which the server knows nothing",
-        original=False,
-        domains=("own",),
-        client_domains=np.zeros(clients, dtype=np.int64),
-        test_offsets=np.array([0, 1]),
-    )
-    learner = learner_of(scenario, data)
-    context = privacy_context(resolved, data.sizes)
-    path = TaskPath(data, learner, scenario.training, scenario.privacy, context, streams)
-    record = Record()
+    """A federation that begins with `initial`, of clients of whose data nothing is known."""
+    federation = prepare(resolved)
     first = np.array(initial, dtype=np.float32)
     first.flags.writeable = False
-    defence = defence_plan(scenario, data, learner)
-    plan = server_plan(scenario, data.sizes, first, streams, RecordedNoise(path, record), defence)
-    return Federation(resolved, data, learner, None, path, record, plan)
+    return replace(federation, plan=replace(federation.plan, initial=first))
