@@ -79,6 +79,9 @@ DOMAINS = {
     "street_digits": "street digits",
     "mnist_m": "MNIST-M",
     "synth_digits": "SynthDigits",
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "emnist": "EMNIST",
 }
 """Domain -> its name in words; columns `test_accuracy_<domain>` are measured on its test samples alone."""
 

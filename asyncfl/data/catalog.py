@@ -9,7 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-DatasetName = Literal["mnist", "fashion_mnist", "usps", "svhn", "street_digits", "mnist_m", "synth_digits"]
+DatasetName = Literal[
+    "mnist",
+    "fashion_mnist",
+    "usps",
+    "svhn",
+    "street_digits",
+    "mnist_m",
+    "synth_digits",
+    "cifar10",
+    "cifar100",
+    "emnist",
+]
 
 
 @dataclass(frozen=True)
@@ -34,6 +45,10 @@ class CatalogEntry:
     torchvision: str = ""
     """Class of torchvision that downloads it; empty if none does."""
     classes: int = 10
+    licence: str = "none stated"
+    """Under which the original may be used; "none stated" where its makers say nothing."""
+    md5: tuple[str, ...] = ()
+    """Checksums of the files that are downloaded, those to train on first; torchvision compares them."""
     substitute: str = ""
     """Data set whose file takes its place as a domain, where its own file is missing or not complete."""
 
@@ -54,20 +69,26 @@ CATALOG: dict[str, CatalogEntry] = {
     for d in (
         CatalogEntry(
             "mnist", "MNIST", (28, 28), (0.1307,), (0.3081,), (60000, 10000),
-            embedded="digits drawn from fonts", torchvision="MNIST",
+            embedded="digits drawn from fonts", torchvision="MNIST", licence="CC BY-SA 3.0",
+            md5=("f68b3c2dcbeaaa9fbdd348bbdeb94873", "d53e105ee54ea40749a09fcbcd1e9432",
+                 "9fb629c4189551a2d022fa330f9573f3", "ec29112dd5afa0611ce80d1b7f02629c"),
         ),
         CatalogEntry(
             "fashion_mnist", "Fashion-MNIST", (28, 28), (0.2860,), (0.3530,), (60000, 10000),
-            embedded="letters A to J drawn from fonts", torchvision="FashionMNIST",
+            embedded="letters A to J drawn from fonts", torchvision="FashionMNIST", licence="MIT",
+            md5=("8d4fb7e6c68d591d4c3dfef9ec88bf0d", "25c81989df183df01b3e8a0aad5dffbe",
+                 "bef4ecab320f06d8554ea6380940ec79", "bb300cfdad3c16e7a12a480ee83cd310"),
         ),
         CatalogEntry(
             "usps", "USPS", (16, 16), (0.2545,), (0.3846,), (7291, 2007),
             embedded="scikit-learn's handwritten digits, enlarged and bent", torchvision="USPS",
+            md5=("ec16c51db3855ca6c91edd34d0e9b197", "8ea070ee2aca1ac39742fdd1ef5ed118"),
         ),
         CatalogEntry(
             "svhn", "SVHN", (32, 32, 3), *_SVHN, (73257, 26032),
             embedded="house numbers drawn from fonts", remade="official images, subset", torchvision="SVHN",
-            substitute="street_digits",
+            substitute="street_digits", licence="non-commercial use",
+            md5=("e26dedcc434d2e4c54c9b2d4a06d8373", "eb5a983be6a315427106f1b164d9cef3"),
         ),
         CatalogEntry(
             "street_digits", "street digits", (32, 32, 3), *_SVHN, None,
@@ -80,6 +101,21 @@ CATALOG: dict[str, CatalogEntry] = {
         CatalogEntry(
             "synth_digits", "SynthDigits", (32, 32, 3), _HALF, _HALF, (479400, 9553),
             embedded="coloured digits drawn from fonts", remade="made in its manner, not the original",
+        ),
+        CatalogEntry(
+            "cifar10", "CIFAR-10", (32, 32, 3), (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616), (50000, 10000),
+            embedded="coloured letters K to T over textures", torchvision="CIFAR10",
+            md5=("c58f30108f718f92721af3b95e74349a",),
+        ),
+        CatalogEntry(
+            "cifar100", "CIFAR-100", (32, 32, 3), (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762), (50000, 10000),
+            embedded="a hundred coloured characters over textures", torchvision="CIFAR100",
+            classes=100, md5=("eb9058c3a382ffc7106e4002c42a8d85",),
+        ),
+        CatalogEntry(
+            "emnist", "EMNIST", (28, 28), (0.1751,), (0.3332,), (112800, 18800),
+            embedded="digits and letters drawn from fonts", torchvision="EMNIST", classes=47,
+            licence="public domain (NIST)", md5=("58c8d27c78d21e728a6bc7b3cc06412e",),
         ),
     )
 }  # fmt: skip

@@ -66,7 +66,9 @@ def _download(name: str) -> Path:
 
 def _one_split(class_name: str, split: str, scratch: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     maker = getattr(torchvision_datasets(), class_name)
-    which = {"split": split} if class_name == "SVHN" else {"train": split == "train"}
+    which: dict[str, Any] = {"split": split} if class_name == "SVHN" else {"train": split == "train"}
+    if class_name == "EMNIST":
+        which["split"] = "balanced"  # 47 classes: letters that look alike in both cases are one
     try:
         loaded = maker(scratch, download=True, **which)
     except PermissionError:
@@ -80,6 +82,8 @@ def _one_split(class_name: str, split: str, scratch: str) -> tuple[NDArray[np.ui
     labels = np.asarray(loaded.labels if class_name == "SVHN" else loaded.targets, dtype=np.uint8)
     if class_name == "SVHN":
         images = images.transpose(0, 2, 3, 1)
+    if class_name == "EMNIST":
+        images = images.transpose(0, 2, 1)  # its files hold columns first
     return images, labels
 
 

@@ -9,6 +9,9 @@ from asyncfl.data.download import FETCHABLE
 from asyncfl.data.embedded.source import TEST_SAMPLES
 from asyncfl.data.folder import find
 from asyncfl.data.npz import NpzSource
+from asyncfl.data.own import TITLES, Bundled, BundledName
+from asyncfl.data.own.base import source_of
+from asyncfl.data.own.bundled import LICENCE
 from asyncfl.errors import DataError
 
 
@@ -23,9 +26,11 @@ class Available(TypedDict):
     test: int
     """Number of test images; of stand-ins the usual one."""
     image: str
-    """Height x width, and x 3 where in colour."""
+    """Height x width, and x 3 where in colour; of a table its number of features."""
     provenance: str
     """What the images are; for a damaged file what is wrong with it."""
+    licence: str
+    """Licence of the original."""
     fetchable: bool
     """Whether `asyncfl data fetch` can download it."""
     path: str
@@ -33,11 +38,26 @@ class Available(TypedDict):
 
 
 def available() -> list[Available]:
-    """Rows for all known data sets; reads headers only.
+    """Rows for all data sets with a name; reads headers only.
 
     Raises DataError if ASYNCFL_DATA_DIR names no folder. Damaged files do not raise, their rows say so.
     """
-    return [_row(name) for name in CATALOG]
+    return [*map(_row, CATALOG), *map(_bundled_row, TITLES)]
+
+
+def _bundled_row(name: BundledName) -> Available:
+    source = source_of(Bundled(name=name))
+    return Available(
+        name=name,
+        source="real",
+        train=source.size("train"),
+        test=source.size("test"),
+        image="x".join(map(str, source.shape[1:] if source.pictures else source.shape)),
+        provenance=f"{source.title}, with scikit-learn",
+        licence=LICENCE,
+        fetchable=False,
+        path="",
+    )
 
 
 def _row(name: str) -> Available:
@@ -59,6 +79,7 @@ def _row(name: str) -> Available:
         test=test,
         image="x".join(map(str, dataset.image_shape)),
         provenance=provenance,
+        licence=dataset.licence,
         fetchable=name in FETCHABLE,
         path="" if path is None else str(path),
     )

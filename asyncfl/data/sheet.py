@@ -17,11 +17,14 @@ from asyncfl.errors import DataError, Fault, OutputError
 from asyncfl.files.whole import whole_file
 
 PER_CLASS = 12
+MOST_CLASSES = 10
+"""Classes that are shown of each data set, spread over all."""
 _SEARCHED = 2000
 
 
 def contact_sheet(names: Sequence[str], path: Path, embedded: bool = False) -> Path:
-    """Path of a PNG with one panel per data set: a row per class, the first training images of it.
+    """Path of a PNG with one panel per data set: a row per class, the first training images of it;
+    of more than ten classes ten.
 
     No names: all data sets. Real files where they are, stand-ins otherwise or if `embedded`; each panel says which.
     Raises DataError for unknown names and damaged files, OutputError where the file cannot be written or is no PNG.
@@ -67,10 +70,12 @@ def _panel(name: str, embedded: bool) -> tuple[NDArray[np.uint8], str]:
     searched = _SEARCHED if isinstance(source, EmbeddedSource) else min(_SEARCHED, source.size("train"))
     labels = source.labels("train", np.arange(searched))
     rows = []
-    for label in range(dataset.classes):
+    shown = np.unique(np.linspace(0, dataset.classes - 1, MOST_CLASSES).astype(int))
+    for label in shown.tolist():
         found = np.flatnonzero(labels == label)[:PER_CLASS]
         images = to_common_shape(source.images("train", found))
         row = np.zeros((PER_CLASS, 28, 28, 3), np.uint8)
         row[: len(found)] = images
         rows.append(np.concatenate(list(row), axis=1))
-    return np.concatenate(rows), source.provenance
+    of = "" if len(shown) == dataset.classes else f"\n{len(shown)} of {dataset.classes} classes"
+    return np.concatenate(rows), source.provenance + of

@@ -15,7 +15,7 @@ from asyncfl.data.catalog import CATALOG, DatasetName
 from asyncfl.data.concept import Concept, Relabelled, Restyled
 from asyncfl.data.federated import FederatedData, Source
 from asyncfl.data.limits import SampleRequest, other, overdrawn, root_overdrawn, root_shortages, shortages
-from asyncfl.data.own import Dataset, NpzFile, PictureFolder, TableFile
+from asyncfl.data.own import TITLES, Bundled, BundledName, Dataset, NpzFile, PictureFolder, TableFile
 from asyncfl.data.own.arrays import ArraySource
 from asyncfl.data.own.base import source_of
 from asyncfl.data.partition import Dirichlet, Iid, Partition, Quantity, Shards
@@ -28,11 +28,11 @@ from asyncfl.streams import Streams
 if TYPE_CHECKING:
     AnyConcept = Concept
     AnyPartition = Partition
-    AnyDataset = DatasetName | Dataset
+    AnyDataset = DatasetName | BundledName | Dataset
 else:
     AnyConcept: Any = choice(Concept, Relabelled, Restyled)
     AnyPartition: Any = choice(Partition, Iid, Quantity, Dirichlet, Shards)
-    AnyDataset: Any = DatasetName | choice(Dataset, NpzFile, PictureFolder, TableFile)
+    AnyDataset: Any = DatasetName | BundledName | choice(Dataset, NpzFile, PictureFolder, TableFile, Bundled)
 
 
 class DataSpec(Described):
@@ -74,11 +74,22 @@ class DataSpec(Described):
 
     @property
     def own(self) -> ArraySource | None:
-        """The samples of a data set of one's own, None where it is one by name; loaded when first asked for.
+        """The samples of a data set that is arrays (one's own, or a table), loaded when first asked for; None where it
+        is images by name.
 
         Raises DataError where they cannot be loaded, or something is wrong with them.
         """
-        return None if self.domains or isinstance(self.dataset, str) else source_of(self.dataset)
+        described = self._described
+        return None if described is None else source_of(described)
+
+    @property
+    def _described(self) -> Dataset | None:
+        """The data set where it is arrays, not images by name."""
+        if self.domains:
+            return None
+        if isinstance(self.dataset, Dataset):
+            return self.dataset
+        return Bundled(name=self.dataset) if self.dataset in TITLES else None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -103,7 +114,7 @@ class DataSpec(Described):
         return max(CATALOG[name].classes for name in self.names) if self.own is None else self.own.classes
 
     def content_digest(self) -> str | None:
-        """SHA-256 of the samples of a data set of one's own; None of one by name."""
+        """SHA-256 of the samples of a data set that is arrays; None of images by name."""
         return None if self.own is None else self.own.digest
 
     def resolve_source(self) -> Source:
@@ -113,7 +124,7 @@ class DataSpec(Described):
         """
         if self.source != "auto":
             return self.source
-        if not self.domains and not isinstance(self.dataset, str):
+        if self._described is not None:
             return "real"
         return "real" if on_disk(self.names, bool(self.domains)) else "embedded"
 
@@ -162,8 +173,10 @@ class DataSpec(Described):
             yield Fault("test_share", f"must be null where test_samples ({self.test_samples}) is given")
         if self.train_on == "test" and (self.domains or self.test_share is not None):
             yield Fault("train_on", "must be train where domains or a test_share are given, got test")
-        if not self.domains and not isinstance(self.dataset, str) and self.source == "embedded":
-            yield Fault("source", "must be auto or real where dataset is one of your own, got embedded")
+        if self._described is not None and self.source == "embedded":
+            yield Fault(
+                "source", f"must be auto or real for {self._described.title}, which has no stand-in, got embedded"
+            )
         if self.concept is not None:
             yield from (fault.under("concept") for fault in self.concept.faults(self.clients, self.classes))
             if isinstance(self.concept, Restyled) and self.own is not None:

@@ -18,18 +18,21 @@ def torchvision(monkeypatch, arrays):
     def maker(class_name):
         def make(root, download, train=None, split=None):
             assert download
-            which = split or ("train" if train else "test")
+            assert split in ((None, "balanced")[class_name == "EMNIST"], "train", "test")
+            which = ("train" if train else "test") if train is not None else split
             asked.append((class_name, which))
             name = next(d.name for d in CATALOG.values() if d.torchvision == class_name)
             content = arrays(name)
             images, labels = content[f"x_{which}"], content[f"y_{which}"]
             if class_name == "SVHN":
                 return types.SimpleNamespace(data=images.transpose(0, 3, 1, 2), labels=labels)
+            if class_name == "EMNIST":
+                images = images.transpose(0, 2, 1)
             return types.SimpleNamespace(data=images, targets=list(labels))
 
         return make
 
-    names = ("MNIST", "FashionMNIST", "USPS", "SVHN")
+    names = ("MNIST", "FashionMNIST", "USPS", "SVHN", "CIFAR10", "CIFAR100", "EMNIST")
     fake = types.SimpleNamespace(**{name: maker(name) for name in names})
     monkeypatch.setattr(download, "torchvision_datasets", lambda: fake)
     return asked
@@ -60,10 +63,10 @@ def test_real_downloads_what_is_missing(torchvision):
 
 def test_all_names_that_cannot_be_fetched_are_reported(torchvision):
     with pytest.raises(DataError) as caught:
-        download.fetch(["mnist", "mnist_m", "cifar"])
+        download.fetch(["mnist", "mnist_m", "cifra"])
     messages = {fault.field: fault.message for fault in caught.value.faults}
     assert messages["mnist_m"].startswith("cannot be downloaded through torchvision")
-    assert messages["cifar"].startswith("is no data set; known are mnist,")
+    assert messages["cifra"].startswith("is no data set; known are mnist,")
     assert torchvision == []
 
 
@@ -109,3 +112,17 @@ def test_other_errors_of_the_import_are_not_hidden(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(RuntimeError, match="out of luck"):
         download.torchvision_datasets()
+
+
+def test_checksums_are_those_that_torchvision_compares():
+    found = download.torchvision_datasets()
+    for name in download.FETCHABLE:
+        entry = CATALOG[name]
+        maker = getattr(found, entry.torchvision)
+        if entry.torchvision in ("USPS", "SVHN"):
+            theirs = [maker.split_list[split][2] for split in ("train", "test")]
+        elif entry.torchvision in ("MNIST", "FashionMNIST"):
+            theirs = [md5 for _, md5 in maker.resources]
+        else:
+            theirs = [getattr(maker, "tgz_md5", None) or maker.md5]
+        assert list(entry.md5) == theirs, name

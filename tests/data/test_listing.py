@@ -5,7 +5,7 @@ def test_rows_say_where_each_data_set_comes_from(save):
     save("usps")
     damaged = save("mnist", x_test=None)
     rows = {row["name"]: row for row in available()}
-    assert list(rows) == list(CATALOG)
+    assert list(rows) == [*CATALOG, "breast_cancer", "digits", "iris", "wine"]
     assert rows["usps"]["source"] == "real"
     assert (rows["usps"]["train"], rows["usps"]["test"], rows["usps"]["image"]) == (60, 20, "16x16")
     assert rows["mnist"]["path"] == str(damaged)
@@ -17,7 +17,20 @@ def test_rows_say_where_each_data_set_comes_from(save):
         "test": 2000,
         "image": "28x28x3",
         "provenance": "stand-in: digits drawn from fonts, inverted over textures",
+        "licence": "none stated",
         "fetchable": False,
         "path": "",
     }
+    assert rows["wine"] == {
+        "name": "wine",
+        "source": "real",
+        "train": 142,
+        "test": 36,
+        "image": "13",
+        "provenance": "Wine, with scikit-learn",
+        "licence": "CC BY 4.0",
+        "fetchable": False,
+        "path": "",
+    }
+    assert rows["digits"]["image"] == "8x8"
     assert rows["svhn"]["fetchable"]

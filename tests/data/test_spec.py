@@ -36,7 +36,7 @@ def test_every_data_set_is_built_from_both_sources(save, name, source):
     assert data.labels.shape == (40,)
     assert data.labels.dtype == np.int64
     assert data.test_images.shape == (12, *spec.shape)
-    assert (data.source, data.original, data.classes) == (source, False, 10)
+    assert (data.source, data.original, data.classes) == (source, False, CATALOG[name].classes)
     np.testing.assert_array_equal(data.offsets, [0, 10, 20, 30, 40])
 
 
@@ -287,7 +287,7 @@ def test_stand_ins_are_drawn_for_as_much_as_any_original_has():
     for name in CATALOG:
         assert not list(small(source="embedded", dataset=name, samples_per_client=None, clients=7).faults())
     every = tuple(CATALOG)
-    assert not list(small(source="embedded", domains=every, samples_per_client=None, clients=7).faults())
+    assert not list(small(source="embedded", domains=every, samples_per_client=None, clients=len(every)).faults())
 
 
 def test_all_faults_at_once(save):

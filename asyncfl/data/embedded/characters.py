@@ -31,6 +31,10 @@ class Strokes(Style):
 
     draws = 2 + warp.DRAWS
 
+    @property
+    def classes(self) -> int:
+        return len(self.characters)
+
     def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
         glyphs = atlas(self.characters, self.fonts)
         found = distances(glyphs.maps, _variant(glyphs, labels, draws), self.side, self.distortion, draws[:, 2:])
@@ -59,15 +63,21 @@ class Inverted(Style):
 
 @dataclass(frozen=True)
 class Coloured(Style):
-    """Digits of one colour, outlined in another, over textures, as SynthDigits."""
+    """Characters of one colour, outlined in another, over textures: of digits, what SynthDigits shows."""
 
     distortion: Distortion
+    characters: str = _DIGITS
+    fonts: tuple[str, ...] = SANS + UPRIGHT
     side: int = 32
 
     draws = 8 + textures.DRAWS + warp.DRAWS
 
+    @property
+    def classes(self) -> int:
+        return len(self.characters)
+
     def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
-        glyphs = atlas(_DIGITS, SANS + UPRIGHT)
+        glyphs = atlas(self.characters, self.fonts)
         ground, bend = draws[:, 8 : 8 + textures.DRAWS], draws[:, 8 + textures.DRAWS :]
         found = distances(glyphs.maps, _variant(glyphs, labels, draws), self.side, self.distortion, bend)
         image = textures.pieces(self.side, ground)

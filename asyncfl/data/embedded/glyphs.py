@@ -30,6 +30,9 @@ SANS = (
     "cmss10.ttf",
 )
 
+WIDE = ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf", "DejaVuSansMono.ttf", "DejaVuSerif.ttf", "DejaVuSerif-Bold.ttf")
+"""Those with Greek and Cyrillic letters."""
+
 WINDOW = 32.0
 """Side of the square that a map covers, in pixels of a glyph that is HEIGHT high."""
 HEIGHT = 20.0

@@ -1,7 +1,8 @@
 """Stand-ins for data sets that are not on disk: drawn, unlimited in number, the same on every call.
 
 Sample i of a split is drawn from random numbers of block i // BLOCK, so it is the same whatever else is asked
-for. Each block holds all classes equally often.
+for. Each block holds all classes equally often, or nearly so where there are not 500 over a
+whole number.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from asyncfl.data.catalog import CatalogEntry
 from asyncfl.data.embedded.characters import Coloured, HouseNumbers, Inverted, Strokes
-from asyncfl.data.embedded.glyphs import SLANTED, UPRIGHT
+from asyncfl.data.embedded.glyphs import SLANTED, UPRIGHT, WIDE
 from asyncfl.data.embedded.handwriting import Handwriting
 from asyncfl.data.embedded.style import Style
 from asyncfl.data.embedded.warp import Distortion
@@ -34,6 +35,10 @@ _SLIGHT = Distortion(turn=6, shear=0.1, stretch=0.08, scale=(0.95, 1.1), shift=0
 _PRINTED = Distortion(turn=12, shear=0.15, stretch=0.15, scale=(0.8, 1.1), shift=1.5, bend=0.4, width=(-0.2, 1.0))
 _MOUNTED = Distortion(turn=8, shear=0.15, stretch=0.15, scale=(0.9, 1.15), shift=1.2, bend=0.3, width=(0.0, 1.5))
 
+_LATIN = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_HUNDRED = _LATIN + "abdefghijmnqrtyΓΔΘΛΞΠΣΦΨΩαβγδεζηθλμξπρστφχψωБДЖЗИЛУЦЧШЩЪЫЭЮЯ&%@#"
+"""Of different shapes; no two differ by size alone."""
+
 STYLES: dict[str, Style] = {
     "mnist": Strokes("0123456789", UPRIGHT + SLANTED, _WRITTEN),
     "fashion_mnist": Strokes("ABCDEFGHIJ", UPRIGHT + SLANTED, _LETTERS),
@@ -42,6 +47,9 @@ STYLES: dict[str, Style] = {
     "street_digits": HouseNumbers(_MOUNTED),
     "mnist_m": Inverted(_WRITTEN),
     "synth_digits": Coloured(_PRINTED),
+    "cifar10": Coloured(_PRINTED, "KLMNOPQRST"),
+    "cifar100": Coloured(_PRINTED, _HUNDRED, WIDE),
+    "emnist": Strokes(_LATIN + "abdefghnqrt", UPRIGHT, _WRITTEN),
 }
 """Data set -> what stands in for it.
 

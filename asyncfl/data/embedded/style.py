@@ -17,7 +17,11 @@ from asyncfl.data.source import Split
 class Style(ABC):
     """How samples are drawn: from `draws` uniform numbers each, in `classes` classes."""
 
-    classes: int = 10
+    @property
+    def classes(self) -> int:
+        """How many classes it draws."""
+        return 10
+
     draws: int
     """Uniform draws per sample."""
 

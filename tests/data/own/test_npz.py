@@ -93,7 +93,7 @@ def test_more_clients_than_samples_is_a_fault_with_its_field(npz, faults):
 
 def test_stand_ins_are_for_named_data_sets_only(npz, faults):
     assert faults({"kind": "npz", "path": npz()}, source="embedded") == [
-        "source: must be auto or real where dataset is one of your own, got embedded"
+        "source: must be auto or real for mine.npz, which has no stand-in, got embedded"
     ]
 
 

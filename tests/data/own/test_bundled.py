@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asyncfl.data import DataSpec
+from asyncfl.data.own import TITLES
+from asyncfl.streams import Streams
+
+KNOWN = {
+    "breast_cancer": ((30,), 2, 569),
+    "digits": ((1, 8, 8), 10, 1797),
+    "iris": ((4,), 3, 150),
+    "wine": ((13,), 3, 178),
+}
+
+
+@pytest.mark.parametrize("name", list(TITLES))
+def test_a_table_by_name_is_there_without_network_and_is_the_original(name):
+    spec = DataSpec(dataset=name, clients=3, samples_per_client=None)
+    shape, classes, samples = KNOWN[name]
+    data = spec.build(Streams(0))
+    assert (data.shape, data.classes, data.original, data.source) == (shape, classes, True, "real")
+    tested = round(samples / 5)
+    assert len(data.test_labels) == tested
+    assert len(data.labels) == (samples - tested) // 3 * 3
+    assert set(data.labels.tolist()) == set(range(classes))
+    assert np.abs(data.images.mean()) < 0.1
+    assert data.images.std() == pytest.approx(1, abs=0.1)
+    assert spec.names == (name,)
+    assert data.provenance.startswith(TITLES[name])
+
+
+def test_columns_may_be_left_as_they_are():
+    spec = DataSpec(dataset={"kind": "scikit_learn", "name": "wine", "standardised": False}, clients=1)
+    assert spec.build(Streams(0)).images.max() > 1000
