@@ -9,6 +9,9 @@
 #   snakemake --report report.html
 
 
+report: "workflow/report/workflow.rst"
+
+
 include: "workflow/rules/common.smk"
 
 
@@ -17,6 +20,7 @@ rule all:
     input:
         f"{RESULTS}/claims.csv",
         f"{RESULTS}/claims.md",
+        f"{RESULTS}/index.html",
         f"{RESULTS}/index.md",
         f"{RESULTS}/runs/index.csv",
 

@@ -48,7 +48,7 @@ def true_row(images: Images) -> SheetRow:
 
 
 def draw_sheet(rows: Sequence[SheetRow], caption: str, title: str, stem: str | Path) -> list[Path]:
-    """Writes `stem`.svg and .png of the first images of each row, and returns their paths.
+    """Writes `stem`.svg, .png and .pdf of the first images of each row, and returns their paths.
 
     Below each reconstruction stand its PSNR in dB and its SSIM.
     """

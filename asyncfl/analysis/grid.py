@@ -30,7 +30,11 @@ the rest is best."""
 
 
 class MissingError(Exception):
-    """A value that a claim needs and this scale does not have; the message says which."""
+    """A value that a claim needs and the runs do not have; the message says which."""
+
+
+class NotRunError(MissingError):
+    """A part of the experiment that a claim is about and this scale leaves out."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class Grid:
     def points(self, where: dict[str, Any], free: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
         """Every combination of axis values that satisfies `where`, the `free` axes left out.
 
-        Of several values that `where` allows, those count that are run at this scale. Raises MissingError where
+        Of several values that `where` allows, those count that are run at this scale. Raises NotRunError where
         none is.
         """
         choices: dict[str, tuple[Any, ...]] = {}
@@ -60,7 +64,7 @@ class Grid:
             listed = several(wanted)
             choices[axis] = tuple(value for value in listed if value in values)
             if not choices[axis]:
-                raise MissingError(f"{axis} = {', '.join(map(str, listed))} is not run at this scale")
+                raise NotRunError(f"{axis} = {', '.join(map(str, listed))} is not run at this scale")
         for combination in product(*choices.values()):
             yield dict(zip(choices, combination, strict=True))
 
@@ -80,7 +84,7 @@ class Grid:
     def _ends(self, at: dict[str, Any]) -> pd.DataFrame:
         ends = self._at(self.ends, at).sort_values("seed", kind="stable")
         if len(ends) == 0:
-            raise MissingError(f"no run at {describe(at)}")
+            raise NotRunError(f"no run at {describe(at)}")
         return ends
 
     def _over_rounds(self, match: Any, at: dict[str, Any], seeds: list[int]) -> Floats:
@@ -109,7 +113,7 @@ class Grid:
         curves = self._at(self.rounds, at)
         curves = curves[curves["round"].between(first, last)]
         if len(curves) == 0:
-            raise MissingError(f"no rounds {first}..{last} at {describe(at)}")
+            raise NotRunError(f"no rounds {first}..{last} at {describe(at)}")
         self._column(curves, column)
         ends = self._ends(at)
         means = curves.groupby("seed", sort=True)[column].mean().reindex(list(ends["seed"]))

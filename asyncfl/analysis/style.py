@@ -49,9 +49,18 @@ RC: dict[str, Any] = {
     "figure.dpi": 100,
     "savefig.dpi": 200,
     "svg.fonttype": "path",
+    "pdf.fonttype": 42,
     "svg.hashsalt": "asyncfl",
     "mathtext.fontset": "dejavusans",
 }
+
+
+METADATA: dict[str, dict[str, Any]] = {
+    "svg": {"Date": None, "Creator": "asyncfl"},
+    "png": {"Software": None},
+    "pdf": {"CreationDate": None, "Creator": "asyncfl", "Producer": None},
+}
+"""Ending of a figure's file -> what its metadata hold."""
 
 
 @contextmanager
@@ -105,14 +114,19 @@ def canvas(panels: int, caption: str, title: str, size: tuple[float, float] | No
     return page, list(axes[0])
 
 
+def around(width: float, title: str, caption: str) -> tuple[list[str], list[str], float, float]:
+    """Lines of the title, lines of the caption, and the inches that each takes, of a figure `width` inches wide."""
+    heading, lines = textwrap.wrap(title, int(width * 11.5)), textwrap.wrap(caption, int(width * 19))
+    head, foot = (0.2 * len(heading) + 0.12 if heading else 0.05), (0.155 * len(lines) + 0.1 if lines else 0.02)
+    return heading, lines, head, foot
+
+
 def canvas_of(width: float, body: float, caption: str, title: str) -> tuple[Canvas, tuple[float, float, float, float]]:
     """An empty figure, the title above and the caption below in small print, and the box (left, bottom, width, height)
     between them, in shares of the figure. width, body: inches of the figure, and of the box's height."""
     import matplotlib.pyplot as plt
 
-    lines = textwrap.wrap(caption, int(width * 19))
-    heading = textwrap.wrap(title, int(width * 11.5))
-    foot, head = 0.155 * len(lines) + 0.1, 0.2 * len(heading) + 0.12
+    heading, lines, head, foot = around(width, title, caption)
     height = body + foot + head
     figure = plt.figure(figsize=(width, height))
     figure.text(0.012, 1 - 0.1 / height, "\n".join(heading), fontsize=10.5, weight="bold", va="top")
@@ -121,12 +135,12 @@ def canvas_of(width: float, body: float, caption: str, title: str) -> tuple[Canv
 
 
 def save(figure: Canvas, stem: str | Path) -> list[Path]:
-    """Writes `stem`.svg and `stem`.png, whole or not at all, without dates and versions in them."""
+    """Writes `stem`.svg, .png and .pdf, whole or not at all, without dates and versions in them."""
     import matplotlib.pyplot as plt
 
     _settle_layout(figure)
     written = []
-    for ending, metadata in (("svg", {"Date": None, "Creator": "asyncfl"}), ("png", {"Software": None})):
+    for ending, metadata in METADATA.items():
         target = Path(f"{stem}.{ending}")
         with whole_file(target) as part:
             figure.savefig(part, format=ending, metadata=metadata)

@@ -58,8 +58,11 @@ class Table(Described):
         return [("value", "ends", self.value)]
 
     def markdown(self, grid: AxisValues, final: pd.DataFrame) -> str:
-        """As Markdown: a line per value of `rows`, a column per value of `columns` or per entry of `values`."""
+        """As Markdown: a line per value of `rows`, a column per value of `columns` or per entry of `values`; a sentence
+        where nothing of it is run at this scale."""
         grid = restricted(grid, self.where)
+        if not all(grid.values()):
+            return "Not run at this scale.\n"
         # an axis across the top, or measured columns: for each the place in the grid, the metric and the words above it
         across: list[tuple[dict[str, Any], str, str]]
         if self.columns:

@@ -16,7 +16,7 @@ LEAST = 1e-3
 
 
 def draw_curves(scores: Mapping[str, MembershipScores], title: str, caption: str, stem: Path) -> list[Path]:
-    """Writes `stem`.svg and `stem`.png, a line per attack with its exact 95 % interval at 1 %; returns their paths."""
+    """Writes `stem`.svg, .png and .pdf, a line per attack with its exact 95 % interval at 1 %; returns their paths."""
     with styled():
         page, (axis,) = canvas(1, caption, title, (5.2, 4.2))
         found = looks(list(scores))

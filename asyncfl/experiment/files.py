@@ -10,7 +10,7 @@ from asyncfl.errors import Fault, ScenarioError
 
 NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_-]*$")
 """Names of folders and files: what Snakemake takes for a name of a rule, and for no pattern of file names."""
-STEPS = ("", "pictures", "tables", "figures", "verdicts")
+STEPS = ("", "pictures", "analysis")
 """What stands before an experiment's name in the rules that it becomes."""
 MOST_LOOKS = 9
 RULES = ("all", "report_on_claims", "index_of_runs", *(f"look_{number}" for number in range(1, MOST_LOOKS)))
@@ -38,7 +38,7 @@ def find(folder: str | Path) -> dict[str, Path]:
 
 
 def rule_name(prefix: str, name: str) -> str:
-    """The rule of a step of an experiment: `tables_nbafl_fig2`."""
+    """The rule of a step of an experiment: `analysis_nbafl_fig2`."""
     return "_".join([prefix, *PurePath(name).parts]).strip("_")
 
 

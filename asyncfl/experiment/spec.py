@@ -211,17 +211,21 @@ class Experiment(Described):
         places = {name: place_in_variant(name, self.variants) for name in self.quick}
         return {p[2]: self.quick[name] for name, p in places.items() if p is not None and p[:2] == (variant, label)}
 
-    def lowered(self, scale: Scale) -> list[str]:
-        """What the scale lowers against the full one, in words, for captions."""
+    def lowered(self, scale: Scale, where: Mapping[str, Any] | None = None) -> list[str]:
+        """What the scale lowers against the full one, in words, for captions.
+
+        where: axis -> value or list of values of the cells that are spoken of; None: all.
+        """
+        where = where or {}
         if scale == "full":
             return []
         said = [f"{name} = {_short(value)}" for name, value in self.overrides(scale).items()]
         for name, values in self.grid(scale).items():
             full = self.grid("full")[name]
-            if len(values) < len(full):
+            if len(values) < len(full) and name not in where:
                 said.append(f"{name} at {len(values)} of {len(full)} values")
         for axis in self.variants:
-            for label in self.grid(scale)[axis]:
+            for label in (label for label in self.grid(scale)[axis] if label in several(where.get(axis, label))):
                 fields = self.within(axis, label).items()
                 said += [f"{name} = {_short(value)} where {axis} is {label}" for name, value in fields]
         few, many = self.seed_counts("quick")[-1], self.seed_counts("full")[-1]

@@ -1,17 +1,19 @@
 """What an experiment leaves on disk: tables of its runs, figures and verdicts from them, and a report of everything.
 
-Each step has a digest of the code that it depends on, so that an edit of a figure makes no table anew.
+Each step has a digest of the code that it depends on, so that an edit of a page draws no figure anew.
 """
 
 from __future__ import annotations
 
-from asyncfl.experiment.code import modules_digest
+from asyncfl.experiment.code import combined, modules_digest
+from asyncfl.results.site.write import templates_digest
 
 STEPS = {
     "pictures": ("asyncfl.results.pictures",),
-    "tables": ("asyncfl.results.tables", "asyncfl.analysis.bounds", "asyncfl.analysis.table"),
-    "figures": ("asyncfl.results.figures", "asyncfl.analysis.figures"),
-    "verdicts": ("asyncfl.results.verdicts", "asyncfl.analysis.claims"),
+    "analysis": (
+        *("asyncfl.results.tables", "asyncfl.results.figures", "asyncfl.results.verdicts"),
+        *("asyncfl.analysis.bounds", "asyncfl.analysis.table", "asyncfl.analysis.figures", "asyncfl.analysis.claims"),
+    ),
     "looks": ("asyncfl.results.looks", "asyncfl.analysis.claims"),
     "report": ("asyncfl.results.report",),
 }
@@ -21,4 +23,5 @@ the step leads to them."""
 
 def step_digest(step: str) -> str:
     """16 hex digits over the code that a step depends on."""
-    return modules_digest(*STEPS[step])
+    digest = modules_digest(*STEPS[step])
+    return combined([digest, templates_digest()]) if step == "report" else digest

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -18,9 +18,13 @@ from asyncfl.analysis.evidence.decision import Answer, Decided, Decision, all_of
 from asyncfl.analysis.evidence.looks import ONE_LOOK, Looks
 from asyncfl.analysis.evidence.p_values import FEWEST_SIGNS
 from asyncfl.analysis.evidence.power import clean_runs_needed, seeds_needed, visible
-from asyncfl.analysis.grid import Grid, MissingError, bound_grid
+from asyncfl.analysis.grid import Grid, MissingError, NotRunError, bound_grid
 from asyncfl.analysis.tables import read_csv, write_csv
 from asyncfl.experiment import Experiment, Scale
+from asyncfl.results.score import Score, score_of
+
+Verdict = Answer | Literal["not run"]
+"""`not run`: the claim is about a part of the experiment that this scale leaves out; it has no part in any score."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class ClaimVerdict:
     claim: str
     check: str
     """Name of the check and what it was applied to."""
-    verdict: Answer
+    verdict: Verdict
     kind: str
     """`statistical`, `count` or `deterministic`; empty where nothing could be compared."""
     effect: float
@@ -42,6 +46,8 @@ class ClaimVerdict:
     high: float
     threshold: float
     """Effect at which the claim is neither true nor false; of counts the share of runs that may break it."""
+    direction: float
+    """1 where the claim says that the effect lies above the threshold, -1 below it."""
     sd: float
     """Between seeds, of the effect."""
     visible: float
@@ -67,8 +73,8 @@ class ClaimVerdict:
     scale: str
 
 
-def make_verdicts(experiment: Experiment, scale: Scale, folder: Path) -> None:
-    """Judges every claim of the experiment from the tables in `folder` and writes claims.csv."""
+def make_verdicts(experiment: Experiment, scale: Scale, folder: Path) -> Score:
+    """The score of the experiment; judges its claims from the tables in `folder` and writes claims.csv."""
     tables = {name: read_csv(folder / f"{name}.csv") for name in ("rounds", "ends", "cells", "bounds")}
     runs = None
     if experiment.scenario is not None:
@@ -80,7 +86,9 @@ def make_verdicts(experiment: Experiment, scale: Scale, folder: Path) -> None:
         runs = Grid(experiment.grid(scale), tables["rounds"], tables["ends"], sources=sources)
     bounds = {name: bound_grid(spec.grid(), of(tables["bounds"], name)) for name, spec in experiment.bounds.items()}
     verdicts = judge(experiment, scale, runs, bounds, experiment.seeds.looks(scale))
-    write_csv(frame(verdicts), folder / "claims.csv")
+    table = frame(verdicts)
+    write_csv(table, folder / "claims.csv")
+    return score_of(table)
 
 
 def judge(
@@ -100,14 +108,17 @@ def _verdict(claim: Claim, experiment: Experiment, scale: str, grid: Grid | None
     assert grid is not None
     found: list[PointVerdict] = []
     decision: Decision | None = None
+    answer: Verdict
     try:
         found = claim.judge(grid, looks)
         decision = all_of([point.decision for point in found])
         answer, measured, reason = _together(found, decision)
         undecided = "" if answer != "not decided" else why_undecided(decision.by)
+    except NotRunError as missing:
+        answer, measured, reason, undecided = "not run", "–", str(missing), ""
     except MissingError as missing:
         answer, measured, reason, undecided = "not decided", "–", str(missing), "missing"
-    if claim.absolute and grid.sources - {"real"}:
+    if answer != "not run" and claim.absolute and grid.sources - {"real"}:
         answer, reason, undecided, decision = "not decided", "stand-in data", "stand-in data", None
     return ClaimVerdict(
         experiment=experiment.name,
@@ -128,10 +139,11 @@ def _verdict(claim: Claim, experiment: Experiment, scale: str, grid: Grid | None
     )
 
 
-def _numbers(decision: Decision | None, answer: Answer) -> dict[str, Any]:
+def _numbers(decision: Decision | None, answer: Verdict) -> dict[str, Any]:
     """The columns that follow from the deciding comparison."""
     if decision is None:
-        empty = dict.fromkeys(("effect", "low", "high", "threshold", "sd", "visible", "p", "seeds_needed"), np.nan)
+        empty = dict.fromkeys(("effect", "low", "high", "threshold", "direction"), np.nan)
+        empty |= dict.fromkeys(("sd", "visible", "p", "seeds_needed"), np.nan)
         return {"kind": "", **empty, "leaning": "", "comparisons": 0}
     by = decision.by
     comparison, reading = by.comparison, by.reading
@@ -143,6 +155,7 @@ def _numbers(decision: Decision | None, answer: Answer) -> dict[str, Any]:
         "low": low,
         "high": high,
         "threshold": comparison.tolerated if comparison.kind == "count" else comparison.threshold,
+        "direction": -1.0 if comparison.kind == "count" else comparison.sign,
         "sd": reading.sd,
         "visible": visible(reading.sd, reading.seeds, by.alpha) if reading.test == "student" else np.nan,
         "p": np.nan if comparison.kind == "deterministic" else decision.p,

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from asyncfl.analysis.tables import read_csv
+from asyncfl.analysis.tables import read_csv, write_csv
 from asyncfl.experiment import Experiment
-from asyncfl.results.figures import caption
+from asyncfl.results.figures import CAPTIONS, captions
 from asyncfl.results.report import write_report
 from asyncfl.results.tables import make_tables
 from asyncfl.results.verdicts import make_verdicts
@@ -146,7 +146,9 @@ def _texts(folder: Path) -> Iterator[tuple[str, str]]:
         place = results / scale / one.name
         make_tables(one, scale, cells, place)  # type: ignore[arg-type]
         make_verdicts(one, scale, place)  # type: ignore[arg-type]
-        yield f"{scale}: caption", caption(one, scale, read_csv(place / "cells.csv")) + "\n"  # type: ignore[arg-type]
+        told = captions(one, scale, read_csv(place / "cells.csv"))  # type: ignore[arg-type]
+        write_csv(told, place / CAPTIONS)
+        yield f"{scale}: captions", _csv(place / CAPTIONS)
         for name in ("table.md", "more.md"):
             yield f"{scale}: {name}", (place / name).read_text(encoding="utf-8")
         for name in ("claims", "final", "cells", "bounds"):

@@ -8,7 +8,9 @@ from pydantic import ValidationError
 
 from asyncfl.analysis.tables import read_csv
 from asyncfl.results.figures import make_figures
-from asyncfl.results.report import best_scale, write_report
+from asyncfl.results.finished import best_scale
+from asyncfl.results.report import write_report
+from asyncfl.results.score import score_of
 from asyncfl.results.tables import make_tables, table_files
 from asyncfl.results.verdicts import make_verdicts
 
@@ -23,8 +25,8 @@ def analyse(experiment, runs, folder, scale="full"):
 def test_from_runs_to_report(tmp_path, experiment, runs):
     folder = tmp_path / "results" / "full" / "nbafl" / "fig2"
     written = analyse(experiment, runs, folder)
-    assert [path.name for path in written] == ["figure.svg", "figure.png"]
-    assert {*table_files(experiment), "claims.csv", "caption.txt"} <= {path.name for path in folder.iterdir()}
+    assert [path.name for path in written] == ["figure.svg", "figure.png", "figure.pdf"]
+    assert {*table_files(experiment), "claims.csv", "figures.csv"} <= {path.name for path in folder.iterdir()}
     claims = read_csv(folder / "claims.csv")
     assert list(claims["verdict"]) == ["holds"]
     assert (claims["kind"][0], claims["seeds"][0], claims["comparisons"][0]) == ("statistical", 6, 3)
@@ -36,7 +38,7 @@ def test_from_runs_to_report(tmp_path, experiment, runs):
 
     write_report(tmp_path / "results", {"nbafl/fig2": experiment, "nbafl/fig9": experiment})
     page = (tmp_path / "results" / "claims.md").read_text()
-    assert "1 claims: 1 holds" in page
+    assert "1 claims: 1 hold, 0 do not hold, 0 are not decided" in page
     index = (tmp_path / "results" / "index.md").read_text()
     assert "![Loss by budget](full/nbafl/fig2/figure.svg)" in index
     assert "ten hand-made samples" in index
@@ -52,7 +54,7 @@ def test_outputs_are_the_same_bytes_each_time(tmp_path, experiment, runs):
 def test_quick_scale_says_what_it_lowers_and_is_no_evidence(tmp_path, experiment, make_run):
     runs = [({"privacy.epsilon": e}, make_run(tmp_path / f"{e}", loss, seeds=2)) for e, loss in ((50, 0.7), (60, 0.4))]
     analyse(experiment, runs, tmp_path / "out", "quick")
-    text = (tmp_path / "out" / "caption.txt").read_text()
+    text = (tmp_path / "out" / "figures.csv").read_text()
     assert "scale quick" in text
     assert "protocol.rounds = 3; privacy.epsilon at 2 of 4 values; 2 of 6 seeds" in text
     write_report(tmp_path, {})
@@ -102,12 +104,16 @@ def test_absolute_claims_are_judged_on_original_data_only(tmp_path, new_experime
     assert verdicts["reason"][1] == "stand-in data"
 
 
-def test_what_a_scale_lacks_leaves_the_claim_undecided(tmp_path, new_experiment, runs):
+def test_a_claim_about_what_a_scale_leaves_out_is_in_no_score(tmp_path, new_experiment, runs):
     claim = {"check": "best_at", "along": "privacy.epsilon", "at": 100, "says": "best"}
     experiment = new_experiment(claims=[claim])
     make_tables(experiment, "quick", runs[:2], tmp_path / "out")
     make_verdicts(experiment, "quick", tmp_path / "out")
-    assert "100 is not run at this scale" in read_csv(tmp_path / "out" / "claims.csv")["reason"][0]
+    claims = read_csv(tmp_path / "out" / "claims.csv")
+    assert list(claims["verdict"]) == ["not run"]
+    assert "100 is not run at this scale" in claims["reason"][0]
+    assert score_of(claims).judged == 0
+    assert score_of(claims).in_words.endswith("; 1 more are about parts not run at this scale")
 
 
 def test_bounds_need_no_runs_and_are_exact(tmp_path, new_experiment):

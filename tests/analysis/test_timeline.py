@@ -95,7 +95,7 @@ def test_files_are_the_same_bytes_each_time(tmp_path, timeline):
     names = {path.name for path in (tmp_path / "a").iterdir()}
     assert names == {
         *(".asyncfl.json", "timeline.json", "versions.csv", "clients.csv", "staleness.csv"),
-        *(f"{stem}.{ending}" for stem in ("progress", "updates") for ending in ("svg", "png")),
+        *(f"{stem}.{ending}" for stem in ("progress", "updates") for ending in ("svg", "png", "pdf")),
     }
     for name in names:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
@@ -127,7 +127,9 @@ def test_long_runs_are_thinned_and_many_seeds_drawn(tmp_path):
         fates=FATES,
     )
     written = draw_timeline([long] * 9, "caption", tmp_path)
-    assert [path.name for path in written] == ["progress.svg", "progress.png", "updates.svg", "updates.png"]
+    assert [path.name for path in written] == [
+        f"{stem}.{ending}" for stem in ("progress", "updates") for ending in ("svg", "png", "pdf")
+    ]
     assert written[0].stat().st_size < 400_000
 
 

@@ -50,7 +50,7 @@ def test_without_noise_members_are_found_and_the_ratio_finds_most(tmp_path: Path
         assert row["others"] >= 200
     assert [rows[name]["adversary"] for name in (LAST_MODEL, LIKELIHOOD)] == ["public_last", "eavesdropper"]
     drawn = save(run, audit)
-    assert [path.name for path in drawn] == ["roc-seed-0.svg", "roc-seed-0.png"]
+    assert [path.name for path in drawn] == ["roc-seed-0.svg", "roc-seed-0.png", "roc-seed-0.pdf"]
     first = [path.read_bytes() for path in drawn]
     assert [path.read_bytes() for path in save(run, audit_membership(run, (0,), shadow_worlds=16))] == first
     written = table.read(run.folder)

@@ -47,6 +47,7 @@ def test_pictures_are_told_in_a_table_and_written(run: Path) -> None:
     assert all(line.rstrip().endswith(" %") for line in lines[table + 1 : table + 5])
     assert sorted(path.name for path in (run / "reconstruction").iterdir()) == [
         "reconstruction.csv",
+        "reconstruction.pdf",
         "reconstruction.png",
         "reconstruction.svg",
     ]

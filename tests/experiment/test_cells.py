@@ -56,7 +56,10 @@ def test_quick_scale_lowers_a_field_within_one_label(write, described):
     assert {label: s.protocol.time_limit_s for label, s in quick.items()} == {"one": 5, "share": 9, "p = .5": 5}
     assert quick["p = .5"].privacy.epsilon == 3
     assert {c.scenario.protocol.time_limit_s for c in cells(experiment, "full")} == {None, 7}
-    assert "protocol.time_limit_s = 9 where L is share" in experiment.lowered("quick")
+    said = "protocol.time_limit_s = 9 where L is share"
+    assert said in experiment.lowered("quick")
+    assert said in experiment.lowered("quick", {"L": ["one", "share"]})
+    assert said not in experiment.lowered("quick", {"L": "one"})
 
 
 def test_a_label_may_have_seeds_of_its_own_at_full_scale(write, described):

@@ -24,7 +24,7 @@ def folder(tmp_path):
 
 
 def test_the_rule_of_a_step_of_an_experiment():
-    assert rule_name("tables", "nbafl/fig2") == "tables_nbafl_fig2"
+    assert rule_name("analysis", "nbafl/fig2") == "analysis_nbafl_fig2"
     assert rule_name("", "nbafl/fig2") == "nbafl_fig2"
 
 
@@ -39,7 +39,7 @@ def test_files_in_the_order_of_their_numbers_without_hidden_ones(folder):
     ("files", "said"),
     [
         (["a/b.yaml", "a_b.yaml"], {"a_b.yaml": "would become the rule a_b, as a/b.yaml does; rename one of them"}),
-        (["x.yaml", "tables/x.yaml"], {"x.yaml": "would become the rule tables_x, as tables/x.yaml does"}),
+        (["x.yaml", "analysis/x.yaml"], {"x.yaml": "would become the rule analysis_x, as analysis/x.yaml does"}),
         (["all.yaml"], {"all.yaml": "would become the rule all, as the workflow itself does"}),
         (["{x}.yaml"], {"{x}.yaml": "'{x}' must be letters, digits, _ and -"}),
         (["a b/c,d.yaml"], {"a b/c,d.yaml": "must be letters, digits, _ and -"}),

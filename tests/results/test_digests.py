@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 import asyncfl.analysis
+import asyncfl.results
 from asyncfl.experiment import code
 from asyncfl.results import STEPS, step_digest
 
@@ -13,16 +14,26 @@ def reached(step):
     return code._reached(frozenset(STEPS[step]), None, inside=("asyncfl.analysis", "asyncfl.audit", "asyncfl.results"))
 
 
-@pytest.mark.parametrize(("step", "package"), [("figures", "figures"), ("verdicts", "claims")])
-def test_a_step_depends_on_every_kind_that_it_finds_by_type(step, package):
+@pytest.mark.parametrize("package", ["figures", "claims"])
+def test_an_analysis_depends_on_every_kind_that_it_finds_by_type(package):
     kinds = {f"asyncfl.analysis.{package}.{path.stem}" for path in (ANALYSIS / package).glob("[a-z]*.py")}
     assert len(kinds) >= 8
-    assert kinds <= reached(step)
+    assert kinds <= reached("analysis")
 
 
 def test_a_step_depends_on_nothing_that_it_does_not_use():
-    assert "asyncfl.analysis.style" in reached("figures")
-    assert not [name for name in reached("tables") | reached("verdicts") if "style" in name or "figures" in name]
+    assert "asyncfl.analysis.style" in reached("analysis")
+    assert not [name for name in reached("looks") if "style" in name or "figures" in name]
     assert "asyncfl.audit.reconstruction.inversion" in reached("pictures")
-    assert not [name for name in reached("tables") | reached("figures") if "audit" in name]
+    assert not [name for name in reached("analysis") if "audit" in name]
+    assert not [
+        name for name in reached("analysis") if name.startswith(("asyncfl.results.site", "asyncfl.results.report"))
+    ]
     assert len({step_digest(step) for step in STEPS}) == len(STEPS)
+
+
+def test_the_report_is_made_anew_where_a_template_is_edited(monkeypatch):
+    before = {step: step_digest(step) for step in STEPS}
+    monkeypatch.setattr(asyncfl.results, "templates_digest", lambda: "0" * 16)
+    after = {step: step_digest(step) for step in STEPS}
+    assert [step for step in STEPS if before[step] != after[step]] == ["report"]

@@ -69,7 +69,7 @@ def test_from_runs_to_columns_and_a_sheet(tmp_path: Path) -> None:
     final = read_csv(tmp_path / "one/final.csv")
     assert {"ssim_first_layer", "psnr_cosine", "ssim_guess", "labels_chance_share"} <= set(final["metric"])
     drawn = [path.name for path in make_figures(experiment, "quick", tmp_path / "one")]
-    assert drawn == ["sheet.svg", "sheet.png", "ssim.svg", "ssim.png"]
+    assert drawn == [f"{name}.{ending}" for name in ("sheet", "ssim") for ending in ("svg", "png", "pdf")]
 
 
 def test_uploads_that_nobody_heard_are_told(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_one_command_makes_runs_tables_figures_and_verdicts(finished):
     claims = (results / "claims.md").read_text()
     assert "2 claims:" in claims
     assert "no evidence" in claims
-    assert "stand-in" in (results / "quick" / "tiny" / "one" / "caption.txt").read_text()
+    assert "stand-in" in (results / "quick" / "tiny" / "one" / "figures.csv").read_text()
     assert "quick/tiny/two/figure.svg" in (results / "index.md").read_text()
     assert not list(results.rglob("*.part"))
 
@@ -100,9 +100,7 @@ def test_an_edit_of_one_experiment_reruns_that_one_alone(finished):
     try:
         write(finished, "tiny/two", {**TINY, "axes": {"privacy.epsilon": [60, 100]}, "claims": claims})
         assert planned(finished) == {
-            "tables_tiny_two",
-            "figures_tiny_two",
-            "verdicts_tiny_two",
+            "analysis_tiny_two",
             "index_of_runs",
             "report_on_claims",
         }

@@ -10,9 +10,13 @@ from asyncfl.errors import AsyncflError
 from asyncfl.experiment import modules_digest
 from asyncfl.experiment.files import rule_name
 from asyncfl.experiment.plan import RUN_FILES, make_plan, read_looks
+from asyncfl.analysis.style import METADATA
 from asyncfl.results import step_digest
+from asyncfl.results.figures import CAPTIONS, style_of
 from asyncfl.results.looks import hours
-from asyncfl.results.report import best_scale
+from asyncfl.results.finished import best_scale
+from asyncfl.results.site.write import page_files
+from asyncfl.results.tables import table_files
 
 min_version("9.0")
 
@@ -45,6 +49,7 @@ ONLY = config["only"].split(",")
 
 try:
     hours(config["core_hours"])
+    style_of(config["style"])
     PLAN = make_plan(EXPERIMENTS, setting("scale") or "quick", ONLY, RESULTS)
 except AsyncflError as error:
     stop(error)

@@ -1,25 +1,11 @@
-# Per experiment: tables from its runs, figures and verdicts from its tables, and a target that asks for all of them.
+# Per experiment: tables from its runs, figures and verdicts from its tables, all in one job, as a process takes longer
+# to start than any of them; and a target that asks for it.
 
-CODE = {
-    step: step_digest(step) for step in ("pictures", "tables", "figures", "verdicts")
-}
+CODE = {step: step_digest(step) for step in ("pictures", "analysis")}
 
 for name, planned in PLAN.selected.items():
     folder = folder_of(name)
-    tables = [
-        f"{folder}/{file}"
-        for file in [
-            "rounds.csv",
-            "curves.csv",
-            "ends.csv",
-            "final.csv",
-            "cells.csv",
-            "bounds.csv",
-        ]
-    ]
     pictures = [f"{folder}/pictures.csv"] if planned.experiment.pictures else []
-    labels = {"experiment": name, "scale": PLAN.scale}
-    paper = planned.experiment.source.paper
 
     if pictures:
 
@@ -44,78 +30,46 @@ for name, planned in PLAN.selected.items():
 
     rule:
         name:
-            rule_name("tables", name)
+            rule_name("analysis", name)
         input:
             experiment=str(planned.path),
             pictures=pictures,
             runs=runs_of(name, RUN_TABLES),
         output:
-            tables,
-            [f"{folder}/{table.name}.md" for table in planned.experiment.tables],
-        log:
-            f"{RESULTS}/logs/{PLAN.scale}/{name}/tables.log",
-        conda:
-            "../envs/asyncfl.yaml"
-        threads: 1
-        params:
-            code=CODE["tables"],
-            name=name,
-        script:
-            "../scripts/tables.py"
-
-    rule:
-        name:
-            rule_name("figures", name)
-        input:
-            experiment=str(planned.path),
-            tables=tables,
-            pictures=pictures,
-        output:
-            f"{folder}/caption.txt",
+            f"{folder}/claims.csv",
+            f"{folder}/{CAPTIONS}",
+            [f"{folder}/{table}" for table in table_files(planned.experiment)],
+            [
+                f"{folder}/{figure.name}.{ending}"
+                for figure in planned.experiment.all_figures
+                for ending in METADATA
+                if ending != "pdf"
+            ],
+            # the smallest of the three; a report holds each file whole
             [
                 report(
-                    f"{folder}/{figure.name}.{ending}",
+                    f"{folder}/{figure.name}.pdf",
                     caption="../report/figure.rst",
-                    category=paper,
-                    labels={**labels, "figure": figure.name, "format": ending},
+                    category=planned.experiment.source.paper,
+                    labels={"experiment": name, "figure": figure.name},
                 )
                 for figure in planned.experiment.all_figures
-                for ending in ["svg", "png"]
             ],
         log:
-            f"{RESULTS}/logs/{PLAN.scale}/{name}/figures.log",
+            f"{RESULTS}/logs/{PLAN.scale}/{name}/analysis.log",
         conda:
             "../envs/asyncfl.yaml"
         threads: 1
         params:
-            code=CODE["figures"],
+            code=CODE["analysis"],
             name=name,
+            style=config["style"],
             title=planned.experiment.title,
         script:
-            "../scripts/figures.py"
-
-    rule:
-        name:
-            rule_name("verdicts", name)
-        input:
-            experiment=str(planned.path),
-            tables=tables,
-        output:
-            f"{folder}/claims.csv",
-        log:
-            f"{RESULTS}/logs/{PLAN.scale}/{name}/verdicts.log",
-        conda:
-            "../envs/asyncfl.yaml"
-        threads: 1
-        params:
-            code=CODE["verdicts"],
-            name=name,
-        script:
-            "../scripts/verdicts.py"
+            "../scripts/analysis.py"
 
     rule:
         name:
             rule_name("", name)
         input:
             f"{folder}/claims.csv",
-            f"{folder}/caption.txt",

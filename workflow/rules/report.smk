@@ -5,9 +5,9 @@ rule report_on_claims:
     input:
         experiments=[str(path) for path in PLAN.paths.values()],
         claims=[f"{folder_of(name)}/claims.csv" for name in PLAN.selected],
-        figures=[f"{folder_of(name)}/caption.txt" for name in PLAN.selected],
         before=finished_before(),
     output:
+        [f"{RESULTS}/{page}" for page in page_files(PLAN.experiments)],
         f"{RESULTS}/index.md",
         report(
             f"{RESULTS}/claims.md",

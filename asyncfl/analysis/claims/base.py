@@ -21,7 +21,7 @@ from asyncfl.analysis.columns import TARGETS, unit_of
 from asyncfl.analysis.evidence.decision import Answer, Comparison, Decision, Evidence, Kind
 from asyncfl.analysis.evidence.looks import ONE_LOOK, Looks
 from asyncfl.analysis.evidence.samples import Floats, Sample, excess, pair
-from asyncfl.analysis.grid import VALUE, Grid, MissingError, describe, values_of
+from asyncfl.analysis.grid import VALUE, Grid, MissingError, NotRunError, describe, values_of
 from asyncfl.analysis.labels import axis_label, value_label
 from asyncfl.component import Described
 from asyncfl.quantities import SCALES, quantity
@@ -357,13 +357,13 @@ class AlongClaim(ClaimBase):
     def values(self, grid: Grid, at: dict[str, Any]) -> dict[Any, Sample]:
         """Point of the axis -> its value by seed, of the points that the claim speaks about, in order.
 
-        Raises MissingError where fewer than two points have one.
+        Raises NotRunError where fewer than two points have one.
         """
         values = {point: self.read(grid, {**at, self.along: point}) for point in self._points(grid)}
         # a formula says nothing where it is not defined
         values = {value: x for value, x in values.items() if not np.isnan(x.values).all()}
         if len(values) < 2:
-            raise MissingError(f"{self.along} has fewer than two values with results at this scale")
+            raise NotRunError(f"{self.along} has fewer than two values with results at this scale")
         return values
 
     def _points(self, grid: Grid) -> tuple[Any, ...]:

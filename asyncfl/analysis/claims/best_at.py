@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from asyncfl.analysis.claims.base import AlongClaim, Point
 from asyncfl.analysis.evidence.decision import AllOf
-from asyncfl.analysis.grid import Grid, MissingError
+from asyncfl.analysis.grid import Grid, NotRunError
 
 
 class BestAt(AlongClaim):
@@ -23,7 +23,7 @@ class BestAt(AlongClaim):
     def point(self, grid: Grid, at: dict[str, Any]) -> Point:
         values = self.values(grid, at)
         if self.at not in values:
-            raise MissingError(f"{self.along} = {self.at} is not run at this scale")
+            raise NotRunError(f"{self.along} = {self.at} is not run at this scale")
         ahead = [
             self.better(
                 grid,

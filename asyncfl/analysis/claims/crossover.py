@@ -9,7 +9,7 @@ import numpy as np
 from asyncfl.analysis.claims.base import AlongClaim, Point
 from asyncfl.analysis.evidence.decision import AllOf, Comparison
 from asyncfl.analysis.evidence.samples import Sample
-from asyncfl.analysis.grid import Grid, MissingError
+from asyncfl.analysis.grid import Grid, NotRunError
 
 
 class Crossover(AlongClaim):
@@ -41,7 +41,7 @@ class Crossover(AlongClaim):
         before, after = self.rounds
         last = int(grid.curve(self.column, first).index.max())
         if last <= after:
-            raise MissingError(f"the runs end at round {last}, the crossing is expected at {before}..{after}")
+            raise NotRunError(f"the runs end at round {last}, the crossing is expected at {before}..{after}")
 
         def lead(a: dict[str, Any], b: dict[str, Any], start: int, end: int, about: str) -> Comparison:
             one, other = (self._window(grid, point, start, end) for point in (a, b))

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from asyncfl.analysis.claims.base import AlongClaim, Point
 from asyncfl.analysis.evidence.decision import AllOf, AnyOf
-from asyncfl.analysis.grid import Grid, MissingError
+from asyncfl.analysis.grid import Grid, NotRunError
 
 
 class InteriorBest(AlongClaim):
@@ -18,7 +18,7 @@ class InteriorBest(AlongClaim):
         values = self.values(grid, at)
         points = list(values)
         if len(points) < 3:
-            raise MissingError(f"{self.along} has no interior point at this scale")
+            raise NotRunError(f"{self.along} has no interior point at this scale")
         # Which point inside is best is found on the same seeds: each of them has a part of the level.
         inside = [
             AllOf(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 
+from asyncfl.analysis.figures.base import in_words
 from asyncfl.analysis.figures.drawing import diverged_in_words, divided, key, look_at, note, rows_of
 from asyncfl.analysis.figures.measured import Measured
 from asyncfl.analysis.grid import AxisValues
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 class Bars(Measured):
     """The value after the last round as bars, for axes that are names."""
 
+    mark: ClassVar[str] = "bars"
+
     kind: Literal["bars"] = "bars"
     x: str
     """Axis."""
@@ -31,6 +34,9 @@ class Bars(Measured):
     @property
     def axes_named(self) -> list[tuple[str, str]]:
         return [("x", self.x), *super().axes_named]
+
+    def against(self) -> str:
+        return f" for each {in_words(self.x)}"
 
     def legend_is_beside(self, hues: list[Any]) -> bool:
         return super().legend_is_beside(hues) or hues != [None]

@@ -8,19 +8,23 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 from pydantic import Field
 
 from asyncfl.analysis.bounds import Bounds
-from asyncfl.analysis.grid import AxisValues, restricted, values_of
+from asyncfl.analysis.grid import AxisValues, restricted, several, values_of
+from asyncfl.analysis.labels import axis_label, value_label
 from asyncfl.analysis.style import canvas, save, styled
 from asyncfl.component import Described
 
 
 class FigureBase(Described):
     """What all figures have."""
+
+    mark: ClassVar[str] = "lines"
+    """What is drawn for the values of `hue`."""
 
     kind: str
     """Which kind of figure it is."""
@@ -60,6 +64,25 @@ class FigureBase(Described):
         """Entry of `bounds` that is drawn instead of measured values; None: measured values are."""
         return None
 
+    @abstractmethod
+    def shown(self) -> str:
+        """What is drawn, against what, in words."""
+
+    def described(self) -> str:
+        """What the figure shows, in a sentence without its full stop."""
+        said = self.shown()
+        said += f"; {self.mark} by {in_words(self.hue)}" if self.hue else ""
+        said += f"; panels by {in_words(self.panels)}" if self.panels else ""
+        kept = [
+            f"{in_words(axis)} {' or '.join(value_label(value, axis) for value in several(values))}"
+            for axis, values in self.where.items()
+        ]
+        return said[0].upper() + said[1:] + (f"; {', '.join(kept)}" if kept else "")
+
+    def is_run(self, grid: AxisValues) -> bool:
+        """Whether there is anything to be drawn. grid: axis -> its values at this scale, of `axes`."""
+        return all(restricted(grid, self.where).values())
+
     def axes(self, grid: AxisValues, bounds: Mapping[str, Bounds]) -> AxisValues:
         """The axes that the figure is drawn over: those of the runs, or those of the entry of `bounds`."""
         return grid if self.bound_named is None else bounds[self.bound_named].grid()
@@ -75,16 +98,16 @@ class FigureBase(Described):
     def draw(
         self, grid: AxisValues, tables: Mapping[str, pd.DataFrame], caption: str, title: str, stem: str | Path
     ) -> list[Path]:
-        """Writes `stem`.svg and .png and returns their paths.
+        """Writes `stem`.svg, .png and .pdf and returns their paths.
 
         grid: axis -> its values at this scale, of `axes`. tables: `curves`, `final` and `bounds` of the experiment.
         """
-        grid = restricted(grid, self.where)
-        if all(grid.values()):
-            return self.draw_page(grid, tables, caption, title, stem)
+        title = title if self.title is None else self.title
+        if self.is_run(grid):
+            return self.draw_page(restricted(grid, self.where), tables, caption, title, stem)
         # empty axes would look like a mistake
         with styled():
-            page, [axis] = canvas(1, caption, self.title or title)
+            page, [axis] = canvas(1, caption, title)
             axis.set_axis_off()
             axis.text(0.5, 0.5, "not run at this scale", ha="center", va="center", color="#555555")
             return save(page, stem)
@@ -94,3 +117,8 @@ class FigureBase(Described):
         self, grid: AxisValues, tables: Mapping[str, pd.DataFrame], caption: str, title: str, stem: str | Path
     ) -> list[Path]:
         """As `draw`, over the axes that `where` has left, none of which is empty."""
+
+
+def in_words(axis: str) -> str:
+    """An axis in plain words."""
+    return axis_label(axis, plain_text=True)

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 
 from asyncfl.analysis.bounds import of
+from asyncfl.analysis.figures.base import in_words
 from asyncfl.analysis.figures.drawing import bound_lines
 from asyncfl.analysis.figures.panels import PanelFigure
 from asyncfl.analysis.grid import AxisValues
+from asyncfl.analysis.labels import column_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,6 +30,9 @@ class BoundCurves(PanelFigure):
     @property
     def axes_named(self) -> list[tuple[str, str]]:
         return [("x", self.x), *super().axes_named]
+
+    def shown(self) -> str:
+        return f"{column_label('bound')} against {in_words(self.x)}"
 
     @property
     def bound_named(self) -> str | None:

@@ -44,6 +44,9 @@ class Curves(Measured):
     def label(self, column: str) -> str:
         return column_label(column)
 
+    def against(self) -> str:
+        return f" over {column_label(self.x)}"
+
     def columns_beside(self) -> Sequence[str]:
         return () if self.x == "round" else (self.x,)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 
 from asyncfl.analysis.bounds import ARGUMENTS, Bound, first_fault, of
+from asyncfl.analysis.figures.base import in_words
 from asyncfl.analysis.figures.drawing import (
     band,
     bound_lines,
@@ -44,6 +45,10 @@ class Final(Measured):
     @property
     def axes_named(self) -> list[tuple[str, str]]:
         return [("x", self.x), *super().axes_named]
+
+    def against(self) -> str:
+        beside = "" if self.bound is None else f", beside theorem {self.bound.theorem}"
+        return f" against {in_words(self.x)}{beside}"
 
     def own_bound(self, grid: AxisValues) -> pd.DataFrame | None:
         return None if self.bound is None else self.bound.over(self._arguments(grid)).assign(name=self._entry)

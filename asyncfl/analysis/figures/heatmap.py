@@ -11,7 +11,7 @@ import pandas as pd
 
 from asyncfl.analysis.columns import unit_of
 from asyncfl.analysis.evidence.samples import Floats
-from asyncfl.analysis.figures.base import FigureBase
+from asyncfl.analysis.figures.base import FigureBase, in_words
 from asyncfl.analysis.figures.drawing import scale_in
 from asyncfl.analysis.grid import AxisValues, select
 from asyncfl.analysis.labels import axis_label, end_label, legend_label, value_label
@@ -42,6 +42,9 @@ class Heatmap(FigureBase):
     def axes_named(self) -> list[tuple[str, str]]:
         return [("x", self.x), ("rows", self.rows), *super().axes_named]
 
+    def shown(self) -> str:
+        return f"{end_label(self.y)} by {in_words(self.rows)} and {in_words(self.x)}".replace("$", "")
+
     @property
     def columns_named(self) -> list[tuple[str, str, str]]:
         return [("y", "ends", self.y)]
@@ -61,7 +64,7 @@ class Heatmap(FigureBase):
             beside, below = (max(len(value_label(v, axis)) for v in of) * LETTER for axis, of in names.items())
             # names across are written aslant
             size = (CELL[0] * len(across) + ROOM[0] + beside, CELL[1] * len(down) + ROOM[1] + 0.7 * below)
-            page, axes = canvas(len(panels), caption, self.title or title, size)
+            page, axes = canvas(len(panels), caption, title, size)
             known = np.concatenate([each[np.isfinite(each)] for each in values])
             low, high = (0.0, 100.0) if percent else (known.min(initial=0.0), known.max(initial=1.0))
             image: Any = None

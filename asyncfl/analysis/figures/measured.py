@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -47,6 +48,14 @@ class Measured(PanelFigure):
     def columns_named(self) -> list[tuple[str, str, str]]:
         of = {"curves": "rounds", "final": "ends"}[self.table]
         return [(f"ys.{number}", of, column) for number, column in enumerate(self.ys)] or [("y", of, self.y)]
+
+    @abstractmethod
+    def against(self) -> str:
+        """What the columns are drawn against, in words that follow them."""
+
+    def shown(self) -> str:
+        *first, last = [self.label(column).replace("$", "") for column in self.ys or [self.y]]
+        return (f"{'; '.join(first)}; {last}" if first else last) + self.against()
 
     def label(self, column: str) -> str:
         """A column at an axis of the figure."""

@@ -81,7 +81,7 @@ class PanelFigure(FigureBase):
             hues: list[Any] = list(grid[self.hue]) if self.hue else [None]
             legend_beside = self.legend_is_beside(hues)
             size = (WIDTH + OUTSIDE / len(panels), HEIGHT + 0.6) if legend_beside else None
-            page, axes = canvas(len(panels) + self.panels_beside(), caption, self.title or title, size)
+            page, axes = canvas(len(panels) + self.panels_beside(), caption, title, size)
             for place, (axis, panel) in enumerate(zip(axes, panels, strict=False)):
                 at = dict(self.where) if self.panels is None else {**self.where, self.panels: panel}
                 shown[place].draw_panel(axis, at, hues, grid, tables)

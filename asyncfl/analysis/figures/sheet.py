@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asyncfl.analysis.contact_sheet import SHOWN, SheetRow, draw_sheet, true_row
-from asyncfl.analysis.figures.base import FigureBase
+from asyncfl.analysis.figures.base import FigureBase, in_words
 from asyncfl.analysis.grid import AxisValues, select
 from asyncfl.analysis.labels import legend_label
 from asyncfl.analysis.pictures import unpacked
@@ -36,6 +36,9 @@ class Sheet(FigureBase):
     def axes_named(self) -> list[tuple[str, str]]:
         return [("rows", self.rows), *super().axes_named]
 
+    def shown(self) -> str:
+        return f"true images and what was made of them, a row for each {in_words(self.rows)}"
+
     @property
     def columns_named(self) -> list[tuple[str, str, str]]:
         return [("method", "ends", f"ssim_{self.method}")]
@@ -57,7 +60,7 @@ class Sheet(FigureBase):
             of = of.loc[shown.index]
             name = legend_label(self.rows, value)
             rows.append(SheetRow(name, _images(of, "made"), of["psnr_db"].tolist(), of["ssim"].tolist()))
-        return draw_sheet(rows, caption, self.title or title, stem)
+        return draw_sheet(rows, caption, title, stem)
 
 
 def _images(pictures: pd.DataFrame, column: str) -> NDArray[np.float32]:

@@ -32,7 +32,7 @@ def level_name(epsilon: float | None) -> str:
 
 
 def write_pictures(pictures: Pictures, source: str, folder: Path) -> list[Path]:
-    """Writes the contact sheet (.svg, .png; not for labels alone) and the table (.csv) of an upload into `folder`.
+    """Writes the contact sheet (SVG, PNG, PDF; not for labels alone) and the table (.csv) of an upload into `folder`.
 
     `source`: where the images come from. Returns the paths. Raises OutputError.
     """

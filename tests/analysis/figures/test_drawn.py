@@ -160,7 +160,7 @@ def drawn_timelines(timelines: list[Timeline], folder: Path) -> Any:
     pages: list[Any] = []
     with mock.patch("matplotlib.pyplot.close", pages.append):
         written = draw_timeline(timelines, "A caption.", folder)
-    return [described(page, path) for page, path in zip(pages, written[1::2], strict=True)]
+    return [described(page, path) for page, path in zip(pages, written[1::3], strict=True)]
 
 
 def described(page: Any, png: Path) -> dict[str, Any]:

@@ -27,5 +27,5 @@ def test_values_stand_in_the_order_of_the_axes():
 def test_it_is_drawn_the_same_each_time(tmp_path, changes):
     figure = FIGURE.model_copy(update=changes)
     written = [figure.draw(GRID, {"final": final()}, "a caption", "a title", tmp_path / name) for name in "ab"]
-    assert [path.name for path in written[0]] == ["a.svg", "a.png"]
+    assert [path.name for path in written[0]] == ["a.svg", "a.png", "a.pdf"]
     assert [path.read_bytes() for path in written[0]] == [path.read_bytes() for path in written[1]]

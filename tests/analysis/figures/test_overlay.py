@@ -59,4 +59,4 @@ def test_overlaid_figures_are_drawn(tmp_path, new_experiment, runs):
     experiment = new_experiment(figure=None, figures=figures)
     make_tables(experiment, "full", runs, tmp_path / "out")
     written = make_figures(experiment, "full", tmp_path / "out")
-    assert len(written) == 8
+    assert len(written) == 12  # SVG, PNG and PDF of each

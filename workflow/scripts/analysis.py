@@ -1,11 +1,13 @@
-"""Job: writes an experiment's tables from its runs."""
+"""Job: makes an experiment's tables from its runs, draws its figures and judges its claims."""
 
 from pathlib import Path
 
 from asyncfl.experiment import load
 from asyncfl.experiment.job import logged
 from asyncfl.experiment.plan import runs_among
+from asyncfl.results.figures import make_figures, style_of
 from asyncfl.results.tables import make_tables
+from asyncfl.results.verdicts import make_verdicts
 
 with logged(snakemake.log[0]):
     experiment = load(snakemake.input.experiment, snakemake.params.name)
@@ -13,4 +15,9 @@ with logged(snakemake.log[0]):
     runs = Path(snakemake.config["results"], "runs")
     given = {Path(file).parent.name for file in snakemake.input.runs}
     found = [(cell.values, runs / digest) for cell, digest in runs_among(experiment, scale, given)]
-    make_tables(experiment, scale, found, Path(snakemake.output[0]).parent)
+    folder = Path(snakemake.output[0]).parent
+    make_tables(experiment, scale, found, folder)
+    print(f"tables of {len(found)} runs")
+    figures = make_figures(experiment, scale, folder, style_of(snakemake.params.style))
+    print(f"{len(figures)} files of figures")
+    print(make_verdicts(experiment, scale, folder).in_words)

@@ -1,0 +1,217 @@
+"""The pages of results: what stands on them, that links lead somewhere, that nothing comes from the network."""
+
+from __future__ import annotations
+
+import math
+import re
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from asyncfl.analysis.claims import Order
+from asyncfl.analysis.figures import Curves, Final
+from asyncfl.experiment import Experiment
+from asyncfl.results.figures import make_figures
+from asyncfl.results.report import write_report
+from asyncfl.results.score import score_of
+from asyncfl.results.site.contents import figure_of, size_of, table_cells
+from asyncfl.results.site.papers import file_of_paper, paper_of
+from asyncfl.results.site.standard import standard
+from asyncfl.results.site.write import page_files
+from asyncfl.results.tables import make_tables
+from asyncfl.results.verdicts import make_verdicts
+from tests.analysis.test_results import write_run
+
+EVIL = "<script>alert('x')</script>"
+EPSILON = "privacy.epsilon"
+CLAIMS: list[dict[str, Any]] = [
+    {"check": "order", "along": EPSILON, "says": f"the loss falls {EVIL}", "why": "a & b"},
+    {"check": "order", "along": EPSILON, "says": "the loss rises", "direction": "rises"},
+    {"check": "at_least", "value": "final test_accuracy", "threshold": 0.3, "says": "accurate everywhere"},
+    {"check": "best_at", "along": EPSILON, "at": 100, "says": "best where nothing is run"},
+]
+
+
+def described(**fields: Any) -> Experiment:
+    made: dict[str, Any] = {
+        "title": f"Loss {EVIL}",
+        "source": {"paper": "nbafl", "figure": 2},
+        "scenario": {"protocol": {"kind": "sync", "rounds": 4}},
+        "axes": {EPSILON: [50, 60, 100]},
+        "figures": [
+            {"kind": "curves", "hue": EPSILON, "name": "loss"},
+            {"kind": "final", "x": EPSILON, "y": "train_loss", "name": "later", "where": {EPSILON: 100}},
+        ],
+        "tables": [{"rows": EPSILON}],
+        "claims": CLAIMS,
+        "quick": {f"axes.{EPSILON}": [50, 60]},
+        "name": "nbafl/one",
+    }
+    return Experiment.model_validate({**made, **fields})
+
+
+class Links(HTMLParser):
+    """All that a page loads or leads to, and its anchors."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.hrefs: list[str] = []
+        self.loaded: list[str] = []
+        self.anchors: set[str] = set()
+        self.scripts = 0
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name == "href" and value:
+                (self.loaded if tag == "link" else self.hrefs).append(value)
+            if name in ("src", "srcset", "data") and value:
+                self.loaded.append(value)
+            if name == "id" and value:
+                assert value not in self.anchors, f"two of {value}"
+                self.anchors.add(value)
+        self.scripts += tag == "script"
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A results folder with two papers, of which one has not been run."""
+    place = tmp_path_factory.mktemp("site")
+    root, experiment = place / "results", described()
+    runs = [({EPSILON: at}, write_run(root / "runs" / f"{at}", loss, 2)) for at, loss in ((50, 0.7), (60, 0.45))]
+    for _, run in runs:
+        (run / "scenario.yaml").write_text("seeds: [0, 1]\n")
+    folder = root / "quick" / experiment.name
+    make_tables(experiment, "quick", runs, folder)
+    make_figures(experiment, "quick", folder)
+    make_verdicts(experiment, "quick", folder)
+    never = described(name="safl/never", source={"paper": "safl"})
+    write_report(root, {one.name: one for one in (experiment, never)})
+    return root
+
+
+def test_a_page_for_each_paper_and_one_in_front(results: Path) -> None:
+    never = described(name="safl/never", source={"paper": "safl"})
+    files = page_files({"a": described(), "b": never})
+    assert files == ["index.html", "papers/nbafl.html", "papers/safl.html"]
+    assert all((results / file).is_file() for file in files)
+    assert "None of this paper" in (results / "papers/safl.html").read_text()
+    assert "safl/never" in (results / "index.html").read_text()
+
+
+def test_every_link_leads_somewhere_and_nothing_comes_from_the_network(results: Path) -> None:
+    pages = {path: Links(path.read_text()) for path in (results / "index.html", *(results / "papers").iterdir())}
+    for path, links in pages.items():
+        for target in links.loaded + [href for href in links.hrefs if not href.startswith("https://arxiv.org/")]:
+            file, _, anchor = target.partition("#")
+            place = (path.parent / file).resolve() if file else path
+            assert place.is_file(), f"{path.name} leads to {target}"
+            if anchor:
+                assert anchor in pages[place].anchors, f"{path.name} leads to {target}"
+        assert links.scripts == (path.name == "index.html")
+        assert not re.search(r"url\(|@import", path.read_text())
+
+
+def test_the_score_leaves_out_what_is_not_run(results: Path) -> None:
+    score = score_of(pd.read_csv(results / "claims.csv"))
+    assert (score.holds, score.fails, score.undecided, score.not_run) == (2, 1, 0, 1)
+    front = (results / "index.html").read_text()
+    assert front.count('class="tile ') - 4 == 4  # four stand in the words that explain them
+    assert front.count('data-verdict="not run"') == 1
+    assert "no evidence" in front
+
+
+def test_text_of_users_is_no_markup(results: Path) -> None:
+    for name in ("index.html", "papers/nbafl.html"):
+        text = (results / name).read_text()
+        assert EVIL not in text
+        assert EVIL in unescape(text)
+
+
+def test_claims_stand_under_the_figure_that_shows_them(results: Path) -> None:
+    page = (results / "papers" / "nbafl.html").read_text()
+    assert page.index('src="../quick/nbafl/one/loss.svg"') < page.index(
+        "the loss rises</text>".replace("</text>", " <")
+    )
+    assert "Claims that no figure shows" in page  # accuracy is on none
+    assert "Its file is missing" not in page
+    assert page.count("Not run at this scale.") == 1
+
+
+def test_a_claim_finds_its_figure() -> None:
+    here = {"model": "MLP"}
+    figures = (
+        Curves(name="other", y="test_accuracy"),
+        Curves(name="cnn", where={"model": "CNN"}),
+        Curves(name="mlp", where=here),
+        Final(name="along", x="K", where=here),
+    )
+    order: dict[str, Any] = {"check": "order", "says": "", "value": "final train_loss"}
+    assert figure_of(Order(**order, along="epsilon", where=here), figures) == "mlp"
+    assert figure_of(Order(**order, along="K", where=here), figures) == "along"
+    assert figure_of(Order(**order, along="K", where={"model": ["RNN"]}), figures) is None
+    assert figure_of(Order(**order, along="N", bound="b"), figures) is None
+
+
+def test_a_figure_is_shown_without_the_words_that_stand_beside_it(results: Path) -> None:
+    width, height = size_of(results / "quick" / "nbafl" / "one" / "loss.svg")
+    # one line of title, four of caption: 0.2 + 0.12 and 4 * 0.155 + 0.1 inches around 3.3
+    assert (width, height) == (pytest.approx(4.6, abs=0.01), pytest.approx(3.3 + 0.32 + 0.72, abs=0.16))
+    assert size_of(results / "no.svg") == (0.0, 0.0)
+
+
+def test_paper_style_leaves_title_and_caption_to_the_document(tmp_path: Path, results: Path) -> None:
+    experiment = described()
+    for file in (results / "quick" / "nbafl" / "one").glob("*.csv"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    make_figures(experiment, "quick", tmp_path, "paper")
+    drawn = (tmp_path / "loss.svg").read_text()
+    assert "scale quick" not in drawn
+    assert "alert" not in drawn
+    assert size_of(tmp_path / "loss.svg")[1] == pytest.approx(3.37, abs=0.01)
+    assert "scale quick" in (tmp_path / "figures.csv").read_text()  # the words are there to be used
+
+
+def row(**fields: Any) -> dict[Any, Any]:
+    plain: dict[Any, Any] = {"kind": "statistical", "effect": 0.3, "low": 0.1, "high": 0.5, "threshold": 0.2}
+    return {**plain, "direction": 1.0, "margin": "", "sd": 0.05, **fields}
+
+
+def test_estimates_are_counted_in_margins_or_standard_deviations() -> None:
+    by_sd = standard(row())
+    assert by_sd is not None
+    assert (by_sd.estimate, by_sd.low, by_sd.high) == pytest.approx((2, -2, 6))
+    assert (by_sd.unit, by_sd.clipped) == ("sd", False)
+    by_margin = standard(row(margin=0.02, direction=-1.0))
+    assert by_margin is not None
+    assert (by_margin.estimate, by_margin.low, by_margin.high) == pytest.approx((-5, -10, 5))
+    counted = standard(row(kind="count", effect=0.0, low=0.0, high=0.3, threshold=0.1, direction=-1.0, sd=""))
+    assert counted is not None
+    assert (counted.estimate, counted.low, counted.high) == pytest.approx((1, -2, 1))
+
+
+def test_values_without_spread_are_shown_by_their_sign_where_chance_has_no_part() -> None:
+    sure = standard(row(kind="deterministic", sd=0.0, low=0.3, high=0.3))
+    assert sure is not None
+    assert (sure.estimate, sure.clipped, sure.unit) == (10.0, True, "")
+    tie = standard(row(kind="deterministic", sd=0.0, effect=0.2, low=0.2, high=0.2))
+    assert tie is not None
+    assert tie.estimate == 0.0
+    assert standard(row(sd="")) is None
+    assert standard(row(direction="")) is None
+    endless = standard(row(effect=math.inf, low=-math.inf, high=math.inf, margin=1.0, sd=""))
+    assert endless is not None
+    assert (endless.estimate, endless.low, endless.high) == (10.0, -10.0, 10.0)
+
+
+def test_papers_that_are_not_known_have_a_page_too() -> None:
+    assert paper_of("new").name == "new"
+    assert file_of_paper("a/b c") == "a_b_c.html"
+
+
+def test_a_table_is_read_back_from_markdown() -> None:
+    assert table_cells("| a | b |\n|---|---|\n| 1 | 2 |\n\nMean.\n") == [["a", "b"], ["1", "2"], ["Mean."]]
