@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from asyncfl.cli.live import _line as line
+from asyncfl.cli.live_telling import version_line
 from asyncfl.cli.output import console, print_text
 from asyncfl.cli.run import data_line, read_scenario, report
 
@@ -102,7 +102,7 @@ def serve(grid: Any, config: Mapping[str, Any]) -> None:
     mail = GridMail(grid, Shapes.flat(scenario.n_parameters), float(config["timeout-s"]))
     parts = []
     for seed in scenario.seeds:
-        run = asyncio.run(held(resolve(scenario, seed, SimulatedRuns()), mail, progress=line))
+        run = asyncio.run(held(resolve(scenario, seed, SimulatedRuns()), mail, progress=version_line))
         parts.append(run_of(scenario, run))
         if run.stopped == INTERRUPTED:
             break

@@ -113,7 +113,8 @@ class Rounds:
         if self.evaluator is not None:
             began = time.perf_counter()
             evaluation, last = self.scenario.evaluation, publish.version == self.scenario.protocol.rounds
-            if _due(publish.version, evaluation.train_every, last):
+            # Of clients that are real, nobody has the samples but they themselves.
+            if len(self.evaluator.data.labels) and _due(publish.version, evaluation.train_every, last):
                 row["train_loss"] = self.evaluator.train_loss(publish.model)
                 losses.append(row["train_loss"])
             if _due(publish.version, evaluation.test_every, last):

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import math
+import secrets
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -29,6 +31,7 @@ from asyncfl.live.vocabulary import (
     Gone,
     Hello,
     Judge,
+    Leaving,
     Noted,
     Over,
     Ping,
@@ -55,6 +58,8 @@ from asyncfl.world import Transfer, WorldState
 
 SENT = "sent"
 """What is noted of a message of a request for scores, for its bytes: it is no event."""
+LEFT = "left"
+"""Why it is over for a client that takes part no longer."""
 RETRY_S = (0.1, 5.0)
 """Real seconds between two attempts to connect: at first, and at most."""
 
@@ -71,6 +76,8 @@ class Craft:
     """The world that it lives in; None: the real one."""
     threats: Threats | None
     budgets: BudgetTracker | None
+    n_parameters: int
+    """Of the models that it trains."""
 
 
 @dataclass
@@ -113,14 +120,27 @@ class LiveClient:
         prepare: Callable[[Welcome], Craft],
         *,
         samples: int,
-        n_parameters: int,
+        n_parameters: int = 0,
+        patience_s: float = math.inf,
+        tell: Callable[[str], None] | None = None,
     ) -> None:
-        """`prepare`: what the client needs, made when it is let in for the first time."""
+        """`prepare`: what the client needs, made when it is let in for the first time.
+
+        `n_parameters`: of the models that it trains; 0: it takes what comes. `patience_s`: real seconds without a
+        server after which it gives up. `tell`: is told what happens, in sentences.
+        """
         self.name, self.token = name, token
         self.samples = samples
         self.n_parameters = n_parameters
         self.over: str | None = None
-        """Why the run is over; None: it is not."""
+        """Why the run is over, for this client at least; None: it is not."""
+        self.ended_well = False
+        """Whether the server has said that the run is over, or the client has left."""
+        self._patience_s = patience_s
+        self._tell = tell or _nobody
+        self._instance = secrets.token_hex(8)
+        self._run = ""
+        self._failure: BaseException | None = None
         self._connect = connect
         self._prepare = prepare
         self._decoder: Decoder[FromServer] = client_decoder(n_parameters)
@@ -134,26 +154,38 @@ class LiveClient:
         self._given_up: list[int] = []
         self._spent = False
         self._presence: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
 
     # --- connections -----------------------------------------------------------------------------------------------
 
     async def run(self) -> str:
-        """Take part until the run is over. Returns why it is, or why the server would not have the client."""
-        wait_s = RETRY_S[0]
+        """Take part until the run is over. Returns why it is, or why the server would not have the client.
+
+        Raises UntrustedError, and whatever goes wrong here.
+        """
+        loop, wait_s = asyncio.get_running_loop(), RETRY_S[0]
+        missing_since_s: float | None = None
         try:
             while self.over is None:
                 await self._online.wait()
                 try:
                     connection = await self._connect()
-                except EndedError:
+                except EndedError as error:
+                    if missing_since_s is None:
+                        missing_since_s = loop.time()
+                        self._tell(f"{error}; trying again")
+                    if loop.time() - missing_since_s >= self._patience_s:
+                        self.over = f"{error}; it was tried for {self._patience_s:g} s"
+                        break
                     await asyncio.sleep(wait_s)
                     wait_s = min(2 * wait_s, RETRY_S[1])
                     continue
-                wait_s = RETRY_S[0]
+                missing_since_s, wait_s = None, RETRY_S[0]
                 try:
                     await self._converse(connection)
-                except EndedError:
+                except EndedError as error:
                     if self._online.is_set() and self.over is None:
+                        self._tell(str(error))
                         await asyncio.sleep(wait_s)
                 except WireError as error:
                     self.over = f"the server cannot be understood: {error}"
@@ -161,10 +193,14 @@ class LiveClient:
                     self._connection = None
                     self._connected.clear()
                     await connection.close()
-            return self.over
+            if self._failure is not None:
+                raise self._failure
+            return str(self.over)
         finally:
             await self._end([one.doing for one in self._at.values()])
             await self._end([self._presence])
+            if self._closing is not None:
+                await self._closing
 
     async def _end(self, tasks: list[asyncio.Task[None] | None]) -> None:
         running = [one for one in tasks if one is not None]
@@ -175,7 +211,7 @@ class LiveClient:
     async def _converse(self, connection: Connection) -> None:
         at = tuple(number for number in self._at if number >= 0)
         given_up, self._given_up = tuple(self._given_up), []
-        hello = Hello(self.name, self.token, self.n_parameters, self.samples, at, given_up)
+        hello = Hello(self.name, self.token, self.n_parameters, self.samples, at, given_up, self._instance)
         await connection.send(encode(hello))
         while self.over is None:
             message, models = self._decoder.decode(await connection.receive())
@@ -197,19 +233,34 @@ class LiveClient:
                 case Over():
                     for one in self._at.values():
                         await connection.send(encode(Trace(one.number, one.report(self._clock.now))))
-                    self.over = message.reason
+                    self.over, self.ended_well = message.reason, True
+
+    async def leave(self) -> None:
+        """Take part no longer."""
+        self.over, self.ended_well = LEFT, True
+        if self._connection is not None:
+            with suppress(EndedError):
+                await self._connection.send(encode(Leaving()))
+            await self._connection.close()
+        self._online.set()
 
     async def _welcomed(self, welcome: Welcome, connection: Connection) -> None:
+        if self._run not in ("", welcome.run):
+            # What was drawn for the tasks of one run is not drawn again for those of another.
+            self.over = "the server holds another run now; join again to take part in that"
+            return
+        self._run = welcome.run
         if self._craft is None:
             self._craft = craft = await asyncio.get_running_loop().run_in_executor(None, self._prepare, welcome)
             self._clock = LiveClock(welcome.speedup)
+            self._decoder = client_decoder(craft.n_parameters)
             spent, budgets = None, craft.budgets
             if budgets is not None and not budgets.affords(craft.number, 0):
                 spent, self._spent = budgets.said(craft.number), True
             online = craft.world is None or craft.world.online(craft.number, max(0.0, welcome.now_s))
             await connection.send(encode(Ready(online, spent)))
-            if welcome.now_s >= 0:
-                self._begin(welcome.now_s)
+        if welcome.now_s >= 0 and not self._clock.has_begun:
+            self._begin(welcome.now_s)
         for task in welcome.gone:
             self._drop(task)
         self._connection = connection
@@ -273,8 +324,12 @@ class LiveClient:
     def _done(self, at: At, doing: asyncio.Task[None]) -> None:
         if self._at.get(at.number) is at:
             del self._at[at.number]
-        if not doing.cancelled() and (error := doing.exception()) is not None:
-            doing.get_loop().call_exception_handler({"message": "a client's task failed", "exception": error})
+        if not doing.cancelled() and (error := doing.exception()) is not None and self._failure is None:
+            # Nobody can go on from here: whoever runs the client is to hear of it, and the server that it is gone.
+            self._failure, self.over = error, f"failed: {error}"
+            self._online.set()
+            if self._connection is not None:
+                self._closing = asyncio.ensure_future(self._connection.close("the client failed"))
 
     def _drop(self, number: int) -> None:
         at = self._at.pop(number, None)
@@ -309,6 +364,7 @@ class LiveClient:
             at.report(self._clock.now),
         )
         await self._say(update, done.model)
+        self._tell(f"task {said.task}: version {said.version} trained, loss {done.loss:.4g}, sent")
 
     def _train(self, craft: Craft, at: At, ticket: Ticket, attacks: bool) -> asyncio.Future[Done]:
         loop = asyncio.get_running_loop()
@@ -416,3 +472,7 @@ class LiveClient:
         if self._craft is None:
             raise ValueError("the client was not let in")
         return self._craft
+
+
+def _nobody(_: str) -> None:
+    """Nobody listens."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import secrets
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Executor
 from contextlib import suppress
@@ -35,6 +36,7 @@ from asyncfl.live.vocabulary import (
     Gone,
     Hello,
     Judge,
+    Leaving,
     Over,
     Ping,
     Pong,
@@ -55,6 +57,7 @@ from asyncfl.messages import (
     ClientGone,
     ClientIdle,
     ClientJoined,
+    ClientLeft,
     Collect,
     Collected,
     Dispatch,
@@ -81,6 +84,8 @@ INBOX = 64
 """Messages that wait for the server before connections are no longer read."""
 PATIENCE_S = 10.0
 """Real seconds that a new connection has to introduce itself, and clients to say goodbye."""
+AHEAD_S = 0.01
+"""Seconds by which clocks of two machines may differ over a task, besides one in a hundred."""
 BEATS_MISSED = 3
 """Heartbeats without a sign of life after which a connection is taken for lost."""
 
@@ -139,6 +144,7 @@ class Host(Conductor):
         self.failure_detection: FailureDetection = scenario.world.failure_detection
         self._welcome = Welcome(
             client=0,
+            run=secrets.token_hex(8),
             scenario=scenario.to_yaml(),
             seed=federation.resolved.seed,
             clients=members.clients,
@@ -162,12 +168,17 @@ class Host(Conductor):
         self._urgent: list[Callable[[], list[Action]]] = []
         self._something = asyncio.Event()
         self._connections: set[asyncio.Task[None]] = set()
+        self.over = asyncio.Event()
+        """Set when the run is over, and everybody has been told."""
+        self.ahead: set[int] = set()
+        """Clients that told of more time than had passed."""
+        self._stood_still_s = -math.inf
 
     # --- a run -----------------------------------------------------------------------------------------------------
 
     async def run(self, at_least: int) -> str:
         """Wait for `at_least` clients, then run to the end. Returns why it ended."""
-        while len(self.members.ready) < at_least and self._ending is None:
+        while self._waiting < at_least and self._ending is None:
             self._someone_ready.clear()
             await self._either(self._someone_ready, self._something)
             await self._take_in_before()
@@ -182,7 +193,13 @@ class Host(Conductor):
             for timer in self._timers:
                 timer.cancel()
         await self._say_goodbye()
+        self.over.set()
         return str(self.stopped)
+
+    @property
+    def _waiting(self) -> int:
+        """Clients that wait for the beginning."""
+        return sum(member.connection is not None for member in self.members.ready)
 
     async def _take_in_before(self) -> None:
         """Hear what comes in before the beginning: nothing follows from it yet."""
@@ -282,10 +299,7 @@ class Host(Conductor):
 
     async def serve(self, connection: Connection) -> None:
         """Take care of a connection until it ends."""
-        me = asyncio.current_task()
-        if me is not None:
-            self._connections.add(me)
-            me.add_done_callback(self._connections.discard)
+        self._keep(asyncio.current_task())
         member: Member | None = None
         helpers: list[asyncio.Task[None]] = []
         try:
@@ -320,6 +334,12 @@ class Host(Conductor):
                 self._tell(lambda: self._lost(member))
             await connection.close()
 
+    def _keep(self, task: asyncio.Task[None] | None) -> None:
+        """Have the end of the run wait for this."""
+        if task is not None:
+            self._connections.add(task)
+            task.add_done_callback(self._connections.discard)
+
     async def _listen(self, member: Member, connection: Connection) -> None:
         loop = asyncio.get_running_loop()
         while True:
@@ -337,7 +357,12 @@ class Host(Conductor):
         loop, number = asyncio.get_running_loop(), 0
         member.heard_s = loop.time()
         while True:
+            before_s = loop.time()
             await asyncio.sleep(self.terms.heartbeat_s)
+            if (slept_s := loop.time() - before_s) > 2 * self.terms.heartbeat_s:
+                # Nobody could be heard: that is no fault of theirs.
+                member.heard_s = loop.time()
+                self._tell_of_sleep(slept_s)
             if loop.time() - member.heard_s > BEATS_MISSED * self.terms.heartbeat_s:
                 log.warning("client %s: no sign of life", member.name)
                 await connection.close("no sign of life")
@@ -346,14 +371,27 @@ class Host(Conductor):
                 member.say(Ping(number))
                 number += 1
 
+    def _tell_of_sleep(self, slept_s: float) -> None:
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._stood_still_s > slept_s / 2:
+            log.warning("the clock of this machine jumped by %.3g s, or it stood still for so long", slept_s)
+        self._stood_still_s = now_s
+
     def _let_in(self, hello: Hello, connection: Connection) -> Member:
-        member, new = self.members.admit(hello, connection)
+        admitted = self.members.admit(hello, connection)
+        member = admitted.member
+        if admitted.before is not None:
+            self._keep(asyncio.ensure_future(admitted.before.close("the client is back")))
         waiting = self.server.door.tasks_of(member.number)
         now_s = self.clock.now if self.clock.has_begun else -1.0
         gone = tuple(task for task in hello.tasks if task not in waiting)
         member.say(replaced(self._welcome, client=member.number, now_s=now_s, gone=gone))
-        if new:
-            log.info("client %s is number %d, %d samples", member.name, member.number, member.samples)
+        if admitted.new:
+            log.info("client %s is number %d, with %d samples", member.name, member.number, member.samples)
+            if member.ready:
+                # Another process had its name: what that was at comes to nothing.
+                member.ready = member.online = False
+                self._tell(lambda: self._left(member))
         elif member.ready:
             member.online = True
             self._tell(lambda: self._returned(member, hello))
@@ -384,6 +422,10 @@ class Host(Conductor):
                 return self._scored(member, said)
             case Spent():
                 return self._spend(member, said.detail)
+            case Leaving():
+                log.info("client %s leaves", member.name)
+                member.ready = member.online = False
+                return self._left(member)
             case Trace():
                 member.left.append(said.task)
                 self._place(member, said.task, said.report)
@@ -395,6 +437,7 @@ class Host(Conductor):
         self._someone_ready.set()
         if not self.server.door.is_started or self.server.door.takes_part(member.number):
             return []
+        self._came_online(member)
         actions = self.server.handle(ClientJoined(self.clock.now, member.number, member.samples))
         return actions if said.spent is None else [*actions, *self._spend(member, said.spent)]
 
@@ -466,6 +509,20 @@ class Host(Conductor):
                 member.lease = self.clock.at(learnt_s, lambda: self._tell(lambda: self._lease_ended(member)))
         self._ask_held(member)
         return []
+
+    def _left(self, member: Member) -> list[Action]:
+        """The client takes part no longer, unless it joins again."""
+        if self.stopped is not None or not self.server.door.takes_part(member.number):
+            return []
+        if member.lease is not None:
+            member.lease.cancel()
+            member.lease = None
+        task, member.task, member.at_s, member.missed = member.task, None, None, True
+        self.chronicle.record(Kind.WENT_OFFLINE, client=member.number)
+        if task is not None and task.number in self.tasks:
+            self.chronicle.note(Kind.DROPPED_OUT, task, detail="left")
+        self._then(lambda: self._no_answer(member))
+        return self.server.handle(ClientLeft(self.clock.now, member.number))
 
     def _lease_ended(self, member: Member) -> list[Action]:
         if self.stopped is not None or member.connection is not None:
@@ -681,6 +738,8 @@ class Host(Conductor):
         began_s = member.sent_s if number >= 0 else member.asked_s
         if arrived_s is not None and report and not self.terms.shape:
             began_s += max(0.0, arrived_s - began_s - report[-1].after_s) / 2
+        if arrived_s is not None and report and report[-1].after_s > 1.01 * (arrived_s - began_s) + AHEAD_S:
+            self._runs_ahead(member, report[-1].after_s, arrived_s - began_s)
         end_s = self.clock.now if self.stopped is None else self._stopped_s
         way = "up" if any(one.kind == Kind.UPLOAD_STARTED for one in report) else "down"
         for one in report:
@@ -694,6 +753,17 @@ class Host(Conductor):
             member.at_s = None if member.request is None else member.asked_s
         else:
             member.at_s = None if member.task is None else member.sent_s
+
+    def _runs_ahead(self, member: Member, told_s: float, passed_s: float) -> None:
+        if member.number not in self.ahead:
+            self.ahead.add(member.number)
+            log.warning(
+                "client %s tells of %.3g s at what it had for %.3g s: its clock jumped, or it lies; what it tells is "
+                "put before its message",
+                member.name,
+                told_s,
+                passed_s,
+            )
 
     def _place_one(
         self,

@@ -26,6 +26,8 @@ class Member:
     number: int
     name: str
     samples: int
+    instance: str = ""
+    """Of its process."""
     connection: Connection | None = None
     outbox: asyncio.Queue[bytes] = field(default_factory=asyncio.Queue)
     ready: bool = False
@@ -63,19 +65,34 @@ class Member:
             self.outbox.put_nowait(encode(message, models))
 
 
+@dataclass(frozen=True)
+class Admitted:
+    """A client that was let in."""
+
+    member: Member
+    new: bool
+    """Whether its process was not here before: what an earlier one of this name was at, it knows nothing of."""
+    before: Connection | None
+    """Connection of the same process, which it has given up and the server has not yet."""
+
+
 class Members:
     """The clients of a federation."""
 
-    def __init__(self, clients: int, tokens: Mapping[str, str], n_parameters: int) -> None:
-        """`tokens`: name -> token of those who may take part; numbers are given in this order as they come."""
+    def __init__(self, clients: int, tokens: Mapping[str, str], n_parameters: int, *, fewest_samples: int = 1) -> None:
+        """`tokens`: name -> token of those who may take part; numbers are given in this order as they come.
+
+        `fewest_samples`: that a client must have.
+        """
         self.clients = clients
         self.n_parameters = n_parameters
+        self.fewest_samples = fewest_samples
         self.by_number: dict[int, Member] = {}
         self._tokens = dict(tokens)
-        self._by_name: dict[str, Member] = {}
+        self.by_name: dict[str, Member] = {}
 
-    def admit(self, hello: Hello, connection: Connection) -> tuple[Member, bool]:
-        """The client that says this, and whether it is new. Raises RefusedError."""
+    def admit(self, hello: Hello, connection: Connection) -> Admitted:
+        """The client that says this. Raises RefusedError."""
         token = self._tokens.get(hello.name)
         # As long as for a name that is known: who tries does not learn which it was.
         if not hmac.compare_digest((token or "").encode(), hello.token.encode()) or token is None:
@@ -87,19 +104,26 @@ class Members:
             )
         if hello.samples < 1:
             raise RefusedError(f"client {hello.name!r} has no samples to train on")
-        member = self._by_name.get(hello.name)
-        if member is not None and member.connection is not None:
+        if hello.samples < self.fewest_samples:
+            raise RefusedError(
+                f"client {hello.name!r} has {hello.samples} samples, and noise is calibrated to clients of at least "
+                f"{self.fewest_samples}; lower data.samples_per_client at the server"
+            )
+        member = self.by_name.get(hello.name)
+        if member is not None and member.connection is not None and member.instance != hello.instance:
             raise RefusedError(f"client {hello.name!r} is connected already, from {member.connection.peer}")
-        new = member is None
+        before = None if member is None else member.connection
+        new = member is None or member.instance != hello.instance
         if member is None:
             number = int(hello.name) if hello.name.isdigit() and int(hello.name) < self.clients else self._free()
             if number in self.by_number:
                 number = self._free()
             member = Member(number, hello.name, hello.samples)
-            self.by_number[number] = self._by_name[hello.name] = member
+            self.by_number[number] = self.by_name[hello.name] = member
+        member.samples, member.instance = hello.samples, hello.instance
         member.connection = connection
         member.outbox = asyncio.Queue()
-        return member, new
+        return Admitted(member, new, before)
 
     def _free(self) -> int:
         for number in range(self.clients):

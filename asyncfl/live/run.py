@@ -23,6 +23,7 @@ from asyncfl.live.client import Craft, LiveClient
 from asyncfl.live.faults import live_faults
 from asyncfl.live.host import Host, Terms
 from asyncfl.live.members import Members
+from asyncfl.live.serving import serving_faults, without_samples
 from asyncfl.live.transport import Connect
 from asyncfl.live.vocabulary import Welcome
 from asyncfl.live.work import Workshop
@@ -113,16 +114,22 @@ async def hold(
 
     `tokens`: name -> token of the clients. `around`: what makes the connections, and clients that are here.
     `secret`: what the server's noise is drawn from; with `terms.shape` it is the scenario's seed. `at_least`: clients
-    that are waited for before it begins; None: all. `known`: whether the clients' samples are those of the scenario.
-    `federation`, `rounds`: where they are others than the scenario's. Raises ScenarioError for what no live federation
-    can do.
+    that are waited for before it begins; None: all. `known`: whether the clients' samples are those of the scenario;
+    else they bring samples of their own, and come and go. `federation`, `rounds`: where they are others than the
+    scenario's. Raises ScenarioError for what no live federation can do.
     """
     began = time.perf_counter()
+    strangers = federation is None and not known
     if federation is None:
         federation = await asyncio.get_running_loop().run_in_executor(None, prepare, resolved)
     scenario = federation.resolved.scenario
-    if faults := list(live_faults(scenario, federation.path.context)):
+    faults = list(live_faults(scenario, federation.path.context))
+    if strangers:
+        faults += serving_faults(scenario, shape=terms.shape)
+    if faults:
         raise ScenarioError(faults)
+    if strangers:
+        federation = without_samples(federation)
     if not terms.shape:
         federation.path.streams = Streams(secret)
     plan = replace(federation.plan, everybody_present=known)
@@ -137,7 +144,8 @@ async def hold(
         # Of its own: it evaluates while others train and aggregate.
         rounds.evaluator.learner = learner_of(scenario, federation.data)
     is_prepared = time.perf_counter()
-    members = Members(scenario.data.clients, tokens, federation.learner.n_parameters)
+    fewest = 1 if not strangers or scenario.privacy.off else federation.path.context.smallest_samples
+    members = Members(scenario.data.clients, tokens, federation.learner.n_parameters, fewest_samples=fewest)
     with ThreadPoolExecutor(1, "aggregation") as executor:
         watcher = Evaluations(rounds, lambda: host.in_flight, progress, lambda reason: host.end(reason))
         host = Host(federation, server, members, executor, terms, watcher=watcher, keep_up=watcher.keep_up)
@@ -163,14 +171,23 @@ async def hold(
     events = host.chronicle.recorder.table()
     run = seed_run(host, rounds, stopped, events, host.trained, server.samples, spent)
     conclude(run, federation, server, recording)
-    run.notes.extend(_notes(terms))
+    run.notes.extend(_notes(terms, host))
+    if strangers:
+        run.domains = ()
+        run.notes.append(OWN_SAMPLES)
     run.seed_known = terms.shape
     total = time.perf_counter() - began
     run.seconds = {"preparation": is_prepared - began, "evaluation": rounds.seconds, "total": total}
     return run
 
 
-def _notes(terms: Terms) -> list[str]:
+OWN_SAMPLES = (
+    "live: clients trained on samples of their own, which nobody else has: there is no training loss of the published "
+    "models, and of clients that never came the number of samples is the scenario's"
+)
+
+
+def _notes(terms: Terms, host: Host) -> list[str]:
     notes = [
         "live: clients trained in real time; "
         + (
@@ -185,6 +202,11 @@ def _notes(terms: Terms) -> list[str]:
         )
     if terms.speedup != 1:
         notes.append(f"live: {terms.speedup:g} s of the scenario passed in each second")
+    if host.ahead:
+        notes.append(
+            f"live: {len(host.ahead)} clients told of more time than had passed: what they told of is put before the "
+            "message that it came with"
+        )
     return notes
 
 
@@ -211,7 +233,8 @@ def local_clients(
 
     def prepare_client(welcome: Welcome) -> Craft:
         budgets = federation.budget_tracker()
-        return Craft(welcome.client, workshop, executor, load, world, scenario.threats, budgets)
+        n_parameters = federation.learner.n_parameters
+        return Craft(welcome.client, workshop, executor, load, world, scenario.threats, budgets, n_parameters)
 
     return [
         LiveClient(

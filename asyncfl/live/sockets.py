@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -12,7 +13,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
 from asyncfl.errors import AsyncflError
-from asyncfl.live.transport import BACKLOG, Connect, Connection, EndedError, Handler
+from asyncfl.live.transport import BACKLOG, Connect, Connection, EndedError, Handler, UntrustedError
 
 
 class PortError(AsyncflError):
@@ -91,8 +92,14 @@ def to(url: str, frame_bytes: int, tls: ssl.SSLContext | None = None) -> Connect
             socket = await websocket_connect(
                 url, ssl=tls, max_size=frame_bytes, max_queue=BACKLOG, compression=None, ping_interval=None
             )
+        except ssl.SSLCertVerificationError as error:
+            raise UntrustedError(f"{url} has not the certificate that it should have: {error.verify_message}") from None
+        except ssl.SSLError as error:
+            raise UntrustedError(f"{url} cannot be talked to with TLS: {error.reason or error}") from None
         except (OSError, InvalidHandshake, InvalidURI, TimeoutError) as error:
-            raise EndedError(f"cannot connect to {url}: {error}") from None
+            number = error.errno if isinstance(error, OSError) else None
+            why = str(error) if number is None else os.strerror(number)
+            raise EndedError(f"cannot connect to {url}: {why or type(error).__name__}") from None
         return SocketConnection(socket)
 
     return connect

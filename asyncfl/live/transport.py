@@ -21,6 +21,10 @@ class EndedError(AsyncflError):
     """The other side is gone, or has ended the connection with this reason."""
 
 
+class UntrustedError(AsyncflError):
+    """A server that is not the one that it should be: it is not asked again."""
+
+
 class Connection(Protocol):
     """One end of a connection."""
 
@@ -43,7 +47,7 @@ class Connection(Protocol):
 Handler: TypeAlias = Callable[[Connection], Awaitable[None]]
 """Takes care of a connection, until it ends."""
 Connect: TypeAlias = Callable[[], Awaitable[Connection]]
-"""A new connection to the server. Raises EndedError where there is none to be had."""
+"""A new connection to the server. Raises EndedError where there is none to be had, and UntrustedError."""
 
 
 class Pipe:

@@ -63,6 +63,8 @@ class Hello(Said, frozen=True):
     """Tasks that it is still at."""
     given_up: Tasks = ()
     """Tasks that it was at, and is no more: it was away."""
+    instance: Word = ""
+    """Of this process, so that one that is back is told from a second that uses the same name."""
 
 
 class Ready(Said, frozen=True):
@@ -125,6 +127,10 @@ class Trace(Said, frozen=True):
     report: Report
 
 
+class Leaving(Said, frozen=True):
+    """The client takes part no longer: what it is at comes to nothing."""
+
+
 class Pong(Said, frozen=True):
     """The answer to a `Ping`."""
 
@@ -139,6 +145,8 @@ class Welcome(Said, frozen=True):
 
     client: Count
     """Its number."""
+    run: Word
+    """Name of the run, another one each time."""
     scenario: Annotated[str, Meta(max_length=200_000)]
     """What is learned and how, as YAML."""
     seed: Count
@@ -213,5 +221,5 @@ class Over(Said, frozen=True):
     reason: Text
 
 
-FromClient: TypeAlias = Hello | Ready | Update | Gone | Scores | Spent | Trace | Pong
+FromClient: TypeAlias = Hello | Ready | Update | Gone | Scores | Spent | Trace | Leaving | Pong
 FromServer: TypeAlias = Welcome | Begin | Task | Judge | TaskGone | Ping | Refused | Over

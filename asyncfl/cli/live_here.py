@@ -1,0 +1,90 @@
+"""`asyncfl live here`: server and clients of a federation on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from asyncfl.cli.live_telling import INTERRUPTED, on_signals, one_thread_each, tell_log, version_line, write
+from asyncfl.cli.output import print_text
+from asyncfl.cli.run import data_line, read_scenario
+from asyncfl.scenario import Scenario
+
+if TYPE_CHECKING:
+    from asyncfl.federation.seed_run import SeedRun
+    from asyncfl.live.host import Terms
+
+
+def here(
+    scenario: Annotated[Path, typer.Argument(help="YAML file of a scenario")],
+    out: Annotated[
+        Path | None, typer.Option(help="folder to write, new or empty; default: results/live/<time>")
+    ] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="field=value, e.g. protocol.rounds=20")] = None,
+    shape: Annotated[
+        bool, typer.Option("--shape", help="clients wait as devices and links of the scenario's world say")
+    ] = False,
+    speedup: Annotated[float, typer.Option(help="seconds of the scenario in a second", min=0.001, max=1e6)] = 1.0,
+    workers: Annotated[int, typer.Option(help="clients that train at the same time", min=1, max=256)] = 2,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no line per version")] = False,
+) -> None:
+    """Hold a federation on this machine: a server and its clients, which really train. Writes what `run` writes.
+
+    Example: asyncfl live scenario.yaml --shape --speedup 10
+    """
+    description = read_scenario(scenario, set_ or [])
+    folder = out or Path("results/live") / time.strftime("%Y%m%d-%H%M%S")
+    one_thread_each()
+    from asyncfl.api import run_of
+    from asyncfl.live.host import Terms
+    from asyncfl.storage import RunFolder
+
+    RunFolder(folder, description).check()
+    print_text(f"data: {data_line(description.data)}")
+    tell_log(quiet=True)
+    terms = Terms(shape=shape, speedup=speedup)
+    parts = []
+    for seed in description.seeds:
+        held = asyncio.run(_held(description, seed, terms, workers, quiet))
+        parts.append(run_of(description, held))
+        if held.stopped == INTERRUPTED:
+            break
+    write(description, parts, folder)
+
+
+async def _held(scenario: Scenario, seed: int, terms: Terms, workers: int, quiet: bool) -> SeedRun:
+    """One seed, held in memory. Ctrl-C ends it as if its time were up."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from asyncfl.federation.prepare import Federation
+    from asyncfl.federation.resolve import resolve
+    from asyncfl.live.host import Host
+    from asyncfl.live.run import Round, hold, local_clients
+    from asyncfl.live.transport import Memory
+    from asyncfl.simulation import SimulatedRuns
+    from asyncfl.streams import Streams
+
+    secret = secrets.randbits(63)
+    tokens = {str(client): secrets.token_urlsafe(16) for client in range(scenario.data.clients)}
+
+    def around(federation: Federation) -> Round:
+        streams = federation.resolved.streams if terms.shape else Streams(secrets.randbits(63))
+
+        async def everybody(host: Host) -> None:
+            memory = Memory(host.serve)
+            with on_signals(partial(host.end, INTERRUPTED)), ThreadPoolExecutor(workers, "training") as executor:
+                clients = local_clients(federation, terms, tokens, memory.connect, executor, streams)
+                await asyncio.gather(*[client.run() for client in clients])
+            await memory.close()
+
+        return everybody
+
+    resolved = await asyncio.get_running_loop().run_in_executor(None, resolve, scenario, seed, SimulatedRuns())
+    progress = None if quiet else version_line
+    return await hold(resolved, terms, tokens, around, secret=secret, progress=progress)

@@ -1,0 +1,97 @@
+"""`asyncfl live join`: a client of a federation that another machine serves."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from asyncfl.cli.live_telling import on_signals, one_thread_each
+from asyncfl.cli.output import print_text
+from asyncfl.errors import AsyncflError, Fault, ScenarioError
+from asyncfl.own_classes import look_for_modules_in
+
+if TYPE_CHECKING:
+    from asyncfl.live.client import LiveClient
+    from asyncfl.live.joining import Joining
+    from asyncfl.live.transport import Connect
+
+MOST_BYTES = 2**30
+"""The longest frame that a client reads."""
+
+
+class LiveError(AsyncflError):
+    """A client that could not go on."""
+
+
+def join(
+    url: Annotated[str, typer.Argument(help="where the server is: wss://host:port")],
+    data: Annotated[Path, typer.Option(help="npz file with x_train and y_train; it stays here")],
+    token: Annotated[Path, typer.Option(help="file with the name and token of this client")],
+    certificate: Annotated[
+        Path | None, typer.Option(help="the server's certificate; left out: authorities that this machine trusts")
+    ] = None,
+    scenario: Annotated[
+        Path | None, typer.Option(help="take part only in this scenario; left out: in whatever the server holds")
+    ] = None,
+    patience: Annotated[float, typer.Option(help="seconds that a server may be away", min=0, max=1e6)] = 60.0,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no line per task")] = False,
+) -> None:
+    """Be a client of a federation: train on samples of this machine, which never leave it.
+
+    Example: asyncfl live join wss://fed.example.org:8765 --data ann.npz --token ann.token --certificate certificate.pem
+    """
+    if not re.fullmatch(r"wss://[^/\s?#@]+:\d{1,5}/?", url):
+        raise ScenarioError([Fault("", f"the server must be given as wss://host:port, got {url!r}")])
+    one_thread_each()
+    from asyncfl.data.own_samples import OwnSamples
+    from asyncfl.live.client import LEFT
+    from asyncfl.live.joining import Joining, load_agreed
+    from asyncfl.live.keys import client_context, read_token
+    from asyncfl.live.sockets import to
+
+    (name, secret), tls = read_token(token), client_context(certificate)
+    if scenario is not None:
+        look_for_modules_in(scenario.parent)
+    joining = Joining(OwnSamples(data), None if scenario is None else load_agreed(scenario))
+    print_text(f"{name}: {len(joining.own)} samples in {data}, which stay here")
+    client = asyncio.run(_taking_part(joining, name, secret, to(url, MOST_BYTES, tls), patience, quiet))
+    if not client.ended_well:
+        raise LiveError(str(client.over))
+    print_text(f"{name}: left" if client.over == LEFT else f"{name}: the run is over, {client.over}")
+
+
+async def _taking_part(
+    joining: Joining, name: str, token: str, connect: Connect, patience_s: float, quiet: bool
+) -> LiveClient:
+    """The client, when it is over."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from asyncfl.live.client import Craft, LiveClient
+    from asyncfl.live.vocabulary import Welcome
+
+    with ThreadPoolExecutor(1, "training") as executor:
+
+        def let_in(welcome: Welcome) -> Craft:
+            return joining.craft(welcome, executor, print_text)
+
+        client = LiveClient(
+            name,
+            token,
+            connect,
+            let_in,
+            samples=len(joining.own),
+            patience_s=patience_s,
+            tell=None if quiet else print_text,
+        )
+        running = asyncio.ensure_future(client.run())
+        leaving: list[asyncio.Task[None]] = []
+        with on_signals(lambda: leaving.append(asyncio.ensure_future(client.leave()))):
+            try:
+                await running
+            finally:
+                await asyncio.gather(*leaving)
+    return client

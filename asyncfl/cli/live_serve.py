@@ -1,0 +1,101 @@
+"""`asyncfl live serve`: the server's half of a federation over several machines."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from asyncfl.cli.live_telling import INTERRUPTED, on_signals, one_thread_each, tell_log, version_line, write
+from asyncfl.cli.output import print_text
+from asyncfl.cli.run import data_line, read_scenario
+from asyncfl.scenario import Scenario
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+    from asyncfl.federation.seed_run import SeedRun
+    from asyncfl.live.host import Terms
+
+
+def serve(
+    scenario: Annotated[Path, typer.Argument(help="YAML file of a scenario")],
+    keys: Annotated[Path, typer.Option(help="folder that asyncfl live keys made")],
+    host: Annotated[str, typer.Option(help="address to listen at; 0.0.0.0: all of this machine")] = "0.0.0.0",
+    port: Annotated[int, typer.Option(help="port to listen at; 0: any that is free", min=0, max=65535)] = 8765,
+    at_least: Annotated[
+        int | None, typer.Option(help="clients that are waited for; default: as many as a version is made of", min=1)
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="folder to write, new or empty; default: results/live/<time>")
+    ] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="field=value, e.g. protocol.rounds=20")] = None,
+    shape: Annotated[
+        bool, typer.Option("--shape", help="clients wait as devices and links of the scenario's world say")
+    ] = False,
+    speedup: Annotated[float, typer.Option(help="seconds of the scenario in a second", min=0.001, max=1e6)] = 1.0,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no line per version or client")] = False,
+) -> None:
+    """Be the server of a federation whose clients join from other machines. Writes what `run` writes.
+
+    Example: asyncfl live serve scenario.yaml --keys keys --port 8765
+    """
+    description = read_scenario(scenario, set_ or [])
+    folder = out or Path("results/live") / time.strftime("%Y%m%d-%H%M%S")
+    one_thread_each()
+    from asyncfl.api import run_of
+    from asyncfl.live.host import Terms
+    from asyncfl.live.keys import read_tokens, server_context
+    from asyncfl.storage import RunFolder
+
+    RunFolder(folder, description).check()
+    tokens, tls = read_tokens(keys), server_context(keys)
+    wanted = min(description.participants if at_least is None else at_least, description.data.clients)
+    print_text(f"test data: {data_line(description.data)}")
+    tell_log(quiet)
+    terms = Terms(shape=shape, speedup=speedup)
+
+    held = asyncio.run(_served(description, terms, tokens, (host, port, tls), wanted, quiet))
+    write(description, [run_of(description, held)], folder)
+
+
+async def _served(
+    scenario: Scenario,
+    terms: Terms,
+    tokens: dict[str, str],
+    place: tuple[str, int, SSLContext],
+    wanted: int,
+    quiet: bool,
+) -> SeedRun:
+    """The scenario's seed, held with whoever comes. Ctrl-C ends it as if its time were up."""
+    from asyncfl.federation.prepare import Federation
+    from asyncfl.federation.resolve import resolve
+    from asyncfl.live.host import Host
+    from asyncfl.live.run import Round, hold
+    from asyncfl.live.sockets import listening
+    from asyncfl.live.wire import server_decoder
+    from asyncfl.simulation import SimulatedRuns
+
+    address, port, tls = place
+
+    def around(federation: Federation) -> Round:
+        longest = server_decoder(federation.learner.n_parameters).limits.frame_bytes
+
+        async def everybody(host: Host) -> None:
+            with on_signals(partial(host.end, INTERRUPTED)):
+                async with listening(host.serve, address, port, longest, tls) as found:
+                    print_text(f"listening at {address}:{found}; it begins with {wanted} of {len(tokens)} clients")
+                    await host.over.wait()
+
+        return everybody
+
+    [seed] = scenario.seeds[:1]
+    resolved = await asyncio.get_running_loop().run_in_executor(None, resolve, scenario, seed, SimulatedRuns())
+    progress = None if quiet else version_line
+    secret = secrets.randbits(63)
+    return await hold(resolved, terms, tokens, around, secret=secret, at_least=wanted, known=False, progress=progress)

@@ -1,0 +1,79 @@
+"""What all of `asyncfl live` has in common: how it ends, what it prints, what it writes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from asyncfl.cli.output import console, print_text
+from asyncfl.cli.run import report
+from asyncfl.quantities import quantity
+from asyncfl.scenario import Scenario
+
+if TYPE_CHECKING:
+    from asyncfl.storage import Run
+
+INTERRUPTED = "interrupted"
+"""Why a run is over that was ended by Ctrl-C."""
+
+
+def one_thread_each() -> None:
+    """Have those who train beside each other do so on one thread each; before torch is imported."""
+    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
+
+
+@contextmanager
+def on_signals(ends: Callable[[], object]) -> Iterator[None]:
+    """Have Ctrl-C, and a request of the system to end, call `ends` in the event loop instead of breaking off."""
+    loop = asyncio.get_running_loop()
+    for one in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(one, ends)
+    try:
+        yield
+    finally:
+        for one in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(one)
+
+
+class _Printed(logging.Handler):
+    """Prints what is logged, among all else that is printed."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print_text(record.getMessage())
+
+
+def tell_log(quiet: bool) -> None:
+    """Print what a live server logs: who comes and goes unless it is to be `quiet`, and what goes wrong."""
+    log = logging.getLogger("asyncfl.live")
+    log.handlers = [_Printed()]
+    log.propagate = False
+    log.setLevel(logging.WARNING if quiet else logging.INFO)
+
+
+def write(scenario: Scenario, parts: Sequence[Run], folder: Path) -> None:
+    """Write the run of these seeds, and print what came out."""
+    from asyncfl.api import gather
+
+    result = gather(scenario, parts)
+    result.save(folder)
+    report(result)
+    console.print(f"{folder} written")
+
+
+def version_line(row: dict[str, Any], in_flight: int) -> None:
+    """A line for a version."""
+    accuracy, staleness = row["test_accuracy"], row["staleness_mean"]
+    print_text(
+        f"version {row['version']}  {quantity(row['time_s'], 's')}  "
+        f"accuracy {'-' if math.isnan(accuracy) else f'{accuracy:.3f}'}  "
+        f"staleness {'-' if math.isnan(staleness) else f'{staleness:.1f} versions'}  "
+        f"{in_flight} in flight  {quantity(row['bytes_up'], 'bytes')} up  {quantity(row['bytes_down'], 'bytes')} down"
+    )

@@ -1,0 +1,104 @@
+"""Samples of somebody who takes part in a real federation: a file of their own, and nothing of anybody else's.
+
+The file is an npz file with `x_train` and `y_train`, as those of whole data sets have; what else is in it is not read.
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.data.catalog import CATALOG, CatalogEntry
+from asyncfl.data.federated import FederatedData
+from asyncfl.data.pixels import to_float
+from asyncfl.data.spec import DataSpec
+from asyncfl.errors import DataError, Fault, shortened
+
+IMAGES, LABELS = "x_train", "y_train"
+
+
+class OwnSamples:
+    """Images and labels of one client."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises DataError, naming the file, where it is none, or holds no images with labels."""
+        self.path = path
+        try:
+            with open(path, "rb") as file:
+                archive = np.load(file, allow_pickle=False)
+                if not isinstance(archive, np.lib.npyio.NpzFile):
+                    raise ValueError("it is no npz file")
+                if missing := [name for name in (IMAGES, LABELS) if name not in archive]:
+                    there = ", ".join(sorted(archive)) or "no arrays"
+                    raise DataError([Fault(name, f"is missing; the file has {there}") for name in missing], path)
+                self.images, self.labels = archive[IMAGES], archive[LABELS]
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError) as error:
+            why = getattr(error, "strerror", None) or shortened(error, 200)
+            raise DataError(f"cannot be read as an npz file with {IMAGES} and {LABELS}: {why}", path) from None
+        if faults := list(self._faults()):
+            raise DataError(faults, path)
+
+    def _faults(self) -> list[Fault]:
+        images, labels = self.images, self.labels
+        faults = []
+        if images.dtype != np.uint8 or images.ndim not in (3, 4) or not len(images):
+            got = f"got {images.dtype} {images.shape}"
+            faults.append(Fault(IMAGES, f"must be uint8 images of shape (n, height, width[, 3]), n at least 1, {got}"))
+        if not np.issubdtype(labels.dtype, np.integer) or labels.shape != images.shape[:1]:
+            got = f"got {labels.dtype} {labels.shape}"
+            faults.append(Fault(LABELS, f"must be one integer label per image, of shape ({len(images)},), {got}"))
+        return faults
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def of_client(self, client: int, data: DataSpec) -> FederatedData:
+        """The data of a federation as this client knows them: its own samples, nobody else's, and no test set.
+
+        Raises DataError where the samples are not of the kind that `data` describes.
+        """
+        dataset = CATALOG[data.names[0]]
+        if faults := self._misfits(dataset):
+            raise DataError(faults, self.path)
+        images, labels = (
+            to_float(self.images, dataset if data.scaling == "standardised" else None),
+            self.labels.astype(np.int64),
+        )
+        return only_of(client, data, images, labels, f"own samples of client {client}")
+
+    def _misfits(self, dataset: CatalogEntry) -> list[Fault]:
+        wanted, faults = dataset.image_shape, []
+        if self.images.shape[1:] != wanted:
+            got = f"got {self.images.shape[1:]}"
+            faults.append(Fault(IMAGES, f"must be images of shape {wanted} as the scenario's ({dataset.name}), {got}"))
+        least, most = int(self.labels.min()), int(self.labels.max())
+        if least < 0 or most >= dataset.classes:
+            allowed = f"must be labels 0..{dataset.classes - 1} as the scenario's ({dataset.name})"
+            faults.append(Fault(LABELS, f"{allowed}, got {least}..{most}"))
+        return faults
+
+
+def only_of(
+    client: int, data: DataSpec, images: NDArray[np.float32], labels: NDArray[np.int64], provenance: str
+) -> FederatedData:
+    """Data of a federation of which only one client's samples are known, (n, channels, height, width) and (n,)."""
+    offsets = np.zeros(data.clients + 1, dtype=np.int64)
+    offsets[client + 1 :] = len(labels)
+    return FederatedData(
+        images=images,
+        labels=labels,
+        offsets=offsets,
+        test_images=images[:0],
+        test_labels=labels[:0],
+        classes=data.classes,
+        source="real",
+        provenance=provenance,
+        original=False,
+        domains=data.names,
+        client_domains=np.zeros(data.clients, dtype=np.int64),
+        test_offsets=np.zeros(2, dtype=np.int64),
+    )

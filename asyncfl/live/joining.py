@@ -1,0 +1,172 @@
+"""The client's half on a machine of its own: what it makes of the server's scenario, and of its own samples.
+
+The server says how noise is drawn, and a client that trusts it no further than that can insist on the scenario that it
+agreed to: then any other is refused. Classes of a user's own are imported by name; a server cannot have a client import
+what it likes, so a scenario that names some must be the one that the client has a copy of.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from asyncfl.client import Attackers, TaskPath
+from asyncfl.data import FederatedData
+from asyncfl.data.own_samples import OwnSamples
+from asyncfl.description import sound_parts
+from asyncfl.errors import AsyncflError, ScenarioError, shortened
+from asyncfl.federation.context import privacy_context
+from asyncfl.federation.load import load_of
+from asyncfl.federation.prepare import learner_of
+from asyncfl.federation.resolve import ResolvedSeed, streams_of
+from asyncfl.files.yaml_text import read_text, read_yaml
+from asyncfl.live.client import Craft
+from asyncfl.live.serving import unknown_sizes
+from asyncfl.live.vocabulary import Welcome
+from asyncfl.live.work import Workshop
+from asyncfl.own_classes import IMPORT_PATH
+from asyncfl.privacy import PrivacyContext
+from asyncfl.privacy.ledger.budgets import BudgetTracker
+from asyncfl.scenario import Scenario
+from asyncfl.streams import Streams
+
+SERVER = "the server's scenario"
+
+
+class DisagreementError(AsyncflError):
+    """A server that wants something else than its client agreed to."""
+
+
+@dataclass(frozen=True)
+class Joining:
+    """What a client brings."""
+
+    own: OwnSamples
+    agreed: Scenario | None = None
+    """The scenario that it takes part in, and no other; None: any that needs no classes of a user's own."""
+
+    def craft(self, welcome: Welcome, executor: Executor, tell: Callable[[str], None]) -> Craft:
+        """What the client works with in the federation that it was let into. `executor`: where it trains.
+
+        `tell` is told which federation that is. Raises DisagreementError, DataError for samples of another kind, and
+        ScenarioError for a scenario that this version cannot read.
+        """
+        scenario = read_scenario(welcome, self.agreed)
+        if welcome.smallest_samples > len(self.own) and not scenario.privacy.off:
+            raise DisagreementError(
+                f"the server calibrates noise to clients of at least {welcome.smallest_samples} samples, here are "
+                f"{len(self.own)}"
+            )
+        data = self.own.of_client(welcome.client, scenario.data)
+        resolved = ResolvedSeed(scenario, welcome.seed, welcome.exposures)
+        context = privacy_context(resolved, unknown_sizes(welcome.clients, welcome.smallest_samples))
+        # The server knows the scenario's seed: what is drawn from it, it could subtract.
+        streams = streams_of(scenario, welcome.seed) if welcome.shape else Streams(secrets.randbits(128))
+        sizes = data.sizes
+        world = scenario.world.start(welcome.clients, resolved.streams) if welcome.shape else None
+        workshop = _workshop(scenario, data, context, streams)
+        load = load_of(scenario, sizes)
+        budgets = _budgets(scenario, context, data)
+        threats = scenario.threats
+        noise = "no noise" if scenario.privacy.off else f"noise of {scenario.privacy.kind}"
+        drawn = "the seed that the server knows" if welcome.shape else "a secret of this machine"
+        tell(
+            f"client {welcome.client} of {welcome.clients}, {scenario.n_parameters} parameters, {noise}; all that is "
+            f"random is drawn from {drawn}"
+        )
+        return Craft(welcome.client, workshop, executor, load, world, threats, budgets, scenario.n_parameters)
+
+
+def _workshop(scenario: Scenario, data: FederatedData, context: PrivacyContext, streams: Streams) -> Workshop:
+    def make_path(attackers: Attackers | None) -> TaskPath:
+        learner = learner_of(scenario, data)
+        return TaskPath(data, learner, scenario.training, scenario.privacy, context, streams, attackers)
+
+    return Workshop(make_path, scenario.threats)
+
+
+def _budgets(scenario: Scenario, context: PrivacyContext, data: FederatedData) -> BudgetTracker | None:
+    stop_at = scenario.privacy.stop_at
+    if stop_at is None:
+        return None
+    return BudgetTracker(stop_at, scenario.privacy, context, data.sizes, None, scenario.counted_by_budgets)
+
+
+def read_scenario(welcome: Welcome, agreed: Scenario | None) -> Scenario:
+    """The scenario of a federation. Raises DisagreementError where it is not the one agreed to, and ScenarioError."""
+    description = read_text(welcome.scenario, SERVER)
+    if not isinstance(description, dict):
+        raise ScenarioError("must be a mapping of fields", SERVER)
+    if agreed is not None:
+        _check_agreed(description, agreed, welcome)
+    elif named := next(_own_classes(description), None):
+        raise DisagreementError(
+            f"{SERVER} names {shortened(named)!r}, which a client imports only for a scenario that it knows; name your "
+            "copy with --scenario"
+        )
+    if not welcome.shape:
+        # Of the world only matters who listens: its files may not be here.
+        world = description.get("world")
+        description["world"] = {"tap": world["tap"]} if isinstance(world, dict) and "tap" in world else {}
+    if isinstance(description.get("model"), dict):
+        # What it starts from comes from the server, not from a file.
+        description["model"].pop("initial", None)
+    scenario = _parts_of(description, f"{SERVER} (it may have another version of asyncfl)")
+    if scenario.data.clients != welcome.clients:
+        raise DisagreementError(f"{SERVER} has {scenario.data.clients} clients, it speaks of {welcome.clients}")
+    return scenario
+
+
+def load_agreed(path: Path) -> Scenario:
+    """The scenario in a file, whose data need not be here. Raises ScenarioError."""
+    description = read_yaml(path)
+    if not isinstance(description, dict):
+        raise ScenarioError("a scenario must be a mapping of fields (data, model, training, ...)", path)
+    return _parts_of(description, path)
+
+
+def _parts_of(description: dict[str, Any], source: str | Path) -> Scenario:
+    """A scenario whose parts are sound. Where data are, they are checked against them; here there may be none."""
+    parts = sound_parts(Scenario, description)
+    if set(parts) != set(Scenario.model_fields) or not set(description) <= set(parts):
+        return Scenario.read(description, source)
+    return Scenario.model_construct(**parts)
+
+
+def _check_agreed(description: dict[str, Any], agreed: Scenario, welcome: Welcome) -> None:
+    ours, theirs = (dict(_fields(one)) for one in (read_text(agreed.to_yaml()), description))
+    # Where the server's test images come from is its own affair.
+    wrong = [
+        f"{name} is {shortened(theirs.get(name, 'missing'))}, here {shortened(ours.get(name, 'missing'))}"
+        for name in sorted({*ours, *theirs})
+        if name != "data.source" and ours.get(name) != theirs.get(name)
+    ]
+    exposures = agreed.privacy.assumed_exposures(agreed.protocol.rounds, agreed.participants, agreed.data.clients)
+    if isinstance(exposures, int) and exposures != welcome.exposures:
+        wrong.append(f"noise is calibrated to {welcome.exposures} exposures, here {exposures}")
+    if wrong:
+        more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
+        raise DisagreementError(f"{SERVER} is not the one agreed to: {'; '.join(wrong[:5])}{more}")
+
+
+def _fields(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted names of all plain values, and these."""
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from _fields(inner, f"{name}.{key}" if name else str(key))
+    else:
+        yield name, value
+
+
+def _own_classes(value: Any) -> Iterator[str]:
+    """Texts that could name a class of a user's own."""
+    if isinstance(value, str) and re.fullmatch(IMPORT_PATH, value):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in [*value, *value.values()] if isinstance(value, dict) else value:
+            yield from _own_classes(inner)

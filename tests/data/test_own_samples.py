@@ -1,0 +1,68 @@
+"""A client's own file: what it must hold, and what becomes of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from asyncfl.data import DataSpec
+from asyncfl.data.own_samples import OwnSamples
+from asyncfl.errors import DataError
+
+IMAGES = np.arange(3 * 28 * 28, dtype=np.uint8).reshape(3, 28, 28)
+LABELS = np.array([9, 0, 4])
+
+
+def written(path: Path, **arrays: np.ndarray) -> Path:
+    np.savez(path / "own.npz", **arrays)
+    return path / "own.npz"
+
+
+def test_they_are_the_clients_and_nobody_elses(tmp_path: Path) -> None:
+    own = OwnSamples(written(tmp_path, x_train=IMAGES, y_train=LABELS))
+    assert len(own) == 3
+    data = own.of_client(2, DataSpec(clients=4, scaling="unit"))
+    assert data.sizes.tolist() == [0, 0, 3, 0]
+    images, labels = data.client(2)
+    np.testing.assert_allclose(images[:, 0], IMAGES / 255, rtol=1e-6)
+    assert labels.tolist() == [9, 0, 4]
+    assert data.shape == (1, 28, 28)
+    assert not len(data.test_labels)
+    scaled, _ = own.of_client(2, DataSpec(clients=4)).client(2)
+    np.testing.assert_allclose(scaled[:, 0], (IMAGES / 255 - 0.1307) / 0.3081, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "why"),
+    [
+        ({"x_train": IMAGES}, "y_train: is missing; the file has x_train"),
+        ({"x_train": IMAGES.astype(float), "y_train": LABELS}, r"x_train: must be uint8 images of shape \(n, height"),
+        ({"x_train": IMAGES[:0], "y_train": LABELS[:0]}, "n at least 1"),
+        ({"x_train": IMAGES, "y_train": LABELS[:2]}, r"y_train: must be one integer label per image, of shape \(3,\)"),
+        ({"x_train": IMAGES, "y_train": LABELS.astype(object)}, "cannot be read as an npz file"),
+    ],
+)
+def test_a_file_that_holds_something_else_is_refused(tmp_path: Path, arrays: dict[str, np.ndarray], why: str) -> None:
+    with pytest.raises(DataError, match=why):
+        OwnSamples(written(tmp_path, **arrays))
+
+
+def test_no_file_and_no_npz_file_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"own.npz: cannot be read .*No such file"):
+        OwnSamples(tmp_path / "own.npz")
+    np.save(tmp_path / "own.npy", IMAGES)
+    with pytest.raises(DataError, match="it is no npz file"):
+        OwnSamples(tmp_path / "own.npy")
+    (tmp_path / "own.npz").write_bytes(b"PK\x03\x04 nothing")
+    with pytest.raises(DataError, match="cannot be read as an npz file"):
+        OwnSamples(tmp_path / "own.npz")
+
+
+def test_samples_of_another_kind_than_the_scenarios_are_refused(tmp_path: Path) -> None:
+    own = OwnSamples(written(tmp_path, x_train=IMAGES[:, 2:, 2:], y_train=LABELS + 1))
+    with pytest.raises(DataError) as refused:
+        own.of_client(0, DataSpec(clients=1))
+    assert "x_train: must be images of shape (28, 28) as the scenario's (mnist), got (26, 26)" in str(refused.value)
+    assert "y_train: must be labels 0..9 as the scenario's (mnist), got 1..10" in str(refused.value)

@@ -1,0 +1,98 @@
+"""Federations whose clients bring samples of their own, in a process, on virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from asyncfl.data.own_samples import OwnSamples
+from asyncfl.federation.prepare import Federation
+from asyncfl.federation.resolve import resolve
+from asyncfl.federation.seed_run import SeedRun
+from asyncfl.live.client import Craft, LiveClient
+from asyncfl.live.host import Host, Terms
+from asyncfl.live.joining import Joining
+from asyncfl.live.run import Round, hold
+from asyncfl.live.transport import Connect, Memory
+from asyncfl.live.vocabulary import Welcome
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import SimulatedRuns
+from tests.live import virtual_loop
+from tests.live.conftest import SMALL
+
+TOKENS = {name: f"token of {name}" for name in ("ann", "bob", "cid", "dan")}
+
+
+class Table:
+    """What a scene works with: a host, and clients that sit down and get up."""
+
+    def __init__(self, host: Host, folder: Path, connect: Connect, executor: Executor) -> None:
+        self.host, self.connect = host, connect
+        self.clients: dict[str, LiveClient] = {}
+        self.running: dict[str, asyncio.Task[str]] = {}
+        self._folder, self._executor = folder, executor
+
+    def sit(
+        self,
+        name: str,
+        samples: int = 20,
+        *,
+        classes: int = 10,
+        agreed: Scenario | None = None,
+        connect: Connect | None = None,
+        prepare: Callable[[Welcome], Craft] | None = None,
+        **options: Any,
+    ) -> LiveClient:
+        """A client begins to take part."""
+        random = np.random.default_rng(len(name) + ord(name[0]))
+        images = random.integers(0, 256, (samples, 28, 28), dtype=np.uint8)
+        path = self._folder / f"{name}.npz"
+        np.savez(path, x_train=images, y_train=np.arange(samples) % classes)
+        joining = Joining(OwnSamples(path), agreed)
+        craft = prepare or partial(joining.craft, executor=self._executor, tell=str)
+        token = TOKENS.get(name, "none")
+        client = LiveClient(name, token, connect or self.connect, craft, samples=samples, **options)
+        self.clients[name] = client
+        self.running[name] = asyncio.ensure_future(client.run())
+        return client
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Wait for something."""
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+Scene = Callable[[Table], Awaitable[None]]
+
+
+def apart(
+    description: dict[str, Any], folder: Path, scene: Scene, *, shape: bool = True, at_least: int = 2
+) -> tuple[SeedRun, Table]:
+    """A seed held with whom `scene` has sit down, and what was on the table."""
+    scenario = Scenario.read({**SMALL, **description})
+    tables: list[Table] = []
+
+    def around(federation: Federation) -> Round:
+        async def everybody(host: Host) -> None:
+            memory = Memory(host.serve)
+            with ThreadPoolExecutor(1) as executor:
+                table = Table(host, folder, memory.connect, executor)
+                tables.append(table)
+                await scene(table)
+                await host.over.wait()
+                await asyncio.gather(*table.running.values(), return_exceptions=True)
+            await memory.close()
+
+        return everybody
+
+    async def main() -> SeedRun:
+        resolved = resolve(scenario, 0, SimulatedRuns())
+        return await hold(resolved, Terms(shape=shape), TOKENS, around, secret=3, at_least=at_least, known=False)
+
+    return virtual_loop.run(main), tables[0]

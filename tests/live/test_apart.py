@@ -1,0 +1,323 @@
+"""Clients with samples of their own come, go, come back, and are refused; what was done is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.errors import DataError, ScenarioError
+from asyncfl.federation.ledger import SeedLedger
+from asyncfl.live.client import LEFT, Craft
+from asyncfl.live.joining import DisagreementError, load_agreed, read_scenario
+from asyncfl.live.transport import Connection, EndedError
+from asyncfl.live.vocabulary import Welcome
+from asyncfl.privacy.flags import SEED
+from asyncfl.scenario import Scenario
+from tests.live.apart import Table, apart
+from tests.live.conftest import SMALL
+from tests.live.test_live import whole
+
+BUFFERED = {"kind": "buffered", "rounds": 6, "buffer": 2, "dispatch": {"kind": "continuous"}}
+WORLD = {
+    "device": {"kind": "fixed", "s_per_sample": 0.05},
+    "failure_detection": {"kind": "lease", "seconds": 3.0},
+}
+DESCRIPTION: dict[str, Any] = {"protocol": BUFFERED, "world": WORLD}
+
+
+def kinds(run: Any, client: int) -> list[str]:
+    return [row["kind"] for row in run.events.to_pylist() if row["client"] == client]
+
+
+def test_a_run_begins_with_those_who_are_there_and_takes_in_who_comes_later(tmp_path: Path) -> None:
+    async def scene(table: Table) -> None:
+        table.sit("ann", 30)
+        table.sit("bob", 40)
+        await table.until(lambda: table.host.server.version >= 2)
+        table.sit("cid", 25)
+
+    run, table = apart(DESCRIPTION, tmp_path, scene)
+    assert run.stopped == "all versions published"
+    assert sorted(run.sizes[:3].tolist()) == [25, 30, 40]
+    assert run.sizes[3:].tolist() == [20, 20, 20]
+    assert {client for client in range(6) if "dispatched" in kinds(run, client)} == {0, 1, 2}
+    assert all(client.ended_well for client in table.clients.values())
+    assert all(np.isnan(row["train_loss"]) and row["test_accuracy"] > 0 for row in run.rounds)
+    assert any("samples of their own" in note for note in run.notes)
+    whole(run)
+
+
+def test_who_leaves_ends_its_task_and_may_come_back_with_other_samples(tmp_path: Path) -> None:
+    async def scene(table: Table) -> None:
+        table.sit("ann")
+        table.sit("bob")
+        await table.until(lambda: table.host.server.version >= 1)
+        await table.clients["bob"].leave()
+        assert await table.running["bob"] == LEFT
+        await table.until(lambda: not table.host.server.door.takes_part(table.host.members.by_name["bob"].number))
+        await table.until(lambda: table.host.server.version >= 3)
+        table.sit("bob", 35)
+
+    run, table = apart(DESCRIPTION, tmp_path, scene)
+    assert run.stopped == "all versions published"
+    bob = table.host.members.by_name["bob"].number
+    seen = kinds(run, bob)
+    assert seen.index("went_offline") < seen.index("came_online")
+    assert run.fates["dropped_out"] == 1
+    assert run.sizes[bob] == 35
+    whole(run)
+
+
+def test_another_process_of_the_same_name_is_refused_while_the_first_is_there_and_takes_over_after(
+    tmp_path: Path,
+) -> None:
+    told: list[str] = []
+
+    async def scene(table: Table) -> None:
+        first = table.sit("ann")
+        table.sit("bob")
+        await table.until(lambda: table.host.server.version >= 1)
+        own = table.running["ann"]
+        second = table.sit("ann")
+        told.append(await table.running["ann"])
+        assert not second.ended_well
+        # The first dies without a word.
+        own.cancel()
+        await asyncio.gather(own, return_exceptions=True)
+        assert first.over is None
+        table.sit("ann", 33)
+
+    run, table = apart(DESCRIPTION, tmp_path, scene)
+    assert told == ["client 'ann' is connected already, from memory"]
+    assert run.stopped == "all versions published"
+    assert run.sizes[table.host.members.by_name["ann"].number] == 33
+    whole(run)
+
+
+def test_a_connection_that_the_server_still_holds_is_given_up_for_the_new_one_of_the_same_process(
+    tmp_path: Path,
+) -> None:
+    async def scene(table: Table) -> None:
+        client = table.sit("ann")
+        table.sit("bob")
+        await table.until(lambda: table.host.server.version >= 1 and client._at)
+        connection = client._connection
+        assert connection is not None
+
+        # Its network is another one now: nothing comes through, and only the client knows.
+        async def nothing() -> bytes:
+            raise EndedError("gone")
+
+        connection.receive = nothing  # type: ignore[method-assign]
+        connection._incoming.end()  # type: ignore[attr-defined]
+
+    run, _ = apart(DESCRIPTION, tmp_path, scene)
+    assert run.stopped == "all versions published"
+    assert run.fates["timed_out"] == run.fates["dropped_out"] == 0
+    whole(run)
+
+
+def test_a_client_ends_with_one_message_when_the_server_stays_away(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    async def nobody() -> Connection:
+        raise EndedError("cannot connect to wss://here:1: Connection refused")
+
+    async def scene(table: Table) -> None:
+        table.sit("cid", connect=nobody, patience_s=30.0, tell=told.append)
+        reason = await table.running["cid"]
+        assert reason == "cannot connect to wss://here:1: Connection refused; it was tried for 30 s"
+        table.sit("ann")
+        table.sit("bob")
+
+    _, table = apart(DESCRIPTION, tmp_path, scene)
+    assert not table.clients["cid"].ended_well
+    assert told == ["cannot connect to wss://here:1: Connection refused; trying again"]
+
+
+def test_a_server_with_another_run_is_not_the_one_that_was_joined(tmp_path: Path) -> None:
+    async def scene(table: Table) -> None:
+        client = table.sit("cid")
+        await table.until(lambda: client._craft is not None)
+        client._run = "another"
+        assert client._connection is not None
+        await client._connection.close()
+        assert await table.running["cid"] == "the server holds another run now; join again to take part in that"
+        table.sit("ann")
+        table.sit("bob")
+
+    run, _ = apart(DESCRIPTION, tmp_path, scene)
+    assert run.stopped == "all versions published"
+
+
+def test_a_client_that_fails_ends_with_what_failed_and_the_others_go_on(tmp_path: Path) -> None:
+    async def scene(table: Table) -> None:
+        table.sit("ann")
+        table.sit("bob")
+        broken = table.sit("cid")
+        await table.until(lambda: broken._craft is not None)
+        assert broken._craft is not None
+
+        def fails(*_: object) -> None:
+            raise RuntimeError("out of paper")
+
+        broken._craft.workshop.train = fails  # type: ignore[method-assign, assignment]
+        with pytest.raises(RuntimeError, match="out of paper"):
+            await table.running["cid"]
+
+    run, _ = apart(DESCRIPTION, tmp_path, scene, at_least=3)
+    assert run.stopped == "all versions published"
+    whole(run)
+
+
+NOISY: dict[str, Any] = {
+    "privacy": {"kind": "local_gaussian", "epsilon": 5.0},
+    "training": {**SMALL["training"], "gradient_clip": 1.0},
+}
+
+
+def test_noise_is_calibrated_to_the_fewest_samples_and_who_has_fewer_is_not_let_in(tmp_path: Path) -> None:
+    async def scene(table: Table) -> None:
+        table.sit("cid", 19)
+        assert "19 samples, and noise is calibrated to clients of at least 20; lower" in await table.running["cid"]
+        table.sit("ann", 20)
+        table.sit("bob", 50)
+
+    run, _ = apart({**DESCRIPTION, **NOISY}, tmp_path, scene)
+    assert run.stopped == "all versions published"
+    assert run.context is not None
+    assert run.context.smallest_samples == 20
+    assert {upload.added_std > 0 for upload in run.uploads} == {True}
+
+
+@pytest.mark.parametrize("shape", [False, True])
+def test_noise_comes_from_the_clients_own_secret_unless_the_run_is_shaped(tmp_path: Path, shape: bool) -> None:
+    drawn: list[np.ndarray] = []
+
+    async def scene(table: Table) -> None:
+        for name in ("ann", "bob"):
+            client = table.sit(name)
+            await table.until(lambda client=client: client._craft is not None)
+            craft: Craft = client._craft  # type: ignore[assignment]
+            random = craft.workshop._path().streams.generator("client_noise", craft.number, 0)
+            drawn.append(random.standard_normal(4))
+
+    one = {**DESCRIPTION, **NOISY, "protocol": {**BUFFERED, "rounds": 1}}
+    run, _ = apart(one, tmp_path, scene, shape=shape)
+    ours = Scenario.read({**SMALL, **one})
+    from asyncfl.federation.resolve import streams_of
+
+    of_seed = [streams_of(ours, 0).generator("client_noise", number, 0).standard_normal(4) for number in (0, 1)]
+    assert [np.array_equal(*pair) for pair in zip(drawn, of_seed, strict=True)] == [shape, shape]
+    rows = SeedLedger(run).ledger.to_pylist()
+    assert {row["adversary"] for row in rows if SEED in row["flags"]} == ({"server", "both"} if shape else set())
+    assert any("can subtract it" in note for note in run.notes) == shape
+
+
+def test_the_clock_of_a_client_jumps(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scene(table: Table) -> None:
+        client = table.sit("ann")
+        await table.until(lambda: client._craft is not None)
+        craft: Craft = client._craft  # type: ignore[assignment]
+        train = craft.workshop.train
+
+        def jumps(ticket: Any, attacks: bool) -> Any:
+            client._clock._began -= 500.0  # type: ignore[operator]
+            return train(ticket, attacks)
+
+        craft.workshop.train = jumps  # type: ignore[method-assign]
+        table.sit("bob")
+
+    with caplog.at_level(logging.WARNING, "asyncfl.live"):
+        run, _ = apart({"protocol": BUFFERED}, tmp_path, scene, shape=False)
+    assert run.stopped == "all versions published"
+    assert [record.getMessage() for record in caplog.records if "its clock jumped" in record.getMessage()]
+    assert any("told of more time than had passed" in note for note in run.notes)
+    whole(run)
+
+
+def test_the_clock_of_the_server_jumps(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+
+    async def scene(table: Table) -> None:
+        table.sit("ann")
+        table.sit("bob")
+        await table.until(lambda: table.host.server.version >= 1)
+        asyncio.get_running_loop().now += 3600.0  # type: ignore[attr-defined]
+
+    with caplog.at_level(logging.WARNING, "asyncfl.live"):
+        run, _ = apart(DESCRIPTION, tmp_path, scene)
+    assert run.stopped == "all versions published"
+    told = [record.getMessage() for record in caplog.records]
+    assert [one for one in told if "the clock of this machine jumped" in one] == told
+    assert len(told) == 1
+    whole(run)
+
+
+@pytest.mark.parametrize(
+    ("description", "why"),
+    [
+        ({"data": {"domains": ["mnist", "usps"], "clients": 4, "source": "embedded"}}, "data.domains: must be left"),
+        ({"data": {**SMALL["data"], "canaries": {"count": 2}}}, "data.canaries: must be null"),
+        ({"seeds": 3}, "seeds: must be one, got 3"),
+    ],
+)
+def test_what_nobody_can_know_of_clients_that_come_is_refused(
+    tmp_path: Path, description: dict[str, Any], why: str
+) -> None:
+    async def scene(table: Table) -> None:
+        raise AssertionError("it began")
+
+    with pytest.raises(ScenarioError, match=why):
+        apart({**DESCRIPTION, **description}, tmp_path, scene)
+
+
+def welcome(scenario: str, **changes: Any) -> Welcome:
+    told = {"client": 0, "run": "r", "seed": 0, "clients": 6, "smallest_samples": 20, "exposures": 0, "shape": False}
+    told |= {"speedup": 1.0, "now_s": -1.0, "heartbeat_s": 5.0, "gone": (), "scenario": scenario}
+    return Welcome(**{**told, **changes})
+
+
+def test_a_client_takes_part_in_what_it_agreed_to_and_nothing_else(tmp_path: Path) -> None:
+    agreed = Scenario.read({**SMALL, **NOISY, "protocol": BUFFERED})
+    (tmp_path / "agreed.yaml").write_text(agreed.to_yaml().replace("source: embedded", "source: auto"))
+    own = load_agreed(tmp_path / "agreed.yaml")
+    exposures = own.privacy.assumed_exposures(6, 2, 6)
+    assert isinstance(exposures, int)
+    told = welcome(agreed.to_yaml(), exposures=exposures)
+    assert read_scenario(told, own).privacy == own.privacy
+    other = agreed.override({"privacy.epsilon": 500.0})
+    with pytest.raises(DisagreementError, match=r"not the one agreed to: privacy.epsilon is 500.0, here 5.0"):
+        read_scenario(welcome(other.to_yaml(), exposures=exposures), own)
+    with pytest.raises(DisagreementError, match=r"noise is calibrated to 77 exposures, here"):
+        read_scenario(welcome(agreed.to_yaml(), exposures=77), own)
+
+
+def test_a_server_cannot_have_a_client_import_something(tmp_path: Path) -> None:
+    text = Scenario.read({**SMALL}).to_yaml()
+    for changed in (text.replace("kind: mlp", "kind: os:System"), text + "\nextra: [antigravity:fly]\n"):
+        with pytest.raises(DisagreementError, match="which a client imports only for a scenario that it knows"):
+            read_scenario(welcome(changed), None)
+    with pytest.raises(ScenarioError, match=r"the server's scenario \(it may have another version of asyncfl\).*novel"):
+        read_scenario(welcome(text + "\nnovel: 3\n"), None)
+    with pytest.raises(ScenarioError, match="must be a mapping"):
+        read_scenario(welcome("[]"), None)
+    with pytest.raises(DisagreementError, match="has 6 clients, it speaks of 7"):
+        read_scenario(welcome(text, clients=7), None)
+
+
+def test_samples_of_another_kind_end_their_client_alone(tmp_path: Path) -> None:
+    async def scene(table: Table) -> None:
+        table.sit("ann")
+        table.sit("bob")
+        await table.until(lambda: table.host.server.version >= 1)
+        table.sit("cid", classes=12)
+        with pytest.raises(DataError, match=r"must be labels 0..9 as the scenario's \(mnist\), got 0..11"):
+            await table.running["cid"]
+
+    run, _ = apart(DESCRIPTION, tmp_path, scene)
+    whole(run)

@@ -1,0 +1,131 @@
+"""Certificates and tokens: who may read them, whom they let in, and what is said of those that do not fit."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from pathlib import Path
+
+import pytest
+
+from asyncfl.errors import ScenarioError
+from asyncfl.live.keys import KeysError, client_context, make_keys, read_token, read_tokens, server_context
+from asyncfl.live.sockets import listening, to
+from asyncfl.live.transport import Connection, EndedError, UntrustedError
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    make_keys(tmp_path / "keys", ["localhost", "127.0.0.1"], ["ann", "bob"], 30)
+    return tmp_path / "keys"
+
+
+def test_nobody_else_can_read_them_and_what_is_there_stays(keys: Path) -> None:
+    files = [path for path in keys.rglob("*") if path.is_file()]
+    assert {path.name for path in files} == {"certificate.pem", "key.pem", "ann.token", "bob.token"}
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in files)
+    assert all(path.stat().st_mode & 0o777 == 0o700 for path in (keys, keys / "clients"))
+    tokens = read_tokens(keys)
+    assert set(tokens) == {"ann", "bob"}
+    assert len(set(tokens.values())) == 2
+    assert min(map(len, tokens.values())) >= 43
+    before = {path: path.read_bytes() for path in files}
+    [new] = make_keys(keys, [], ["ann", "cid"], 30)
+    assert new.name == "cid.token"
+    assert {path: path.read_bytes() for path in files} == before
+
+
+def test_what_cannot_be_made_is_refused_and_nothing_is_written(tmp_path: Path, keys: Path) -> None:
+    folder = tmp_path / "new"
+    with pytest.raises(ScenarioError, match="--host: must name the server as clients will call it"):
+        make_keys(folder, [], ["ann"], 30)
+    with pytest.raises(ScenarioError, match="--host: must be a name or an address, without port, got 'a b'"):
+        make_keys(folder, ["a b"], [], 30)
+    with pytest.raises(ScenarioError, match=r"--client: must be letters, digits, . _ or -, got '../ann'"):
+        make_keys(folder, ["localhost"], ["../ann"], 30)
+    assert not folder.exists()
+    with pytest.raises(ScenarioError, match=r"--host: must be left out: .*is there"):
+        make_keys(keys, ["other.example.org"], [], 30)
+    (keys / "key.pem").unlink()
+    with pytest.raises(ScenarioError, match=r"has one of certificate.pem and key.pem"):
+        make_keys(keys, [], ["cid"], 30)
+
+
+def test_tokens_that_two_share_or_that_are_none_are_refused(keys: Path) -> None:
+    ann, bob = (keys / "clients" / f"{name}.token" for name in ("ann", "bob"))
+    name, token = read_token(ann)
+    bob.write_text(f"bob:{token}")
+    with pytest.raises(KeysError, match=r"ann.token and .*bob.token have one token: each client needs its own"):
+        read_tokens(keys)
+    bob.write_text(f"ann:{token[::-1]}")
+    with pytest.raises(KeysError, match=r"ann.token and .*bob.token have one name"):
+        read_tokens(keys)
+    bob.write_text("bob:short")
+    with pytest.raises(KeysError, match=r"bob.token must hold a client's name, a colon and its token"):
+        read_tokens(keys)
+    with pytest.raises(KeysError, match="no tokens of clients; make them: asyncfl live keys"):
+        read_tokens(keys / "clients")
+    assert name == "ann"
+
+
+def test_a_key_that_is_not_the_certificates_is_refused(tmp_path: Path, keys: Path) -> None:
+    make_keys(tmp_path / "other", ["localhost"], [], 30)
+    (keys / "key.pem").write_bytes((tmp_path / "other" / "key.pem").read_bytes())
+    with pytest.raises(KeysError, match=r"key.pem is not the key of .*certificate.pem"):
+        server_context(keys)
+    (keys / "key.pem").write_text("nothing")
+    with pytest.raises(KeysError, match="are no certificate and key"):
+        server_context(keys)
+    with pytest.raises(KeysError, match=r"there is no .*certificate.pem; make it: asyncfl live keys"):
+        server_context(tmp_path)
+    with pytest.raises(KeysError, match=r"key.pem is no certificate"):
+        client_context(keys / "key.pem")
+    with pytest.raises(KeysError, match="cannot read"):
+        client_context(tmp_path / "none.pem")
+
+
+def test_a_client_knows_its_server_by_the_certificate(tmp_path: Path, keys: Path) -> None:
+    make_keys(tmp_path / "other", ["localhost", "127.0.0.1"], [], 30)
+    make_keys(tmp_path / "elsewhere", ["fed.example.org"], [], 30)
+
+    async def echo(connection: Connection) -> None:
+        await connection.send(await connection.receive())
+
+    async def plainly(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async def main() -> None:
+        async with listening(echo, "127.0.0.1", 0, 1000, server_context(keys)) as port:
+            url = f"wss://127.0.0.1:{port}"
+            connection = await to(url, 1000, client_context(keys / "certificate.pem"))()
+            await connection.send(b"here")
+            assert await connection.receive() == b"here"
+            await connection.close()
+            for context in (client_context(tmp_path / "other" / "certificate.pem"), client_context(None)):
+                with pytest.raises(UntrustedError, match="has not the certificate that it should have: self"):
+                    await to(url, 1000, context)()
+            with pytest.raises(EndedError, match="cannot connect"):
+                await to(f"ws://127.0.0.1:{port}", 1000)()
+        folder = tmp_path / "elsewhere"
+        async with listening(echo, "127.0.0.1", 0, 1000, server_context(folder)) as port:
+            with pytest.raises(UntrustedError, match="IP address mismatch"):
+                await to(f"wss://127.0.0.1:{port}", 1000, client_context(folder / "certificate.pem"))()
+        async with await asyncio.start_server(plainly, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            with pytest.raises(UntrustedError, match="cannot be talked to with TLS"):
+                await to(f"wss://127.0.0.1:{port}", 1000, client_context(keys / "certificate.pem"))()
+
+    asyncio.run(main())
+
+
+def test_the_certificate_names_the_server_and_ends(tmp_path: Path, keys: Path) -> None:
+    from cryptography import x509
+
+    certificate = x509.load_pem_x509_certificate((keys / "certificate.pem").read_bytes())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["localhost"]
+    assert [str(one) for one in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
+    assert (certificate.not_valid_after_utc - certificate.not_valid_before_utc).days == 31
+    assert server_context(keys).minimum_version is ssl.TLSVersion.TLSv1_3
