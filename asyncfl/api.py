@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from asyncfl.errors import OutputError, RunError
 from asyncfl.federation import Federation, SeedLedger, SeedRun, clients_table, rounds_table, seed_summary
-from asyncfl.federation.rounds import Progress
+from asyncfl.federation.rounds import Progress, Watch
 from asyncfl.files.own_folder import FORMAT, fill
 from asyncfl.learning.conditions import numpy_as_torch
 from asyncfl.learning.gemm import resolve
@@ -28,6 +28,7 @@ from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns, simulate_clock, simulate_seed
 from asyncfl.storage import COMPLETE, Run, RunFolder
 from asyncfl.twins import Audited, TwinsObserver, audited
+from asyncfl.under_way import Snapshots
 
 
 def simulate(scenario: Scenario, progress: Progress | None = None, *, limits: Limits = USUAL) -> Run:
@@ -59,8 +60,9 @@ def execute(
     """Run `scenario` and write it to `folder`, unless it lies there whole already. Returns the folder.
 
     The folder must be new or empty, or hold a run. Finished seeds are kept in its `.partial` until the run is whole, so
-    that a run that was interrupted goes on with the seeds it lacks. force: compute the run again where it is there, and
-    let it replace that of another scenario. `prior`: runs that others of this process are measured by as well, so that
+    that a run that was interrupted goes on with the seeds it lacks; for whoever looks, `asyncfl.under_way` tells there
+    how far the next one has come. force: compute the run again where it is there, and let it replace that of another
+    scenario. `prior`: runs that others of this process are measured by as well, so that
     each is simulated once. `shelf`: a folder of finished seeds, whatever the number of seeds of their runs: a seed that
     is there is taken from it, others are put there. Raises OutputError, and ScenarioError past `limits`, before
     anything is computed, and DataError.
@@ -78,7 +80,7 @@ def execute(
             shelved = None if kept is None else _kept(kept)
             part = shelved or _kept(place)
             if part is None:
-                part = one_seed(scenario, seed, progress, prior)
+                part = one_seed(scenario, seed, progress, prior, Snapshots(place.parent, scenario, seed))
                 own.keep(place, part.write_to)
             if kept is not None and shelved is None:
                 _shelve(part, kept)
@@ -124,9 +126,13 @@ def _conditions(scenario: Scenario) -> str:
 
 
 def one_seed(
-    scenario: Scenario, seed: int, progress: Progress | None = None, prior: SimulatedRuns | None = None
+    scenario: Scenario,
+    seed: int,
+    progress: Progress | None = None,
+    prior: SimulatedRuns | None = None,
+    watch: Watch | None = None,
 ) -> Run:
-    """The run of one seed of `scenario`."""
+    """The run of one seed of `scenario`. `watch`: who looks at what it has come to, after each version."""
     audit, observers = scenario.evaluation.audit, []
 
     def watched(federation: Federation) -> Federation:
@@ -136,7 +142,7 @@ def one_seed(
         return federation
 
     with numpy_as_torch():
-        result = simulate_seed(scenario, seed, progress, prior, around=watched)
+        result = simulate_seed(scenario, seed, progress, prior, watched, watch)
         run = run_of(scenario, result)
         for observer in observers:
             with_audit(run, audited(observer, result, run.tables["ledger"]), seed)

@@ -9,7 +9,7 @@ from asyncfl.federation.ledger import SeedLedger
 from asyncfl.federation.prepare import Federation, prepare
 from asyncfl.federation.resolve import PriorRuns, ResolvedSeed, resolve
 from asyncfl.federation.seed_run import SeedRun
-from asyncfl.federation.tables import clients_table, rounds_table, seed_summary
+from asyncfl.federation.tables import clients_table, rounds_table, seed_summary, table_of_rounds
 
 __all__ = [
     "Federation",
@@ -22,4 +22,5 @@ __all__ = [
     "resolve",
     "rounds_table",
     "seed_summary",
+    "table_of_rounds",
 ]

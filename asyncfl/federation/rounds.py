@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from asyncfl.defences.quality import COUNTS, Judgement, overall_quality
 from asyncfl.federation.evaluation import Evaluator, by_domain
@@ -22,6 +23,10 @@ Row: TypeAlias = dict[str, Any]
 """A row of the table of rounds."""
 Progress: TypeAlias = Callable[[dict[str, Any]], None]
 """Is told each row of the table of rounds as soon as it is known."""
+SoFar: TypeAlias = Callable[[], Mapping[str, pa.Table]]
+"""Makes the tables `rounds` and `events` of a seed, as far as it has come."""
+Watch: TypeAlias = Callable[[int, SoFar], None]
+"""Is told of each version when it has been evaluated, and what the seed has come to."""
 
 DETECTOR = "detector_"
 """Beginning of the further columns of a run with a detector: its numbers about each buffer (`Verdict.notes`)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from asyncfl.columns import RoundsTable, schema_of
 from asyncfl.defences.quality import COUNTS
 from asyncfl.federation.energy import energy
 from asyncfl.federation.evaluation import BY_DOMAIN
-from asyncfl.federation.rounds import DETECTOR
+from asyncfl.federation.rounds import DETECTOR, Row
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.upload_budgets import BUDGETS
 
@@ -20,15 +21,20 @@ ROUNDS = schema_of(RoundsTable)
 
 
 def rounds_table(run: SeedRun) -> pa.Table:
-    """The table of rounds; a federation of several domains has the columns of `evaluation.by_domain` as well,
-    one with budgets for each upload those of `UploadBudgetColumns`, one with a detector a column for each of its
-    numbers, `detector_` and the name (NaN: it gave none)."""
-    measured = run.rounds[0] if run.rounds else {}
+    """The table of rounds of a seed, see `table_of_rounds`."""
+    return table_of_rounds(run.rounds)
+
+
+def table_of_rounds(rows: Sequence[Row]) -> pa.Table:
+    """The table of rounds, as far as it has come; a federation of several domains has the columns of
+    `evaluation.by_domain` as well, one with budgets for each upload those of `UploadBudgetColumns`, one with a detector
+    a column for each of its numbers, `detector_` and the name (NaN: it gave none)."""
+    measured = rows[0] if rows else {}
     further = [pa.field(name, pa.float64()) for name in measured if name.startswith(BY_DOMAIN) or name in BUDGETS]
-    numbers = sorted({name for row in run.rounds for name in row if name.startswith(DETECTOR)})
+    numbers = sorted({name for row in rows for name in row if name.startswith(DETECTOR)})
     further += [pa.field(name, pa.float64()) for name in numbers]
     none = dict.fromkeys(numbers, np.nan)
-    return pa.Table.from_pylist([none | row for row in run.rounds], schema=pa.schema([*ROUNDS, *further]))
+    return pa.Table.from_pylist([none | row for row in rows], schema=pa.schema([*ROUNDS, *further]))
 
 
 def clients_table(run: SeedRun) -> pa.Table:

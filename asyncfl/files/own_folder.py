@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from asyncfl.errors import OutputError
-from asyncfl.files.whole import held, part_of, write_text
+from asyncfl.files.whole import held, is_held, part_of, write_text
 
 FORMAT = 3
 """Version of what a run leaves on disk; part of every digest, so that old results are never taken for new ones."""
@@ -229,6 +229,15 @@ def _is_inside(name: str) -> bool:
     """Whether a mark may name this file: one of its own folder or of a folder in that, never one outside."""
     parts = name.split("/")
     return len(parts) <= 2 and not {"", ".", ".."} & set(parts)
+
+
+def is_worked_on(folder: Path) -> bool:
+    """Whether a process is at work in a folder of this program; a guess where the file system knows no locks."""
+    at_work = is_held(folder / PARTIAL / LOCK)
+    if at_work is None:
+        mark = FolderMark.read(folder)
+        return mark is not None and not mark.whole
+    return at_work
 
 
 def _remove_empty(folders: Iterable[Path]) -> None:

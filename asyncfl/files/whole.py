@@ -74,6 +74,20 @@ def held(path: Path, name: str | Path) -> Iterator[None]:
         yield
 
 
+def is_held(path: Path) -> bool | None:
+    """Whether a process holds the file `path`, see `held`; None where the file system knows no locks."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    return False
+
+
 def _head(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(4096)

@@ -16,8 +16,9 @@ from asyncfl.federation.context import privacy_context
 from asyncfl.federation.load import load_of
 from asyncfl.federation.prepare import Federation, attackers_of, prepare, server_plan
 from asyncfl.federation.resolve import resolve, streams_of, with_exposures
-from asyncfl.federation.rounds import Progress, Rounds
+from asyncfl.federation.rounds import Progress, Rounds, Row, Watch
 from asyncfl.federation.seed_run import SeedRun
+from asyncfl.federation.tables import table_of_rounds
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.privacy.record import Upload
 from asyncfl.scenario import Scenario
@@ -58,10 +59,12 @@ def simulate_seed(
     progress: Progress | None = None,
     prior: SimulatedRuns | None = None,
     around: Callable[[Federation], Federation] | None = None,
+    watch: Watch | None = None,
 ) -> SeedRun:
     """Train one seed to its end, whatever the end is. `prior`: where to look for runs that come before it.
 
     `around`: what an audit makes of the federation before it begins, e.g. one that is looked at (`TaskPath.observer`).
+    `watch`: who looks at what the seed has come to, after each version.
     """
     began = time.perf_counter()
     federation = prepared(scenario, seed, prior)
@@ -75,12 +78,14 @@ def simulate_seed(
         recording = Recording.of(federation.plan, scenario.evaluation.record, seed)
         server = RecordedServer(federation.plan, recording)
     clients = SimulatedClients(federation, server)
-    rounds = Rounds(scenario, seed, federation, progress)
+    rounds, recorder = Rounds(scenario, seed, federation, progress), Recorder(seed)
+    if watch is not None:
+        rounds.progress = _watched(rounds, recorder, watch)
     is_prepared = time.perf_counter()
     driver = Driver(
         server,
         scenario.world.start(scenario.data.clients, streams, data.sizes),
-        Recorder(seed),
+        recorder,
         ClientSide(
             load_of(scenario, data.sizes),
             clients,
@@ -100,6 +105,18 @@ def simulate_seed(
         "total": time.perf_counter() - began,
     }
     return run
+
+
+def _watched(rounds: Rounds, recorder: Recorder, watch: Watch) -> Progress:
+    """Tells of each row whom `rounds` tells now, and then `watch`."""
+    progress = rounds.progress
+
+    def tell(row: Row) -> None:
+        if progress is not None:
+            progress(row)
+        watch(row["version"], lambda: {"rounds": table_of_rounds(rounds.rows), "events": recorder.table()})
+
+    return tell
 
 
 def simulate_clock(scenario: Scenario, seed: int, prior: SimulatedRuns | None = None) -> SeedRun:

@@ -49,9 +49,13 @@ class Recorder:
         values = self._values
         values += (time_s, kind, task, client, version, base_version, staleness, size, attempt, weight, detail)
         if len(values) >= FLUSH_EVERY * len(GIVEN):
-            self._pack()
+            batch = self._batch()
+            self._batches.append(batch)
+            self._packed += len(batch)
+            self._values = []
 
-    def _pack(self) -> None:
+    def _batch(self) -> pa.RecordBatch:
+        """The events that are not packed yet."""
         given, events = len(GIVEN), len(self._values) // len(GIVEN)
         made: dict[str, Any] = {name: self._values[place::given] for place, name in enumerate(GIVEN)}
         made["seq"] = np.arange(self._packed, self._packed + events)
@@ -62,12 +66,10 @@ class Recorder:
             else pa.array(made[field.name], type=field.type)
             for field in SCHEMA
         ]
-        self._batches.append(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
-        self._packed += events
-        self._values = []
+        return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
     def table(self) -> pa.Table:
-        """All events so far, in the order in which they happened."""
-        if self._values:
-            self._pack()
-        return pa.Table.from_batches(self._batches, schema=SCHEMA).unify_dictionaries()
+        """All events so far, in the order in which they happened. Nothing of the recorder changes: however often it is
+        asked on the way, the last table is the same."""
+        batches = [*self._batches, *([self._batch()] if self._values else [])]
+        return pa.Table.from_batches(batches, schema=SCHEMA).unify_dictionaries()

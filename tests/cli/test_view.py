@@ -12,11 +12,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from asyncfl.api import simulate
+from asyncfl import under_way
+from asyncfl.api import execute, simulate
 from asyncfl.cli import main
 from asyncfl.scenario import Scenario
 from asyncfl.storage import Run
-from asyncfl.view import MAGIC
+from asyncfl.view import MAGIC, page
 
 _runs: list[Run] = []
 
@@ -104,3 +105,41 @@ def test_a_full_disk_leaves_the_page_as_it_was(
     assert err == "asyncfl: cannot write abc.html: No space left on device\n"
     assert (tmp_path / "abc.html").read_bytes() == before
     assert files(tmp_path) == ["abc.html", "runs"]
+
+
+def test_follow_writes_the_page_again_until_the_run_ends(
+    view: Any, scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(under_way, "EVERY_S", -1.0)
+    monkeypatch.setattr(under_way, "SHARE", 1e9)
+    folder = tmp_path / "runs" / "abc"
+    texts: list[str] = []
+
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    def look(row: dict[str, Any]) -> None:
+        # What the command does until it is stopped while it waits.
+        assert view(folder, "--follow")[0] == 130
+        if row["version"]:
+            texts.append((tmp_path / "abc.html").read_text(encoding="utf-8"))
+
+    with monkeypatch.context() as changed:
+        changed.setattr("asyncfl.cli.view.time.sleep", interrupted)
+        execute(scenario, folder, look)
+    assert len(set(texts)) == 3
+    status, out, err = view(folder, "--follow")
+    assert (status, err) == (0, "")
+    assert "the run is whole" in out
+    whole = (tmp_path / "abc.html").read_text(encoding="utf-8")
+    assert whole == page(Run.load(folder), str(folder))
+    assert whole not in texts
+
+
+def test_half_a_run_is_told_how_it_can_be_seen(view: Any, run: Path, tmp_path: Path) -> None:
+    (run / ".partial").mkdir()
+    (run / "summary.json").unlink()
+    assert "holds half a run; asyncfl view --follow shows how far it has come" in view(run)[2]
+    assert "was interrupted before a version could be seen" in view(run, "--follow")[2]
+    assert "--follow: is of one run, got two" in view(run, run, "--follow")[2]
+    assert files(tmp_path) == ["runs"]

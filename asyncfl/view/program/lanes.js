@@ -139,7 +139,11 @@ function drawLanes() {
   for (const mark of marks) {
     context.globalAlpha = mark.faded ? 0.15 : 1;
     if (mark.radius >= 2.2) drawMark(context, mark.kind, mark.x, mark.y, mark.radius);
-    else { context.fillStyle = colours[MARK_COLOURS[mark.kind]]; context.fillRect(mark.x - 0.75, mark.y - 3, 1.5, 6); }
+    else {
+      context.fillStyle = colours[MARK_COLOURS[mark.kind]];
+      const high = mark.kind === "overheard" ? 1.6 : 6; // what the tap caught is a dot at the upper edge
+      context.fillRect(mark.x - 0.75, mark.y - 3, 1.5, high);
+    }
   }
   context.globalAlpha = 1;
   drawGuides(context, scale, height, left, width);
@@ -219,16 +223,17 @@ function gather(rects, marks, lane, scale, width, followed) {
 
 function gatherMarks(marks, lane, seed, scale, width, followed) {
   const { events } = seed;
-  const radius = Math.min(5, lane.high / 3);
+  const inView = [...seed.marks.of(lane.client)].filter((row) =>
+    events.time[row] >= state.from && events.time[row] <= state.to && markShown(seed, row));
+  // Where marks would cover the bars they are small.
+  const radius = Math.min(5, lane.high / 3, Math.max(1, width / inView.length / 4));
   const last = {};
-  for (const row of seed.marks.of(lane.client)) {
+  for (const row of inView) {
     const time = events.time[row];
-    if (time > state.to) break;
-    if (time < state.from || !markShown(seed, row)) continue;
     const kind = model.kinds[events.kind[row]];
     const faded = followed && !(followed.seed === seed && seed.tasks.task[followed.i] === events.task[row]);
     const x = scale.x(time);
-    if (x - (last[kind] ?? -9) < 1 && faded) continue;
+    if (x - (last[kind] ?? -9) < 0.7 && (faded || !followed)) continue; // nothing of it would be seen
     last[kind] = x;
     marks.push({ kind, x, y: lane.top + lane.high / 2, radius, faded });
   }

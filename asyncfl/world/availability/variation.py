@@ -13,7 +13,6 @@ from typing import Annotated, Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from scipy.special import ndtri
 
 from asyncfl.component import Described
 from asyncfl.streams import Streams
@@ -38,7 +37,8 @@ class Variation(Described):
         of = -traits.s_per_sample if self.along == "speed" else traits.samples
         if of is None:
             raise ValueError("availability goes along with samples: the world must be told how many each client has")
-        # scipy.stats takes as long to import as the rest of the package.
+        # scipy takes as long to import as the rest of the package.
+        from scipy.special import ndtri
         from scipy.stats import rankdata
 
         own = streams.generator("availability", number=3).standard_normal(traits.clients)

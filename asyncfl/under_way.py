@@ -1,0 +1,93 @@
+"""How far a seed has come, on disk while it runs, for whoever looks.
+
+    FOLDER/.partial/CONDITIONS/seed-3.at-12.unfinished/   scenario.yaml, rounds.parquet, events.parquet
+
+That is what seed 3 had come to when version 12 was evaluated. Nothing is resumed from it: it is unfinished work, which
+the folder clears away when the run ends, whole or not (`asyncfl.files.own_folder`). It gets its name when all of it is
+there, and the one before it goes only then.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from asyncfl.errors import AsyncflError
+from asyncfl.federation.rounds import SoFar
+from asyncfl.files.own_folder import PARTIAL
+from asyncfl.run_files import read_table
+from asyncfl.scenario import Scenario
+
+EVERY_S = 2.0
+"""Seconds between two snapshots, at least."""
+
+SHARE = 0.05
+"""Part of a run's time that snapshots may take, at most."""
+
+NAME = re.compile(r"seed-(\d+)\.at-(\d+)\.unfinished")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """How far a seed has come."""
+
+    scenario: Scenario
+    seed: int
+    version: int
+    tables: dict[str, pa.Table]
+    """`rounds` and `events`."""
+
+
+class Snapshots:
+    """Writes how far a seed has come into the folder `place`, every now and then. A disk that is full stops no run."""
+
+    def __init__(
+        self, place: Path, scenario: Scenario, seed: int, clock_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._place, self._scenario, self._seed, self._clock_s = place, scenario, seed, clock_s
+        self._next_s = clock_s() + EVERY_S
+
+    def __call__(self, version: int, so_far: SoFar) -> None:
+        began_s = self._clock_s()
+        if began_s < self._next_s:
+            return
+        with suppress(OSError):
+            self._write(version, so_far())
+        ended_s = self._clock_s()
+        self._next_s = ended_s + max(EVERY_S, (ended_s - began_s) / SHARE)
+
+    def _write(self, version: int, tables: Mapping[str, pa.Table]) -> None:
+        writing = self._place / "writing.unfinished"
+        shutil.rmtree(writing, ignore_errors=True)
+        writing.mkdir(parents=True)
+        (writing / "scenario.yaml").write_text(self._scenario.to_yaml(), encoding="utf-8")
+        for name, table in tables.items():
+            with (writing / f"{name}.parquet").open("wb") as file:
+                pq.write_table(table, file)
+        older = [path for path in self._place.iterdir() if NAME.fullmatch(path.name)]
+        os.replace(writing, self._place / f"seed-{self._seed}.at-{version}.unfinished")
+        for path in older:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def snapshot_in(folder: Path) -> Snapshot | None:
+    """The newest snapshot below a run's folder; None where there is none, or where it goes while it is read."""
+    found = [(int(named[1]), int(named[2]), path) for path in folder.glob(f"{PARTIAL}/*/*") if (named := _named(path))]
+    for seed, version, path in sorted(found, reverse=True):
+        with suppress(OSError, AsyncflError):
+            tables = {name: read_table(path, name) for name in ("rounds", "events")}
+            return Snapshot(Scenario.load(path / "scenario.yaml"), seed, version, tables)
+    return None
+
+
+def _named(path: Path) -> re.Match[str] | None:
+    return NAME.fullmatch(path.name)

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asyncfl import under_way
+from asyncfl.api import execute
+from asyncfl.errors import RunError
+from asyncfl.scenario import Scenario
+from asyncfl.view import going, page
+from asyncfl.view.going import Standing, follow, standing
+
+
+@pytest.fixture(autouse=True)
+def each_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run writes each version down, however fast they come."""
+    monkeypatch.setattr(under_way, "EVERY_S", -1.0)
+    monkeypatch.setattr(under_way, "SHARE", 1e9)
+
+
+def test_a_run_stands_where_its_seeds_are(scenario: Scenario, tmp_path: Path) -> None:
+    seen: list[Standing] = []
+    folder = tmp_path / "run"
+    execute(scenario.override({"seeds": 2}), folder, lambda row: seen.append(standing(folder)))
+    assert [one.said for one in seen] == [
+        "",
+        *(
+            f"This run is under way: 0 of 2 seeds are finished, seed 0 is at version {version} of 3."
+            for version in range(3)
+        ),
+        "This run is under way: 1 of 2 seeds are finished.",
+        *(
+            f"This run is under way: 1 of 2 seeds are finished, seed 1 is at version {version} of 3."
+            for version in range(3)
+        ),
+    ]
+    assert [one.run is None for one in seen] == [True] + [False] * 7
+    assert len({one.key for one in seen}) == 8
+    last = seen[-1].run
+    assert last is not None
+    assert last.tables["rounds"].group_by("seed").aggregate([("version", "max")]).to_pydict() == {
+        "seed": [0, 1],
+        "version_max": [3, 2],
+    }
+    assert list(last.summary["seeds"]) == ["0"]
+    assert page(last, "run", going=seen[-1].said, reload_s=3) != page(last, "run")
+    over = standing(folder)
+    assert (over.said, over.going) == ("", False)
+
+
+def test_a_run_that_replaces_another_is_followed_and_not_the_other(scenario: Scenario, tmp_path: Path) -> None:
+    seen: list[Standing] = []
+    execute(scenario, tmp_path / "run")
+    execute(scenario, tmp_path / "run", lambda row: seen.append(standing(tmp_path / "run")), force=True)
+    assert [one.going for one in seen] == [True] * 4
+    assert [one.run is None for one in seen] == [True, False, False, False]
+
+
+def test_a_killed_run_is_told_as_interrupted(scenario: Scenario, tmp_path: Path) -> None:
+    def look(row: dict[str, Any]) -> None:
+        if row["version"] == 2:
+            shutil.copytree(tmp_path / "run", tmp_path / "killed")
+
+    execute(scenario, tmp_path / "run", look)
+    found = follow(tmp_path / "killed", lambda now: pytest.fail("nobody works there"), lambda: pytest.fail("waited"))
+    assert found.said == "This run was interrupted: 0 of 1 seeds are finished, seed 0 is at version 1 of 3."
+    assert found.run is not None
+
+
+def test_following_shows_each_step_once_and_ends_with_the_run(
+    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Standing] = []
+    execute(scenario, tmp_path / "run", lambda row: seen.append(standing(tmp_path / "run")))
+    twice = iter([one for one in [*seen, standing(tmp_path / "run")] for _ in range(2)])
+    monkeypatch.setattr(going, "standing", lambda folder: next(twice))
+    shown: list[Standing] = []
+    pauses: list[None] = []
+    assert follow(tmp_path / "run", shown.append, lambda: pauses.append(None)).said == ""
+    assert shown == seen[1:]
+    assert len(pauses) == 2 * len(seen)
+
+
+def test_where_nothing_of_a_run_lies_nothing_is_waited_for(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="holds no run, and none is under way there"):
+        standing(tmp_path)
