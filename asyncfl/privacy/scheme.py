@@ -25,6 +25,7 @@ from asyncfl.component import Component
 from asyncfl.errors import Fault
 from asyncfl.learning.layout import Layout
 from asyncfl.messages import Vector
+from asyncfl.privacy.accounting.composition import ClassicalRelease
 from asyncfl.privacy.coalition import Curious
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
 from asyncfl.privacy.exposures import MeasuredExposures
@@ -252,13 +253,32 @@ class Scheme(Component):
 
         Asked where it states something about uploads, or `of_models`; `epsilon`: the largest that one of the releases
         in question was calibrated for. That a sensitivity is heuristic or invalid need not be said here: the status of
-        the guarantee says it.
+        the guarantee says it; nor a calibration past its limit: `classical` does.
         """
         return []
+
+    def classical(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> ClassicalRelease | None:
+        """One upload, or `of_models` one published model, whose noise is calibrated by sqrt(2 ln(1.25/delta))/epsilon;
+        None: it is not. Past its limit that is flagged; `epsilon` as of `flags`."""
+        return None
 
     def notes(self, context: PrivacyContext) -> list[str]:
         """Sentences that a reader of the run's results must see: what is assumed, what does not hold."""
         return []
+
+    def with_epsilon(self, epsilon: float, epochs: int, length: float) -> tuple[Scheme, dict[str, float]]:
+        """The scheme whose noise on one upload is that of `epsilon`, in the sense in which it speaks of one, and fields
+        of `training` that go with it. An attacker looks at an upload through it (`asyncfl audit --reconstruct`).
+
+        `epsilon`: above 0; infinite: no noise. `epochs`: of a task. `length`: L2 norm of the update as it was sent.
+        Raises ValueError, with what to say of it, where there is no such noise.
+        """
+        if "epsilon" not in type(self).model_fields:
+            raise ValueError(
+                f"privacy.kind {type(self).__name__} has no field epsilon and no method with_epsilon of its own: it "
+                "cannot be asked for the noise of one"
+            )
+        return self.model_copy(update={"epsilon": epsilon}), {}
 
     # --- what it needs -----------------------------------------------------------------------------------------------
 

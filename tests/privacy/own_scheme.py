@@ -6,6 +6,8 @@ from typing import Any
 
 from asyncfl.errors import Fault
 from asyncfl.privacy import Clipped, FixedNorm, Guarantee, ModelNoise, Noise, Scheme
+from asyncfl.privacy.accounting.composition import ClassicalRelease
+from asyncfl.privacy.accounting.gaussian import analytic_multiplier
 from asyncfl.privacy.noise.shares import of_clients, planned
 
 SLOPPY = "noise halves with each task"
@@ -17,6 +19,7 @@ class Halving(Scheme):
     kind: str
     z: float = 8.0
     server_std: float = 0.0
+    claimed: float = 0.0
 
     @property
     def clipped(self) -> Clipped:
@@ -35,6 +38,12 @@ class Halving(Scheme):
     def upload_guarantee(self, context: Any, client: int | None = None) -> Guarantee:
         return Guarantee("client", "replace", "proven", 1.0, 1e-5, 1)
 
+    def classical(self, context: Any, epsilon: float, of_models: bool = False) -> ClassicalRelease | None:
+        return ClassicalRelease(self.claimed, 1e-5) if self.claimed else None
+
+    def with_epsilon(self, epsilon: float, epochs: int, length: float) -> tuple[Scheme, dict[str, float]]:
+        return self.model_copy(update={"z": 2 * analytic_multiplier(epsilon, 1e-5)}), {}
+
     def flags(self, context: Any, epsilon: float, of_models: bool = False) -> list[str]:
         return [SLOPPY]
 
@@ -44,3 +53,9 @@ class Halving(Scheme):
     def faults(self, clients: int, rounds: int, training: Any) -> Any:
         if rounds > 10:
             yield Fault("z", f"must bear the rounds (at most 10), got {rounds}")
+
+
+class Deaf(Scheme):
+    """States nothing, and knows no epsilon."""
+
+    kind: str

@@ -1,6 +1,6 @@
 """The same upload with other noise: from the same model, batches and streams, by the scheme's own calibration.
 
-| scheme | what an epsilon is of |
+| scheme | what an epsilon is of (`Scheme.with_epsilon`) |
 |---|---|
 | `nbafl` | the uploads of a run that the eavesdropper is assumed to hold |
 | `local_gaussian` | one upload, or the run (`budget`) |
@@ -8,15 +8,13 @@
 | `adaptive` | this upload |
 | `dp_fedavg`, `dp_sgd` | this upload: the exact noise multiplier for it |
 | `none` | this upload as `dp_fedavg` would hide its client, clipped to the length that it has |
-
-A scheme of one's own that has a field `epsilon` gets that.
+| of one's own | its field `epsilon`, or what its own method says |
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -27,11 +25,7 @@ from asyncfl.compression import Compressor
 from asyncfl.errors import RunError
 from asyncfl.learning import Training, make_learner
 from asyncfl.messages import Vector
-from asyncfl.privacy import AdaptiveBudgets, DpFedAvg, DpSgd, Mechanisms, NoPrivacy, Scheme
-from asyncfl.privacy.accounting.gaussian import analytic_multiplier
-
-DELTA = 1e-5
-"""Where the scheme has none."""
+from asyncfl.privacy import Scheme
 
 
 @dataclass(frozen=True)
@@ -61,39 +55,12 @@ def upload_with(held: Overheard, epsilon: float | None) -> NoisedUpload:
 def _calibrated(held: Overheard, epsilon: float) -> tuple[Scheme, Training]:
     """Scheme and training whose noise is that of `epsilon`."""
     path = held.federation.path
-    scheme, training = path.scheme, path.training
-    quiet = math.isinf(epsilon)
-    multiplier = analytic_multiplier(epsilon, float(getattr(scheme, "delta", DELTA)))
-    change: dict[str, Any]
-    if isinstance(scheme, AdaptiveBudgets):
-        return scheme, training  # its budget comes with the upload
-    if isinstance(scheme, NoPrivacy):
-        length = float(np.linalg.norm(held.sent.astype(np.float64) - held.ticket.base))
-        made = DpFedAvg(
-            clip_norm=max(length, 1e-30), noise_multiplier=2 * multiplier, neighbours="replace", delta=DELTA
-        )
-        return (scheme if quiet else made), training
-    if isinstance(scheme, DpFedAvg):
-        reach = 2.0 if scheme.neighbours == "replace" else 1.0
-        change = {"noise_multiplier": reach * multiplier, "noise_at": "client", "adaptive": None}
-    elif isinstance(scheme, DpSgd):
-        z = 2 * math.sqrt(training.epochs) * multiplier
-        if quiet:
-            return NoPrivacy(), training.model_copy(update={"example_noise": 0.0})
-        change = {"noise_multiplier": z, "epsilon": None}
-        training = training.model_copy(update={"example_noise": z})
-    elif isinstance(scheme, Mechanisms):
-        if scheme.client is None and not quiet:
-            raise RunError("privacy.client is null: clients add no noise that could be that of an epsilon")
-        one = None if quiet or scheme.client is None else scheme.client.model_copy(update={"epsilon": epsilon})
-        change = {"client": one}
-    elif "epsilon" in type(scheme).model_fields:
-        change = {"epsilon": epsilon}
-    else:
-        raise RunError(
-            f"privacy.kind {type(scheme).__name__} has no field epsilon: it cannot be asked for the noise of one"
-        )
-    return scheme.model_copy(update=change), training
+    length = float(np.linalg.norm(held.sent.astype(np.float64) - held.ticket.base))
+    try:
+        scheme, change = path.scheme.with_epsilon(epsilon, path.training.epochs, length)
+    except ValueError as error:
+        raise RunError(str(error)) from None
+    return scheme, path.training.model_copy(update=change)
 
 
 def remade(

@@ -60,6 +60,16 @@ class ClassicalRelease:
         """Whether it gives away more than its budget."""
         return self.epsilon > self.limit
 
+    def notes(self, which: str = "") -> list[str]:
+        """What a reader of results must know of it: nothing within its limit. `which`: the releases, in words."""
+        if not self.past_its_limit:
+            return []
+        constant = "" if self.constant == 1 else f" and constant {self.constant:g}"
+        return [
+            f"the classical calibration holds up to epsilon {self.limit:.4g} for delta {self.delta:.4g}{constant}; "
+            f"{which or f'one release at {self.epsilon:.4g}'} gives away more than claimed, see the ledger"
+        ]
+
 
 @lru_cache(maxsize=1024)
 def advanced_share(epsilon: float, slack: float, releases: int) -> float:

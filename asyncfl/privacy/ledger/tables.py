@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.privacy.context import PrivacyContext
-from asyncfl.privacy.flags import BARE, DELTA, FLAGS, HEURISTIC, INVALID, UNCOVERED, WEIGHTS
+from asyncfl.privacy.flags import BARE, CLASSICAL, DELTA, FLAGS, HEURISTIC, INVALID, UNCOVERED, WEIGHTS
 from asyncfl.privacy.ledger.accounts import Account
 from asyncfl.privacy.ledger.published import Published, model_release
 from asyncfl.privacy.ledger.releases import MODEL, Releases, one_each, typical_uploads
@@ -159,7 +159,10 @@ def flags_of(
     if stated is None or scheme.off:
         return []
     status = {"heuristic": [HEURISTIC], "invalid": [INVALID]}.get(stated.status, [])
-    found = [*status, *scheme.flags(context, stated.share if epsilon is None else epsilon, of_models)]
+    once = stated.share if epsilon is None else epsilon
+    one = scheme.classical(context, once, of_models)
+    past = [CLASSICAL] if one is not None and one.past_its_limit else []
+    found = [*status, *past, *scheme.flags(context, once, of_models)]
     return [*(flag for flag in FLAGS if flag in found), *(flag for flag in found if flag not in FLAGS)]
 
 

@@ -19,7 +19,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from asyncfl.privacy.accounting.gaussian import exact_epsilon, squared_mu_of
+from asyncfl.privacy.accounting.gaussian import analytic_multiplier, exact_epsilon, squared_mu_of
 from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.noise.shares import UNEVEN, max_client_weight, of_clients, planned
 from asyncfl.privacy.ranges import LEAST, MOST, Delta, Factor, within
@@ -151,6 +151,11 @@ class DpFedAvg(Scheme):
     def _follows_weights(self) -> bool:
         """Whether all noise is made when it is known what each client weighs; that on the bits is not."""
         return self._by_server and self.adaptive is None
+
+    def with_epsilon(self, epsilon: float, epochs: int, length: float) -> tuple[Scheme, dict[str, float]]:
+        """z that is exact for one upload, which the client noises; the clip norm stays."""
+        z = self._reach * analytic_multiplier(epsilon, self.delta)
+        return self.model_copy(update={"noise_multiplier": z, "noise_at": "client", "adaptive": None}), {}
 
     def notes(self, context: PrivacyContext) -> list[str]:
         """What is assumed."""

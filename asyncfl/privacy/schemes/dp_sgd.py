@@ -21,6 +21,7 @@ from asyncfl.privacy.accounting.gaussian import analytic_multiplier, exact_epsil
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
 from asyncfl.privacy.ranges import Delta, Factor
 from asyncfl.privacy.scheme import Guarantee, Noise, Scheme
+from asyncfl.privacy.schemes.none import NoPrivacy
 
 TOLERANCE = 1e-6  # relative, of a multiplier that was written down by hand
 
@@ -76,6 +77,13 @@ class DpSgd(Scheme):
         z = self.multiplier(context.epochs, context.rounds)
         epsilon = float(exact_epsilon(squared_mu_of(z / 2, context.rounds * context.epochs), self.delta))
         return Guarantee("sample", "replace", "proven", epsilon, self.delta, context.rounds)
+
+    def with_epsilon(self, epsilon: float, epochs: int, length: float) -> tuple[Scheme, dict[str, float]]:
+        """z that is exact for one upload of so many epochs, in the training too."""
+        if math.isinf(epsilon):
+            return NoPrivacy(), {"example_noise": 0.0}
+        z = 2 * math.sqrt(epochs) * analytic_multiplier(epsilon, self.delta)
+        return self.model_copy(update={"noise_multiplier": z, "epsilon": None}), {"example_noise": z}
 
     def notes(self, context: PrivacyContext) -> list[str]:
         """What is counted."""

@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from typing import Literal
 
 from asyncfl.errors import Fault
-from asyncfl.privacy.accounting.composition import ClassicalRelease, classical_share, noise_multiplier
+from asyncfl.privacy.accounting.composition import ClassicalRelease, noise_multiplier
 from asyncfl.privacy.accounting.gaussian import exact_epsilon, squared_mu_of
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
 from asyncfl.privacy.distances import clipped_steps
-from asyncfl.privacy.flags import CLASSICAL, OVERDRAWN
+from asyncfl.privacy.flags import OVERDRAWN
 from asyncfl.privacy.ranges import Budget, Delta, Factor
 from asyncfl.privacy.scheme import Guarantee, Noise, Scheme
 
@@ -103,14 +103,12 @@ class GaussianUpload(Scheme):
         return Guarantee("sample", "replace", "heuristic", self.epsilon, self.delta, self._releases(context))
 
     def flags(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> list[str]:
-        """A calibration past its limit, and more draws than were calibrated for."""
-        one = ClassicalRelease(epsilon, self.delta, self.constant)
-        found = {CLASSICAL: one.past_its_limit, OVERDRAWN: self._overdrawn(context)}
-        return [flag for flag, holds in found.items() if holds]
+        """More draws than were calibrated for."""
+        return [OVERDRAWN] if self._overdrawn(context) else []
 
-    def _classical(self, context: PrivacyContext) -> ClassicalRelease:
-        """One upload, which has its share of epsilon."""
-        return classical_share(self._releases(context), self.epsilon, self.delta, constant=self.constant)
+    def classical(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> ClassicalRelease:
+        """One upload, whatever its share of the budget."""
+        return ClassicalRelease(epsilon, self.delta, self.constant)
 
     def notes(self, context: PrivacyContext) -> list[str]:
         """What does not hold."""
@@ -121,18 +119,9 @@ class GaussianUpload(Scheme):
             notes.append(
                 f"epsilon {self.epsilon:g} is spent on every upload; the ledger says what each client spent in all"
             )
-        return notes + self._limit_notes(context) + self._epoch_notes(context)
-
-    def _limit_notes(self, context: PrivacyContext) -> list[str]:
-        """The classical calibration past its limit, which one release alone decides."""
-        one = self._classical(context)
-        if not one.past_its_limit:
-            return []
-        return [
-            f"the classical calibration holds up to epsilon {one.limit:.4g} for delta {one.delta:g} and "
-            f"constant {self.constant:g}; one release at {one.epsilon:.4g} gives away more than claimed, "
-            "see the ledger"
-        ]
+        return (
+            notes + self.classical(context, self.epsilon / self._releases(context)).notes() + self._epoch_notes(context)
+        )
 
     def _epoch_notes(self, context: PrivacyContext) -> list[str]:
         """More draws for an upload than its noise was calibrated for."""

@@ -17,7 +17,7 @@ from pydantic import Discriminator, Tag
 from asyncfl.privacy.accounting.composition import WITH_C1, ClassicalRelease, Composition, classical_share
 from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.exposures import AnyExposures, MeasuredExposures, assumed_exposures
-from asyncfl.privacy.flags import AMPLIFICATION, CLASSICAL, CLIP_NORM
+from asyncfl.privacy.flags import AMPLIFICATION, CLIP_NORM
 from asyncfl.privacy.noise import server_noise
 from asyncfl.privacy.noise.server_noise import BRule, NbaflNoise, Sensitivity, model_std, nbafl_noise
 from asyncfl.privacy.noise.shares import UNEVEN, max_client_weight, noise_scale, of_clients, planned
@@ -168,17 +168,15 @@ class Nbafl(Scheme):
         return math.exp(min(log_growth, 700.0))
 
     def flags(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> list[str]:
-        """A discount for a draw that is not secret, a calibration past its limit, a clip norm that follows the data."""
+        """A discount for a draw that is not secret, and a clip norm that follows the data."""
         drawn = context.participants < context.clients and self.b_rule != "none"
-        one = self._classical(context, of_models)
         found = {
             AMPLIFICATION: of_models and drawn,
-            CLASSICAL: one is not None and one.past_its_limit,
             CLIP_NORM: self.clip_norm == "median",
         }
         return [flag for flag, holds in found.items() if holds]
 
-    def _classical(self, context: PrivacyContext, of_models: bool) -> ClassicalRelease | None:
+    def classical(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> ClassicalRelease | None:
         """One overheard upload, or one published model, where it is calibrated classically: it has epsilon/L or
         epsilon/T."""
         if self.composition not in WITH_C1:
@@ -250,13 +248,8 @@ class Nbafl(Scheme):
     def _limit_notes(self, context: PrivacyContext) -> list[str]:
         """An upload past the limit of its calibration; where none is overheard, a published model."""
         of_models = not context.exposures
-        one = self._classical(context, of_models)
-        if one is None or not one.past_its_limit:
+        one = self.classical(context, self.epsilon, of_models)
+        if one is None:
             return []
         n, what = (context.rounds, "published models") if of_models else (context.exposures, "overheard uploads")
-        each = f"each of {n} {what} has {one.epsilon:.4g} of {self.epsilon:g} and" if n > 1 else ""
-        return [
-            f"the classical calibration holds up to epsilon {one.limit:.4g} for delta {one.delta:.4g} and "
-            f"constant {self.constant:g}; {each or f'one release at {one.epsilon:.4g}'} gives away more than claimed, "
-            "see the ledger"
-        ]
+        return one.notes(f"each of {n} {what} has {one.epsilon:.4g} of {self.epsilon:g} and" if n > 1 else "")

@@ -37,7 +37,7 @@ from pydantic import Field
 from asyncfl.errors import Fault
 from asyncfl.privacy.accounting.composition import ClassicalRelease
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
-from asyncfl.privacy.flags import BUDGETS, CLASSICAL
+from asyncfl.privacy.flags import BUDGETS
 from asyncfl.privacy.noise.shares import UNEVEN, of_clients, planned, relative_weights
 from asyncfl.privacy.record import Upload
 from asyncfl.privacy.release import Status, Unit
@@ -286,12 +286,16 @@ class AdaptiveBudgets(Scheme):
         return "client" if self.sensitivity in OF_CLIENT else "sample"
 
     def flags(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> list[str]:
-        """A calibration past its limit, and budgets that follow the losses."""
-        found = {
-            CLASSICAL: ClassicalRelease(epsilon, self.delta, self.constant).past_its_limit,
-            BUDGETS: self.adjustment != "none" or self.equal_spend is not None,
-        }
-        return [flag for flag, holds in found.items() if holds]
+        """Budgets that follow the losses."""
+        return [BUDGETS] if self.adjustment != "none" or self.equal_spend is not None else []
+
+    def classical(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> ClassicalRelease:
+        """An upload, or a model, at its own budget."""
+        return ClassicalRelease(epsilon, self.delta, self.constant)
+
+    def with_epsilon(self, epsilon: float, epochs: int, length: float) -> tuple[Scheme, dict[str, float]]:
+        """The scheme as it is: the budget comes with the upload."""
+        return self, {}
 
     def notes(self, context: PrivacyContext) -> list[str]:
         """What is heuristic, what depends on the data, and what is not claimed."""

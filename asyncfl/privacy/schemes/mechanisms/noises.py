@@ -87,9 +87,9 @@ class Mechanism(Component):
         """What is behind the sensitivity, given that the distance between neighbours is proven."""
         return "proven"
 
-    def past_its_limit(self, rounds: int) -> bool:
-        """Whether one release gives away more than the budget that its noise was calibrated for."""
-        return False
+    def classical(self, rounds: int) -> ClassicalRelease | None:
+        """One release, where it is calibrated classically."""
+        return None
 
     def notes(self, where: str, rounds: int) -> list[str]:
         """What does not hold; `where` names the field that holds it."""
@@ -140,26 +140,17 @@ class GaussianNoise(Mechanism):
         )
         return multiplier * sensitivity
 
-    def _classical(self, rounds: int) -> ClassicalRelease | None:
+    def classical(self, rounds: int) -> ClassicalRelease | None:
+        """One release with its share of the budget, where `calibration` is classical."""
         if self.calibration != "classical" or math.isinf(self.epsilon):
             return None
         return classical_share(self.count(rounds), self.epsilon, self.delta, self.composition)
 
-    def past_its_limit(self, rounds: int) -> bool:
-        """Whether the classical calibration of one release gives away more than it claims."""
-        one = self._classical(rounds)
-        return one is not None and one.past_its_limit
-
     def notes(self, where: str, rounds: int) -> list[str]:
         """The classical calibration past its limit."""
-        one = self._classical(rounds)
-        if one is None or not one.past_its_limit:
-            return []
-        return [
-            f"{where}: the classical calibration holds up to epsilon {one.limit:.4g} for delta {one.delta:.3g}; "
-            f"one release at {one.epsilon:.4g} gives away more than claimed, see the ledger; "
-            "calibration: analytic repairs that"
-        ]
+        one = self.classical(rounds)
+        said = [] if one is None else one.notes()
+        return [f"{where}: {note}; calibration: analytic repairs that" for note in said]
 
 
 class LaplaceNoise(Mechanism):

@@ -24,9 +24,9 @@ from pydantic import model_validator
 
 from asyncfl.component import Described, choice
 from asyncfl.errors import Fault
+from asyncfl.privacy.accounting.composition import ClassicalRelease
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
 from asyncfl.privacy.distances import clipped_steps
-from asyncfl.privacy.flags import CLASSICAL
 from asyncfl.privacy.noise.shares import UNEVEN, of_clients, planned
 from asyncfl.privacy.ranges import Factor
 from asyncfl.privacy.release import Status, Unit
@@ -203,10 +203,18 @@ class Mechanisms(Scheme):
         """The server's budget; None without noise."""
         return self._guarantee(self.server, context, proven=context.equal_weights)
 
-    def flags(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> list[str]:
-        """A calibration past its limit."""
-        mechanism = self.server if of_models else self.client
-        return [CLASSICAL] if mechanism is not None and mechanism.past_its_limit(context.rounds) else []
+    def classical(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> ClassicalRelease | None:
+        """What the client's mechanism, or the server's, calibrates classically."""
+        mechanism: Mechanism | None = self.server if of_models else self.client
+        return None if mechanism is None else mechanism.classical(context.rounds)
+
+    def with_epsilon(self, epsilon: float, epochs: int, length: float) -> tuple[Scheme, dict[str, float]]:
+        """The client's mechanism with that budget, which it shares out as it does its own."""
+        if math.isinf(epsilon):
+            return self.model_copy(update={"client": None}), {}
+        if self.client is None:
+            raise ValueError("privacy.client is null: clients add no noise that could be that of an epsilon")
+        return self.model_copy(update={"client": self.client.model_copy(update={"epsilon": epsilon})}), {}
 
     def notes(self, context: PrivacyContext) -> list[str]:
         """What does not hold, of each mechanism by name."""

@@ -1,0 +1,47 @@
+"""An upload under other noise: schemes of one's own say what an epsilon of theirs is."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.api import execute
+from asyncfl.audit.again import FinishedRun
+from asyncfl.audit.reconstruction.levels import upload_with
+from asyncfl.audit.reconstruction.overheard import chosen_task, overheard
+from asyncfl.errors import RunError
+from asyncfl.privacy.accounting.gaussian import analytic_multiplier
+from asyncfl.scenario import Scenario
+
+OWN = Path(__file__).parents[2] / "privacy"
+
+
+@pytest.fixture
+def own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny: dict[str, Any]) -> Any:
+    monkeypatch.syspath_prepend(OWN)
+
+    def held(kind: str) -> Any:
+        scenario = Scenario.read({**tiny, "privacy": {"kind": f"own_scheme:{kind}"}})
+        run = FinishedRun.load(execute(scenario, tmp_path / kind))
+        return overheard(run, 0, chosen_task(run, 0, "server"))
+
+    return held
+
+
+def test_a_scheme_of_ones_own_is_asked_for_its_noise(own: Any) -> None:
+    held = own("Halving")
+    made = upload_with(held, 10.0)
+    assert made.std == pytest.approx(2 * analytic_multiplier(10.0, 1e-5) * 0.5)
+    bare = upload_with(held, math.inf)
+    assert bare.std == 0
+    assert 0 < np.linalg.norm(bare.model - held.ticket.base) <= 0.5
+    assert np.std(made.model - bare.model) == pytest.approx(made.std, rel=0.05)
+
+
+def test_one_that_knows_no_epsilon_says_so(own: Any) -> None:
+    with pytest.raises(RunError, match=r"Deaf has no field epsilon and no method with_epsilon of its own: it cannot"):
+        upload_with(own("Deaf"), 10.0)
