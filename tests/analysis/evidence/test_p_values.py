@@ -43,6 +43,17 @@ def test_signs_are_the_binomial_test_and_bound_the_median():
     assert np.isnan(signs(np.array([np.inf, -np.inf] * 4), True, 0.025).effect)
 
 
+@pytest.mark.parametrize("alpha", [0.01, 0.1, 0.3, 0.45])
+def test_limits_of_the_median_are_as_far_in_as_the_level_allows(alpha):
+    for n in range(7, 30):
+        found = signs(np.arange(n, dtype=np.float64), True, alpha)
+        beyond = [k for k in range(n) if stats.binom.cdf(k, n, 0.5) <= alpha]
+        if beyond:
+            assert (found.low, found.high) == (beyond[-1], n - 1 - beyond[-1])
+        else:
+            assert (found.low, found.high) == (-np.inf, np.inf)
+
+
 def test_a_tie_speaks_against_more_and_for_as_much():
     ties = np.zeros(8)
     assert signs(ties, True, 0.025).p_fails == 2**-8

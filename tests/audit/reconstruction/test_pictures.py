@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from asyncfl.audit.reconstruction.attacker import Attacker
 from asyncfl.audit.reconstruction.inversion import Inversion
 from asyncfl.audit.reconstruction.levels import remade, upload_with
 from asyncfl.audit.reconstruction.overheard import Overheard, chosen_task, overheard
-from asyncfl.audit.reconstruction.pictures import Reconstruction, reconstruct
-from asyncfl.audit.reconstruction.sheet import write_pictures
+from asyncfl.audit.reconstruction.pictures import LevelPictures, Reconstruction, reconstruct
+from asyncfl.audit.reconstruction.sheet import caption_of, write_pictures
 from asyncfl.errors import RunError, ScenarioError
 from asyncfl.scenario import Scenario
 
@@ -175,6 +176,20 @@ def test_one_step_gives_images_away_and_noise_hides_them(held: Overheard) -> Non
     assert len(pictures.table) == 4
 
 
+def test_the_caption_counts_images_and_steps(held: Overheard) -> None:
+    pictures = reconstruct(held, Reconstruction(), [1.0])
+    assert caption_of(pictures, "MNIST").startswith("4 images, 1 local step, from version 0; ")
+    more = replace(pictures, steps=3, samples=1)
+    assert caption_of(more, "MNIST").startswith("1 image, 3 local steps, taken for one, from version 0; ")
+
+
+def test_several_pictures_have_the_psnr_of_their_mean_squared_error() -> None:
+    nothing = np.zeros((2, 1, 1, 1), np.float32)
+    level = LevelPictures(1.0, 0.0, nothing, np.array([10.0, 20.0]), np.zeros(2), 0.0)
+    assert level.mean_psnr_db == pytest.approx(-10 * math.log10((0.1 + 0.01) / 2))
+    assert replace(level, psnr_db=np.array([math.inf])).mean_psnr_db == math.inf
+
+
 def test_images_found_are_those_of_the_client(held: Overheard) -> None:
     pictures = reconstruct(held, Reconstruction(), [math.inf])
     images, _ = held.federation.data.client(held.ticket.client)
@@ -239,7 +254,7 @@ def test_files_are_the_same_bytes_each_time(held: Overheard, tmp_path: Path) -> 
     for name in ("one", "other"):
         write_pictures(pictures, "stand-ins", tmp_path / name)
     files = sorted((tmp_path / "one").iterdir())
-    assert [path.name for path in files] == ["reconstruction.csv", "reconstruction.png", "reconstruction.svg"]
+    assert [path.name for path in files] == [f"reconstruction.{kind}" for kind in ("csv", "pdf", "png", "svg")]
     assert all(path.read_bytes() == (tmp_path / "other" / path.name).read_bytes() for path in files)
     table = pd.read_csv(tmp_path / "one" / "reconstruction.csv")
     assert table.columns.tolist() == ["epsilon", "noise_std", "psnr_db", "ssim", "ssim_best", "labels_right"]

@@ -41,6 +41,14 @@ def test_free_sizes_differ():
     assert min(map(len, shares)) >= 10
 
 
+def test_a_minimum_that_is_kept_anyway_changes_nothing():
+    free = Dirichlet(alpha=5.0, share_sizes="free", min_samples=1)
+    shares = free.assign(LABELS, 20, 100, np.random.default_rng(0))
+    least = Dirichlet(alpha=5.0, share_sizes="free", min_samples=min(map(len, shares)))
+    for share, same in zip(shares, least.assign(LABELS, 20, 100, np.random.default_rng(0)), strict=True):
+        np.testing.assert_array_equal(share, same)
+
+
 def test_an_impossible_minimum_says_the_way_out():
     partition = Dirichlet(alpha=0.01, share_sizes="free", min_samples=90)
     with pytest.raises(DataError, match=r"data\.partition\.min_samples: no split.*lower min_samples"):
