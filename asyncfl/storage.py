@@ -185,7 +185,7 @@ class RunFolder(OwnFolder):
 
 
 def _difference(there: Any, here: Any) -> str:
-    fields = _fields(there), _fields(here)
+    fields = fields_of(there), fields_of(here)
     names = [name for name in {**fields[1], **fields[0]} if fields[0].get(name, _NONE) != fields[1].get(name, _NONE)]
     kinds = tuple(name.removesuffix("kind") for name in names if name.endswith(".kind"))
     # With the kind of a component all its fields differ, which says nothing more.
@@ -199,11 +199,11 @@ def _difference(there: Any, here: Any) -> str:
 _NONE = object()
 
 
-def _fields(value: Any, name: str = "") -> dict[str, Any]:
+def fields_of(value: Any, name: str = "") -> dict[str, Any]:
     """Dotted name -> value, of all fields of nested mappings."""
     if not isinstance(value, dict) or not value:
         return {name: value}
-    below = (_fields(inner, f"{name}.{key}" if name else str(key)) for key, inner in value.items())
+    below = (fields_of(inner, f"{name}.{key}" if name else str(key)) for key, inner in value.items())
     return {key: inner for part in below for key, inner in part.items()}
 
 

@@ -14,6 +14,7 @@ from asyncfl.cli import (
     audit,
     bounds,
     calibrate,
+    compare,
     data,
     export,
     live,
@@ -22,6 +23,7 @@ from asyncfl.cli import (
     replay,
     run,
     schema,
+    sweep,
     timeline,
     trace,
     view,
@@ -58,6 +60,8 @@ def _asyncfl(
 
 
 app.command("run")(run.run)
+app.command("sweep")(sweep.sweep)
+app.command("compare")(compare.compare)
 app.command("calibrate")(calibrate.calibrate)
 app.command("timeline")(timeline.timeline)
 app.command("trace")(trace.trace)

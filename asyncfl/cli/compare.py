@@ -1,0 +1,98 @@
+"""`asyncfl compare`: in what the scenarios of runs differ, and by how much what came out of them."""
+
+from __future__ import annotations
+
+import json as json_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from asyncfl.cli.output import print_json, print_table, print_text
+from asyncfl.errors import Fault, ScenarioError, shortened
+from asyncfl.own_classes import look_for_modules_in
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="folders of runs, the first of which others are compared with")],
+    json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+) -> None:
+    """Fields in which the scenarios of runs differ, and what differs between their last versions, seed by seed.
+
+    Example: asyncfl compare results/runs/HASH results/runs/OTHER
+    """
+    from asyncfl.analysis.final_values import difference, finals, heading, mean
+    from asyncfl.analysis.statistics import convention
+    from asyncfl.storage import Run
+
+    if len(runs) < 2:
+        raise ScenarioError([Fault("RUN", f"must be at least two folders of runs, got {len(runs)}")])
+    for folder in runs:
+        look_for_modules_in(folder)
+    loaded = [Run.load(folder) for folder in runs]
+    names = _names(runs)
+    fields = differing([run.scenario.resolved() for run in loaded])
+    values = [finals(run.rounds) for run in loaded]
+    columns = [name for name in values[0] if any(name in other for other in values[1:])]
+    apart = {
+        name: [difference(values[0][name], other[name]) if name in other else None for other in values[1:]]
+        for name in columns
+    }
+    diverged = [len(run.summary["diverged"]) for run in loaded]
+    if json:
+        found = {
+            name: {
+                "mean": [mean(of_run[name]).mean if name in of_run else None for of_run in values],
+                "difference": [
+                    None if one is None else {"mean": one.mean, "half_of_95_interval": one.half, "seeds": one.seeds}
+                    for one in apart[name]
+                ],
+            }
+            for name in columns
+        }
+        print_json({"runs": list(map(str, runs)), "fields": fields, "final": found, "diverged": diverged})
+        return
+    if fields:
+        rows = [[field, *(_said(one) for one in of_runs)] for field, of_runs in fields.items()]
+        print_table(["field", *names], rows)
+    else:
+        print_text("The scenarios are the same in all fields.")
+    print_text("")
+    differences = [f"{name} - {names[0]}" for name in names[1:]]
+    table: list[list[Any]] = []
+    for name in columns:
+        means = [str(mean(of_run[name])) if name in of_run else "—" for of_run in values]
+        table.append([heading(name), *means, *("—" if one is None else str(one) for one in apart[name])])
+    print_table(["last version", *names, *differences], table)
+    pairs = sorted({one.seeds for of_runs in apart.values() for one in of_runs if one is not None and one.seeds})
+    for seeds in pairs:
+        print_text(f"differences, paired by seed: {convention(seeds)}")
+    for name, count in zip(names, diverged, strict=True):
+        if count:
+            print_text(f"note: {count} seeds of {name} diverged and are left out")
+
+
+def differing(scenarios: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Dotted field -> its value in each of some scenarios, where not all have the same; None: it has no such field.
+
+    Where a component is of another kind its other fields are shown too: they are what it was set to.
+    """
+    from asyncfl.storage import fields_of
+
+    flat = [fields_of(one) for one in scenarios]
+    names = list(dict.fromkeys(name for one in flat for name in one))
+    return {
+        name: [one.get(name) for one in flat]
+        for name in names
+        if any(name not in one or one[name] != flat[0].get(name) for one in flat)
+    }
+
+
+def _names(runs: list[Path]) -> list[str]:
+    """Short names of the folders: their last parts, or the whole of them where these are the same."""
+    short = [folder.resolve().name for folder in runs]
+    return short if len(set(short)) == len(short) else list(map(str, runs))
+
+
+def _said(value: Any) -> str:
+    return "—" if value is None else shortened(json_module.dumps(value, default=str), 40)

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import Result
+from typer.testing import CliRunner
+
+from asyncfl.cli import app
+from asyncfl.errors import OutputError, RunError, ScenarioError
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(one) for one in arguments])
+
+
+@pytest.fixture
+def swept(tmp_path: Path, tiny: dict[str, Any]) -> list[Path]:
+    """Three runs of two seeds, at three rates."""
+    (tmp_path / "scenario.yaml").write_text(yaml.safe_dump(tiny))
+    arguments = ["sweep", tmp_path / "scenario.yaml", "--set", "training.lr=0.01,0.05,0.2", "--seeds", 2]
+    result = call(*arguments, "--out", tmp_path / "runs", "--jobs", 1, "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.output)["runs"]
+    assert [one["values"] for one in found] == [{"training.lr": rate} for rate in (0.01, 0.05, 0.2)]
+    assert all(one["final"]["test_accuracy"]["seeds"] == 2 for one in found)
+    return [Path(one["folder"]) for one in found]
+
+
+def test_a_table_says_what_the_runs_came_to(swept: list[Path], tmp_path: Path) -> None:
+    arguments = ["sweep", tmp_path / "scenario.yaml", "--set", "training.lr=0.01,0.05,0.2", "--seeds", 2]
+    again = call(*arguments, "--out", tmp_path / "runs", "--jobs", 1)
+    assert again.exit_code == 0, again.output
+    assert again.output.count("was there already") == 3
+    assert "training.lr  test_accuracy (share)" in again.output
+    assert "n = 2 seeds" in again.output
+    (tmp_path / "runs").rename(tmp_path / "moved")
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / swept[0].name).write_text("")
+    failed = call(*arguments, "--out", tmp_path / "runs", "--jobs", 1, "--quiet")
+    assert isinstance(failed.exception, RunError)
+    assert str(failed.exception).startswith("1 of 3 runs failed, the first at training.lr=0.01: cannot write")
+    assert failed.output.splitlines()[0].startswith("training.lr")
+
+
+def test_processes_at_a_time_give_the_same_runs(swept: list[Path], tmp_path: Path) -> None:
+    arguments = ["sweep", tmp_path / "scenario.yaml", "--set", "training.lr=0.01,0.05", "--seeds", 2, "--quiet"]
+    result = call(*arguments, "--out", tmp_path / "parallel", "--jobs", 2)
+    assert result.exit_code == 0, result.output
+    for folder in swept[:2]:
+        for name in ("rounds.parquet", "events.parquet", "summary.json"):
+            assert (tmp_path / "parallel" / folder.name / name).read_bytes() == (folder / name).read_bytes()
+
+
+def test_an_experiment_file_is_written_and_none_is_replaced(tmp_path: Path, tiny: dict[str, Any]) -> None:
+    (tmp_path / "scenario.yaml").write_text(yaml.safe_dump(tiny))
+    arguments = ["sweep", tmp_path / "scenario.yaml", "--set", "training.lr=0.1,0.2", "--write", tmp_path / "e.yaml"]
+    result = call(*arguments)
+    assert result.exit_code == 0, result.output
+    assert "2 runs over training.lr" in result.output
+    assert isinstance(call(*arguments).exception, OutputError)
+
+
+def test_runs_are_compared_by_field_and_seed(swept: list[Path]) -> None:
+    result = call("compare", *swept[:2])
+    assert result.exit_code == 0, result.output
+    lines = [line.split() for line in result.output.splitlines()]
+    assert ["training.lr", "0.01", "0.05"] in lines
+    assert any(line[:2] == ["test_accuracy", "(share)"] for line in lines)
+    assert "differences, paired by seed: mean ± half of the 95 % t interval over n = 2" in result.output
+    found = json.loads(call("compare", *swept, "--json").output)
+    assert found["fields"] == {"training.lr": [0.01, 0.05, 0.2]}
+    means, [first, second] = found["final"]["train_loss"]["mean"], found["final"]["train_loss"]["difference"]
+    assert first["mean"] == pytest.approx(means[1] - means[0])
+    assert second["mean"] == pytest.approx(means[2] - means[0])
+    assert second["half_of_95_interval"] > 0
+
+
+def test_one_run_alone_cannot_be_compared(swept: list[Path]) -> None:
+    assert isinstance(call("compare", swept[0]).exception, ScenarioError)
+    same = call("compare", swept[0], swept[0])
+    assert "The scenarios are the same in all fields." in same.output
