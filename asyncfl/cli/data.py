@@ -1,4 +1,4 @@
-"""`asyncfl data`: which data sets there are, where they come from, and what they look like."""
+"""`asyncfl data`: which data sets there are, where they come from, what they look like, and who holds what."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from typing import Annotated
 
 import typer
 
-from asyncfl.cli.output import console, print_json, print_table
+from asyncfl.cli.output import console, print_json, print_table, print_text
+from asyncfl.component import kind_of
 from asyncfl.data import Available
+from asyncfl.errors import shortened
 
-app = typer.Typer(help="Data sets: list them, fetch them, look at them.", invoke_without_command=True)
+app = typer.Typer(
+    help="Data sets: list them, fetch them, look at them and at who holds what.", invoke_without_command=True
+)
 
 
 @app.callback()
 def _data(context: typer.Context) -> None:
-    """Data sets: list them, fetch them, look at them."""
+    """Data sets: list them, fetch them, look at them and at who holds what."""
     if context.invoked_subcommand is None:
         list_(json=False)
 
@@ -64,3 +68,57 @@ def sheet(
     from asyncfl.data import contact_sheet
 
     console.print(f"{contact_sheet(names or [], out, embedded)}")
+
+
+@app.command()
+def show(
+    path: Annotated[Path, typer.Argument(metavar="SCENARIO", help="YAML file of a scenario")],
+    assignments: Annotated[
+        list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="change a field, may be given again")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="seed that shares out; default: the scenario's first")] = None,
+    out: Annotated[Path, typer.Option(help="where the picture goes: OUT.svg and OUT.png")] = Path("holdings"),
+    most: Annotated[int, typer.Option("--clients", min=1, help="most clients in the table")] = 20,
+    json: Annotated[bool, typer.Option("--json", help="print the counts of all clients as JSON")] = False,
+) -> None:
+    """Draw who holds what: samples and classes of each client.
+
+    Example: asyncfl data show scenario.yaml --set data.partition.kind=pathological
+    """
+    from asyncfl.analysis.holdings_figure import holdings_figure
+    from asyncfl.cli.run import read_scenario
+    from asyncfl.streams import Streams
+
+    scenario = read_scenario(path, assignments or [])
+    chosen = scenario.seeds[0] if seed is None else seed
+    holdings = scenario.data.holdings(Streams(chosen, data=scenario.seeding.data))
+    partition = kind_of(scenario.data.partition)
+    written = holdings_figure(holdings, f"Who holds what: {partition}, seed {chosen}", out)
+    if json:
+        print_json(
+            {
+                "classes": list(holdings.class_names),
+                "clients": holdings.counts.tolist(),
+                "column": holdings.column,
+                "owners": list(holdings.owners),
+                "domains": list(holdings.domains),
+                "provenance": holdings.provenance,
+                "files": [str(file) for file in written],
+            }
+        )
+        return
+    print_text(f"data: {holdings.provenance}")
+    sizes, held, skew = holdings.sizes, holdings.classes_held, holdings.skew
+    columns = ["client", "samples", "classes", "skew", "holds most of"]
+    further = [("domain", holdings.domains), (holdings.column, holdings.owners)]
+    columns[1:1] = [name for name, values in further if values]
+    rows = []
+    for client in range(min(most, len(sizes))):
+        about = [shortened(values[client], 16) for _, values in further if values]
+        numbers = [int(sizes[client]), int(held[client]), round(float(skew[client]), 2)]
+        rows.append([client, *about, *numbers, holdings.largest_classes(client)])
+    print_table(columns, rows)
+    left = f"the first {most} of " if len(sizes) > most else ""
+    print_text(left + holdings.said)
+    for file in written:
+        console.print(f"{file}")

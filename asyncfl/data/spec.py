@@ -14,11 +14,21 @@ from asyncfl.data.canaries import Canaries, PlantedCanaries, plant
 from asyncfl.data.catalog import CATALOG, DatasetName
 from asyncfl.data.concept import Concept, Relabelled, Restyled
 from asyncfl.data.federated import FederatedData, Source
+from asyncfl.data.holdings import Holdings
 from asyncfl.data.limits import SampleRequest, other, overdrawn, root_overdrawn, root_shortages, shortages
 from asyncfl.data.own import TITLES, Bundled, BundledName, Dataset, NpzFile, PictureFolder, TableFile
 from asyncfl.data.own.arrays import ArraySource
 from asyncfl.data.own.base import source_of
-from asyncfl.data.partition import Dirichlet, Iid, Partition, Quantity, Shards
+from asyncfl.data.partition import (
+    ByColumn,
+    Dirichlet,
+    Iid,
+    InnerDirichlet,
+    Partition,
+    Pathological,
+    Quantity,
+    Shards,
+)
 from asyncfl.data.pixels import COMMON_SIDE, to_common_shape
 from asyncfl.data.source import SampleSource, Split
 from asyncfl.data.sources import on_disk, sources_of
@@ -31,7 +41,7 @@ if TYPE_CHECKING:
     AnyDataset = DatasetName | BundledName | Dataset
 else:
     AnyConcept: Any = choice(Concept, Relabelled, Restyled)
-    AnyPartition: Any = choice(Partition, Iid, Quantity, Dirichlet, Shards)
+    AnyPartition: Any = choice(Partition, Iid, Quantity, Dirichlet, Shards, Pathological, InnerDirichlet, ByColumn)
     AnyDataset: Any = DatasetName | BundledName | choice(Dataset, NpzFile, PictureFolder, TableFile, Bundled)
 
 
@@ -146,10 +156,21 @@ class DataSpec(Described):
         asked = self._sample_request(samples, 0)
         drawn = self.resolve_source() == "embedded"
         short = list(overdrawn(asked, drawn_for=1) if drawn else shortages(asked, sources))
-        yield from short or (fault.under("partition") for fault in self.partition.faults(clients, samples))
+        short = short or [fault.under("partition") for fault in self.partition.faults(clients, samples)]
+        if not short and (self.partition.natural_sizes or self.partition.sorts_by != "label"):
+            short = list(self._sharing_faults(sources, samples))
+        yield from short
         if self.canaries is not None:
             found = self.canaries.faults(self.clients, samples * self.clients)
             yield from (fault.under("canaries") for fault in found)
+
+    def _sharing_faults(self, sources: list[SampleSource], samples: int) -> Iterator[Fault]:
+        """What only the values of a column tell: that there is no such column, or that it has too few values."""
+        for domain, source in enumerate(sources):
+            try:
+                self._shares(domain, source, samples, Streams(0))
+            except DataError as error:
+                yield from (Fault(fault.field.removeprefix("data."), fault.message) for fault in error.faults)
 
     def root_faults(self, root_samples: int) -> Iterator[Fault]:
         """Why the server cannot have `root_samples` of its own, see `build`; fields named relative to the defence.
@@ -188,7 +209,7 @@ class DataSpec(Described):
         Where the partition decides it without labels no data are looked for, so populations larger than the data set
         can be put on the clock.
         """
-        sources = [] if self.samples_per_client else self.sources()
+        sources = [] if self.samples_per_client and not self.partition.natural_sizes else self.sources()
         clients, samples = self._clients_per_domain, self._samples(sources)
         sizes = []
         for domain in range(len(self.names)):
@@ -241,6 +262,9 @@ class DataSpec(Described):
                     owners = members[np.arange(len(chosen)) % per_domain]
                     root_images.append(self._scaled(source, self._seen(source.images(split, chosen), owners)))
                     root_labels.append(self._named(source.labels(split, chosen), owners, streams))
+            if left:
+                message = f"must be lower: clients and tests leave {left} too few of {source.title}"
+                raise DataError([Fault("defence.root_samples", f"{message}, got {root_samples}")])
         said = [source.provenance for source in sources] + ([self.concept.said] if self.concept else [])
         said += [self.canaries.said] if self.canaries else []
         said += ["clients hold the test split, tested on the training split"] if self.train_on == "test" else []
@@ -269,6 +293,27 @@ class DataSpec(Described):
             canaries=planted,
         )
 
+    def holdings(self, streams: Streams) -> Holdings:
+        """How many samples of each class each client holds, as `build` with equal streams shares them out; no features
+        are read, and canaries count as what they take the place of. Raises DataError."""
+        if faults := list(self.faults()):
+            raise DataError(fault.under("data") for fault in faults)
+        sources, per_domain = self.sources(), self._clients_per_domain
+        counts, named = np.zeros((self.clients, self.classes), np.int64), []
+        column = self.partition.sorts_by
+        for domain, source in enumerate(sources):
+            shares, label_of = self._shares(domain, source, self._samples(sources), streams)
+            owners = np.repeat(domain * per_domain + np.arange(per_domain), [len(share) for share in shares])
+            np.add.at(counts, (owners, self._named(label_of, owners, streams)), 1)
+            if column != "label":
+                values = [np.unique(source.column(column, self.train_on, share)) for share in shares]
+                named += [", ".join(map(str, own.tolist())) for own in values]
+        classes = self.own.class_names if self.own is not None else tuple(map(str, range(self.classes)))
+        domains = tuple(np.repeat(self.domains, per_domain).tolist())
+        return Holdings(
+            counts, classes, column, tuple(named), domains, "; ".join(source.provenance for source in sources)
+        )
+
     @property
     def test_on(self) -> Split:
         """Split of the data set that models are tested on."""
@@ -284,10 +329,11 @@ class DataSpec(Described):
         return SampleRequest(self.clients, len(self.names), samples, tested, by_share, self.train_on, root)
 
     def _samples(self, sources: list[SampleSource]) -> int:
-        """Samples per client, on average."""
-        if self.samples_per_client is not None:
+        """Samples per client, on average; of natural sizes the most that there can be."""
+        if self.samples_per_client is not None and not self.partition.natural_sizes:
             return self.samples_per_client
-        return min(map(self._most, sources)) // self._clients_per_domain
+        all_there_are = min(map(self._most, sources)) // self._clients_per_domain
+        return min(self.samples_per_client or all_there_are, all_there_are)
 
     def _most(self, source: SampleSource) -> int:
         """Training samples that are shared out of a data set where no number is asked for."""
@@ -315,7 +361,13 @@ class DataSpec(Described):
         random = streams.generator("samples", number=domain)
         pool = source.pool(clients * samples * self.partition.spare, random, self.train_on)
         labels = source.labels(self.train_on, pool)
-        shares = self.partition.assign(labels, clients, samples, streams.generator("partition", number=domain))
+        sorts_by = self.partition.sorts_by
+        if sorts_by != "label" and sorts_by not in source.columns:
+            allowed = f"must be label or a column of {source.title} ({', '.join(source.columns) or 'it has none'})"
+            raise DataError([Fault("data.partition.column", f"{allowed}, got {sorts_by!r}")])
+        most = samples if not self.partition.natural_sizes else self.samples_per_client or len(pool)
+        sorted_by = labels if sorts_by == "label" else source.column(sorts_by, self.train_on, pool)
+        shares = self.partition.assign(sorted_by, clients, most, streams.generator("partition", number=domain))
         empty = [client for client, share in enumerate(shares) if not len(share)]
         if empty or len(shares) != clients:
             got = f"client {domain * clients + empty[0]} got none" if empty else f"got {len(shares)} shares"

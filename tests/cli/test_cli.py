@@ -257,3 +257,29 @@ def test_a_component_that_fails_in_a_run_is_named_with_its_line_and_the_tracebac
     assert ended.status == 1
     assert "halving:Halving.aggregate failed: " in ended.err
     assert "line 11: it ends the program" in ended.err
+
+
+def test_data_show_prints_who_holds_what_in_80_columns_and_draws_it(asyncfl: Any, file: Path, monkeypatch: Any) -> None:
+    narrow = Console(highlight=False, soft_wrap=True, markup=False, emoji=False, width=80)
+    for module in ("asyncfl.cli.output", "asyncfl.cli.data"):
+        monkeypatch.setattr(f"{module}.console", narrow)
+    out = file.parent / "who"
+    command = ("data", "show", file, "--out", out, "--set", "data.partition={kind: pathological}")
+    result = asyncfl(*command, "--clients", 2)
+    assert result.status == 0, result.err
+    lines = result.out.splitlines()
+    assert lines[0] == "data: stand-in for MNIST: digits drawn from fonts"
+    assert lines[1].split() == ["client", "samples", "classes", "skew", "holds", "most", "of"]
+    assert [line.split()[:3] for line in lines[2:4]] == [["0", "20", "2"], ["1", "20", "2"]]
+    assert lines[4].startswith("the first 2 of 5 clients with 20 samples (median 20) of 2 of 10 classes; ")
+    assert max(map(len, lines[:-2])) <= 80
+    assert [Path(line).suffix for line in lines[-2:]] == [".svg", ".png"]
+    assert all(Path(line).is_file() for line in lines[-2:])
+
+
+def test_data_show_tells_programs_all_counts(asyncfl: Any, file: Path) -> None:
+    result = asyncfl("data", "show", file, "--out", file.parent / "who", "--json", "--seed", 3)
+    told = json.loads(result.out)
+    assert np.array(told["clients"]).sum(1).tolist() == [20] * 5
+    assert told["classes"] == [str(number) for number in range(10)]
+    assert told["files"] == [f"{file.parent / 'who'}.svg", f"{file.parent / 'who'}.png"]

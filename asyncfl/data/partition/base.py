@@ -24,6 +24,16 @@ class Partition(Component):
 
     spare: ClassVar[int] = 1
 
+    @property
+    def sorts_by(self) -> str:
+        """Column of the data set whose values `assign` is given as `labels`: their class, unless it says otherwise."""
+        return "label"
+
+    @property
+    def natural_sizes(self) -> bool:
+        """Whether sizes are those of the data, so that `samples_per_client` is only the most that a client gets."""
+        return False
+
     def faults(self, clients: int, samples_per_client: int) -> Iterator[Fault]:
         """What makes this request impossible, fields named relative to the partition."""
         yield from ()
@@ -39,9 +49,11 @@ class Partition(Component):
     def assign(
         self, labels: NDArray[np.int64], clients: int, samples_per_client: int, rng: np.random.Generator
     ) -> Shares:
-        """Indices into `labels` for each client: clients * samples_per_client in all, none twice.
+        """Indices into `labels` for each client: clients * samples_per_client in all (unless sizes are natural), none
+        twice, at least one for each.
 
-        labels: (n,) of the samples to choose from, n at least clients * samples_per_client.
+        labels: (n,) of the samples to choose from (or another column, see `sorts_by`), n at least clients *
+        samples_per_client.
         samples_per_client: how many each client gets, or gets on average where the partition makes sizes
         unequal.
         """

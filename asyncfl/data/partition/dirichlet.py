@@ -47,32 +47,7 @@ class Dirichlet(Partition):
         shuffled = rng.permutation(len(labels))
         if self.share_sizes == "free":
             return self._free(shuffled[: clients * samples_per_client], labels, clients, rng)
-        return self._equal(shuffled, labels, clients, samples_per_client, rng)
-
-    def _equal(
-        self,
-        shuffled: NDArray[np.int64],
-        labels: NDArray[np.int64],
-        clients: int,
-        size: int,
-        rng: np.random.Generator,
-    ) -> Shares:
-        of_class = _by_class(shuffled, labels)
-        used = np.zeros(len(of_class), np.int64)
-        stock = np.array([len(samples) for samples in of_class])
-        shares: Shares = []
-        for _ in range(clients):
-            mixture = rng.dirichlet(np.full(len(of_class), self.alpha))
-            counts = np.zeros(len(of_class), np.int64)
-            while (missing := size - int(counts.sum())) > 0:
-                left = stock - used - counts
-                wanted = np.where(left > 0, mixture, 0.0)
-                if wanted.sum() < 1e-9:  # the classes of the mixture are used up: take what there is
-                    wanted = left.astype(np.float64)
-                counts += np.minimum(rng.multinomial(missing, wanted / wanted.sum()), left)
-            shares.append(np.concatenate([s[u : u + c] for s, u, c in zip(of_class, used, counts, strict=True)]))
-            used += counts
-        return shares
+        return mixed(shuffled, labels, np.full(clients, samples_per_client), self.alpha, rng)
 
     def _free(
         self, chosen: NDArray[np.int64], labels: NDArray[np.int64], clients: int, rng: np.random.Generator
@@ -93,6 +68,35 @@ class Dirichlet(Partition):
                 )
             ]
         )
+
+
+def mixed(
+    shuffled: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    alpha: float,
+    rng: np.random.Generator,
+) -> Shares:
+    """Shares of the given `sizes` (clients,), each of a mixture of classes that is drawn by Dirichlet(alpha).
+
+    shuffled: samples to take from, in this order. A class that is used up is replaced by the rest of the mixture.
+    """
+    of_class = _by_class(shuffled, labels)
+    used = np.zeros(len(of_class), np.int64)
+    stock = np.array([len(samples) for samples in of_class])
+    shares: Shares = []
+    for size in sizes.tolist():
+        mixture = rng.dirichlet(np.full(len(of_class), alpha))
+        counts = np.zeros(len(of_class), np.int64)
+        while (missing := size - int(counts.sum())) > 0:
+            left = stock - used - counts
+            wanted = np.where(left > 0, mixture, 0.0)
+            if wanted.sum() < 1e-9:  # the classes of the mixture are used up: take what there is
+                wanted = left.astype(np.float64)
+            counts += np.minimum(rng.multinomial(missing, wanted / wanted.sum()), left)
+        shares.append(np.concatenate([s[u : u + c] for s, u, c in zip(of_class, used, counts, strict=True)]))
+        used += counts
+    return shares
 
 
 def _by_class(samples: NDArray[np.int64], labels: NDArray[np.int64]) -> Shares:

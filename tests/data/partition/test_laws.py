@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncfl.data.partition import Dirichlet, Iid, Quantity, Shards
+from asyncfl.data.partition import Dirichlet, Iid, InnerDirichlet, Quantity, Shards
 
 PARTITIONS = [
     Iid(),
@@ -16,6 +16,8 @@ PARTITIONS = [
     Dirichlet(alpha=100),
     Dirichlet(alpha=1.0, share_sizes="free", min_samples=1),
     Shards(shards_per_client=2),
+    InnerDirichlet(alpha=0.1, min_samples=1),
+    InnerDirichlet(alpha=100, min_samples=2, distribution="power"),
 ]
 
 

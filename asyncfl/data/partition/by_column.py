@@ -1,0 +1,60 @@
+"""Natural partitions: whoever made the samples holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from asyncfl.data.partition.base import Partition, Shares
+from asyncfl.errors import DataError, Fault
+
+
+class ByColumn(Partition):
+    """Each client holds the samples of one value of a column (a writer, a region, a user), as LEAF has it (Caldas et
+    al. 2018, arXiv:1812.01097).
+
+    Sizes are those of the data; `samples_per_client` is the most that a client holds. Where there are more values than
+    clients, as many are drawn as there are clients.
+    """
+
+    kind: Literal["by"] = "by"
+    column: str = Field(min_length=1)
+    """Column of the data set; `label`: each client holds one class."""
+    joined: bool = False
+    """Whether all values are dealt out, several to a client, instead of as many drawn as there are clients."""
+    min_samples: int = Field(default=1, ge=1)
+    """Values with fewer samples are left out."""
+
+    @property
+    def sorts_by(self) -> str:
+        return self.column
+
+    @property
+    def natural_sizes(self) -> bool:
+        return True
+
+    def faults(self, clients: int, samples_per_client: int) -> Iterator[Fault]:
+        yield from ()
+
+    def assign(self, labels: NDArray[Any], clients: int, samples_per_client: int, rng: np.random.Generator) -> Shares:
+        values, numbers, counts = np.unique(labels, return_inverse=True, return_counts=True)
+        left = np.flatnonzero(counts >= self.min_samples)
+        if len(left) < clients:
+            few = f" of at least {self.min_samples} samples" if self.min_samples > 1 else ""
+            allowed = f"must be at most {len(left)} (values of {self.column}{few}, of {len(values)})"
+            raise DataError([Fault("data.clients", f"{allowed} where the partition goes by it, got {clients}")])
+        drawn = rng.permutation(left)
+        order = np.argsort(numbers, kind="stable")
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        shares: Shares = []
+        for client in range(clients):
+            own = drawn[client::clients] if self.joined else drawn[client : client + 1]
+            held = np.concatenate([order[starts[value] : starts[value + 1]] for value in own])
+            if len(held) > samples_per_client:
+                held = held[np.sort(rng.permutation(len(held))[:samples_per_client])]
+            shares.append(held)
+        return shares

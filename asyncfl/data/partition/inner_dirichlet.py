@@ -1,0 +1,34 @@
+"""Sizes and labels skewed together, each by a knob of its own."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from asyncfl.data.partition.base import Shares
+from asyncfl.data.partition.dirichlet import mixed
+from asyncfl.data.partition.quantity import Quantity
+
+
+class InnerDirichlet(Quantity):
+    """Sizes are drawn first, as in `quantity`; then each client draws its mixture of classes by Dirichlet(alpha), and
+    its samples from it, so that sizes say nothing of labels (Acar et al., FedDyn, ICLR 2021, arXiv:2111.04263; FedLab
+    and Flower Datasets call it inner Dirichlet).
+
+    `dirichlet` with free sizes draws how a class falls to the clients instead, so that size and mixture hang together.
+    """
+
+    spare: ClassVar[int] = 3  # so that the mixtures, not the number of samples, decide which classes a client gets
+
+    kind: Literal["inner_dirichlet"] = "inner_dirichlet"  # type: ignore[assignment]
+    alpha: float = Field(default=0.5, gt=0, le=1e6)
+    """Concentration of each client's mixture: .1 leaves one to three classes, 100 is almost the mixture of all."""
+
+    def assign(
+        self, labels: NDArray[np.int64], clients: int, samples_per_client: int, rng: np.random.Generator
+    ) -> Shares:
+        sizes = self.sizes(clients, samples_per_client, rng)
+        return mixed(rng.permutation(len(labels)), labels, sizes, self.alpha, rng)
