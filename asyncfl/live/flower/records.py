@@ -68,7 +68,7 @@ class Shapes:
             part = model[start : start + size].reshape(shape)
             kind = np.dtype(dtype)
             part = part.astype(kind) if kind.kind == "f" else np.rint(part).astype(kind)
-            out[name] = flwr.Array(np.ascontiguousarray(part))
+            out[name] = flwr.Array(np.array(part, order="C"))
             start += size
         return out
 

@@ -1,0 +1,160 @@
+"""A real SuperLink and two real SuperNodes on this machine. Without Flower these tests are skipped, by name:
+
+    python3 -m venv flower && flower/bin/pip install -e '.[flower]' pytest hypothesis -c constraints-flower.txt
+    flower/bin/pytest tests/live/flower/test_real_flower.py -n 0
+
+Each message starts a process that imports torch, so a version takes seconds, and more where the machine has other work.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from asyncfl.cli.live_flower import flower
+from asyncfl.live.flower.letters import SCORES, TRAIN, Letter
+from asyncfl.storage import Run
+from asyncfl.testing.recorded import replay_run
+
+pytestmark = pytest.mark.skipif(find_spec("flwr") is None, reason="flwr is not installed")
+
+ROOT = Path(__file__).parents[3]
+SCENARIO: dict[str, Any] = {
+    "data": {"dataset": "mnist", "clients": 2, "samples_per_client": 200, "source": "embedded", "test_samples": 500},
+    "model": {"kind": "mlp", "hidden": [32]},
+    "training": {"lr": 0.1, "batch_size": 20, "epochs": 3},
+    "protocol": {"kind": "fedbuff", "rounds": 4, "buffer": 1, "dispatch": {"kind": "constant", "in_flight": 2}},
+    "evaluation": {"record": "parameters"},
+}
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def flwr(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
+    """`flwr run APP ...` on a federation of two SuperNodes; returns what it prints."""
+    home = tmp_path_factory.mktemp("flower")
+    port = free_port()
+    settings = {"FLWR_HOME": str(home), "FLWR_TELEMETRY_ENABLED": "0", "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    environment = {**os.environ, **settings, "PATH": path}
+    (home / "config.toml").write_text(
+        f'[superlink]\ndefault = "here"\n[superlink.here]\naddress = "127.0.0.1:{port}"\ninsecure = true\n'
+    )
+
+    def started(*command: str) -> subprocess.Popen[bytes]:
+        log = stack.enter_context((home / f"{command[0]}-{len(processes)}.log").open("wb"))
+        return subprocess.Popen(command, cwd=home, env=environment, stdout=log, stderr=subprocess.STDOUT)
+
+    def run(app: Path, *more: str) -> str:
+        command = ["flwr", "run", str(app), "here", "--stream", *more]
+        done = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, timeout=1200)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    processes: list[subprocess.Popen[bytes]] = []
+    with ExitStack() as stack:
+        link = "--insecure", "--disable-runtime-dependency-installation", "--port", str(port)
+        processes.append(started("flower-superlink", *link))
+        for client in range(2):
+            node = "--insecure", "--superlink", f"127.0.0.1:{port}", "--port", str(free_port())
+            processes.append(
+                started("flower-supernode", *node, "--node-config", f"partition-id={client} num-partitions=2")
+            )
+        try:
+            yield run
+        finally:
+            for process in reversed(processes):
+                process.terminate()
+            for process in processes:
+                process.wait(60)
+
+
+def test_a_scenario_is_learned_over_flower_and_its_run_replays(flwr: Callable[..., str], tmp_path: Path) -> None:
+    scenario = tmp_path / "scenario.yaml"
+    scenario.write_text(yaml.safe_dump(SCENARIO))
+    flower(scenario, tmp_path / "app", None, tmp_path / "results", 600.0, False)
+    printed = flwr(tmp_path / "app")
+    [folder] = (tmp_path / "results").iterdir()
+    assert f"{folder} written" in printed
+    run = Run.load(folder)
+    assert run.summary["seeds"]["0"]["stopped"] == "all versions published"
+    assert run.summary["fates"]["aggregated"] == 4
+    accuracy = run.rounds["test_accuracy"]
+    assert accuracy.iloc[-1] > accuracy.iloc[0] + 0.1
+    assert set(run.events["client"]) >= {0, 1}
+    assert replay_run(folder).calls > 4
+
+
+def test_a_client_app_of_ones_own_takes_our_server(flwr: Callable[..., str], tmp_path: Path) -> None:
+    printed = flwr(ROOT / "examples" / "flower", "--run-config", f'rounds=3 results="{tmp_path / "run"}"')
+    accuracies = [float(one) for one in re.findall(r"version \d+: accuracy ([\d.]+)", printed)]
+    assert len(accuracies) == 4
+    assert accuracies[-1] > accuracies[0]
+    assert "epsilon of the published models" in printed
+    events: pd.DataFrame = Run.load(tmp_path / "run").events
+    assert (events["kind"] == "published").sum() == 4
+
+
+def test_letters_are_what_flowers_apps_expect(monkeypatch: pytest.MonkeyPatch) -> None:
+    from flwr.app import Error, Message
+    from flwr.supercore.task_identity import TaskIdentity
+
+    from asyncfl.live.flower.records import Shapes, answer, message_of, models_of, reply_of
+
+    for name in ("_task_id", "_run_id", "_node_id"):
+        # Messages are made in a process that Flower has started for a run.
+        monkeypatch.setattr(TaskIdentity, name, 1)
+    shapes = Shapes.flat(3)
+    models = np.arange(6, dtype=np.float32).reshape(2, 3)
+    train = message_of(Letter(7, TRAIN, {"server-round": 4}, models[:1]), shapes, 30.0)
+    assert (train.metadata.message_type, train.metadata.dst_node_id, train.metadata.ttl) == ("train", 7, 30.0)
+    assert train.content["config"]["server-round"] == 4
+    assert models_of(train.content, shapes).tolist() == [[0, 1, 2]]
+    scores = message_of(Letter(7, SCORES, {}, models), shapes, 30.0)
+    assert scores.metadata.message_type == "query.scores"
+    assert models_of(scores.content, shapes).tolist() == models.tolist()
+    train.metadata.__dict__["_message_id"] = "m"
+    reply = reply_of(answer(train, {"train_loss": 0.5}, {"name": "1"}, models[1]), shapes)
+    assert (reply.letter, reply.failure, reply.metrics, reply.config) == ("m", None, {"train_loss": 0.5}, {"name": "1"})
+    assert reply.model is not None
+    assert reply.model.tolist() == [3, 4, 5]
+    failed = reply_of(Message(Error(code=3, reason="expired"), reply_to=train), shapes)
+    assert (failed.letter, failed.failure, failed.reason) == ("m", 3, "expired")
+
+
+def test_a_state_dict_goes_there_and_back() -> None:
+    import torch
+    from flwr.app import ArrayRecord
+
+    from asyncfl.live.flower.records import Shapes
+
+    net = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
+    record = ArrayRecord(net.state_dict())
+    shapes = Shapes.of(record)
+    flat = shapes.vector(record)
+    assert flat is not None
+    assert len(flat) == shapes.n_parameters == 3 * 2 + 2 + 4 * 2 + 1
+    back = shapes.record(flat).to_torch_state_dict()
+    assert list(back) == list(net.state_dict())
+    for name, value in net.state_dict().items():
+        assert back[name].dtype == value.dtype
+        assert torch.equal(back[name], value)
+    assert shapes.vector(ArrayRecord({"other": record["0.weight"]})) is None
