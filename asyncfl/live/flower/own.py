@@ -87,12 +87,20 @@ class Parameters(Architecture):
     """Parameters."""
 
     def module(self, shape: Shape, classes: int) -> torch.nn.Module:
-        """One weight of that length, which computes nothing."""
+        """One weight of that length, and nothing that is computed with it."""
         import torch
 
-        module = torch.nn.Module()
-        module.weight = torch.nn.Parameter(torch.empty(self.n))
-        return module
+        n = self.n
+
+        class Nothing(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.weight = torch.nn.Parameter(torch.zeros(n))
+
+            def forward(self, samples: torch.Tensor) -> torch.Tensor:
+                return self.weight[:1].expand(len(samples), classes)
+
+        return Nothing()
 
 
 @dataclass(frozen=True)
