@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import math
+import multiprocessing
+import resource
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
+from asyncfl.federation.load import load_of
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.resolve import resolve
+from asyncfl.live.client import Craft, LiveClient
 from asyncfl.live.host import Host, Terms
-from asyncfl.live.run import Round, hold, local_clients
+from asyncfl.live.run import Round, hold
 from asyncfl.live.sockets import listening, to
-from asyncfl.live.vocabulary import Update
+from asyncfl.live.vocabulary import Update, Welcome
 from asyncfl.live.wire import encode, server_decoder
 from asyncfl.live.work import Done, Workshop
 from asyncfl.scenario import Scenario
@@ -47,9 +52,9 @@ def codec_gb_per_s(n_parameters: int) -> float:
     return rounds * model.nbytes / (time.perf_counter() - began) / 1e9
 
 
-async def updates_per_s(clients: int, seconds: float, buffer: int) -> tuple[float, int]:
-    """(updates a second, parameters of a model)."""
-    scenario = Scenario.read(
+def scenario_of(clients: int, seconds: float, buffer: int) -> Scenario:
+    """Clients that are asked again as soon as they have answered; nothing is evaluated."""
+    return Scenario.read(
         {
             "data": {"dataset": "mnist", "clients": clients, "samples_per_client": 10, "source": "embedded"},
             "model": {"kind": "mlp", "hidden": [256]},
@@ -63,24 +68,57 @@ async def updates_per_s(clients: int, seconds: float, buffer: int) -> tuple[floa
             "evaluation": {"train_every": 0, "test_every": 0},
         }
     )
-    terms, tokens = Terms(), {str(client): "t" for client in range(clients)}
+
+
+def answer(scenario: Scenario, port: int) -> None:
+    """Be all clients, in a process of their own."""
+
+    async def everybody() -> None:
+        stored = Stored(scenario.n_parameters)
+        load = load_of(scenario, np.full(scenario.data.clients, 10))
+        with ThreadPoolExecutor(1) as executor:
+
+            def prepare(welcome: Welcome) -> Craft:
+                return Craft(welcome.client, stored, executor, load, None, None, None, scenario.n_parameters)
+
+            connect = to(f"ws://127.0.0.1:{port}", 10_000_000)
+            names = map(str, range(scenario.data.clients))
+            made = [LiveClient(name, "t", connect, prepare, samples=10) for name in names]
+            await asyncio.gather(*[client.run() for client in made])
+
+    asyncio.run(everybody())
+
+
+def memory_mb() -> float:
+    """What this process holds in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
+
+
+async def updates_per_s(scenario: Scenario) -> tuple[float, float, list[float]]:
+    """(updates a second, seconds of processor time of the server for each, its memory in MB at ten moments)."""
+    used_s, memory, seconds = math.nan, [], scenario.protocol.time_limit_s or math.nan
 
     def around(federation: Federation) -> Round:
         async def everybody(host: Host) -> None:
+            nonlocal used_s
             async with listening(host.serve, "127.0.0.1", 0, 10_000_000) as port:
-                with ThreadPoolExecutor(1) as executor:
-                    connect = to(f"ws://127.0.0.1:{port}", 10_000_000)
-                    streams = federation.resolved.streams
-                    made = local_clients(federation, terms, tokens, connect, executor, streams)
-                    stored = Stored(federation.learner.n_parameters)
-                    for client in made:
-                        client._prepare = lambda welcome, own=client._prepare: replace(own(welcome), workshop=stored)
-                    await asyncio.gather(*[client.run() for client in made])
+                process = multiprocessing.get_context("spawn").Process(target=answer, args=(scenario, port))
+                process.start()
+                while not host.clock.has_begun:
+                    await asyncio.sleep(0.01)
+                began_s = time.process_time()
+                for _ in range(10):
+                    await asyncio.sleep(0.099 * seconds)
+                    memory.append(memory_mb())
+                await host.over.wait()
+                used_s = time.process_time() - began_s
+                await asyncio.get_running_loop().run_in_executor(None, process.join)
 
         return everybody
 
-    run = await hold(resolve(scenario, 0, SimulatedRuns()), terms, tokens, around, secret=1)
-    return run.trained / seconds, scenario.n_parameters
+    tokens = {str(client): "t" for client in range(scenario.data.clients)}
+    run = await hold(resolve(scenario, 0, SimulatedRuns()), Terms(), tokens, around, secret=1)
+    return run.trained / seconds, used_s / run.trained, memory
 
 
 def main() -> None:
@@ -90,9 +128,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--buffer", type=int, default=10)
     chosen = parser.parse_args()
-    rate, n_parameters = asyncio.run(updates_per_s(chosen.clients, chosen.seconds, chosen.buffer))
-    print(f"{rate:.0f} updates/s of {n_parameters:,} parameters; server and {chosen.clients} clients in one process")
-    print(f"codec alone: {codec_gb_per_s(n_parameters):.1f} GB/s")
+    scenario = scenario_of(chosen.clients, chosen.seconds, chosen.buffer)
+    rate, used_s, memory = asyncio.run(updates_per_s(scenario))
+    print(f"{rate:.0f} updates/s of {scenario.n_parameters:,} parameters from {chosen.clients} clients of one process")
+    print(f"{1000 * used_s:.2f} ms of processor time of the server for each: at most {1 / used_s:.0f}/s on one core")
+    print("memory of the server, at ten moments: " + ", ".join(f"{one:.0f}" for one in memory) + " MB")
+    print(f"codec alone: {codec_gb_per_s(scenario.n_parameters):.1f} GB/s")
 
 
 if __name__ == "__main__":

@@ -338,9 +338,8 @@ class LiveClient:
 
     async def _task(self, said: Task, model: Vector) -> None:
         craft, at = self._has(), self._at[said.task]
-        base = np.array(model, dtype=np.float32)
-        base.flags.writeable = False
-        ticket = Ticket(said.task, craft.number, said.version, base, said.turn)
+        # The model is a view of the frame that it came in, read-only as that is.
+        ticket = Ticket(said.task, craft.number, said.version, model, said.turn)
         training: asyncio.Future[Done] | None = None
         for phase, needed in self._phases(said):
             if phase.begins is Kind.TRAINING_STARTED and needed:

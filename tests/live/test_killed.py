@@ -1,0 +1,97 @@
+"""Clients that are killed at random moments, and started again: the run ends, and nothing is lost or counted twice."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from asyncfl.federation.prepare import Federation
+from asyncfl.federation.resolve import resolve
+from asyncfl.federation.seed_run import SeedRun
+from asyncfl.live.client import LiveClient
+from asyncfl.live.host import Host, Terms
+from asyncfl.live.run import Round, hold, local_clients
+from asyncfl.live.transport import Memory
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import SimulatedRuns
+from tests.live import virtual_loop
+from tests.live.conftest import SMALL
+from tests.live.test_live import whole
+
+KILLED = 30
+
+
+def held(protocol: dict[str, object], seed: int) -> tuple[SeedRun, int]:
+    """A run of 40 clients of which 30 are killed, each at a moment of its own, and half of them started again."""
+    scenario = Scenario.read(
+        {
+            **SMALL,
+            "data": {**SMALL["data"], "clients": 40, "samples_per_client": 10},
+            "protocol": protocol,
+            "world": {
+                "device": {"kind": "lognormal", "median_s_per_sample": 0.1, "sigma": 0.7},
+                "failure_detection": {"kind": "lease", "seconds": 2.0},
+            },
+        }
+    )
+    terms, random, killed = Terms(shape=True), np.random.default_rng(seed), 0
+    tokens = {str(client): f"token {client}" for client in range(40)}
+
+    def around(federation: Federation) -> Round:
+        async def everybody(host: Host) -> None:
+            nonlocal killed
+            memory = Memory(host.serve)
+            running: list[asyncio.Task[str]] = []
+            with ThreadPoolExecutor(1) as executor:
+
+                def made() -> list[LiveClient]:
+                    streams = federation.resolved.streams
+                    return local_clients(federation, terms, tokens, memory.connect, executor, streams)
+
+                async def murder(number: int, at_s: float, again_s: float | None) -> None:
+                    nonlocal killed
+                    await asyncio.sleep(at_s)
+                    killed += running[number].cancel()
+                    if again_s is not None:
+                        await asyncio.sleep(again_s)
+                        running.append(asyncio.ensure_future(made()[number].run()))
+
+                running.extend(asyncio.ensure_future(client.run()) for client in made())
+                murders = [
+                    murder(number, random.uniform(0, 12), random.uniform(0, 5) if place % 2 else None)
+                    for place, number in enumerate(random.permutation(40)[:KILLED].tolist())
+                ]
+                await asyncio.gather(*murders)
+                await host.over.wait()
+                await asyncio.gather(*running, return_exceptions=True)
+            await memory.close()
+
+        return everybody
+
+    async def main() -> SeedRun:
+        return await hold(resolve(scenario, 0, SimulatedRuns()), terms, tokens, around, secret=1)
+
+    return virtual_loop.run(main), killed
+
+
+SYNC = {"kind": "sync", "rounds": 25, "participants": 12}
+BUFFERED = {"kind": "buffered", "rounds": 60, "buffer": 5, "dispatch": {"kind": "constant", "in_flight": 20}}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "seed"),
+    [
+        (BUFFERED, 0),
+        *[pytest.param(one, seed, marks=pytest.mark.long) for one in (SYNC, BUFFERED) for seed in range(1, 6)],
+    ],
+)
+def test_thirty_clients_are_killed_at_random_moments(protocol: dict[str, object], seed: int) -> None:
+    run, killed = held(protocol, seed)
+    assert killed >= 20
+    assert run.stopped == "all versions published"
+    assert len(run.rounds) == protocol["rounds"] + 1  # type: ignore[operator]
+    assert run.fates["timed_out"] + run.fates["dropped_out"] > 0
+    whole(run)
