@@ -29,6 +29,9 @@ from asyncfl.view.tables import tables_shown
 MOST_TASKS = 200_000
 """Tasks that a page holds; of a run with more it shows a window."""
 
+SHOWN = ("rounds", "events", "clients", "ledger", "audit")
+"""Tables of a run that a page is made of."""
+
 MAGIC = "<!doctype html>\n<!-- a run of asyncfl -->\n"
 """How each page begins: files that begin otherwise are never replaced."""
 
@@ -127,7 +130,7 @@ def _of(seed: int | None) -> str:
 
 
 def _of_seed(tables: dict[str, pa.Table], seed: int) -> dict[str, pa.Table]:
-    return {name: table.filter(pc.field("seed") == seed) for name, table in tables.items()}
+    return {name: tables[name].filter(pc.field("seed") == seed) for name in SHOWN if name in tables}
 
 
 def _told(tasks: Tasks, every: Tasks) -> str:

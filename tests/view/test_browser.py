@@ -10,6 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from asyncfl.storage import Run
@@ -172,3 +174,51 @@ def test_names_from_outside_are_shown_as_they_are(opened: Opened, busy: Run) -> 
     tab.get_by_role("tab", name="ledger").click()
     assert tab.locator("#table .said").first.inner_text() == bad
     assert bad in tab.title()
+
+
+def test_time_is_zoomed_and_moved_by_mouse(opened: Opened, busy: Run) -> None:
+    tab = opened(page(busy, "run"))
+
+    def window() -> tuple[float, float, bool]:
+        tab.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        kept = tab.evaluate("JSON.parse(decodeURIComponent(location.hash.slice(1)))")
+        return kept["from"], kept["to"], kept["whole"]
+
+    first = window()
+    assert first[2]
+    box = tab.locator("#scroll").bounding_box()
+    tab.mouse.move(box["x"] + 600, box["y"] + 20)
+    tab.keyboard.down("Control")
+    tab.mouse.wheel(0, -100)
+    tab.keyboard.up("Control")
+    near = window()
+    assert near[1] - near[0] == pytest.approx(0.8 * (first[1] - first[0]))
+    tab.mouse.down()
+    tab.mouse.move(box["x"] + 500, box["y"] + 20, steps=4)
+    tab.mouse.up()
+    moved = window()
+    assert moved[0] > near[0]
+    assert moved[1] - moved[0] == pytest.approx(near[1] - near[0])
+    assert tab.locator("#details").inner_text() == ""
+    tab.get_by_role("button", name="Show the whole run").click()
+    assert window() == first
+
+
+def test_a_run_in_which_nothing_was_asked_of_anybody_is_shown(opened: Opened, busy: Run) -> None:
+    events = busy.tables["events"]
+    kinds = events["kind"].cast("string")
+    alone = events.filter(pc.is_in(kinds, pa.array(["published", "stopped"])))
+    tab = opened(page(replace(busy, tables=busy.tables | {"events": alone}), "run"))
+    assert tab.locator("#counts").inner_text() == "0 tasks and 0 marks of 6 clients shown"
+    tab.locator("#scroll").focus()
+    for key in ("ArrowRight", "ArrowDown", "Enter", "End"):
+        tab.keyboard.press(key)
+
+
+def test_a_run_that_is_going_says_so_and_loads_itself_again(opened: Opened, busy: Run) -> None:
+    so_far = Run(busy.scenario, {name: busy.tables[name] for name in ("rounds", "events")}, {"seeds": {}})
+    tab = opened(page(so_far, "run", going="This run is under way.", reload_s=0.5))
+    assert tab.locator("#said").inner_text() == "This run is under way."
+    tab.evaluate("document.documentElement.dataset.older = 'yes'")
+    tab.wait_for_selector("html[data-ready=yes]:not([data-older])", timeout=20_000)
+    assert [tab_.inner_text() for tab_ in tab.get_by_role("tab").all()] == ["rounds"]

@@ -17,7 +17,7 @@ let colours = {};
 function readColours() {
   const style = getComputedStyle(document.documentElement);
   colours = Object.fromEntries(["ground", "panel", "line", "text", "soft", "stripe", "download", "training", "upload", "scoring",
-    "bad", "heard", "good", "mark", "focus", "off", "banned"].map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+    "bad", "heard", "good", "mark", "focus", "off", "banned", "first", "second"].map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
 }
 
 const FONT = "12px system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', sans-serif";

@@ -17,17 +17,15 @@ const CURVES = [
 
 let pointer = null; // virtual second that the mouse points at
 
-// The points of a line that can be drawn: finite ones.
+// The known points of a line, and those of them that can be drawn: finite ones, where not all but zeros are infinite.
 function pointsOf(line, curves) {
   const [values, times] = [curves[line.of], curves[line.at || "time"]];
   if (!values || !times) return null;
-  const points = [];
-  let infinite = false;
-  for (let i = 0; i < values.length; i++) {
-    if (values[i] === Infinity) infinite = true;
-    if (Number.isFinite(values[i]) && values[i] !== line.none) points.push([times[i], values[i]]);
-  }
-  return points.length || infinite ? { points, infinite } : null;
+  const known = [];
+  for (let i = 0; i < values.length; i++) if (!Number.isNaN(values[i]) && values[i] !== line.none) known.push([times[i], values[i]]);
+  const infinite = known.some((point) => point[1] === Infinity);
+  const finite = known.filter((point) => Number.isFinite(point[1]));
+  return known.length ? { known, points: infinite && finite.every((point) => point[1] === 0) ? [] : finite, infinite } : null;
 }
 
 function drawCurves() {
@@ -50,9 +48,10 @@ function drawPanel(context, scale, curve, top, left, width) {
   context.fillStyle = colours.text;
   context.textAlign = "left";
   context.fillText(curve.name, 9, top + 14);
-  if (!drawn.length) {
+  if (!drawn.some((one) => one.found.points.length)) {
     context.fillStyle = colours.soft;
-    context.fillText(curve.name === "epsilon" ? "no privacy is stated" : "not measured", left + 4, top + PANEL / 2);
+    const unbounded = drawn.length ? "infinite: nothing hides what was released" : "not known before a seed is finished";
+    context.fillText(curve.name === "epsilon" ? unbounded : "not measured", left + 4, top + PANEL / 2);
     return;
   }
   const range = rangeOf(curve, drawn);
@@ -114,23 +113,28 @@ function drawLine(context, scale, y, { run, line, found }) {
   if (found.points.length === 1) context.fillRect(lastX - 2, before - 2, 4, 4);
 }
 
-// What the lines are, and their values where the mouse points.
+// What the lines are, of one run or of both, and their values where the mouse points.
 function legend(context, curve, drawn, left, top, width) {
   let x = left + 4;
   context.textAlign = "left";
-  for (const { run, line, found } of drawn) {
-    const value = pointer === null ? null : valueAt(found.points, pointer);
-    const said = value === null ? "" : ` ${curve.bytes ? amount(value, 4) : number(value, 4)}`;
-    const text = `${line.said}${found.infinite ? " ∞" : ""}${said}`;
+  for (const line of curve.lines) {
+    const same = drawn.filter((one) => one.line === line);
+    const values = same.map(({ found }) => pointer === null ? null : valueAt(found.known, pointer))
+      .map((value) => value === null ? "" : curve.bytes ? amount(value, 4) : number(value, 4));
+    const value = values.some(Boolean) ? ` ${values.map((one) => one || "–").join(" | ")}` : "";
+    const text = `${line.said}${!value && same.some(({ found }) => found.infinite) ? " ∞" : ""}${value}`;
     const wide = context.measureText(text).width;
-    if (x + wide + 30 > width) return;
-    context.strokeStyle = colourOf(run, line);
+    if (!same.length || x + wide + 30 > width) continue;
     context.lineWidth = 2;
     context.setLineDash(line.dash || []);
-    context.beginPath();
-    context.moveTo(x, top + 11);
-    context.lineTo(x + 18, top + 11);
-    context.stroke();
+    same.forEach(({ run }, place) => {
+      const y = top + 11 + 4 * (place - (same.length - 1) / 2);
+      context.strokeStyle = colourOf(run, line);
+      context.beginPath();
+      context.moveTo(x, y);
+      context.lineTo(x + 18, y);
+      context.stroke();
+    });
     context.setLineDash([]);
     context.fillStyle = colours.text;
     context.fillText(text, x + 23, top + 11);

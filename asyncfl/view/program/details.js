@@ -137,6 +137,7 @@ function follow(chosen) {
   showDetails();
   if (byId("drawing").clientWidth !== width) resized();
   if (chosen) bringIntoView(chosen);
+  showTip(null);
   const found = placeOf(chosen);
   byId("live").textContent = found ? `Following ${headline(found)}` : "Following no task";
   redraw();

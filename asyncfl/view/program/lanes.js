@@ -1,7 +1,7 @@
 // The time axis with the server's row, and a lane for each client.
 
 const AXIS_HEIGHT = 44;
-const RUN_COLOURS = ["training", "upload"]; // of the first and of the second of two runs
+const RUN_COLOURS = ["first", "second"]; // of two runs
 
 function drawAxis() {
   const { context, width, height, left } = sized(byId("axis"), AXIS_HEIGHT);

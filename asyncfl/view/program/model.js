@@ -114,7 +114,7 @@ function modelOf({ header, numbers }) {
     return Object.assign(curves, fillOf(tasks, curves.time));
   }
 
-  // How many updates the server holds, whenever that changes.
+  // How many updates the server holds, whenever that changes; those that are used as they come are counted before they go.
   function fillOf(tasks, published) {
     const changes = [];
     for (let i = 0; i < tasks.count; i++) {
@@ -122,11 +122,13 @@ function modelOf({ header, numbers }) {
       changes.push([tasks.uploaded[i], 1]);
       if (!Number.isNaN(tasks.settled[i])) changes.push([tasks.settled[i], -1]);
     }
-    changes.sort((one, other) => one[0] - other[0]);
+    changes.sort((one, other) => one[0] - other[0] || other[1] - one[1]);
     const fill_time = [published.length ? published[0] : 0], fill = [0];
+    let last = 0;
     for (const [at, change] of changes) {
-      if (at > fill_time.at(-1)) { fill_time.push(at); fill.push(fill.at(-1) + change); }
+      if (at > fill_time.at(-1) || change < last) { fill_time.push(at); fill.push(fill.at(-1) + change); }
       else fill[fill.length - 1] += change;
+      last = change;
     }
     return { fill_time, fill };
   }
