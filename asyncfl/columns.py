@@ -124,6 +124,18 @@ class EpsilonColumns(Described):
     """The same for an eavesdropper, who holds what was overheard."""
 
 
+class FairnessColumns(Described):
+    """Further columns of `rounds.parquet` where `evaluation.clients_every` asks for them: the model on the clients' own
+    data, client by client."""
+
+    client_accuracy_std: Share
+    """Standard deviation of the clients' accuracies."""
+    client_accuracy_worst_decile: Share
+    """Mean accuracy of the tenth of the clients, rounded up, on whose data it is lowest."""
+    client_loss_worst_decile: Number
+    """Mean loss of the tenth of the clients on whose data it is highest."""
+
+
 class ClientsTable(Described):
     """`clients.parquet`: one row per seed and client."""
 
@@ -223,9 +235,11 @@ FAMILIES = {
     "test_accuracy_": Column(
         pa.float64(), "share", "accuracy in a domain; `domains_mean` and `domains_min`: mean and least of all domains"
     ),
+    "metric_": Column(pa.float64(), "", "a metric of one's own on the test set; NaN: not measured"),
     "detector_": Column(pa.float64(), "", "a number that the detector told about its buffer; NaN: it told none"),
 }
-"""Beginning of further columns of `rounds.parquet`, named after domains and after a detector's notes."""
+"""Beginning of further columns of `rounds.parquet`, named after domains, metrics of one's own and a
+detector's notes."""
 
 
 def columns_of(*tables: type[Described]) -> dict[str, Column]:

@@ -9,6 +9,7 @@ from pydantic import Field, field_validator
 
 from asyncfl.component import Described
 from asyncfl.errors import Fault
+from asyncfl.metrics import Metric
 
 Twin = Literal["ordinary", "mislabelled", "noise", "brightest", "ascent", "exchanged", "zeroed"]
 """How a neighbouring world differs. One sample is another: an ordinary one, one with a wrong label, an image of noise,
@@ -77,6 +78,12 @@ class Evaluation(Described):
     """Versions between two evaluations on all clients' own data; 0: only the last version."""
     test_every: Annotated[int, Field(ge=0)] = 1
     """Versions between two evaluations on the test set; 0: only the last version."""
+    clients_every: Annotated[int, Field(ge=0)] = 0
+    """Versions between two evaluations on each client's own data, one by one, which tell how evenly clients are served
+    (columns `client_...` of the table of rounds); 0: none."""
+    metrics: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], Metric] = Field(default_factory=dict)
+    """Name -> metric of one's own, a function `my_module:my_metric` of a model's outputs and the labels, whenever the
+    test set is evaluated; a column `metric_<name>` of the table of rounds."""
     record: Literal["none", "digests", "parameters"] = "none"
     """What is written down of all that the server hears and answers, in `messages.jsonl`: nothing; everything, models
     by their digests; or with the models themselves (5.4 bytes per parameter of each upload, kept in memory until the

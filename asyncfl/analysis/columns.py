@@ -21,6 +21,7 @@ from asyncfl.columns import (
     Column,
     Epsilon,
     EpsilonColumns,
+    FairnessColumns,
     Number,
     RoundsTable,
     Share,
@@ -116,7 +117,7 @@ def measured_columns(
     domains: of the federations of the experiment, two or more; targets: names of its targets; methods: by which its
     uploads are attacked, if they are.
     """
-    found = columns_of(RoundsTable, UploadBudgetColumns, EpsilonColumns, AddedRoundColumns)
+    found = columns_of(RoundsTable, FairnessColumns, UploadBudgetColumns, EpsilonColumns, AddedRoundColumns)
     found = {name: column for name, column in found.items() if name not in NOT_MEASURED}
     accuracy = FAMILIES["test_accuracy_"]
     if domains := tuple(domains):
@@ -144,8 +145,9 @@ def unit_of(column: str) -> str:
 
 
 def is_known(column: str, columns: Mapping[str, Column]) -> bool:
-    """Whether a table may have the column: one of `columns`, or a detector's, whose names only a run tells."""
-    return column in columns or column.startswith("detector_")
+    """Whether a table may have the column: one of `columns`, or a detector's or metric's, whose names are
+    not known here."""
+    return column in columns or column.startswith(("detector_", "metric_"))
 
 
 def page() -> str:
@@ -153,6 +155,7 @@ def page() -> str:
     lines = ["# Columns", ""]
     for table in (
         RoundsTable,
+        FairnessColumns,
         UploadBudgetColumns,
         EpsilonColumns,
         AddedRoundColumns,

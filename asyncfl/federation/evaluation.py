@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from asyncfl.data import FederatedData
+from asyncfl.federation.fairness import fairness
 from asyncfl.learning import Learner
 from asyncfl.messages import Vector
+from asyncfl.metrics import Metric
 from asyncfl.threats import Attack, backdoor_test_set
 
+METRIC = "metric_"
+"""Beginning of the columns of metrics of a user's own."""
 BY_DOMAIN = "test_accuracy_"
 """Beginning of the further columns of a federation of several domains."""
 
@@ -63,6 +67,19 @@ class Evaluator:
         tested = np.flatnonzero(counts)
         loss, accuracy = np.average(np.array(found)[tested], axis=0, weights=counts[tested])
         return float(loss), float(accuracy), [share for _, share in found]
+
+    def own_metrics(self, metrics: Mapping[str, Metric], model: Vector) -> dict[str, float]:
+        """Columns of metrics of a user's own, on the test set."""
+        if not metrics:
+            return {}
+        outputs = self.learner.outputs(model, self.data.test_images)
+        return {f"{METRIC}{name}": one.value(outputs, self.data.test_labels) for name, one in metrics.items()}
+
+    def by_client(self, model: Vector) -> dict[str, float]:
+        """Columns that tell how evenly the model serves the clients, see `fairness`."""
+        found = [self.learner.evaluate(model, *self.data.client(client)) for client in range(self.data.clients)]
+        losses, accuracies = np.array(found, np.float64).T
+        return fairness(losses, accuracies)
 
     def attack_success(self, model: Vector) -> float | None:
         """Share of triggered test images that the model takes for the backdoor's class; None without a backdoor."""

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from asyncfl.defences.quality import COUNTS, Judgement, overall_quality
-from asyncfl.federation.evaluation import Evaluator, by_domain
+from asyncfl.federation.evaluation import METRIC, Evaluator, by_domain
+from asyncfl.federation.fairness import NOT_MEASURED
 from asyncfl.federation.kept import KeptModels
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.traffic import Traffic
@@ -101,12 +102,22 @@ class Rounds:
             **self._detection(),
             "attack_success": math.nan,
             **by_domain(self._domains, [math.nan] * len(self._domains)),
+            **self._asked(),
             **self._budgets(publish.version),
         }
         row |= self._numbers
         self._numbers = {}
         self.rows.append(row)
         return row
+
+    def _asked(self) -> dict[str, float]:
+        """Columns that are measured only where that is asked for, not measured yet."""
+        evaluation = self.scenario.evaluation
+        if self.evaluator is None:
+            return {}
+        return {f"{METRIC}{name}": math.nan for name in evaluation.metrics} | (
+            NOT_MEASURED if evaluation.clients_every else {}
+        )
 
     @property
     def _domains(self) -> Sequence[str]:
@@ -128,8 +139,11 @@ class Rounds:
                     row |= by_domain(self._domains, shares)
                 else:
                     row["test_loss"], row["test_accuracy"] = self.evaluator.test(publish.model)
+                row |= self.evaluator.own_metrics(evaluation.metrics, publish.model)
                 row["attack_success"] = _or_nan(self.evaluator.attack_success(publish.model))
                 losses.append(row["test_loss"])
+            if evaluation.clients_every and _due(publish.version, evaluation.clients_every, last):
+                row |= self.evaluator.by_client(publish.model)
             self.seconds += time.perf_counter() - began
         # A model that is not finite gives losses that are not either, but it may not have been judged.
         row["diverged"] = not all(math.isfinite(value) for value in [*losses, float(publish.model.sum())])

@@ -105,6 +105,18 @@ class Learner(ABC):
                 loss += float(cross_entropy(logits, truth, reduction="none").double().sum())
         return loss / len(labels), correct / len(labels)
 
+    def outputs(self, parameters: NDArray[np.float32], images: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What a model (n_parameters,) answers to the images (m, C, H, W): logits (m, classes)."""
+        import torch
+
+        found = np.empty((len(images), self.classes), np.float32)
+        with self._products(), torch.inference_mode():
+            self._load(tensor_of(parameters))
+            for start in range(0, len(images), self.chunk):
+                part = slice(start, start + self.chunk)
+                found[part] = self._logits(tensor_of(images[part]).to(self.device)).cpu().numpy()
+        return found
+
     def losses(
         self, parameters: NDArray[np.float32], images: NDArray[np.float32], labels: NDArray[np.int64]
     ) -> NDArray[np.float64]:

@@ -10,7 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as types
 
-from asyncfl.columns import ClientsTable, Column, EpsilonColumns, RoundsTable, UploadBudgetColumns, columns_of
+from asyncfl.columns import (
+    ClientsTable,
+    Column,
+    EpsilonColumns,
+    FairnessColumns,
+    RoundsTable,
+    UploadBudgetColumns,
+    columns_of,
+)
 from asyncfl.privacy.ledger.tables import COLUMNS as LEDGER
 from asyncfl.view.packing import Packing
 
@@ -27,7 +35,7 @@ DETECTION = (
 )
 """Columns of the table of rounds that tell of a detector, besides those that begin with `detector_`."""
 
-KNOWN: dict[str, Column] = columns_of(RoundsTable, UploadBudgetColumns, EpsilonColumns, ClientsTable)
+KNOWN: dict[str, Column] = columns_of(RoundsTable, FairnessColumns, UploadBudgetColumns, EpsilonColumns, ClientsTable)
 
 Described = dict[str, Any]
 

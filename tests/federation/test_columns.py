@@ -7,11 +7,19 @@ from typing import Any
 import pytest
 
 from asyncfl.api import simulate
-from asyncfl.columns import FAMILIES, ClientsTable, EpsilonColumns, RoundsTable, UploadBudgetColumns, columns_of
+from asyncfl.columns import (
+    FAMILIES,
+    ClientsTable,
+    EpsilonColumns,
+    FairnessColumns,
+    RoundsTable,
+    UploadBudgetColumns,
+    columns_of,
+)
 from asyncfl.scenario import Scenario
 
 CLIENTS = columns_of(ClientsTable)
-ROUNDS = columns_of(RoundsTable, UploadBudgetColumns, EpsilonColumns)
+ROUNDS = columns_of(RoundsTable, FairnessColumns, UploadBudgetColumns, EpsilonColumns)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,67 @@
+"""Metrics of a user's own: a function of what a model answers to the test set, named by its import path.
+
+def balanced_accuracy(outputs, labels): ...      # logits (m, classes) float32, labels (m,) -> a number
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ConfigDict, field_validator, model_validator
+
+from asyncfl.component import Component
+from asyncfl.errors import ComponentError
+from asyncfl.own_classes import own_class, told
+
+
+class Metric(Component):
+    """A function of one's own; the fields beside `kind` are handed to it by name."""
+
+    model_config = ConfigDict(extra="allow")
+
+    kind: str
+    """Import path of the function, `my_module:my_metric`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named_alone(cls, value: Any) -> Any:
+        return {"kind": value} if isinstance(value, str) else value
+
+    @field_validator("kind")
+    @classmethod
+    def _check_kind(cls, value: str) -> str:
+        try:
+            found = own_class(value)
+        except ImportError as error:
+            raise ValueError(str(error)) from None
+        if not callable(found):
+            raise ValueError(f"must name a function of outputs and labels, got {type(found).__name__} {value}")
+        return value
+
+    @property
+    def code_modules(self) -> tuple[str, ...]:
+        """The module that the function is in."""
+        return (self.kind.partition(":")[0],)
+
+    def value(self, outputs: NDArray[np.float32], labels: NDArray[Any]) -> float:
+        """What the function makes of a model's outputs (m, classes) and the labels (m,), which are read-only.
+
+        NaN says that it is not known. Raises ComponentError where it fails, or returns no number.
+        """
+        function: Callable[..., Any] = own_class(self.kind)  # type: ignore[assignment]
+        arrays = [outputs.view(), labels.view()]
+        for array in arrays:
+            array.setflags(write=False)
+        try:
+            found = function(*arrays, **(self.model_extra or {}))
+        except Exception as error:
+            raise ComponentError(f"the metric {self.kind} fails: {told(error)}") from error
+        if isinstance(found, np.ndarray) and found.shape == ():
+            found = found.item()
+        if isinstance(found, bool | np.bool_) or not isinstance(found, numbers.Real):
+            raise ComponentError(f"the metric {self.kind} must return a number, got {type(found).__name__}")
+        return float(found)

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl import Scenario, ScenarioError, simulate
+from asyncfl.component import own_sources
+from asyncfl.errors import ComponentError
+from asyncfl.metrics import Metric
+from asyncfl.own_classes import look_for_modules_in
+
+CODE = """
+import numpy as np
+
+def right(outputs, labels):
+    return np.mean(outputs.argmax(1) == labels)
+
+def among_the_first(outputs, labels, k):
+    return float(np.mean([label in row.argsort()[-k:] for row, label in zip(outputs, labels)]))
+
+def unknown(outputs, labels):
+    return float("nan")
+
+def both(outputs, labels):
+    return 1.0, 2.0
+
+def failing(outputs, labels):
+    return outputs[10**6]
+
+def writing(outputs, labels):
+    outputs[0] = 0
+
+number = 3
+"""
+
+
+@pytest.fixture(autouse=True)
+def module(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The user's file, where it is looked for."""
+    folder = Path(tmp_path_factory.getbasetemp()) / "own_metrics"
+    folder.mkdir(exist_ok=True)
+    (folder / "metrics_of_ones_own.py").write_text(CODE)
+    look_for_modules_in(folder)
+
+
+def test_metrics_of_ones_own_are_columns_of_the_rounds(scenario: Scenario) -> None:
+    asked = scenario.override(
+        {
+            "evaluation.metrics": {
+                "right": "metrics_of_ones_own:right",
+                "top": {"kind": "metrics_of_ones_own:among_the_first", "k": 3},
+                "nothing": "metrics_of_ones_own:unknown",
+            },
+            "evaluation.test_every": 2,
+        }
+    )
+    assert own_sources(asked).keys() == {"metrics_of_ones_own"}
+    assert Scenario.read(asked.resolved()) == asked
+    rounds = simulate(asked).rounds
+    assert rounds["metric_right"].tolist() == pytest.approx(rounds["test_accuracy"].tolist(), nan_ok=True)
+    assert math.isnan(rounds["metric_top"][1])
+    assert (rounds["metric_top"] >= rounds["metric_right"])[[0, 2, 3]].all()
+    assert rounds["metric_nothing"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("both", "the metric metrics_of_ones_own:both must return a number, got tuple"),
+        ("failing", "the metric metrics_of_ones_own:failing fails: .*metrics_of_ones_own.py, line .*IndexError"),
+        ("writing", "fails: .*read-only"),
+        ("among_the_first", "fails: .*missing 1 required positional argument: 'k'"),
+    ],
+)
+def test_a_metric_that_fails_ends_the_run_with_its_name(name: str, message: str) -> None:
+    outputs, labels = np.zeros((4, 3), np.float32), np.zeros(4, np.int64)
+    with pytest.raises(ComponentError, match=message):
+        Metric(kind=f"metrics_of_ones_own:{name}").value(outputs, labels)
+    assert outputs.flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("metrics", "message"),
+    [
+        ({"a": "metrics_of_ones_own:number"}, "must name a function of outputs and labels, got int"),
+        ({"a": "metrics_of_ones_own:missing"}, "has no 'missing'"),
+        ({"a": "right"}, "kind must be the import path of a class"),
+        ({"A b": "metrics_of_ones_own:right"}, "evaluation.metrics.A b"),
+    ],
+)
+def test_metrics_that_are_none_are_refused(tiny: dict[str, Any], metrics: dict[str, Any], message: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.read({**tiny, "evaluation": {"metrics": metrics}})
+    assert message in str(caught.value)
