@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from asyncfl.data.catalog import CATALOG
 from asyncfl.data.folder import DATA_DIR, fetched_folder, find
+from asyncfl.data.natural.catalog import NATURAL
+from asyncfl.data.natural.hub import fetch_natural
 from asyncfl.errors import DataError, Fault, OutputError
 from asyncfl.files.whole import whole_file
 from asyncfl.torchvision_parts import torchvision_part
@@ -21,16 +23,25 @@ FETCHABLE = tuple(name for name, dataset in CATALOG.items() if dataset.torchvisi
 
 
 def fetch(names: Iterable[str] = FETCHABLE) -> list[Path]:
-    """Paths of the npz files of the data sets `names`; those that are on disk already are left as they are.
+    """Paths of the npz files of the data sets `names`, of which those with owners come from the hub; what is on disk
+    already is left as it is.
 
     Raises DataError for names that cannot be downloaded (all of them at once) and for downloads that fail,
     OutputError where the folder cannot be written.
     """
     names = list(names)
-    faults = [Fault(name, _why_not(name)) for name in names if name not in FETCHABLE and not _on_disk(name)]
+    faults = [
+        Fault(name, _why_not(name)) for name in names if name not in (*FETCHABLE, *NATURAL) and not _on_disk(name)
+    ]
     if faults:
         raise DataError(faults)
-    return [find(CATALOG[name].filename) or _download(name) for name in names]
+    return [_fetched(name) for name in names]
+
+
+def _fetched(name: str) -> Path:
+    if name in NATURAL:
+        return find(NATURAL[name].filename) or fetch_natural(NATURAL[name])
+    return find(CATALOG[name].filename) or _download(name)
 
 
 def _on_disk(name: str) -> bool:
@@ -39,7 +50,7 @@ def _on_disk(name: str) -> bool:
 
 def _why_not(name: str) -> str:
     if name not in CATALOG:
-        return f"is no data set; known are {', '.join(CATALOG)}"
+        return f"is no data set that is fetched; known are {', '.join((*CATALOG, *NATURAL))}"
     return (
         f"cannot be downloaded through torchvision (those that can: {', '.join(FETCHABLE)}); "
         f"put {name}.npz into the folder that {DATA_DIR} names, or take source: embedded"

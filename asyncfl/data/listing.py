@@ -8,6 +8,7 @@ from asyncfl.data.catalog import CATALOG
 from asyncfl.data.download import FETCHABLE
 from asyncfl.data.embedded.source import TEST_SAMPLES
 from asyncfl.data.folder import find
+from asyncfl.data.natural import NATURAL, NaturalSet, natural_source
 from asyncfl.data.npz import NpzSource
 from asyncfl.data.own import TITLES, Bundled, BundledName
 from asyncfl.data.own.base import source_of
@@ -42,7 +43,29 @@ def available() -> list[Available]:
 
     Raises DataError if ASYNCFL_DATA_DIR names no folder. Damaged files do not raise, their rows say so.
     """
-    return [*map(_row, CATALOG), *map(_bundled_row, TITLES)]
+    return [*map(_row, CATALOG), *map(_bundled_row, TITLES), *map(_natural_row, NATURAL.values())]
+
+
+def _natural_row(about: NaturalSet) -> Available:
+    path = find(about.filename)
+    train, test, provenance = None, 0, f"stand-in: {about.embedded}"
+    if path is not None:
+        try:
+            source = natural_source(about.name, "real")
+            train, test, provenance = source.size("train"), source.size("test"), source.provenance
+        except DataError as error:
+            train, provenance = 0, str(error)
+    return Available(
+        name=about.name,
+        source="embedded" if path is None else "real",
+        train=train,
+        test=test,
+        image=about.shape,
+        provenance=provenance,
+        licence=about.licence,
+        fetchable=True,
+        path="" if path is None else str(path),
+    )
 
 
 def _bundled_row(name: BundledName) -> Available:

@@ -10,15 +10,16 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.component import Described, choice, kind_of
+from asyncfl.data.array_sets import array_source, resolved, without_stand_in
 from asyncfl.data.canaries import Canaries, PlantedCanaries, plant
 from asyncfl.data.catalog import CATALOG, DatasetName
 from asyncfl.data.concept import Concept, Relabelled, Restyled
 from asyncfl.data.federated import FederatedData, Source
 from asyncfl.data.holdings import Holdings
 from asyncfl.data.limits import SampleRequest, other, overdrawn, root_overdrawn, root_shortages, shortages
-from asyncfl.data.own import TITLES, Bundled, BundledName, Dataset, NpzFile, PictureFolder, TableFile
+from asyncfl.data.natural import NaturalName
+from asyncfl.data.own import Bundled, BundledName, Dataset, HuggingFace, NpzFile, PictureFolder, TableFile
 from asyncfl.data.own.arrays import ArraySource
-from asyncfl.data.own.base import source_of
 from asyncfl.data.partition import (
     ByColumn,
     Dirichlet,
@@ -38,11 +39,12 @@ from asyncfl.streams import Streams
 if TYPE_CHECKING:
     AnyConcept = Concept
     AnyPartition = Partition
-    AnyDataset = DatasetName | BundledName | Dataset
+    AnyDataset = DatasetName | BundledName | NaturalName | Dataset
 else:
     AnyConcept: Any = choice(Concept, Relabelled, Restyled)
     AnyPartition: Any = choice(Partition, Iid, Quantity, Dirichlet, Shards, Pathological, InnerDirichlet, ByColumn)
-    AnyDataset: Any = DatasetName | BundledName | choice(Dataset, NpzFile, PictureFolder, TableFile, Bundled)
+    _OneOfYours: Any = choice(Dataset, NpzFile, PictureFolder, TableFile, HuggingFace, Bundled)
+    AnyDataset: Any = DatasetName | BundledName | NaturalName | _OneOfYours
 
 
 class DataSpec(Described):
@@ -84,22 +86,12 @@ class DataSpec(Described):
 
     @property
     def own(self) -> ArraySource | None:
-        """The samples of a data set that is arrays (one's own, or a table), loaded when first asked for; None where it
-        is images by name.
+        """The samples of a data set that is arrays (one's own, a table, one with owners), loaded when first asked for;
+        None where it is images by name.
 
         Raises DataError where they cannot be loaded, or something is wrong with them.
         """
-        described = self._described
-        return None if described is None else source_of(described)
-
-    @property
-    def _described(self) -> Dataset | None:
-        """The data set where it is arrays, not images by name."""
-        if self.domains:
-            return None
-        if isinstance(self.dataset, Dataset):
-            return self.dataset
-        return Bundled(name=self.dataset) if self.dataset in TITLES else None
+        return None if self.domains else array_source(self.dataset, self.source)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -124,8 +116,8 @@ class DataSpec(Described):
         return max(CATALOG[name].classes for name in self.names) if self.own is None else self.own.classes
 
     def content_digest(self) -> str | None:
-        """SHA-256 of the samples of a data set that is arrays; None of images by name."""
-        return None if self.own is None else self.own.digest
+        """SHA-256 of the samples of a data set that is arrays; None of images by name and of stand-ins."""
+        return None if self.own is None or self.resolve_source() == "embedded" else self.own.digest
 
     def resolve_source(self) -> Source:
         """Where the images will come from, found without loading any: `real` or `embedded`.
@@ -134,8 +126,8 @@ class DataSpec(Described):
         """
         if self.source != "auto":
             return self.source
-        if self._described is not None:
-            return "real"
+        if not self.domains and (found := resolved(self.dataset, self.source)) is not None:
+            return found
         return "real" if on_disk(self.names, bool(self.domains)) else "embedded"
 
     def faults(self) -> Iterator[Fault]:
@@ -154,7 +146,7 @@ class DataSpec(Described):
             yield Fault("clients", f"{allowed} where samples_per_client is null, got {clients}")
             return
         asked = self._sample_request(samples, 0)
-        drawn = self.resolve_source() == "embedded"
+        drawn = self.own is None and self.resolve_source() == "embedded"
         short = list(overdrawn(asked, drawn_for=1) if drawn else shortages(asked, sources))
         short = short or [fault.under("partition") for fault in self.partition.faults(clients, samples)]
         if not short and (self.partition.natural_sizes or self.partition.sorts_by != "label"):
@@ -177,7 +169,7 @@ class DataSpec(Described):
 
         Raises DataError for a file that is damaged or missing.
         """
-        if root_samples and self.resolve_source() == "embedded":
+        if root_samples and self.own is None and self.resolve_source() == "embedded":
             yield from root_overdrawn(root_samples)
         elif root_samples and not list(self.faults()):
             sources = self.sources()
@@ -194,10 +186,9 @@ class DataSpec(Described):
             yield Fault("test_share", f"must be null where test_samples ({self.test_samples}) is given")
         if self.train_on == "test" and (self.domains or self.test_share is not None):
             yield Fault("train_on", "must be train where domains or a test_share are given, got test")
-        if self._described is not None and self.source == "embedded":
-            yield Fault(
-                "source", f"must be auto or real for {self._described.title}, which has no stand-in, got embedded"
-            )
+        alone = None if self.domains else without_stand_in(self.dataset)
+        if alone is not None and self.source == "embedded":
+            yield Fault("source", f"must be auto or real for {alone.title}, which has no stand-in, got embedded")
         if self.concept is not None:
             yield from (fault.under("concept") for fault in self.concept.faults(self.clients, self.classes))
             if isinstance(self.concept, Restyled) and self.own is not None:
@@ -236,7 +227,11 @@ class DataSpec(Described):
         sources = self.sources()
         samples, per_domain = self._samples(sources), self._clients_per_domain
         asked = self._sample_request(samples, root_samples)
-        if self.resolve_source() == "embedded" and (faults := list(overdrawn(asked, self.clients))):
+        if (
+            self.own is None
+            and self.resolve_source() == "embedded"
+            and (faults := list(overdrawn(asked, self.clients)))
+        ):
             raise DataError(fault.under("data") for fault in faults)
         images, labels, test_images, test_labels, sizes = [], [], [], [], []
         root_images, root_labels = [], []

@@ -30,7 +30,7 @@ class ArraySource(FiniteSource):
     """The samples of a data set of one's own. They are taken to be sound, see `sample_faults`."""
 
     def __init__(self, name: str, title: str, samples: Samples) -> None:
-        self._name, self._title = name, title
+        self._name, self._title, self.samples = name, title, samples
         features, labels = {"train": samples.features}, {"train": samples.labels}
         columns: dict[str, dict[str, NDArray[Any]]] = {
             "train": dict(samples.columns),

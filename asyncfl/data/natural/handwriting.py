@@ -1,0 +1,44 @@
+"""Stand-ins for FEMNIST: characters from fonts, by writers who each have a font, a slant and a width of their own."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+
+from asyncfl.data.embedded.characters import Strokes
+from asyncfl.data.embedded.glyphs import UPRIGHT
+from asyncfl.data.embedded.warp import Distortion
+from asyncfl.data.natural.catalog import LETTERS
+from asyncfl.data.own.samples import Samples
+from asyncfl.streams import Streams
+
+WRITERS = 100
+HABIT = 0.75
+"""Part of each draw of a distortion that is the writer's, not the sample's."""
+_FONTS = UPRIGHT[:6]
+_HANDS = Distortion(turn=20, shear=0.35, stretch=0.25, scale=(0.75, 1.05), shift=2.0, bend=0.9, width=(-0.6, 1.4))
+
+
+def drawn_writers() -> Samples:
+    """About 22,000 pictures (n, 28, 28) with their labels 0..61 and the column `writer`; the same on every call."""
+    style, streams = Strokes(LETTERS, _FONTS, _HANDS), Streams(0)
+    place = zlib.crc32(b"femnist") >> 1
+    pictures, labels, writers = [], [], []
+    for writer in range(WRITERS):
+        random = streams.generator("stand_ins", place, writer)
+        count = int(np.clip(random.lognormal(np.log(200), 0.35), 60, 500))
+        mixture = random.dirichlet(np.full(len(LETTERS), 4.0))
+        own = random.choice(len(LETTERS), count, p=mixture)
+        habits = random.random(style.draws, np.float32)
+        draws = HABIT * habits + (1 - HABIT) * random.random((count, style.draws), np.float32)
+        draws[:, 0] = habits[0]  # one font
+        pictures.append(style.render(own, draws, "train"))
+        labels.append(own)
+        writers.append(np.full(count, writer))
+    return Samples(
+        np.concatenate(pictures),
+        np.concatenate(labels),
+        classes=tuple(LETTERS),
+        columns={"writer": np.concatenate(writers)},
+    )

@@ -1,0 +1,70 @@
+"""Where data sets with owners come from: their file, the hub, or stand-ins."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from asyncfl.data.federated import Source
+from asyncfl.data.folder import find
+from asyncfl.data.natural.catalog import NATURAL, NaturalSet
+from asyncfl.data.natural.handwriting import drawn_writers
+from asyncfl.data.natural.hub import fetch_natural
+from asyncfl.data.natural.speech import spoken_roles
+from asyncfl.data.own.arrays import ArraySource
+from asyncfl.data.own.base import source_of
+from asyncfl.data.own.npz import NpzFile
+from asyncfl.data.own.samples import Samples
+from asyncfl.errors import DataError, Fault
+
+_DRAWN = {"femnist": drawn_writers, "shakespeare": spoken_roles}
+
+
+class NaturalSource(ArraySource):
+    """The samples of one of them, with what they stand for."""
+
+    def __init__(self, about: NaturalSet, samples: Samples, drawn: bool) -> None:
+        super().__init__(about.name, about.title, samples)
+        self._about, self.drawn = about, drawn
+
+    @property
+    def is_original(self) -> bool:
+        """Whether these are as many samples as the complete original has."""
+        return not self.drawn and self.size("train") + self.size("test") == self._about.official
+
+    @property
+    def provenance(self) -> str:
+        """One line for captions."""
+        count = f"{self.size('train')} + {self.size('test')} samples"
+        if self.drawn:
+            return f"stand-in for {self.title}: {self._about.embedded} ({count})"
+        return f"{self.title}, {'complete' if self.is_original else 'not the complete original'} ({count})"
+
+
+def natural_on_disk(name: str) -> bool:
+    """Whether there is a file of that data set; looks at no contents. Raises DataError if there is no data folder."""
+    return find(NATURAL[name].filename) is not None
+
+
+def natural_source(name: str, source: Source) -> ArraySource:
+    """The samples of the data set `name`: of its file, which is downloaded where there is none, or stand-ins.
+
+    Raises DataError for a file that is damaged, or missing and not to be downloaded.
+    """
+    about = NATURAL[name]
+    if source == "embedded":
+        return _stand_in(name)
+    path = find(about.filename) or fetch_natural(about)
+    found = source_of(NpzFile(path=str(path), classes=len(about.classes)))
+    if about.column not in found.columns:
+        raise DataError([Fault(f"{about.column}_train", "is missing; it says whose each sample is")], path)
+    return _of_file(about, found)
+
+
+@lru_cache(maxsize=2)
+def _stand_in(name: str) -> NaturalSource:
+    return NaturalSource(NATURAL[name], _DRAWN[name](), drawn=True)
+
+
+@lru_cache(maxsize=2)
+def _of_file(about: NaturalSet, found: ArraySource) -> NaturalSource:
+    return NaturalSource(about, found.samples, drawn=False)

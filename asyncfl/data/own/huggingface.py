@@ -1,0 +1,102 @@
+"""Data sets of the Hugging Face hub, or in its formats on disk, through the package `datasets` (an extra)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from asyncfl.component import default_property
+from asyncfl.data.own.base import Dataset
+from asyncfl.data.own.samples import Samples
+from asyncfl.errors import DataError, Fault, hint, shortened
+
+
+class HuggingFace(Dataset):
+    """A data set that `datasets.load_dataset` finds: a column to predict, and one or more to predict it from.
+
+    One feature column may hold pictures (all of one size) or lists of numbers; several hold a number each. All other
+    columns of single values are there for partitions to go by.
+    """
+
+    kind: Literal["huggingface"] = "huggingface"
+    name: str = Field(min_length=1)
+    """Name on the hub (`ylecun/mnist`), or a folder of files."""
+    subset: str | None = None
+    """Configuration, where it has several."""
+    revision: str | None = None
+    """Commit of the hub; null: the newest, which may change (the name of a run covers the samples in any case)."""
+    split: str = "train"
+    """Split that clients hold."""
+    test_split: str | None = "test"
+    """Split to test on; null: a fifth of the other, drawn once and for all."""
+    features: tuple[str, ...] = Field(default=("image",), min_length=1)
+    """Columns to learn from, in order."""
+    target: str = "label"
+    """Column of the classes."""
+
+    @default_property
+    def title(self) -> str:
+        """Its name on the hub."""
+        return self.name
+
+    def load(self) -> Samples:
+        """Pictures as bytes, or numbers; downloaded by `datasets`, which keeps what it has downloaded."""
+        try:
+            import datasets
+        except ImportError:
+            message = "huggingface needs the package datasets, which is not installed; pip install 'asyncfl[data]'"
+            raise DataError([Fault("data.dataset", message)]) from None
+        datasets.disable_progress_bars()
+        train = self._rows(datasets, self.split)
+        test = None if self.test_split is None else self._rows(datasets, self.test_split)
+        if faults := [*self._column_faults(train)]:
+            raise DataError(faults, self.name)
+        kind = train.features[self.target]
+        return Samples(
+            self._features(train),
+            np.asarray(train[self.target]),
+            None if test is None else self._features(test),
+            None if test is None else np.asarray(test[self.target]),
+            tuple(kind.names) if hasattr(kind, "names") else None,
+            self._others(train),
+            {} if test is None else self._others(test),
+        )
+
+    def _rows(self, datasets: Any, split: str) -> Any:
+        try:
+            return datasets.load_dataset(self.name, self.subset, split=split, revision=self.revision)
+        except Exception as error:  # the hub's client fails in many ways, most of them the network's
+            said = shortened(" ".join(f"{type(error).__name__}: {error}".split()), 200)
+            raise DataError([Fault(f"split {split}", f"cannot be loaded: {said}")], self.name) from None
+
+    def _column_faults(self, rows: Any) -> list[Fault]:
+        named = {"features": self.features, "target": (self.target,)}
+        return [
+            Fault(field, f"must be a column, got {name!r}; {hint(name, rows.column_names, 'columns are')}")
+            for field, names in named.items()
+            for name in names
+            if name not in rows.column_names
+        ]
+
+    def _features(self, rows: Any) -> NDArray[Any]:
+        """(n, ...) of the feature columns."""
+        columns = [[np.asarray(value) for value in rows[name]] for name in self.features]
+        for name, values in zip(self.features, columns, strict=True):
+            for row, value in enumerate(values):
+                if value.shape != values[0].shape or value.dtype.kind not in "buif":
+                    got = f"{value.dtype} {value.shape} in row {row}"
+                    allowed = f"must be numbers or pictures of one shape {values[0].shape}"
+                    raise DataError([Fault(name, f"{allowed}, got {got}")], self.name)
+        if len(columns) == 1:
+            found = np.stack(columns[0])
+            return found[:, None] if found.ndim == 1 else found
+        return np.stack([np.stack(values) for values in columns], axis=1)
+
+    def _others(self, rows: Any) -> dict[str, NDArray[Any]]:
+        """Columns of single values besides the features and the target."""
+        names = [name for name in rows.column_names if name not in (*self.features, self.target)]
+        found = {name: np.asarray(rows[name]) for name in names}
+        return {name: values for name, values in found.items() if values.ndim == 1 and values.dtype.kind in "buifU"}
