@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from asyncfl.client import Ticket
 from asyncfl.federation.phases import Phase, ScoringPhase, Sending, scoring_phases, task_phases
 from asyncfl.federation.tasks import Load

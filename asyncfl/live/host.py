@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from msgspec.structs import replace as replaced
 
 from asyncfl.client import Attackers
 from asyncfl.errors import AsyncflError, MessageError
@@ -26,10 +25,11 @@ from asyncfl.federation.conductor import Conductor, Watcher
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.tasks import TaskInFlight
 from asyncfl.live.chronicle import Chronicle
-from asyncfl.live.client import SENT
 from asyncfl.live.clock import LiveClock
-from asyncfl.live.members import Member, Members, RefusedError, deliver
-from asyncfl.live.transport import Connection, EndedError
+from asyncfl.live.members import Member, Members
+from asyncfl.live.reports import Reports
+from asyncfl.live.sessions import Sessions
+from asyncfl.live.transport import Connection
 from asyncfl.live.vocabulary import (
     Begin,
     FromClient,
@@ -38,11 +38,7 @@ from asyncfl.live.vocabulary import (
     Judge,
     Leaving,
     Over,
-    Ping,
-    Pong,
     Ready,
-    Refused,
-    Report,
     Scores,
     Spent,
     Task,
@@ -50,7 +46,7 @@ from asyncfl.live.vocabulary import (
     Update,
     Welcome,
 )
-from asyncfl.live.wire import Decoder, WireError, encode, server_decoder
+from asyncfl.live.wire import WireError
 from asyncfl.messages import (
     Action,
     BudgetSpent,
@@ -74,7 +70,6 @@ from asyncfl.privacy.ledger.releases import upload_release
 from asyncfl.privacy.record import Upload
 from asyncfl.server import Server
 from asyncfl.trace import Kind, Recorder
-from asyncfl.trace.events import SCORING_DOWN
 from asyncfl.trace.requests import NO_ANSWER
 from asyncfl.world.failure_detection import FailureDetection
 
@@ -82,12 +77,6 @@ log = logging.getLogger("asyncfl.live")
 
 INBOX = 64
 """Messages that wait for the server before connections are no longer read."""
-PATIENCE_S = 10.0
-"""Real seconds that a new connection has to introduce itself, and clients to say goodbye."""
-AHEAD_S = 0.01
-"""Seconds by which clocks of two machines may differ over a task, besides one in a hundred."""
-BEATS_MISSED = 3
-"""Heartbeats without a sign of life after which a connection is taken for lost."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +131,7 @@ class Host(Conductor):
         self.payload_bytes = 4 * federation.learner.n_parameters
         self.serial = scenario.protocol.scoring == "serial"
         self.failure_detection: FailureDetection = scenario.world.failure_detection
-        self._welcome = Welcome(
+        welcome = Welcome(
             client=0,
             run=secrets.token_hex(8),
             scenario=scenario.to_yaml(),
@@ -159,7 +148,8 @@ class Host(Conductor):
         self._executor = executor
         self._keep_up = keep_up or _nothing
         self._ending: str | None = None
-        self._decoder: Decoder[FromClient] = server_decoder(federation.learner.n_parameters)
+        self.sessions = Sessions(self, members, welcome)
+        self.reports = Reports(self, self.chronicle, shape=terms.shape)
         self._inbox: asyncio.Queue[Callable[[], list[Action]]] = asyncio.Queue(INBOX)
         self._someone_ready = asyncio.Event()
         self._payloads: dict[int, Payload] = {}
@@ -167,12 +157,8 @@ class Host(Conductor):
         self._timers: set[asyncio.TimerHandle] = set()
         self._urgent: list[Callable[[], list[Action]]] = []
         self._something = asyncio.Event()
-        self._connections: set[asyncio.Task[None]] = set()
         self.over = asyncio.Event()
         """Set when the run is over, and everybody has been told."""
-        self.ahead: set[int] = set()
-        """Clients that told of more time than had passed."""
-        self._stood_still_s = -math.inf
 
     # --- a run -----------------------------------------------------------------------------------------------------
 
@@ -231,14 +217,14 @@ class Host(Conductor):
         """Have the run stop, as soon as what is being done is done."""
         self._ending = reason
         self._someone_ready.set()
-        self._tell(lambda: self.server.stop(reason))
+        self.tell(lambda: self.server.stop(reason))
 
     @property
     def in_flight(self) -> int:
         """Tasks that clients are at."""
         return sum(member.task is not None for member in self.members.by_number.values())
 
-    def _tell(self, happens: Callable[[], list[Action]]) -> None:
+    def tell(self, happens: Callable[[], list[Action]]) -> None:
         """Have something happen here, before what still waits to be taken in."""
         self._urgent.append(happens)
         self._something.set()
@@ -278,11 +264,7 @@ class Host(Conductor):
             if member.lease is not None:
                 member.lease.cancel()
         hearing = asyncio.ensure_future(self._hear_the_rest())
-        if self._connections:
-            _, late = await asyncio.wait(self._connections, timeout=PATIENCE_S)
-            for connection in late:
-                connection.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+        await self.sessions.end()
         hearing.cancel()
         await asyncio.gather(hearing, return_exceptions=True)
         self.chronicle.flush(math.inf)
@@ -295,109 +277,18 @@ class Host(Conductor):
         told = [member.at_s for member in self.members.by_number.values() if member.at_s is not None]
         return min(told, default=self.clock.now)
 
-    # --- connections -----------------------------------------------------------------------------------------------
+    # --- what comes in ---------------------------------------------------------------------------------------------
 
     async def serve(self, connection: Connection) -> None:
         """Take care of a connection until it ends."""
-        self._keep(asyncio.current_task())
-        member: Member | None = None
-        helpers: list[asyncio.Task[None]] = []
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                said, _ = self._decoder.decode(await connection.receive())
-            if not isinstance(said, Hello):
-                raise WireError(f"a connection begins with Hello, got {type(said).__name__}")
-            if self.stopped is not None:
-                await connection.send(encode(Over(self.stopped[:1000])))
-                return
-            member = self._let_in(said, connection)
-            helpers = [
-                asyncio.ensure_future(deliver(member, connection)),
-                asyncio.ensure_future(self._beat(member, connection)),
-            ]
-            await self._listen(member, connection)
-        except (WireError, RefusedError, MessageError) as error:
-            log.warning("%s: %s", connection.peer, error)
-            with suppress(EndedError):
-                await connection.send(encode(Refused(str(error)[:1000])))
-        except TimeoutError:
-            log.warning("%s: said nothing for %g s", connection.peer, PATIENCE_S)
-        except EndedError:
-            pass
-        finally:
-            for helper in helpers:
-                helper.cancel()
-            await asyncio.gather(*helpers, return_exceptions=True)
-            if member is not None and member.connection is connection:
-                member.connection = None
-                member.online = False
-                self._tell(lambda: self._lost(member))
-            await connection.close()
+        await self.sessions.serve(connection)
 
-    def _keep(self, task: asyncio.Task[None] | None) -> None:
-        """Have the end of the run wait for this."""
-        if task is not None:
-            self._connections.add(task)
-            task.add_done_callback(self._connections.discard)
-
-    async def _listen(self, member: Member, connection: Connection) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            said, models = self._decoder.decode(await connection.receive())
-            member.heard_s = loop.time()
-            if isinstance(said, Pong):
-                continue
-            judged: asyncio.Future[None] = loop.create_future()
-            await self._inbox.put(partial(self._take_in, member, said, models, self.clock.now, judged))
-            self._something.set()
-            # One after another; a message that cannot be true ends its connection.
-            await judged
-
-    async def _beat(self, member: Member, connection: Connection) -> None:
-        loop, number = asyncio.get_running_loop(), 0
-        member.heard_s = loop.time()
-        while True:
-            before_s = loop.time()
-            await asyncio.sleep(self.terms.heartbeat_s)
-            if (slept_s := loop.time() - before_s) > 2 * self.terms.heartbeat_s:
-                # Nobody could be heard: that is no fault of theirs.
-                member.heard_s = loop.time()
-                self._tell_of_sleep(slept_s)
-            if loop.time() - member.heard_s > BEATS_MISSED * self.terms.heartbeat_s:
-                log.warning("client %s: no sign of life", member.name)
-                await connection.close("no sign of life")
-                return
-            if member.outbox.empty():
-                member.say(Ping(number))
-                number += 1
-
-    def _tell_of_sleep(self, slept_s: float) -> None:
-        now_s = asyncio.get_running_loop().time()
-        if now_s - self._stood_still_s > slept_s / 2:
-            log.warning("the clock of this machine jumped by %.3g s, or it stood still for so long", slept_s)
-        self._stood_still_s = now_s
-
-    def _let_in(self, hello: Hello, connection: Connection) -> Member:
-        admitted = self.members.admit(hello, connection)
-        member = admitted.member
-        if admitted.before is not None:
-            self._keep(asyncio.ensure_future(admitted.before.close("the client is back")))
-        waiting = self.server.door.tasks_of(member.number)
-        now_s = self.clock.now if self.clock.has_begun else -1.0
-        gone = tuple(task for task in hello.tasks if task not in waiting)
-        member.say(replaced(self._welcome, client=member.number, now_s=now_s, gone=gone))
-        if admitted.new:
-            log.info("client %s is number %d, with %d samples", member.name, member.number, member.samples)
-            if member.ready:
-                # Another process had its name: what that was at comes to nothing.
-                member.ready = member.online = False
-                self._tell(lambda: self._left(member))
-        elif member.ready:
-            member.online = True
-            self._tell(lambda: self._returned(member, hello))
-        return member
-
-    # --- what comes in ---------------------------------------------------------------------------------------------
+    async def hear(self, member: Member, said: FromClient, models: Vector) -> None:
+        """See `House`."""
+        judged: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        await self._inbox.put(partial(self._take_in, member, said, models, self.clock.now, judged))
+        self._something.set()
+        await judged
 
     def _take_in(
         self, member: Member, said: FromClient, models: Vector, arrived_s: float, judged: asyncio.Future[None]
@@ -425,10 +316,10 @@ class Host(Conductor):
             case Leaving():
                 log.info("client %s leaves", member.name)
                 member.ready = member.online = False
-                return self._left(member)
+                return self.left(member)
             case Trace():
                 member.left.append(said.task)
-                self._place(member, said.task, said.report)
+                self.reports.place(member, said.task, said.report)
                 return []
         raise WireError(f"a client does not say {type(said).__name__} here")
 
@@ -451,14 +342,14 @@ class Host(Conductor):
         if isinstance(said, Gone) and said.fate not in (Fate.LOST_DOWN, Fate.LOST_UP, Fate.DROPPED_OUT):
             raise WireError(f"a task of a client does not end {said.fate!r}")
         if self.stopped is not None:
-            self._place(member, said.task, said.report, arrived_s)
+            self.reports.place(member, said.task, said.report, arrived_s)
             return []
         if whose is None or task is None or task.number != said.task:
             # Given up meanwhile: the client is told by what it is given next.
             if said.task >= self.server.tasks.begun or task is not None:
                 raise MessageError(f"task {said.task} is not one that client {member.number} is at")
             return []
-        self._place(member, said.task, said.report, arrived_s)
+        self.reports.place(member, said.task, said.report, arrived_s)
         member.task = None
         if isinstance(said, Update):
             if not self.terms.shape:
@@ -490,7 +381,7 @@ class Host(Conductor):
 
     # --- who is there ----------------------------------------------------------------------------------------------
 
-    def _lost(self, member: Member) -> list[Action]:
+    def lost(self, member: Member) -> list[Action]:
         """The connection of a client has ended."""
         if self.stopped is not None or member.connection is not None or not self.clock.has_begun:
             return []
@@ -506,11 +397,11 @@ class Host(Conductor):
             if learnt_s <= now_s:
                 self._then(lambda: self._dropped_out(member), lambda: self._no_answer(member))
             elif learnt_s < math.inf:
-                member.lease = self.clock.at(learnt_s, lambda: self._tell(lambda: self._lease_ended(member)))
+                member.lease = self.clock.at(learnt_s, lambda: self.tell(lambda: self._lease_ended(member)))
         self._ask_held(member)
         return []
 
-    def _left(self, member: Member) -> list[Action]:
+    def left(self, member: Member) -> list[Action]:
         """The client takes part no longer, unless it joins again."""
         if self.stopped is not None or not self.server.door.takes_part(member.number):
             return []
@@ -545,7 +436,7 @@ class Host(Conductor):
             return []
         return self.server.handle(ClientGone(self.clock.now, member.number, task.number, fate))
 
-    def _returned(self, member: Member, hello: Hello) -> list[Action]:
+    def returned(self, member: Member, hello: Hello) -> list[Action]:
         if self.stopped is not None or not self.server.door.is_started:
             return []
         if member.lease is not None:
@@ -611,7 +502,7 @@ class Host(Conductor):
     def _set_timer(self, action: SetTimer) -> None:
         def fires() -> None:
             self._timers.discard(handle)
-            self._tell(lambda: self._fired(action.timer))
+            self.tell(lambda: self._fired(action.timer))
 
         handle = self.clock.at(self.clock.now + action.delay_s, fires)
         self._timers.add(handle)
@@ -685,7 +576,7 @@ class Host(Conductor):
         member.request = action
         if member.spent is not None or not member.online:
             # As with tasks, the server does not know who is away; nothing is sent to who cannot be reached.
-            self._tell(lambda: self._no_answer(member, action))
+            self.tell(lambda: self._no_answer(member, action))
             return
         member.asked_s = self.clock.now
         if member.at_s is None:
@@ -707,7 +598,7 @@ class Host(Conductor):
 
     def _scored(self, member: Member, said: Scores) -> list[Action]:
         asked = member.request
-        self._place(member, -1, said.report)
+        self.reports.place(member, -1, said.report)
         if asked is None or asked.request != said.request:
             # It was given up: nobody waits for it any more.
             return []
@@ -723,107 +614,6 @@ class Host(Conductor):
         self.chronicle.record(Kind.SCORED, client=member.number, detail=detail)
         member.request = None
         return self.server.handle(message)
-
-    # --- the trace -------------------------------------------------------------------------------------------------
-
-    def _place(self, member: Member, number: int, report: Report, arrived_s: float | None = None) -> None:
-        """Put what a client tells of into the trace.
-
-        It tells seconds since it had what it was sent. What the message took on its way there, of what both took
-        together, is taken as half.
-        """
-        task = member.task if number >= 0 else None
-        if number >= 0 and (task is None or task.number != number):
-            return
-        began_s = member.sent_s if number >= 0 else member.asked_s
-        if arrived_s is not None and report and not self.terms.shape:
-            began_s += max(0.0, arrived_s - began_s - report[-1].after_s) / 2
-        if arrived_s is not None and report and report[-1].after_s > 1.01 * (arrived_s - began_s) + AHEAD_S:
-            self._runs_ahead(member, report[-1].after_s, arrived_s - began_s)
-        end_s = self.clock.now if self.stopped is None else self._stopped_s
-        way = "up" if any(one.kind == Kind.UPLOAD_STARTED for one in report) else "down"
-        for one in report:
-            time_s = began_s + one.after_s
-            if arrived_s is not None:
-                time_s = arrived_s if one.kind == Kind.UPLOADED else min(time_s, arrived_s)
-            if time_s > end_s:
-                continue
-            self._place_one(member, task, one.kind, time_s, one.size, one.attempt, one.detail, way)
-        if number >= 0:
-            member.at_s = None if member.request is None else member.asked_s
-        else:
-            member.at_s = None if member.task is None else member.sent_s
-
-    def _runs_ahead(self, member: Member, told_s: float, passed_s: float) -> None:
-        if member.number not in self.ahead:
-            self.ahead.add(member.number)
-            log.warning(
-                "client %s tells of %.3g s at what it had for %.3g s: its clock jumped, or it lies; what it tells is "
-                "put before its message",
-                member.name,
-                told_s,
-                passed_s,
-            )
-
-    def _place_one(
-        self,
-        member: Member,
-        task: TaskInFlight | None,
-        kind: str,
-        time_s: float,
-        size: int,
-        attempt: int,
-        detail: str,
-        way: str,
-    ) -> None:
-        if kind == SENT:
-            self.traffic.count(size, "up" if detail == "up" else "down")
-            return
-        if kind not in TOLD:
-            raise WireError(f"a client does not tell of {kind!r}")
-        event = Kind(kind)
-        if self.terms.shape and size >= 0 and event in COUNTED:
-            self.traffic.count(size, "up" if (detail or way) == "up" else "down")
-        if event is Kind.OVERHEARD:
-            self._overheard(member, task, time_s, detail)
-            return
-        if event is Kind.BUDGET_SPENT:
-            task = None
-        self.chronicle.place(time_s, event, task, member.number, size=size, attempt=attempt, detail=detail)
-
-    def _overheard(self, member: Member, task: TaskInFlight | None, time_s: float, way: str) -> None:
-        tasks = [task] if task is not None else []
-        if task is None:
-            self.chronicle.place(time_s, Kind.OVERHEARD, None, member.number, detail=way)
-            tasks = [one for one in self.tasks.collected() if not one.overheard] if way == SCORING_DOWN else []
-        for one in tasks:
-            one.overheard |= way != "down"
-            self.traffic.overhear("down" if way == "down" else "up", one.client, one.base_version)
-            self.chronicle.place(time_s, Kind.OVERHEARD, one, detail=way)
-
-    @property
-    def _stopped_s(self) -> float:
-        return self.server.door.time_s
-
-
-TOLD = frozenset(
-    {
-        Kind.DOWNLOADED,
-        Kind.TRAINING_STARTED,
-        Kind.TRAINED,
-        Kind.UPLOAD_STARTED,
-        Kind.UPLOADED,
-        Kind.LOST,
-        Kind.RETRANSMITTED,
-        Kind.OVERHEARD,
-        Kind.WENT_OFFLINE,
-        Kind.DROPPED_OUT,
-        Kind.BUDGET_SPENT,
-    }
-)
-"""Kinds of events that clients tell of."""
-COUNTED = (Kind.DOWNLOADED, Kind.UPLOADED, Kind.LOST, Kind.WENT_OFFLINE, Kind.DROPPED_OUT)
-"""Those that say how many bytes were sent."""
 
 
 async def _nothing() -> None:

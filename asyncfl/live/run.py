@@ -202,10 +202,10 @@ def _notes(terms: Terms, host: Host) -> list[str]:
         )
     if terms.speedup != 1:
         notes.append(f"live: {terms.speedup:g} s of the scenario passed in each second")
-    if host.ahead:
+    if host.reports.ahead:
         notes.append(
-            f"live: {len(host.ahead)} clients told of more time than had passed: what they told of is put before the "
-            "message that it came with"
+            f"live: {len(host.reports.ahead)} clients told of more time than had passed: what they told of is put "
+            "before the message that it came with"
         )
     return notes
 

@@ -1,0 +1,128 @@
+"""What clients tell of what happened to them, put into the trace and the traffic.
+
+They tell seconds since they had what they were sent; where that is on the server's clock is found out here.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from asyncfl.federation.conductor import Conductor
+from asyncfl.federation.tasks import TaskInFlight
+from asyncfl.live.chronicle import Chronicle
+from asyncfl.live.client import SENT
+from asyncfl.live.members import Member
+from asyncfl.live.vocabulary import Report
+from asyncfl.live.wire import WireError
+from asyncfl.trace import Kind
+from asyncfl.trace.events import SCORING_DOWN
+
+log = logging.getLogger("asyncfl.live")
+
+AHEAD_S = 0.01
+"""Seconds by which clocks of two machines may differ over a task, besides one in a hundred."""
+TOLD = frozenset(
+    {
+        Kind.DOWNLOADED,
+        Kind.TRAINING_STARTED,
+        Kind.TRAINED,
+        Kind.UPLOAD_STARTED,
+        Kind.UPLOADED,
+        Kind.LOST,
+        Kind.RETRANSMITTED,
+        Kind.OVERHEARD,
+        Kind.WENT_OFFLINE,
+        Kind.DROPPED_OUT,
+        Kind.BUDGET_SPENT,
+    }
+)
+"""Kinds of events that clients tell of."""
+COUNTED = (Kind.DOWNLOADED, Kind.UPLOADED, Kind.LOST, Kind.WENT_OFFLINE, Kind.DROPPED_OUT)
+"""Those that say how many bytes were sent."""
+
+
+class Reports:
+    """What the clients of one run told of."""
+
+    def __init__(self, conductor: Conductor, chronicle: Chronicle, *, shape: bool) -> None:
+        """`shape`: whether clients wait as the scenario's world says, and tell of its bytes and times."""
+        self._conductor, self._chronicle, self._shape = conductor, chronicle, shape
+        self.ahead: set[int] = set()
+        """Clients that told of more time than had passed."""
+
+    def place(self, member: Member, number: int, report: Report, arrived_s: float | None = None) -> None:
+        """Put what a client tells of into the trace.
+
+        It tells seconds since it had what it was sent. What the message took on its way there, of what both took
+        together, is taken as half.
+        """
+        task = member.task if number >= 0 else None
+        if number >= 0 and (task is None or task.number != number):
+            return
+        began_s = member.sent_s if number >= 0 else member.asked_s
+        if arrived_s is not None and report and not self._shape:
+            began_s += max(0.0, arrived_s - began_s - report[-1].after_s) / 2
+        if arrived_s is not None and report and report[-1].after_s > 1.01 * (arrived_s - began_s) + AHEAD_S:
+            self._runs_ahead(member, report[-1].after_s, arrived_s - began_s)
+        end_s = self._chronicle.now if self._conductor.stopped is None else self._conductor.server.door.time_s
+        way = "up" if any(one.kind == Kind.UPLOAD_STARTED for one in report) else "down"
+        for one in report:
+            time_s = began_s + one.after_s
+            if arrived_s is not None:
+                time_s = arrived_s if one.kind == Kind.UPLOADED else min(time_s, arrived_s)
+            if time_s > end_s:
+                continue
+            self._place_one(member, task, one.kind, time_s, one.size, one.attempt, one.detail, way)
+        if number >= 0:
+            member.at_s = None if member.request is None else member.asked_s
+        else:
+            member.at_s = None if member.task is None else member.sent_s
+
+    def _runs_ahead(self, member: Member, told_s: float, passed_s: float) -> None:
+        if member.number not in self.ahead:
+            self.ahead.add(member.number)
+            log.warning(
+                "client %s tells of %.3g s at what it had for %.3g s: its clock jumped, or it lies; what it tells is "
+                "put before its message",
+                member.name,
+                told_s,
+                passed_s,
+            )
+
+    def _place_one(
+        self,
+        member: Member,
+        task: TaskInFlight | None,
+        kind: str,
+        time_s: float,
+        size: int,
+        attempt: int,
+        detail: str,
+        way: str,
+    ) -> None:
+        if kind == SENT:
+            self._conductor.traffic.count(size, "up" if detail == "up" else "down")
+            return
+        if kind not in TOLD:
+            raise WireError(f"a client does not tell of {kind!r}")
+        event = Kind(kind)
+        if self._shape and size >= 0 and event in COUNTED:
+            self._conductor.traffic.count(size, "up" if (detail or way) == "up" else "down")
+        if event is Kind.OVERHEARD:
+            self._overheard(member, task, time_s, detail)
+            return
+        if event is Kind.BUDGET_SPENT:
+            task = None
+        self._chronicle.place(time_s, event, task, member.number, size=size, attempt=attempt, detail=detail)
+
+    def _overheard(self, member: Member, task: TaskInFlight | None, time_s: float, way: str) -> None:
+        tasks = [task] if task is not None else []
+        if task is None:
+            self._chronicle.place(time_s, Kind.OVERHEARD, None, member.number, detail=way)
+            tasks = (
+                [one for one in self._conductor.tasks.collected() if not one.overheard] if way == SCORING_DOWN else []
+            )
+        for one in tasks:
+            one.overheard |= way != "down"
+            self._conductor.traffic.overhear("down" if way == "down" else "up", one.client, one.base_version)
+            self._chronicle.place(time_s, Kind.OVERHEARD, one, detail=way)

@@ -1,0 +1,172 @@
+"""Connections of a server: who is let in, what it says, and whether it is still there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
+
+from msgspec.structs import replace as replaced
+
+from asyncfl.errors import MessageError
+from asyncfl.live.clock import LiveClock
+from asyncfl.live.members import Member, Members, RefusedError, deliver
+from asyncfl.live.transport import Connection, EndedError
+from asyncfl.live.vocabulary import FromClient, Hello, Over, Ping, Pong, Refused, Welcome
+from asyncfl.live.wire import Decoder, WireError, encode, server_decoder
+from asyncfl.messages import Action, Vector
+from asyncfl.server import Server
+
+log = logging.getLogger("asyncfl.live")
+
+PATIENCE_S = 10.0
+"""Real seconds that a new connection has to introduce itself, and clients to say goodbye."""
+BEATS_MISSED = 3
+"""Heartbeats without a sign of life after which a connection is taken for lost."""
+
+
+class House(Protocol):
+    """What a connection leads to."""
+
+    stopped: str | None
+    clock: LiveClock
+    server: Server
+
+    def tell(self, happens: Callable[[], list[Action]]) -> None:
+        """Have something happen there, before what still waits to be taken in."""
+        ...
+
+    async def hear(self, member: Member, said: FromClient, models: Vector) -> None:
+        """Take in what a client says. Raises AsyncflError for what cannot be true."""
+        ...
+
+    def lost(self, member: Member) -> list[Action]:
+        """The connection of a client has ended."""
+        ...
+
+    def returned(self, member: Member, hello: Hello) -> list[Action]:
+        """A client has a connection again."""
+        ...
+
+    def left(self, member: Member) -> list[Action]:
+        """A client takes part no longer, unless it joins again."""
+        ...
+
+
+class Sessions:
+    """The connections of one server."""
+
+    def __init__(self, house: House, members: Members, welcome: Welcome) -> None:
+        """`welcome`: what every client is told that is let in, but for what is of that client alone."""
+        self._house, self._members, self._welcome = house, members, welcome
+        self._decoder: Decoder[FromClient] = server_decoder(members.n_parameters)
+        self._running: set[asyncio.Task[None]] = set()
+        self._stood_still_s = -math.inf
+
+    async def end(self) -> None:
+        """Wait until all connections have ended, and end those that do not."""
+        if self._running:
+            _, late = await asyncio.wait(self._running, timeout=PATIENCE_S)
+            for connection in late:
+                connection.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    async def serve(self, connection: Connection) -> None:
+        """Take care of a connection until it ends."""
+        self._keep(asyncio.current_task())
+        member: Member | None = None
+        helpers: list[asyncio.Task[None]] = []
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                said, _ = self._decoder.decode(await connection.receive())
+            if not isinstance(said, Hello):
+                raise WireError(f"a connection begins with Hello, got {type(said).__name__}")
+            member = self._let_in(said, connection)
+            if self._house.stopped is not None:
+                await connection.send(encode(Over(self._house.stopped[:1000])))
+                return
+            helpers = [
+                asyncio.ensure_future(deliver(member, connection)),
+                asyncio.ensure_future(self._beat(member, connection)),
+            ]
+            await self._listen(member, connection)
+        except (WireError, RefusedError, MessageError) as error:
+            log.warning("%s: %s", connection.peer, error)
+            with suppress(EndedError):
+                await connection.send(encode(Refused(str(error)[:1000])))
+        except TimeoutError:
+            log.warning("%s: said nothing for %g s", connection.peer, PATIENCE_S)
+        except EndedError:
+            pass
+        finally:
+            for helper in helpers:
+                helper.cancel()
+            await asyncio.gather(*helpers, return_exceptions=True)
+            if member is not None and member.connection is connection:
+                member.connection = None
+                member.online = False
+                self._house.tell(lambda: self._house.lost(member))
+            await connection.close()
+
+    def _keep(self, task: asyncio.Task[None] | None) -> None:
+        """Have the end of the run wait for this."""
+        if task is not None:
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+
+    async def _listen(self, member: Member, connection: Connection) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            said, models = self._decoder.decode(await connection.receive())
+            member.heard_s = loop.time()
+            if isinstance(said, Pong):
+                continue
+            # One after another; a message that cannot be true ends its connection.
+            await self._house.hear(member, said, models)
+
+    async def _beat(self, member: Member, connection: Connection) -> None:
+        loop, number = asyncio.get_running_loop(), 0
+        member.heard_s = loop.time()
+        while True:
+            before_s = loop.time()
+            await asyncio.sleep(self._welcome.heartbeat_s)
+            if (slept_s := loop.time() - before_s) > 2 * self._welcome.heartbeat_s:
+                # Nobody could be heard: that is no fault of theirs.
+                member.heard_s = loop.time()
+                self._tell_of_sleep(slept_s)
+            if loop.time() - member.heard_s > BEATS_MISSED * self._welcome.heartbeat_s:
+                log.warning("client %s: no sign of life", member.name)
+                await connection.close("no sign of life")
+                return
+            if member.outbox.empty():
+                member.say(Ping(number))
+                number += 1
+
+    def _tell_of_sleep(self, slept_s: float) -> None:
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._stood_still_s > slept_s / 2:
+            log.warning("the clock of this machine jumped by %.3g s, or it stood still for so long", slept_s)
+        self._stood_still_s = now_s
+
+    def _let_in(self, hello: Hello, connection: Connection) -> Member:
+        admitted = self._members.admit(hello, connection)
+        member = admitted.member
+        if admitted.before is not None:
+            self._keep(asyncio.ensure_future(admitted.before.close("the client is back")))
+        waiting = self._house.server.door.tasks_of(member.number)
+        now_s = self._house.clock.now if self._house.clock.has_begun else -1.0
+        gone = tuple(task for task in hello.tasks if task not in waiting)
+        member.say(replaced(self._welcome, client=member.number, now_s=now_s, gone=gone))
+        if admitted.new:
+            log.info("client %s is number %d, with %d samples", member.name, member.number, member.samples)
+            if member.ready:
+                # Another process had its name: what that was at comes to nothing.
+                member.ready = member.online = False
+                self._house.tell(lambda: self._house.left(member))
+        elif member.ready:
+            member.online = True
+            self._house.tell(lambda: self._house.returned(member, hello))
+        return member
