@@ -16,7 +16,6 @@ from asyncfl.quantities import quantity
 
 if TYPE_CHECKING:
     from asyncfl.storage import Run
-    from asyncfl.view import Window
 
 RELOAD_S = 3.0
 """Seconds after which the page of a run that is going loads itself again."""
@@ -43,9 +42,12 @@ def view(
     target = out or Path(f"{'-'.join(one.resolve().name for one in (run, other) if one is not None)}.html")
     window = Window(since, until, seed)
     if follow:
-        if other is not None:
-            raise ScenarioError([Fault("--follow", "is of one run, got two")])
-        _follow(run, target, window, open_)
+        faults = [Fault("--follow", "is of one run, got two")] if other is not None else []
+        given = {"--seed": seed, "--since": since, "--until": until}
+        faults += [Fault(name, "cannot go with --follow") for name, value in given.items() if value is not None]
+        if faults:
+            raise ScenarioError(faults)
+        _follow(run, target, open_)
         return
     first, *second = [(_loaded(one, seed), str(one)) for one in (run, other) if one is not None]
     text = page(*first, other=second[0] if second else None, window=window)
@@ -67,7 +69,7 @@ def _loaded(folder: Path, seed: int | None) -> Run:
     return loaded
 
 
-def _follow(folder: Path, target: Path, window: Window, open_: bool) -> None:
+def _follow(folder: Path, target: Path, open_: bool) -> None:
     """Write the page of a run that is going whenever it has come further, and at its end."""
     from asyncfl.view import page, write
     from asyncfl.view.going import Standing, follow
@@ -77,7 +79,7 @@ def _follow(folder: Path, target: Path, window: Window, open_: bool) -> None:
     def show(now: Standing, reload_s: float = RELOAD_S) -> None:
         if now.run is None:
             return
-        write(page(now.run, str(folder), window=window, going=now.said, reload_s=reload_s), target)
+        write(page(now.run, str(folder), going=now.said, reload_s=reload_s), target)
         if not shown:
             console.print(f"{target}: loads itself again every {quantity(RELOAD_S, 's')}, until the run ends")
             if open_:

@@ -16,7 +16,7 @@ import pytest
 
 from asyncfl.storage import Run
 from asyncfl.trace.tasks import FATES, tasks_of
-from asyncfl.view import page
+from asyncfl.view import Window, page
 
 Opened = Callable[..., Any]
 
@@ -210,9 +210,22 @@ def test_a_run_in_which_nothing_was_asked_of_anybody_is_shown(opened: Opened, bu
     alone = events.filter(pc.is_in(kinds, pa.array(["published", "stopped"])))
     tab = opened(page(replace(busy, tables=busy.tables | {"events": alone}), "run"))
     assert tab.locator("#counts").inner_text() == "0 tasks and 0 marks of 6 clients shown"
+    assert [tab.locator(name).is_visible() for name in ("#fates", "#marks", "#phases")] == [False, False, True]
     tab.locator("#scroll").focus()
     for key in ("ArrowRight", "ArrowDown", "Enter", "End"):
         tab.keyboard.press(key)
+
+
+def test_of_too_many_tasks_those_of_a_window_are_drawn_and_it_is_said(opened: Opened, busy: Run) -> None:
+    tab = opened(page(busy, "run", window=Window(since_s=1.0), most_tasks=10))
+    shown = tasks_of(busy.tables["events"]).select(since_s=1.0)
+    until_s = np.sort(shown.dispatched_s)[9]
+    first = shown.select(seed=0, until_s=until_s)
+    assert " tasks are shown, those that begin from " in tab.locator("#said p").first.inner_text()
+    assert tab.locator("#counts").inner_text().startswith(f"{len(first)} tasks ")
+    tab.wait_for_function("location.hash.length > 1")
+    kept = tab.evaluate("JSON.parse(decodeURIComponent(location.hash.slice(1)))")
+    assert kept["from"] == pytest.approx(first.dispatched_s.min(), abs=1e-6)
 
 
 def test_a_run_that_is_going_says_so_and_loads_itself_again(opened: Opened, busy: Run) -> None:

@@ -48,7 +48,7 @@ function showTable(table, by, down, most) {
   });
   const rows = order.slice(0, most).map((row) => make("tr", {}, ...table.columns.map((column) => {
     const value = column.values[row];
-    return make("td", { class: column.numeric ? "number" : "text" }, column.numeric ? number(value) : value);
+    return make("td", { class: column.numeric ? "number" : "text" }, column.numeric ? plain(value) : value);
   })));
   const more = order.length > most ? [make("button", { type: "button", onclick: () => showTable(table, by, down, most * 5) },
     `${number(order.length - most)} more rows`)] : [];
@@ -58,6 +58,9 @@ function showTable(table, by, down, most) {
       make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...rows))),
     ...more);
 }
+
+// A number as it can be copied: whole ones with all their digits and nothing between them.
+const plain = (value) => Number.isInteger(value) ? String(value) : number(value);
 
 // Numbers of rows, sorted by a column; what is missing comes last in both directions.
 function orderOf(table, by, down) {
