@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,6 +31,9 @@ Ints = NDArray[np.int64]
 
 _FEW_KINDS = 4  # kinds of Gaussian noise of one holder up to which every single budget is solved for by itself
 _NODES = 80
+REMEMBERED = 8
+"""Answers that are kept: of a run's adversaries some hold the same (the server and `both`, the public and its last
+model), and a ledger asks them one after another."""
 
 
 @dataclass(frozen=True)
@@ -74,12 +78,37 @@ def histories(
     All (n,), each holder's releases in the order in which they were made: `holder` a whole number, `laplace` whether
     the noise is Laplace (else Gaussian), `multiplier` >= 0 of the noise over the sensitivity (infinite: says nothing),
     `count` >= 0 such releases made at once. `compose_mixed` false: where Laplace noise of a holder varies, its Renyi
-    epsilon stands for the exact one, which is no larger and takes a tenth of a second for each release.
+    epsilon stands for the exact one, which is no larger and takes a tenth of a second for each release. What comes out
+    is read-only.
     """
-    holders = np.asarray(holder, dtype=np.int64)
+    numbers = np.asarray(holder, dtype=np.int64), np.asarray(laplace, dtype=bool), _rounded(multiplier)
+    asked = tuple(column.tobytes() for column in (*numbers, np.asarray(count, dtype=np.int64)))
+    return _histories(*asked, delta, compose_mixed)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _histories(
+    holder: bytes, laplace: bytes, multiplier: bytes, count: bytes, delta: float, compose_mixed: bool
+) -> SpentEpsilons:
+    """As of `histories`, from the bytes of its columns: adversaries that hold the same are answered once."""
+    result = _computed(
+        np.frombuffer(holder, np.int64),
+        np.frombuffer(laplace, bool),
+        np.frombuffer(multiplier, np.float64),
+        np.frombuffer(count, np.int64),
+        delta,
+        compose_mixed,
+    )
+    for column in (result.basic, result.advanced, result.rdp, result.exact):
+        column.flags.writeable = False
+    return result
+
+
+def _computed(
+    holders: Ints, laplace: NDArray[np.bool_], multiplier: Floats, count: Ints, delta: float, compose_mixed: bool
+) -> SpentEpsilons:
     result = SpentEpsilons(*(np.zeros(len(holders)) for _ in range(4)))
-    columns = (np.asarray(laplace, dtype=bool), _rounded(multiplier), np.asarray(count, dtype=np.int64))
-    groups = list(_groups(holders, *columns, result))
+    groups = list(_groups(holders, laplace, multiplier, count, result))
     if delta <= 0:
         _pure(groups, result)
         return result
