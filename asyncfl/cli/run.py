@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +18,8 @@ from asyncfl.files.yaml_text import read_text
 from asyncfl.own_classes import look_for_modules_in
 from asyncfl.quantities import quantity
 from asyncfl.scenario import Scenario
+from asyncfl.tracking import Trackers, read_tracker
+from asyncfl.tracking.json_lines import JsonLines
 
 
 def run(
@@ -32,6 +35,12 @@ def run(
     ] = False,
     max_hours: Annotated[float, typer.Option(help="refuse a run that would take longer on one core", min=0)] = 2.0,
     max_gib: Annotated[float, typer.Option(help="refuse a run that would take more memory", min=0)] = 16.0,
+    track: Annotated[
+        list[str] | None, typer.Option(help="tell a tracker of each version: tensorboard:DIR or my_module:MyTracker")
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="print a line of JSON for each version, and nothing else")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
     """Simulate a scenario, all its seeds, and write the run.
@@ -48,20 +57,36 @@ def run(
     own = RunFolder(folder, description)
     own.check(force)
     existed = own.is_whole() and not force
-    print_text(f"data: {data_line(description.data)}")
+    trackers = Trackers(
+        [read_tracker(one) for one in track or []] + ([JsonLines(sys.stdout, str(folder))] if json else []),
+        lambda said: print(f"asyncfl: {said}", file=sys.stderr),
+    )
+    if not json:
+        print_text(f"data: {data_line(description.data)}")
     from asyncfl.api import execute
     from asyncfl.limits import Limits
 
     limits = Limits(hours=max_hours, gib=max_gib)
     began = time.monotonic()
     try:
-        with ProgressBar(description, quiet) as bar:
-            execute(description, folder, bar, force=force, limits=limits)
+        with ProgressBar(description, quiet or json) as bar:
+            trackers.begin(description.digest(), description.resolved())
+
+            def progress(row: dict[str, Any]) -> None:
+                bar(row)
+                trackers.row(row)
+
+            execute(description, folder, progress, force=force, limits=limits)
+        result = Run.load(folder)
+        trackers.end(result.tables["rounds"].to_pylist(), result.summary)
     except KeyboardInterrupt:
         if finished := len([place for place in own.kept() if place.name.startswith("seed-")]):
             print_text(f"interrupted; {finished} of {len(description.seeds)} seeds are kept: the same command goes on")
         raise
-    result = Run.load(folder)
+    finally:
+        trackers.close()
+    if json:
+        return
     report(result)
     note = "was there already" if existed else f"written in {time.monotonic() - began:.1f} s"
     console.print(f"{folder} {note}")
