@@ -18,7 +18,6 @@ from asyncfl.cli import (
     data,
     export,
     live,
-    live_flower,
     privacy,
     replay,
     run,
@@ -70,7 +69,6 @@ app.command("replay")(replay.replay)
 app.command("audit")(audit.audit)
 app.command("bounds")(bounds.bounds)
 app.command("export")(export.export)
-live.app.command("flower")(live_flower.flower)
 app.add_typer(live.app, name="live")
 app.add_typer(privacy.app, name="privacy")
 app.add_typer(data.app, name="data")

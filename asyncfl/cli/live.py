@@ -7,6 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from asyncfl.cli.live_flower import flower
 from asyncfl.cli.live_here import here
 from asyncfl.cli.live_join import join
 from asyncfl.cli.live_keys import keys
@@ -35,3 +36,4 @@ app.command(HERE)(here)
 app.command("serve")(serve)
 app.command("join")(join)
 app.command("keys")(keys)
+app.command("flower")(flower)

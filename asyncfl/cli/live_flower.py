@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shlex
 import time
 from collections.abc import Mapping
@@ -12,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from asyncfl.cli.live_telling import version_line
+from asyncfl.cli.live_telling import one_thread_each, tell_log, version_line, write
 from asyncfl.cli.output import console, print_text
-from asyncfl.cli.run import data_line, read_scenario, report
+from asyncfl.cli.run import data_line, read_scenario
 
 if TYPE_CHECKING:
     from asyncfl.scenario import Scenario
@@ -84,9 +83,9 @@ def serve(grid: Any, config: Mapping[str, Any]) -> None:
 
     `grid`: of Flower; `config`: of the app (`scenario`, `results`, `timeout-s`).
     """
-    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ.setdefault(variable, "1")
-    from asyncfl.api import gather, run_of
+    one_thread_each()
+    tell_log(quiet=False)
+    from asyncfl.api import run_of
     from asyncfl.federation.resolve import resolve
     from asyncfl.live.flower.client import scenario_of
     from asyncfl.live.flower.held import INTERRUPTED, held
@@ -106,7 +105,4 @@ def serve(grid: Any, config: Mapping[str, Any]) -> None:
         parts.append(run_of(scenario, run))
         if run.stopped == INTERRUPTED:
             break
-    result = gather(scenario, parts)
-    result.save(folder)
-    report(result)
-    console.print(f"{folder} written")
+    write(scenario, parts, folder)

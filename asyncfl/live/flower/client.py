@@ -45,7 +45,7 @@ def introduce(config: Mapping[str, Value], node: Mapping[str, Any]) -> Answered:
 
     Raises FlowerError where that does not say which client it is.
     """
-    scenario = scenario_of(str(config["scenario"]))
+    scenario = clients_scenario(str(config["scenario"]))
     client, clients = node.get("partition-id"), scenario.data.clients
     if not isinstance(client, int) or not 0 <= client < clients:
         raise FlowerError(
@@ -59,6 +59,22 @@ def introduce(config: Mapping[str, Value], node: Mapping[str, Any]) -> Answered:
 def scenario_of(text: str) -> Scenario:
     """The scenario in a text of YAML. Raises ScenarioError."""
     return Scenario.read(read_text(text, "the scenario of the app"))
+
+
+def clients_scenario(text: str) -> Scenario:
+    """The scenario in a text of YAML, as far as a client needs it: files of the server's need not be there.
+
+    Raises ScenarioError.
+    """
+    description = read_text(text, "the scenario of the app")
+    if isinstance(description, dict):
+        if isinstance(description.get("model"), dict):
+            # What it starts from comes with each message.
+            description["model"].pop("initial", None)
+        # Links and devices are what they are; what matters is who listens.
+        world = description.get("world")
+        description["world"] = {"tap": world["tap"]} if isinstance(world, dict) and "tap" in world else {}
+    return Scenario.read(description)
 
 
 class FlowerClient:
@@ -79,7 +95,7 @@ class FlowerClient:
         self._secret_name, self._sent_name = f"secret of seed {welcome.seed}", f"sent of seed {welcome.seed}"
         secret = int(kept.setdefault(self._secret_name, str(secrets.randbits(63))))
         self.federation: Federation = prepare(
-            ResolvedSeed(scenario_of(welcome.scenario), welcome.seed, welcome.exposures)
+            ResolvedSeed(clients_scenario(welcome.scenario), welcome.seed, welcome.exposures)
         )
         self._workshop = workshop_of(self.federation, Streams(secret))
         self._sent: list[tuple[str, int]] = [tuple(one) for one in json.loads(kept.get(self._sent_name, "[]"))]

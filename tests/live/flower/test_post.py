@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from asyncfl.api import gather, run_of
 from asyncfl.errors import AsyncflError
 from asyncfl.federation.resolve import resolve
 from asyncfl.federation.seed_run import SeedRun
+from asyncfl.live.flower.client import clients_scenario, introduce
 from asyncfl.live.flower.held import held
 from asyncfl.live.flower.letters import QUERY, READY, SCORES, TRAIN, Failure, FlowerError, Letter, Reply
 from asyncfl.scenario import Scenario
@@ -225,10 +227,18 @@ def test_what_no_federation_of_real_clients_can_do_is_refused() -> None:
         over_flower({"privacy": {"kind": "dp_fedavg", "noise_multiplier": 1.0, "adaptive": {}}})
 
 
+def test_files_that_only_the_server_reads_need_not_be_at_a_client() -> None:
+    scenario = Scenario.read(THREE)
+    text = scenario.to_yaml().replace("initial: null", "initial: /nowhere/start.safetensors")
+    world = {"device": {"kind": "profile", "file": "/nowhere/devices.csv"}, "tap": {"uplink": True}}
+    description = {**yaml.safe_load(text), "world": world}
+    theirs = clients_scenario(yaml.safe_dump(description))
+    assert theirs.model == scenario.model
+    assert theirs.world.tap.uplink
+
+
 def test_a_node_must_say_which_client_it_is() -> None:
     scenario = Scenario.read(THREE)
-    from asyncfl.live.flower.client import introduce
-
     config = {"scenario": scenario.to_yaml(), "seed": 0}
     assert introduce(config, {"partition-id": 2}).config == {"name": "2"}
     for wrong in ({}, {"partition-id": 3}, {"partition-id": "0"}):
