@@ -1,6 +1,7 @@
 # make results     everything: environment, simulations, figures, tables, verdicts
 # make test        the tests
 # make test-long   the tests that take minutes: kills at random moments
+# make live        the recorded live runs of experiments anew, in real time, about half an hour
 # make check       formatting, lint, types, architecture
 
 PYTHON ?= python3
@@ -10,7 +11,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SNAKEMAKE_FLAGS ?=
 
-.PHONY: results test test-long check format install clean
+.PHONY: results live test test-long check format install clean
 
 install: $(READY)
 
@@ -24,6 +25,10 @@ $(READY): pyproject.toml constraints.txt
 results: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python workflow/unlock.py
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakemake --cores $(CORES) $(SNAKEMAKE_FLAGS)
+
+live: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python workflow/record.py clock/truth --at-once 3
+	OMP_NUM_THREADS=1 $(BIN)/python workflow/record.py clock/calibrated --at-once 2 --whole
 
 test: $(READY)
 	PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \

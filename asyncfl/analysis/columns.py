@@ -24,6 +24,7 @@ from asyncfl.columns import (
     FairnessColumns,
     Number,
     RoundsTable,
+    Seconds,
     Share,
     UploadBudgetColumns,
     Versions,
@@ -75,6 +76,18 @@ class WholeRunColumns(Described):
 
     versions: Versions
     """Versions published after the initial model."""
+    round_s_mean: Seconds
+    """Mean virtual time between two versions."""
+    round_s_median: Seconds
+    """Median of it."""
+    round_s_high: Seconds
+    """Its 95 % quantile."""
+    staleness_median: Versions
+    """Median over the versions of the mean age of their updates."""
+    staleness_high: Versions
+    """Its 95 % quantile."""
+    exposures_up_median: Transfers
+    """Median over the clients of the updates that the tap holds."""
     exposures_up_max: Transfers
     """Updates that the tap holds of the client that it holds most of."""
     exposures_up_mean: Transfers

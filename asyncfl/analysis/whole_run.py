@@ -7,16 +7,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+HIGH = 0.95
+"""Share of the values that lie below the `high` quantile."""
 COUNTS = ("judged", "true_positives", "false_positives", "false_negatives")
 
 
 def whole_run(rounds: pd.DataFrame, clients: pd.DataFrame, summary: dict[str, Any]) -> pd.DataFrame:
     """Exposure, staleness, and how good detection was, by seed.
 
-    Of the clock: `versions` published; `exposures_up_max`, `exposures_up_mean` and the same `_down`: transfers of a
-    client that the tap holds; `exposures_assumed`; `overheard_down_share`; `staleness_mean` over all aggregated
-    updates, `staleness_max`; `attacker_upload_share`, `attacker_aggregated_share`: the attackers' part of what arrived,
-    and of what was aggregated with a weight above 0 (an update that Krum does not choose is not among that).
+    Of the clock: `versions` published; `round_s_mean`, `_median`, `_high`: time between versions; `staleness_median`,
+    `_high` over versions of the mean age of their updates; `exposures_up_max`, `exposures_up_mean` and the same
+    `_down`: transfers of a client that the tap holds; `exposures_up_median`; `exposures_assumed`;
+    `overheard_down_share`; `staleness_mean` over all aggregated updates, `staleness_max`; `attacker_upload_share`,
+    `attacker_aggregated_share`: the attackers' part of what arrived, and of what was aggregated with a weight above 0
+    (an update that Krum does not choose is not among that).
 
     Of detection (left out for runs that were written without it): updates `judged`, `true_positives`,
     `false_positives`, `false_negatives` of all verdicts; `precision` (NaN where nobody was accused), `recall` (NaN
@@ -33,8 +37,11 @@ def whole_run(rounds: pd.DataFrame, clients: pd.DataFrame, summary: dict[str, An
         if {"attacker", column} <= set(clients):
             theirs = clients.get(f"malicious_{column}", clients[column].where(clients["attacker"], 0))
             counted[share] = theirs.groupby(clients["seed"]).sum() / by_seed[column].sum().clip(lower=1)
+    counted["exposures_up_median"] = by_seed["exposures_up"].median()
     if {"staleness_mean", "participants"} <= set(rounds):
         counted = counted.join(_staleness(rounds))
+    if "time_s" in rounds:
+        counted = counted.join(_round_times(rounds))
     said = [summary.get("seeds", {}).get(str(seed), {}) for seed in counted.index]
     told = pd.DataFrame([{**_heard(of_seed), **_detected(of_seed)} for of_seed in said], index=counted.index)
     return counted.join(told).reset_index()
@@ -47,7 +54,17 @@ def _staleness(rounds: pd.DataFrame) -> pd.DataFrame:
     made = pd.DataFrame({"staleness_mean": total / known.groupby("seed")["participants"].sum()})
     if "staleness_max" in rounds:
         made["staleness_max"] = known.groupby("seed")["staleness_max"].max().astype(float)
+    by_seed = known.groupby("seed")["staleness_mean"]
+    made["staleness_median"], made["staleness_high"] = by_seed.median(), by_seed.quantile(HIGH)
     return made
+
+
+def _round_times(rounds: pd.DataFrame) -> pd.DataFrame:
+    """Seconds from each publication to the next."""
+    gaps = rounds.groupby("seed")["time_s"].diff().dropna().groupby(rounds["seed"])
+    return pd.DataFrame(
+        {"round_s_mean": gaps.mean(), "round_s_median": gaps.median(), "round_s_high": gaps.quantile(HIGH)}
+    )
 
 
 def _heard(said: dict[str, Any]) -> dict[str, float]:

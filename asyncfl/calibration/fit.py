@@ -16,6 +16,7 @@ from asyncfl.calibration.observations import SeenRun, trainings_of
 from asyncfl.calibration.presence import FittedPresence, presence_of
 from asyncfl.calibration.server import GivingUp, giving_up, server_s
 from asyncfl.calibration.speeds import Speeds, speeds_of
+from asyncfl.calibration.workers import SharedPlaces, places_of
 from asyncfl.errors import RunError
 from asyncfl.world import World
 from asyncfl.world.devices import (
@@ -52,6 +53,7 @@ class Calibration:
     uplink: Links
     presence: FittedPresence
     giving_up: GivingUp
+    places: SharedPlaces
     aggregate_s: Floats
     """Seconds that the server took, of each version of which it can be told."""
     before: World
@@ -67,6 +69,7 @@ class Calibration:
             device = ListedDevice(s_per_sample=tuple(speeds.s_per_sample.tolist()))
         fields: dict[str, Any] = {
             "device": device.model_copy(update={"jitter": jitter}),
+            "workers": self.places.workers,
             "downlink": _link(self.downlink, self.before.downlink, population),
             "uplink": _link(self.uplink, self.before.uplink, population),
             "availability": self.presence.availability,
@@ -138,6 +141,7 @@ def calibrate(runs: Sequence[SeenRun]) -> Calibration:
         downlink=links["down"],
         uplink=links["up"],
         presence=presence_of(runs),
+        places=places_of(runs),
         giving_up=giving_up(runs, trainings, speeds.s_per_sample),
         aggregate_s=server_s(runs),
         before=before,

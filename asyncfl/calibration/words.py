@@ -58,6 +58,11 @@ def table(found: Calibration) -> tuple[list[str], list[list[str]]]:
         if links.bandwidth is None:
             rows.append([f"{way} bandwidth", "not known apart from latency", f"{links.messages} messages", NONE])
         rows.append([f"{way} loss", loss_in_words(links.loss.loss), f"{links.loss.packets} packets", NONE])
+    places, waits_s = found.places.workers, found.places.waits_s
+    said = "all, nobody waits for another"
+    if places is not None:
+        said = f"{places}, others wait {amount(float(waits_s.mean()), 's')} in the mean"
+    rows.append(["compute at a time", said, f"{len(waits_s)} trainings", NONE])
     presence = found.presence.availability
     said = "always online"
     if isinstance(presence, AlternatingAvailability):

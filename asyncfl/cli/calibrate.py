@@ -13,7 +13,10 @@ from asyncfl.cli.output import console, print_json, print_table, print_text
 def calibrate(
     runs: Annotated[list[Path], typer.Argument(help="folder of a run, live or simulated; several of one federation")],
     out: Annotated[Path, typer.Option(help="file to write; plots are written beside it")] = Path("world.yaml"),
-    seed: Annotated[int | None, typer.Option(help="seed of the runs; default: the first of each", min=0)] = None,
+    seed: Annotated[
+        list[int] | None,
+        typer.Option(help="seed of the runs, several where all had the same clients; default: the first"),
+    ] = None,
     population: Annotated[
         bool, typer.Option("--population", help="clients are drawn from what those that were seen look like")
     ] = False,
@@ -30,7 +33,9 @@ def calibrate(
     from asyncfl.calibration.world_file import write_world
     from asyncfl.storage import Run
 
-    found = fit([seen_run(Run.load(folder), str(folder), seed) for folder in runs])
+    seeds: list[int | None] = [*seed] if seed else [None]
+    loaded = [(folder, Run.load(folder)) for folder in runs]
+    found = fit([seen_run(run, str(folder), one) for folder, run in loaded for one in seeds])
     world = found.world(population)
     names = ", ".join(str(folder) for folder in runs)
     write_world(world, out, names)

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
+from asyncfl.description import faults_of
 from asyncfl.errors import Fault, ScenarioError
+from asyncfl.experiment.recorded import Recorded
 from asyncfl.experiment.spec import Experiment, Scale, place_in_variant
 from asyncfl.scenario import Scenario
 
@@ -18,6 +23,12 @@ class Cell:
 
     values: dict[str, Any]
     scenario: Scenario
+    recording: Path | None = None
+    """Folder of its run, where that was recorded; None: it is computed."""
+
+    def folder(self, runs: Path, digest: str) -> Path:
+        """Where its run lies. runs: folder of runs that are computed; digest: of its scenario."""
+        return runs / digest if self.recording is None else self.recording
 
 
 def cells(experiment: Experiment, scale: Scale, seeds: int | None = None) -> list[Cell]:
@@ -39,13 +50,26 @@ def cells(experiment: Experiment, scale: Scale, seeds: int | None = None) -> lis
                 own = changes.pop("seeds", own)
                 for exception in experiment.seeds.cells:
                     own = exception.seeds if exception.fits(values) else own
+            recorded = changes.pop("recorded", None)
             scenario = base.override({**lowered, **changes, "seeds": own})
-            made.append(Cell(values, scenario))
+            made.append(Cell(values, scenario, _recording(experiment, values, recorded)))
         except ScenarioError as error:
             faults.update(dict.fromkeys(_placed(error.faults, experiment, scale)))
     if faults:
         raise ScenarioError(faults)
     return made
+
+
+def _recording(experiment: Experiment, values: dict[str, Any], recorded: Any) -> Path | None:
+    if recorded is None:
+        return None
+    others = {
+        axis: value for axis, value in values.items() if "recorded" not in experiment.changes(axis, value, "full")
+    }
+    try:
+        return Recorded.model_validate(recorded).place(Path(experiment.folder), others)
+    except ValidationError as error:
+        raise ScenarioError([one.under("recorded") for one in faults_of(error, Recorded, recorded)]) from None
 
 
 def points(experiment: Experiment, scale: Scale) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:

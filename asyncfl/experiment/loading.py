@@ -14,6 +14,7 @@ from asyncfl.data import CATALOG
 from asyncfl.description import faults_of
 from asyncfl.errors import Fault, ScenarioError
 from asyncfl.experiment.cells import Cell, cells
+from asyncfl.experiment.recorded import recording_fault
 from asyncfl.experiment.references import reference_faults
 from asyncfl.experiment.spec import SCALES, Experiment, place_in_variant
 from asyncfl.files.yaml_text import read_yaml
@@ -28,7 +29,7 @@ def load(path: str | Path, name: str | None = None, check: bool = True) -> Exper
 
     `name` is what results are filed under; None: the file's name. Raises ScenarioError with all faults of the file.
     """
-    raw = {**_read(Path(path)), "name": name or Path(path).stem}
+    raw = {**_read(Path(path)), "name": name or Path(path).stem, "folder": str(Path(path).parent)}
     if not check:
         try:
             return Experiment.model_validate(raw)
@@ -62,6 +63,7 @@ def load(path: str | Path, name: str | None = None, check: bool = True) -> Exper
         experiment = experiment.model_copy(update={"scenario": scenario})
     found, of_cells = _cells(experiment)
     faults.update(dict.fromkeys(of_cells))
+    faults.update(dict.fromkeys(_recording_faults(experiment, found)))
     # without all its cells an experiment may have the columns of any domain
     federations = [tuple(CATALOG)] if of_cells or not found else [cell.scenario.data.domains for cell in found]
     domains = dict.fromkeys(domain for federation in federations if len(federation) > 1 for domain in federation)
@@ -84,6 +86,17 @@ def _cells(experiment: Experiment) -> tuple[list[Cell], list[Fault]]:
         except ScenarioError as error:
             found.update(dict.fromkeys(error.faults))
     return made, list(found)
+
+
+def _recording_faults(experiment: Experiment, found: list[Cell]) -> Iterator[Fault]:
+    """Recordings that are not there, or are of another scenario."""
+    recorded = [cell for cell in found if cell.recording is not None]
+    if recorded and any(len(experiment.seeds.looks(scale).at) > 1 for scale in SCALES):
+        yield Fault("seeds", "must be listed or counted, as recorded runs cannot be given more")
+        return
+    for cell in recorded:
+        if cell.recording is not None and (fault := recording_fault(cell.recording, cell.scenario)) is not None:
+            yield Fault("recorded", fault)
 
 
 def _without(raw: dict[str, Any], faulty: list[str]) -> Experiment | None:

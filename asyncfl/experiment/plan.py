@@ -198,7 +198,7 @@ def _jobs(selected: Mapping[str, Planned], runs: Path) -> list[WorkflowJob]:
     for name, planned in selected.items():
         missing: list[tuple[str, float, str]] = []
         for cell, digest in planned.cells:
-            if digest in seen:
+            if digest in seen or cell.recording is not None:
                 continue
             seen.add(digest)
             # As it is settled: an attack that nobody carries out is not among the code of the run.
@@ -254,7 +254,7 @@ def scenarios(folder: str | Path, scale: str, digests: Iterable[str]) -> dict[st
             continue
         for cell in chain.from_iterable(all_cells(experiment, chosen)):
             digest = cell.scenario.digest()
-            if digest in wanted:
+            if digest in wanted and cell.recording is None:
                 found[digest] = cell.scenario, grows or (digest in found and found[digest][1])
     if wanted - set(found):
         raise ScenarioError("changed while the workflow ran; start it again", folder)
@@ -274,4 +274,5 @@ def index_rows(experiments: Mapping[str, Experiment]) -> list[dict[str, Any]]:
         for scale in SCALES
         for at_look in all_cells(experiment, scale)
         for cell in at_look
+        if cell.recording is None
     ]

@@ -122,7 +122,8 @@ class Experiment(Described):
     axes: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
     """Dotted field of the scenario -> its values; the cells are all combinations."""
     variants: dict[str, dict[str, dict[str, Any]]] = Field(default_factory=dict)
-    """Name of an axis -> label -> dotted fields that change together."""
+    """Name of an axis -> label -> dotted fields that change together; with `recorded`, cells whose runs are not
+    computed but were recorded, see `Recorded`."""
     bounds: dict[str, Bounds] = Field(default_factory=dict)
     """Name -> a grid of bound values."""
     targets: dict[str, Target] = Field(default_factory=dict)
@@ -143,6 +144,8 @@ class Experiment(Described):
     """Margin or tolerance of claims, a number in quotes -> why it is what it is."""
     name: str = ""
     """`<folder>/<file>` below the folder of experiments; set by the reader."""
+    folder: str = ""
+    """Folder of its file; set by the reader."""
 
     @field_validator("margins")
     @classmethod

@@ -11,8 +11,13 @@ from asyncfl.privacy import PrivacyContext, State
 from asyncfl.scenario import Scenario
 
 
-def live_faults(scenario: Scenario, context: PrivacyContext) -> Iterator[Fault]:
-    """What a client would have to know of the others. `context`: what the noise is calibrated to."""
+def live_faults(scenario: Scenario, context: PrivacyContext, shape: bool = False) -> Iterator[Fault]:
+    """What a client would have to know of the others. `context`: what the noise is calibrated to; `shape`: whether
+    clients wait as the scenario's world says."""
+    if shape and scenario.world.workers is not None:
+        yield Fault(
+            "world.workers", f"must be null, real clients wait each for itself, got {scenario.world.workers}; unset it"
+        )
     state = scenario.privacy.start(context)
     learns = any(getattr(type(state), name) is not getattr(State, name) for name in ("trained", "collected"))
     if scenario.privacy.needs_every_task or learns:

@@ -123,7 +123,7 @@ async def hold(
     if federation is None:
         federation = await asyncio.get_running_loop().run_in_executor(None, prepare, resolved)
     scenario = federation.resolved.scenario
-    faults = list(live_faults(scenario, federation.path.context))
+    faults = list(live_faults(scenario, federation.path.context, terms.shape))
     if strangers:
         faults += serving_faults(scenario, shape=terms.shape)
     if faults:

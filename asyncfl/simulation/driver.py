@@ -29,6 +29,7 @@ from asyncfl.simulation.scoring import ScoreRequests
 from asyncfl.simulation.task_process import TaskProcess
 from asyncfl.simulation.training import TrainingOnDemand
 from asyncfl.simulation.transfers import Transfers
+from asyncfl.simulation.workers import Workers
 from asyncfl.trace import Kind, Recorder
 from asyncfl.world import WorldState
 
@@ -58,10 +59,13 @@ class Driver(Conductor):
         self.budgets = SpentBudgets(clients.budgets, clock, self.tasks)
         # A request for scores waits for the client's task only where clients do one thing after another.
         running: dict[int, simpy.Process] | None = {} if clients.scoring == "serial" else None
+        workers = Workers(clock, world.workers)
         self.task_process = TaskProcess(
-            clock, self.tasks, self.transfers, self.training, self.budgets, clients, running
+            clock, self.tasks, self.transfers, self.training, self.budgets, clients, running, workers
         )
-        self.requests = ScoreRequests(clock, self.transfers, self.training, self.budgets, clients.load, running)
+        self.requests = ScoreRequests(
+            clock, self.transfers, self.training, self.budgets, clients.load, running, workers
+        )
 
     def run(self) -> str:
         """Run to the end. Returns the reason why it ended. Raises what is raised on the way, on the last step too."""

@@ -14,6 +14,7 @@ from asyncfl.simulation.budgets import SpentBudgets
 from asyncfl.simulation.clock import Clock, Steps, Waiting
 from asyncfl.simulation.training import TrainingOnDemand
 from asyncfl.simulation.transfers import Transfers
+from asyncfl.simulation.workers import Workers
 from asyncfl.trace import Kind
 from asyncfl.trace.requests import NO_ANSWER
 
@@ -29,6 +30,7 @@ class ScoreRequests:
         budgets: SpentBudgets,
         load: Load,
         running: Mapping[int, simpy.Process] | None,
+        workers: Workers,
     ) -> None:
         """`running`: client -> its latest task, which a request waits for; None: it does not wait."""
         self.clock = clock
@@ -37,6 +39,7 @@ class ScoreRequests:
         self.budgets = budgets
         self.load = load
         self.running = running
+        self.workers = workers
         self._turns = Counter[int]()
 
     def carry_out(self, action: RequestScores) -> Steps:
@@ -68,8 +71,16 @@ class ScoreRequests:
             sending = phase.sending
             if sending is not None:
                 self.transfers.begin_scoring(client, sending, phase.said)
+            place = None
+            if sending is None and (place := (yield from self.workers.wait(client))) is None:
+                yield from self._learnt(client)
+                return False
             began_s, until_s = clock.now, clock.world.next_change(client, clock.now)
-            stays = yield from self._stays(client, phase.duration_s)
+            stays = yield from clock.stays(client, phase.duration_s)
+            if place is not None:
+                self.workers.leave(place)
+            if not stays:
+                yield from self._learnt(client)
             if sending is not None:
                 # Of a message that breaks off, what had left was sent.
                 transfer = sending.transfer
@@ -79,10 +90,7 @@ class ScoreRequests:
                 return False
         return True
 
-    def _stays(self, client: int, duration_s: float) -> Waiting:
-        """Wait as long as that. False: the client went offline meanwhile, and the server has learnt of it."""
+    def _learnt(self, client: int) -> Steps:
+        """Wait until the server has learnt that the client, which has just gone offline, is gone."""
         clock = self.clock
-        if (yield from clock.stays(client, duration_s)):
-            return True
         yield clock.env.timeout(clock.world.learnt_s(client, clock.now) - clock.now)
-        return False

@@ -15,6 +15,7 @@ from asyncfl.simulation.client_side import ClientSide
 from asyncfl.simulation.clock import Clock, Steps, Waiting
 from asyncfl.simulation.training import TrainingOnDemand
 from asyncfl.simulation.transfers import Transfers
+from asyncfl.simulation.workers import Workers
 from asyncfl.trace import Kind
 
 
@@ -30,6 +31,7 @@ class TaskProcess:
         budgets: SpentBudgets,
         clients: ClientSide,
         running: dict[int, simpy.Process] | None,
+        workers: Workers,
     ) -> None:
         """`running`: where to keep each client's latest task; None: nobody waits for it."""
         self.clock = clock
@@ -40,6 +42,7 @@ class TaskProcess:
         self.load = clients.load
         self.attackers = clients.attackers
         self.running = running
+        self.workers = workers
 
     def dispatch(self, action: Dispatch) -> ClientGone | None:
         """Begin a task. A message: the client cannot be reached, and the server is to hear of it."""
@@ -68,13 +71,20 @@ class TaskProcess:
         clock = self.clock
         speed = 1.0 if self.attackers is None else self.attackers.speed(task.number, task.client)
         for phase in task_phases(clock.world.task(task.client, task.turn), self.load, speed):
-            sending = phase.sending
+            sending, place = phase.sending, None
+            if phase.begins is Kind.TRAINING_STARTED and (place := (yield from self.workers.wait(task.client))) is None:
+                clock.note(Kind.WENT_OFFLINE, task)
+                self._vanished(task)
+                return
             clock.note(phase.begins, task, size=-1 if sending is None else sending.transfer.payload_bytes)
             if phase.begins is Kind.UPLOAD_STARTED:
                 self.budgets.send(task.client)
             if sending is not None:
                 self.transfers.begin(task, sending)
-            if not (yield from self._stays(task, phase.duration_s, sending)):
+            stays = yield from self._stays(task, phase.duration_s, sending)
+            if place is not None:
+                self.workers.leave(place)
+            if not stays:
                 return
             if sending is not None:
                 self.transfers.end(task, phase.ends, sending)

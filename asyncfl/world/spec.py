@@ -30,6 +30,9 @@ class World(Described):
 
     device: AnyDevice = FixedDevice()
     """How fast the clients compute."""
+    workers: Annotated[int, Field(ge=1)] | None = None
+    """Clients that compute at the same time, where they share a machine: who comes later waits for its turn, first
+    come, first served; null: all."""
     downlink: Link = Link()
     """Links from the server to the clients."""
     uplink: Link = Link()
@@ -78,6 +81,7 @@ class World(Described):
             failure_detection=self.failure_detection,
             dropout_probability=self.dropout,
             dropout_per_s=self.dropout_per_s,
+            workers=self.workers,
             evaluation_cost=self.evaluation_cost,
             tap=self.tap,
         )

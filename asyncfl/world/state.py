@@ -43,6 +43,8 @@ class WorldState:
     failure_detection: FailureDetection
     dropout_probability: float
     dropout_per_s: float
+    workers: int | None
+    """Clients that compute at the same time; None: all."""
     evaluation_cost: float
     tap: Tap
 

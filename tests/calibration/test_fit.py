@@ -166,3 +166,12 @@ def test_too_few_trainings_are_refused(known: Scenario) -> None:
     run = simulate_clock(known.override({"protocol": {"kind": "sync", "rounds": 1, "participants": 3}}), 0)
     with pytest.raises(RunError, match=r"tell of \d trainings from beginning to end, and a world takes 10 at least"):
         SeenRun.of("a run", known, run.sizes, run.events)
+
+
+def test_clients_that_share_a_machine_are_seen_to_wait_for_each_other(known: Scenario) -> None:
+    shared = fitted_to(known.override({"world.workers": 3, "protocol.rounds": 60}))
+    assert shared.places.workers == 3
+    assert shared.world().workers == 3
+    alone = fitted_to(known.override({"protocol.rounds": 60}))
+    assert alone.places.workers is None
+    np.testing.assert_allclose(shared.speeds.s_per_sample, alone.speeds.s_per_sample, rtol=0.2)

@@ -6,7 +6,11 @@ LOOKS = max((len(planned.looks) for planned in PLAN.with_looks.values()), defaul
 
 def of_runs(found, files):
     """These files of runs."""
-    return [f"{RESULTS}/runs/{digest}/{file}" for _, digest in found for file in files]
+    return [
+        str(cell.folder(Path(RESULTS, "runs"), digest) / file)
+        for cell, digest in found
+        for file in files
+    ]
 
 
 def looks_file(number):

@@ -12,5 +12,5 @@ with logged(snakemake.log[0]):
     runs = Path(snakemake.config["results"], "runs")
     given = {Path(file).parent.name for file in snakemake.input.runs}
     cells = runs_among(experiment, snakemake.config["scale"], given)
-    found = [(cell.values, runs / digest) for cell, digest in cells]
+    found = [(cell.values, cell.folder(runs, digest)) for cell, digest in cells]
     make_pictures(experiment, found, Path(snakemake.output[0]).parent)

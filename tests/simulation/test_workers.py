@@ -1,0 +1,67 @@
+"""Clients that share a machine wait for each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from asyncfl.federation.seed_run import SeedRun
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import simulate_clock
+from asyncfl.trace.tasks import Tasks, tasks_of
+
+
+def clock(workers: int | None, **world: Any) -> SeedRun:
+    return simulate_clock(
+        Scenario.read(
+            {
+                "data": {"dataset": "mnist", "clients": 6, "samples_per_client": 10, "source": "embedded"},
+                "model": {"kind": "mlp", "hidden": [4]},
+                "protocol": {"kind": "sync", "rounds": 4},
+                "world": {"device": {"kind": "fixed", "s_per_sample": 0.1}, "workers": workers, **world},
+            }
+        ),
+        0,
+    )
+
+
+def _under_way(tasks: Tasks) -> int:
+    begun = tasks.only(~np.isnan(tasks.training_started_s))
+    began, until = begun.training_started_s, np.where(np.isnan(begun.left_s), begun.end_s, begun.left_s)
+    ended = np.where(np.isnan(begun.trained_s), until, begun.trained_s)
+    return max(int(((began <= at) & (at < ended)).sum()) for at in began)
+
+
+@pytest.mark.parametrize(("workers", "round_s"), [(None, 1), (6, 1), (3, 2), (2, 3), (4, 2), (1, 6)])
+def test_equal_clients_take_as_many_turns_as_it_takes(workers: int | None, round_s: float) -> None:
+    published = [row["time_s"] for row in clock(workers).rounds]
+    assert published == pytest.approx([round_s * number for number in range(5)])
+
+
+def test_who_waits_is_not_training_and_comes_in_the_order_in_which_they_came() -> None:
+    tasks = tasks_of(clock(2).events)
+    first = tasks.only(tasks.base_version == 0)
+    assert sorted(first.training_started_s.tolist()) == pytest.approx([0, 0, 1, 1, 2, 2])
+    assert (first.downloaded_s == 0).all()
+    order = np.argsort(first.training_started_s, kind="stable")
+    assert first.task[order].tolist() == sorted(first.task.tolist())
+
+
+@settings(max_examples=15, deadline=None)
+@given(workers=st.integers(1, 4), sigma=st.floats(0.1, 1), off_s=st.floats(0.5, 5), dropout=st.sampled_from([0, 0.3]))
+def test_never_are_more_under_way_and_every_task_has_a_fate(
+    workers: int, sigma: float, off_s: float, dropout: float
+) -> None:
+    run = clock(
+        workers,
+        device={"kind": "lognormal", "median_s_per_sample": 0.1, "sigma": sigma},
+        availability={"kind": "alternating", "on_s": {"kind": "exponential", "mean": 5}, "off_s": off_s},
+        dropout=dropout,
+    )
+    tasks = tasks_of(run.events)
+    assert _under_way(tasks) <= workers
+    assert sum(run.fates.values()) == len(tasks)
