@@ -252,3 +252,9 @@ def test_a_sender_waits_for_who_does_not_read() -> None:
             await pipe.put(b"y")
 
     virtual_loop.run(main)
+
+
+def test_shaped_clients_cannot_wait_for_each_other(live: Any) -> None:
+    scenario = Scenario.read(SMALL).override({"world.workers": 2})
+    with pytest.raises(ScenarioError, match=r"world\.workers: must be null, real clients wait each for itself, got 2"):
+        live(scenario)
