@@ -24,7 +24,7 @@ $(READY): pyproject.toml constraints.txt
 
 results: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python workflow/unlock.py
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakemake --cores $(CORES) $(SNAKEMAKE_FLAGS)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakemake --cores $(CORES) --logger asyncfl $(SNAKEMAKE_FLAGS)
 
 live: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python workflow/record.py clock/truth --at-once 3
@@ -39,16 +39,16 @@ test-long: $(READY)
 	  $(BIN)/python -m pytest -n 2 -m long
 
 check: $(READY)
-	$(BIN)/ruff format --check asyncfl tests benchmarks workflow examples
-	$(BIN)/ruff check asyncfl tests benchmarks workflow examples
+	$(BIN)/ruff format --check asyncfl snakemake_logger_plugin_asyncfl tests benchmarks workflow examples
+	$(BIN)/ruff check asyncfl snakemake_logger_plugin_asyncfl tests benchmarks workflow examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/snakefmt --check Snakefile workflow
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakemake --lint
 
 format: $(READY)
-	$(BIN)/ruff format asyncfl tests benchmarks workflow examples
-	$(BIN)/ruff check --fix asyncfl tests benchmarks workflow examples
+	$(BIN)/ruff format asyncfl snakemake_logger_plugin_asyncfl tests benchmarks workflow examples
+	$(BIN)/ruff check --fix asyncfl snakemake_logger_plugin_asyncfl tests benchmarks workflow examples
 	$(BIN)/snakefmt Snakefile workflow
 
 clean:

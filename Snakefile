@@ -25,6 +25,12 @@ rule all:
         f"{RESULTS}/runs/index.csv",
 
 
+onsuccess:
+    print(
+        f"\nTo look at: {Path(RESULTS, 'index.html').resolve()}\n", file=sys.stderr
+    )
+
+
 include: "workflow/rules/runs.smk"
 include: "workflow/rules/looks.smk"
 include: "workflow/rules/experiments.smk"

@@ -65,7 +65,7 @@ def draw_sheet(rows: Sequence[SheetRow], caption: str, title: str, stem: str | P
             page.text(
                 0.012,
                 top - SIDE / (SIDE + FOOT) * down / 2,
-                textwrap.fill(row.name, NAME_LETTERS),
+                row.name if "$" in row.name else textwrap.fill(row.name, NAME_LETTERS),
                 fontsize=8,
                 va="center",
                 weight="bold",

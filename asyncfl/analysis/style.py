@@ -42,6 +42,7 @@ RC: dict[str, Any] = {
     "grid.linewidth": 0.6,
     "legend.frameon": False,
     "legend.fontsize": 8,
+    "legend.handlelength": 2.6,
     "lines.linewidth": 1.6,
     "lines.markersize": 4.5,
     "xtick.labelsize": 8,

@@ -20,6 +20,8 @@ POINTS = 400
 """Points of a line at most: a run may have far more versions than a figure has pixels."""
 BARS = 40
 """Bars at most; wider ones are drawn beyond."""
+LEAST_VALUES = 5
+"""Values that the axis below bars has room for."""
 MOST_LINES = 8
 """Seeds up to which each has a line of its own look and a place in the legend."""
 
@@ -129,6 +131,8 @@ def _bars(axis: Axes, counts: Sequence[NDArray[np.int64]]) -> None:
     width = -(-longest // BARS)
     shares = np.add.reduceat(total, np.arange(0, longest, width)) / max(int(total.sum()), 1)
     axis.bar(np.arange(len(shares)) * width + (width - 1) / 2, shares, 0.9 * width, color=OKABE_ITO[0])
+    # one value alone would fill the axes
+    axis.set_xlim(-0.75 * width, max(longest, LEAST_VALUES) - 0.25 * width)
     axis.grid(False, axis="x")
     _whole_numbers(axis)
 

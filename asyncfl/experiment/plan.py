@@ -43,6 +43,8 @@ class WorkflowJob:
     digests: tuple[str, ...]
     code: str
     """Digest of the code that the runs depend on, of all of them together."""
+    cost_s: float = 0.0
+    """Estimated seconds that the runs take."""
 
     @property
     def name(self) -> str:
@@ -203,16 +205,17 @@ def _jobs(selected: Mapping[str, Planned], runs: Path) -> list[WorkflowJob]:
             seen.add(digest)
             # As it is settled: an attack that nobody carries out is not among the code of the run.
             code = code_digest(cell.scenario.settled())
+            cost_s = cell.scenario.estimated_cost()
             if not (runs / digest / COMPLETE).is_file():
-                missing.append((digest, cell.scenario.estimated_cost(), code))
+                missing.append((digest, cost_s, code))
                 continue
             made = read_codes(runs / digest)
             if made is None or made.own == code:
-                jobs.append(WorkflowJob(name, (digest,), code if made is None else made.job))
+                jobs.append(WorkflowJob(name, (digest,), code if made is None else made.job, cost_s))
             else:
                 # The code differs from what Snakemake remembers of these files: it computes them again.
-                missing.append((digest, cell.scenario.estimated_cost(), code))
-        jobs += [WorkflowJob(name, digests, code) for digests, code in _filled(missing)]
+                missing.append((digest, cost_s, code))
+        jobs += [WorkflowJob(name, digests, code, cost_s) for digests, code, cost_s in _filled(missing)]
     # Of a later look only some runs are wanted: each is a job of its own.
     for name, planned in selected.items():
         for cell, digest in chain.from_iterable(planned.looks[1:]):
@@ -221,21 +224,25 @@ def _jobs(selected: Mapping[str, Planned], runs: Path) -> list[WorkflowJob]:
             seen.add(digest)
             code = code_digest(cell.scenario.settled())
             made = read_codes(runs / digest) if (runs / digest / COMPLETE).is_file() else None
-            jobs.append(WorkflowJob(name, (digest,), made.job if made is not None and made.own == code else code))
+            code = made.job if made is not None and made.own == code else code
+            jobs.append(WorkflowJob(name, (digest,), code, cell.scenario.estimated_cost()))
     return jobs
 
 
-def _filled(runs: list[tuple[str, float, str]]) -> list[tuple[tuple[str, ...], str]]:
-    """Runs (digest, cost, code) in order, put together until a job is full, with the code of each job."""
-    made: list[list[tuple[str, str]]] = []
+def _filled(runs: list[tuple[str, float, str]]) -> list[tuple[tuple[str, ...], str, float]]:
+    """Runs (digest, cost, code) in order, put together until a job is full, with the code and the cost of each job."""
+    made: list[list[tuple[str, str, float]]] = []
     load_s = float("inf")
     for digest, cost, code in runs:
         if load_s + cost > JOB_SECONDS:
             made.append([])
             load_s = 0.0
-        made[-1].append((digest, code))
+        made[-1].append((digest, code, cost))
         load_s += cost
-    return [(tuple(digest for digest, _ in job), combined([code for _, code in job])) for job in made]
+    return [
+        (tuple(digest for digest, _, _ in job), combined([code for _, code, _ in job]), sum(cost for *_, cost in job))
+        for job in made
+    ]
 
 
 def scenarios(folder: str | Path, scale: str, digests: Iterable[str]) -> dict[str, tuple[Scenario, bool]]:

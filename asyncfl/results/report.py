@@ -14,7 +14,7 @@ from asyncfl.experiment import Experiment
 from asyncfl.files.whole import write_text
 from asyncfl.results.figures import CAPTIONS
 from asyncfl.results.finished import Finished, all_claims, finished
-from asyncfl.results.score import score_of
+from asyncfl.results.score import Score, score_of
 from asyncfl.results.site import write_site
 from asyncfl.results.telling import (
     SCALE_WARNING,
@@ -99,8 +99,8 @@ def _cut(text: str, most: int = 400) -> str:
     return text if len(text) <= most else text[: most - 1].rsplit(" ", 1)[0] + " …"
 
 
-def write_report(results: str | Path, experiments: Mapping[str, Experiment]) -> None:
-    """Writes claims.csv, claims.md, index.md, index.html and a page per paper into the results folder."""
+def write_report(results: str | Path, experiments: Mapping[str, Experiment]) -> Score:
+    """The score of all; writes claims.csv, claims.md, index.md, index.html and a page per paper into `results`."""
     root = Path(results)
     done = finished(root, experiments)
     claims = all_claims(done)
@@ -108,3 +108,4 @@ def write_report(results: str | Path, experiments: Mapping[str, Experiment]) -> 
     write_text(claims_page(claims), root / "claims.md")
     write_text(index_page(root, done, experiments), root / "index.md")
     write_site(root, done, experiments, claims)
+    return score_of(claims)

@@ -10,6 +10,7 @@ from asyncfl.errors import AsyncflError
 from asyncfl.experiment import modules_digest
 from asyncfl.experiment.files import rule_name
 from asyncfl.experiment.plan import RUN_FILES, make_plan, read_looks
+from asyncfl.experiment.progress import expect
 from asyncfl.analysis.style import METADATA
 from asyncfl.results import step_digest
 from asyncfl.results.figures import CAPTIONS, style_of
@@ -53,6 +54,8 @@ try:
     PLAN = make_plan(EXPERIMENTS, setting("scale") or "quick", ONLY, RESULTS)
 except AsyncflError as error:
     stop(error)
+
+expect(PLAN.jobs)
 
 
 def folder_of(name):

@@ -9,4 +9,5 @@ from asyncfl.experiment.plan import index_rows, load_all
 
 with logged(snakemake.log[0]):
     rows = index_rows(load_all(find(snakemake.config["experiments"])))
+    print(f"{len(rows)} cells")
     write_csv(pd.DataFrame(rows, columns=["run", "experiment", "scale", "cell"]), snakemake.output[0])

@@ -18,4 +18,5 @@ with logged(snakemake.log[0]):
         read_looks(before) if before else None,
         hours(params.core_hours),
     )
+    print(f"looks made: {after}")
     write_json(after, Path(snakemake.output[0]))

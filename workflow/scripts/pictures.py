@@ -13,4 +13,5 @@ with logged(snakemake.log[0]):
     given = {Path(file).parent.name for file in snakemake.input.runs}
     cells = runs_among(experiment, snakemake.config["scale"], given)
     found = [(cell.values, cell.folder(runs, digest)) for cell, digest in cells]
+    print(f"{len(found)} runs are attacked", flush=True)
     make_pictures(experiment, found, Path(snakemake.output[0]).parent)

@@ -22,8 +22,11 @@ with logged(snakemake.log[0]):
         scenario, grows = found[folder.name]
         # Seeds that are added later must not repeat these.
         shelf = folder.parents[1] / ".cache" / "seeds" / code_digest(scenario.settled()) if grows else None
+        seeds = ", ".join(map(str, scenario.seeds))
+        print(f"{folder.name}: seeds {seeds}, {scenario.protocol.rounds} versions", flush=True)
         execute(scenario, cache / "run", prior=prior, shelf=shelf)
     for folder, cache in caches.items():
         publish(cache, folder)
+    print(f"{len(caches)} runs are whole")
     for cache in caches.values():
         shutil.rmtree(cache.parent, ignore_errors=True)

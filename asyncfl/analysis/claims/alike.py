@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Literal
 
 from pydantic import Field
 
+from asyncfl.analysis.claims.asked import Asked
 from asyncfl.analysis.claims.pair import Cells, PairClaim
 from asyncfl.analysis.evidence.decision import AllOf, Evidence
 from asyncfl.analysis.evidence.samples import Sample
@@ -28,13 +30,7 @@ class Alike(PairClaim):
         return self.margin
 
     def evidence(self, grid: Grid, a: Sample, b: Sample, about: str, cells: Cells) -> Evidence:
-        asked: dict[str, Any] = {
-            "by": -self.margin,
-            "asked": self.asked,
-            "strict": False,
-            "room": self.margin,
-            "cells": cells,
-        }
-        down = self.better(grid, a, b, about, **asked)
-        up = self.better(grid, b, a, about, sign=-1.0, **asked)
+        asked = Asked(about, cells, -self.margin, self.asked, strict=False, room=self.margin)
+        down = self.better(grid, a, b, asked)
+        up = self.better(grid, b, a, replace(asked, sign=-1.0))
         return AllOf((down, up))

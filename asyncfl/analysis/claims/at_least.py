@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
+from asyncfl.analysis.claims.asked import Asked
 from asyncfl.analysis.claims.base import ClaimBase, Point
 from asyncfl.analysis.columns import unit_of
 from asyncfl.analysis.evidence.decision import Kind
@@ -33,5 +34,5 @@ class AtLeast(ClaimBase):
         threshold = float(self.on_scale(np.array(self.threshold)))
         side, sign = ("at most", -1.0) if self.low_is_good else ("at least", 1.0)
         about = f"wanted {side} {self.amount(self.threshold)}, got"
-        evidence = self.above(grid, x, threshold, about, sign=sign, tolerated=self.tolerated, cells=(at,))
+        evidence = self.above(grid, x, threshold, Asked(about, (at,), sign=sign, tolerated=self.tolerated))
         return Point(at, evidence, f"{self.value} {self.mean_in_words(self.mean(x))}")

@@ -17,17 +17,14 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, field_validator
 
+from asyncfl.analysis.claims.asked import Asked, exceeds, reaches
 from asyncfl.analysis.columns import TARGETS, unit_of
 from asyncfl.analysis.evidence.decision import Answer, Comparison, Decision, Evidence, Kind
 from asyncfl.analysis.evidence.looks import ONE_LOOK, Looks
-from asyncfl.analysis.evidence.samples import Floats, Sample, excess, pair
-from asyncfl.analysis.grid import VALUE, Grid, MissingError, NotRunError, describe, values_of
-from asyncfl.analysis.labels import axis_label, value_label
+from asyncfl.analysis.evidence.samples import Floats, Sample
+from asyncfl.analysis.grid import VALUE, Grid, MissingError, describe, values_of
 from asyncfl.component import Described
 from asyncfl.quantities import SCALES, quantity
-
-LISTED = 8
-"""Points of an axis up to which all measured values are written out."""
 
 ACCOUNTING = ("epsilon_", "budget_", "sigma_", "exposures_assumed")
 """Beginnings of columns that are computed from what was released. Where they are the same in every seed, chance has no
@@ -219,89 +216,18 @@ class ClaimBase(Described):
         accounting = self.column.startswith(ACCOUNTING) and not self.value.startswith("best ")
         return "deterministic" if grid.exact or (accounting and constant) else "statistical"
 
-    def better(
-        self,
-        grid: Grid,
-        a: Sample,
-        b: Sample,
-        about: str,
-        *,
-        by: float = 0.0,
-        asked: str = "",
-        strict: bool = True,
-        sign: float = 1.0,
-        room: float | None = None,
-        cells: tuple[dict[str, Any], ...] = (),
-    ) -> Comparison:
-        """That `a` is better than `b` by more than `by` (not strict: by as much).
-
-        `sign` -1: told as how much worse. room: see `Comparison`.
-        """
+    def better(self, grid: Grid, a: Sample, b: Sample, asked: Asked) -> Comparison:
+        """That `a` is better than `b`."""
         larger, smaller = (b, a) if self.low_is_good else (a, b)
-        return self.larger(
-            grid, larger, smaller, about, by=by, asked=asked, strict=strict, sign=sign, room=room, cells=cells
-        )
+        return self.larger(grid, larger, smaller, asked)
 
-    def larger(
-        self,
-        grid: Grid,
-        larger: Sample,
-        smaller: Sample,
-        about: str,
-        *,
-        by: float = 0.0,
-        asked: str = "",
-        strict: bool = True,
-        sign: float = 1.0,
-        room: float | None = None,
-        cells: tuple[dict[str, Any], ...] = (),
-    ) -> Comparison:
-        """That one value is larger than another by more than `by` (not strict: by as much), seed by seed."""
-        one, other = pair(larger, smaller)
-        return Comparison(
-            one.seeds,
-            excess(one.values, other.values, by, self.log),
-            about,
-            asked,
-            strict,
-            self.kind_of(grid, larger, smaller),
-            threshold=sign * by + 0.0,
-            sign=sign,
-            room=room,
-            cells=cells,
-        )
+    def larger(self, grid: Grid, larger: Sample, smaller: Sample, asked: Asked) -> Comparison:
+        """That one value is larger than another, seed by seed."""
+        return exceeds(larger, smaller, asked, self.kind_of(grid, larger, smaller), self.log)
 
-    def above(
-        self,
-        grid: Grid,
-        x: Sample,
-        threshold: float,
-        about: str,
-        *,
-        sign: float = 1.0,
-        kind: Kind | None = None,
-        tolerated: float = 0.0,
-        room: float | None = None,
-        cells: tuple[dict[str, Any], ...] = (),
-    ) -> Comparison:
-        """That a value reaches a threshold (`sign` -1: stays at or below it)."""
-        known = ~np.isnan(x.values)
-        values, limit = x.values[known], np.full(known.sum(), threshold)
-        over = excess(values, limit, 0.0, self.log) if sign > 0 else excess(limit, values, 0.0, self.log)
-        kind = kind or self.kind_of(grid, x)
-        return Comparison(
-            x.seeds[known],
-            over,
-            about,
-            "",
-            False,
-            kind,
-            tolerated,
-            threshold=threshold,
-            sign=sign,
-            room=room,
-            cells=cells,
-        )
+    def above(self, grid: Grid, x: Sample, threshold: float, asked: Asked) -> Comparison:
+        """That a value reaches a threshold; where `asked.sign` is -1, that it stays at or below it."""
+        return reaches(x, threshold, asked, self.kind_of(grid, x), self.log)
 
     def mean(self, x: Sample) -> float:
         """Mean over seeds; the geometric one where the claim is judged on logarithms. NaN where there is no value."""
@@ -338,55 +264,3 @@ class ClaimBase(Described):
             with np.errstate(over="ignore"):
                 return f"a factor in [{side(np.exp(low))}, {side(np.exp(high))}]"
         return side(low) if low == high else f"[{side(low)}, {side(high)}]"
-
-
-class AlongClaim(ClaimBase):
-    """What claims that compare points of an axis have."""
-
-    along: str
-    """The axis, in the order of its list."""
-
-    @property
-    def title(self) -> str:
-        return f"{super().title} along {self.along}"
-
-    @property
-    def axes_named(self) -> list[tuple[str, str]]:
-        return [*super().axes_named, ("along", self.along)]
-
-    def values(self, grid: Grid, at: dict[str, Any]) -> dict[Any, Sample]:
-        """Point of the axis -> its value by seed, of the points that the claim speaks about, in order.
-
-        Raises NotRunError where fewer than two points have one.
-        """
-        values = {point: self.read(grid, {**at, self.along: point}) for point in self._points(grid)}
-        # a formula says nothing where it is not defined
-        values = {value: x for value, x in values.items() if not np.isnan(x.values).all()}
-        if len(values) < 2:
-            raise NotRunError(f"{self.along} has fewer than two values with results at this scale")
-        return values
-
-    def _points(self, grid: Grid) -> tuple[Any, ...]:
-        if self.along not in self.where:
-            return grid.axes[self.along]
-        others = [axis for axis in grid.axes if axis != self.along]
-        return tuple(point[self.along] for point in grid.points({self.along: self.where[self.along]}, others))
-
-    def listing(self, values: dict[Any, Sample]) -> str:
-        """The means at the points of the axis, in words; of many points the ends, the lowest and the highest."""
-        means = {v: self.mean(x) for v, x in values.items()}
-        shown = list(means)
-        if len(shown) > LISTED:
-            ranked = sorted(shown, key=lambda v: means[v])
-            shown = [v for v in shown if v in (shown[0], ranked[0], ranked[-1], shown[-1])]
-        listed = ", ".join(f"{self.named(v)}: {self.mean_in_words(means[v])}" for v in shown)
-        left_out = "" if len(shown) == len(means) else f" (ends, lowest and highest of {len(means)})"
-        return f"{axis_label(self.along, plain_text=True)} {listed}{left_out}"
-
-    def named(self, value: Any) -> str:
-        """A point of the axis in words."""
-        return value_label(value, self.along)
-
-    def cells(self, at: dict[str, Any], *points: Any) -> tuple[dict[str, Any], ...]:
-        """The cells at these points of the axis."""
-        return tuple({**at, self.along: point} for point in points)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from asyncfl.analysis.claims.base import AlongClaim, Point
+from asyncfl.analysis.claims.along import AlongClaim
+from asyncfl.analysis.claims.asked import Asked
+from asyncfl.analysis.claims.base import Point
 from asyncfl.analysis.evidence.decision import AllOf
 from asyncfl.analysis.grid import Grid, NotRunError
 
@@ -29,8 +31,7 @@ class BestAt(AlongClaim):
                 grid,
                 values[self.at],
                 x,
-                f"{self.named(self.at)} is better than {self.named(rival)} by",
-                cells=self.cells(at, self.at, rival),
+                Asked(f"{self.named(self.at)} is better than {self.named(rival)} by", self.cells(at, self.at, rival)),
             )
             for rival, x in values.items()
             if rival != self.at

@@ -6,7 +6,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from asyncfl.analysis.claims.base import AlongClaim, Point
+from asyncfl.analysis.claims.along import AlongClaim
+from asyncfl.analysis.claims.asked import Asked
+from asyncfl.analysis.claims.base import Point
 from asyncfl.analysis.evidence.decision import AllOf, Comparison
 from asyncfl.analysis.evidence.samples import Sample
 from asyncfl.analysis.grid import Grid, NotRunError
@@ -45,7 +47,7 @@ class Crossover(AlongClaim):
 
         def lead(a: dict[str, Any], b: dict[str, Any], start: int, end: int, about: str) -> Comparison:
             one, other = (self._window(grid, point, start, end) for point in (a, b))
-            return self.better(grid, one, other, about, cells=(a, b))
+            return self.better(grid, one, other, Asked(about, (a, b)))
 
         ahead = lead(first, then, 1, before, f"until round {before} {self.named(self.early)} is ahead by")
         behind = lead(then, first, after, last, f"from round {after} {self.named(self.late)} is ahead by")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from asyncfl.analysis.claims.base import AlongClaim, Point
+from asyncfl.analysis.claims.along import AlongClaim
+from asyncfl.analysis.claims.asked import Asked
+from asyncfl.analysis.claims.base import Point
 from asyncfl.analysis.evidence.decision import AllOf, AnyOf
 from asyncfl.analysis.grid import Grid, NotRunError
 
@@ -27,8 +29,10 @@ class InteriorBest(AlongClaim):
                         grid,
                         values[best],
                         values[end],
-                        f"{self.named(best)} is better than the end {self.named(end)} by",
-                        cells=self.cells(at, best, end),
+                        Asked(
+                            f"{self.named(best)} is better than the end {self.named(end)} by",
+                            self.cells(at, best, end),
+                        ),
                     )
                     for end in (points[0], points[-1])
                 ]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
+from asyncfl.analysis.claims.asked import Asked
 from asyncfl.analysis.claims.base import ClaimBase, Point
 from asyncfl.analysis.evidence.decision import AllOf
 from asyncfl.analysis.grid import Grid
@@ -29,6 +31,7 @@ class Near(ClaimBase):
         x = self.read(grid, at)
         target = float(self.on_scale(np.array(self.target)))
         about = f"wanted {self.amount(self.target)} ± {self.tolerance:g}, got"
-        low = self.above(grid, x, target - self.tolerance, about, room=self.tolerance, cells=(at,))
-        high = self.above(grid, x, target + self.tolerance, about, sign=-1.0, room=self.tolerance, cells=(at,))
+        asked = Asked(about, (at,), room=self.tolerance)
+        low = self.above(grid, x, target - self.tolerance, asked)
+        high = self.above(grid, x, target + self.tolerance, replace(asked, sign=-1.0))
         return Point(at, AllOf((low, high)), f"{self.value} {self.mean_in_words(self.mean(x))}")

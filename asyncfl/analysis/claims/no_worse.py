@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from asyncfl.analysis.claims.asked import Asked
 from asyncfl.analysis.claims.pair import Cells, PairClaim
 from asyncfl.analysis.evidence.decision import Evidence
 from asyncfl.analysis.evidence.samples import Sample
@@ -28,6 +29,5 @@ class NoWorse(PairClaim):
         return self.margin
 
     def evidence(self, grid: Grid, a: Sample, b: Sample, about: str, cells: Cells) -> Evidence:
-        return self.better(
-            grid, a, b, about, by=-self.margin, asked=self.asked, strict=False, room=self.margin, cells=cells
-        )
+        asked = Asked(about, cells, -self.margin, self.asked, strict=False, room=self.margin)
+        return self.better(grid, a, b, asked)

@@ -7,7 +7,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from asyncfl.analysis.claims.base import AlongClaim, Point
+from asyncfl.analysis.claims.along import AlongClaim
+from asyncfl.analysis.claims.asked import Asked
+from asyncfl.analysis.claims.base import Point
 from asyncfl.analysis.evidence.decision import AllOf, Comparison
 from asyncfl.analysis.evidence.samples import Sample
 from asyncfl.analysis.grid import Grid
@@ -40,14 +42,12 @@ class Order(AlongClaim):
         self, grid: Grid, at: dict[str, Any], values: dict[Any, Sample], a: Any, b: Any, strict: bool, margin: float
     ) -> Comparison:
         larger, smaller = (a, b) if self.direction == "falls" else (b, a)
-        return self.larger(
-            grid,
-            values[larger],
-            values[smaller],
+        asked = Asked(
             f"least clear step: from {self.named(a)} to {self.named(b)} it {self.direction} by",
-            by=-margin,
-            asked="" if strict else f", margin {margin:g}",
-            strict=strict,
+            self.cells(at, a, b),
+            -margin,
+            "" if strict else f", margin {margin:g}",
+            strict,
             room=None if strict else margin,
-            cells=self.cells(at, a, b),
         )
+        return self.larger(grid, values[larger], values[smaller], asked)

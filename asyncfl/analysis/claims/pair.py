@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
-from asyncfl.analysis.claims.base import AlongClaim, Point
+from asyncfl.analysis.claims.along import AlongClaim
+from asyncfl.analysis.claims.base import Point
 from asyncfl.analysis.evidence.decision import Evidence
 from asyncfl.analysis.evidence.samples import Sample
 from asyncfl.analysis.grid import Grid

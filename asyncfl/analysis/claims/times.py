@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
+from asyncfl.analysis.claims.asked import Asked
 from asyncfl.analysis.claims.pair import Cells, PairClaim
 from asyncfl.analysis.evidence.decision import Evidence
 from asyncfl.analysis.evidence.samples import Sample
@@ -41,4 +42,5 @@ class Times(PairClaim):
         by = float(np.log(self.wanted))
         # a claim that says what the source measured is true to the letter where the whole gain is there
         room = None if self.factor == 1 else float(np.log(self.factor)) - by
-        return self.better(grid, a, b, about, by=by, asked=self.asked, strict=self.factor == 1, room=room, cells=cells)
+        asked = Asked(about, cells, by, self.asked, strict=self.factor == 1, room=room)
+        return self.better(grid, a, b, asked)

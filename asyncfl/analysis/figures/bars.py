@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 
+from asyncfl.analysis.evidence.samples import Floats
 from asyncfl.analysis.figures.base import in_words
 from asyncfl.analysis.figures.drawing import diverged_in_words, divided, key, look_at, note, rows_of
 from asyncfl.analysis.figures.measured import Measured
@@ -73,4 +74,13 @@ class Bars(Measured):
         if not np.isfinite(heights).any():
             axis.set_yticks([])
         else:  # an interval of two seeds may leave the axes, as bands do
-            look_at(axis, [heights], self.log, None if self.log else 0.0)
+            look_at(axis, [heights], self.log, decade_below(heights) if self.log else 0.0)
+
+
+def decade_below(heights: Floats) -> float:
+    """Where bars begin at a logarithmic axis, which has no zero: the power of ten below all of them.
+
+    heights: (n,), of which those count that are above 0 and finite; 1 where there is none.
+    """
+    known = heights[(heights > 0) & np.isfinite(heights)]
+    return float(10.0 ** (np.ceil(np.log10(known.min())) - 1)) if len(known) else 1.0

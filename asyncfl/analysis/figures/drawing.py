@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
+LEAST_TICKS, MOST_TICKS = 3, 10
+"""Ticks of an axis."""
+BELOW_ZERO = 0.03
+"""Share of the axis that lies below 0 where no value does."""
+
 
 def rows_of(frame: pd.DataFrame, metric: str, at: dict[str, Any], hue_axis: str | None, hue: Any) -> pd.DataFrame:
     """The rows of a long table of one metric at a point."""
@@ -54,7 +59,7 @@ def band(axis: Axes, x: Any, rows: pd.DataFrame, look: dict[str, Any], label: st
     """A line of means with their intervals as a band; values of one seed have none."""
     axis.plot(x, rows["mean"].to_numpy(float), label=label, **look)
     low, high = rows["low"].to_numpy(float), rows["high"].to_numpy(float)
-    axis.fill_between(x, low, high, color=look["color"], alpha=0.16, linewidth=0)
+    axis.fill_between(x, low, high, color=look["color"], alpha=0.12, linewidth=0)
 
 
 def scale_in(frame: pd.DataFrame, columns: Sequence[str], log: bool = False) -> Scale:
@@ -102,13 +107,37 @@ def frame(axis: Axes, log: bool) -> None:
 
 
 def log_ticks(axis: Axis, low: float, high: float, closest: tuple[int, ...] = (1, 2, 3, 5)) -> None:
-    """Ticks of a logarithmic axis as plain numbers, at `closest` of each decade where there are few of them."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+    """Ticks of a logarithmic axis as plain numbers, far ones as powers of ten; at least three where that can be.
 
-    few = high / low < 100
-    axis.set_major_locator(LogLocator(subs=closest if few else (1,), numticks=12))
+    closest: steps of a decade where there are few of them; closer ones follow where these are too few.
+    """
+    from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+    steps = [closest, (1, 2, 3, 5), tuple(range(1, 10))] if high / low < 100 else [(1,), (1, 3), closest]
+    low, high = low * (1 - 1e-9), high * (1 + 1e-9)  # an axis that begins at a tick shows it
+    decades = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
+    options = [np.sort(np.outer(decades, step).ravel()) for step in steps]
+    options.append(np.asarray(MaxNLocator(4, min_n_ticks=LEAST_TICKS).tick_values(low, high)))
+    ticks = next((at for at in options if ((at >= low) & (at <= high)).sum() >= LEAST_TICKS), options[-1])
+    ticks = ticks[(ticks >= low) & (ticks <= high)]
+    axis.set_major_locator(FixedLocator(ticks[:: -(-len(ticks) // MOST_TICKS)].tolist()))
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: log_label(value)))
+
+
+def several_ticks(axis: Axis) -> None:
+    """Has an axis of numbers show at least three ticks; where they are fixed, they stay as they are."""
+    from matplotlib.ticker import MaxNLocator
+
+    if isinstance(locator := axis.get_major_locator(), MaxNLocator):
+        locator.set_params(min_n_ticks=LEAST_TICKS)
+
+
+def log_label(value: float) -> str:
+    """A tick of a logarithmic axis: `0.003`, `500`, `10⁸` in mathematics."""
+    exponent = round(np.log10(value)) if value > 0 else 0
+    is_power = np.isclose(value, 10.0**exponent, rtol=1e-9, atol=0.0)
+    return f"$10^{{{exponent}}}$" if is_power and not -3 <= exponent < 5 else f"{value:g}"
 
 
 def _look_at_means(axis: Axes, log: bool) -> None:
@@ -125,8 +154,11 @@ def look_at(axis: Axes, values: Sequence[Any], log: bool, base: float | None = N
     if base is not None:
         drawn = np.append(drawn, base)
     low, high = (np.log(drawn.min()), np.log(drawn.max())) if log else (drawn.min(), drawn.max())
-    room = 0.12 * (high - low) or 0.05 * abs(high) or 0.5
-    limits = np.array([low if low == base else low - room, high if high == base else high + room])
+    room = 0.12 * (high - low) or 0.05 * abs(high) or 1.0
+    end = None if base is None else np.log(base) if log else base
+    limits = np.array([low if low == end else low - room, high if high == end else high + room])
+    if not log and low >= 0:  # counts and shares are never negative
+        limits[0] = max(limits[0], -BELOW_ZERO * limits[1] if end is None else low)
     axis.set_ylim(*(np.exp(limits) if log else limits))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,6 +26,8 @@ CELL = (0.62, 0.23)
 """Inches of one cell."""
 ROOM = (1.3, 0.75)
 """Inches beside and below the cells, for the axes' labels and the colour bar."""
+BAR = 0.14
+"""Inches of the colour bar's width; it is as high as the map."""
 
 
 class Heatmap(FigureBase):
@@ -60,17 +63,21 @@ class Heatmap(FigureBase):
         percent = unit_of(self.y) == "share"
         scale = Scale(0.01, "%") if percent else scale_in(tables["final"], [self.y])
         values = [self._values(panel, across, down, tables["final"]) / scale.factor for panel in panels]
+        from matplotlib.ticker import MaxNLocator
+
         with styled():
             beside, below = (max(len(value_label(v, axis)) for v in of) * LETTER for axis, of in names.items())
-            # names across are written aslant
+            beside_each_other = below + LETTER
             size = (CELL[0] * len(across) + ROOM[0] + beside, CELL[1] * len(down) + ROOM[1] + 0.7 * below)
             page, axes = canvas(len(panels), caption, title, size)
             known = np.concatenate([each[np.isfinite(each)] for each in values])
             low, high = (0.0, 100.0) if percent else (known.min(initial=0.0), known.max(initial=1.0))
             image: Any = None
+            whole = bool((known == np.round(known)).all())
             for place, (axis, panel, shown) in enumerate(zip(axes, panels, values, strict=True)):
-                image = _draw(axis, shown, low, high)
-                axis.set_xticks(range(len(across)), [value_label(v, self.x) for v in across], rotation=40, ha="right")
+                image = _draw(axis, shown, low, high, whole)
+                slant: dict[str, Any] = {"rotation": 40, "ha": "right"} if beside_each_other > CELL[0] else {}
+                axis.set_xticks(range(len(across)), [value_label(v, self.x) for v in across], **slant)
                 labels = [value_label(v, self.rows) for v in down]
                 axis.set_yticks(range(len(down)), labels if place == 0 else [""] * len(down))
                 axis.set_xlabel(axis_label(self.x))
@@ -78,7 +85,11 @@ class Heatmap(FigureBase):
                 if self.panels:
                     axis.set_title(legend_label(self.panels, panel))
             label = with_unit(end_label(self.y), scale)
-            page.colorbar(image, ax=axes, label=label, shrink=0.8, pad=0.01)
+            tall = CELL[1] * len(down)
+            said = textwrap.fill(label, max(int(tall / LETTER), 12))
+            bar = page.colorbar(image, ax=axes, label=said, aspect=tall / BAR, pad=0.01)
+            bar.locator = MaxNLocator(4, min_n_ticks=3, integer=not percent and whole)
+            bar.update_ticks()
             return save(page, stem)
 
     def _values(self, panel: Any, across: list[Any], down: list[Any], final: pd.DataFrame) -> Floats:
@@ -95,7 +106,7 @@ class Heatmap(FigureBase):
         return values
 
 
-def _draw(axis: Axes, values: Floats, low: float, high: float) -> Any:
+def _draw(axis: Axes, values: Floats, low: float, high: float, whole: bool) -> Any:
     image = axis.imshow(
         np.where(np.isfinite(values), values, np.nan), cmap="viridis", vmin=low, vmax=high, aspect="auto"
     )
@@ -103,7 +114,8 @@ def _draw(axis: Axes, values: Floats, low: float, high: float) -> Any:
         if np.isnan(value):
             continue
         dark = np.isfinite(value) and (value - low) < 0.6 * (high - low)
-        text = "diverged" if np.isinf(value) else f"{value:.1f}" if abs(value) < 1000 else number(value)
+        plain = f"{value:.{0 if whole else 1}f}" if abs(value) < 1000 else number(value)
+        text = "diverged" if np.isinf(value) else plain
         size = 6 if np.isinf(value) else 7
         axis.text(j, i, text, ha="center", va="center", fontsize=size, color="white" if dark else "black")
     axis.grid(False)

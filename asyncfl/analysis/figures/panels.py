@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from asyncfl.analysis.figures.base import FigureBase
-from asyncfl.analysis.figures.drawing import frame, log_ticks, share_y
+from asyncfl.analysis.figures.drawing import frame, log_ticks, several_ticks, share_y
 from asyncfl.analysis.grid import AxisValues
 from asyncfl.analysis.labels import legend_label
 from asyncfl.analysis.style import HEIGHT, WIDTH, canvas, save, styled
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
 TITLE_LETTERS = 10.0
 """Letters of a panel's title to the inch."""
+SIDE_LETTERS = 36
+"""Letters of a line at the y axis."""
+LEGEND_LETTERS = 22
+"""Letters of a line of a legend beside the axes."""
+LONG = 26
+"""Letters of a legend's entry above which it stands there."""
 MANY = 4
 """Lines above which the legend stands beside the axes, as it would cover them."""
 OUTSIDE = 1.5
@@ -60,6 +66,8 @@ class PanelFigure(FigureBase):
         """Sets the ticks, when all panels are drawn."""
         if self.log:
             log_ticks(axis.yaxis, *axis.get_ylim())
+        else:
+            several_ticks(axis.yaxis)
 
     def draw_page(
         self,
@@ -79,23 +87,26 @@ class PanelFigure(FigureBase):
                 shown, panels = columns, [None] * len(columns)
             # without a legend entry per line a single hue value still needs its look
             hues: list[Any] = list(grid[self.hue]) if self.hue else [None]
-            legend_beside = self.legend_is_beside(hues)
+            names = [legend_label(self.hue, hue) for hue in hues] if self.hue else []
+            legend_beside = self.legend_is_beside(hues) or any(len(name) > LONG for name in names)
             size = (WIDTH + OUTSIDE / len(panels), HEIGHT + 0.6) if legend_beside else None
             page, axes = canvas(len(panels) + self.panels_beside(), caption, title, size)
             for place, (axis, panel) in enumerate(zip(axes, panels, strict=False)):
                 at = dict(self.where) if self.panels is None else {**self.where, self.panels: panel}
                 shown[place].draw_panel(axis, at, hues, grid, tables)
                 self.frame_panel(axis)
-                if y_label is not None:
-                    axis.set_ylabel(y_label)
+                axis.set_ylabel(textwrap.fill(axis.get_ylabel() if y_label is None else y_label, SIDE_LETTERS))
                 if self.panels:
                     axis.set_title(legend_label(self.panels, panel))
                 elif len(shown) > 1:  # a shared axis is named at the first panel alone
                     across = page.get_size_inches()[0] / len(shown)
-                    axis.set_title(textwrap.fill(axis.get_ylabel(), int(across * TITLE_LETTERS)))
-                    axis.set_ylabel("")
+                    what, of, named = " ".join(axis.get_ylabel().split()).rpartition(" on ")
+                    axis.set_title(textwrap.fill(named, int(across * TITLE_LETTERS)))
+                    axis.set_ylabel(what if of and not place else "")
                 if legend_beside and place == len(panels) - 1:
-                    axis.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
+                    lines, entries = axis.get_legend_handles_labels()
+                    wrapped = [textwrap.fill(entry, LEGEND_LETTERS) for entry in entries]
+                    axis.legend(lines, wrapped, loc="upper left", bbox_to_anchor=(1.01, 1.0))
                 elif not legend_beside and place == 0 and hues != [None]:
                     axis.legend()
             self.draw_beside(axes, hues, tables)
