@@ -105,7 +105,9 @@ def memory_bytes(scenario: Scenario, training: bool = True) -> float:
     needed += 3 * data.clients * (window or 0)
     if training:
         # As bytes, as float32, and once more while they are shared out.
-        needed += 9 * math.prod(data.shape) * data.clients * (data.samples_per_client or 0)
+        # Of samples that stay on disk only those are there that are trained on.
+        holders = 1 if data.own is not None and data.own.on_disk else data.clients
+        needed += 9 * math.prod(data.shape) * holders * (data.samples_per_client or 0)
         needed += _model_bytes(scenario)
     return needed
 

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from asyncfl.data.canaries import PlantedCanaries
 
+_ROWS = 4096
+"""Samples that are looked at in one go."""
+
 Source = Literal["real", "embedded"]
 
 
@@ -22,7 +25,8 @@ class FederatedData:
     """
 
     images: NDArray[np.float32]
-    """(n_samples, *shape), of images (n_samples, channels, height, width); scaled, C-contiguous."""
+    """(n_samples, *shape), of images (n_samples, channels, height, width); scaled, C-contiguous. Where samples
+    stay on disk they are read whenever rows are taken (`MappedRows`)."""
     labels: NDArray[np.int64]
     """(n_samples,), 0..classes-1."""
     offsets: NDArray[np.int64]
@@ -60,9 +64,14 @@ class FederatedData:
     def feature_range(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Least and largest number that clients hold, of each channel (of the first axis of a sample), in a shape that
         spreads over samples: (channels, 1, 1) of images."""
-        axes = tuple(axis for axis in range(self.images.ndim) if axis != 1)
         wide = (-1, *(1 for _ in self.shape[1:]))
-        return self.images.min(axes).reshape(wide), self.images.max(axes).reshape(wide)
+        axes = tuple(axis for axis in range(self.images.ndim) if axis != 1)
+        ends = []
+        for start in range(0, len(self.images), _ROWS):
+            part = self.images[start : start + _ROWS]
+            ends.append((part.min(axes), part.max(axes)))
+        low, high = (np.array(end) for end in zip(*ends, strict=True))
+        return low.min(0).reshape(wide), high.max(0).reshape(wide)
 
     def samples(self, client: int) -> int:
         """How many samples the client holds."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,9 @@ from asyncfl.data.federated import FederatedData, Source
 from asyncfl.data.holdings import Holdings
 from asyncfl.data.limits import SampleRequest, other, overdrawn, root_overdrawn, root_shortages, shortages
 from asyncfl.data.natural import NaturalName
-from asyncfl.data.own import Bundled, BundledName, Dataset, HuggingFace, NpzFile, PictureFolder, TableFile
+from asyncfl.data.own import Bundled, BundledName, Dataset, HuggingFace, NpyFolder, NpzFile, PictureFolder, TableFile
 from asyncfl.data.own.arrays import ArraySource
+from asyncfl.data.own.mapped import MappedRows
 from asyncfl.data.partition import (
     ByColumn,
     Dirichlet,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 else:
     AnyConcept: Any = choice(Concept, Relabelled, Restyled)
     AnyPartition: Any = choice(Partition, Iid, Quantity, Dirichlet, Shards, Pathological, InnerDirichlet, ByColumn)
-    _OneOfYours: Any = choice(Dataset, NpzFile, PictureFolder, TableFile, HuggingFace, Bundled)
+    _OneOfYours: Any = choice(Dataset, NpzFile, NpyFolder, PictureFolder, TableFile, HuggingFace, Bundled)
     AnyDataset: Any = DatasetName | BundledName | NaturalName | _OneOfYours
 
 
@@ -189,6 +190,10 @@ class DataSpec(Described):
         alone = None if self.domains else without_stand_in(self.dataset)
         if alone is not None and self.source == "embedded":
             yield Fault("source", f"must be auto or real for {alone.title}, which has no stand-in, got embedded")
+        if self.own is not None and self.own.on_disk:
+            for field in ("concept", "canaries"):
+                if getattr(self, field) is not None:
+                    yield Fault(field, f"must be null where samples stay on disk ({self.own.title}); take kind: npz")
         if self.concept is not None:
             yield from (fault.under("concept") for fault in self.concept.faults(self.clients, self.classes))
             if isinstance(self.concept, Restyled) and self.own is not None:
@@ -241,8 +246,12 @@ class DataSpec(Described):
             members = domain * per_domain + np.arange(per_domain)
             owners = np.repeat(members, [len(share) for share in shares])
             held = np.concatenate(shares)
-            pixels = source.images(self.train_on, held)
-            images.append(self._scaled(source, self._seen(pixels, owners)))
+            if isinstance(source, ArraySource) and source.on_disk:
+                mapped = MappedRows(source, self.train_on, held, source.shape, self.scaling == "standardised")
+                images.append(cast(NDArray[np.float32], mapped))  # an array to whoever trains on it
+            else:
+                pixels = source.images(self.train_on, held)
+                images.append(self._scaled(source, self._seen(pixels, owners)))
             labels.append(self._named(label_of, owners, streams))
             random = streams.generator("samples", client=0, number=domain)
             pixels, label_of, tested = source.test_set(asked.tested, random, self.test_on)

@@ -3,6 +3,7 @@
 from asyncfl.data.own.base import Dataset
 from asyncfl.data.own.bundled import TITLES, Bundled, BundledName
 from asyncfl.data.own.huggingface import HuggingFace
+from asyncfl.data.own.npy import NpyFolder
 from asyncfl.data.own.npz import NpzFile
 from asyncfl.data.own.pictures import PictureFolder
 from asyncfl.data.own.samples import Samples
@@ -14,6 +15,7 @@ __all__ = [
     "BundledName",
     "Dataset",
     "HuggingFace",
+    "NpyFolder",
     "NpzFile",
     "PictureFolder",
     "Samples",

@@ -74,6 +74,11 @@ class ArraySource(FiniteSource):
         return features.dtype == np.uint8 and features.ndim in (3, 4)
 
     @property
+    def on_disk(self) -> bool:
+        """Whether the features stay in a file until they are asked for."""
+        return isinstance(self.samples.features, np.memmap)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Shape of a sample as the model sees it."""
         stored = self._features["train"].shape[1:]

@@ -6,7 +6,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,17 @@ from asyncfl.errors import DataError, Fault
 from asyncfl.own_classes import own_file
 
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError, KeyError, NotImplementedError)
+
+CALLED: Mapping[str, str] = {
+    "features": "x_train",
+    "labels": "y_train",
+    "test_features": "x_test",
+    "test_labels": "y_test",
+    "columns": "*_train",
+    "test_columns": "*_test",
+    "classes": "classes",
+}
+"""What messages call the parts of `Samples`."""
 
 
 class NpzFile(Dataset):
@@ -34,15 +45,7 @@ class NpzFile(Dataset):
     classes: int | None = Field(default=None, ge=2, le=1_000_000)
     """Number of classes; null: one more than the largest label."""
 
-    called: ClassVar[Mapping[str, str]] = {
-        "features": "x_train",
-        "labels": "y_train",
-        "test_features": "x_test",
-        "test_labels": "y_test",
-        "columns": "*_train",
-        "test_columns": "*_test",
-        "classes": "classes",
-    }
+    called = CALLED
 
     @default_property
     def title(self) -> str:
@@ -75,12 +78,12 @@ class NpzFile(Dataset):
             arrays.get("x_test"),
             arrays.get("y_test"),
             self.classes,
-            _columns(arrays, "train"),
-            _columns(arrays, "test"),
+            columns_of(arrays, "train"),
+            columns_of(arrays, "test"),
         )
 
 
-def _columns(arrays: Mapping[str, NDArray[Any]], split: str) -> dict[str, NDArray[Any]]:
+def columns_of(arrays: Mapping[str, NDArray[Any]], split: str) -> dict[str, NDArray[Any]]:
     """Column -> its values for a split."""
     ending = f"_{split}"
     names = [name for name in arrays if name.endswith(ending) and name[: -len(ending)] not in ("x", "y", "")]

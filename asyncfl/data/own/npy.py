@@ -1,0 +1,79 @@
+"""Data sets of one's own that do not fit into memory: a folder of npy files, of which a client's samples are read when
+the client needs them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from asyncfl.component import default_property
+from asyncfl.data.own.base import Dataset
+from asyncfl.data.own.npz import CALLED, columns_of
+from asyncfl.data.own.samples import Samples
+from asyncfl.errors import DataError, Fault
+from asyncfl.own_classes import own_file
+
+
+class NpyFolder(Dataset):
+    """A folder of `x_train.npy` and `y_train.npy`; of `x_test.npy` and `y_test.npy` where it brings a test set of its
+    own; and of columns `NAME_train.npy`, as `npz` has them.
+
+    Features stay on disk (`numpy.memmap`): in memory are labels, columns, the test set, and what is trained on at the
+    moment. Before a run they are read through once, to look for what is not finite and to name the run.
+    """
+
+    kind: Literal["npy"] = "npy"
+    path: str = Field(min_length=1)
+    """The folder; looked for in the working directory, beside the scenario, and on PYTHONPATH."""
+    classes: int | None = Field(default=None, ge=2, le=1_000_000)
+    """Number of classes; null: one more than the largest label."""
+
+    called = CALLED
+
+    @default_property
+    def title(self) -> str:
+        """Name of the folder."""
+        return Path(self.path).name or self.path
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        try:
+            return (self.path, *sorted(map(str, own_file(self.path).glob("*.npy"))))
+        except (OSError, ValueError, RuntimeError):
+            return (self.path,)
+
+    def load(self) -> Samples:
+        """Labels and columns in memory, features mapped."""
+        arrays: dict[str, NDArray[Any]] = {}
+        if len(self.files) == 1 and not _is_folder(self.path):
+            raise DataError("must be a folder with x_train.npy and y_train.npy, but there is none", self.path)
+        for file in map(Path, self.files[1:]):
+            try:
+                mapped = np.load(file, mmap_mode="r", allow_pickle=False)
+                arrays[file.stem] = mapped if file.stem in ("x_train", "x_test") else np.array(mapped)
+            except (OSError, ValueError, EOFError) as error:
+                raise DataError(f"cannot be read: {error}", file) from None
+        if missing := [name for name in ("x_train", "y_train") if name not in arrays]:
+            there = ", ".join(f"{name}.npy" for name in sorted(arrays)) or "no npy files"
+            faults = [Fault(f"{name}.npy", f"is missing; the folder has {there}") for name in missing]
+            raise DataError(faults, own_file(self.path))
+        return Samples(
+            arrays["x_train"],
+            arrays["y_train"],
+            arrays.get("x_test"),
+            arrays.get("y_test"),
+            self.classes,
+            columns_of(arrays, "train"),
+            columns_of(arrays, "test"),
+        )
+
+
+def _is_folder(name: str) -> bool:
+    try:
+        return own_file(name).is_dir()
+    except (OSError, ValueError, RuntimeError):  # a NUL in it, the ~ of nobody
+        return False
