@@ -20,10 +20,12 @@ from asyncfl.client import Ticket
 from asyncfl.federation.load import load_of
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.resolve import resolve
-from asyncfl.live.client import Craft, LiveClient
-from asyncfl.live.host import Host, Terms
+from asyncfl.live.client import LiveClient
+from asyncfl.live.errands import Craft
+from asyncfl.live.host import Host
 from asyncfl.live.run import Round, hold
 from asyncfl.live.sockets import listening, to
+from asyncfl.live.terms import Terms
 from asyncfl.live.vocabulary import Update, Welcome
 from asyncfl.live.wire import encode, server_decoder
 from asyncfl.live.work import Done, Workshop

@@ -18,7 +18,7 @@ from asyncfl.scenario import Scenario
 
 if TYPE_CHECKING:
     from asyncfl.federation.seed_run import SeedRun
-    from asyncfl.live.host import Terms
+    from asyncfl.live.terms import Terms
 
 
 def here(
@@ -42,7 +42,7 @@ def here(
     folder = out or Path("results/live") / time.strftime("%Y%m%d-%H%M%S")
     one_thread_each()
     from asyncfl.api import run_of
-    from asyncfl.live.host import Terms
+    from asyncfl.live.terms import Terms
     from asyncfl.storage import RunFolder
 
     RunFolder(folder, description).check()

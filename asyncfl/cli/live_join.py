@@ -70,7 +70,8 @@ async def _taking_part(
     """The client, when it is over."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from asyncfl.live.client import Craft, LiveClient
+    from asyncfl.live.client import LiveClient
+    from asyncfl.live.errands import Craft
     from asyncfl.live.vocabulary import Welcome
 
     with ThreadPoolExecutor(1, "training") as executor:

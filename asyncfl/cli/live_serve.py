@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from asyncfl.federation.seed_run import SeedRun
-    from asyncfl.live.host import Terms
+    from asyncfl.live.terms import Terms
 
 
 def serve(
@@ -49,8 +49,8 @@ def serve(
     folder = out or Path("results/live") / time.strftime("%Y%m%d-%H%M%S")
     one_thread_each()
     from asyncfl.api import run_of
-    from asyncfl.live.host import Terms
     from asyncfl.live.keys import read_tokens, server_context
+    from asyncfl.live.terms import Terms
     from asyncfl.storage import RunFolder
 
     RunFolder(folder, description).check()

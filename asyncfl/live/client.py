@@ -11,17 +11,14 @@ import asyncio
 import math
 import secrets
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from asyncfl.client import Ticket
-from asyncfl.federation.phases import Phase, ScoringPhase, Sending, scoring_phases, task_phases
-from asyncfl.federation.tasks import Load
-from asyncfl.federation.traffic import Way
+from asyncfl.federation.phases import Phase, Sending
 from asyncfl.live.clock import LiveClock
+from asyncfl.live.errands import SENT, At, Craft
 from asyncfl.live.transport import Connect, Connection, EndedError
 from asyncfl.live.vocabulary import (
     Begin,
@@ -30,13 +27,11 @@ from asyncfl.live.vocabulary import (
     Hello,
     Judge,
     Leaving,
-    Noted,
     Over,
     Ping,
     Pong,
     Ready,
     Refused,
-    Report,
     Said,
     Scores,
     Spent,
@@ -47,64 +42,15 @@ from asyncfl.live.vocabulary import (
     Welcome,
 )
 from asyncfl.live.wire import Decoder, WireError, client_decoder, encode
-from asyncfl.live.work import Done, Workshop
+from asyncfl.live.work import Done
 from asyncfl.messages import Vector
-from asyncfl.privacy.ledger.budgets import BudgetTracker
-from asyncfl.threats import Threats
 from asyncfl.trace import Kind
-from asyncfl.world import Transfer, WorldState
+from asyncfl.world import WorldState
 
-SENT = "sent"
-"""What is noted of a message of a request for scores, for its bytes: it is no event."""
 LEFT = "left"
 """Why it is over for a client that takes part no longer."""
 RETRY_S = (0.1, 5.0)
 """Real seconds between two attempts to connect: at first, and at most."""
-
-
-@dataclass(frozen=True)
-class Craft:
-    """What a client has once it was let in."""
-
-    number: int
-    workshop: Workshop
-    executor: Executor
-    load: Load
-    world: WorldState | None
-    """The world that it lives in; None: the real one."""
-    threats: Threats | None
-    budgets: BudgetTracker | None
-    n_parameters: int
-    """Of the models that it trains."""
-
-
-@dataclass
-class At:
-    """Something that a client is at."""
-
-    number: int
-    """Of its task; -1: a request for scores."""
-    began_s: float
-    notes: list[Noted] = field(default_factory=list)
-    sending: Sending | None = None
-    """Message that is on its way."""
-    sent_s: float = 0.0
-    """When it began to be sent, or what else it does began."""
-    doing: asyncio.Task[None] | None = None
-
-    def note(self, now_s: float, kind: str, size: int = -1, attempt: int = -1, detail: str = "") -> None:
-        """Write down what happens now, or will: what has not happened yet when it is told is left out."""
-        self.notes.append(Noted(max(0.0, now_s - self.began_s), kind, size, attempt, detail))
-
-    def report(self, now_s: float) -> Report:
-        """What has happened until now, in its order."""
-        happened = [one for one in self.notes if one.after_s <= now_s - self.began_s]
-        return tuple(sorted(happened, key=lambda one: one.after_s))
-
-
-def _at_once(way: Way, size: int) -> Sending:
-    """A message over a link that is what it is."""
-    return Sending(Transfer(0.0, True, 1, 1, 1, 0, size, math.inf, (), (), size, 0.0), way)
 
 
 class LiveClient:
@@ -339,7 +285,7 @@ class LiveClient:
         # The model is a view of the frame that it came in, read-only as that is.
         ticket = Ticket(said.task, craft.number, said.version, model, said.turn)
         training: asyncio.Future[Done] | None = None
-        for phase, needed in self._phases(said):
+        for phase, needed in craft.phases(said):
             if phase.begins is Kind.TRAINING_STARTED and needed:
                 training = self._train(craft, at, ticket, said.attacks)
             await self._pass(at, phase, training, said.turn)
@@ -373,22 +319,6 @@ class LiveClient:
             return craft.workshop.train(ticket, attacks)
 
         return loop.run_in_executor(craft.executor, train)
-
-    def _phases(self, said: Task) -> list[tuple[Phase, bool]]:
-        """The phases of a task, and whether its update will be sent: else it need not be trained."""
-        craft = self._has()
-        if craft.world is None:
-            size = craft.load.payload_bytes
-            down, up = (_at_once(way, size) for way in ("down", "up"))
-            return [
-                (Phase(Kind.DOWNLOAD_STARTED, Kind.DOWNLOADED, 0.0, sending=down), True),
-                (Phase(Kind.TRAINING_STARTED, Kind.TRAINED, 0.0), True),
-                (Phase(Kind.UPLOAD_STARTED, Kind.UPLOADED, 0.0, sending=up), True),
-            ]
-        speed = craft.threats.attack.rate if said.attacks and craft.threats is not None else 1.0
-        phases = list(task_phases(craft.world.task(craft.number, said.turn), craft.load, speed))
-        needed = phases[-1].fails is None
-        return [(phase, needed) for phase in phases]
 
     async def _pass(self, at: At, phase: Phase, training: asyncio.Future[Done] | None, turn: int) -> None:
         """Wait for the end of a phase: for ever, where the client vanishes before."""
@@ -445,7 +375,7 @@ class LiveClient:
         score = partial(
             craft.workshop.score, craft.number, said.turn, models, said.attacks, said.last_version, said.last_turn
         )
-        for phase in self._scoring_phases(craft, said, len(models)):
+        for phase in craft.scoring_phases(said, len(models)):
             if phase.sending is None:
                 scoring = asyncio.get_running_loop().run_in_executor(craft.executor, score)
             await self._on_its_way(at, phase.sending, phase.duration_s, phase.said)
@@ -459,11 +389,6 @@ class LiveClient:
         if answered and scoring is not None and not self._spent:
             scores = tuple((await scoring).tolist())
         await self._say(Scores(said.request, scores, at.report(self._clock.now)))
-
-    def _scoring_phases(self, craft: Craft, said: Judge, models: int) -> list[ScoringPhase]:
-        if craft.world is None:
-            return [ScoringPhase(0.0)]
-        return list(scoring_phases(craft.world.scoring(craft.number, said.turn), craft.load, models))
 
     def _has(self) -> Craft:
         if self._craft is None:

@@ -25,7 +25,7 @@ from asyncfl.federation.load import load_of
 from asyncfl.federation.prepare import learner_of
 from asyncfl.federation.resolve import ResolvedSeed, streams_of
 from asyncfl.files.yaml_text import read_text, read_yaml
-from asyncfl.live.client import Craft
+from asyncfl.live.errands import Craft
 from asyncfl.live.serving import unknown_sizes
 from asyncfl.live.vocabulary import Welcome
 from asyncfl.live.work import Workshop

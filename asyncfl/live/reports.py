@@ -10,7 +10,7 @@ import logging
 from asyncfl.federation.conductor import Conductor
 from asyncfl.federation.tasks import TaskInFlight
 from asyncfl.live.chronicle import Chronicle
-from asyncfl.live.client import SENT
+from asyncfl.live.errands import SENT
 from asyncfl.live.members import Member
 from asyncfl.live.vocabulary import Report
 from asyncfl.live.wire import WireError

@@ -19,11 +19,13 @@ from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.rounds import Rounds, Row
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.traffic import Traffic
-from asyncfl.live.client import Craft, LiveClient
+from asyncfl.live.client import LiveClient
+from asyncfl.live.errands import Craft
 from asyncfl.live.faults import live_faults
-from asyncfl.live.host import Host, Terms
+from asyncfl.live.host import Host
 from asyncfl.live.members import Members
 from asyncfl.live.serving import serving_faults, without_samples
+from asyncfl.live.terms import Terms
 from asyncfl.live.transport import Connect
 from asyncfl.live.vocabulary import Welcome
 from asyncfl.live.work import Workshop

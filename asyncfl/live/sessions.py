@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
@@ -12,8 +13,11 @@ from typing import Protocol
 from msgspec.structs import replace as replaced
 
 from asyncfl.errors import MessageError
+from asyncfl.federation.prepare import Federation
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.members import Member, Members, RefusedError, deliver
+from asyncfl.live.presence import Presence
+from asyncfl.live.terms import Terms
 from asyncfl.live.transport import Connection, EndedError
 from asyncfl.live.vocabulary import FromClient, Hello, Over, Ping, Pong, Refused, Welcome
 from asyncfl.live.wire import Decoder, WireError, encode, server_decoder
@@ -34,6 +38,7 @@ class House(Protocol):
     stopped: str | None
     clock: LiveClock
     server: Server
+    presence: Presence
 
     def tell(self, happens: Callable[[], list[Action]]) -> None:
         """Have something happen there, before what still waits to be taken in."""
@@ -43,24 +48,30 @@ class House(Protocol):
         """Take in what a client says. Raises AsyncflError for what cannot be true."""
         ...
 
-    def lost(self, member: Member) -> list[Action]:
-        """The connection of a client has ended."""
-        ...
 
-    def returned(self, member: Member, hello: Hello) -> list[Action]:
-        """A client has a connection again."""
-        ...
-
-    def left(self, member: Member) -> list[Action]:
-        """A client takes part no longer, unless it joins again."""
-        ...
+def welcome_of(federation: Federation, members: Members, terms: Terms) -> Welcome:
+    """What every client is told that is let in; what is of that client alone is put in then."""
+    return Welcome(
+        client=0,
+        run=secrets.token_hex(8),
+        scenario=federation.resolved.scenario.to_yaml(),
+        seed=federation.resolved.seed,
+        clients=members.clients,
+        smallest_samples=federation.path.context.smallest_samples,
+        exposures=federation.resolved.exposures,
+        shape=terms.shape,
+        speedup=terms.speedup,
+        now_s=-1.0,
+        heartbeat_s=terms.heartbeat_s,
+        gone=(),
+    )
 
 
 class Sessions:
     """The connections of one server."""
 
     def __init__(self, house: House, members: Members, welcome: Welcome) -> None:
-        """`welcome`: what every client is told that is let in, but for what is of that client alone."""
+        """`welcome`: see `welcome_of`."""
         self._house, self._members, self._welcome = house, members, welcome
         self._decoder: Decoder[FromClient] = server_decoder(members.n_parameters)
         self._running: set[asyncio.Task[None]] = set()
@@ -108,7 +119,7 @@ class Sessions:
             if member is not None and member.connection is connection:
                 member.connection = None
                 member.online = False
-                self._house.tell(lambda: self._house.lost(member))
+                self._house.tell(lambda: self._house.presence.lost(member))
             await connection.close()
 
     def _keep(self, task: asyncio.Task[None] | None) -> None:
@@ -165,8 +176,8 @@ class Sessions:
             if member.ready:
                 # Another process had its name: what that was at comes to nothing.
                 member.ready = member.online = False
-                self._house.tell(lambda: self._house.left(member))
+                self._house.tell(lambda: self._house.presence.left(member))
         elif member.ready:
             member.online = True
-            self._house.tell(lambda: self._house.returned(member, hello))
+            self._house.tell(lambda: self._house.presence.returned(member, hello))
         return member

@@ -15,10 +15,12 @@ from asyncfl.data.own_samples import OwnSamples
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.resolve import resolve
 from asyncfl.federation.seed_run import SeedRun
-from asyncfl.live.client import Craft, LiveClient
-from asyncfl.live.host import Host, Terms
+from asyncfl.live.client import LiveClient
+from asyncfl.live.errands import Craft
+from asyncfl.live.host import Host
 from asyncfl.live.joining import Joining
 from asyncfl.live.run import Round, hold
+from asyncfl.live.terms import Terms
 from asyncfl.live.transport import Connect, Memory
 from asyncfl.live.vocabulary import Welcome
 from asyncfl.scenario import Scenario

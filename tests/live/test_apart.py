@@ -12,10 +12,12 @@ import pytest
 
 from asyncfl.errors import DataError, ScenarioError
 from asyncfl.federation.ledger import SeedLedger
-from asyncfl.live.client import LEFT, Craft
+from asyncfl.live.client import LEFT
+from asyncfl.live.errands import Craft
 from asyncfl.live.joining import DisagreementError, load_agreed, read_scenario
 from asyncfl.live.transport import Connection, EndedError
-from asyncfl.live.vocabulary import Welcome
+from asyncfl.live.vocabulary import Hello, Refused, Welcome
+from asyncfl.live.wire import client_decoder, encode
 from asyncfl.privacy.flags import SEED
 from asyncfl.scenario import Scenario
 from tests.live.apart import Table, apart
@@ -320,4 +322,44 @@ def test_samples_of_another_kind_end_their_client_alone(tmp_path: Path) -> None:
             await table.running["cid"]
 
     run, _ = apart(DESCRIPTION, tmp_path, scene)
+    whole(run)
+
+
+def test_another_version_of_the_wire_is_told_on_both_sides(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    async def scene(table: Table) -> None:
+        connection = await table.connect()
+        newer = bytearray(encode(Hello("cid", "token of cid", 0, 20)))
+        newer[2] = 2
+        await connection.send(bytes(newer))
+        answer, _ = client_decoder(0).decode(await connection.receive())
+        assert isinstance(answer, Refused)
+        told.append(answer.reason)
+        with pytest.raises(EndedError):
+            await connection.receive()
+
+        # The other way round: the server's frames are newer.
+        async def of_a_newer_server() -> Connection:
+            made = await table.connect()
+            receive = made.receive
+
+            async def newer_frame() -> bytes:
+                frame = bytearray(await receive())
+                frame[2] = 2
+                return bytes(frame)
+
+            made.receive = newer_frame  # type: ignore[method-assign]
+            return made
+
+        client = table.sit("dan", connect=of_a_newer_server)
+        told.append(await table.running["dan"])
+        assert not client.ended_well
+        table.sit("ann")
+        table.sit("bob")
+
+    run, _ = apart(DESCRIPTION, tmp_path, scene)
+    why = "the wire's version must be 1, got 2; both sides need the same asyncfl"
+    assert told == [why, f"the server cannot be understood: {why}"]
+    assert run.stopped == "all versions published"
     whole(run)

@@ -12,8 +12,9 @@ from asyncfl.federation.prepare import Federation
 from asyncfl.federation.resolve import resolve
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live.client import LiveClient
-from asyncfl.live.host import Host, Terms
+from asyncfl.live.host import Host
 from asyncfl.live.run import Round, hold, local_clients
+from asyncfl.live.terms import Terms
 from asyncfl.live.transport import Memory
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns

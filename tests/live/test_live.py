@@ -16,9 +16,10 @@ from asyncfl.federation.prepare import Federation
 from asyncfl.federation.resolve import resolve
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live.client import LiveClient
-from asyncfl.live.host import Host, Terms
+from asyncfl.live.host import Host
 from asyncfl.live.run import Round, hold, local_clients
 from asyncfl.live.sockets import PortError, listening, to
+from asyncfl.live.terms import Terms
 from asyncfl.live.transport import BACKLOG, Connect, EndedError, Memory, Pipe
 from asyncfl.live.vocabulary import Gone, Hello, Ping, Refused, Said, Update
 from asyncfl.live.wire import client_decoder, encode

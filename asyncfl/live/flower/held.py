@@ -13,8 +13,9 @@ from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live.flower.letters import Mail, Value
 from asyncfl.live.flower.post import Habits, Post
-from asyncfl.live.host import Host, Terms
+from asyncfl.live.host import Host
 from asyncfl.live.run import Progress, Round, hold
+from asyncfl.live.terms import Terms
 
 INTERRUPTED = "interrupted"
 

@@ -47,8 +47,9 @@ from asyncfl.live.flower.held import ended_by_signals
 from asyncfl.live.flower.letters import Mail
 from asyncfl.live.flower.post import Habits, Post
 from asyncfl.live.flower.records import GridMail, Shapes
-from asyncfl.live.host import Host, Terms
+from asyncfl.live.host import Host
 from asyncfl.live.run import Progress, Round, hold
+from asyncfl.live.terms import Terms
 from asyncfl.messages import Publish, Vector
 from asyncfl.privacy import Contribution, State
 from asyncfl.scenario import Scenario

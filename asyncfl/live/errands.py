@@ -1,0 +1,87 @@
+"""What a client works with, and what it is at: a task, or models that it is asked to score."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+
+from asyncfl.federation.phases import Phase, ScoringPhase, Sending, scoring_phases, task_phases
+from asyncfl.federation.tasks import Load
+from asyncfl.federation.traffic import Way
+from asyncfl.live.vocabulary import Judge, Noted, Report, Task
+from asyncfl.live.work import Workshop
+from asyncfl.privacy.ledger.budgets import BudgetTracker
+from asyncfl.threats import Threats
+from asyncfl.trace import Kind
+from asyncfl.world import Transfer, WorldState
+
+SENT = "sent"
+"""What is noted of a message of a request for scores, for its bytes: it is no event."""
+
+
+@dataclass(frozen=True)
+class Craft:
+    """What a client has once it was let in."""
+
+    number: int
+    workshop: Workshop
+    executor: Executor
+    load: Load
+    world: WorldState | None
+    """The world that it lives in; None: the real one."""
+    threats: Threats | None
+    budgets: BudgetTracker | None
+    n_parameters: int
+    """Of the models that it trains."""
+
+    def phases(self, said: Task) -> list[tuple[Phase, bool]]:
+        """The phases of a task, and whether its update will be sent: else it need not be trained."""
+        if self.world is None:
+            size = self.load.payload_bytes
+            down, up = (at_once(way, size) for way in ("down", "up"))
+            return [
+                (Phase(Kind.DOWNLOAD_STARTED, Kind.DOWNLOADED, 0.0, sending=down), True),
+                (Phase(Kind.TRAINING_STARTED, Kind.TRAINED, 0.0), True),
+                (Phase(Kind.UPLOAD_STARTED, Kind.UPLOADED, 0.0, sending=up), True),
+            ]
+        speed = self.threats.attack.rate if said.attacks and self.threats is not None else 1.0
+        phases = list(task_phases(self.world.task(self.number, said.turn), self.load, speed))
+        needed = phases[-1].fails is None
+        return [(phase, needed) for phase in phases]
+
+    def scoring_phases(self, said: Judge, models: int) -> list[ScoringPhase]:
+        """The phases of a request for scores of so many models."""
+        if self.world is None:
+            return [ScoringPhase(0.0)]
+        return list(scoring_phases(self.world.scoring(self.number, said.turn), self.load, models))
+
+
+@dataclass
+class At:
+    """Something that a client is at."""
+
+    number: int
+    """Of its task; -1: a request for scores."""
+    began_s: float
+    notes: list[Noted] = field(default_factory=list)
+    sending: Sending | None = None
+    """Message that is on its way."""
+    sent_s: float = 0.0
+    """When it began to be sent, or what else it does began."""
+    doing: asyncio.Task[None] | None = None
+
+    def note(self, now_s: float, kind: str, size: int = -1, attempt: int = -1, detail: str = "") -> None:
+        """Write down what happens now, or will: what has not happened yet when it is told is left out."""
+        self.notes.append(Noted(max(0.0, now_s - self.began_s), kind, size, attempt, detail))
+
+    def report(self, now_s: float) -> Report:
+        """What has happened until now, in its order."""
+        happened = [one for one in self.notes if one.after_s <= now_s - self.began_s]
+        return tuple(sorted(happened, key=lambda one: one.after_s))
+
+
+def at_once(way: Way, size: int) -> Sending:
+    """A message over a link that is what it is."""
+    return Sending(Transfer(0.0, True, 1, 1, 1, 0, size, math.inf, (), (), size, 0.0), way)

@@ -1,0 +1,88 @@
+"""Updates that have arrived and wait to be collected, and what is recorded of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from asyncfl.federation.tasks import TaskInFlight
+from asyncfl.live.vocabulary import Update
+from asyncfl.messages import Collect, Collected, Vector
+from asyncfl.privacy import Contribution
+from asyncfl.privacy.ledger.releases import upload_release
+from asyncfl.privacy.record import Upload
+from asyncfl.trace import Kind
+
+if TYPE_CHECKING:
+    from asyncfl.live.host import Host
+
+
+@dataclass(frozen=True)
+class Payload:
+    """An update that has arrived."""
+
+    update: Update
+    model: Vector
+    """(length,)"""
+    task: TaskInFlight
+
+
+class Payloads:
+    """The updates of one run that wait."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._payloads: dict[int, Payload] = {}
+
+    def keep(self, payload: Payload) -> None:
+        """Keep an update that has arrived."""
+        self._payloads[payload.task.number] = payload
+
+    def forget(self, task: int) -> None:
+        """Nobody will ask for the update of that task any more."""
+        self._payloads.pop(task, None)
+
+    def collect(self, action: Collect) -> Collected:
+        """The updates of a buffer."""
+        tasks = self._host.tasks.collect(action.tasks)
+        found = [self._payloads[number] for number in action.tasks]
+        width = self._host.federation.learner.n_parameters
+        models = np.zeros((len(found), width), dtype=np.float32)
+        sound = np.array([len(one.model) == width for one in found])
+        for row, one in zip(models, found, strict=True):
+            if len(one.model) == width:
+                row[:] = one.model
+        models.flags.writeable = False
+        for one in found:
+            if one.update.zeroed:
+                self._host.chronicle.note(Kind.ZEROED, one.task, detail="not finite, sent as zero with the noise")
+        uploads = tuple(self._upload(one) for one in found)
+        self._host.federation.record.collected(uploads)
+        for task in tasks:
+            self._host.members.by_number[task.client].last = (task.number, task.base_version, task.turn)
+        norms = [one.update.clip_norm for one in found if one.update.clip_norm is not None]
+        return Collected(
+            self._host.clock.now,
+            action.tasks,
+            models,
+            np.array([one.update.loss for one in found], dtype=np.float64),
+            sound=sound,
+            clip_norm=max(norms, default=None),
+            upload_std=np.array([one.update.asked_std for one in found], dtype=np.float64),
+        )
+
+    def _upload(self, one: Payload) -> Upload:
+        path, task, said = self._host.federation.path, one.task, one.update
+        samples = int(self._host.server.samples[task.client])
+        contribution = Contribution(task.client, samples, task.turn, said.epsilon)
+        release = upload_release(path.scheme, path.context, said.clip_norm, contribution)
+        attacked = self._host.attackers is not None and self._host.attackers.attacks(
+            task.number, task.client, task.base_version, task.turn
+        )
+        if attacked and self._host.attackers is not None and not self._host.attackers.threats.attackers_add_noise:
+            release = replace(release, std=0.0)
+        return Upload(
+            task.number, task.base_version, contribution, release, said.clip_norm, said.loss, attacked, said.added_std
+        )
