@@ -80,7 +80,10 @@ def execute(
             shelved = None if kept is None else _kept(kept)
             part = shelved or _kept(place)
             if part is None:
-                part = one_seed(scenario, seed, progress, prior, Snapshots(place.parent, scenario, seed))
+                snapshots = Snapshots(place.parent, scenario, seed)
+                part = one_seed(scenario, seed, progress, prior, snapshots)
+                # On a disk that is nearly full the seed itself comes first.
+                snapshots.clear()
                 own.keep(place, part.write_to)
             if kept is not None and shelved is None:
                 _shelve(part, kept)

@@ -55,6 +55,8 @@ class Snapshots:
     ) -> None:
         self._place, self._scenario, self._seed, self._clock_s = place, scenario, seed, clock_s
         self._next_s = clock_s() + EVERY_S
+        # A run that was killed could not.
+        self.clear()
 
     def __call__(self, version: int, so_far: SoFar) -> None:
         began_s = self._clock_s()
@@ -73,9 +75,17 @@ class Snapshots:
         for name, table in tables.items():
             with (writing / f"{name}.parquet").open("wb") as file:
                 pq.write_table(table, file)
-        older = [path for path in self._place.iterdir() if NAME.fullmatch(path.name)]
+        older = self._written()
         os.replace(writing, self._place / f"seed-{self._seed}.at-{version}.unfinished")
         for path in older:
+            shutil.rmtree(path, ignore_errors=True)
+
+    def _written(self) -> list[Path]:
+        return [path for path in self._place.glob("*.unfinished") if NAME.fullmatch(path.name)]
+
+    def clear(self) -> None:
+        """Remove what was written."""
+        for path in self._written():
             shutil.rmtree(path, ignore_errors=True)
 
 

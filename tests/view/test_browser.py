@@ -146,12 +146,14 @@ def test_what_is_chosen_outlives_a_reload(opened: Opened, busy: Run) -> None:
     tab.select_option("#seed", "1")
     tab.uncheck('#marks [data-name="overheard"]')
     tab.get_by_role("tab", name="clients").click()
+    tab.get_by_role("button", name="train_loss").click()
     said = tab.locator("#counts").inner_text()
     tab.wait_for_function("location.hash.includes('overheard')")
     tab.reload()
     tab.wait_for_selector("html[data-ready=yes]")
     assert tab.locator("#counts").inner_text() == said
     assert tab.locator("#tab-clients").get_attribute("aria-selected") == "true"
+    assert tab.locator('#table th[aria-sort="ascending"]').inner_text() == "train_loss ▴"
 
 
 def test_two_runs_over_each_other(opened: Opened, busy: Run, other: Run) -> None:

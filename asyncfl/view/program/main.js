@@ -10,6 +10,7 @@ redraw = () => {
     drawAxis();
     drawLanes();
     drawCurves();
+    state.scroll = byId("scroll").scrollTop;
     remember();
   });
 };
@@ -86,6 +87,8 @@ async function start() {
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { setTheme(); redraw(); });
   listen();
   showDetails();
+  layLanes();
+  byId("scroll").scrollTop = state.scroll;
   redraw();
   if (model.reload_s) setTimeout(() => location.reload(), model.reload_s * 1000);
   requestAnimationFrame(() => requestAnimationFrame(() => { document.documentElement.dataset.ready = "yes"; }));

@@ -2,12 +2,12 @@
 
 const state = {
   seed: 0, from: 0, to: 1, whole: true, laneHeight: 0, theme: "", attackers: "all", clients: "",
-  hiddenFates: [], hiddenMarks: [], table: "summary", tableRun: 0,
+  hiddenFates: [], hiddenMarks: [], table: "summary", tableRun: 0, sortBy: "", sortDown: false, scroll: 0,
   followed: null, // {run, task}: number of a task of the chosen seed
   cursor: null, // the same, where the keyboard is
 };
 const REMEMBERED = ["seed", "from", "to", "whole", "laneHeight", "theme", "attackers", "clients", "hiddenFates",
-  "hiddenMarks", "table", "tableRun", "followed"];
+  "hiddenMarks", "table", "tableRun", "sortBy", "sortDown", "scroll", "followed"];
 
 let model;
 let shownClients = [];

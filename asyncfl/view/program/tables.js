@@ -23,7 +23,7 @@ function buildTables() {
   const table = tables.find((one) => one.name === state.table);
   byId("tables").replaceChildren(list, ...which,
     make("div", { id: "table", role: "tabpanel", "aria-labelledby": `tab-${table.name}` }));
-  showTable(table, null, false, AT_ONCE);
+  showTable(table, table.columns.find((column) => column.name === state.sortBy) || null, state.sortDown, AT_ONCE);
 }
 
 function chooseTable(name) {
@@ -37,6 +37,8 @@ function showTable(table, by, down, most) {
   const heads = table.columns.map((column) => {
     const sorted = column === by;
     const act = () => {
+      Object.assign(state, { sortBy: column.name, sortDown: sorted && !down });
+      remember();
       showTable(table, column, sorted ? !down : false, most);
       byId("table").querySelectorAll("th button")[table.columns.indexOf(column)].focus();
     };
