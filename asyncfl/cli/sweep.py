@@ -86,10 +86,13 @@ def _tell(cell: Cell, swept: Swept, number: int, of: int) -> None:
 def _report(cells: list[Cell], found: dict[int, Swept], json: bool) -> None:
     from asyncfl.analysis.final_values import finals, heading, mean
     from asyncfl.analysis.statistics import convention
-    from asyncfl.storage import Run
+    from asyncfl.run_files import read_summary, read_table
+    from asyncfl.storage import COMPLETE
 
-    runs = {place: Run.load(one.folder) for place, one in found.items() if not one.failed}
-    values = {place: {name: mean(one) for name, one in finals(run.rounds).items()} for place, run in runs.items()}
+    # Only what is shown: the events of a run may be many.
+    runs = {place: one.folder for place, one in found.items() if not one.failed}
+    rounds = {place: read_table(folder, "rounds").to_pandas() for place, folder in runs.items()}
+    values = {place: {name: mean(one) for name, one in finals(frame).items()} for place, frame in rounds.items()}
     columns = list(dict.fromkeys(name for of_run in values.values() for name in of_run))
     if json:
         print_json({"runs": [_as_json(cells[place], found[place], values.get(place, {})) for place in sorted(found)]})
@@ -97,7 +100,7 @@ def _report(cells: list[Cell], found: dict[int, Swept], json: bool) -> None:
     axes = list(cells[0].values)
     rows: list[list[Any]] = []
     for place in sorted(found):
-        diverged = len(runs[place].summary["diverged"]) if place in runs else 0
+        diverged = len(read_summary(runs[place] / COMPLETE)["diverged"]) if place in runs else 0
         shown = [str(values.get(place, {}).get(name, "—")) for name in columns]
         rows.append([*map(str, cells[place].values.values()), *shown, diverged, found[place].folder.name])
     print_table([*axes, *map(heading, columns), "diverged (seeds)", "run"], rows)
