@@ -89,6 +89,7 @@ def serve(grid: Any, config: Mapping[str, Any]) -> None:
     from asyncfl.federation.resolve import resolve
     from asyncfl.live.flower.client import scenario_of
     from asyncfl.live.flower.held import INTERRUPTED, held
+    from asyncfl.live.flower.post import GRID_ENDED
     from asyncfl.live.flower.records import GridMail, Shapes
     from asyncfl.simulation import SimulatedRuns
     from asyncfl.storage import RunFolder
@@ -103,6 +104,6 @@ def serve(grid: Any, config: Mapping[str, Any]) -> None:
     for seed in scenario.seeds:
         run = asyncio.run(held(resolve(scenario, seed, SimulatedRuns()), mail, progress=version_line))
         parts.append(run_of(scenario, run))
-        if run.stopped == INTERRUPTED:
+        if run.stopped == INTERRUPTED or run.stopped.startswith(GRID_ENDED):
             break
     write(scenario, parts, folder)

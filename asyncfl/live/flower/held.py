@@ -35,7 +35,9 @@ async def held(
 
     def around(federation: Federation) -> Round:
         async def everybody(host: Host) -> None:
-            post = Post(mail, host.serve, tokens, federation.learner.n_parameters, using, lambda: host.stopped)
+            post = Post(
+                mail, host.serve, tokens, federation.learner.n_parameters, using, lambda: host.stopped, host.end
+            )
             with ended_by_signals(host):
                 await post.run()
 

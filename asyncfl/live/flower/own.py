@@ -271,7 +271,7 @@ async def held_own(
 
     def around(federation: Federation) -> Round:
         async def everybody(host: Host) -> None:
-            post = Post(mail, host.serve, tokens, len(initial), habits, lambda: host.stopped)
+            post = Post(mail, host.serve, tokens, len(initial), habits, lambda: host.stopped, host.end)
             with ended_by_signals(host):
                 await post.run()
 

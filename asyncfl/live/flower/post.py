@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from asyncfl.errors import shortened
+from asyncfl.errors import AsyncflError, shortened
 from asyncfl.live.flower.letters import (
     EXAMPLES,
     QUERY,
@@ -33,6 +33,13 @@ from asyncfl.live.vocabulary import Ready
 log = logging.getLogger("asyncfl.live")
 
 T = TypeVar("T")
+
+GRID_ENDED = "Flower's grid answers no more"
+"""Beginning of the reason why a run is over that was stopped in Flower (`flwr stop`), or whose SuperLink is gone."""
+
+
+class GridError(AsyncflError):
+    """The grid is gone, or will have no more to do with the run."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,8 @@ class Post:
     habits: Habits = field(default_factory=Habits)
     stopped: Callable[[], str | None] = lambda: None
     """Why the run is over; None: it is not. `Host.stopped`."""
+    end: Callable[[str], None] = lambda reason: None
+    """Ends the run, for this reason: `Host.end`."""
     _nodes: dict[int, Node] = field(default_factory=dict)
     _newcomers: dict[int, Newcomer] = field(default_factory=dict)
     _served: set[asyncio.Task[None]] = field(default_factory=set)
@@ -100,6 +109,10 @@ class Post:
                     await self._send(executor)
                     await self._fetch(executor)
                     await asyncio.sleep(self.habits.poll_s)
+        except GridError as error:
+            # What was done is kept.
+            log.warning("%s", error)
+            self.end(str(error)[:1000])
         finally:
             for node in self._nodes.values():
                 if node.connection is not None:
@@ -108,7 +121,13 @@ class Post:
                 await asyncio.wait(self._served)
 
     async def _call(self, executor: ThreadPoolExecutor, do: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(executor, do)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(executor, do)
+        except FlowerError:
+            raise
+        except Exception as error:
+            # Whatever a grid raises: it is gone, or the run was stopped there.
+            raise GridError(f"{GRID_ENDED}: {shortened(f'{type(error).__name__}: {error}', 300)}") from error
 
     # --- who is there ----------------------------------------------------------------------------------------------
 

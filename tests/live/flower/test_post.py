@@ -222,6 +222,23 @@ def test_an_app_that_cannot_take_part_ends_the_run_with_its_reason() -> None:
         over_flower({}, change)
 
 
+def test_what_was_done_is_kept_when_the_grid_is_gone() -> None:
+    def change(grid: FakeGrid) -> None:
+        fetch = grid.fetch
+
+        def gone(names: Any) -> list[Reply]:
+            if len(grid.letters()) > 7:
+                raise ConnectionError("401 Unauthorized")
+            return fetch(names)
+
+        grid.fetch = gone  # type: ignore[method-assign]
+
+    run, _, _ = over_flower({"protocol": {"kind": "fedasync", "rounds": 40, "in_flight": 3}}, change)
+    assert run.stopped == "Flower's grid answers no more: ConnectionError: 401 Unauthorized"
+    assert run.rounds[-1]["version"] >= 3
+    assert run.fates["unfinished"] >= 1
+
+
 def test_what_no_federation_of_real_clients_can_do_is_refused() -> None:
     with pytest.raises(AsyncflError, match="learn from all clients"):
         over_flower({"privacy": {"kind": "dp_fedavg", "noise_multiplier": 1.0, "adaptive": {}}})
