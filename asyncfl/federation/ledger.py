@@ -144,9 +144,10 @@ class SeedLedger:
         flags = self._flags(view)
         who, trusts = view.adversary, TRUSTS[view.adversary]
         touched = self._touched if view.holds_any else frozenset[int]()
+        bare = view.bare(sent, versions)
         holders = tuple(client for client in range(len(self.run.sizes)) if client not in view.members)
         return (
-            Account(who, known, of_clients, known, proven, flags, holders, trusts, touched),
+            Account(who, known, of_clients, known, proven, flags, holders, trusts, touched, bare),
             Account(
                 who,
                 (told := as_models(to_neighbours, got)).releases,
@@ -157,6 +158,7 @@ class SeedLedger:
                 None,
                 trusts,
                 touched,
+                bare,
             ),
         )
 

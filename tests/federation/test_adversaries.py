@@ -11,7 +11,7 @@ import pytest
 from asyncfl.errors import ScenarioError
 from asyncfl.federation import SeedLedger, SeedRun
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
-from asyncfl.privacy.flags import COMPUTED, CRAFTED, LOSSES, REJECTION, SCORES, WEIGHTS
+from asyncfl.privacy.flags import BARE, COMPUTED, CRAFTED, LOSSES, REJECTION, SCORES, WEIGHTS
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
 from asyncfl.trace import Kind
@@ -261,3 +261,26 @@ def test_what_is_proven_for_clipped_gradients_at_safls_settings() -> None:
     z = scheme.upload_noise(context, None, upload).std / proven
     assert exact_epsilon(z**-2, 1e-5) == pytest.approx(10_567, abs=0.5)
     assert scheme.proven_sensitivity(PrivacyContext(100, 10, 100, 600, 1, plain_sgd=False), None, upload) == np.inf
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"compression": {"kind": "top_k", "share": 0.1}},
+        {"defence": {"rule": {"kind": "krum"}}, "data.clients": 6},
+    ],
+    ids=["compressed", "krum"],
+)
+def test_a_claim_is_open_where_nothing_is_known_to_bound_epsilon(scenario: Scenario, changes: dict[str, Any]) -> None:
+    _, ledger = of(scenario, **changes, privacy=SERVER)
+    rows = ledger.set_index(["adversary", "holder"]).loc[("public", "model")]
+    row = rows.iloc[0] if isinstance(rows, pd.DataFrame) else rows
+    assert np.isfinite(row["claimed_epsilon"])
+    assert row["exact_epsilon"] == row["provable"] == np.inf
+    assert row["claim_holds"] is None
+    assert BARE not in row["flags"]
+    # The server knows its noise and holds bare uploads: that is known, and breaks what is claimed.
+    own = ledger.set_index(["adversary", "holder"]).loc[("server", "model")]
+    broken = own.iloc[0] if isinstance(own, pd.DataFrame) else own
+    assert broken["claim_holds"] is False
+    assert BARE in broken["flags"]

@@ -37,6 +37,8 @@ class Account:
     """Whom a guarantee against this adversary trusts."""
     touched: frozenset[int] | None = None
     """Clients whose data may have changed anything that the adversary got; None: those of all."""
+    bare: frozenset[int] | None = None
+    """Clients of whom it got something without noise; None: those with a release without noise."""
 
     @cached_property
     def spent(self) -> SpentEpsilons:

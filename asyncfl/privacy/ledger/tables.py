@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.privacy.context import PrivacyContext
-from asyncfl.privacy.flags import BARE, CLASSICAL, DELTA, FLAGS, HEURISTIC, INVALID, UNCOVERED, WEIGHTS
+from asyncfl.privacy.flags import BARE, CLASSICAL, DELTA, FLAGS, HEURISTIC, INVALID, UNCOVERED
 from asyncfl.privacy.ledger.accounts import Account
 from asyncfl.privacy.ledger.published import Published, model_release
 from asyncfl.privacy.ledger.releases import MODEL, Releases, one_each, typical_uploads
@@ -274,18 +274,15 @@ def _touched(holder: str, account: Account, n: int) -> NDArray[np.bool_]:
 
 
 def _with_bare(account: Account, holder: str, status: NDArray[np.object_]) -> dict[int, tuple[str, ...]]:
-    """Holder -> what a run adds to its flags, with those of whom something was released without noise.
-
-    Where weights follow the data, uploads without noise count as held because no bound on less is known: nobody need
-    hold them.
-    """
-    rows = account.told.clients if isinstance(account.told, Published) else account.told
-    bare = (rows.sigma == 0) & (rows.sensitivity > 0) & (rows.count > 0)
+    """Holder -> what a run adds to its flags, with those of whom something was released without noise."""
+    bare = account.bare
+    if bare is None:
+        rows = account.told.clients if isinstance(account.told, Published) else account.told
+        bare = frozenset(rows.holder[(rows.sigma == 0) & (rows.sensitivity > 0) & (rows.count > 0)].tolist())
     found = dict(account.flags)
-    for place in [MODEL] if holder == "model" and bare.any() else np.unique(rows.holder[bare]).tolist():
-        own = found.get(place, ())
-        if WEIGHTS not in own and status[place] != "none":
-            found[place] = (*own, BARE)
+    for place in [MODEL] * bool(bare) if holder == "model" else sorted(bare):
+        if status[place] != "none":
+            found[place] = (*found.get(place, ()), BARE)
     return found
 
 

@@ -92,6 +92,19 @@ class View:
         """Whether it gets anything that follows from data: version 0 does not."""
         return bool(self.further or (self.uploads < NEVER).any() or (self.versions[1:] < NEVER).any())
 
+    def bare(self, sent: Sent, versions: Versions) -> frozenset[int]:
+        """Clients of whom it gets something that no noise hides: an upload, or a version that has none at all.
+
+        What it is only granted, since no bound on less is known, is not among that.
+        """
+        granted = self.granted(sent)
+        open_versions = (granted < NEVER) & ((versions.server_std == 0) | self.knows_server_noise)
+        open_versions[0] = False
+        open_versions[sent.version[sent.std > 0]] = False
+        seen = (self.uploads < NEVER) | (open_versions[sent.version] & (sent.weight > 0))
+        clients = sent.client[seen & (sent.std == 0) & (sent.sensitivity > 0)]
+        return frozenset(clients.tolist()) - self.members
+
     def granted(self, sent: Sent) -> Ints:
         """(n_versions + 1,) moment from which on it is taken to hold each version; see the module's header."""
         moments = self.versions.copy()
