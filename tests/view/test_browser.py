@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from asyncfl.api import simulate
+from asyncfl.scenario import Scenario
 from asyncfl.storage import Run
 from asyncfl.trace.tasks import FATES, tasks_of
 from asyncfl.view import Window, page
@@ -165,6 +167,15 @@ def test_two_runs_over_each_other(opened: Opened, busy: Run, other: Run) -> None
     for key in ("ArrowDown", "ArrowDown", "Enter"):
         tab.keyboard.press(key)
     assert "second run" in tab.locator("#details h2").first.inner_text()
+
+
+def test_two_runs_may_have_other_numbers_of_clients(opened: Opened, busy: Run, scenario: Scenario) -> None:
+    few = simulate(scenario.override({"data.clients": 3, "protocol.rounds": 2}))
+    tasks = len(tasks_of(few.tables["events"])), len(tasks_of(busy.tables["events"]).select(seed=0))
+    for one, other in ((few, busy), (busy, few)):
+        tab = opened(page(one, "first", other=(other, "second")))
+        assert tab.locator("#counts").inner_text().startswith(f"{sum(tasks)} tasks ")
+        assert tab.locator("#counts").inner_text().endswith(" of 6 clients shown")
 
 
 def test_names_from_outside_are_shown_as_they_are(opened: Opened, busy: Run) -> None:

@@ -49,6 +49,7 @@ function setCursor(chosen) {
   const found = placeOf(chosen);
   if (!found) return;
   bringIntoView(chosen);
+  pointer = found.seed.tasks.dispatched[found.i]; // the curves tell their values there
   redraw();
   byId("live").textContent = [headline(found), ...factsOf(found).map(([word, said]) => `${word}: ${said}`)].join("; ");
   const box = byId("scroll").getBoundingClientRect();

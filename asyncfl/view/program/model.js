@@ -55,7 +55,7 @@ function modelOf({ header, numbers }) {
     const rows = new Int32Array(chosen.length);
     const next = start.slice();
     for (const row of chosen) rows[next[clientOf[row]]++] = row;
-    return { start, rows, of: (client) => rows.subarray(start[client], start[client + 1]) };
+    return { start, rows, of: (client) => rows.subarray(start[client] ?? rows.length, start[client + 1] ?? rows.length) };
   }
 
   function seedOf(told, clients) {
