@@ -1,15 +1,46 @@
-"""Data sets that are arrays: one's own, tables by name, and those with owners; images by name are drawn or read bit by
-bit instead."""
+"""Data sets by name, and those that are arrays: one's own, tables by name, and those with owners.
+
+Images by name are drawn, or read sample by sample, instead.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal, get_args
 
+from pydantic import PlainSerializer, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic_core import PydanticCustomError
+
+from asyncfl.data.catalog import DatasetName
 from asyncfl.data.federated import Source
-from asyncfl.data.natural import NATURAL, natural_on_disk, natural_source
-from asyncfl.data.own import TITLES, Bundled, Dataset
+from asyncfl.data.natural import NATURAL, NaturalName, natural_on_disk, natural_source
+from asyncfl.data.own import TITLES, Bundled, BundledName, Dataset
 from asyncfl.data.own.arrays import ArraySource
 from asyncfl.data.own.base import source_of
+from asyncfl.errors import hint, shortened
+
+AnyName = DatasetName | BundledName | NaturalName
+"""Names that `data.dataset` may have."""
+NAMES: tuple[str, ...] = tuple(name for part in (DatasetName, BundledName, NaturalName) for name in get_args(part))
+"""The same as values, in order."""
+
+
+def named_or(described: Any) -> Any:
+    """Annotation of a field that holds a name of `NAMES`, or else what `described` annotates; one message for each."""
+
+    def read(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        if not isinstance(value, str):
+            return handler(value)
+        if value not in NAMES:
+            said = f"{hint(value, NAMES, 'names are')} (data of your own are a mapping with a kind)"
+            raise PydanticCustomError("dataset_name", f"must be a data set, got {shortened(repr(value))}; {said}")
+        return value
+
+    def written(value: Any) -> Any:
+        return value if isinstance(value, str) else value.model_dump(mode="json")
+
+    return Annotated[
+        described, WrapValidator(read, json_schema_input_type=AnyName | described), PlainSerializer(written)
+    ]
 
 
 def array_source(dataset: str | Dataset, source: Literal["auto", "real", "embedded"]) -> ArraySource | None:

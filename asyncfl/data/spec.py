@@ -10,15 +10,14 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.component import Described, choice, kind_of
-from asyncfl.data.array_sets import array_source, resolved, without_stand_in
+from asyncfl.data.array_sets import AnyName, array_source, named_or, resolved, without_stand_in
 from asyncfl.data.canaries import Canaries, PlantedCanaries, plant
 from asyncfl.data.catalog import CATALOG, DatasetName
 from asyncfl.data.concept import Concept, Relabelled, Restyled
 from asyncfl.data.federated import FederatedData, Source
 from asyncfl.data.holdings import Holdings
 from asyncfl.data.limits import SampleRequest, other, overdrawn, root_overdrawn, root_shortages, shortages
-from asyncfl.data.natural import NaturalName
-from asyncfl.data.own import Bundled, BundledName, Dataset, HuggingFace, NpyFolder, NpzFile, PictureFolder, TableFile
+from asyncfl.data.own import Bundled, Dataset, HuggingFace, NpyFolder, NpzFile, PictureFolder, TableFile
 from asyncfl.data.own.arrays import ArraySource
 from asyncfl.data.own.mapped import MappedRows
 from asyncfl.data.partition import (
@@ -40,12 +39,11 @@ from asyncfl.streams import Streams
 if TYPE_CHECKING:
     AnyConcept = Concept
     AnyPartition = Partition
-    AnyDataset = DatasetName | BundledName | NaturalName | Dataset
+    AnyDataset = AnyName | Dataset
 else:
     AnyConcept: Any = choice(Concept, Relabelled, Restyled)
     AnyPartition: Any = choice(Partition, Iid, Quantity, Dirichlet, Shards, Pathological, InnerDirichlet, ByColumn)
-    _OneOfYours: Any = choice(Dataset, NpzFile, NpyFolder, PictureFolder, TableFile, HuggingFace, Bundled)
-    AnyDataset: Any = DatasetName | BundledName | NaturalName | _OneOfYours
+    AnyDataset: Any = named_or(choice(Dataset, NpzFile, NpyFolder, PictureFolder, TableFile, HuggingFace, Bundled))
 
 
 class DataSpec(Described):

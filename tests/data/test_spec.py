@@ -8,7 +8,8 @@ from pydantic import ValidationError
 
 from asyncfl.data import CATALOG, DataSpec
 from asyncfl.data.partition import Dirichlet, Quantity
-from asyncfl.errors import DataError
+from asyncfl.errors import DataError, ScenarioError
+from asyncfl.scenario import Scenario
 from asyncfl.streams import Streams
 
 DOMAINS = ("mnist", "street_digits", "usps", "synth_digits", "mnist_m")
@@ -424,3 +425,32 @@ def test_stand_ins_have_root_samples_that_are_nobody_elses():
     seen = {image.tobytes() for image in (*data.images, *data.test_images)}
     assert not {image.tobytes() for image in data.root[0]} & seen
     assert np.bincount(data.root[1]).min() > 30
+
+
+@pytest.mark.parametrize(
+    ("dataset", "field", "message"),
+    [
+        (
+            "mnits",
+            "",
+            "must be a data set, got 'mnits'; did you mean mnist? (data of your own are a mapping with a kind)",
+        ),
+        (5, "", "must be a mapping with a kind (npz, npy, folder, table, huggingface, scikit_learn), got 5"),
+        ({"kind": "table", "path": "a.csv"}, ".target", "is required and missing"),
+        ({"kind": "npz", "pth": "a.npz"}, ".pth", "is no field; did you mean path?"),
+    ],
+)
+def test_a_data_set_that_is_none_is_one_fault(tiny, dataset, field, message):
+    tiny["data"] = {"dataset": dataset}
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.read(tiny)
+    assert f"data.dataset{field}: {message}" in [str(fault) for fault in caught.value.faults]
+    assert len([fault for fault in caught.value.faults if fault.field == "data.dataset"]) <= 1
+
+
+def test_names_and_descriptions_survive_writing_and_reading(tiny):
+    for dataset in ("wine", {"kind": "scikit_learn", "name": "iris", "standardised": False}):
+        tiny["data"] = {"dataset": dataset, "clients": 5, "samples_per_client": 10, "source": "real"}
+        scenario = Scenario.read(tiny)
+        assert Scenario.read(scenario.resolved()) == scenario
+        assert scenario.resolved()["data"]["dataset"] == dataset

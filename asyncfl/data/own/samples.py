@@ -157,7 +157,10 @@ def _label_faults(samples: Samples, labels: Any, name: str) -> Iterator[Fault]:
                 yield Fault(name, f"{allowed}, got {shortened(', '.join(outside))}")
         return
     if labels.dtype.kind not in "bui":
-        yield Fault(name, f"must be whole numbers (classes from 0) or text, got {labels.dtype}")
+        yield Fault(
+            name,
+            f"must be whole numbers (classes from 0) or text, as a regression is not simulated, got {labels.dtype}",
+        )
         return
     low, high = int(labels.min()), int(labels.max())
     most = None if known is None else (known if isinstance(known, int) else len(known)) - 1

@@ -119,7 +119,11 @@ class TableFile(Dataset):
         target = table.get(self.target)
         if target is not None and target.dtype.kind == "f" and not faults and (target != np.rint(target)).any():
             odd = float(target[target != np.rint(target)].iloc[0])
-            faults.append(Fault(self.target, f"must be classes (text or whole numbers), got {odd:g}"))
+            faults.append(
+                Fault(
+                    self.target, f"must be classes (text or whole numbers; a regression is not simulated), got {odd:g}"
+                )
+            )
         return faults
 
     def _named(self) -> list[str]:

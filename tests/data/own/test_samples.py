@@ -53,7 +53,10 @@ def with_(value):
         ({"features": with_(np.nan)}, "features: must be finite numbers, got nan in sample 3 (and 1 more samples)"),
         ({"features": with_(-np.inf)}, "features: must be finite numbers, got -inf in sample 3 (and 1 more samples)"),
         ({"labels": Y[:, None]}, "labels: must be a NumPy array of shape (n,), got shape (6, 1)"),
-        ({"labels": Y + 0.5}, "labels: must be whole numbers (classes from 0) or text, got float64"),
+        (
+            {"labels": Y + 0.5},
+            "labels: must be whole numbers (classes from 0) or text, as a regression is not simulated, got float64",
+        ),
         ({"labels": Y[:5]}, "labels: must have one label per sample (6), got 5"),
         (
             {"labels": Y - 1},

@@ -104,7 +104,11 @@ def test_whole_numbers_are_classes_of_their_names(table):
             {},
             "job: must have a value in every row, got nan in row 1; leave such rows out, or the column (without)",
         ),
-        (ROWS.assign(income=0.5), {}, "income: must be classes (text or whole numbers), got 0.5"),
+        (
+            ROWS.assign(income=0.5),
+            {},
+            "income: must be classes (text or whole numbers; a regression is not simulated), got 0.5",
+        ),
         (ROWS[:0], {}, "must have at least one row of values, got none"),
         (ROWS[:1], {}, "must have at least two rows, got 1"),
         (ROWS.assign(income="low"), {}, "target: must be of at least two classes, got 1"),
