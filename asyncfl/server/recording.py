@@ -46,7 +46,7 @@ from asyncfl.server.machine import Server, ServerPlan
 Detail: TypeAlias = Literal["digests", "parameters"]
 """What is written of a model."""
 
-FORMAT = 3
+FORMAT = 4
 """Version of the lines."""
 
 Plain: TypeAlias = dict[str, Any]
@@ -74,17 +74,22 @@ class Recording:
     """(clients,) training samples of each client."""
     n_parameters: int
     seed: int = 0
+    everybody_present: bool = True
+    """Whether all clients took part from the start; else none did before it joined."""
     lines: list[str] = field(default_factory=list)
     """JSON of each call."""
 
     @classmethod
     def of(cls, plan: ServerPlan, detail: Detail = "digests", seed: int = 0) -> Recording:
         """An empty recording for a server with this plan."""
-        return cls(detail, tuple(int(number) for number in plan.samples), len(plan.initial), seed)
+        return cls(
+            detail, tuple(int(number) for number in plan.samples), len(plan.initial), seed, plan.everybody_present
+        )
 
     def text(self) -> str:
         """The whole recording as JSON-lines."""
         head = {
+            "everybody_present": self.everybody_present,
             "format": FORMAT,
             "n_parameters": self.n_parameters,
             "record": self.detail,
@@ -271,6 +276,7 @@ def _headed(line: str, where: str) -> Recording:
             raise RunError(f"{where}: recordings of format {FORMAT} can be read, this is format {head['format']}")
         if head["record"] not in ("digests", "parameters"):
             raise ValueError
-        return Recording(head["record"], tuple(head["samples"]), int(head["n_parameters"]), int(head["seed"]))
+        sizes, present = tuple(head["samples"]), bool(head["everybody_present"])
+        return Recording(head["record"], sizes, int(head["n_parameters"]), int(head["seed"]), present)
     except (ValueError, KeyError, TypeError):
         raise RunError(f"{where} is damaged: {line[:60].rstrip()}") from None

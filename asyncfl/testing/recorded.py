@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -49,7 +50,7 @@ def replay_run(folder: str | Path, seed: int | None = None, *, train: bool = Fal
             raise RunError(
                 "a privacy scheme that learns from updates which never arrived cannot be replayed without a clock"
             )
-        server = Server(federation.plan)
+        server = Server(replace(federation.plan, everybody_present=recording.everybody_present))
         again = _TrainedAgain(recording, federation, server) if train and recording.detail == "digests" else None
         return replay(recording, server, again)
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asyncfl.api import gather, run_of
 from asyncfl.errors import DataError, ScenarioError
 from asyncfl.federation.ledger import SeedLedger
 from asyncfl.live.client import LEFT
@@ -20,6 +21,7 @@ from asyncfl.live.vocabulary import Hello, Refused, Welcome
 from asyncfl.live.wire import client_decoder, encode
 from asyncfl.privacy.flags import SEED
 from asyncfl.scenario import Scenario
+from asyncfl.testing.recorded import replay_run
 from tests.live.apart import Table, apart
 from tests.live.conftest import SMALL
 from tests.live.test_live import whole
@@ -363,3 +365,29 @@ def test_another_version_of_the_wire_is_told_on_both_sides(tmp_path: Path) -> No
     assert told == [why, f"the server cannot be understood: {why}"]
     assert run.stopped == "all versions published"
     whole(run)
+
+
+def test_a_run_that_is_ended_before_anybody_came_is_whole_too(tmp_path: Path) -> None:
+    async def scene(table: Table) -> None:
+        await asyncio.sleep(5)
+        table.host.end("interrupted")
+
+    run, _ = apart(DESCRIPTION, tmp_path, scene)
+    assert run.stopped == "interrupted"
+    assert [row["version"] for row in run.rounds] == [0]
+    whole(run)
+
+
+def test_a_recording_of_who_came_and_left_replays(tmp_path: Path) -> None:
+    async def scene(table: Table) -> None:
+        table.sit("ann")
+        table.sit("bob")
+        await table.until(lambda: table.host.server.version >= 1)
+        await table.clients["bob"].leave()
+        table.sit("cid", 25)
+
+    recorded = {**DESCRIPTION, "evaluation": {"record": "parameters"}}
+    run, _ = apart(recorded, tmp_path, scene)
+    scenario = Scenario.read({**SMALL, **recorded})
+    gather(scenario, [run_of(scenario, run)]).save(tmp_path / "run")
+    assert replay_run(tmp_path / "run").unchecked == ()

@@ -49,7 +49,7 @@ def test_each_call_is_a_line_with_sorted_keys_and_equal_runs_are_equal_bytes() -
     recording = recorded()
     assert recording.text() == recorded().text()
     lines = recording.text().splitlines()
-    assert lines[0] == '{"format":3,"n_parameters":3,"record":"digests","samples":[10,10],"seed":0}'
+    assert lines[0] == '{"everybody_present":true,"format":4,"n_parameters":3,"record":"digests","samples":[10,10],"seed":0}'
     assert lines[2] == '{"answers":[],"hears":{"task":0,"time_s":1.0,"type":"UpdateArrived"}}'
     assert json.loads(lines[3])["answers"] == [{"tasks": [0, 1], "type": "Collect"}]
     assert lines[5] == ('{"answers":[],"hears":{"reason":"too late: it has stopped already","type":"stop"}}')
@@ -141,8 +141,8 @@ def test_a_file_holds_several_seeds(tmp_path: Path) -> None:
         ("", "holds no recording"),
         ('{"hears": 1}\n', "describes no federation"),
         ('{"format":9}\n', "this is format 9"),
-        ('{"format":3,"record":"all","n_parameters":1,"samples":[],"seed":0}\n', "line 1 is damaged"),
-        ('{"format":3\n', "line 1 is damaged"),
+        ('{"format":4,"record":"all","n_parameters":1,"samples":[],"seed":0}\n', "line 1 is damaged"),
+        ('{"format":4\n', "line 1 is damaged"),
         (b"\xff\xfe", "not a text file"),
     ],
 )
@@ -181,7 +181,7 @@ def test_only_a_line_that_describes_a_federation_begins_a_seed(tmp_path: Path) -
     """Neither a damaged line nor an entry that speaks of a format does."""
     path = tmp_path / "messages.jsonl"
     recording = recorded()
-    recording.lines[0] = recording.lines[0].replace("{", '{"format":3,', 1)
+    recording.lines[0] = recording.lines[0].replace("{", '{"format":4,', 1)
     recording.lines[1] = "gone"
     path.write_text(recording.text())
     assert Recording.read(path).lines == recording.lines
