@@ -215,6 +215,6 @@ def write_csv(frame: pd.DataFrame, path: str | Path) -> None:
 def read_csv(path: str | Path) -> pd.DataFrame:
     """A frame that `write_csv` wrote; an empty one where it had no columns."""
     try:
-        return pd.read_csv(path, keep_default_na=False, na_values=[""])
+        return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype={"run": str})
     except pd.errors.EmptyDataError:
         return pd.DataFrame()

@@ -13,7 +13,13 @@ NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_-]*$")
 STEPS = ("", "pictures", "analysis")
 """What stands before an experiment's name in the rules that it becomes."""
 MOST_LOOKS = 9
-RULES = ("all", "report_on_claims", "index_of_runs", *(f"look_{number}" for number in range(1, MOST_LOOKS)))
+RULES = (
+    "all",
+    "report_on_claims",
+    "pages_of_runs",
+    "index_of_runs",
+    *(f"look_{number}" for number in range(1, MOST_LOOKS)),
+)
 """Rules that are there without any experiment."""
 
 

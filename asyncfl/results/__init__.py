@@ -6,7 +6,7 @@ Each step has a digest of the code that it depends on, so that an edit of a page
 from __future__ import annotations
 
 from asyncfl.experiment.code import combined, modules_digest
-from asyncfl.results.site.write import templates_digest
+from asyncfl.results.site.write import texts_digest
 
 STEPS = {
     "pictures": ("asyncfl.results.pictures",),
@@ -15,6 +15,10 @@ STEPS = {
         *("asyncfl.analysis.bounds", "asyncfl.analysis.table", "asyncfl.analysis.figures", "asyncfl.analysis.claims"),
     ),
     "looks": ("asyncfl.results.looks", "asyncfl.analysis.claims"),
+    "pages": (
+        "asyncfl.results.site.runs",
+        *(f"asyncfl.view.{name}" for name in ("page", "packing", "happened", "tables", "comparison")),
+    ),
     "report": ("asyncfl.results.report",),
 }
 """Step -> modules that it begins with. Figures, claims and tables are described in the experiment, so that no import of
@@ -23,5 +27,6 @@ the step leads to them."""
 
 def step_digest(step: str) -> str:
     """16 hex digits over the code that a step depends on."""
+    texts = {"report": ("asyncfl.results.site", "templates"), "pages": ("asyncfl.view", "program")}.get(step)
     digest = modules_digest(*STEPS[step])
-    return combined([digest, templates_digest()]) if step == "report" else digest
+    return digest if texts is None else combined([digest, texts_digest(*texts)])

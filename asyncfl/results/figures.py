@@ -48,11 +48,11 @@ def captions(experiment: Experiment, scale: Scale, cells: pd.DataFrame, style: S
             "title": figure.title or experiment.title,
             "caption": caption(experiment, scale, cells, figure),
             "style": style,
-            "run": figure.is_run(figure.axes(grid, experiment.bounds)),
+            "is_run": figure.is_run(figure.axes(grid, experiment.bounds)),
         }
         for figure in experiment.all_figures
     ]
-    return pd.DataFrame(rows, columns=["name", "title", "caption", "style", "run"])
+    return pd.DataFrame(rows, columns=["name", "title", "caption", "style", "is_run"])
 
 
 def caption(experiment: Experiment, scale: Scale, cells: pd.DataFrame, figure: Figure) -> str:

@@ -16,6 +16,9 @@ from asyncfl.results.figures import CAPTIONS
 from asyncfl.results.finished import Finished, all_claims, finished
 from asyncfl.results.score import Score, score_of
 from asyncfl.results.site import write_site
+from asyncfl.results.site.runs import FOLDER as RUNS
+from asyncfl.results.site.runs import run_pages
+from asyncfl.results.site.write import FOLDER
 from asyncfl.results.telling import (
     SCALE_WARNING,
     explained,
@@ -63,7 +66,7 @@ def index_page(results: str | Path, done: Sequence[Finished], experiments: Mappi
         here = os.path.relpath(item.folder, root)
         lines += [f"## {title}", ""]
         for figure in read_csv(item.folder / CAPTIONS).to_dict("records"):
-            if figure["run"]:
+            if figure["is_run"]:
                 lines += [f"![{figure['title']}]({here}/{figure['name']}.svg)", "", f"*{figure['caption']}*", ""]
             else:
                 lines += [f"{figure['title']}: not run at this scale.", ""]
@@ -107,5 +110,5 @@ def write_report(results: str | Path, experiments: Mapping[str, Experiment]) -> 
     write_csv(claims, root / "claims.csv")
     write_text(claims_page(claims), root / "claims.md")
     write_text(index_page(root, done, experiments), root / "index.md")
-    write_site(root, done, experiments, claims)
+    write_site(root, done, experiments, claims, run_pages(root / FOLDER / RUNS))
     return score_of(claims)

@@ -35,6 +35,12 @@ def test_tables_survive_the_disk(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
 
+def test_names_of_runs_are_no_numbers(tmp_path):
+    names = ["0042570464500009", "12e4567890123456"]
+    write_csv(pd.DataFrame({"run": names}), tmp_path / "t.csv")
+    assert list(read_csv(tmp_path / "t.csv")["run"]) == names
+
+
 def test_an_empty_table_survives_the_disk(tmp_path):
     write_csv(pd.DataFrame(), tmp_path / "t.csv")
     assert len(read_csv(tmp_path / "t.csv")) == 0

@@ -7,6 +7,7 @@ import re
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -14,12 +15,15 @@ import pytest
 
 from asyncfl.analysis.claims import Order
 from asyncfl.analysis.figures import Curves, Final
+from asyncfl.errors import RunError
 from asyncfl.experiment import Experiment
 from asyncfl.results.figures import make_figures
+from asyncfl.results.finished import Finished
 from asyncfl.results.report import write_report
 from asyncfl.results.score import score_of
 from asyncfl.results.site.contents import figure_of, size_of, table_cells
 from asyncfl.results.site.papers import file_of_paper, paper_of
+from asyncfl.results.site.runs import run_pages, write_run_pages
 from asyncfl.results.site.standard import standard
 from asyncfl.results.site.write import page_files
 from asyncfl.results.tables import make_tables
@@ -215,3 +219,36 @@ def test_papers_that_are_not_known_have_a_page_too() -> None:
 
 def test_a_table_is_read_back_from_markdown() -> None:
     assert table_cells("| a | b |\n|---|---|\n| 1 | 2 |\n\nMean.\n") == [["a", "b"], ["1", "2"], ["Mean."]]
+
+
+def test_runs_have_pages_as_far_as_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    cells = {"a": ["1" * 16, "2" * 16, "3" * 16], "b": ["2" * 16, "4" * 16]}
+    done = []
+    for name, runs in cells.items():
+        folder = tmp_path / "quick" / name
+        folder.mkdir(parents=True)
+        pd.DataFrame({EPSILON: range(len(runs)), "run": runs}).to_csv(folder / "cells.csv", index=False)
+        done.append(Finished(described(name=name), "quick", folder))
+        for run in runs[:2]:
+            (tmp_path / "runs" / run).mkdir(parents=True, exist_ok=True)
+
+    def load(place: Path) -> Any:
+        if place.name.startswith("4"):
+            raise RunError("its data are gone")
+        return SimpleNamespace(scenario=SimpleNamespace(seeds=(7, 8)), folder=place)
+
+    def page(run: Any, name: str, window: Any) -> str:
+        assert window.seed == 7
+        written.append(name)
+        return "x" * 100
+
+    monkeypatch.setattr("asyncfl.results.site.runs.Run", SimpleNamespace(load=load))
+    monkeypatch.setattr("asyncfl.results.site.runs.page", page)
+    assert write_run_pages(tmp_path, done, tmp_path / "pages", room_bytes=200) == 2
+    assert written == [
+        "a: epsilon = 0",
+        "b: epsilon = 0",
+    ]  # in turn; the run that both have once, the third is not here
+    assert run_pages(tmp_path / "pages") == {"1" * 16: f"runs/{'1' * 16}.html", "2" * 16: f"runs/{'2' * 16}.html"}
+    assert write_run_pages(tmp_path, done, tmp_path / "none", room_bytes=150) == 1

@@ -105,6 +105,8 @@ class RunView:
     digest: str
     page: str
     """Path of the page that shows it, from the paper's page; empty where there is none."""
+    is_here: bool
+    """Whether its folder lies among the results."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,12 @@ def _section(root: Path, item: Finished, claims: pd.DataFrame, pages: Mapping[st
     cells = read_csv(item.folder / "cells.csv")
     axes = list(experiment.grid(item.scale))
     runs = [
-        RunView(describe({axis: row[axis] for axis in axes}) or "the only cell", row["run"], pages.get(row["run"], ""))
+        RunView(
+            describe({axis: row[axis] for axis in axes}) or "the only cell",
+            row["run"],
+            pages.get(row["run"], ""),
+            (root / "runs" / row["run"] / "scenario.yaml").is_file(),
+        )
         for row in cells.to_dict("records")
     ]
     texts = [item.folder / f"{table.name}.md" for table in experiment.tables]
@@ -208,7 +215,7 @@ def _figure(place: Path, folder: str, row: Mapping[Hashable, Any]) -> FigureView
     name, title, caption = str(row["name"]), str(row["title"]), str(row["caption"])
     width, height = size_of(place / f"{name}.svg")
     head, foot = around(width, title, caption)[2:] if row["style"] == "page" and width else (0.0, 0.0)
-    return FigureView(name, title, caption, bool(row["run"]), f"{folder}/{name}.svg", width, height, head, foot)
+    return FigureView(name, title, caption, bool(row["is_run"]), f"{folder}/{name}.svg", width, height, head, foot)
 
 
 def size_of(svg: Path) -> tuple[float, float]:

@@ -75,9 +75,9 @@ def write_site(
             write_text(empty.render(papers=papers, **shared), root / name)
 
 
-def templates_digest() -> str:
-    """16 hex digits over the texts that the pages are made from."""
-    folder = files("asyncfl.results.site").joinpath("templates")
+def texts_digest(package: str, folder_name: str) -> str:
+    """16 hex digits over the texts in a folder of a package that pages are made from."""
+    folder = files(package).joinpath(folder_name)
     texts = sorted((text.name, text.read_bytes()) for text in folder.iterdir() if text.is_file())
     return hashlib.sha256(repr(texts).encode()).hexdigest()[:16]
 
