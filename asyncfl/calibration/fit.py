@@ -70,6 +70,7 @@ class Calibration:
         fields: dict[str, Any] = {
             "device": device.model_copy(update={"jitter": jitter}),
             "workers": self.places.workers,
+            "turnaround_s": self.places.turnaround_s,
             "downlink": _link(self.downlink, self.before.downlink, population),
             "uplink": _link(self.uplink, self.before.uplink, population),
             "availability": self.presence.availability,

@@ -61,7 +61,8 @@ def table(found: Calibration) -> tuple[list[str], list[list[str]]]:
     places, waits_s = found.places.workers, found.places.waits_s
     said = "all, nobody waits for another"
     if places is not None:
-        said = f"{places}, others wait {amount(float(waits_s.mean()), 's')} in the mean"
+        pause = amount(found.places.turnaround_s, "s")
+        said = f"{places}, {pause} between two, others wait {amount(float(waits_s.mean()), 's')}"
     rows.append(["compute at a time", said, f"{len(waits_s)} trainings", NONE])
     presence = found.presence.availability
     said = "always online"

@@ -59,7 +59,7 @@ class Driver(Conductor):
         self.budgets = SpentBudgets(clients.budgets, clock, self.tasks)
         # A request for scores waits for the client's task only where clients do one thing after another.
         running: dict[int, simpy.Process] | None = {} if clients.scoring == "serial" else None
-        workers = Workers(clock, world.workers)
+        workers = Workers(clock, world.workers, world.turnaround_s)
         self.task_process = TaskProcess(
             clock, self.tasks, self.transfers, self.training, self.budgets, clients, running, workers
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
+from functools import partial
 from typing import Any
 
 import simpy
@@ -14,9 +15,10 @@ from asyncfl.simulation.clock import Clock
 class Workers:
     """The places at which the clients of one seed compute."""
 
-    def __init__(self, clock: Clock, number: int | None) -> None:
-        """`number`: of places; None: as many as there are clients."""
+    def __init__(self, clock: Clock, number: int | None, turnaround_s: float) -> None:
+        """`number`: of places; None: as many as there are clients. `turnaround_s`: how long one stays empty."""
         self._clock = clock
+        self._turnaround_s = turnaround_s
         self._places = None if number is None else simpy.Resource(clock.env, number)
 
     def wait(self, client: int) -> Generator[simpy.Event, None, Any]:
@@ -37,7 +39,15 @@ class Workers:
         return None
 
     def leave(self, place: Any) -> None:
-        """Have the next client come in."""
+        """Have the next client come in, after the turnaround."""
+        if self._places is None:
+            return
+        if self._turnaround_s > 0:
+            self._clock.later(self._turnaround_s, partial(self._free, place))
+        else:
+            self._free(place)
+
+    def _free(self, place: Any) -> None:
         if self._places is not None:
             self._places.release(place)
 

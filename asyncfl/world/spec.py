@@ -33,6 +33,9 @@ class World(Described):
     workers: Annotated[int, Field(ge=1)] | None = None
     """Clients that compute at the same time, where they share a machine: who comes later waits for its turn, first
     come, first served; null: all."""
+    turnaround_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """Seconds from the end of a client's computing until the next one can begin in its place, where they share a
+    machine."""
     downlink: Link = Link()
     """Links from the server to the clients."""
     uplink: Link = Link()
@@ -82,6 +85,7 @@ class World(Described):
             dropout_probability=self.dropout,
             dropout_per_s=self.dropout_per_s,
             workers=self.workers,
+            turnaround_s=self.turnaround_s,
             evaluation_cost=self.evaluation_cost,
             tap=self.tap,
         )

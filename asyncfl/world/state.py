@@ -45,6 +45,8 @@ class WorldState:
     dropout_per_s: float
     workers: int | None
     """Clients that compute at the same time; None: all."""
+    turnaround_s: float
+    """Seconds until a place to compute can be taken by the next."""
     evaluation_cost: float
     tap: Tap
 

@@ -169,9 +169,10 @@ def test_too_few_trainings_are_refused(known: Scenario) -> None:
 
 
 def test_clients_that_share_a_machine_are_seen_to_wait_for_each_other(known: Scenario) -> None:
-    shared = fitted_to(known.override({"world.workers": 3, "protocol.rounds": 60}))
+    shared = fitted_to(known.override({"world.workers": 3, "world.turnaround_s": 0.1, "protocol.rounds": 60}))
     assert shared.places.workers == 3
     assert shared.world().workers == 3
+    assert shared.places.turnaround_s == pytest.approx(0.1, rel=0.1)
     alone = fitted_to(known.override({"protocol.rounds": 60}))
     assert alone.places.workers is None
     np.testing.assert_allclose(shared.speeds.s_per_sample, alone.speeds.s_per_sample, rtol=0.2)

@@ -42,6 +42,12 @@ def test_equal_clients_take_as_many_turns_as_it_takes(workers: int | None, round
     assert published == pytest.approx([round_s * number for number in range(5)])
 
 
+def test_a_place_stands_empty_between_two() -> None:
+    published = [row["time_s"] for row in clock(2, turnaround_s=0.25).rounds]
+    # three turns of 1 s with two pauses between them; the pause after the third is over when the next round begins
+    assert np.diff(published) == pytest.approx([3.5, 3.75, 3.75, 3.75])
+
+
 def test_who_waits_is_not_training_and_comes_in_the_order_in_which_they_came() -> None:
     tasks = tasks_of(clock(2).events)
     first = tasks.only(tasks.base_version == 0)
