@@ -77,7 +77,7 @@ def show(
         list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="change a field, may be given again")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="seed that shares out; default: the scenario's first")] = None,
-    out: Annotated[Path, typer.Option(help="where the picture goes: OUT.svg and OUT.png")] = Path("holdings"),
+    out: Annotated[Path, typer.Option(help="where the picture goes: OUT.svg, .png and .pdf")] = Path("holdings"),
     most: Annotated[int, typer.Option("--clients", min=1, help="most clients in the table")] = 20,
     json: Annotated[bool, typer.Option("--json", help="print the counts of all clients as JSON")] = False,
 ) -> None:

@@ -272,9 +272,9 @@ def test_data_show_prints_who_holds_what_in_80_columns_and_draws_it(asyncfl: Any
     assert lines[1].split() == ["client", "samples", "classes", "skew", "holds", "most", "of"]
     assert [line.split()[:3] for line in lines[2:4]] == [["0", "20", "2"], ["1", "20", "2"]]
     assert lines[4].startswith("the first 2 of 5 clients with 20 samples (median 20) of 2 of 10 classes; ")
-    assert max(map(len, lines[:-2])) <= 80
-    assert [Path(line).suffix for line in lines[-2:]] == [".svg", ".png"]
-    assert all(Path(line).is_file() for line in lines[-2:])
+    assert max(map(len, lines[:-3])) <= 80
+    assert [Path(line).suffix for line in lines[-3:]] == [".svg", ".png", ".pdf"]
+    assert all(Path(line).is_file() for line in lines[-3:])
 
 
 def test_data_show_tells_programs_all_counts(asyncfl: Any, file: Path) -> None:
@@ -282,4 +282,4 @@ def test_data_show_tells_programs_all_counts(asyncfl: Any, file: Path) -> None:
     told = json.loads(result.out)
     assert np.array(told["clients"]).sum(1).tolist() == [20] * 5
     assert told["classes"] == [str(number) for number in range(10)]
-    assert told["files"] == [f"{file.parent / 'who'}.svg", f"{file.parent / 'who'}.png"]
+    assert told["files"] == [f"{file.parent / 'who'}.{kind}" for kind in ("svg", "png", "pdf")]
