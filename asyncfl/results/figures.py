@@ -57,7 +57,7 @@ def captions(experiment: Experiment, scale: Scale, cells: pd.DataFrame, style: S
 
 def caption(experiment: Experiment, scale: Scale, cells: pd.DataFrame, figure: Figure) -> str:
     """What a figure shows, scale, seeds, data, and what quick scale lowered, of the cells that it shows."""
-    shows = f"{figure.described()}. {experiment.source}"
+    shows = f"{figure.described(figure.axes(experiment.grid(scale), experiment.bounds))}. {experiment.source}"
     if len(cells) == 0 or figure.bound_named is not None:
         return f"{shows}: a formula, not measured; a ring marks the best whole number."
     where = _of_cells(figure.where, cells)

@@ -168,6 +168,15 @@ def test_a_figure_is_shown_without_the_words_that_stand_beside_it(results: Path)
     assert size_of(results / "no.svg") == (0.0, 0.0)
 
 
+def test_captions_name_values_that_are_run_alone() -> None:
+    figure = Curves(hue=EPSILON, where={EPSILON: [50, 60, 100]})
+    assert (
+        figure.described({EPSILON: (50, 60)})
+        == "Training loss over communication round; lines by epsilon; epsilon 50 or 60"
+    )
+    assert figure.described({EPSILON: (70,)}).endswith("; epsilon 50 or 60 or 100")
+
+
 def test_paper_style_leaves_title_and_caption_to_the_document(tmp_path: Path, results: Path) -> None:
     experiment = described()
     for file in (results / "quick" / "nbafl" / "one").glob("*.csv"):

@@ -49,7 +49,10 @@ def test_each_call_is_a_line_with_sorted_keys_and_equal_runs_are_equal_bytes() -
     recording = recorded()
     assert recording.text() == recorded().text()
     lines = recording.text().splitlines()
-    assert lines[0] == '{"everybody_present":true,"format":4,"n_parameters":3,"record":"digests","samples":[10,10],"seed":0}'
+    assert (
+        lines[0]
+        == '{"everybody_present":true,"format":4,"n_parameters":3,"record":"digests","samples":[10,10],"seed":0}'
+    )
     assert lines[2] == '{"answers":[],"hears":{"task":0,"time_s":1.0,"type":"UpdateArrived"}}'
     assert json.loads(lines[3])["answers"] == [{"tasks": [0, 1], "type": "Collect"}]
     assert lines[5] == ('{"answers":[],"hears":{"reason":"too late: it has stopped already","type":"stop"}}')

@@ -68,13 +68,16 @@ class FigureBase(Described):
     def shown(self) -> str:
         """What is drawn, against what, in words."""
 
-    def described(self) -> str:
-        """What the figure shows, in a sentence without its full stop."""
+    def described(self, grid: AxisValues) -> str:
+        """What the figure shows, in a sentence without its full stop.
+
+        grid: axis -> its values at this scale, of `axes`.
+        """
         said = self.shown()
         said += f"; {self.mark} by {in_words(self.hue)}" if self.hue else ""
         said += f"; panels by {in_words(self.panels)}" if self.panels else ""
         kept = [
-            f"{in_words(axis)} {' or '.join(value_label(value, axis) for value in several(values))}"
+            f"{in_words(axis)} {' or '.join(value_label(value, axis) for value in _run(several(values), grid[axis]))}"
             for axis, values in self.where.items()
         ]
         return said[0].upper() + said[1:] + (f"; {', '.join(kept)}" if kept else "")
@@ -122,3 +125,8 @@ class FigureBase(Described):
 def in_words(axis: str) -> str:
     """An axis in plain words."""
     return axis_label(axis, plain_text=True)
+
+
+def _run(wanted: tuple[Any, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Those of the wanted values that are run; all where none is, as then nothing is drawn."""
+    return tuple(value for value in wanted if value in values) or wanted
