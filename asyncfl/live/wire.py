@@ -36,7 +36,7 @@ class WireError(AsyncflError):
 
 
 @dataclass(frozen=True)
-class Limits:
+class FrameLimits:
     """How long what arrives may be."""
 
     message_bytes: int = 300_000
@@ -69,7 +69,7 @@ def encode(message: Said, models: Vector | None = None) -> bytes:
 class Decoder(Generic[S]):
     """Reads the messages of one side."""
 
-    def __init__(self, of: Any, limits: Limits) -> None:
+    def __init__(self, of: Any, limits: FrameLimits) -> None:
         """`of`: the union of messages that may come."""
         self.limits = limits
         self._decoder: msgspec.msgpack.Decoder[S] = msgspec.msgpack.Decoder(of)
@@ -113,9 +113,9 @@ class Decoder(Generic[S]):
 
 def client_decoder(n_parameters: int) -> Decoder[FromServer]:
     """What a client reads. `n_parameters`: of its models."""
-    return Decoder(FromServer, Limits(rows=4096, columns=n_parameters))
+    return Decoder(FromServer, FrameLimits(rows=4096, columns=n_parameters))
 
 
 def server_decoder(n_parameters: int) -> Decoder[FromClient]:
     """What a server reads. A model of another length is let in: it is judged, as one that is not finite is."""
-    return Decoder(FromClient, Limits(columns=2 * n_parameters + 1024))
+    return Decoder(FromClient, FrameLimits(columns=2 * n_parameters + 1024))

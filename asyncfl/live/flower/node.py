@@ -53,8 +53,8 @@ log = logging.getLogger("asyncfl.live")
 
 
 @dataclass(frozen=True)
-class Sent:
-    """A letter that is answered yet to be."""
+class SentLetter:
+    """A letter that has not been answered yet."""
 
     of: int
     """Task, or request for scores."""
@@ -92,7 +92,7 @@ class Node:
     client: int = -1
     outgoing: list[tuple[Letter, int]] = field(default_factory=list)
     """Letters that wait to be sent, each with the number of what it is about."""
-    sent: dict[str, Sent] = field(default_factory=dict)
+    sent: dict[str, SentLetter] = field(default_factory=dict)
     """Name -> letter that is to be answered."""
     bases: dict[int, Vector] = field(default_factory=dict)
     """Task -> model that was sent, where the server needs it to clip."""
@@ -182,7 +182,7 @@ class NodeConnection:
         """Say this in the node's place. `model`: (1, length)."""
         await self._incoming.put(encode(message, model))
 
-    async def answer(self, sent: Sent, reply: Reply, now_s: float) -> None:
+    async def answer(self, sent: SentLetter, reply: Reply, now_s: float) -> None:
         """Say what came of a letter. `now_s`: by the loop's clock."""
         if reply.failure is not None and reply.failure not in list(Failure):
             log.warning("%s: its ClientApp failed (%s)", self.peer, shortened(" ".join(reply.reason.split()), 300))
@@ -191,7 +191,7 @@ class NodeConnection:
         elif sent.kind == TRAIN:
             await self._trained(sent, reply, now_s)
 
-    async def _trained(self, sent: Sent, reply: Reply, now_s: float) -> None:
+    async def _trained(self, sent: SentLetter, reply: Reply, now_s: float) -> None:
         base = self.node.bases.pop(sent.of, None)
         if reply.failure is not None:
             lost = reply.failure in (Failure.EXPIRED, Failure.LATE)
@@ -241,7 +241,7 @@ def scores_of(reply: Reply) -> tuple[float, ...] | None:
     return tuple(float(one) for one in (scores if isinstance(scores, list) else [scores]))
 
 
-def report_of(reply: Reply, sent: Sent, bytes_up: int, took_s: float) -> Report:
+def report_of(reply: Reply, sent: SentLetter, bytes_up: int, took_s: float) -> Report:
     """What happened at a client, from what its app tells of it.
 
     `took_s`: from the letter to its answer. An app that tells no seconds of training is taken to have trained for

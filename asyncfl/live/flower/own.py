@@ -105,7 +105,7 @@ class Parameters(Architecture):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class FlowerOutcome:
     """What came of a federation."""
 
     model: Vector
@@ -151,7 +151,7 @@ def federate(
     evaluate: Callable[[ArrayRecord], Mapping[str, float]] | None = None,
     progress: Progress | None = None,
     timeout_s: float = 3600.0,
-) -> Outcome:
+) -> FlowerOutcome:
     """What came of a federation of `clients` nodes of `grid`, which begins when so many are connected.
 
     `arrays`: the model to begin with. `protocol`, `privacy`, `defence`: as in a scenario. `evaluate`: is told each
@@ -167,7 +167,7 @@ def federate(
     judge = None if evaluate is None else lambda model: evaluate(shapes.record(model))
     mail = GridMail(grid, shapes, timeout_s)
     run, model = asyncio.run(held_own(scenario, mail, initial, evaluate=judge, progress=progress))
-    return Outcome(model, scenario, run, shapes)
+    return FlowerOutcome(model, scenario, run, shapes)
 
 
 def scenario_of(

@@ -26,7 +26,7 @@ from asyncfl.live.flower.letters import (
     Reply,
     Value,
 )
-from asyncfl.live.flower.node import Clips, Node, NodeConnection, Sent, number_of
+from asyncfl.live.flower.node import Clips, Node, NodeConnection, SentLetter, number_of
 from asyncfl.live.transport import Connection
 from asyncfl.live.vocabulary import Ready
 
@@ -206,7 +206,7 @@ class Post:
         now_s = asyncio.get_running_loop().time()
         for (node, letter, of), name in zip(letters, names, strict=True):
             size = 0 if letter.models is None else letter.models.nbytes
-            sent = Sent(of, letter.kind, size, now_s)
+            sent = SentLetter(of, letter.kind, size, now_s)
             if name is not None:
                 node.sent[name] = sent
             elif node.connection is not None:

@@ -12,7 +12,7 @@ from asyncfl.api import gather, run_of
 from asyncfl.errors import ScenarioError
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live.flower.letters import QUERY, TRAIN, Letter, Reply
-from asyncfl.live.flower.own import Outcome, ServerClipping, held_own, scenario_of
+from asyncfl.live.flower.own import FlowerOutcome, ServerClipping, held_own, scenario_of
 from asyncfl.live.flower.records import Shapes
 from asyncfl.messages import Vector
 from asyncfl.privacy.scheme import FixedNorm
@@ -90,7 +90,7 @@ def test_the_server_clips_and_adds_noise_and_the_ledger_says_what_it_is_worth(tm
     assert all(row["clip_norm"] == 0.5 for row in run.rounds[1:])
     assert all(row["sigma_d"] > 0 for row in run.rounds[1:])
     scenario = scenario_of(3, D, protocol, privacy)
-    outcome = Outcome(model, scenario, run, Shapes.flat(D))
+    outcome = FlowerOutcome(model, scenario, run, Shapes.flat(D))
     public = outcome.ledger[outcome.ledger["adversary"] == "public"]
     assert np.isfinite(public["exact_epsilon"]).all()
     gather(scenario, [run_of(scenario, run)]).save(tmp_path / "run")
