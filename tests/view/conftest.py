@@ -54,7 +54,7 @@ def other(scenario: Scenario) -> Run:
     return _runs["other"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
     """A browser without a window."""
     program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -102,6 +102,7 @@ def test_an_edit_of_one_experiment_reruns_that_one_alone(finished):
         assert planned(finished) == {
             "analysis_tiny_two",
             "index_of_runs",
+            "pages_of_runs",
             "report_on_claims",
         }
         write(finished, "tiny/two", {**TINY, "axes": {"privacy.epsilon": [60, 100, 200]}})
