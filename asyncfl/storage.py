@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from asyncfl.errors import RunError, ScenarioError, shortened
+from asyncfl.errors import OutputError, RunError, ScenarioError, shortened
 from asyncfl.files.own_folder import FORMAT, OwnFolder, write_json
 from asyncfl.files.yaml_text import read_yaml
 from asyncfl.kept_models import kept_module, models_in, write_models
@@ -47,6 +47,9 @@ MESSAGES = "messages.jsonl"
 
 COMPLETE = "summary.json"
 """The file without which a folder is no run."""
+
+SIMULATED, LIVE = "run", "live run"
+"""What the mark of a folder says of the run in it."""
 
 
 @dataclass
@@ -108,12 +111,13 @@ class Run:
         frame: pd.DataFrame = self.tables[name].to_pandas()
         return frame
 
-    def save(self, folder: str | Path, *, force: bool = False) -> Path:
-        """Write the run to `folder`, which must be new or empty or hold a run; returns the folder.
+    def save(self, folder: str | Path, *, force: bool = False, holds: str = SIMULATED) -> Path:
+        """Write the run to `folder`, which must be new or empty or hold such a run; returns the folder.
 
-        force: a run of another scenario may be replaced. Raises OutputError; what was there is then as it was.
+        force: a run of another scenario may be replaced. holds: SIMULATED or LIVE, neither of which is taken for the
+        other. Raises OutputError; what was there is then as it was.
         """
-        own = RunFolder(Path(folder), self.scenario)
+        own = RunFolder(Path(folder), self.scenario, holds)
         own.check(force)
         with own.working(force) as area:
             own.replace(area, self.write_to, COMPLETE)
@@ -172,9 +176,14 @@ class Run:
 class RunFolder(OwnFolder):
     """A folder for the run of a scenario."""
 
-    def __init__(self, folder: Path, scenario: Scenario) -> None:
-        super().__init__(folder, "run", scenario.digest())
+    def __init__(self, folder: Path, scenario: Scenario, holds: str = SIMULATED) -> None:
+        super().__init__(folder, holds, scenario.digest())
         self._wanted = scenario.resolved()
+
+    def check_new(self) -> None:
+        """Raises OutputError where anything lies there: what happened in real time cannot be run again."""
+        if self.mark() is not None:
+            raise OutputError(f"cannot write {self.folder}: it holds a {self.holds} already; name another folder")
 
     def difference(self) -> str:
         """The fields that differ from those of the run that lies there or was begun there."""

@@ -33,6 +33,9 @@ EVERY_S = 2.0
 SHARE = 0.05
 """Part of a run's time that snapshots may take, at most."""
 
+WRITING = "writing.unfinished"
+"""Name of a snapshot that is being written."""
+
 NAME = re.compile(r"seed-(\d+)\.at-(\d+)\.unfinished")
 
 
@@ -62,13 +65,16 @@ class Snapshots:
         began_s = self._clock_s()
         if began_s < self._next_s:
             return
-        with suppress(OSError):
+        try:
             self._write(version, so_far())
+        except OSError:
+            # The room is needed for the run itself.
+            shutil.rmtree(self._place / WRITING, ignore_errors=True)
         ended_s = self._clock_s()
         self._next_s = ended_s + max(EVERY_S, (ended_s - began_s) / SHARE)
 
     def _write(self, version: int, tables: Mapping[str, pa.Table]) -> None:
-        writing = self._place / "writing.unfinished"
+        writing = self._place / WRITING
         shutil.rmtree(writing, ignore_errors=True)
         writing.mkdir(parents=True)
         (writing / "scenario.yaml").write_text(self._scenario.to_yaml(), encoding="utf-8")
@@ -85,7 +91,7 @@ class Snapshots:
 
     def clear(self) -> None:
         """Remove what was written."""
-        for path in self._written():
+        for path in (*self._written(), self._place / WRITING):
             shutil.rmtree(path, ignore_errors=True)
 
 

@@ -98,3 +98,16 @@ def test_snapshots_take_a_twentieth_of_the_time_at_most(scenario: Scenario, tmp_
         now[0] += 1.0
         write(version, tables)
     assert made == [2.0, 23.0, 44.0, 65.0, 86.0]
+
+
+def test_a_snapshot_that_fails_halfway_takes_no_room(
+    scenario: Scenario, tmp_path: Path, each_version: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(table: pa.Table, file: Any) -> None:
+        file.write(b"half of it")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(under_way.pq, "write_table", full)
+    snapshots = Snapshots(tmp_path, scenario, 0)
+    snapshots(1, lambda: {"rounds": pa.table({})})
+    assert list(tmp_path.iterdir()) == []

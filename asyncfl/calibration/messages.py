@@ -185,7 +185,7 @@ def _share_out(
         return
     usual = float(np.median(unknowns[apart, 2]))
     for client in np.flatnonzero(rest).tolist():
-        size = by_client[client][0].sizes[-1]
+        size = next(one.sizes[-1] for one in by_client[client] if not np.isnan(one.arrived_s))
         latency_s = min(usual, unknowns[client, 2])
         unknowns[client, 0] = (unknowns[client, 2] - latency_s) / size
         unknowns[client, 2] = latency_s

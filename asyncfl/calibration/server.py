@@ -67,7 +67,7 @@ def giving_up(runs: Sequence[SeenRun], trainings: Trainings, s_per_sample: Float
         details = run.events["detail"].take(rows).to_pylist()
         tasks = run.tasks
         for number, sent, detail in zip(numbers, size, details, strict=True):
-            if detail == "offline" or number < 0:
+            if detail in ("offline", "left") or number < 0:
                 continue
             if sent >= 0:
                 elsewhere += 1

@@ -70,6 +70,10 @@ def _empty(came_s: Floats, began_s: Floats, ended_s: Floats, places: int) -> tup
 
 def _at_once(began_s: Floats, ended_s: Floats) -> int:
     """The largest number of intervals that were under way together for `HELD` of the time that any was."""
+    lasts = ended_s > began_s
+    began_s, ended_s = began_s[lasts], ended_s[lasts]
+    if not len(began_s):
+        return 0
     at_s = np.concatenate([began_s, ended_s])
     step = np.concatenate([np.ones(len(began_s)), -np.ones(len(ended_s))])
     order = np.lexsort((step, at_s))

@@ -33,9 +33,12 @@ def compare(
     names = _names(runs)
     fields = differing([run.scenario.resolved() for run in loaded])
     values = [finals(run.rounds) for run in loaded]
-    columns = [name for name in values[0] if any(name in other for other in values[1:])]
+    columns = list(dict.fromkeys(name for of_run in values for name in of_run))
     apart = {
-        name: [difference(values[0][name], other[name]) if name in other else None for other in values[1:]]
+        name: [
+            difference(values[0][name], other[name]) if name in values[0] and name in other else None
+            for other in values[1:]
+        ]
         for name in columns
     }
     diverged = [len(run.summary["diverged"]) for run in loaded]
@@ -57,6 +60,8 @@ def compare(
         print_table(["field", *names], rows)
     else:
         print_text("The scenarios are the same in all fields.")
+        if len({run.summary["hash"] for run in loaded}) > 1:
+            print_text("Their data, profiles, first models or code of one's own are not.")
     print_text("")
     differences = [f"{name} - {names[0]}" for name in names[1:]]
     table: list[list[Any]] = []

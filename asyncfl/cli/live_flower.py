@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from asyncfl.cli.live_telling import one_thread_each, tell_log, version_line, write
+from asyncfl.cli.live_telling import kept, one_thread_each, tell, tell_log, version_line
 from asyncfl.cli.output import console, print_text
 from asyncfl.cli.run import data_line, read_scenario
 
@@ -92,11 +92,11 @@ def serve(grid: Any, config: Mapping[str, Any]) -> None:
     from asyncfl.live.flower.post import GRID_ENDED
     from asyncfl.live.flower.records import GridMail, Shapes
     from asyncfl.simulation import SimulatedRuns
-    from asyncfl.storage import RunFolder
+    from asyncfl.storage import LIVE, RunFolder
 
     scenario = scenario_of(str(config["scenario"]))
     folder = Path(str(config["results"])) / time.strftime("%Y%m%d-%H%M%S")
-    RunFolder(folder, scenario).check()
+    RunFolder(folder, scenario, LIVE).check_new()
     print_text(f"data: {data_line(scenario.data)}")
     print_text(f"waiting for {scenario.data.clients} SuperNodes with partition-id=0..{scenario.data.clients - 1}")
     mail = GridMail(grid, Shapes.flat(scenario.n_parameters), float(config["timeout-s"]))
@@ -104,6 +104,7 @@ def serve(grid: Any, config: Mapping[str, Any]) -> None:
     for seed in scenario.seeds:
         run = asyncio.run(held(resolve(scenario, seed, SimulatedRuns()), mail, progress=version_line))
         parts.append(run_of(scenario, run))
+        result = kept(scenario, parts, folder)
         if run.stopped == INTERRUPTED or run.stopped.startswith(GRID_ENDED):
             break
-    write(scenario, parts, folder)
+    tell(result, folder)

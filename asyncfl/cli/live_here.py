@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from asyncfl.cli.live_telling import INTERRUPTED, on_signals, one_thread_each, tell_log, version_line, write
+from asyncfl.cli.live_telling import INTERRUPTED, kept, on_signals, one_thread_each, tell, tell_log, version_line
 from asyncfl.cli.output import print_text
 from asyncfl.cli.run import data_line, read_scenario
 from asyncfl.scenario import Scenario
@@ -43,9 +43,9 @@ def here(
     one_thread_each()
     from asyncfl.api import run_of
     from asyncfl.live.terms import Terms
-    from asyncfl.storage import RunFolder
+    from asyncfl.storage import LIVE, RunFolder
 
-    RunFolder(folder, description).check()
+    RunFolder(folder, description, LIVE).check_new()
     print_text(f"data: {data_line(description.data)}")
     tell_log(quiet=True)
     terms = Terms(shape=shape, speedup=speedup)
@@ -53,9 +53,10 @@ def here(
     for seed in description.seeds:
         held = asyncio.run(_held(description, seed, terms, workers, quiet))
         parts.append(run_of(description, held))
+        result = kept(description, parts, folder)
         if held.stopped == INTERRUPTED:
             break
-    write(description, parts, folder)
+    tell(result, folder)
 
 
 async def _held(scenario: Scenario, seed: int, terms: Terms, workers: int, quiet: bool) -> SeedRun:

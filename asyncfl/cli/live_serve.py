@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from asyncfl.cli.live_telling import INTERRUPTED, on_signals, one_thread_each, tell_log, version_line, write
+from asyncfl.cli.live_telling import INTERRUPTED, kept, on_signals, one_thread_each, tell, tell_log, version_line
 from asyncfl.cli.output import print_text
 from asyncfl.cli.run import data_line, read_scenario
 from asyncfl.scenario import Scenario
@@ -51,9 +51,9 @@ def serve(
     from asyncfl.api import run_of
     from asyncfl.live.keys import read_tokens, server_context
     from asyncfl.live.terms import Terms
-    from asyncfl.storage import RunFolder
+    from asyncfl.storage import LIVE, RunFolder
 
-    RunFolder(folder, description).check()
+    RunFolder(folder, description, LIVE).check_new()
     tokens, tls = read_tokens(keys), server_context(keys)
     wanted = min(description.participants if at_least is None else at_least, description.data.clients)
     print_text(f"test data: {data_line(description.data)}")
@@ -61,7 +61,7 @@ def serve(
     terms = Terms(shape=shape, speedup=speedup)
 
     held = asyncio.run(_served(description, terms, tokens, (host, port, tls), wanted, quiet))
-    write(description, [run_of(description, held)], folder)
+    tell(kept(description, [run_of(description, held)], folder), folder)
 
 
 async def _served(

@@ -58,12 +58,18 @@ def tell_log(quiet: bool) -> None:
     log.setLevel(logging.WARNING if quiet else logging.INFO)
 
 
-def write(scenario: Scenario, parts: Sequence[Run], folder: Path) -> None:
-    """Write the run of these seeds, and print what came out."""
+def kept(scenario: Scenario, parts: Sequence[Run], folder: Path) -> Run:
+    """The run of these seeds, written: what happened in real time is not lost with a seed that fails later."""
     from asyncfl.api import gather
+    from asyncfl.storage import LIVE
 
     result = gather(scenario, parts)
-    result.save(folder)
+    result.save(folder, holds=LIVE)
+    return result
+
+
+def tell(result: Run, folder: Path) -> None:
+    """Print what came out, and where it is."""
     report(result)
     console.print(f"{folder} written")
 

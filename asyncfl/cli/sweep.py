@@ -58,7 +58,8 @@ def sweep(
             if not quiet and not json:
                 _tell(cells[place], swept, len(found), len(cells))
     except KeyboardInterrupt:
-        print_text(f"interrupted; {len(found)} of {len(cells)} runs are there: the same command goes on")
+        there = sum(not one.failed for one in found.values())
+        print_text(f"interrupted; {there} of {len(cells)} runs are there: the same command goes on")
         raise
     _report(cells, found, json)
     if failed := [place for place in sorted(found) if found[place].failed]:
@@ -94,15 +95,19 @@ def _report(cells: list[Cell], found: dict[int, Swept], json: bool) -> None:
     rounds = {place: read_table(folder, "rounds").to_pandas() for place, folder in runs.items()}
     values = {place: {name: mean(one) for name, one in finals(frame).items()} for place, frame in rounds.items()}
     columns = list(dict.fromkeys(name for of_run in values.values() for name in of_run))
+    diverged = {place: len(read_summary(folder / COMPLETE)["diverged"]) for place, folder in runs.items()}
     if json:
-        print_json({"runs": [_as_json(cells[place], found[place], values.get(place, {})) for place in sorted(found)]})
+        told = [
+            _as_json(cells[place], found[place], values.get(place, {})) | {"diverged": diverged.get(place)}
+            for place in sorted(found)
+        ]
+        print_json({"runs": told})
         return
     axes = list(cells[0].values)
     rows: list[list[Any]] = []
     for place in sorted(found):
-        diverged = len(read_summary(runs[place] / COMPLETE)["diverged"]) if place in runs else 0
         shown = [str(values.get(place, {}).get(name, "—")) for name in columns]
-        rows.append([*map(str, cells[place].values.values()), *shown, diverged, found[place].folder.name])
+        rows.append([*map(str, cells[place].values.values()), *shown, diverged.get(place, 0), found[place].folder.name])
     print_table([*axes, *map(heading, columns), "diverged (seeds)", "run"], rows)
     counts = sorted({one.seeds for of_run in values.values() for one in of_run.values() if one.seeds})
     for seeds in counts:

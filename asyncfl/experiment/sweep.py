@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -82,6 +83,10 @@ def sweep_of(path: Path, assignments: Sequence[str], seeds: int | None = None) -
     base = Scenario.load(path)
     described: dict[str, Any] = dict(read_yaml(path))
     override(described, fixed)
+    if "seeds" in fixed and seeds is not None:
+        raise ScenarioError([Fault("--set seeds", "must be left out where --seeds is given")])
+    if "seeds" in fixed:
+        base = base.override({"seeds": fixed["seeds"]})
     described.pop("seeds", None)
     combinations = 1
     for values in axes.values():
@@ -162,9 +167,18 @@ def _worked(work: Sequence[_Work], jobs: int, modules_in: Path) -> Iterator[tupl
         waiting = {pool.submit(_run, *one): number for number, one in enumerate(work)}
         try:
             for done in as_completed(waiting):
-                yield waiting[done], done.result()
+                yield waiting[done], _result(done, work[waiting[done]][1])
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _result(done: Future[Swept], folder: Path) -> Swept:
+    """What a process made of a run; that it was killed, or had no memory, is a failure of that run alone."""
+    try:
+        return done.result()
+    except Exception as error:
+        why = "its process was killed" if isinstance(error, BrokenProcessPool) else str(error)
+        return Swept(folder, 0.0, f"{type(error).__name__}: {why}")
 
 
 def _begin(folders: Sequence[str]) -> None:

@@ -43,7 +43,7 @@ from asyncfl.live.vocabulary import (
 )
 from asyncfl.live.wire import Decoder, WireError, client_decoder, encode
 from asyncfl.live.work import Done
-from asyncfl.messages import Vector
+from asyncfl.messages import Fate, Vector
 from asyncfl.trace import Kind
 from asyncfl.world import WorldState
 
@@ -163,7 +163,8 @@ class LiveClient:
                 case Welcome():
                     await self._welcomed(message, connection)
                 case Begin():
-                    self._begin(0.0)
+                    if not self._clock.has_begun:
+                        self._begin(message.now_s)
                 case Task():
                     self._start(message.task, self._task(message, models[0]))
                 case Judge():
@@ -253,7 +254,8 @@ class LiveClient:
             elif one.sending is not None:
                 one.note(now_s, SENT, size, detail=one.sending.way)
             if connection is not None:
-                await connection.send(encode(Trace(one.number, one.report(now_s))))
+                with suppress(EndedError):
+                    await connection.send(encode(Trace(one.number, one.report(now_s))))
             self._drop(one.number)
         if connection is not None:
             await connection.close()
@@ -282,6 +284,11 @@ class LiveClient:
 
     async def _task(self, said: Task, model: Vector) -> None:
         craft, at = self._has(), self._at[said.task]
+        if self._spent:
+            # That it is spent was not heard: the connection ended as it was said.
+            await self._say(Spent("" if craft.budgets is None else craft.budgets.said(craft.number)))
+            await self._say(Gone(said.task, Fate.DROPPED_OUT.value, at.report(self._clock.now)))
+            return
         # The model is a view of the frame that it came in, read-only as that is.
         ticket = Ticket(said.task, craft.number, said.version, model, said.turn)
         training: asyncio.Future[Done] | None = None

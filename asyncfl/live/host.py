@@ -283,6 +283,9 @@ class Host(Conductor):
     def _prepared(self, member: Member, said: Ready) -> list[Action]:
         member.ready, member.online, member.spent = True, said.online, said.spent
         self._someone_ready.set()
+        if self.clock.has_begun:
+            # It was let in before the run began, and got ready while it did.
+            member.say(Begin(self.clock.now))
         if not self.server.door.is_started or self.server.door.takes_part(member.number):
             return []
         self.presence.came_online(member)

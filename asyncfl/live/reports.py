@@ -101,6 +101,8 @@ class Reports:
         way: str,
     ) -> None:
         if kind == SENT:
+            if not self._shape or size < 0:
+                raise WireError("a client tells of what it sent where a world shapes the run, and how much that was")
             self._conductor.traffic.count(size, "up" if detail == "up" else "down")
             return
         if kind not in TOLD:

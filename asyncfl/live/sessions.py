@@ -92,9 +92,11 @@ class Sessions:
         helpers: list[asyncio.Task[None]] = []
         try:
             async with asyncio.timeout(PATIENCE_S):
-                said, _ = self._decoder.decode(await connection.receive())
+                said, models = self._decoder.decode(await connection.receive())
             if not isinstance(said, Hello):
                 raise WireError(f"a connection begins with Hello, got {type(said).__name__}")
+            if len(models):
+                raise WireError(f"Hello comes without models, got {len(models)}")
             member = self._let_in(said, connection)
             if self._house.stopped is not None:
                 await connection.send(encode(Over(self._house.stopped[:1000])))
@@ -135,8 +137,13 @@ class Sessions:
             member.heard_s = loop.time()
             if isinstance(said, Pong):
                 continue
-            # One after another; a message that cannot be true ends its connection.
-            await self._house.hear(member, said, models)
+            # One after another; a message that cannot be true ends its connection. Meanwhile nothing is read of it: it
+            # waits for us, not we for it.
+            member.heard_s = math.inf
+            try:
+                await self._house.hear(member, said, models)
+            finally:
+                member.heard_s = loop.time()
 
     async def _beat(self, member: Member, connection: Connection) -> None:
         loop, number = asyncio.get_running_loop(), 0

@@ -169,7 +169,9 @@ class Welcome(Said, frozen=True):
 
 
 class Begin(Said, frozen=True):
-    """The run begins now."""
+    """The run begins now, or began `now_s` ago."""
+
+    now_s: Seconds = 0.0
 
 
 class Task(Said, frozen=True):

@@ -36,7 +36,8 @@ class TensorBoard(Tracker):
         """Every number of the row that was measured is a scalar at the step of its version."""
         seed = int(row["seed"])
         if seed not in self._writers:
-            self._writers[seed] = self._make(str(self._folder / f"seed-{seed}"))
+            # What an earlier call told of this run is hidden, so that no curve is drawn twice.
+            self._writers[seed] = self._make(str(self._folder / f"seed-{seed}"), purge_step=0)
             self._writers[seed].add_text("scenario", f"```json\n{self._scenario}\n```")
         for name, value in row.items():
             if name not in _KEYS and isinstance(value, int | float) and math.isfinite(value):

@@ -49,6 +49,39 @@ def test_it_writes_a_run_that_replays(
     assert "was not made by this program" in "".join(capsys.readouterr())
 
 
+def test_what_happened_in_real_time_is_neither_replaced_nor_taken_for_a_simulation(
+    tiny: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, folder = tmp_path / "scenario.yaml", tmp_path / "held"
+    path.write_text(yaml.safe_dump(tiny))
+    assert call(monkeypatch, "live", path, "--out", folder, "--shape", "--speedup", 100, "--quiet") == 0
+    before = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+    for command in ("live", "run"):
+        capsys.readouterr()
+        assert call(monkeypatch, command, path, "--out", folder) == 2
+        assert "it holds a live run" in " ".join("".join(capsys.readouterr()).split())
+    assert {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()} == before
+
+
+def test_a_seed_that_fails_leaves_those_before_it(
+    tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from asyncfl.cli import live_here
+
+    path, folder = tmp_path / "scenario.yaml", tmp_path / "held"
+    path.write_text(yaml.safe_dump(tiny | {"seeds": 2}))
+    held = live_here._held
+
+    async def fails(description: Any, seed: int, *others: Any) -> Any:
+        if seed == 1:
+            raise OSError("the second one fails")
+        return await held(description, seed, *others)
+
+    monkeypatch.setattr(live_here, "_held", fails)
+    assert call(monkeypatch, "live", path, "--out", folder, "--shape", "--speedup", 100, "--quiet") != 0
+    assert list(Run.load(folder).summary["seeds"]) == ["0"]
+
+
 def test_a_scenario_needs_no_command_and_help_lists_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

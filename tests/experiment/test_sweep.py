@@ -97,3 +97,10 @@ def test_runs_past_the_limits_are_refused_before_anything_is_computed(file: Path
     with pytest.raises(ScenarioError, match="must take at most"):
         list(run_all(scenarios, tmp_path / "runs", 1, Limits(hours=0.01), tmp_path))
     assert not (tmp_path / "runs").exists()
+
+
+def test_seeds_may_be_set_as_any_field_and_only_once(file: Path) -> None:
+    assert sweep_of(file, ["seeds=[4,5]", "training.lr=.1,.2"]).seeds.full == (4, 5)
+    assert sweep_of(file, ["training.lr=.1,.2"], 3).seeds.full == 3
+    with pytest.raises(ScenarioError, match="--set seeds: must be left out where --seeds is given"):
+        sweep_of(file, ["seeds=[4,5]", "training.lr=.1,.2"], 3)
