@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.data.catalog import CATALOG
-from asyncfl.data.folder import DATA_DIR, fetched_folder, find
+from asyncfl.data.folder import DATA_DIR, filling_fetched, find
 from asyncfl.data.natural.catalog import NATURAL
 from asyncfl.data.natural.hub import fetch_natural
-from asyncfl.errors import DataError, Fault, OutputError
+from asyncfl.errors import DataError, Fault
 from asyncfl.files.whole import whole_file
 from asyncfl.torchvision_parts import torchvision_part
 
@@ -59,19 +59,13 @@ def _why_not(name: str) -> str:
 
 def _download(name: str) -> Path:
     dataset = CATALOG[name]
-    folder = fetched_folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with filling_fetched() as folder:
         with tempfile.TemporaryDirectory(dir=folder, prefix=f".{name}.") as scratch:
             arrays: dict[str, Any] = {}
             for split in ("train", "test"):
                 arrays[f"x_{split}"], arrays[f"y_{split}"] = _one_split(dataset.torchvision, split, scratch)
         with whole_file(folder / dataset.filename) as part, part.open("wb") as file:
             np.savez_compressed(file, **arrays)
-    except (PermissionError, FileExistsError, NotADirectoryError) as error:
-        raise OutputError(
-            f"{folder} cannot be written ({error.strerror}); set XDG_CACHE_HOME to a folder that can"
-        ) from None
     return folder / dataset.filename
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from asyncfl.errors import DataError
+from asyncfl.errors import DataError, OutputError
 
 DATA_DIR = "ASYNCFL_DATA_DIR"
 """Environment variable that names the user's data folder."""
@@ -15,6 +17,19 @@ def fetched_folder() -> Path:
     """Folder that `asyncfl data fetch` fills: `asyncfl/data` in the user's cache (`XDG_CACHE_HOME`)."""
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(cache) / "asyncfl" / "data"
+
+
+@contextmanager
+def filling_fetched() -> Iterator[Path]:
+    """That folder, made where it is missing; inside it a place that cannot be written raises OutputError."""
+    folder = fetched_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder
+    except (PermissionError, FileExistsError, NotADirectoryError) as error:
+        raise OutputError(
+            f"{folder} cannot be written ({error.strerror}); set XDG_CACHE_HOME to a folder that can"
+        ) from None
 
 
 def folders() -> list[Path]:

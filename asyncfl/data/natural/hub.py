@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from asyncfl.data.folder import DATA_DIR, fetched_folder
+from asyncfl.data.folder import DATA_DIR, filling_fetched
 from asyncfl.data.natural.catalog import CHARACTERS, WINDOW, NaturalSet
-from asyncfl.errors import DataError, OutputError, shortened
+from asyncfl.errors import DataError, shortened
 from asyncfl.files.whole import whole_file
 
 
@@ -33,15 +33,8 @@ def fetch_natural(about: NaturalSet) -> Path:
     if len(rows) != about.official:
         raise DataError(f"{about.title} must have {about.official} samples, got {len(rows)}; fetch it again, {way_out}")
     arrays = pictures_of(rows) if about.name == "femnist" else windows_of(rows)
-    folder = fetched_folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with whole_file(folder / about.filename) as part, part.open("wb") as file:
-            np.savez_compressed(file, **arrays)
-    except (PermissionError, FileExistsError, NotADirectoryError) as error:
-        raise OutputError(
-            f"{folder} cannot be written ({error.strerror}); set XDG_CACHE_HOME to a folder that can"
-        ) from None
+    with filling_fetched() as folder, whole_file(folder / about.filename) as part, part.open("wb") as file:
+        np.savez_compressed(file, **arrays)
     return folder / about.filename
 
 
