@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from asyncfl.cli.live_options import Assignments, Out, Shape, Speedup
 from asyncfl.cli.live_telling import INTERRUPTED, kept, on_signals, one_thread_each, tell, tell_log, version_line
 from asyncfl.cli.output import print_text
 from asyncfl.cli.run import data_line, read_scenario
@@ -23,14 +24,10 @@ if TYPE_CHECKING:
 
 def here(
     scenario: Annotated[Path, typer.Argument(help="YAML file of a scenario")],
-    out: Annotated[
-        Path | None, typer.Option(help="folder to write, new or empty; default: results/live/<time>")
-    ] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="field=value, e.g. protocol.rounds=20")] = None,
-    shape: Annotated[
-        bool, typer.Option("--shape", help="clients wait as devices and links of the scenario's world say")
-    ] = False,
-    speedup: Annotated[float, typer.Option(help="seconds of the scenario in a second", min=0.001, max=1e6)] = 1.0,
+    out: Out = None,
+    set_: Assignments = None,
+    shape: Shape = False,
+    speedup: Speedup = 1.0,
     workers: Annotated[int, typer.Option(help="clients that train at the same time", min=1, max=256)] = 2,
     quiet: Annotated[bool, typer.Option("--quiet", help="no line per version")] = False,
 ) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from asyncfl.cli.live_options import Assignments, Out, Shape, Speedup
 from asyncfl.cli.live_telling import INTERRUPTED, kept, on_signals, one_thread_each, tell, tell_log, version_line
 from asyncfl.cli.output import print_text
 from asyncfl.cli.run import data_line, read_scenario
@@ -31,14 +32,10 @@ def serve(
     at_least: Annotated[
         int | None, typer.Option(help="clients that are waited for; default: as many as a version is made of", min=1)
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="folder to write, new or empty; default: results/live/<time>")
-    ] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="field=value, e.g. protocol.rounds=20")] = None,
-    shape: Annotated[
-        bool, typer.Option("--shape", help="clients wait as devices and links of the scenario's world say")
-    ] = False,
-    speedup: Annotated[float, typer.Option(help="seconds of the scenario in a second", min=0.001, max=1e6)] = 1.0,
+    out: Out = None,
+    set_: Assignments = None,
+    shape: Shape = False,
+    speedup: Speedup = 1.0,
     quiet: Annotated[bool, typer.Option("--quiet", help="no line per version or client")] = False,
 ) -> None:
     """Be the server of a federation whose clients join from other machines. Writes what `run` writes.
