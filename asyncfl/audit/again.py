@@ -20,11 +20,19 @@ from asyncfl.federation import Federation, SeedRun, rounds_table
 from asyncfl.federation.rounds import Progress
 from asyncfl.learning.conditions import computing_with
 from asyncfl.run_files import conditions_of
+from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns, simulate_seed
 from asyncfl.storage import Run
 
 JUDGED = ("train_loss", "test_loss", "test_accuracy", "attack_success")
 """Columns of the table of rounds that are compared in the last version alone."""
+
+
+def unjudged(scenario: Scenario, train_every: int = 0, test_every: int = 0) -> Scenario:
+    """`scenario` with models judged that seldom (0: where it ends alone), in nothing of one's own, and none kept."""
+    asked = {"train_every": train_every, "test_every": test_every, "clients_every": 0, "metrics": {}}
+    evaluation = scenario.evaluation.model_copy(update={**asked, "record": "none", "keep": "none"})
+    return scenario.model_copy(update={"evaluation": evaluation})
 
 
 @dataclass(frozen=True)
@@ -75,22 +83,25 @@ class FinishedRun:
         With as many threads and by the same library as before. Models are judged in the last version only. Raises
         RunError where the run comes out otherwise than on disk.
         """
-        scenario = self.run.scenario
-        unjudged = scenario.evaluation.model_copy(update={"train_every": 0, "test_every": 0, "record": "none"})
+        there = self._rounds(seed)
+        # The last version may have come before `protocol.rounds`: it is judged in what it was judged in then.
+        last = max(int(there["version"].iloc[-1]), 1)
+        every = {name: 0 if pd.isna(there[name].iloc[-1]) else last for name in ("train_loss", "test_loss")}
+        scenario = unjudged(self.run.scenario, every["train_loss"], every["test_loss"])
         with self.conditions(seed):
-            again = simulate_seed(
-                scenario.model_copy(update={"evaluation": unjudged}), seed, progress, prior, around=around
-            )
-        self._compare(seed, rounds_table(again).to_pandas())
+            again = simulate_seed(scenario, seed, progress, prior, around=around)
+        self._compare(seed, there, rounds_table(again).to_pandas())
         return again
 
     def conditions(self, seed: int) -> AbstractContextManager[None]:
         """As many threads, and the same library for products, as when that seed was run."""
         return computing_with(*conditions_of(self.folder, seed))
 
-    def _compare(self, seed: int, made: pd.DataFrame) -> None:
-        there = self.run.rounds
-        there = there[there["seed"] == seed].reset_index(drop=True)
+    def _rounds(self, seed: int) -> pd.DataFrame:
+        rounds = self.run.rounds
+        return rounds[rounds["seed"] == seed].reset_index(drop=True)
+
+    def _compare(self, seed: int, there: pd.DataFrame, made: pd.DataFrame) -> None:
         if len(there) != len(made):
             raise self._another(seed, f"it has {len(made) - 1} versions, on disk {len(there) - 1}")
         differences = []

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from asyncfl.audit.again import FinishedRun
+from asyncfl.audit.again import FinishedRun, unjudged
 from asyncfl.audit.holdings import holdings
 from asyncfl.audit.recognition import Recognition, of_honest
 from asyncfl.audit.table import own_folder, write
@@ -121,11 +121,8 @@ def audit_canaries(
     for seed in seeds:
         watch = Recognition()
         if finished.run.scenario.data.canaries is None:
-            unjudged = scenario.evaluation.model_copy(update={"train_every": 0, "test_every": 0, "record": "none"})
             with computing_with(*conditions_of(finished.folder, seed)):
-                run = simulate_seed(
-                    scenario.model_copy(update={"evaluation": unjudged}), seed, progress, prior, around=watch.around
-                )
+                run = simulate_seed(unjudged(scenario), seed, progress, prior, around=watch.around)
                 judged = _judged(run, watch, finished.folder)
         else:
             run = finished.again(seed, watch.around, progress, prior)

@@ -81,7 +81,7 @@ def _sentences(rows: list[dict[str, Any]]) -> Iterator[str]:
         elif row["most"] == 0:
             yield _too_few(row["canaries"], row["delta"])
         claimed = row["claimed_epsilon"]
-        if claimed is not None and math.isinf(claimed):
+        if claimed is not None and math.isinf(claimed) and row["held"]:
             yield f"{who}: nothing is claimed, the claim is infinite: no noise hides what this adversary holds"
         elif claimed is not None and row["measured"] > claimed:
             yield f"{who}: the claim of {claimed:.3g} is disproved, it is at least {row['measured']:.3g}"

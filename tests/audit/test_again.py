@@ -50,6 +50,29 @@ def test_a_run_that_is_looked_at_is_the_same_run(run: Path) -> None:
     assert again.seed == 1
 
 
+@pytest.mark.parametrize(
+    ("changes", "version"),
+    [
+        ({"protocol.time_limit_s": 0.9}, 2),
+        ({"protocol.time_limit_s": 0.9, "evaluation.train_every": 2, "evaluation.test_every": 3}, 2),
+        ({"evaluation": {"metrics": {"right": f"{__name__}:share_right"}, "clients_every": 1, "keep": "best"}}, 3),
+    ],
+)
+def test_runs_that_ended_early_or_were_judged_otherwise_can_be_looked_at(
+    tmp_path: Path, tiny: dict[str, Any], changes: dict[str, Any], version: int
+) -> None:
+    folder = execute(Scenario.read(tiny).override(changes), tmp_path / "run")
+    again = FinishedRun.load(folder).again(0, lambda federation: federation)
+    assert again.rounds[-1]["version"] == version
+    losses = FinishedRun.load(folder).run.rounds["train_loss"]
+    assert again.rounds[-1]["train_loss"] == losses.iloc[-1]
+
+
+def share_right(logits: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> float:
+    """A metric of one's own."""
+    return float((logits.argmax(axis=1) == labels).mean())
+
+
 def test_a_run_that_comes_out_otherwise_is_refused(run: Path) -> None:
     def around(federation: Federation) -> Federation:
         federation.path.data = replace(federation.data, labels=np.zeros_like(federation.data.labels))

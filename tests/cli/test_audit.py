@@ -64,6 +64,9 @@ def test_without_noise_an_infinite_claim_is_told(tmp_path: Path, tiny: dict[str,
     result = call(str(folder), "--quiet", "--canaries", "5", "--canary-unit", "client")
     assert result.exit_code == 0, result.output
     assert "server, seed 0: nothing is claimed, the claim is infinite" in result.output
+    # There is nobody on the links, from whom nothing would have to be hidden.
+    assert "eavesdropper, seed 0: it holds nothing" in result.output
+    assert "eavesdropper, seed 0: nothing is claimed" not in result.output
 
 
 def test_no_canaries_and_too_many(run: Path) -> None:
