@@ -26,6 +26,7 @@ from asyncfl.limits import USUAL, Limits
 from asyncfl.privacy.ledger.statements import statements
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns, simulate_clock, simulate_seed
+from asyncfl.stages import Stage, nobody_waits
 from asyncfl.storage import COMPLETE, Run, RunFolder
 from asyncfl.twins import Audited, TwinsObserver, audited
 from asyncfl.under_way import Snapshots
@@ -41,10 +42,10 @@ def simulate(scenario: Scenario, progress: Progress | None = None, *, limits: Li
     return gather(scenario, [one_seed(scenario, seed, progress) for seed in scenario.seeds])
 
 
-def timeline(scenario: Scenario, *, limits: Limits = USUAL) -> list[SeedRun]:
+def timeline(scenario: Scenario, progress: Progress | None = None, *, limits: Limits = USUAL) -> list[SeedRun]:
     """The clock of `scenario` alone, without training: one per seed. Raises ScenarioError past `limits`."""
     limits.check(scenario, training=False)
-    return [simulate_clock(scenario, seed) for seed in scenario.seeds]
+    return [simulate_clock(scenario, seed, progress=progress) for seed in scenario.seeds]
 
 
 def execute(
@@ -56,16 +57,17 @@ def execute(
     limits: Limits = USUAL,
     prior: SimulatedRuns | None = None,
     shelf: Path | None = None,
+    stage: Stage = nobody_waits,
 ) -> Path:
     """Run `scenario` and write it to `folder`, unless it lies there whole already. Returns the folder.
 
     The folder must be new or empty, or hold a run. Finished seeds are kept in its `.partial` until the run is whole, so
     that a run that was interrupted goes on with the seeds it lacks; for whoever looks, `asyncfl.under_way` tells there
     how far the next one has come. force: compute the run again where it is there, and let it replace that of another
-    scenario. `prior`: runs that others of this process are measured by as well, so that
-    each is simulated once. `shelf`: a folder of finished seeds, whatever the number of seeds of their runs: a seed that
-    is there is taken from it, others are put there. Raises OutputError, and ScenarioError past `limits`, before
-    anything is computed, and DataError.
+    scenario. `prior`: runs that others of this process are measured by as well, so that each is simulated once.
+    `shelf`: a folder of finished seeds, whatever the number of seeds of their runs: a seed that is there is taken from
+    it, others are put there. `stage`: is told how far accounting and audits are. Raises OutputError, and ScenarioError
+    past `limits`, before anything is computed, and DataError.
     """
     own = RunFolder(Path(folder), scenario)
     own.check(force)
@@ -81,7 +83,7 @@ def execute(
             part = shelved or _kept(place)
             if part is None:
                 snapshots = Snapshots(place.parent, scenario, seed)
-                part = one_seed(scenario, seed, progress, prior, snapshots)
+                part = one_seed(scenario, seed, progress, prior, snapshots, stage)
                 # On a disk that is nearly full the seed itself comes first.
                 snapshots.clear()
                 own.keep(place, part.write_to)
@@ -134,27 +136,29 @@ def one_seed(
     progress: Progress | None = None,
     prior: SimulatedRuns | None = None,
     watch: Watch | None = None,
+    stage: Stage = nobody_waits,
 ) -> Run:
-    """The run of one seed of `scenario`. `watch`: who looks at what it has come to, after each version."""
+    """The run of one seed of `scenario`. `watch`: who looks at what it has come to, after each version; `stage`: who
+    is told how far accounting and audits are."""
     audit, observers = scenario.evaluation.audit, []
 
     def watched(federation: Federation) -> Federation:
         if audit is not None:
-            federation.path.observer = TwinsObserver(federation, audit)
+            federation.path.observer = TwinsObserver(federation, audit, stage)
             observers.append(federation.path.observer)
         return federation
 
     with numpy_as_torch():
         result = simulate_seed(scenario, seed, progress, prior, watched, watch)
-        run = run_of(scenario, result)
+        run = run_of(scenario, result, stage)
         for observer in observers:
             with_audit(run, audited(observer, result, run.tables["ledger"]), seed)
     return run
 
 
-def run_of(scenario: Scenario, result: SeedRun) -> Run:
+def run_of(scenario: Scenario, result: SeedRun, stage: Stage = nobody_waits) -> Run:
     """A run of one seed, from what the seed left behind."""
-    ledger, seed = SeedLedger(result), result.seed
+    ledger, seed = SeedLedger(result, stage), result.seed
     layout = scenario.model.layout(scenario.data.shape, scenario.data.classes) if result.kept else None
     return Run(
         scenario=scenario,

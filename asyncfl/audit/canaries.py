@@ -36,6 +36,7 @@ from asyncfl.privacy.estimators.one_run_gaussian import audited_mu, epsilon_at
 from asyncfl.run_files import conditions_of
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns, simulate_seed
+from asyncfl.stages import Stage, nobody_waits, one_by_one
 
 METHOD = "canaries"
 LEVEL = 0.05
@@ -107,6 +108,7 @@ def audit_canaries(
     seeds: tuple[int, ...],
     delta: float | None = None,
     progress: Progress | None = None,
+    stage: Stage = nobody_waits,
 ) -> CanaryAudit:
     """Simulate the run with canaries, and count which of them each adversary recognises.
 
@@ -127,7 +129,7 @@ def audit_canaries(
         else:
             run = finished.again(seed, watch.around, progress, prior)
             judged = _judged(run, watch, finished.folder)
-        rows += list(_rows(run, judged, canaries, scenario.digest(), delta))
+        rows += list(_rows(run, judged, canaries, scenario.digest(), delta, stage))
         scores.append(_scores(run, watch, judged))
     found = pa.Table.from_pylist(rows, schema=pa.schema(list(FOUND.items())))
     return CanaryAudit(scenario, found, pa.concat_tables(scores, promote_options="default"))
@@ -148,12 +150,13 @@ def _judged(run: SeedRun, watch: Recognition, folder: Path) -> Judged:
 
 
 def _rows(
-    run: SeedRun, judged: Judged, canaries: Canaries, digest: str, delta: float | None
+    run: SeedRun, judged: Judged, canaries: Canaries, digest: str, delta: float | None, stage: Stage
 ) -> Iterator[dict[str, Any]]:
     """A row for each adversary; one that holds nothing shows nothing."""
-    ledger = SeedLedger(run).ledger.to_pandas()
+    ledger = SeedLedger(run, stage).ledger.to_pandas()
     gaussian = bool((ledger["distribution"] == "gaussian").all())
-    for who, (scores, included) in judged.items():
+    what = f"adversaries judged in seed {run.seed}"
+    for who, (scores, included) in one_by_one(list(judged.items()), stage, what):
         stated = _stated(ledger, who, canaries.unit, delta)
         tried = scores if len(included) else {}
         level = LEVEL / max(len(tried), 1)

@@ -35,6 +35,7 @@ from asyncfl.messages import Vector
 from asyncfl.privacy.estimators.roc import LEAST_OTHERS, area, at_false_rate
 from asyncfl.privacy.record import Upload
 from asyncfl.run_files import conditions_of
+from asyncfl.stages import Stage, nobody_waits
 
 Floats = NDArray[np.float64]
 
@@ -126,6 +127,7 @@ def audit_membership(
     clients: int = CLIENTS,
     shadow_worlds: int = WORLDS,
     progress: Progress | None = None,
+    stage: Stage = nobody_waits,
 ) -> MembershipAudit:
     """Simulate seeds again, and tell members from others by what the adversary (`eavesdropper`, `server`) holds.
 
@@ -153,7 +155,7 @@ def audit_membership(
         with computing_with(*conditions_of(finished.folder, seed)):
             scores[seed] = {
                 LAST_MODEL: _of_model(watch, attackers, finished),
-                **_of_uploads(watch.federation, held, clients, shadow_worlds, finished),
+                **_of_uploads(watch.federation, held, clients, shadow_worlds, finished, stage),
             }
         for attack, one in scores[seed].items():
             rows.append(_row(seed, "public_last" if attack == LAST_MODEL else adversary, attack, one))
@@ -199,7 +201,12 @@ def _of_model(watch: _Watch, attackers: NDArray[np.int64], finished: FinishedRun
 
 
 def _of_uploads(
-    federation: Federation, held: Mapping[int, _Held], clients: int, shadow_worlds: int, finished: FinishedRun
+    federation: Federation,
+    held: Mapping[int, _Held],
+    clients: int,
+    shadow_worlds: int,
+    finished: FinishedRun,
+    stage: Stage,
 ) -> dict[str, MembershipScores]:
     """Scores of both attacks on uploads: the audited clients' own samples, and test samples."""
     path, data, learner = federation.path, federation.data, federation.learner
@@ -214,23 +221,19 @@ def _of_uploads(
         pools[client] = pool_of(data, client, left, wanted)
     _enough(sum(int((~pool.member).sum()) for pool in pools.values()), finished)
     found: dict[str, list[Floats]] = {UPLOAD_LOSS: [], LIKELIHOOD: []}
-    for client, pool in pools.items():
+    what = f"shadow worlds of seed {federation.resolved.seed}"
+    for place, (client, pool) in enumerate(pools.items()):
         one = held[client]
         drawn = list(worlds(pool, shadow_worlds, federation.resolved.streams.generator("membership", client)))
-        shadows = np.array(
-            [
-                _confidence(
-                    learner,
-                    train_again(path, one.ticket, one.upload, pool.images[world], pool.labels[world], number),
-                    pool.images,
-                    pool.labels,
-                )
-                for number, world in enumerate(drawn)
-            ]
-        )
+        shadows = np.empty((len(drawn), len(pool.labels)))
+        for number, world in enumerate(drawn):
+            stage(what, place * len(drawn) + number, len(pools) * len(drawn))
+            model = train_again(path, one.ticket, one.upload, pool.images[world], pool.labels[world], number)
+            shadows[number] = _confidence(learner, model, pool.images, pool.labels)
         seen = _confidence(learner, one.model, pool.images, pool.labels)
         found[UPLOAD_LOSS].append(-learner.losses(one.model, pool.images, pool.labels))
         found[LIKELIHOOD].append(likelihood_ratio(seen, shadows, np.array(drawn)))
+    stage(what, len(pools) * shadow_worlds, len(pools) * shadow_worlds)
     member = np.concatenate([pool.member for pool in pools.values()])
     joined = {attack: np.concatenate(parts) for attack, parts in found.items()}
     return {attack: MembershipScores(values[member], values[~member]) for attack, values in joined.items()}

@@ -15,6 +15,7 @@ from asyncfl.federation.rounds import Progress
 from asyncfl.privacy.ledger.measured import without_measured
 from asyncfl.privacy.ledger.statements import statements
 from asyncfl.simulation import SimulatedRuns
+from asyncfl.stages import Stage, nobody_waits
 from asyncfl.storage import AUDIT, COMPLETE, Run, RunFolder
 from asyncfl.twins import TwinsObserver, audited
 from asyncfl.twins.tables import NOTE
@@ -25,6 +26,7 @@ def audit_twins(
     audit: TwinAudit,
     seeds: Sequence[int],
     progress: Progress | None = None,
+    stage: Stage = nobody_waits,
 ) -> Run:
     """The run with what twins show of `seeds`: the table `audit`, `measured` in the ledger and what its statements make
     of that, examples and notes.
@@ -43,7 +45,7 @@ def audit_twins(
         observers: list[TwinsObserver] = []
 
         def watched(federation: Federation, observers: list[TwinsObserver] = observers) -> Federation:
-            observers.append(TwinsObserver(federation, audit))
+            observers.append(TwinsObserver(federation, audit, stage))
             federation.path.observer = observers[0]
             return federation
 

@@ -134,18 +134,18 @@ def audit(
     audit_by_twins = described(clients, neighbours, twins)
     finished = FinishedRun.load(run)
     seeds = finished.seeds(seed)
+    wanted = finished.run.scenario.model_copy(update={"seeds": seeds[:1] if reconstruct else seeds})
     if canaries is not None:
         planted = Canaries(count=canaries, unit=canary_unit, kind=canary_kind)
-        with ProgressBar(finished.run.scenario, quiet) as bar:
+        with ProgressBar(wanted, quiet) as bar:
             found = audit_with_canaries(finished, seeds, planted, canary_delta, bar)
         print_found(found)
         return
     if membership:
-        with ProgressBar(finished.run.scenario, quiet) as bar:
+        with ProgressBar(wanted, quiet) as bar:
             memberships = audit_memberships(finished, seeds, adversary.value, worlds, bar)
         print_memberships(memberships)
         return
-    wanted = finished.run.scenario.model_copy(update={"seeds": seeds[:1] if reconstruct else seeds})
     with ProgressBar(wanted, quiet or json) as bar:
         if reconstruct:
             reconstruct_upload(

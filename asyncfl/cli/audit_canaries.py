@@ -7,24 +7,24 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from asyncfl.cli.output import number, print_table, print_text
+from asyncfl.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     from asyncfl.audit.again import FinishedRun
     from asyncfl.data.canaries import Canaries
-    from asyncfl.federation.rounds import Progress
 
 COLUMNS = ("seed", "adversary", "measured", "could show", "if Gaussian", "claimed", "exact", "right guesses")
 
 
 def audit_with_canaries(
-    finished: FinishedRun, seeds: tuple[int, ...], canaries: Canaries, delta: float | None, progress: Progress
+    finished: FinishedRun, seeds: tuple[int, ...], canaries: Canaries, delta: float | None, bar: ProgressBar
 ) -> list[dict[str, Any]]:
     """What is found, one mapping per seed and adversary, once it is written to the run's folder and ledger."""
     from asyncfl.audit.canaries import audit_canaries, save
     from asyncfl.audit.canary_bounds import write_bounds
     from asyncfl.audit.twins import write
 
-    audit = audit_canaries(finished, canaries, seeds, delta, progress)
+    audit = audit_canaries(finished, canaries, seeds, delta, bar, bar.stage)
     folder = save(finished, audit)
     bounded = write_bounds(finished.run, audit)
     write(finished, finished.run)

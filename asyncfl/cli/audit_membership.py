@@ -5,22 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from asyncfl.cli.output import console, print_table, print_text
+from asyncfl.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     from asyncfl.audit.again import FinishedRun
-    from asyncfl.federation.rounds import Progress
 
 COLUMNS = ("seed", "adversary", "attack", "found, %", "95 % interval, %", "members", "non-members", "area")
 
 
 def audit_memberships(
-    finished: FinishedRun, seeds: tuple[int, ...], adversary: str, worlds: int, progress: Progress
+    finished: FinishedRun, seeds: tuple[int, ...], adversary: str, worlds: int, bar: ProgressBar
 ) -> list[dict[str, Any]]:
     """What is found, one mapping per seed and attack, once table and figures are written to the run's folder."""
     from asyncfl.audit.membership import audit_membership
     from asyncfl.audit.membership_files import save
 
-    audit = audit_membership(finished, seeds, adversary, shadow_worlds=worlds, progress=progress)
+    audit = audit_membership(finished, seeds, adversary, shadow_worlds=worlds, progress=bar, stage=bar.stage)
     for path in save(finished, audit):
         console.print(str(path))
     rows: list[dict[str, Any]] = audit.found.to_pylist()

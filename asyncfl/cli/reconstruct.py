@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asyncfl.cli.output import console, print_json, print_table, print_text
+from asyncfl.cli.progress import ProgressBar
 from asyncfl.errors import Fault, ScenarioError
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from asyncfl.audit.again import FinishedRun
     from asyncfl.audit.reconstruction.pictures import Pictures
-    from asyncfl.federation.rounds import Progress
 
 
 class Holder(StrEnum):
@@ -37,7 +37,7 @@ class Method(StrEnum):
 def reconstruct_upload(
     finished: FinishedRun,
     seed: int,
-    progress: Progress,
+    bar: ProgressBar,
     adversary: Holder,
     client: int | None,
     task: int | None,
@@ -58,9 +58,9 @@ def reconstruct_upload(
     levels = LEVELS if not epsilon else _epsilons_of(epsilon)
     how = Reconstruction(None if method is None else method.value, images, Inversion(steps=steps), most_parameters)
     how.check(finished.run.scenario)
-    held = overheard(finished, seed, chosen_task(finished, seed, adversary.value, client, task), progress)
+    held = overheard(finished, seed, chosen_task(finished, seed, adversary.value, client, task), bar)
     with finished.conditions(seed):
-        pictures = reconstruct(held, how, [*levels, None])
+        pictures = reconstruct(held, how, [*levels, None], bar.stage)
     provenance = finished.run.summary["data"]["provenance"]
     written = write_pictures(pictures, provenance, out or finished.folder / "reconstruction")
     _print_pictures(finished.folder, seed, pictures, written, json)

@@ -76,7 +76,7 @@ def run(
                 bar(row)
                 trackers.row(row)
 
-            execute(description, folder, progress, force=force, limits=limits)
+            execute(description, folder, progress, force=force, limits=limits, stage=bar.stage)
         result = Run.load(folder)
         trackers.end(result.tables["rounds"].to_pylist(), result.summary)
     except KeyboardInterrupt:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from asyncfl.cli.output import console, print_json, print_table
+from asyncfl.cli.progress import ProgressBar
 from asyncfl.cli.run import read_scenario
 from asyncfl.quantities import NONE, quantity
 
@@ -21,6 +22,7 @@ def timeline(
     ] = None,
     max_hours: Annotated[float, typer.Option(help="refuse what would take longer on one core", min=0)] = 2.0,
     json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
     """Run the clock of a scenario alone: round times, staleness, exposure, traffic, fates. Nothing is trained.
 
@@ -37,9 +39,11 @@ def timeline(
         timeline_folder(out, description.digest()).check(force=True)
     Limits(hours=max_hours).check(description, training=False)
     timelines = []
-    for seed in description.seeds:
-        run = simulate_clock(description, seed)
-        timelines.append(timeline_of(seed, run.stopped, rounds_table(run), run.events, clients_table(run), run.fates))
+    with ProgressBar(description, quiet or json) as bar:
+        for seed in description.seeds:
+            run = simulate_clock(description, seed, progress=bar)
+            tables = rounds_table(run), run.events, clients_table(run)
+            timelines.append(timeline_of(seed, run.stopped, *tables, run.fates))
     summaries = [summary(one) for one in timelines]
     if json:
         print_json({"scenario": description.digest(), "seeds": summaries})

@@ -49,7 +49,7 @@ def measure_with_twins(
     from asyncfl.audit.twins import audit_twins, earlier, write
 
     replaced = earlier(finished.run, seeds)
-    audited = audit_twins(finished, audit, seeds, bar)
+    audited = audit_twins(finished, audit, seeds, bar, bar.stage)
     write(finished, audited)
     return audited, replaced
 

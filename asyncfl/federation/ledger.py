@@ -25,6 +25,7 @@ from asyncfl.privacy.ledger.spending import largest, spending
 from asyncfl.privacy.ledger.tables import COLUMNS, NOTHING, ledger
 from asyncfl.privacy.ledger.views import NEVER, Sent, Versions, View
 from asyncfl.privacy.record import Upload
+from asyncfl.stages import Stage, nobody_waits, one_by_one
 from asyncfl.trace import Kind
 from asyncfl.trace.query import select
 from asyncfl.trace.requests import requests_of
@@ -63,6 +64,8 @@ class SeedLedger:
     """The accounts of one seed."""
 
     run: SeedRun
+    stage: Stage = nobody_waits
+    """Is told how many of the adversaries' accounts are drawn up."""
 
     def __post_init__(self) -> None:
         if self.run.resolved is None:
@@ -117,7 +120,15 @@ class SeedLedger:
     def _accounts(self) -> list[tuple[Account, Account]]:
         """Of the clients and of the models, for each adversary."""
         observed = Observed(self.run.events, self.run.rounds, self._sent, self._moment, self._coalition)
-        return [self._of(view) for view in observed.views(self._answers, self._rejected)]
+        views = observed.views(self._answers, self._rejected)
+        return [self._drawn_up(view) for view in one_by_one(views, self.stage, f"ledger of seed {self.run.seed}")]
+
+    def _drawn_up(self, view: View) -> tuple[Account, Account]:
+        """Its accounts, with what the releases are worth, which takes the longest of it all."""
+        accounts = self._of(view)
+        for account in accounts:
+            _ = account.spent
+        return accounts
 
     @property
     def _uploads(self) -> list[Account]:

@@ -119,7 +119,9 @@ def _watched(rounds: Rounds, recorder: Recorder, watch: Watch) -> Progress:
     return tell
 
 
-def simulate_clock(scenario: Scenario, seed: int, prior: SimulatedRuns | None = None) -> SeedRun:
+def simulate_clock(
+    scenario: Scenario, seed: int, prior: SimulatedRuns | None = None, progress: Progress | None = None
+) -> SeedRun:
     """The timeline of one seed without training: who was asked, what arrived when, what was overheard.
 
     Attackers that flood do; nothing is judged, so nobody is banned.
@@ -128,7 +130,7 @@ def simulate_clock(scenario: Scenario, seed: int, prior: SimulatedRuns | None = 
     streams = streams_of(scenario, seed)
     sizes = scenario.data.client_sizes(streams)
     server = Server(server_plan(scenario, sizes, np.empty(0, dtype=np.float32), streams))
-    rounds = Rounds(scenario, seed)
+    rounds = Rounds(scenario, seed, progress=progress)
     attackers = attackers_of(scenario, streams)
     budgets = None
     if scenario.privacy.stop_at is not None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,6 +20,7 @@ from asyncfl.evaluation import FOLLOWED, TwinAudit
 from asyncfl.federation import Federation
 from asyncfl.privacy import Contribution, Release, State
 from asyncfl.privacy.ledger.releases import upload_release
+from asyncfl.stages import Stage, nobody_waits
 from asyncfl.twins.ascent import furthest
 from asyncfl.twins.neighbours import Neighbour, neighbours
 from asyncfl.twins.training import TwinTraining, TwinUpload
@@ -74,12 +74,12 @@ class AuditedClient:
 class TwinsObserver(TaskObserver):
     """Trains the twins of the chosen clients while their tasks are carried out."""
 
-    def __init__(self, federation: Federation, audit: TwinAudit, told: Callable[[int], None] | None = None) -> None:
-        """`told`: called with the number of twins trained so far after each task."""
+    def __init__(self, federation: Federation, audit: TwinAudit, stage: Stage = nobody_waits) -> None:
+        """`stage`: is told after each task how many twins were trained so far."""
         self.federation = federation
         self.path: TaskPath = federation.path
         self.audit = audit
-        self.told = told
+        self.stage = stage
         self.clients: dict[int, AuditedClient] = {}
         """Client -> what was found, in the order in which they were first met."""
         self.trained_twins = 0
@@ -110,6 +110,14 @@ class TwinsObserver(TaskObserver):
             for number, twin in task.twins.items():
                 if twin.clip_norm != payloads.clip_norm:
                     task.others[number] = tuple(self._others(collection, row, twin))
+
+    def ended(self) -> None:
+        """Tell that no more twins are trained."""
+        self.stage(self._training_twins, self.trained_twins, self.trained_twins)
+
+    @property
+    def _training_twins(self) -> str:
+        return f"twins trained in seed {self.federation.resolved.seed}"
 
     def _is_audited(self, client: int) -> bool:
         wanted, canaries = self.audit.clients, self.path.data.canaries
@@ -145,8 +153,7 @@ class TwinsObserver(TaskObserver):
         self._halve(audited)
         if len(audited.tasks) in CLIMBED_AGAIN and self.path.state.epsilon(ticket.client, ticket.turn) is None:
             self._climb_again(audited, ticket)
-        if self.told is not None:
-            self.told(self.trained_twins)
+        self.stage(self._training_twins, self.trained_twins, None)
         return task
 
     def _begin(self, ticket: Ticket) -> AuditedClient:

@@ -16,6 +16,7 @@ from asyncfl.federation import SeedRun
 from asyncfl.federation.holdings import Holding, holdings
 from asyncfl.privacy.ledger.measured import Row, with_measured
 from asyncfl.privacy.scheme import Guarantee
+from asyncfl.stages import one_by_one
 from asyncfl.twins.audit import AuditedClient, TwinsObserver, so_far
 from asyncfl.twins.examples import Example, example_files
 from asyncfl.twins.neighbours import Neighbour
@@ -45,7 +46,8 @@ class Audited:
 
 
 def audited(observer: TwinsObserver, run: SeedRun, ledger: pa.Table) -> Audited:
-    """What the twins of a seed show, once it has ended."""
+    """What the twins of a seed show, once it has ended; how far that is, the observer's `stage` is told."""
+    observer.ended()
     return _Findings(observer, run, ledger).found()
 
 
@@ -74,7 +76,8 @@ class _Findings:
 
     def found(self) -> Audited:
         clients = list(self.observer.clients.values())
-        for adversary, held in self.held.items():
+        what = f"epsilons of twins of seed {self.run.seed}"
+        for adversary, held in one_by_one(list(self.held.items()), self.observer.stage, what):
             for client in clients:
                 self._uploads(adversary, held, client)
             if self._models_are_sums:

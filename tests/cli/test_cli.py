@@ -77,7 +77,7 @@ def test_the_bar_is_drawn_on_a_terminal_unless_it_is_to_be_quiet(
     asyncfl: Any, file: Path, monkeypatch: pytest.MonkeyPatch, terminal: int, quiet: int, shown: bool
 ) -> None:
     drawn = io.StringIO()
-    monkeypatch.setattr("asyncfl.cli.progress.console", Console(file=drawn, force_terminal=bool(terminal), width=200))
+    monkeypatch.setattr("asyncfl.cli.progress.stderr", Console(file=drawn, force_terminal=bool(terminal), width=200))
     assert asyncfl("run", file, "--out", file.parent / "run", *["--quiet"] * quiet).status == 0
     assert ("virtual" in drawn.getvalue()) is shown
 

@@ -19,6 +19,7 @@ from asyncfl.audit.reconstruction.overheard import Overheard
 from asyncfl.audit.reconstruction.quality import Images, matched, psnr_db, ssim
 from asyncfl.errors import Fault, ScenarioError
 from asyncfl.scenario import Scenario
+from asyncfl.stages import Stage, nobody_waits, one_by_one
 
 LEVELS: tuple[float | None, ...] = (math.inf, 10_000.0, 1_000.0, 100.0, 10.0)
 """Epsilons of the usual contact sheet; infinite: no noise."""
@@ -120,7 +121,12 @@ class Pictures:
         )
 
 
-def reconstruct(held: Overheard, how: Reconstruction, epsilons: Sequence[float | None] = LEVELS) -> Pictures:
+def reconstruct(
+    held: Overheard,
+    how: Reconstruction,
+    epsilons: Sequence[float | None] = LEVELS,
+    stage: Stage = nobody_waits,
+) -> Pictures:
     """What an attacker makes of that upload under the noise of each of `epsilons` (see `upload_with`).
 
     Raises ScenarioError where the network is too large or does not fit the method.
@@ -132,7 +138,7 @@ def reconstruct(held: Overheard, how: Reconstruction, epsilons: Sequence[float |
     count = min(how.images, held.samples)
     streams = held.federation.resolved.streams
     found = []
-    for epsilon in epsilons:
+    for epsilon in one_by_one(epsilons, stage, "levels of noise"):
         upload = upload_with(held, epsilon)
         # The same first guess under every noise.
         random = streams.generator("reconstruction", held.ticket.client, held.ticket.turn)
