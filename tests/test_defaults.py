@@ -45,6 +45,8 @@ def _numbers(value: Any) -> str | None:
 
 
 def _of_function(called: str, function: Any) -> Iterator[str]:
+    if hasattr(function, "cache_parameters"):
+        yield f"{called} keeps {function.cache_parameters()['maxsize']}"
     for one in inspect.signature(function).parameters.values():
         if one.default is not inspect.Parameter.empty and (said := _numbers(one.default)) is not None:
             yield f"{called}({one.name}) = {said}"
@@ -57,7 +59,7 @@ def _of_class(called: str, found: type) -> Iterator[str]:
         inner = value.__func__ if isinstance(value, classmethod | staticmethod) else value
         if name.startswith("__") or name == "model_config":
             continue
-        if inspect.isfunction(inner):
+        if inspect.isfunction(inner) or hasattr(inner, "cache_parameters"):
             yield from _of_function(f"{called}.{name}", inner)
         elif not name.startswith("_") and not is_dataclass(found) and (said := _numbers(value)) is not None:
             yield f"{called}.{name} = {said}"

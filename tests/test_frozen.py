@@ -32,3 +32,18 @@ MAY_CHANGE = {
 def test_dataclasses_are_frozen_but_for_those_that_are_filled_step_by_step() -> None:
     changing = {one.__qualname__ for one in _dataclasses() if not one.__dataclass_params__.frozen}
     assert changing == MAY_CHANGE
+
+
+SLOTTED = {
+    "Ban", "BudgetSpent", "ClassicalRelease", "ClientGone", "ClientIdle", "ClientJoined", "ClientLeft", "Clipped",
+    "CohortRepeated", "Collect", "Collected", "Contribution", "Counts", "Dispatch", "Entered", "Epsilons", "Event",
+    "Filling", "Fires", "FullParticipation", "Guarantee", "GuessPlan", "Idle", "Judged", "Lost", "MechanismEvent",
+    "ModelNoise", "ModelRelease", "NbaflNoise", "Noise", "Optimum", "PartialParticipation", "PrivacyContext",
+    "Publish", "Release", "RequestScores", "RocPoint", "ScoresArrived", "SetTimer", "Settle", "ShortBuffer", "Shown",
+    "Stop", "TaskInFlight", "TaskRecord", "Ticket", "TimerFired", "UpdateArrived", "Upload", "Waits", "_Sent", "_Step",
+}  # fmt: skip
+"""What there may be millions of, or what must not be given a misspelt field."""
+
+
+def test_records_of_which_there_are_many_hold_their_fields_and_nothing_else() -> None:
+    assert {one.__qualname__ for one in _dataclasses() if "__slots__" in vars(one)} == SLOTTED

@@ -117,7 +117,7 @@ def _places(tree: ast.Module) -> Iterator[_Place]:
             head = node.lineno, max(node.lineno, body[0].lineno - 1) if body else node.end_lineno or node.lineno
         yield place
         later: set[int] = set()
-        if isinstance(node, ast.FunctionDef):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             later = {id(one) for one in node.body}
         elif isinstance(node, ast.Lambda):
             later = {id(node.body)}
