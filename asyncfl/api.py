@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from asyncfl.errors import OutputError, RunError
+from asyncfl.errors import AsyncflError, OutputError, RunError
 from asyncfl.federation import Federation, SeedLedger, SeedRun, clients_table, rounds_table, seed_summary
 from asyncfl.federation.rounds import Progress, Watch
 from asyncfl.files.own_folder import FORMAT, fill
@@ -39,7 +39,11 @@ def simulate(scenario: Scenario, progress: Progress | None = None, *, limits: Li
     where the data are missing or too few.
     """
     limits.check(scenario)
-    return gather(scenario, [one_seed(scenario, seed, progress) for seed in scenario.seeds])
+    digest, parts = scenario.digest(), []
+    for seed in scenario.seeds:
+        parts.append(one_seed(scenario, seed, progress))
+        _check_unchanged(scenario, digest, seed, 0)
+    return gather(scenario, parts)
 
 
 def timeline(scenario: Scenario, progress: Progress | None = None, *, limits: Limits = USUAL) -> list[SeedRun]:
@@ -75,10 +79,11 @@ def execute(
         return own.folder
     limits.check(scenario)
     with own.working(force) as area:
-        parts = []
+        parts: list[Run] = []
+        conditions = _conditions(scenario)
         for seed in scenario.seeds:
-            place = area / _conditions(scenario) / f"seed-{seed}"
-            kept = None if shelf is None else shelf / _conditions(scenario) / f"seed-{seed}"
+            place = area / conditions / f"seed-{seed}"
+            kept = None if shelf is None else shelf / conditions / f"seed-{seed}"
             shelved = None if kept is None else _kept(kept)
             part = shelved or _kept(place)
             if part is None:
@@ -86,12 +91,29 @@ def execute(
                 part = one_seed(scenario, seed, progress, prior, snapshots, stage)
                 # On a disk that is nearly full the seed itself comes first.
                 snapshots.clear()
+                _check_unchanged(scenario, own.scenario, seed, len(parts))
                 own.keep(place, part.write_to)
             if kept is not None and shelved is None:
                 _shelve(part, kept)
             parts.append(part)
         own.replace(area, gather(scenario, parts).write_to, COMPLETE)
     return own.folder
+
+
+def _check_unchanged(scenario: Scenario, digest: str, seed: int, kept: int) -> None:
+    """Raises RunError where what the scenario names has not been the same from the beginning until now.
+
+    kept: seeds that were finished before that, and lie on disk.
+    """
+    with suppress(AsyncflError, OSError):
+        if scenario.digest() == digest:
+            return
+    before = [str(one) for one in scenario.seeds[:kept]]
+    told = f"; seed {', '.join(before)} {'is' if kept == 1 else 'are'} kept, and whole" if kept else ""
+    raise RunError(
+        f"while seed {seed} was computed, samples, a component of your own or a file that the scenario names has "
+        f"changed: nothing of that seed is kept{told}; run the scenario again, or undo the change first"
+    )
 
 
 def _kept(place: Path) -> Run | None:

@@ -49,6 +49,9 @@ class CatalogEntry:
     """Under which the original may be used; "none stated" where its makers say nothing."""
     md5: tuple[str, ...] = ()
     """Checksums of the files that are downloaded, those to train on first; torchvision compares them."""
+    content: str = ""
+    """Checksums of the samples that the name alone stands for (`NpzSource.content`); a run on others of that name is
+    another run. Empty: there are none, as of what another data set usually takes the place of."""
     substitute: str = ""
     """Data set whose file takes its place as a domain, where its own file is missing or not complete."""
 
@@ -72,17 +75,20 @@ CATALOG: dict[str, CatalogEntry] = {
             embedded="digits drawn from fonts", torchvision="MNIST", licence="CC BY-SA 3.0",
             md5=("f68b3c2dcbeaaa9fbdd348bbdeb94873", "d53e105ee54ea40749a09fcbcd1e9432",
                  "9fb629c4189551a2d022fa330f9573f3", "ec29112dd5afa0611ce80d1b7f02629c"),
+            content="1f09fe2ea8e6bdd3e7cf8273cb09f591",
         ),
         CatalogEntry(
             "fashion_mnist", "Fashion-MNIST", (28, 28), (0.2860,), (0.3530,), (60000, 10000),
             embedded="letters A to J drawn from fonts", torchvision="FashionMNIST", licence="MIT",
             md5=("8d4fb7e6c68d591d4c3dfef9ec88bf0d", "25c81989df183df01b3e8a0aad5dffbe",
                  "bef4ecab320f06d8554ea6380940ec79", "bb300cfdad3c16e7a12a480ee83cd310"),
+            content="420fb9b53c37b1561177591d01a43677",
         ),
         CatalogEntry(
             "usps", "USPS", (16, 16), (0.2545,), (0.3846,), (7291, 2007),
             embedded="scikit-learn's handwritten digits, enlarged and bent", torchvision="USPS",
             md5=("ec16c51db3855ca6c91edd34d0e9b197", "8ea070ee2aca1ac39742fdd1ef5ed118"),
+            content="efb12cda376de765d4635143dafaea2b",
         ),
         CatalogEntry(
             "svhn", "SVHN", (32, 32, 3), *_SVHN, (73257, 26032),
@@ -93,14 +99,17 @@ CATALOG: dict[str, CatalogEntry] = {
         CatalogEntry(
             "street_digits", "street digits", (32, 32, 3), *_SVHN, None,
             embedded="house numbers drawn from fonts", remade="SVHN and Chars74K photographs",
+            content="f5b533dddc59c0110e3d0de14b5e572d",
         ),
         CatalogEntry(
             "mnist_m", "MNIST-M", (28, 28, 3), _HALF, _HALF, (59001, 9001),
             embedded="digits drawn from fonts, inverted over textures", remade="made by its published recipe",
+            content="010e6a8ea89630090d417fbeec4fdda1",
         ),
         CatalogEntry(
             "synth_digits", "SynthDigits", (32, 32, 3), _HALF, _HALF, (479400, 9553),
             embedded="coloured digits drawn from fonts", remade="made in its manner, not the original",
+            content="57da3d18a82b71625d60bc7fdb1fbdc1",
         ),
         CatalogEntry(
             "cifar10", "CIFAR-10", (32, 32, 3), (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616), (50000, 10000),

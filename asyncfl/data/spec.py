@@ -17,6 +17,7 @@ from asyncfl.data.concept import Concept, Relabelled, Restyled
 from asyncfl.data.federated import FederatedData, Source
 from asyncfl.data.holdings import Holdings
 from asyncfl.data.limits import SampleRequest, other, overdrawn, root_overdrawn, root_shortages, shortages
+from asyncfl.data.npz import NpzSource
 from asyncfl.data.own import Bundled, Dataset, HuggingFace, NpyFolder, NpzFile, PictureFolder, TableFile
 from asyncfl.data.own.arrays import ArraySource
 from asyncfl.data.own.mapped import MappedRows
@@ -115,8 +116,14 @@ class DataSpec(Described):
         return max(CATALOG[name].classes for name in self.names) if self.own is None else self.own.classes
 
     def content_digest(self) -> str | None:
-        """SHA-256 of the samples of a data set that is arrays; None of images by name and of stand-ins."""
-        return None if self.own is None or self.resolve_source() == "embedded" else self.own.digest
+        """What tells the samples apart from others of the same name: SHA-256 of a data set that is arrays, checksums
+        of images; None of stand-ins, and of images that are those that the catalogue knows by that name."""
+        if self.resolve_source() == "embedded":
+            return None
+        if self.own is not None:
+            return self.own.digest
+        images = (one for one in self.sources() if isinstance(one, NpzSource))
+        return ", ".join(f"{one.name} {one.content}" for one in images if one.content != one.dataset.content) or None
 
     def resolve_source(self) -> Source:
         """Where the images will come from, found without loading any: `real` or `embedded`.

@@ -1,7 +1,9 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from asyncfl.data import available
+from asyncfl.data import DataSpec, available
 from asyncfl.data.catalog import CATALOG
 from asyncfl.data.npz import NpzSource
 from asyncfl.errors import DataError
@@ -131,3 +133,44 @@ def test_a_damaged_file_is_blamed_and_not_the_scenario_that_names_it(tmp_path, m
         Scenario.load(tmp_path / "scenario.yaml").digest()
     assert raised.value.source == str(tmp_path / "mnist.npz")
     assert "scenario.yaml" not in str(raised.value)
+
+
+def content(**fields):
+    return DataSpec(clients=2, samples_per_client=5, **fields).content_digest()
+
+
+def test_other_samples_of_a_name_are_another_run(save, tmp_path):
+    """Whatever way the same samples are packed."""
+    path = save()
+    described = {"data": {"dataset": "mnist", "clients": 2, "samples_per_client": 5}}
+    first = content(dataset="mnist"), Scenario.read({**described, "protocol": {"kind": "sync", "rounds": 1}}).digest()
+    with np.load(path) as archive:
+        np.savez(path, **{key: archive[key] for key in reversed(archive.files)})
+    assert content(dataset="mnist") == first[0]
+    save(y_test=np.zeros(20, np.uint8))
+    assert content(dataset="mnist") not in (None, first[0])
+    assert Scenario.read({**described, "protocol": {"kind": "sync", "rounds": 1}}).digest() != first[1]
+    assert content(dataset="mnist", source="embedded") is None
+
+
+def test_each_domain_counts_and_what_stands_for_it(save):
+    save("mnist")
+    save("svhn")
+    two = content(domains=["mnist", "svhn"])
+    assert two != content(dataset="mnist")
+    save("street_digits")
+    with_another = content(domains=["mnist", "svhn"])
+    assert with_another != two
+    save("svhn", train=70)
+    assert content(domains=["mnist", "svhn"]) == with_another, "its place is taken"
+
+
+def test_samples_that_the_catalogue_knows_need_no_more_than_their_name(save, monkeypatch):
+    save()
+    known = NpzSource(MNIST, save()).content
+    monkeypatch.setitem(CATALOG, "mnist", replace(MNIST, content=known))
+    assert content(dataset="mnist") is None
+
+
+def test_what_takes_another_data_sets_place_is_not_taken_for_it():
+    assert not any(entry.content for entry in CATALOG.values() if entry.substitute)
