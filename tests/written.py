@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 Calls = Mapping[str, Callable[[], Any]]
@@ -40,6 +42,22 @@ def _digest(values: Any) -> dict[str, Any]:
     flat = np.nan_to_num(values.astype(np.float64).ravel(), nan=0.5, posinf=7e5, neginf=-7e5)
     turned = flat * np.cos(np.arange(len(flat)))
     return {"shape": list(values.shape), "sums": [plain(float(one)) for one in (flat.sum(), flat @ flat, turned.sum())]}
+
+
+def sums(table: Any) -> dict[str, Any]:
+    """Of each column of a table the sum of its numbers, later rows counting more so that their order is seen, and how
+    many are infinite; of words the number of each."""
+    found: dict[str, Any] = {}
+    for name, column in table.to_pandas().items():
+        if not (pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column)):
+            words = Counter(column.dropna().astype(str))
+            found |= {f"{name} {word}": number for word, number in sorted(words.items()) if word}
+            continue
+        values = column.to_numpy(dtype=float, na_value=np.nan)
+        finite = float((values * (2 + np.arange(len(values)) % 5))[np.isfinite(values)].sum())
+        infinite = int(np.isinf(values).sum())
+        found |= {key: one for key, one in {name: finite, f"{name} infinite": infinite}.items() if one}
+    return found
 
 
 def outcome(call: Callable[[], Any]) -> Any:
