@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, cast
 
 from pydantic import (
     BaseModel,
@@ -120,6 +120,9 @@ class Component(Described):
 
     model_config = ConfigDict(ignored_types=(default_property,))
 
+    alongside: ClassVar[Mapping[str, Any]] = {}
+    """Dotted field of a scenario -> value: what an example of the component has to set elsewhere for it to work."""
+
     @classmethod
     def named_by(cls, path: str) -> object:
         """What the import path `package.module:Class` names. Raises ImportError, see `own_class`."""
@@ -160,7 +163,7 @@ def _fault(message: Any) -> PydanticCustomError:
     return PydanticCustomError("own_component", message)
 
 
-class _Custom:
+class OwnBranch:
     """The branch of a choice that imports the user's class and validates with it."""
 
     def __init__(self, base: type[Component]) -> None:
@@ -212,7 +215,7 @@ def choice(base: type[Component], *members: type[Component]) -> Any:
         return kind if isinstance(kind, str) else None
 
     branches = [Annotated[m, Tag(cast(str, m.model_fields["kind"].default))] for m in members]
-    own = Annotated[Any, _Custom(base), Tag("own")]
+    own = Annotated[Any, OwnBranch(base), Tag("own")]
     return Annotated[reduce(or_, [*branches, own]), Discriminator(branch_of)]
 
 

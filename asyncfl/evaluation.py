@@ -10,6 +10,7 @@ from pydantic import Field, field_validator
 from asyncfl.component import Described
 from asyncfl.errors import Fault
 from asyncfl.metrics import Metric
+from asyncfl.quantities import MeasuredIn
 
 Twin = Literal["ordinary", "mislabelled", "noise", "brightest", "ascent", "exchanged", "zeroed"]
 """How a neighbouring world differs. One sample is another: an ordinary one, one with a wrong label, an image of noise,
@@ -29,11 +30,11 @@ FOLLOWED = 3
 class TwinAudit(Described):
     """Tasks of some clients are trained once more on neighbouring data, and the distances of the uploads measured."""
 
-    clients: Annotated[int, Field(ge=1)] | tuple[Annotated[int, Field(ge=0)], ...] = 5
+    clients: Annotated[Annotated[int, Field(ge=1)] | tuple[Annotated[int, Field(ge=0)], ...], MeasuredIn("clients")] = 5
     """How many clients: those honest ones whose updates are collected first; or a list of them."""
     neighbours: Annotated[tuple[Twin, ...], Field(min_length=1)] = (*OF_SAMPLES, *OF_CLIENTS)
     """Kinds of twins that are tried."""
-    twins: Annotated[int, Field(ge=1, le=1_000_000)] = 200
+    twins: Annotated[int, Field(ge=1, le=1_000_000), MeasuredIn("twins")] = 200
     """Twins that are tried of each client in its first task. Of each kind the half that lies further away goes on into
     the next one, until three are left, which are followed to the end."""
 
@@ -67,18 +68,18 @@ class TwinAudit(Described):
 class KeepEvery(Described):
     """Every so many models are kept."""
 
-    every: Annotated[int, Field(ge=1)]
+    every: Annotated[int, Field(ge=1, examples=[10]), MeasuredIn("versions")]
     """Versions between two that are kept; the last one is, too."""
 
 
 class Evaluation(Described):
     """How often the published model is judged, and what else is measured of a run."""
 
-    train_every: Annotated[int, Field(ge=0)] = 1
+    train_every: Annotated[int, Field(ge=0), MeasuredIn("versions")] = 1
     """Versions between two evaluations on all clients' own data; 0: only the last version."""
-    test_every: Annotated[int, Field(ge=0)] = 1
+    test_every: Annotated[int, Field(ge=0), MeasuredIn("versions")] = 1
     """Versions between two evaluations on the test set; 0: only the last version."""
-    clients_every: Annotated[int, Field(ge=0)] = 0
+    clients_every: Annotated[int, Field(ge=0), MeasuredIn("versions")] = 0
     """Versions between two evaluations on each client's own data, one by one, which tell how evenly clients are served
     (columns `client_...` of the table of rounds); 0: none."""
     metrics: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], Metric] = Field(default_factory=dict)

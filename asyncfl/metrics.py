@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from asyncfl.component import Component
 from asyncfl.errors import ComponentError
@@ -23,7 +23,7 @@ class Metric(Component):
 
     model_config = ConfigDict(extra="allow")
 
-    kind: str
+    kind: Annotated[str, Field(examples=["my_metrics:top5"])]
     """Import path of the function, `my_module:my_metric`."""
 
     @model_validator(mode="before")

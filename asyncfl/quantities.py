@@ -7,8 +7,8 @@ JSON) keep raw numbers, with the unit in the column's name.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 NONE = "–"
 """What stands for a number that is not there."""
@@ -97,3 +97,16 @@ def _places(value: float, digits: int) -> int:
 def with_unit(label: str, scale: Scale) -> str:
     """What stands at an axis: the label, and the unit in brackets."""
     return f"{label} ({scale.symbol})" if scale.symbol else label
+
+
+class MeasuredIn(NamedTuple):
+    """Annotation of a field whose name does not say what its number counts: `Annotated[int, MeasuredIn("clients")]`.
+
+    It stands in the JSON schema as well.
+    """
+
+    name: str
+    """`clients`, `versions`, `share`, ...; `1` for a number without a unit."""
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        return {**handler(schema), "unit": self.name}

@@ -35,6 +35,7 @@ from asyncfl.privacy.coalition import coalition_faults
 from asyncfl.privacy.exposures import exposure_faults
 from asyncfl.privacy.ledger.budgets import stop_faults
 from asyncfl.privacy.stop_at import Counted, StopAt
+from asyncfl.quantities import MeasuredIn
 from asyncfl.server import AnyProtocol, Protocol
 from asyncfl.server.application import reading_faults
 from asyncfl.server.shuffled import cohort_faults, defence_faults, protocol_faults
@@ -49,11 +50,11 @@ SEEDS = f"must be a number of seeds, 1..{MOST_SEEDS}, or a list of as many diffe
 class Seeding(Described):
     """Groups of random draws that get the same seed in each run; null: they follow the run's own seed."""
 
-    data: Annotated[int, Field(ge=0)] | None = None
+    data: Annotated[int, Field(ge=0), MeasuredIn("seed")] | None = None
     """Which samples are used, and who holds them."""
-    clock: Annotated[int, Field(ge=0)] | None = None
+    clock: Annotated[int, Field(ge=0), MeasuredIn("seed")] | None = None
     """Speeds, links, availability and selection."""
-    training: Annotated[int, Field(ge=0)] | None = None
+    training: Annotated[int, Field(ge=0), MeasuredIn("seed")] | None = None
     """Initial model, batches, noise and attacks."""
 
 
@@ -80,12 +81,12 @@ class Scenario(Described):
     """How the server guards itself against poison."""
     evaluation: Evaluation = Evaluation()
     """When published models are judged, and what else is measured."""
-    seeds: tuple[Annotated[int, Field(ge=0)], ...] = (0,)
+    seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], MeasuredIn("seeds")] = (0,)
     """Seeds of the runs; a whole number N stands for 0..N-1."""
     seeding: Seeding = Seeding()
     """Draws that do not follow the run's seed."""
 
-    @field_validator("seeds", mode="before")
+    @field_validator("seeds", mode="before", json_schema_input_type=int | tuple[Annotated[int, Field(ge=0)], ...])
     @classmethod
     def _count_seeds(cls, value: Any) -> Any:
         if isinstance(value, int) and not isinstance(value, bool):

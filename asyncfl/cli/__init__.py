@@ -16,7 +16,9 @@ from asyncfl.cli import (
     calibrate,
     compare,
     data,
+    explain,
     export,
+    init,
     live,
     privacy,
     replay,
@@ -58,6 +60,7 @@ def _asyncfl(
     """Simulate federated learning that is private, attacked and late."""
 
 
+app.command("init")(init.init)
 app.command("run")(run.run)
 app.command("sweep")(sweep.sweep)
 app.command("compare")(compare.compare)
@@ -72,6 +75,7 @@ app.command("export")(export.export)
 app.add_typer(live.app, name="live")
 app.add_typer(privacy.app, name="privacy")
 app.add_typer(data.app, name="data")
+app.command("explain")(explain.explain)
 app.command("schema")(schema.schema)
 
 

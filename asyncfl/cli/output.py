@@ -77,8 +77,14 @@ def print_text(text: str, to: Console | None = None) -> None:
     A word that is wider than the terminal, the name of a file, say, stays whole.
     """
     to = to or console
-    width = _TEXT if to.width == _NO_TERMINAL else to.width
+    width = text_width(to)
     to.print(textwrap.fill(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
+
+
+def text_width(to: Console | None = None) -> int:
+    """Characters in a line of text."""
+    width = (to or console).width
+    return _TEXT if width == _NO_TERMINAL else width
 
 
 def print_json(value: Any) -> None:

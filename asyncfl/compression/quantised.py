@@ -21,17 +21,18 @@ from pydantic import Field
 
 from asyncfl.compression.base import BYTES_PER_NUMBER, Compression
 from asyncfl.messages import Vector
+from asyncfl.quantities import MeasuredIn
 
 
 class Quantised(Compression):
     """Each number as a sign and one of few levels, and a scale for each bucket of numbers."""
 
     kind: Literal["quantised"] = "quantised"
-    bits: Annotated[int, Field(ge=2, le=16)] = 8
+    bits: Annotated[int, Field(ge=2, le=16), MeasuredIn("bits")] = 8
     """Bits for each number, 2..16, its sign included."""
     scale: Literal["largest", "l2"] = "largest"
     """What a number is measured by: the largest absolute value of its bucket, or the bucket's L2 norm (FedPAQ)."""
-    bucket: Annotated[int, Field(ge=1)] | None = None
+    bucket: Annotated[int, Field(ge=1), MeasuredIn("numbers")] | None = None
     """Numbers that share a scale, which takes four bytes; null: all of them."""
 
     @property

@@ -14,13 +14,14 @@ from pydantic import Field
 
 from asyncfl.compression.base import BYTES_PER_NUMBER, Compression
 from asyncfl.messages import Vector
+from asyncfl.quantities import MeasuredIn
 
 
 class TopK(Compression):
     """The k numbers of largest absolute value, each as float32 with its place."""
 
     kind: Literal["top_k"] = "top_k"
-    share: Annotated[float, Field(gt=0, le=1)] = 0.01
+    share: Annotated[float, Field(gt=0, le=1), MeasuredIn("share")] = 0.01
     """k over the number of parameters, above 0 to 1; at least one number is sent."""
     error_feedback: bool = True
     """Whether a client adds what it did not send to its next update. It does so when its update is collected: of one

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from pydantic import Field
 
 from asyncfl.component import Described
 from asyncfl.errors import Fault
+from asyncfl.quantities import MeasuredIn
 from asyncfl.streams import Streams
 
 COINS, PLACES, CONTENTS = range(3)
@@ -27,7 +28,7 @@ COINS, PLACES, CONTENTS = range(3)
 class Canaries(Described):
     """How many canaries are planted, and what they are."""
 
-    count: int = Field(ge=1)
+    count: Annotated[int, MeasuredIn("samples or clients")] = Field(ge=1, examples=[10])
     """m: samples (at most as many as all clients hold) or clients (at most all)."""
     unit: Literal["sample", "client"] = "sample"
     """Whether single samples, or whole clients, are in or out."""

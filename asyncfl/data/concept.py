@@ -11,7 +11,7 @@ domain's clients sees it, in turn, so the test set is the same mixture of concep
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +20,14 @@ from pydantic import Field
 from asyncfl.component import Component
 from asyncfl.data.own.arrays import ArraySource
 from asyncfl.errors import Fault
+from asyncfl.quantities import MeasuredIn
 from asyncfl.streams import Streams
 
 
 class Concept(Component):
     """Base of all concepts."""
 
-    groups: int = Field(default=2, ge=2)
+    groups: Annotated[int, MeasuredIn("groups")] = Field(default=2, ge=2)
     """Groups of clients; client i belongs to group i mod groups, and group 0 sees the data as they are."""
 
     def faults(self, clients: int, classes: int) -> Iterator[Fault]:
@@ -55,7 +56,7 @@ class Relabelled(Concept):
     """Same features, different labels: each group but the first has names of its own for some classes."""
 
     kind: Literal["relabelled"] = "relabelled"
-    classes: int = Field(default=10, ge=2)
+    classes: Annotated[int, MeasuredIn("classes")] = Field(default=10, ge=2)
     """How many classes change their labels, in a ring that is drawn for each group."""
 
     def faults(self, clients: int, classes: int) -> Iterator[Fault]:

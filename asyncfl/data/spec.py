@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ from asyncfl.data.pixels import COMMON_SIDE, to_common_shape
 from asyncfl.data.source import SampleSource, Split
 from asyncfl.data.sources import on_disk, sources_of
 from asyncfl.errors import DataError, Fault
+from asyncfl.quantities import MeasuredIn
 from asyncfl.streams import Streams
 
 if TYPE_CHECKING:
@@ -57,9 +58,9 @@ class DataSpec(Described):
     """Data sets of a federation of domains: each has equally many clients (the first ones the first domain),
     images are brought to 3 x 28 x 28, and each domain has its own test set. Street digits take the place of SVHN
     where its file is missing or not complete. Empty: one data set in its own shape."""
-    clients: int = Field(default=50, ge=1, le=10_000_000)
+    clients: Annotated[int, MeasuredIn("clients")] = Field(default=50, ge=1, le=10_000_000)
     """Number of clients; with `domains` a multiple of their number."""
-    samples_per_client: int | None = Field(default=100, ge=1, le=10_000_000)
+    samples_per_client: Annotated[int, MeasuredIn("samples")] | None = Field(default=100, ge=1, le=10_000_000)
     """Training samples of each client, on average where the partition makes sizes unequal; null: all there
     are, shared out evenly (of stand-ins, as many as the original has). Stand-ins are drawn up to 500 000 in all."""
     partition: AnyPartition = Iid()
@@ -70,9 +71,9 @@ class DataSpec(Described):
     scaling: Literal["standardised", "unit"] = "standardised"
     """Pixels: minus the data set's published mean (of pictures of your own: the measured one), over its deviation; or
     merely 0..1. Other numbers of your own are taken as they are."""
-    test_samples: int | None = Field(default=None, ge=1, le=10_000_000)
+    test_samples: Annotated[int, MeasuredIn("samples")] | None = Field(default=None, ge=1, le=10_000_000)
     """Test samples (of each domain); null: all there are, of stand-ins 2000."""
-    test_share: float | None = Field(default=None, gt=0, lt=1)
+    test_share: Annotated[float, MeasuredIn("share")] | None = Field(default=None, gt=0, lt=1)
     """Instead of `test_samples`: the part that test samples are of all samples in use of each domain, .2 for a split
     of 80 to 20. They are taken from the data set's own test split all the same."""
     train_on: Split = "train"

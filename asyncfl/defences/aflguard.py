@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from asyncfl.defences.detector import DefenceContext, Detector, Verdict
 from asyncfl.defences.lengths import squared_norm
 from asyncfl.defences.root import require_root, root_update
 from asyncfl.messages import Vector
+from asyncfl.quantities import MeasuredIn
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,12 @@ class AflGuard(Detector):
     """
 
     kind: Literal["aflguard"] = "aflguard"
-    tolerance: Annotated[float, Field(gt=0)] = 1.5
+    alongside: ClassVar[Mapping[str, Any]] = {"defence.root_samples": 100}
+    tolerance: Annotated[float, Field(gt=0), MeasuredIn("lengths of the server's update")] = 1.5
     """lambda, > 0: largest difference, in lengths of the server's update."""
-    refresh: Annotated[int, Field(ge=1)] = 1
+    refresh: Annotated[int, Field(ge=1), MeasuredIn("versions")] = 1
     """Versions after which the server trains anew, >= 1."""
-    server_steps: Annotated[int, Field(ge=1)] | None = None
+    server_steps: Annotated[int, Field(ge=1), MeasuredIn("steps")] | None = None
     """Steps of gradient descent on the root set, >= 1; null: the median of the clients' steps."""
     noise: Noise = "accounted"
     """Whether what privacy noise adds to the difference is subtracted first."""

@@ -10,16 +10,17 @@ from pydantic import Field
 
 from asyncfl.component import Described
 from asyncfl.errors import Fault
+from asyncfl.quantities import MeasuredIn
 
 
 class AttackerCount(Described):
     """Base of rules that are told (or guess) how many of a buffer's updates are poison, f."""
 
-    byzantine: Literal["auto"] | Annotated[int, Field(ge=0)] = "auto"
+    byzantine: Literal["auto"] | Annotated[int, Field(ge=0), MeasuredIn("updates")] = "auto"
     """f: updates of a buffer to be taken for poison, >= 0. `auto`: what `expected_share` gives, but no more than the
     rule's theory bears. A larger number is tried anyway, as far as it can be computed, and noted. With pre-aggregation
     it counts rows after it."""
-    expected_share: Annotated[float, Field(ge=0, lt=1)] = 0.2
+    expected_share: Annotated[float, Field(ge=0, lt=1), MeasuredIn("share")] = 0.2
     """Share of the updates that `byzantine: auto` takes for poison, 0..1."""
 
     theory: ClassVar[str] = ""

@@ -19,6 +19,7 @@ from asyncfl.defences.rule import Aggregate, Rule, present
 from asyncfl.defences.trimmed_mean import TrimmedMean
 from asyncfl.errors import Fault
 from asyncfl.messages import Vector
+from asyncfl.quantities import MeasuredIn
 
 AnyInnerRule: Any = choice(Rule, Median, TrimmedMean, GeometricMedian, Krum, Mean)
 """Annotation of a field that holds a rule over buffers of senders."""
@@ -35,7 +36,7 @@ class Basgd(Rule):
     """
 
     kind: Literal["basgd"] = "basgd"
-    buffers: Annotated[int, Field(ge=1)] = 10
+    buffers: Annotated[int, Field(ge=1), MeasuredIn("groups")] = 10
     """B: groups of clients, >= 1."""
     rule: AnyInnerRule = Median()
     """What is done with the groups' means."""

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from asyncfl.defences.preaggregation import PreAggregation
 from asyncfl.messages import Vector
+from asyncfl.quantities import MeasuredIn
 
 
 class Bucketing(PreAggregation):
@@ -20,7 +21,7 @@ class Bucketing(PreAggregation):
     """
 
     kind: Literal["bucketing"] = "bucketing"
-    size: Annotated[int, Field(ge=1)] = 2
+    size: Annotated[int, Field(ge=1), MeasuredIn("updates")] = 2
     """Updates per bucket, >= 1; 1 leaves them as they are."""
 
     def mix(

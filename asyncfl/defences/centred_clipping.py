@@ -17,6 +17,7 @@ from asyncfl.defences.norm_clipping import Radius, clipping_factors
 from asyncfl.defences.robust import RobustRule, weighted_sum
 from asyncfl.defences.rule import Aggregate
 from asyncfl.messages import Vector
+from asyncfl.quantities import MeasuredIn
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,9 @@ class CentredClipping(RobustRule):
     """
 
     kind: Literal["centred_clipping"] = "centred_clipping"
-    radius: Radius = "median"
+    radius: Annotated[Radius, MeasuredIn("L2 norm")] = "median"
     """tau, > 0, in units of the updates; `median`: that of the distances to the centre (ours, nothing to be tuned)."""
-    iterations: Annotated[int, Field(ge=1)] = 1
+    iterations: Annotated[int, Field(ge=1), MeasuredIn("iterations")] = 1
     """Times that a buffer moves the centre, >= 1."""
 
     def solve(self, updates: Vector, shares: NDArray[np.float64]) -> tuple[Vector, NDArray[np.float64]]:

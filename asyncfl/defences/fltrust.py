@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from asyncfl.defences.robust import weighted_sum
 from asyncfl.defences.root import require_root, root_update
 from asyncfl.defences.rule import Aggregate, Rule, present
 from asyncfl.messages import Vector
+from asyncfl.quantities import MeasuredIn
 
 
 class FLTrust(Rule):
@@ -26,7 +28,8 @@ class FLTrust(Rule):
     """
 
     kind: Literal["fltrust"] = "fltrust"
-    server_steps: Annotated[int, Field(ge=1)] | None = None
+    alongside: ClassVar[Mapping[str, Any]] = {"defence.root_samples": 100}
+    server_steps: Annotated[int, Field(ge=1), MeasuredIn("steps")] | None = None
     """Steps of gradient descent on the root set, >= 1; null: the median of the clients' steps."""
 
     @property

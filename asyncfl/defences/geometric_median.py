@@ -20,6 +20,7 @@ from pydantic import Field
 from asyncfl.defences.distances import squared_distances
 from asyncfl.defences.robust import RobustRule, weighted_sum
 from asyncfl.messages import Vector
+from asyncfl.quantities import MeasuredIn
 
 FAR = 100.0
 """Distances of the usual row from the middle beyond which float32 has too few digits."""
@@ -35,11 +36,11 @@ class GeometricMedian(RobustRule):
     """
 
     kind: Literal["geometric_median"] = "geometric_median"
-    smoothing: Annotated[float, Field(gt=0)] = 1e-6
+    smoothing: Annotated[float, Field(gt=0), MeasuredIn("L2 norm")] = 1e-6
     """nu: distances below it count as it, > 0, in units of the updates."""
-    iterations: Annotated[int, Field(ge=1)] = 1000
+    iterations: Annotated[int, Field(ge=1), MeasuredIn("iterations")] = 1000
     """Most iterations, >= 1; fewer when the weights have settled."""
-    tolerance: Annotated[float, Field(ge=0)] = 1e-9
+    tolerance: Annotated[float, Field(ge=0), MeasuredIn("weight")] = 1e-9
     """Largest change of a weight (they add up to 1) at which the iteration ends, >= 0."""
 
     def solve(self, updates: Vector, shares: NDArray[np.float64]) -> tuple[Vector, NDArray[np.float64]]:

@@ -15,6 +15,7 @@ from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
 from asyncfl.defences.lengths import squared_norm
 from asyncfl.messages import Vector
+from asyncfl.quantities import MeasuredIn
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Kardam(Detector):
     """
 
     kind: Literal["kardam"] = "kardam"
-    expected_share: Annotated[float, Field(ge=0, lt=1)] = 0.2
+    expected_share: Annotated[float, Field(ge=0, lt=1), MeasuredIn("share")] = 0.2
     """f/n: share of clients taken for attackers, 0..1."""
     frequency_filter: bool = True
     """Whether one client may not make up most of what is accepted."""

@@ -12,6 +12,7 @@ from asyncfl.defences.distances import squared_distances
 from asyncfl.defences.krum import Krum, krum_scores
 from asyncfl.defences.robust import weighted_sum
 from asyncfl.messages import Vector
+from asyncfl.quantities import MeasuredIn
 
 
 class MultiKrum(Krum):
@@ -22,7 +23,7 @@ class MultiKrum(Krum):
     """
 
     kind: Literal["multi_krum"] = "multi_krum"  # type: ignore[assignment]
-    chosen: Annotated[int, Field(ge=1)] | None = None
+    chosen: Annotated[int, Field(ge=1), MeasuredIn("updates")] | None = None
     """Updates that are averaged, >= 1; null: n - f. More than there are: all."""
 
     def solve(self, updates: Vector, shares: NDArray[np.float64]) -> tuple[Vector, NDArray[np.float64]]:

@@ -11,6 +11,7 @@ from pydantic import Field
 from asyncfl.defences.lengths import norms
 from asyncfl.defences.robust import RobustRule, weighted_sum
 from asyncfl.messages import Vector
+from asyncfl.quantities import MeasuredIn
 
 Radius = Literal["median"] | Annotated[float, Field(gt=0)]
 
@@ -23,7 +24,7 @@ class NormClipping(RobustRule):
     """
 
     kind: Literal["norm_clipping"] = "norm_clipping"
-    bound: Radius = "median"
+    bound: Annotated[Radius, MeasuredIn("L2 norm")] = "median"
     """Largest L2 norm, > 0, in units of the updates; `median`: that of the buffer's norms."""
 
     def solve(self, updates: Vector, shares: NDArray[np.float64]) -> tuple[Vector, NDArray[np.float64]]:

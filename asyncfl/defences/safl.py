@@ -22,6 +22,7 @@ from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, ScoreRequest, Verdict
 from asyncfl.defences.two_means import lower_cluster
 from asyncfl.messages import Vector
+from asyncfl.quantities import MeasuredIn
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,12 @@ class Safl(Detector):
     """Flags the updates that an evaluator among the clients scores low."""
 
     kind: Literal["safl"] = "safl"
-    decoys: Annotated[int, Field(ge=0, le=1000)] = 3
+    decoys: Annotated[int, Field(ge=0, le=1000), MeasuredIn("models")] = 3
     """R: random models N(0, 1) that hide among those to be scored. They are never counted as clients."""
     flagged: Literal["leave_out", "literal"] = "leave_out"
     """`leave_out`: a flagged update is not aggregated, and is a strike. `literal`: it is a strike, but aggregated until
     its client is banned, as algorithm 4 has it; not the default, since known poison goes into the model."""
-    evaluators_tried: Annotated[int, Field(ge=1)] = 3
+    evaluators_tried: Annotated[int, Field(ge=1), MeasuredIn("clients")] = 3
     """Clients that are asked for scores, one after another, before the buffer is judged without."""
     without_scores: Literal["discard", "aggregate"] = "discard"
     """What happens to a buffer that nobody scored; neither accuses anybody. What is discarded is `unjudged`, what is

@@ -28,6 +28,7 @@ from asyncfl.defences.strikes import Strikes
 from asyncfl.defences.trimmed_mean import TrimmedMean
 from asyncfl.defences.zeno import ZenoPlusPlus
 from asyncfl.errors import Fault
+from asyncfl.quantities import MeasuredIn
 
 if TYPE_CHECKING:
     AnyRule = Rule
@@ -59,7 +60,7 @@ class Defence(Described):
     """Who judges updates before they are aggregated; null: nobody."""
     strikes: Strikes | None = None
     """When a client whose updates are taken for poison, or are malformed, is banned; null: never."""
-    root_samples: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    root_samples: Annotated[int, Field(ge=0, le=1_000_000), MeasuredIn("samples")] = 0
     """Samples that the server holds as its own trusted data: of the same data set, but neither a client's nor tested
     on."""
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from asyncfl.component import Component
+from asyncfl.quantities import MeasuredIn
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,9 @@ class Strikes(Component):
     """Bans a client at `threshold` strikes within its last `window` judged updates."""
 
     kind: Literal["strikes"] = "strikes"
-    threshold: Annotated[int, Field(ge=1)] = 2
+    threshold: Annotated[int, Field(ge=1), MeasuredIn("strikes")] = 2
     """Strikes that lead to a ban."""
-    window: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    window: Annotated[int, Field(ge=1, le=1_000_000), MeasuredIn("updates")] | None = None
     """Judged updates of a client that are remembered; null: all of them."""
 
     @model_validator(mode="after")

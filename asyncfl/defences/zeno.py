@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from asyncfl.defences.detector import DefenceContext, Detector, Verdict
 from asyncfl.defences.lengths import inner_product, squared_norm
 from asyncfl.defences.root import require_root, root_gradient
 from asyncfl.messages import Vector
+from asyncfl.quantities import MeasuredIn
 
 
 @dataclass(frozen=True)
@@ -37,13 +39,14 @@ class ZenoPlusPlus(Detector):
     """
 
     kind: Literal["zeno++"] = "zeno++"
-    rate: Annotated[float, Field(gt=0)] | None = None
+    alongside: ClassVar[Mapping[str, Any]] = {"defence.root_samples": 100}
+    rate: Annotated[float, Field(gt=0), MeasuredIn("1")] | None = None
     """gamma, > 0; null: the clients' learning rate."""
-    rho: Annotated[float, Field(ge=0)] = 0.001
+    rho: Annotated[float, Field(ge=0), MeasuredIn("1")] = 0.001
     """Price of a squared length, >= 0."""
-    epsilon: float = 0.0
+    epsilon: Annotated[float, MeasuredIn("1")] = 0.0
     """Ascent that is put up with; above 0 more is accepted."""
-    refresh: Annotated[int, Field(ge=1)] = 10
+    refresh: Annotated[int, Field(ge=1), MeasuredIn("versions")] = 10
     """Versions after which v is computed anew, >= 1."""
     noise: Noise = "accounted"
     """Whether what privacy noise adds to |g|^2 is subtracted first."""

@@ -28,26 +28,27 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from asyncfl.component import Described
+from asyncfl.quantities import MeasuredIn
 
 
 class Training(Described):
     """Local training: mini-batch SGD, with momentum, a proximal term and gradient clipping where asked for."""
 
-    lr: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.01
+    lr: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("1")] = 0.01
     """Learning rate, above 0."""
-    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    momentum: Annotated[float, Field(ge=0, lt=1), MeasuredIn("share")] = 0.0
     """Share of the last step that is added to the next, 0 <= momentum < 1."""
-    batch_size: Annotated[int, Field(ge=1)] | Literal["full"] = 32
+    batch_size: Annotated[int, Field(ge=1), MeasuredIn("samples")] | Literal["full"] = 32
     """Samples per step (the last batch of an epoch may be shorter), or `full`: all of the client's samples."""
-    epochs: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    epochs: Annotated[int, Field(ge=1, le=1_000_000), MeasuredIn("epochs")] = 1
     """Passes over the client's samples per task."""
-    proximal_mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    proximal_mu: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("1")] = 0.0
     """Strength mu of FedProx's pull towards the model that was sent; 0: plain SGD."""
-    gradient_clip: Annotated[float, Field(gt=0)] | None = None
+    gradient_clip: Annotated[float, Field(gt=0), MeasuredIn("L2 norm")] | None = None
     """Largest L2 norm of a batch's gradient, before momentum and without the proximal term; null: no clipping."""
-    example_clip: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    example_clip: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("L2 norm")] | None = None
     """C: largest L2 norm of one example's gradient, over all parameters together; null: no clipping of examples."""
-    example_noise: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    example_noise: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("example_clip")] = 0.0
     """z: standard deviation of the noise on the sum of a batch's clipped gradients, in units of C; 0: none."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where training runs; `auto`: a CUDA device where torch sees one, else the CPU."""

@@ -16,6 +16,7 @@ from pydantic import Discriminator, Field, Tag
 
 from asyncfl.component import Component, choice
 from asyncfl.errors import Fault
+from asyncfl.quantities import MeasuredIn
 
 
 class Exposures(Component):
@@ -30,7 +31,7 @@ class ShareExposures(Exposures):
     """A share of the rounds, rounded up: the paper's remark that L grows with T, made a rule."""
 
     kind: Literal["share"] = "share"
-    share: Annotated[float, Field(gt=0, le=1)] = 0.2
+    share: Annotated[float, Field(gt=0, le=1), MeasuredIn("share")] = 0.2
     """Share of them that is overheard, 0..1."""
     of: Literal["rounds", "participations"] = "rounds"
     """All T rounds | the T K/N rounds that a client takes part in on average."""
@@ -50,9 +51,9 @@ class MeasuredExposures(Exposures):
     and each upload that is overheard counts."""
 
     kind: Literal["measured"] = "measured"
-    quantile: Annotated[float, Field(gt=0, le=1)] | None = None
+    quantile: Annotated[float, Field(gt=0, le=1), MeasuredIn("quantile")] | None = None
     """Quantile over replicates of the most overheard client's count; null: the maximum over replicates."""
-    replicates: Annotated[int, Field(ge=1, le=10_000)] = 5
+    replicates: Annotated[int, Field(ge=1, le=10_000), MeasuredIn("runs")] = 5
     """Timelines that are run, each with a seed of its own."""
 
     def number(self, rounds: int, participants: int, clients: int) -> int | None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ from asyncfl.privacy.record import Upload
 from asyncfl.privacy.release import Distribution, Status, Unit
 from asyncfl.privacy.scores import ScoreNoise
 from asyncfl.privacy.stop_at import StopAt
+from asyncfl.quantities import MeasuredIn
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +182,7 @@ class Scheme(Component):
     """Budget at which a client stops answering, checked before it would be overspent; null: it always answers."""
     scores: ScoreNoise | None = None
     """Noise on what a client answers that is asked to score models; null: none, which the ledger flags."""
-    curious: Curious = 0.0
+    curious: Annotated[Curious, MeasuredIn("share or clients")] = 0.0
     """Clients that put together what they are sent: a share of all, or their numbers. The ledger has rows of what they
     know of the others; they follow the protocol."""
 

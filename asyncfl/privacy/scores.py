@@ -7,13 +7,15 @@ accuracies of k models by sqrt(k) times as much (L2). Without noise that is a re
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from asyncfl.component import Described
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier
 from asyncfl.privacy.ranges import Delta, Factor
 from asyncfl.privacy.release import Unit
+from asyncfl.quantities import MeasuredIn
 
 
 def score_sensitivity(models: int, samples: int, unit: Unit = "sample") -> float:
@@ -24,11 +26,11 @@ def score_sensitivity(models: int, samples: int, unit: Unit = "sample") -> float
 class ScoreNoise(Described):
     """Gaussian noise on each score that a client gives."""
 
-    std: Factor | None = None
+    std: Annotated[Factor | None, MeasuredIn("share"), Field(examples=[0.05])] = None
     """Standard deviation of the noise on each accuracy (0..1). Or give `epsilon`."""
-    epsilon: Factor | None = None
+    epsilon: Annotated[Factor, MeasuredIn("epsilon")] | None = None
     """Budget of one answer, for one sample that is another, instead of `std`."""
-    delta: Delta = 1e-5
+    delta: Annotated[Delta, MeasuredIn("probability")] = 1e-5
     """Probability with which that budget may be broken, 0..1, exclusive."""
 
     @model_validator(mode="after")

@@ -25,6 +25,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from asyncfl.component import Described
+from asyncfl.quantities import MeasuredIn
 
 StopAccountant = Literal["exact", "rdp", "basic", "naive"]
 StopAdversary = Literal["server", "eavesdropper", "both"]
@@ -42,9 +43,9 @@ class Counted:
 class StopAt(Described):
     """Largest epsilon that what one client gives away may be worth together to an adversary."""
 
-    epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False, examples=[200.0]), MeasuredIn("epsilon")]
     """The budget of each client for the whole run."""
-    delta: Annotated[float, Field(ge=0, lt=1)] | None = None
+    delta: Annotated[float, Field(ge=0, lt=1), MeasuredIn("probability")] | None = None
     """Probability with which it may be broken, 0..1; 0: pure, for Laplace noise; null: the delta that the scheme states
     for its uploads."""
     accountant: StopAccountant = "exact"

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from asyncfl.component import Component, choice
 from asyncfl.errors import Fault
+from asyncfl.quantities import MeasuredIn
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
@@ -56,9 +57,9 @@ class CohortDispatch(DispatchPolicy):
     """At each publication draw a number or a share of all clients, as far as they are idle and not banned."""
 
     kind: Literal["cohort"] = "cohort"
-    participants: Count | Share | None = None
+    participants: Annotated[Count | Share | None, MeasuredIn("clients or share")] = None
     """Clients per version: a count, a share of all clients below 1, or null for all."""
-    over_selection: Annotated[float, Field(ge=1)] = 1.0
+    over_selection: Annotated[float, Field(ge=1), MeasuredIn("factor")] = 1.0
     """Factor by which more clients are drawn than are needed; what comes too much is surplus."""
 
     def wanted(self, clients: int) -> int:
@@ -78,7 +79,7 @@ class ConstantDispatch(DispatchPolicy):
     """Keep a fixed number of tasks in flight: a replacement for each that arrives or is known to be lost."""
 
     kind: Literal["constant"] = "constant"
-    in_flight: Count | Share
+    in_flight: Annotated[Count | Share, MeasuredIn("tasks or share"), Field(examples=[10])]
     """M: a count, or a share of all clients below 1."""
 
     def level(self, clients: int) -> int:

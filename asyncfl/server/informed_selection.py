@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from asyncfl.quantities import MeasuredIn
 from asyncfl.server.dispatch import Count, Share, number_of
 from asyncfl.server.heard import Heard
 from asyncfl.server.population import Population
@@ -56,7 +57,7 @@ class PowerOfChoice(InformedSelection):
     """
 
     kind: Literal["power_of_choice"] = "power_of_choice"
-    candidates: Count | Share
+    candidates: Annotated[Count | Share, MeasuredIn("clients or share"), Field(examples=[15])]
     """d: candidates, drawn in proportion to their samples; a count or a share of all clients below 1; never fewer than
     are asked. With as many as are asked it is a draw by samples, with all clients it is the highest losses."""
 
@@ -85,17 +86,17 @@ class Oort(InformedSelection):
     kind: Literal["oort"] = "oort"
     preferred_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """T, seconds that a task should take at most; null: the median of what was heard so far."""
-    penalty: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 2.0
+    penalty: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("1")] = 2.0
     """alpha: how much a client that takes longer than T loses."""
-    exploration: Part = 0.9
+    exploration: Annotated[Part, MeasuredIn("share")] = 0.9
     """epsilon at first: share of those asked that was never heard of."""
-    decay: Part = 0.98
+    decay: Annotated[Part, MeasuredIn("factor")] = 0.98
     """Factor on epsilon with each version."""
-    least_exploration: Part = 0.2
+    least_exploration: Annotated[Part, MeasuredIn("share")] = 0.2
     """Where epsilon stops falling."""
-    cutoff: Part = 0.95
+    cutoff: Annotated[Part, MeasuredIn("share")] = 0.95
     """c: share of the lowest utility needed that makes a client eligible."""
-    clip_quantile: Part = 0.95
+    clip_quantile: Annotated[Part, MeasuredIn("quantile")] = 0.95
     """Quantile of n l above which a client counts no more, against those whose losses are outliers."""
 
     def pick(self, count: int, idle: NDArray[np.int64], heard: Heard, random: np.random.Generator) -> NDArray[np.int64]:

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from asyncfl.component import Component, choice, default_property
 from asyncfl.errors import Fault
+from asyncfl.quantities import MeasuredIn
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class OpenQuorum(Opening):
     """When a share of the cohort has come; the rest is late."""
 
     kind: Literal["quorum"] = "quorum"
-    share: Annotated[float, Field(gt=0, le=1)]
+    share: Annotated[float, Field(gt=0, le=1, examples=[0.8]), MeasuredIn("share")]
     """Share of the clients wanted for a version, 0..1."""
 
     def target(self, filling: Filling) -> int:
@@ -103,9 +104,9 @@ class OpenDeadline(Opening):
     """When all have come or the time is up, whichever is first; with too few, at the next arrivals."""
 
     kind: Literal["deadline"] = "deadline"
-    seconds: Annotated[float, Field(gt=0)]
+    seconds: Annotated[float, Field(gt=0, examples=[5.0]), MeasuredIn("s")]
     """Virtual seconds from the publication of a version."""
-    at_least: Annotated[int, Field(ge=1)] = 1
+    at_least: Annotated[int, Field(ge=1), MeasuredIn("updates")] = 1
     """Updates without which the buffer stays shut even after the deadline."""
 
     def target(self, filling: Filling) -> int:

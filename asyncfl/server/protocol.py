@@ -18,6 +18,7 @@ from pydantic import Field
 
 from asyncfl.component import Component, choice, default_property
 from asyncfl.errors import Fault
+from asyncfl.quantities import MeasuredIn
 from asyncfl.server.application import WITH_RATE, Divisor, Reading
 from asyncfl.server.dispatch import (
     AnyDispatch,
@@ -45,7 +46,7 @@ class Protocol(Component):
     everybody is asked, and everybody is waited for.
     """
 
-    rounds: Annotated[int, Field(ge=1, le=10_000_000)]
+    rounds: Annotated[int, Field(ge=1, le=10_000_000, examples=[20]), MeasuredIn("versions")]
     """T: versions to publish, that is, aggregations."""
     weighting: Weighting = "samples"
     """What an update counts by: its client's number of samples, or all alike."""
@@ -124,15 +125,15 @@ class Sync(Protocol):
     """Rounds: draw a cohort, wait for it, average. What comes after its round is dropped."""
 
     kind: Literal["sync"] = "sync"
-    participants: Count | Share | None = None
+    participants: Annotated[Count | Share | None, MeasuredIn("clients or share")] = None
     """K, clients per round: a count, a share of all clients below 1, or null for all."""
-    over_selection: Annotated[float, Field(ge=1)] = 1.0
+    over_selection: Annotated[float, Field(ge=1), MeasuredIn("factor")] = 1.0
     """Factor by which more clients are drawn than are waited for."""
     open: AnyOpening = OpenAll()
     """When a round ends: with all of the cohort, with a quorum of it, or at a deadline."""
     late: Late = "drop"
     """What becomes of an update after its round: dropped, or carried into the next."""
-    server_rate: Rate = 1.0
+    server_rate: Annotated[Rate, MeasuredIn("factor")] = 1.0
     """Factor of the averaged update."""
 
     @property
@@ -159,7 +160,7 @@ class Sync(Protocol):
 class BufferedProtocol(Protocol):
     """Asynchronous: clients train from whatever version they were sent; K updates make the next one."""
 
-    buffer: Annotated[int, Field(ge=1)] = 10
+    buffer: Annotated[int, Field(ge=1), MeasuredIn("updates")] = 10
     """K: updates per aggregation. With cohorts at most as many as are asked at once; otherwise more than are in flight
     are allowed: for each update that arrives another task begins, until the buffer is full."""
     dispatch: AnyDispatch = ConstantDispatch(in_flight=20)
@@ -170,11 +171,11 @@ class BufferedProtocol(Protocol):
     """Weight of an update by its age in versions."""
     divisor: Divisor = "buffer"
     """What the weights are divided by: all data in the buffer, or their own sum."""
-    max_staleness: Annotated[int, Field(ge=0)] | None = None
+    max_staleness: Annotated[int, Field(ge=0), MeasuredIn("versions")] | None = None
     """Updates older than this are discarded; null keeps all."""
     aggregation: Reading = "delta"
     """How the aggregate enters the model, see `asyncfl.server.application`."""
-    server_rate: Rate = 1.0
+    server_rate: Annotated[Rate, MeasuredIn("factor")] = 1.0
     """Factor of the averaged update (FedBuff's eta_g); 1 with the readings that know none: `normalised` and the literal
     ones."""
 
@@ -226,13 +227,13 @@ class FedAsync(Protocol):
     """Xie, Koyejo, Gupta 2019: every update at once, w <- (1 - a s) w + a s w_i."""
 
     kind: Literal["fedasync"] = "fedasync"
-    in_flight: Count | Share
+    in_flight: Annotated[Count | Share, MeasuredIn("tasks or share"), Field(examples=[10])]
     """Tasks under way at any time."""
-    mixing: Annotated[float, Field(gt=0, le=1)] = 0.6
-    """a."""
+    mixing: Annotated[float, Field(gt=0, le=1), MeasuredIn("share")] = 0.6
+    """a: weight of a fresh update against the model that it enters, above 0 to 1."""
     staleness: AnyStaleness = PolynomialStaleness()
     """s, weight of an update by its age in versions."""
-    max_staleness: Annotated[int, Field(ge=0)] | None = None
+    max_staleness: Annotated[int, Field(ge=0), MeasuredIn("versions")] | None = None
     """Updates older than this are discarded; null keeps all."""
 
     @property

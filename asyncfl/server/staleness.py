@@ -14,6 +14,7 @@ from pydantic import Field
 
 from asyncfl.answers import numbers
 from asyncfl.component import Component, choice
+from asyncfl.quantities import MeasuredIn
 
 
 class Staleness(Component):
@@ -51,7 +52,7 @@ class PolynomialStaleness(Staleness):
     """(1 + tau)^-a."""
 
     kind: Literal["polynomial"] = "polynomial"
-    exponent: Annotated[float, Field(ge=0)] = 0.5
+    exponent: Annotated[float, Field(ge=0), MeasuredIn("1")] = 0.5
     """a; 0.5 is the value of FedBuff and of SAFL."""
     offset: Literal[0, 1] = 1
     """Added to tau. 0 is SAFL's equation 2, tau^-a with s(0) = 1: an update that is one version old counts in full; not
@@ -71,9 +72,9 @@ class HingeStaleness(Staleness):
     """1 up to tau = b, then 1 / (a (tau - b) + 1)."""
 
     kind: Literal["hinge"] = "hinge"
-    slope: Annotated[float, Field(gt=0)] = 10.0
-    """a."""
-    grace: Annotated[int, Field(ge=0)] = 4
+    slope: Annotated[float, Field(gt=0), MeasuredIn("1")] = 10.0
+    """a: how fast an update loses weight with each version beyond b."""
+    grace: Annotated[int, Field(ge=0), MeasuredIn("versions")] = 4
     """b: versions an update may be old without losing weight."""
 
     def weight(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -85,7 +86,7 @@ class ExponentialStaleness(Staleness):
     """e^(-a tau)."""
 
     kind: Literal["exponential"] = "exponential"
-    rate: Annotated[float, Field(gt=0)] = 0.2
+    rate: Annotated[float, Field(gt=0), MeasuredIn("1 per version")] = 0.2
     """a, per version."""
 
     def weight(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:

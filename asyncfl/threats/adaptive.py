@@ -20,6 +20,7 @@ from pydantic import Field
 
 from asyncfl.component import choice
 from asyncfl.messages import Vector
+from asyncfl.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView, Knowledge
 from asyncfl.threats.composite import Composite, strongest
 from asyncfl.threats.informed import known_to
@@ -37,9 +38,9 @@ class Adaptive(Composite):
     """The attack to be disguised."""
     knowledge: Knowledge = "buffer"
     """Whose updates mean and length are taken from."""
-    alignment: Annotated[float, Field(ge=0, le=1)] = 0.35
+    alignment: Annotated[float, Field(ge=0, le=1), MeasuredIn("share")] = 0.35
     """Least projection on the mean of the known updates, as a share of its length, 0..1."""
-    length: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    length: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("median lengths")] = 1.0
     """Largest length, in median lengths of the known updates, > 0."""
 
     @property

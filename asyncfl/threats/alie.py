@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.messages import Vector
+from asyncfl.quantities import MeasuredIn
 from asyncfl.threats.attack import AttackView
 from asyncfl.threats.informed import Deviating
 
@@ -40,7 +41,7 @@ class Alie(Deviating):
     """Uploads mean - z deviation of the known updates, coordinate by coordinate."""
 
     kind: Literal["alie"] = "alie"
-    z: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    z: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("standard deviations")] | None = None
     """Deviations from the mean, > 0; null: `alie_z` of each buffer's updates and attackers."""
 
     def deviate(

@@ -11,6 +11,7 @@ from pydantic import Discriminator, Field, Tag
 
 from asyncfl.errors import Fault
 from asyncfl.messages import Vector
+from asyncfl.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView
 from asyncfl.threats.label_flip import no_such_class
 from asyncfl.threats.scaling import Factor, Scaling, word_or_number
@@ -28,19 +29,19 @@ class Backdoor(Attack):
     """
 
     kind: Literal["backdoor"] = "backdoor"
-    target_class: Annotated[int, Field(ge=0)] = 0
+    target_class: Annotated[int, Field(ge=0), MeasuredIn("class")] = 0
     """Class that triggered images are to be taken for, 0..classes-1."""
-    poison_share: Annotated[float, Field(gt=0, le=1)] = 0.5
+    poison_share: Annotated[float, Field(gt=0, le=1), MeasuredIn("share")] = 0.5
     """Share of an attacker's samples that get trigger and label, rounded, 0 exclusive..1."""
-    side: Annotated[int, Field(ge=1)] = 3
+    side: Annotated[int, Field(ge=1), MeasuredIn("pixels")] = 3
     """Height and width of the trigger, pixels."""
-    margin: Annotated[int, Field(ge=0)] = 1
+    margin: Annotated[int, Field(ge=0), MeasuredIn("pixels")] = 1
     """Pixels between the trigger and the two edges of its corner."""
     corner: Literal["top_left", "top_right", "bottom_left", "bottom_right"] = "bottom_right"
     """Where the trigger stands."""
-    value: Brightness = "brightest"
+    value: Annotated[Brightness, MeasuredIn("scaled pixel")] = "brightest"
     """Value of its pixels in the scaling of the data; `brightest`: the largest among the images at hand."""
-    factor: Factor = 1.0
+    factor: Annotated[Factor, MeasuredIn("factor")] = 1.0
     """g: how much the update is lengthened, > 0; `replacement`: n / f of each buffer."""
 
     def faults(self, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:

@@ -13,6 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from asyncfl.messages import Vector
+from asyncfl.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView
 from asyncfl.threats.free_rider import Returned
 from asyncfl.threats.rows import each
@@ -22,7 +23,7 @@ class EvaluatorBait(Attack):
     """Uploads a multiple of the global model, to be chosen as evaluator."""
 
     kind: Literal["evaluator_bait"] = "evaluator_bait"
-    factor: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    factor: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("factor")] = 1.0
     """Multiple of the global model, > 0."""
     model: Returned = "sent"
     """Which global model: the one it was sent, or the newest."""

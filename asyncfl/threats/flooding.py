@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from asyncfl.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack
 
 
@@ -13,7 +14,7 @@ class Flooding(Attack):
     """Finishes tasks several times as often, so that its share of arrivals rises; combine it with what it sends."""
 
     kind: Literal["flooding"] = "flooding"
-    times: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 5.0
+    times: Annotated[float, Field(ge=1, allow_inf_nan=False), MeasuredIn("factor")] = 5.0
     """rho: tasks finished per task of a client of the same speed, >= 1."""
 
     @property

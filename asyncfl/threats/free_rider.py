@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from asyncfl.messages import Vector
+from asyncfl.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView
 from asyncfl.threats.rows import each
 
@@ -21,7 +22,7 @@ class FreeRider(Attack):
     kind: Literal["free_rider"] = "free_rider"
     model: Returned = "sent"
     """Which global model: the one it was sent, or the newest."""
-    std: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    std: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("1")] = 0.0
     """Standard deviation of the disguising noise on each parameter, >= 0; privacy noise comes on top."""
 
     def craft(self, view: AttackView) -> Vector:

@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from asyncfl.messages import Vector
+from asyncfl.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView
 from asyncfl.threats.rows import each
 
@@ -16,7 +17,7 @@ class Gaussian(Attack):
     """Uploads N(0, std^2) in each parameter, drawn afresh by each attacker (Blanchard et al. 2017)."""
 
     kind: Literal["gaussian"] = "gaussian"
-    std: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.1
+    std: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("1")] = 0.1
     """Standard deviation of each parameter, > 0."""
     of: Literal["update", "model"] = "update"
     """What is replaced: the difference from the model that was sent, or the whole model."""

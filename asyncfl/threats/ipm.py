@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.messages import Vector
+from asyncfl.quantities import MeasuredIn
 from asyncfl.threats.attack import AttackView
 from asyncfl.threats.informed import Informed
 from asyncfl.threats.rows import moments
@@ -22,7 +23,7 @@ class Ipm(Informed):
     """
 
     kind: Literal["ipm"] = "ipm"
-    tau: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 2.0
+    tau: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("factor")] = 2.0
     """Length of the upload relative to the mean, > 0."""
 
     def forge(self, known: Vector, view: AttackView) -> NDArray[np.floating]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from asyncfl.errors import Fault
+from asyncfl.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack
 
 Class = Annotated[int, Field(ge=0)]
@@ -22,9 +23,9 @@ class LabelFlip(Attack):
     """
 
     kind: Literal["label_flip"] = "label_flip"
-    source_class: Class | None = None
+    source_class: Annotated[Class, MeasuredIn("class")] | None = None
     """Class whose samples are mislabelled, 0..classes-1; null: all, y -> C-1-y."""
-    target_class: Class | None = None
+    target_class: Annotated[Class, MeasuredIn("class")] | None = None
     """What they are labelled instead, 0..classes-1; given with `source_class` only."""
 
     @model_validator(mode="after")

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from asyncfl.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack
 
 
@@ -23,7 +24,7 @@ class LyingEvaluator(Attack):
     answer: Literal["complement", "mirror"] = "complement"
     """`complement`: 1 - accuracy; `mirror`: lowest + highest - accuracy of those lied about, so that the order turns
     round and the range stays."""
-    decoy_score: Annotated[float, Field(ge=0, lt=1)] | None = None
+    decoy_score: Annotated[float, Field(ge=0, lt=1), MeasuredIn("share")] | None = None
     """Accuracy up to which a model is taken for a decoy and answered truthfully, 0..1; null: lies about all."""
 
     @property

@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from asyncfl.messages import Vector
+from asyncfl.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView
 
 
@@ -17,7 +18,7 @@ class NonFinite(Attack):
     kind: Literal["non_finite"] = "non_finite"
     value: Literal["nan", "inf", "-inf"] = "nan"
     """What these parameters are."""
-    share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    share: Annotated[float, Field(gt=0, le=1), MeasuredIn("share")] = 1.0
     """Share of the parameters concerned, at least one, spread evenly; 0 exclusive..1."""
 
     def craft(self, view: AttackView) -> Vector:

@@ -7,14 +7,15 @@ from typing import Annotated
 from pydantic import Field
 
 from asyncfl.component import Described
+from asyncfl.quantities import MeasuredIn
 
 
 class Rhythm(Described):
     """Each attacker is honest for `asleep` of its tasks, then attacks with `awake`, and so on."""
 
-    asleep: Annotated[int, Field(ge=1)]
+    asleep: Annotated[int, Field(ge=1, examples=[3]), MeasuredIn("tasks")]
     """Honest tasks at the beginning of each turn, >= 1."""
-    awake: Annotated[int, Field(ge=1)] = 1
+    awake: Annotated[int, Field(ge=1), MeasuredIn("tasks")] = 1
     """Attacking tasks that follow them, >= 1."""
 
     def attacks(self, turn: int) -> bool:

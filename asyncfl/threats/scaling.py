@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Discriminator, Field, Tag
 
 from asyncfl.messages import Vector
+from asyncfl.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView
 from asyncfl.threats.rows import each
 
@@ -31,7 +32,7 @@ class Scaling(Attack):
     """
 
     kind: Literal["scaling"] = "scaling"
-    factor: Factor = 10.0
+    factor: Annotated[Factor, MeasuredIn("factor")] = 10.0
     """g, > 0; `replacement`: n / f of each buffer, with which f equal updates out of n replace a plain mean."""
 
     def craft(self, view: AttackView) -> Vector:

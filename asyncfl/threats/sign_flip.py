@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.messages import Vector
+from asyncfl.quantities import MeasuredIn
 from asyncfl.threats.attack import AttackView, Knowledge
 from asyncfl.threats.informed import Informed
 from asyncfl.threats.rows import each, moments
@@ -23,7 +24,7 @@ class SignFlip(Informed):
     kind: Literal["sign_flip"] = "sign_flip"
     of: Literal["update", "model", "mean"] = "update"
     """What is negated: w_base - s (w - w_base), the model itself -s w, or w_base - s mean(known updates)."""
-    factor: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    factor: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("factor")] = 1.0
     """s: length of the negative relative to the original, > 0."""
     knowledge: Knowledge = "own"
     """Whose mean is negated; only `of: mean` looks at others."""

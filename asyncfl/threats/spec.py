@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from asyncfl.answers import numbers
 from asyncfl.component import Described, choice
 from asyncfl.errors import Fault
+from asyncfl.quantities import MeasuredIn
 from asyncfl.streams import Streams
 from asyncfl.threats.adaptive import Adaptive
 from asyncfl.threats.attack import Attack
@@ -39,7 +40,7 @@ class Threats(Described):
 
     attack: AnyAttack
     """What the attackers do."""
-    attackers: CountOrShare
+    attackers: Annotated[CountOrShare, MeasuredIn("clients or share"), Field(examples=[0.2])]
     """How many: a whole number, or a share with a decimal point, 0.0..1.0 (rounded); of all clients (`pool`), or of
     the tasks of each round (`per_round`)."""
     selection: Literal["pool", "per_round"] = "pool"
@@ -49,9 +50,9 @@ class Threats(Described):
     """Whether attackers add the privacy scheme's noise to what they upload, like everybody else."""
     attackers_lie: bool = True
     """Whether an attacker that is asked to score models answers 1 - accuracy, where its attack says nothing else."""
-    from_version: Annotated[int, Field(ge=0)] = 0
+    from_version: Annotated[int, Field(ge=0), MeasuredIn("versions")] = 0
     """First version on which tasks are attacks; before it attackers are honest."""
-    until_version: Annotated[int, Field(ge=1)] | None = None
+    until_version: Annotated[int, Field(ge=1), MeasuredIn("versions")] | None = None
     """First version on which tasks are honest again; null: never."""
     rhythm: Rhythm | None = None
     """Honest tasks between attacks (sleeping attackers); null: every task is an attack."""

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator
 
+from asyncfl.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack
 
 
@@ -19,7 +20,7 @@ class WrongLength(Attack):
     """Uploads a vector that is not as long as the model, which the server must reject."""
 
     kind: Literal["wrong_length"] = "wrong_length"
-    off_by: Annotated[int, AfterValidator(_not_zero)] = 1
+    off_by: Annotated[int, AfterValidator(_not_zero), MeasuredIn("parameters")] = 1
     """Parameters too many (> 0) or too few (< 0)."""
 
     @property

@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from asyncfl.component import Component, choice
+from asyncfl.quantities import MeasuredIn
 from asyncfl.world.distributions import (
     Exponential,
     Fixed,
@@ -65,9 +66,9 @@ class UniformDevice(Device):
     """Speeds spread evenly between two."""
 
     kind: Literal["uniform"] = "uniform"
-    low_s_per_sample: Seconds
+    low_s_per_sample: Annotated[Seconds, Field(examples=[0.001])]
     """Seconds per sample of the fastest device, > 0."""
-    high_s_per_sample: Seconds
+    high_s_per_sample: Annotated[Seconds, Field(examples=[0.004])]
     """Seconds per sample of the slowest device."""
 
     @model_validator(mode="after")
@@ -85,7 +86,7 @@ class ExponentialDevice(Device):
     """A common fastest device, and exponentially rarer slower ones."""
 
     kind: Literal["exponential"] = "exponential"
-    mean_s_per_sample: Seconds
+    mean_s_per_sample: Annotated[Seconds, Field(examples=[0.002])]
     """Mean seconds per sample, the minimum included, > 0."""
     minimum_s_per_sample: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Seconds per sample of the fastest device."""
@@ -106,9 +107,9 @@ class LognormalDevice(Device):
     """Lognormal speeds: the usual shape of measured device populations."""
 
     kind: Literal["lognormal"] = "lognormal"
-    median_s_per_sample: Seconds
+    median_s_per_sample: Annotated[Seconds, Field(examples=[0.002])]
     """Seconds per sample of the median device, > 0."""
-    sigma: Annotated[float, Field(ge=0, le=10)]
+    sigma: Annotated[float, Field(ge=0, le=10, examples=[0.5]), MeasuredIn("1")]
     """Standard deviation of the natural logarithm, 0..10; 0 makes all devices equal."""
 
     def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -120,9 +121,9 @@ class ParetoDevice(Device):
     """A heavy tail of very slow devices."""
 
     kind: Literal["pareto"] = "pareto"
-    minimum_s_per_sample: Seconds
+    minimum_s_per_sample: Annotated[Seconds, Field(examples=[0.001])]
     """Seconds per sample of the fastest device, > 0."""
-    alpha: Annotated[float, Field(ge=0.1, allow_inf_nan=False)]
+    alpha: Annotated[float, Field(ge=0.1, allow_inf_nan=False, examples=[1.5]), MeasuredIn("1")]
     """Tail index, >= 0.1: smaller means a heavier tail of stragglers."""
 
     def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -134,7 +135,7 @@ class CsvDevice(Device):
     """Measured devices from a CSV file."""
 
     kind: Literal["csv"] = "csv"
-    path: str
+    path: Annotated[str, Field(examples=["devices.csv"])]
     """The file: a header line, one row per device."""
     column: str = "s_per_sample"
     """Column with the seconds per sample, each > 0."""
@@ -156,7 +157,7 @@ class ListedDevice(Device):
     """Each client's own speed, as it was measured."""
 
     kind: Literal["listed"] = "listed"
-    s_per_sample: Annotated[tuple[Seconds, ...], Field(min_length=1)]
+    s_per_sample: Annotated[tuple[Seconds, ...], Field(min_length=1, examples=[[0.001, 0.002, 0.005]])]
     """Seconds per sample of client 0, 1, 2, ..., each > 0; further clients start over."""
 
     def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:

@@ -21,6 +21,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, mo
 from pydantic_core import PydanticCustomError
 
 from asyncfl.component import Component, choice
+from asyncfl.quantities import MeasuredIn
 
 Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -61,7 +62,7 @@ class Fixed(Distribution):
     """Always the same value; in a scenario, a plain number."""
 
     kind: Literal["fixed"] = "fixed"
-    value: Annotated[float, Field(ge=0)]
+    value: Annotated[float, Field(ge=0, examples=[0.05]), MeasuredIn("that of the field")]
     """The value; infinite only where the field allows it."""
 
     @property
@@ -90,9 +91,9 @@ class Uniform(Distribution):
     """Equally likely between two values."""
 
     kind: Literal["uniform"] = "uniform"
-    low: Finite
+    low: Annotated[Finite, MeasuredIn("that of the field"), Field(examples=[0.02])]
     """Smallest value."""
-    high: Finite
+    high: Annotated[Finite, MeasuredIn("that of the field"), Field(examples=[0.08])]
     """Largest value."""
 
     @model_validator(mode="after")
@@ -121,9 +122,9 @@ class Exponential(Distribution):
     """Exponential above a minimum."""
 
     kind: Literal["exponential"] = "exponential"
-    mean: Finite
+    mean: Annotated[Finite, MeasuredIn("that of the field"), Field(examples=[0.05])]
     """Mean, the minimum included."""
-    minimum: Finite = 0.0
+    minimum: Annotated[Finite, MeasuredIn("that of the field")] = 0.0
     """Smallest value."""
 
     @model_validator(mode="after")
@@ -160,9 +161,9 @@ class Lognormal(Distribution):
     """Lognormal: the logarithm is normal."""
 
     kind: Literal["lognormal"] = "lognormal"
-    median: Finite
-    """Median."""
-    sigma: Annotated[float, Field(ge=0, le=10)]
+    median: Annotated[Finite, MeasuredIn("that of the field"), Field(examples=[0.05])]
+    """Median of the values."""
+    sigma: Annotated[float, Field(ge=0, le=10, examples=[0.5]), MeasuredIn("1")]
     """Standard deviation of the natural logarithm, 0..10."""
 
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
@@ -186,9 +187,9 @@ class Pareto(Distribution):
     """Pareto: a heavy tail, P(X > x) = (minimum / x)^alpha."""
 
     kind: Literal["pareto"] = "pareto"
-    minimum: Finite
+    minimum: Annotated[Finite, MeasuredIn("that of the field"), Field(examples=[0.02])]
     """Smallest value."""
-    alpha: Annotated[float, Field(ge=0.1, allow_inf_nan=False)]
+    alpha: Annotated[float, Field(ge=0.1, allow_inf_nan=False, examples=[1.5]), MeasuredIn("1")]
     """Tail index, >= 0.1; the mean is finite above 1, the variance above 2."""
 
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
@@ -208,7 +209,11 @@ class Listed(Distribution):
     """Each client's own value, as it was measured; in a scenario, a plain list."""
 
     kind: Literal["listed"] = "listed"
-    values: Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(min_length=1)]
+    values: Annotated[
+        tuple[Annotated[float, Field(ge=0)], ...],
+        Field(min_length=1, examples=[[0.02, 0.05, 0.3]]),
+        MeasuredIn("that of the field"),
+    ]
     """Of client 0, 1, 2, ...; further clients start over. Infinite only where the field allows it."""
 
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
@@ -273,12 +278,18 @@ if TYPE_CHECKING:
     Period = Distribution
 else:
     AnyDistribution: Any = choice(Distribution, Fixed, Uniform, Exponential, Lognormal, Pareto)
-    _NumberOr: Any = Annotated[AnyDistribution, BeforeValidator(_from_number), PlainSerializer(_to_number)]
+    _Plain: Any = Annotated[float, Field(ge=0)]
+    _NumberOr: Any = Annotated[
+        AnyDistribution,
+        BeforeValidator(_from_number, json_schema_input_type=_Plain | AnyDistribution),
+        PlainSerializer(_to_number),
+    ]
     Amount: Any = Annotated[_NumberOr, AfterValidator(_finite)]
     PositiveAmount: Any = Annotated[Amount, AfterValidator(_positive)]
+    _Listed: Any = choice(Distribution, Fixed, Uniform, Exponential, Lognormal, Pareto, Listed)
     _PerClient: Any = Annotated[
-        choice(Distribution, Fixed, Uniform, Exponential, Lognormal, Pareto, Listed),
-        BeforeValidator(_from_number),
+        _Listed,
+        BeforeValidator(_from_number, json_schema_input_type=_Plain | list[_Plain] | _Listed),
         PlainSerializer(_to_number),
     ]
     ClientAmount: Any = Annotated[_PerClient, AfterValidator(_finite)]

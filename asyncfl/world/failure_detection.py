@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from asyncfl.component import Component, choice
+from asyncfl.quantities import MeasuredIn
 
 
 class FailureDetection(Component):
@@ -36,7 +37,7 @@ class LeaseDetection(FailureDetection):
     """When the lease of its task ends, unless the client is back before."""
 
     kind: Literal["lease"] = "lease"
-    seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 30.0
+    seconds: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("s")] = 30.0
     """Seconds from the last sign of life of a client until the server gives up the task that it is at, > 0."""
 
     def learnt_s(self, gone_s: float, back_s: float) -> float:

@@ -19,6 +19,7 @@ from pydantic_core import PydanticCustomError
 
 from asyncfl.component import Described
 from asyncfl.errors import DataError
+from asyncfl.quantities import MeasuredIn
 from asyncfl.streams import Streams
 from asyncfl.world.distributions import Amount, ClientAmount, ClientRate, Fixed
 from asyncfl.world.loss import AnyLoss, IndependentLoss, Loss, NoLoss
@@ -44,7 +45,7 @@ class Link(Described):
     """How packets are lost."""
     mtu_bytes: Annotated[int, Field(ge=1)] = 1500
     """Largest packet, bytes."""
-    retransmissions: Annotated[int, Field(ge=0, le=1000)] = 3
+    retransmissions: Annotated[int, Field(ge=0, le=1000), MeasuredIn("times")] = 3
     """How many times the sender sends again what was lost, 0..1000; a message still incomplete then is lost."""
     retransmission_timeout_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
     """Least seconds from the last packet sent until the missing ones are sent again, and until the sender gives up;

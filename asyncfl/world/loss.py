@@ -20,6 +20,7 @@ import numpy as np
 from pydantic import Field
 
 from asyncfl.component import Component, choice
+from asyncfl.quantities import MeasuredIn
 
 MANY_CYCLES = 16
 """Expected bursts in a run above which they are drawn as an array; below, single draws are faster."""
@@ -81,7 +82,7 @@ class IndependentLoss(Loss):
     """Each packet is lost with the same probability, whatever happens to the others."""
 
     kind: Literal["independent"] = "independent"
-    probability: Probability
+    probability: Annotated[Probability, MeasuredIn("probability"), Field(examples=[0.02])]
     """Probability that a packet is lost, 0..1."""
 
     @property
@@ -102,13 +103,13 @@ class GilbertElliottLoss(Loss):
     """Packets are lost in bursts: a channel that is good or bad."""
 
     kind: Literal["gilbert_elliott"] = "gilbert_elliott"
-    good_to_bad: Annotated[float, Field(gt=0, le=1)]
+    good_to_bad: Annotated[float, Field(gt=0, le=1, examples=[0.01]), MeasuredIn("probability")]
     """Probability per packet that a good channel turns bad, above 0; its inverse is the mean gap between bursts."""
-    bad_to_good: Annotated[float, Field(gt=0, le=1)]
+    bad_to_good: Annotated[float, Field(gt=0, le=1, examples=[0.2]), MeasuredIn("probability")]
     """Probability per packet that a bad channel turns good, above 0; its inverse is the mean burst in packets."""
-    loss_in_good: Probability = 0.0
+    loss_in_good: Annotated[Probability, MeasuredIn("probability")] = 0.0
     """Probability that a packet is lost while the channel is good, 0..1."""
-    loss_in_bad: Probability = 1.0
+    loss_in_bad: Annotated[Probability, MeasuredIn("probability")] = 1.0
     """Probability that a packet is lost while the channel is bad, 0..1."""
 
     @property

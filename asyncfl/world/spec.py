@@ -13,6 +13,7 @@ from pydantic import Field
 
 from asyncfl.component import Described
 from asyncfl.errors import DataError, Fault
+from asyncfl.quantities import MeasuredIn
 from asyncfl.streams import Streams
 from asyncfl.world.availability import AlwaysOnline, AnyAvailability, Traits
 from asyncfl.world.devices import AnyDevice, FixedDevice
@@ -30,7 +31,7 @@ class World(Described):
 
     device: AnyDevice = FixedDevice()
     """How fast the clients compute."""
-    workers: Annotated[int, Field(ge=1)] | None = None
+    workers: Annotated[int, Field(ge=1), MeasuredIn("clients")] | None = None
     """Clients that compute at the same time, where they share a machine: who comes later waits for its turn, first
     come, first served; null: all."""
     turnaround_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
@@ -44,7 +45,7 @@ class World(Described):
     """When clients are online."""
     failure_detection: AnyFailureDetection = LeaseDetection()
     """How the server learns that a client has vanished in the midst of a task."""
-    dropout: Probability = 0.0
+    dropout: Annotated[Probability, MeasuredIn("probability")] = 0.0
     """Probability that a client drops out in the midst of a task's training, 0..1."""
     dropout_per_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Rate at which clients give a task up, whatever they are at: probability per second from its dispatch, so that
@@ -62,7 +63,7 @@ class World(Described):
     (`evaluation.test_every`)."""
     score_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Seconds that the server takes to judge a buffer, where a defence does."""
-    evaluation_cost: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1 / 3
+    evaluation_cost: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("factor")] = 1 / 3
     """Time of evaluating a sample relative to training on it; a third is a forward pass without the backward one."""
 
     def start(self, clients: int, streams: Streams, samples: NDArray[np.int64] | None = None) -> WorldState:

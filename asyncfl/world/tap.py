@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from asyncfl.component import Described
+from asyncfl.quantities import MeasuredIn
 
 
 class Tap(Described):
@@ -26,7 +27,7 @@ class Tap(Described):
     """Whether models on their way to the clients are tapped."""
     scoring: bool = False
     """Whether models sent for scoring, and the scores sent back, are tapped; the models are the buffer's updates."""
-    packet_loss: Annotated[float, Field(ge=0, le=1)] = 0.0
+    packet_loss: Annotated[float, Field(ge=0, le=1), MeasuredIn("probability")] = 0.0
     """Probability that the tap misses a transmission of a packet, 0..1, apart from the link's own loss."""
 
     @model_validator(mode="after")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from asyncfl.component import default_property
 from asyncfl.data.own.base import Dataset
@@ -27,8 +29,9 @@ class Bundled(Dataset):
     """A table or the digits of scikit-learn; a fifth of the samples, drawn once and for all, is to test on."""
 
     kind: Literal["scikit_learn"] = "scikit_learn"
-    name: BundledName
-    """Which."""
+    alongside: ClassVar[Mapping[str, Any]] = {"data.samples_per_client": None}
+    name: Annotated[BundledName, Field(examples=["breast_cancer"])]
+    """Which of its data sets."""
     standardised: bool = True
     """Whether the columns of a table are brought to mean 0 and deviation 1, as measured on the samples to train on."""
 

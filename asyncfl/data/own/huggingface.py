@@ -22,7 +22,7 @@ class HuggingFace(Dataset):
     """
 
     kind: Literal["huggingface"] = "huggingface"
-    name: str = Field(min_length=1)
+    name: str = Field(min_length=1, examples=["ylecun/mnist"])
     """Name on the hub (`ylecun/mnist`), or a folder of files."""
     subset: str | None = None
     """Configuration, where it has several."""

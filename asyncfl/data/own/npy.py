@@ -4,7 +4,7 @@ the client needs them."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from asyncfl.data.own.npz import CALLED, columns_of
 from asyncfl.data.own.samples import Samples
 from asyncfl.errors import DataError, Fault
 from asyncfl.own_classes import own_file
+from asyncfl.quantities import MeasuredIn
 
 
 class NpyFolder(Dataset):
@@ -27,9 +28,9 @@ class NpyFolder(Dataset):
     """
 
     kind: Literal["npy"] = "npy"
-    path: str = Field(min_length=1)
+    path: str = Field(min_length=1, examples=["huge"])
     """The folder; looked for in the working directory, beside the scenario, and on PYTHONPATH."""
-    classes: int | None = Field(default=None, ge=2, le=1_000_000)
+    classes: Annotated[int, MeasuredIn("classes")] | None = Field(default=None, ge=2, le=1_000_000)
     """Number of classes; null: one more than the largest label."""
 
     called = CALLED

@@ -6,7 +6,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from asyncfl.data.own.base import Dataset
 from asyncfl.data.own.samples import Samples
 from asyncfl.errors import DataError, Fault
 from asyncfl.own_classes import own_file
+from asyncfl.quantities import MeasuredIn
 
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError, KeyError, NotImplementedError)
 
@@ -40,9 +41,9 @@ class NpzFile(Dataset):
     """
 
     kind: Literal["npz"] = "npz"
-    path: str = Field(min_length=1)
+    path: str = Field(min_length=1, examples=["sensors.npz"])
     """The file; looked for in the working directory, beside the scenario, and on PYTHONPATH."""
-    classes: int | None = Field(default=None, ge=2, le=1_000_000)
+    classes: Annotated[int, MeasuredIn("classes")] | None = Field(default=None, ge=2, le=1_000_000)
     """Number of classes; null: one more than the largest label."""
 
     called = CALLED

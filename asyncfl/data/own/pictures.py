@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from asyncfl.data.own.base import Dataset
 from asyncfl.data.own.samples import Samples
 from asyncfl.errors import DataError, Fault
 from asyncfl.own_classes import own_file
+from asyncfl.quantities import MeasuredIn
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 """Files that are taken for pictures, in small letters; others are left alone."""
@@ -26,9 +27,9 @@ class PictureFolder(Dataset):
     """
 
     kind: Literal["folder"] = "folder"
-    path: str = Field(min_length=1)
+    path: str = Field(min_length=1, examples=["pets"])
     """The folder; looked for in the working directory, beside the scenario, and on PYTHONPATH."""
-    size: tuple[int, int] | None = None
+    size: Annotated[tuple[int, int], MeasuredIn("pixels")] | None = None
     """Height and width in pixels that every picture is brought to (bilinear); null: all must have the same."""
     colours: Literal["rgb", "grey"] = "rgb"
     """Channels of every picture: three, or one."""

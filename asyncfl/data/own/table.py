@@ -31,12 +31,12 @@ class TableFile(Dataset):
     """
 
     kind: Literal["table"] = "table"
-    path: str = Field(min_length=1)
+    path: str = Field(min_length=1, examples=["adult.csv"])
     """CSV with a header, or Parquet (.parquet, .pq); looked for in the working directory, beside the scenario, and on
     PYTHONPATH."""
     test_path: str | None = Field(default=None, min_length=1)
     """File of the same columns to test on; null: a fifth of the rows, drawn once and for all."""
-    target: str = Field(min_length=1)
+    target: str = Field(min_length=1, examples=["income"])
     """Column of the classes: text or whole numbers, of which each that occurs is a class."""
     features: tuple[str, ...] | None = Field(default=None, min_length=1)
     """Columns to learn from, in order; null: all but the target and those in `without`."""

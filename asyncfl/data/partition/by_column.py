@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from pydantic import Field
 
 from asyncfl.data.partition.base import Partition, Shares
 from asyncfl.errors import DataError, Fault
+from asyncfl.quantities import MeasuredIn
 
 
 class ByColumn(Partition):
@@ -22,11 +23,12 @@ class ByColumn(Partition):
     """
 
     kind: Literal["by"] = "by"
-    column: str = Field(min_length=1)
+    alongside: ClassVar[Mapping[str, Any]] = {"data.dataset": "femnist"}
+    column: str = Field(min_length=1, examples=["writer"])
     """Column of the data set; `label`: each client holds one class."""
     joined: bool = False
     """Whether all values are dealt out, several to a client, instead of as many drawn as there are clients."""
-    min_samples: int = Field(default=1, ge=1)
+    min_samples: Annotated[int, MeasuredIn("samples")] = Field(default=1, ge=1)
     """Values with fewer samples are left out."""
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from pydantic import Field
 
 from asyncfl.data.partition.base import Partition, Shares, smallest_share_faults
 from asyncfl.errors import DataError, Fault
+from asyncfl.quantities import MeasuredIn
 
 _TRIES = 1000
 
@@ -27,11 +28,11 @@ class Dirichlet(Partition):
     spare: ClassVar[int] = 3  # so that the mixtures, not the number of samples, decide which classes a client gets
 
     kind: Literal["dirichlet"] = "dirichlet"
-    alpha: float = Field(default=0.5, gt=0, le=1e6)
+    alpha: Annotated[float, MeasuredIn("1")] = Field(default=0.5, gt=0, le=1e6)
     """Concentration: .1 leaves a client one to three classes, 100 is almost IID."""
     share_sizes: Literal["equal", "free"] = "equal"
     """Whether all clients hold equally many samples."""
-    min_samples: int = Field(default=10, ge=1)
+    min_samples: Annotated[int, MeasuredIn("samples")] = Field(default=10, ge=1)
     """Samples that every client has at least when sizes are free; drawn again until this holds."""
 
     def faults(self, clients: int, samples_per_client: int) -> Iterator[Fault]:

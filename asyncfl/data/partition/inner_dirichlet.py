@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from pydantic import Field
 from asyncfl.data.partition.base import Shares
 from asyncfl.data.partition.dirichlet import mixed
 from asyncfl.data.partition.quantity import Quantity
+from asyncfl.quantities import MeasuredIn
 
 
 class InnerDirichlet(Quantity):
@@ -24,7 +25,7 @@ class InnerDirichlet(Quantity):
     spare: ClassVar[int] = 3  # so that the mixtures, not the number of samples, decide which classes a client gets
 
     kind: Literal["inner_dirichlet"] = "inner_dirichlet"  # type: ignore[assignment]
-    alpha: float = Field(default=0.5, gt=0, le=1e6)
+    alpha: Annotated[float, MeasuredIn("1")] = Field(default=0.5, gt=0, le=1e6)
     """Concentration of each client's mixture: .1 leaves one to three classes, 100 is almost the mixture of all."""
 
     def assign(

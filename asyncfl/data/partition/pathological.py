@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from pydantic import Field
 from asyncfl.data.partition.base import Partition, Shares
 from asyncfl.data.partition.quantity import apportioned
 from asyncfl.errors import DataError, Fault
+from asyncfl.quantities import MeasuredIn
 
 
 class Pathological(Partition):
@@ -24,7 +25,7 @@ class Pathological(Partition):
     spare: ClassVar[int] = 3  # so that a class that is dealt once more than another has samples for it
 
     kind: Literal["pathological"] = "pathological"
-    classes_per_client: int = Field(default=2, ge=1)
+    classes_per_client: Annotated[int, MeasuredIn("classes")] = Field(default=2, ge=1)
     """Classes that each client holds."""
 
     def faults(self, clients: int, samples_per_client: int) -> Iterator[Fault]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from pydantic import Field
 
 from asyncfl.data.partition.base import Partition, Shares, smallest_share_faults
 from asyncfl.errors import Fault
+from asyncfl.quantities import MeasuredIn
 
 
 class Quantity(Partition):
@@ -20,9 +21,9 @@ class Quantity(Partition):
     distribution: Literal["lognormal", "power"] = "lognormal"
     """How sizes spread: lognormal, or a power law over the clients' ranks (which client has which rank is
     drawn)."""
-    spread: float = Field(default=1.0, ge=0, le=10, allow_inf_nan=False)
+    spread: Annotated[float, MeasuredIn("1")] = Field(default=1.0, ge=0, le=10, allow_inf_nan=False)
     """Deviation of the logarithm of the sizes, or the exponent of the power law; 0: equal sizes."""
-    min_samples: int = Field(default=10, ge=1)
+    min_samples: Annotated[int, MeasuredIn("samples")] = Field(default=10, ge=1)
     """Samples that every client has at least."""
 
     def faults(self, clients: int, samples_per_client: int) -> Iterator[Fault]:

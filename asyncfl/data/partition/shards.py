@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +11,14 @@ from pydantic import Field
 
 from asyncfl.data.partition.base import Partition, Shares
 from asyncfl.errors import Fault
+from asyncfl.quantities import MeasuredIn
 
 
 class Shards(Partition):
     """Samples sorted by label, cut into shards and dealt out (McMahan et al. 2017, arXiv:1602.05629)."""
 
     kind: Literal["shards"] = "shards"
-    shards_per_client: int = Field(default=2, ge=1)
+    shards_per_client: Annotated[int, MeasuredIn("shards")] = Field(default=2, ge=1)
     """Shards that each client gets; it sees about as many classes."""
 
     def faults(self, clients: int, samples_per_client: int) -> Iterator[Fault]:

@@ -30,6 +30,7 @@ from asyncfl.defences.spectral.majority import Finding, MajorityTest
 from asyncfl.defences.spectral.pool import Pool, empty_pool
 from asyncfl.defences.spectral.root import projections
 from asyncfl.defences.spectral.sketch import Sketch, draw_sketch
+from asyncfl.quantities import MeasuredIn
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Spectral(Detector):
     """Flags updates that break a certificate or go against the majority of the clients' last updates."""
 
     kind: Literal["spectral"] = "spectral"
-    deviations: Annotated[float, Field(gt=0)] = 6.0
+    deviations: Annotated[float, Field(gt=0), MeasuredIn("standard deviations")] = 6.0
     """q: standard deviations of noise that a certificate forgives."""
     norm_certificate: bool = True
     """Whether lengths are checked."""
@@ -63,23 +64,23 @@ class Spectral(Detector):
     """Whether inner products are checked."""
     majority: MajorityTest | None = MajorityTest()
     """The spectral test; null: only certificates speak."""
-    coverage: Annotated[float, Field(ge=0, le=1)] = 0.8
+    coverage: Annotated[float, Field(ge=0, le=1), MeasuredIn("share")] = 0.8
     """Share of the clients not banned that the bank must hold before verdicts count; 0: no share, see `patience`."""
-    patience: Annotated[float, Field(ge=0)] = 5.0
+    patience: Annotated[float, Field(ge=0), MeasuredIn("updates per client")] = 5.0
     """Updates per client not banned for which the gate waits at most until the majority stands clear of the noise; all
     of them are remembered. 0: it opens by coverage alone."""
     amends: Amends = "rebuild"
     """How the model is corrected, see `gate.amends`. `rebuild`: at each buffer until the gate opens, and then for the
     last time; `subtract`: only then."""
-    pool: Annotated[int, Field(ge=2)] | None = 5
+    pool: Annotated[int, Field(ge=2), MeasuredIn("updates")] | None = 5
     """Updates of a client whose mean is judged beside single ones while these do not stand clear of the noise; null:
     that is never done."""
-    enough: Annotated[float, Field(ge=0)] = 20.0
+    enough: Annotated[float, Field(ge=0), MeasuredIn("standard deviations")] = 20.0
     """Standard deviations of the noise from which on the majority of single updates is clear enough without that."""
     strike_at_gate: bool = True
     """Whether clients are struck once when the gate opens for updates of earlier buffers that are left out by then; so
     they are banned an update sooner."""
-    sketch: Annotated[int, Field(ge=1)] | None = None
+    sketch: Annotated[int, Field(ge=1), MeasuredIn("numbers")] | None = None
     """Numbers of each update that the bank keeps, for very many clients or parameters; null: all of them."""
     root: bool = True
     """Whether a root set, where the server has one, decides who belongs to the majority."""

@@ -15,6 +15,7 @@ from asyncfl.defences.spectral.bank import Bank
 from asyncfl.defences.spectral.median import geometric_medians
 from asyncfl.defences.spectral.root import downhill, uphill
 from asyncfl.defences.spectral.spectrum import Embedding, embed, product_std
+from asyncfl.quantities import MeasuredIn
 
 HUGE = 1e3
 """Lengths of the usual update above which one is left out before anything is compared with it, and struck."""
@@ -63,44 +64,44 @@ class Finding:
 class MajorityTest(Described):
     """The spectral test with its settings: finds clients whose updates go against the majority."""
 
-    edge_factor: Annotated[float, Field(gt=0)] = 1.3
+    edge_factor: Annotated[float, Field(gt=0), MeasuredIn("factor")] = 1.3
     """Eigenvalues count above this multiple of the edge of the noise's spectrum."""
-    weakest: Annotated[float, Field(ge=0, lt=1)] = 0.02
+    weakest: Annotated[float, Field(ge=0, lt=1), MeasuredIn("share")] = 0.02
     """Eigenvalues count above this share of the greatest."""
-    components: Annotated[int, Field(ge=1)] = 6
+    components: Annotated[int, Field(ge=1), MeasuredIn("eigenvalues")] = 6
     """Most eigenvalues that count."""
-    imputations: Annotated[int, Field(ge=0)] = 5
+    imputations: Annotated[int, Field(ge=0), MeasuredIn("rounds")] = 5
     """Rounds of imputing the Gram matrix' diagonal; 0 leaves it 0, which shortens every point."""
-    memory_versions: Annotated[float, Field(gt=0)] = 20.0
+    memory_versions: Annotated[float, Field(gt=0), MeasuredIn("versions")] = 20.0
     """Versions between two updates' bases after which one weighs 1/e in the other's majority. It should be longer than
     the bank's rows are old: with 6, attackers that answer five times as fast have the freshest rows, hence the greater
     weight though they are the minority, and honest clients are banned."""
-    weiszfeld_steps: Annotated[int, Field(ge=1)] = 60
+    weiszfeld_steps: Annotated[int, Field(ge=1), MeasuredIn("steps")] = 60
     """Steps of the geometric median."""
-    certainty: Annotated[float, Field(ge=0)] = 5.0
+    certainty: Annotated[float, Field(ge=0), MeasuredIn("standard deviations")] = 5.0
     """Standard deviations that the majority must be clear of the noise by to be certain."""
-    suspicion: Annotated[float, Field(ge=0)] = 2.0
+    suspicion: Annotated[float, Field(ge=0), MeasuredIn("standard deviations")] = 2.0
     """Standard deviations below which the test abstains. Between the two only `direction` counts, and only beyond what
     a point's own noise excuses (`blur`)."""
-    direction: float = 0.3
+    direction: Annotated[float, MeasuredIn("share")] = 0.3
     """Left out is what goes less than this along the majority (1: as far as it)."""
-    coherence: Annotated[float, Field(gt=0)] = 1.0
+    coherence: Annotated[float, Field(gt=0), MeasuredIn("share")] = 1.0
     """Left out is what lies further than this off the majority's line (squared, and beside the noise)."""
-    coherence_strike: Annotated[float, Field(gt=0)] = 2.5
+    coherence_strike: Annotated[float, Field(gt=0), MeasuredIn("share")] = 2.5
     """And struck above this."""
-    doubt: Annotated[float, Field(ge=0)] = 4.0
+    doubt: Annotated[float, Field(ge=0), MeasuredIn("standard deviations")] = 4.0
     """Standard deviations of noise that are forgiven a point off the line."""
-    blur: Annotated[float, Field(ge=0)] = 3.5
+    blur: Annotated[float, Field(ge=0), MeasuredIn("standard deviations")] = 3.5
     """Standard deviations of its own noise that are forgiven a point along it. Where the majority is certain this
     matters to points that are noisier than others: of the others `direction` is as far from it."""
-    acquittal: Annotated[float, Field(ge=0)] = 2.0
+    acquittal: Annotated[float, Field(ge=0), MeasuredIn("standard deviations")] = 2.0
     """Standard deviations of its own noise within which a point must go as far as the majority not to be suspected any
     more."""
-    laggards: Annotated[float, Field(gt=0)] | None = 5.0
+    laggards: Annotated[float, Field(gt=0), MeasuredIn("standard deviations")] | None = 5.0
     """Left out, but not struck, is also a minority that goes less far along the majority, if it lies this many standard
     deviations of both groups apart: attackers that stay just inside `direction` to slow the model down. One group of
     honest clients, cut in two, lies 2.6 apart. null: nobody is."""
-    diffuse: Annotated[float, Field(gt=0)] | None = 0.5
+    diffuse: Annotated[float, Field(gt=0), MeasuredIn("1")] | None = 0.5
     """Updates looser than this (see `looseness`) are not measured against a common line: under label skew honest ones
     have none. null: they always are, which bans nearly everybody under Dirichlet 0.5."""
     skewed: Literal["abstain", "root"] = "abstain"

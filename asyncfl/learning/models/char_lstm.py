@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from asyncfl.errors import Fault
 from asyncfl.learning.architecture import Architecture, Shape
+from asyncfl.quantities import MeasuredIn
 
 if TYPE_CHECKING:
     import torch
@@ -22,11 +23,12 @@ class CharLstm(Architecture):
 
     stacks: ClassVar[bool] = False
     kind: Literal["char_lstm"] = "char_lstm"
-    embedding: Annotated[int, Field(ge=1, le=100_000)] = 8
+    alongside: ClassVar[Mapping[str, Any]] = {"data.dataset": "shakespeare"}
+    embedding: Annotated[int, Field(ge=1, le=100_000), MeasuredIn("numbers")] = 8
     """Numbers that stand for a character."""
-    hidden: Annotated[int, Field(ge=1, le=100_000)] = 256
+    hidden: Annotated[int, Field(ge=1, le=100_000), MeasuredIn("units")] = 256
     """Units of each LSTM layer."""
-    layers: Annotated[int, Field(ge=1, le=100)] = 2
+    layers: Annotated[int, Field(ge=1, le=100), MeasuredIn("layers")] = 2
     """LSTM layers."""
 
     def faults(self, shape: Shape, classes: int) -> Iterator[Fault]:

@@ -9,6 +9,7 @@ from pydantic import Field, field_validator
 
 from asyncfl.errors import Fault, ScenarioError
 from asyncfl.learning.architecture import Architecture, Shape, image_shape
+from asyncfl.quantities import MeasuredIn
 
 if TYPE_CHECKING:
     import torch
@@ -26,7 +27,7 @@ class DigitsNet(Architecture):
 
     images_only: ClassVar[bool] = True
     kind: Literal["digits"] = "digits"
-    groups: Annotated[int, Field(ge=1)] = 32
+    groups: Annotated[int, Field(ge=1), MeasuredIn("groups")] = 32
     """Groups of channels (or units) that are normalised together; a divisor of 64."""
 
     @field_validator("groups")

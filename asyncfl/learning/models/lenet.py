@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from asyncfl.learning.architecture import Architecture, Shape, Widths
 from asyncfl.learning.models.convolutional import convolutional
+from asyncfl.quantities import MeasuredIn
 
 if TYPE_CHECKING:
     import torch
@@ -16,9 +17,9 @@ class LeNet(Architecture):
 
     images_only: ClassVar[bool] = True
     kind: Literal["lenet"] = "lenet"
-    channels: Widths = (16, 32)
+    channels: Annotated[Widths, MeasuredIn("channels")] = (16, 32)
     """Channels of each convolution."""
-    hidden: Widths = (128,)
+    hidden: Annotated[Widths, MeasuredIn("units")] = (128,)
     """Units of each hidden linear layer."""
 
     def seconds_per_sample(self, shape: Shape, classes: int) -> float:

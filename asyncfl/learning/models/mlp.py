@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from asyncfl.learning.architecture import Architecture, Shape, Widths
+from asyncfl.quantities import MeasuredIn
 
 if TYPE_CHECKING:
     import torch
@@ -16,7 +17,7 @@ class Mlp(Architecture):
     """Multi-layer perceptron on the flattened image."""
 
     kind: Literal["mlp"] = "mlp"
-    hidden: Widths = (256,)
+    hidden: Annotated[Widths, MeasuredIn("units")] = (256,)
     """Units of each hidden layer; empty for softmax regression."""
 
     def widths(self, shape: Shape, classes: int) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field
 
 from asyncfl.learning.architecture import Architecture, Shape
+from asyncfl.quantities import MeasuredIn
 
 if TYPE_CHECKING:
     import torch
@@ -29,7 +30,7 @@ class ResNet(Architecture):
     kind: Literal["resnet"] = "resnet"
     depth: Literal[8, 14, 18, 20, 26, 32, 44, 56] = 8
     """Layers with weights, shortcuts not counted."""
-    groups: Annotated[int, Field(ge=1)] = 8
+    groups: Annotated[int, Field(ge=1), MeasuredIn("groups")] = 8
     """Groups of channels that are normalised together; where they do not divide the channels, the largest number that
     divides both."""
 

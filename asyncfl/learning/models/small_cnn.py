@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from asyncfl.learning.architecture import Architecture, Shape, Widths
 from asyncfl.learning.models.convolutional import convolutional
+from asyncfl.quantities import MeasuredIn
 
 if TYPE_CHECKING:
     import torch
@@ -23,14 +24,14 @@ class SmallCnn(Architecture):
 
     images_only: ClassVar[bool] = True
     kind: Literal["small_cnn"] = "small_cnn"
-    channels: Widths = (8, 16, 16)
+    channels: Annotated[Widths, MeasuredIn("channels")] = (8, 16, 16)
     """Channels of each convolution; each is followed by 2x2 max-pooling."""
     kernel: Literal[3, 5] = 3
     """Side of the convolutions' kernels, in pixels."""
-    groups: Annotated[int, Field(ge=0)] = 4
+    groups: Annotated[int, Field(ge=0), MeasuredIn("groups")] = 4
     """Groups of channels that are normalised together behind each pooling, a divisor of each of `channels`; 0: no
     normalisation."""
-    hidden: Widths = ()
+    hidden: Annotated[Widths, MeasuredIn("units")] = ()
     """Units of each hidden linear layer."""
 
     @model_validator(mode="after")

@@ -28,6 +28,7 @@ from asyncfl.component import Described
 from asyncfl.privacy.context import Contribution
 from asyncfl.privacy.ranges import LEAST, MOST, Factor
 from asyncfl.privacy.scheme import State
+from asyncfl.quantities import MeasuredIn
 
 _LARGEST_STEP = 600.0  # logarithm of a factor that takes any clip norm past its range
 
@@ -50,11 +51,11 @@ def split_multiplier(multiplier: float, fraction_noise: float) -> float:
 class AdaptiveClip(Described):
     """The clip norm is moved towards a quantile of the updates' norms, after each collection."""
 
-    quantile: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    quantile: Annotated[float, Field(gt=0, lt=1), MeasuredIn("share")] = 0.5
     """Share of the updates that are to be within the clip norm, 0..1, exclusive."""
-    learning_rate: Factor = 0.2
+    learning_rate: Annotated[Factor, MeasuredIn("1")] = 0.2
     """Speed: the clip norm changes by at most a factor e^learning_rate per collection, but for the noise."""
-    fraction_noise: Factor | None = None
+    fraction_noise: Annotated[Factor, MeasuredIn("updates")] | None = None
     """sigma_b: standard deviation of the noise on the sum of the bits (on each bit where clients add their own noise);
     null: the noise multiplier, or a twentieth of the updates in a version where that is more and the server adds it."""
 

@@ -26,22 +26,28 @@ from asyncfl.privacy.ranges import LEAST, MOST, Delta, Factor, within
 from asyncfl.privacy.release import Status
 from asyncfl.privacy.scheme import Clipped, FixedNorm, Guarantee, ModelNoise, Noise, Scheme, State, bare_model
 from asyncfl.privacy.schemes.adaptive_clipping import AdaptiveClip, ClipState, split_multiplier
+from asyncfl.quantities import MeasuredIn
 
 
 class DpFedAvg(Scheme):
     """Clipped updates with Gaussian noise of z times the clip norm, from each client or from the server."""
 
     kind: Literal["dp_fedavg"] = "dp_fedavg"
-    clip_norm: Factor = 1.0
+    clip_norm: Annotated[Factor, MeasuredIn("L2 norm")] = 1.0
     """S: L2 norm that updates are clipped to; with `adaptive` only at first."""
-    noise_multiplier: Annotated[float, Field(ge=0, allow_inf_nan=False), within(LEAST, MOST, zero=True)]
+    noise_multiplier: Annotated[
+        float,
+        Field(ge=0, allow_inf_nan=False, examples=[1.1]),
+        within(LEAST, MOST, zero=True),
+        MeasuredIn("clip norms"),
+    ]
     """z: noise over S; 0: clipped, without noise."""
     noise_at: Literal["client", "server"] = "client"
     """Who adds it: each client to its update | a trusted server to the mean, sqrt(n) times less in all."""
     neighbours: Literal["replace", "zero_out"] = "replace"
     """What is to be hidden: what a client's data are (sensitivity 2 S) | whether its updates count, or zero in their
     place (S): what "a client more or less" comes to where the number of participants is fixed."""
-    delta: Delta = 1e-5
+    delta: Annotated[Delta, MeasuredIn("probability")] = 1e-5
     """Probability with which the stated epsilon may be broken, 0..1, exclusive."""
     adaptive: AdaptiveClip | None = None
     """S follows a quantile of the updates' norms; null: it stays."""

@@ -11,10 +11,10 @@ batches being drawn at random: shuffled batches are no Poisson sample.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from asyncfl.errors import Fault
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, exact_epsilon, squared_mu_of
@@ -22,6 +22,7 @@ from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
 from asyncfl.privacy.ranges import Delta, Factor
 from asyncfl.privacy.scheme import Guarantee, Noise, Scheme
 from asyncfl.privacy.schemes.none import NoPrivacy
+from asyncfl.quantities import MeasuredIn
 
 TOLERANCE = 1e-6  # relative, of a multiplier that was written down by hand
 
@@ -30,13 +31,14 @@ class DpSgd(Scheme):
     """Clipping of each example and noise on each step of the clients' training."""
 
     kind: Literal["dp_sgd"] = "dp_sgd"
-    clip_norm: Factor = 1.0
+    alongside: ClassVar[Mapping[str, Any]] = {"training.example_clip": 1.0, "training.example_noise": 1.1}
+    clip_norm: Annotated[Factor, MeasuredIn("L2 norm")] = 1.0
     """C: L2 norm that each example's gradient is clipped to; the same number as `training.example_clip`."""
-    noise_multiplier: Factor | None = None
+    noise_multiplier: Annotated[Factor | None, MeasuredIn("clip norms"), Field(examples=[1.1])] = None
     """z: noise on the sum of a batch over C; the same number as `training.example_noise`. Or give `epsilon`."""
-    epsilon: Factor | None = None
+    epsilon: Annotated[Factor, MeasuredIn("epsilon")] | None = None
     """Budget of one client that takes part in every version, instead of z: the multiplier that spends just that."""
-    delta: Delta = 1e-5
+    delta: Annotated[Delta, MeasuredIn("probability")] = 1e-5
     """Probability with which epsilon may be broken, 0..1, exclusive."""
 
     @model_validator(mode="after")

@@ -11,8 +11,10 @@ Over T versions the source claims (T epsilon, T delta).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
 
 from asyncfl.errors import Fault
 from asyncfl.privacy.accounting.composition import ClassicalRelease, noise_multiplier
@@ -22,19 +24,21 @@ from asyncfl.privacy.distances import clipped_steps
 from asyncfl.privacy.flags import OVERDRAWN
 from asyncfl.privacy.ranges import Budget, Delta, Factor
 from asyncfl.privacy.scheme import Guarantee, Noise, Scheme
+from asyncfl.quantities import MeasuredIn
 
 
 class GaussianUpload(Scheme):
     """Noise on each upload, in proportion to the norm that gradients are clipped to and to 1/|D_i|."""
 
     kind: Literal["local_gaussian"] = "local_gaussian"
-    epsilon: Budget
+    alongside: ClassVar[Mapping[str, Any]] = {"training.gradient_clip": 1.0}
+    epsilon: Annotated[Budget, MeasuredIn("epsilon"), Field(examples=[6.0])]
     """Privacy budget, of each upload or of the run (`budget`); .inf: no noise."""
-    delta: Delta = 1e-5
+    delta: Annotated[Delta, MeasuredIn("probability")] = 1e-5
     """Probability with which the budget may be broken, 0..1, exclusive."""
-    clip_norm: Factor = 1.0
+    clip_norm: Annotated[Factor, MeasuredIn("L2 norm")] = 1.0
     """C: L2 norm that gradients are clipped to in training; the same number as `training.gradient_clip`."""
-    constant: Factor = 1.0
+    constant: Annotated[Factor, MeasuredIn("factor")] = 1.0
     """Factor on c1 = sqrt(2 ln(1.25/delta))."""
     budget: Literal["upload", "total"] = "upload"
     """epsilon for each upload, as SAFL states it | for all T versions together, epsilon/T each: not the

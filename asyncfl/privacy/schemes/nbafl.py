@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Discriminator, Tag
+from pydantic import Discriminator, Field, Tag
 
 from asyncfl.privacy.accounting.composition import WITH_C1, ClassicalRelease, Composition, classical_share
 from asyncfl.privacy.context import Contribution, PrivacyContext
@@ -24,6 +24,7 @@ from asyncfl.privacy.noise.shares import UNEVEN, max_client_weight, noise_scale,
 from asyncfl.privacy.ranges import Budget, Delta, Factor
 from asyncfl.privacy.release import Status
 from asyncfl.privacy.scheme import FixedNorm, Guarantee, ModelNoise, Noise, Scheme, State, bare_model
+from asyncfl.quantities import MeasuredIn
 
 NORM_GROWTH_WORTH_A_NOTE = 2.0
 
@@ -50,15 +51,15 @@ class Nbafl(Scheme):
     """Noising before aggregation: Gaussian noise on clipped models, on the way up and on the way down."""
 
     kind: Literal["nbafl"] = "nbafl"
-    epsilon: Budget
+    epsilon: Annotated[Budget, MeasuredIn("epsilon"), Field(examples=[60.0])]
     """Privacy budget of the whole run, for uploads and for published models each; .inf: no clipping and no noise."""
-    delta: Delta = 0.01
+    delta: Annotated[Delta, MeasuredIn("probability")] = 0.01
     """Probability with which the budget may be broken, 0..1, exclusive."""
     exposures: AnyExposures = 1
     """L: uploads of one client that an eavesdropper is assumed to hold; a number, a share or `measured`."""
-    clip_norm: ClipNorm = "median"
+    clip_norm: Annotated[ClipNorm, MeasuredIn("L2 norm")] = "median"
     """C: L2 norm that models are clipped to, a number or the median of the unclipped norms of each aggregation."""
-    constant: Factor = 1.25
+    constant: Annotated[Factor, MeasuredIn("factor")] = 1.25
     """Factor on c1 = sqrt(2 ln(1.25/delta)); compositions `analytic` and `rdp` have no c1 and leave it out."""
     sensitivity: Sensitivity = "2C/m"
     """What one sample, or one client, can change; readings in `server_noise.upload_sensitivity`."""

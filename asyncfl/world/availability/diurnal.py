@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from asyncfl.quantities import MeasuredIn
 from asyncfl.streams import Streams
 from asyncfl.world.availability.base import Availability, Presence, Traits
 from asyncfl.world.availability.schedule import ScheduledPresence
@@ -41,7 +42,9 @@ class DiurnalAvailability(Availability):
     """Hours that it stays, at most 24: a number or a distribution of finite mean > 0, drawn per client and day."""
     zones_h: Annotated[tuple[Zone, ...], Field(min_length=1)] = (0.0,)
     """Time zones of the clients as hours ahead of UTC, -12..14; each client is in one of them."""
-    shares: tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...] | None = None
+    shares: Annotated[tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...], MeasuredIn("relative")] | None = (
+        None
+    )
     """How many clients are in each zone, relative to one another; null: equally many."""
     starts_at_h: Annotated[float, Field(ge=0, lt=24)] = 0.0
     """UTC hour at which the run starts."""

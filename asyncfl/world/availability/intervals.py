@@ -21,7 +21,7 @@ class CsvAvailability(Availability):
     """Measured intervals from a CSV file with columns device, from_s and until_s."""
 
     kind: Literal["csv"] = "csv"
-    path: str
+    path: Annotated[str, Field(examples=["intervals.csv"])]
     """The file: a header line, one line per interval in which a device (a number) was online, from `from_s` to
     `until_s` in seconds; intervals of a device do not overlap."""
     rows: RowOrder = "drawn"

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.component import Described
+from asyncfl.quantities import MeasuredIn
 from asyncfl.streams import Streams
 from asyncfl.world.availability.base import Traits
 
@@ -22,11 +23,11 @@ from asyncfl.world.availability.base import Traits
 class Variation(Described):
     """How unequal the clients are, and what that goes along with."""
 
-    sigma: Annotated[float, Field(ge=0, le=10)]
+    sigma: Annotated[float, Field(ge=0, le=10, examples=[0.5]), MeasuredIn("1")]
     """Standard deviation of the natural logarithm of the factor, 0..10; its median is 1."""
     along: Literal["speed", "samples"] = "speed"
     """What it is correlated with: how fast a client computes, or how many training samples it has."""
-    correlation: Annotated[float, Field(ge=-1, le=1)] = 0.0
+    correlation: Annotated[float, Field(ge=-1, le=1), MeasuredIn("1")] = 0.0
     """rho, -1..1: above 0 fast clients, or those with many samples, are online for longer; 0: it is left to chance."""
 
     def factors(self, traits: Traits, streams: Streams) -> NDArray[np.float64]:

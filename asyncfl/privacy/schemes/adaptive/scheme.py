@@ -26,9 +26,9 @@ loss is itself a release: none of these numbers covers it, and the flags say so.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,7 @@ from asyncfl.privacy.schemes.adaptive.formulas import (
     sensitivity_of,
 )
 from asyncfl.privacy.schemes.adaptive.shuffle import Shuffler
+from asyncfl.quantities import MeasuredIn
 
 NAMED = 5
 """Clients that a sentence names."""
@@ -72,14 +73,17 @@ class AdaptiveBudgets(Scheme):
     """Noise on each upload by a budget of the client's own that grows as its loss falls."""
 
     kind: Literal["adaptive"] = "adaptive"
-    budgets: Annotated[tuple[_ClientBudget, ...], Field(min_length=1)]
+    alongside: ClassVar[Mapping[str, Any]] = {"data.clients": 5, "protocol": {"kind": "sync", "rounds": 20}}
+    budgets: Annotated[
+        tuple[_ClientBudget, ...], Field(min_length=1, examples=[[4.0, 4.0, 8.0, 8.0, 12.0]]), MeasuredIn("epsilon")
+    ]
     """epsilon_i: the budget that each client begins with, one per client; .inf: no noise. All .inf: no clipping
     either."""
-    delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
+    delta: Annotated[float, Field(gt=0, lt=1), MeasuredIn("probability")] = 1e-5
     """Probability with which a budget may be broken, 0..1, exclusive."""
-    clip_norm: _Positive = 1.0
+    clip_norm: Annotated[_Positive, MeasuredIn("L2 norm")] = 1.0
     """M: L2 norm that updates (or gradients, `upload`) are clipped to."""
-    constant: _Positive = 1.0
+    constant: Annotated[_Positive, MeasuredIn("factor")] = 1.0
     """Factor on c1 = sqrt(2 ln(1.25/delta))."""
     sensitivity: DeltaReading = "2M/batch"
     """Delta, see `asyncfl.privacy.schemes.adaptive.formulas`; the batch is `training.batch_size`, or the client's
@@ -88,19 +92,19 @@ class AdaptiveBudgets(Scheme):
     """What is clipped and noised, see above."""
     adjustment: Adjustment = "linear"
     """How a budget follows the loss; `none`: it stays what it was."""
-    k: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+    k: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("epsilon per unit of loss")] = 1.0
     """Budget per unit of loss of the linear rule; of the exponential rule, see `matched_k`."""
     matched_k: bool = True
     """Whether the exponential rule takes the k with which it reaches the linear rule's budget once the loss has fallen
     by `loss_span`; false: it takes `k` itself, and grows far beyond the linear one."""
-    loss_span: _Positive = 2.0
+    loss_span: Annotated[_Positive, MeasuredIn("loss")] = 2.0
     """D: fall of the loss at which the two rules are matched. 2 is about what there is for ten classes (ln 10 =
     2.3)."""
-    matched_budget: _Positive | None = None
+    matched_budget: Annotated[_Positive, MeasuredIn("epsilon")] | None = None
     """epsilon_0: budget at which the two rules are matched; null: for each client its own of `budgets`."""
-    floor: _Positive = 0.1
+    floor: Annotated[_Positive, MeasuredIn("epsilon")] = 0.1
     """Least budget that an adjustment leaves, where the loss has risen."""
-    threshold: _Positive | None = None
+    threshold: Annotated[_Positive, MeasuredIn("epsilon")] | None = None
     """epsilon_max: global budget of one round, which the server adds noise for; null: it adds none."""
     round_budget: RoundBudget = "sum"
     """epsilon of a round that the threshold is compared with: the sum of its uploads' budgets, or the largest."""

@@ -19,6 +19,7 @@ from pydantic import Field
 from asyncfl.component import Described
 from asyncfl.learning.layout import Layout
 from asyncfl.messages import Vector
+from asyncfl.quantities import MeasuredIn
 
 
 def swapped(rows: int, swaps: int, random: np.random.Generator) -> NDArray[np.int64]:
@@ -45,9 +46,9 @@ def shuffle_layers(models: Vector, layout: Layout, swaps: int, random: np.random
 class Shuffler(Described):
     """The trusted node on the way of the uploads. It waits for the whole cohort, and needs updates that weigh alike."""
 
-    swaps: Annotated[int, Field(ge=0, le=1_000_000)]
+    swaps: Annotated[int, Field(ge=0, le=1_000_000, examples=[100]), MeasuredIn("swaps")]
     """N: swaps in each layer."""
-    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("s")] = 0.0
     """Virtual seconds between the cohort's last update and what the server gets."""
 
     @property

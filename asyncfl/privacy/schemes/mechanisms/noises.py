@@ -24,6 +24,7 @@ from asyncfl.privacy.accounting.composition import (
 )
 from asyncfl.privacy.ranges import LEAST, Budget, Delta, within
 from asyncfl.privacy.release import Distribution, Status
+from asyncfl.quantities import MeasuredIn
 
 ReleaseCount = Annotated[int, Field(ge=1)] | Literal["rounds"]
 
@@ -31,11 +32,11 @@ ReleaseCount = Annotated[int, Field(ge=1)] | Literal["rounds"]
 class Mechanism(Component):
     """Says how much noise a clipped value needs."""
 
-    epsilon: Budget
+    epsilon: Annotated[Budget, MeasuredIn("epsilon"), Field(examples=[10.0])]
     """Privacy budget of `releases` releases together; .inf: no noise."""
     composition: Sharing = "naive_delta_split"
     """How the budget is shared among them; readings in `accounting.composition`."""
-    releases: ReleaseCount = 1
+    releases: Annotated[ReleaseCount, MeasuredIn("releases")] = 1
     """Releases that the budget is for: 1, each has a budget of its own; a number; or `rounds`, one in each version."""
 
     def count(self, rounds: int) -> int:
@@ -100,7 +101,7 @@ class GaussianNoise(Mechanism):
     """Gaussian noise, in proportion to the L2 sensitivity."""
 
     kind: Literal["gaussian"] = "gaussian"
-    delta: Delta = 1e-5
+    delta: Annotated[Delta, MeasuredIn("probability")] = 1e-5
     """Probability with which the budget may be broken, 0..1, exclusive; shared like epsilon."""
     calibration: Calibration = "analytic"
     """How one release is calibrated: exactly (Balle, Wang 2018), or by sqrt(2 ln(1.25/delta))/epsilon, which is proven
@@ -157,7 +158,7 @@ class LaplaceNoise(Mechanism):
     """Laplace noise, in proportion to the L1 sensitivity; without a delta unless its composition needs one."""
 
     kind: Literal["laplace"] = "laplace"
-    delta: Annotated[float, Field(ge=0, lt=1), within(LEAST, 1, zero=True)] = 0.0
+    delta: Annotated[float, Field(ge=0, lt=1), within(LEAST, 1, zero=True), MeasuredIn("probability")] = 0.0
     """Probability with which the budget may be broken, 0..1; above 0 unless the composition is `naive_delta_split`."""
     sensitivity_from: Literal["l1", "from_l2", "seed_literal"] = "l1"
     """Where the L1 sensitivity comes from: a clip in L1 | an L2 clip times sqrt(parameters), far more noise | the L2

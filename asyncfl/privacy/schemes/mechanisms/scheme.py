@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from asyncfl.component import Described, choice
 from asyncfl.errors import Fault
@@ -32,6 +32,7 @@ from asyncfl.privacy.ranges import Factor
 from asyncfl.privacy.release import Status, Unit
 from asyncfl.privacy.scheme import Clipped, FixedNorm, Guarantee, ModelNoise, Noise, Scheme, State, bare_model
 from asyncfl.privacy.schemes.mechanisms.noises import GaussianNoise, LaplaceNoise, Mechanism
+from asyncfl.quantities import MeasuredIn
 
 AnyMechanism: Any = choice(Mechanism, GaussianNoise, LaplaceNoise)
 """Annotation of a field that holds a mechanism, chosen by `kind`."""
@@ -43,7 +44,7 @@ class Clip(Described):
     target: Literal["model", "update", "gradient"] = "update"
     """The uploaded model | its difference from the model the client was sent | the gradient of each batch, by
     `training.gradient_clip`."""
-    norm: Factor = 1.0
+    norm: Annotated[Factor, MeasuredIn("norm")] = 1.0
     """S: largest norm."""
     order: Literal[1, 2] | None = None
     """L1 or L2 norm; null: the one that the mechanisms need, L2 where both would do."""
@@ -61,7 +62,7 @@ class Mechanisms(Scheme):
     kind: Literal["mechanisms"] = "mechanisms"
     clip: Clip = Clip()
     """What is clipped, and to what."""
-    client: AnyMechanism | None = None
+    client: AnyMechanism | None = Field(default=None, examples=[{"kind": "gaussian", "epsilon": 10.0}])
     """Noise on each upload; null: none."""
     server: AnyMechanism | None = None
     """Noise on each published model; null: none."""

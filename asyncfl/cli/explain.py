@@ -1,0 +1,45 @@
+"""`asyncfl explain`: what a field, a section or a component of a scenario is."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from asyncfl.cli.output import console, print_json, text_width
+
+
+def _names(incomplete: str) -> list[str]:
+    from asyncfl.manual.lookup import known_paths
+
+    return [path for path in known_paths() if path.startswith(incomplete)]
+
+
+def explain(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="dotted name of a field, section or component, or the end of one; none: the sections of a scenario",
+            autocompletion=_names,
+        ),
+    ] = "scenario",
+    json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+) -> None:
+    """Tell what a field, a section or a component of a scenario is: type, unit, range, default, meaning, source.
+
+    A component may be named by its kind alone, or by its class, and one of your own by its import path.
+
+    Example: asyncfl explain defence.detector.spectral
+    """
+    from asyncfl.manual.lookup import find
+    from asyncfl.manual.text import explained, facts
+
+    found = find(name)
+    if json:
+        told: list[dict[str, Any]] = [facts(entry) for entry in found]
+        print_json(told)
+        return
+    for order, entry in enumerate(found):
+        if order:
+            console.print("")
+        console.print(explained(entry, text_width()))

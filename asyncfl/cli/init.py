@@ -1,0 +1,50 @@
+"""`asyncfl init`: a scenario to start from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from asyncfl.cli.output import console, print_text
+from asyncfl.errors import Fault, OutputError, ScenarioError, hint
+
+
+def _kinds() -> list[str]:
+    from asyncfl.manual.starter import STARTERS
+
+    return list(STARTERS)
+
+
+def init(
+    file: Annotated[Path, typer.Argument(help="file to write, which must not be there yet")] = Path("scenario.yaml"),
+    kind: Annotated[
+        str, typer.Option(help="what it is about: sync, buffered, dp, attack, own-data", autocompletion=_kinds)
+    ] = "buffered",
+) -> None:
+    """Write a scenario to start from, with a comment at each field, that runs in seconds and downloads nothing.
+
+    Beside it goes the JSON schema by which editors complete and check it, unless one is there.
+
+    Example: asyncfl init scenario.yaml --kind attack
+    """
+    from asyncfl.files.whole import write_text
+    from asyncfl.manual.starter import OWN_DATA, SCHEMA, STARTERS, starter
+    from asyncfl.scenario import Scenario
+
+    if kind not in STARTERS:
+        raise ScenarioError([Fault("--kind", hint(kind, STARTERS, "kinds are") + f", got {kind!r}")])
+    files = {file: starter(kind, file.name)}
+    if kind == "own-data":
+        files[file.parent / "my_data.py"] = OWN_DATA
+    if there := [path for path in files if path.exists()]:
+        raise OutputError(f"{', '.join(map(str, there))}: there already; name another file, or move it away")
+    schema = file.parent / SCHEMA
+    if not schema.exists():
+        files[schema] = json.dumps(Scenario.model_json_schema(), indent=1, ensure_ascii=False) + "\n"
+    for path, text in files.items():
+        write_text(text, path)
+        console.print(str(path))
+    print_text(f"{STARTERS[kind][0]} asyncfl run {file} simulates it.")

@@ -1,0 +1,159 @@
+"""A scenario to start from, each field with what it means and what else it may be; comments come from the classes."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from asyncfl.manual.parts import FieldEntry, Part, scenario_part
+from asyncfl.manual.prose import first_sentence
+from asyncfl.manual.words import OWN_DEFAULTS, as_written
+
+WIDTH = 110
+"""Characters in a line."""
+SCHEMA = "asyncfl.schema.json"
+"""File beside the scenario that editors complete and check by."""
+
+_SMALL: dict[str, Any] = {
+    "data": {"dataset": "mnist", "clients": 20, "samples_per_client": 100},
+    "model": {"kind": "mlp", "hidden": [64]},
+    "training": {"lr": 0.05, "batch_size": 20},
+}
+_LATE: dict[str, Any] = {
+    "device": {"kind": "lognormal", "median_s_per_sample": 0.002, "sigma": 1.0},
+    "uplink": {"latency_s": 0.05, "bandwidth_bps": 10e6},
+    "downlink": {"latency_s": 0.05, "bandwidth_bps": 50e6},
+}
+_BUFFERED: dict[str, Any] = {
+    "kind": "buffered",
+    "rounds": 40,
+    "buffer": 5,
+    "dispatch": {"kind": "constant", "in_flight": 10},
+}
+STARTERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "sync": (
+        "Rounds: every client trains, the server waits for all of them and averages.",
+        {**_SMALL, "protocol": {"kind": "sync", "rounds": 20}, "seeds": 1},
+    ),
+    "buffered": (
+        "Clients of different speed on slow links; the server aggregates whenever five updates have come.",
+        {**_SMALL, "protocol": _BUFFERED, "world": _LATE, "seeds": 1},
+    ),
+    "dp": (
+        "Differential privacy: clipped updates with noise, and a ledger of what they give away.",
+        {
+            **_SMALL,
+            "protocol": {"kind": "sync", "rounds": 20},
+            "privacy": {"kind": "dp_fedavg", "noise_multiplier": 1.1, "clip_norm": 1.0, "noise_at": "server"},
+            "seeds": 1,
+        },
+    ),
+    "attack": (
+        "A fifth of the clients flips labels; a detector and strikes against them.",
+        {
+            **_SMALL,
+            "protocol": {**_BUFFERED, "selection": {"kind": "fair"}},
+            "world": _LATE,
+            "threats": {"attack": {"kind": "label_flip"}, "attackers": 0.2},
+            "defence": {"detector": {"kind": "spectral"}, "strikes": {"threshold": 2, "window": 3}},
+            "seeds": 1,
+        },
+    ),
+    "own-data": (
+        "Data of your own, by a class of ten lines in my_data.py beside this file.",
+        {
+            **_SMALL,
+            "data": {"dataset": {"kind": "my_data:MyData"}, "clients": 20, "samples_per_client": 100},
+            "protocol": {"kind": "sync", "rounds": 20},
+            "seeds": 1,
+        },
+    ),
+}
+"""Kind -> what it is, and the fields that it sets."""
+
+OWN_DATA = '''"""A data set of your own: see docs/own-data.md. Put your arrays in place of these."""
+
+import numpy as np
+
+from asyncfl.data import Dataset, Samples
+
+
+class MyData(Dataset):
+    """Points in a plane, and whether they lie outside of a circle."""
+
+    kind: str = "my_data:MyData"
+    radius: float = 1.2
+
+    def load(self):
+        points = np.random.default_rng(0).normal(size=(5000, 2))
+        return Samples(points, (np.hypot(*points.T) > self.radius).astype(int))
+'''
+"""`my_data.py`, which goes with the starter `own-data`."""
+
+
+def starter(kind: str, name: str) -> str:
+    """The text of a scenario of one of `STARTERS`, with comments; `name` is its file, for the commands in them.
+
+    What is set stands as it is, the other fields of the same sections as comments with their defaults.
+    """
+    says, fields = STARTERS[kind]
+    lines = [
+        f"# yaml-language-server: $schema={SCHEMA}",
+        *_comment(says),
+        "#",
+        f"#   asyncfl run {name}             simulates it",
+        "#   asyncfl explain training.lr    tells what a field is; works with any name below",
+        "#   asyncfl view RUN --open        shows the run in the browser",
+        "#",
+        *_comment("Lines behind a # are fields with their defaults: take the # away to change them."),
+    ]
+    return "\n".join([*lines, *_section(scenario_part(), fields, "", all_fields=False)]) + "\n"
+
+
+def _section(part: Part, fields: Mapping[str, Any], indent: str, all_fields: bool = True) -> Iterator[str]:
+    for field in part.fields:
+        if field.name in fields:
+            yield from _set(field, fields[field.name], indent)
+        elif all_fields and not field.required and field.name != "kind":
+            yield from _left_out(field, indent)
+
+
+def _set(field: FieldEntry, value: Any, indent: str) -> Iterator[str]:
+    if not indent:
+        yield ""
+    yield from _comment(_said(field), indent)
+    inner = _holding(field, value)
+    if inner is None or not isinstance(value, dict):
+        yield f"{indent}{field.name}: {as_written(value)}"
+        return
+    yield f"{indent}{field.name}:"
+    if inner.kind:
+        yield from _comment(first_sentence(inner.prose.summary), f"{indent}  ")
+        yield f"{indent}  kind: {as_written(value['kind'])}"
+    yield from _section(inner, value, f"{indent}  ")
+
+
+def _left_out(field: FieldEntry, indent: str) -> Iterator[str]:
+    yield from _comment(_said(field), indent)
+    default = "{}" if field.default == OWN_DEFAULTS else field.default
+    yield f"{indent}# {field.name}: {default}"
+
+
+def _said(field: FieldEntry) -> str:
+    """What a field means in a sentence, with its unit, its range, and its choices."""
+    unit = "" if field.unit in ("", "1") else field.unit
+    kinds = ", ".join(part.kind for part in field.choices)
+    about = "; ".join(filter(None, [unit, field.range, f"kinds: {kinds}" if kinds else ""]))
+    words = "" if field.choices or " | " not in field.type_words else field.type_words
+    return first_sentence(field.text) + (f" [{'; '.join(filter(None, [about, words]))}]" if about or words else "")
+
+
+def _holding(field: FieldEntry, value: Any) -> Part | None:
+    """The section or component that a value is of; None: it is a plain value, or of a class of the user's own."""
+    kind = value.get("kind", "") if isinstance(value, dict) else ""
+    return next((part for part in field.parts if part.kind == kind), None)
+
+
+def _comment(text: str, indent: str = "") -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ")

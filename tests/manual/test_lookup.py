@@ -1,0 +1,62 @@
+"""What names stand for."""
+
+from __future__ import annotations
+
+import pytest
+
+from asyncfl.errors import ScenarioError
+from asyncfl.manual.lookup import find, known_paths
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("defence.rule.krum.byzantine", "defence.rule.krum.byzantine"),
+        ("defence.rule.byzantine", "defence.rule.krum.byzantine"),
+        ("defence.detector.spectral", "defence.detector.spectral"),
+        ("krum", "defence.rule.krum"),
+        ("MultiKrum", "defence.rule.multi_krum"),
+        ("lr", "training.lr"),
+        ("world.uplink.latency_s.lognormal.sigma", "world.uplink.latency_s.lognormal.sigma"),
+        ("threats.attack.combined.attacks.0.label_flip", "threats.attack.combined.attacks.label_flip"),
+        ("privacy.stop_at.adversary", "privacy.nbafl.stop_at.adversary"),
+        ("scenario", ""),
+    ],
+)
+def test_a_name_leads_to_its_place(name: str, path: str) -> None:
+    assert [entry.path for entry in find(name)] == [path]
+
+
+def test_a_path_on_which_kinds_differ_leads_to_each_of_them() -> None:
+    assert [entry.path for entry in find("privacy.epsilon")] == [
+        "privacy.nbafl.epsilon",
+        "privacy.local_gaussian.epsilon",
+        "privacy.dp_sgd.epsilon",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("defence.rule.krumm", "there is no field, section or component defence.rule.krumm; did you mean "
+         "defence.rule.krum?"),
+        ("spectrl", "there is no field, section or component spectrl; did you mean spectral?"),
+        ("adaptive", "adaptive may be privacy.adaptive, privacy.dp_fedavg.adaptive, threats.attack.adaptive"),
+        ("no_module_of_mine:Rule", "cannot import 'no_module_of_mine'"),
+    ],
+)  # fmt: skip
+def test_a_name_that_is_none_or_several_is_told_in_one_message(name: str, message: str) -> None:
+    with pytest.raises(ScenarioError) as raised:
+        find(name)
+    assert str(raised.value).startswith(message)
+
+
+def test_below_a_path_everything_there_is_listed_where_nothing_is_near() -> None:
+    with pytest.raises(ScenarioError, match="below training there are lr, momentum, batch_size"):
+        find("training.qqqqqq")
+
+
+def test_every_known_path_leads_to_itself() -> None:
+    paths = known_paths()
+    assert len(paths) > 600
+    assert [path for path in paths if find(path)[0].path != path] == []
