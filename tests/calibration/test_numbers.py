@@ -88,7 +88,8 @@ def _calls() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "two sizes on a lossy way", partial(_told, WORLDS["lossy"], {**WORLDS["lossy"], "model.hidden": [9]})
     random = np.random.default_rng(0)
     samples = {
-        "normal": np.exp(random.normal(0, 1, 30)), "even": random.uniform(2, 3, 30), "late": 5 + random.exponential(1, 30),
+        "normal": np.exp(random.normal(0, 1, 30)), "even": random.uniform(2, 3, 30),
+        "late": 5 + random.exponential(1, 30),
         "heavy": random.pareto(1.1, 30) + 1, "seven": np.arange(7.0), "eight": np.arange(8.0), "one": np.array([3.0]),
         "nearly the same": 1 + 1e-4 * np.linspace(0, 1, 20), "not the same": 1 + 1.1e-4 * np.linspace(0, 1, 20),
         "tiny": 1e-9 * np.linspace(0, 1, 20), "with 0": np.concatenate([[0.0], random.exponential(1, 20)]),
