@@ -1,0 +1,234 @@
+"""What evidence, statistics, targets, amounts and limits come to, against a written list.
+
+`python tests/analysis/test_numbers.py` writes the list anew; read the difference.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from asyncfl.analysis.claims.asked import Asked, exceeds, reaches
+from asyncfl.analysis.contact_sheet import decibels
+from asyncfl.analysis.evidence import p_values, power
+from asyncfl.analysis.evidence.decision import AllOf, AnyOf, Comparison, Decision
+from asyncfl.analysis.evidence.discoveries import q_values
+from asyncfl.analysis.evidence.looks import Looks
+from asyncfl.analysis.evidence.samples import Sample, excess, pair
+from asyncfl.analysis.figures.drawing import log_label
+from asyncfl.analysis.final_values import difference, heading
+from asyncfl.analysis.grid import fluctuation
+from asyncfl.analysis.over_seeds import over_seeds
+from asyncfl.analysis.statistics import convention, half_width
+from asyncfl.analysis.style import around
+from asyncfl.analysis.target import Settling, Target
+from asyncfl.analysis.timeline import spread
+from asyncfl.limits import _duration
+from asyncfl.quantities import number, quantity, scale_of, with_interval, with_unit
+from tests.written import compare, write
+
+LIST = Path(__file__).with_name("numbers.json")
+INF, NAN = math.inf, math.nan
+LOOKS = Looks(tuple(range(12)), (3, 6, 12))
+SAMPLES: dict[str, list[float]] = {
+    "clear": [1.0, 1.1, 0.9, 1.2, 1.0, 1.1, 0.8, 1.0, 1.3, 0.9, 1.0, 1.1],
+    "against": [-1.0, -1.1, -0.9, -1.2, -1.0, -1.1, -0.8],
+    "unclear": [0.5, -0.4, 0.9, -0.1, 0.2, 0.4],
+    "hopeless": [0.1, -0.4, 0.5, -0.1, 0.2, -0.4],
+    "same": [0.3] * 8, "ties": [0.0] * 8, "diverged": [INF, 1.0, 2.0, INF, 1.0, 0.5, INF, 2.0],
+    "both ways": [INF, -INF, 1.0, 2.0, 3.0, -1.0, 2.0], "two": [0.4, 0.5], "one": [0.4], "none": [],
+}  # fmt: skip
+VALUES = [
+    0.0,
+    1e-12,
+    0.00123,
+    0.0999,
+    0.1,
+    0.5,
+    0.9994,
+    0.9996,
+    1.0,
+    9.995,
+    12.0,
+    99.95,
+    999.4,
+    999.6,
+    1e3,
+    12_345.0,
+    1e6,
+    2.5e9,
+    1e15,
+    -3.3,
+    INF,
+    NAN,
+]
+
+
+def _decision(one: Decision) -> Any:
+    by = one.by
+    wanting = [[each.comparison.about, each.more] for each in one.wanting]
+    return [
+        one.answer,
+        one.p_holds,
+        one.p_fails,
+        one.p,
+        one.comparisons,
+        wanting,
+        by.comparison.about,
+        by.reading,
+        by.alpha,
+        by.more,
+        by.is_futile,
+    ]
+
+
+def _comparison(name: str, **fields: Any) -> Comparison:
+    values = np.array(SAMPLES[name])
+    return Comparison(np.arange(len(values)), values, name, **fields)
+
+
+def _evidence() -> Iterator[tuple[str, Callable[[], Any]]]:
+    for name, values in SAMPLES.items():
+        for looks, called in ((Looks(), ""), (LOOKS, ", looks"), (Looks(LOOKS.seeds, (2, 8)), ", other looks")):
+            yield f"{name}{called}", lambda name=name, looks=looks: [
+                _decision(_comparison(name, strict=strict).decide(looks, *parts))
+                for strict in (True, False) for parts in ((1.0, 1.0), (0.5, 0.01))
+            ]  # fmt: skip
+        for tolerated in (0.05, 0.3):
+            if values:
+                counted = partial(_comparison, name, kind="count", tolerated=tolerated)
+                yield f"{name} counted, {tolerated}", lambda one=counted: [_decision(one().decide()), one().shown(0.2)]
+    yield (
+        "without randomness",
+        lambda: [
+            _decision(_comparison(name, kind="deterministic", strict=strict).decide(LOOKS))
+            for name in ("same", "ties")
+            for strict in (True, False)
+        ],
+    )
+    parts = [_comparison(name, threshold=2.0, sign=-1.0) for name in ("clear", "unclear", "against", "same", "one")]
+    for all_or_any in (AllOf, AnyOf):
+        for chosen in ((0,), (0, 3), (0, 1), (1, 2), (0, 4), (1, 4), (2, 2), (0, 1, 2, 3, 4)):
+            yield (
+                f"{all_or_any.__name__} {chosen}",
+                lambda kind=all_or_any, chosen=chosen: [
+                    _decision(kind([parts[n] for n in chosen]).decide(looks)) for looks in (Looks(), LOOKS)
+                ],
+            )
+    yield "shown", lambda: [parts[0].shown(0.5), p_values.student(np.array([1.0, 2.0, 4.0]), 0.01)]
+    yield (
+        "signs",
+        lambda: [
+            p_values.signs(np.arange(-2.0, n - 2), strict, 0.05) for n in (6, 7, 12, 13) for strict in (True, False)
+        ],
+    )
+    yield "runs", lambda: [p_values.runs(broken, n, 0.1, 0.025) for broken, n in ((0, 5), (1, 5), (5, 5), (3, 40))]
+    yield "power", lambda: [
+        *(power.visible(sd, n, 0.025) for sd in (0.5, NAN) for n in (1, 2, 6)), power.visible(0.5, 6, 0.01, 0.9),
+        *(power.seeds_needed(effect, 0.5, 0.025) for effect in (0.0, 1e-3, 0.2, -0.2, 5.0, 1e6, INF)),
+        *(power.clean_runs_needed(t, 0.025) for t in (0.05, 0.3)),
+        *(power.chance(e, 0.5, 6, 0.025) for e in (0.0, 0.5, 9.0)),
+    ]  # fmt: skip
+    yield "discoveries", lambda: [q_values([0.01, NAN, 0.04, 0.03, 0.9, 0.01]), q_values([]), q_values([0.6, 0.7])]
+    a, b = (
+        Sample(np.array([3, 1, 2]), np.array([1.0, NAN, 4.0])),
+        Sample(np.array([1, 2, 5, 3]), np.array([2.0, 6.0, 1.0, 2.5])),
+    )
+    yield "pairs", lambda: [pair(a, b), difference(a, b), a.is_constant, a.among(np.array([2, 3]))]
+    yield (
+        "excess",
+        lambda: [
+            excess(np.array([1.0, INF, INF, 3.0]), np.array([0.5, INF, 1.0, INF]), by, log)
+            for by in (0.0, 0.5)
+            for log in (False, True)
+        ],
+    )
+    for sign in (1.0, -1.0):
+        asked = Asked("x", (), 0.1, "is more", True, sign)
+        yield f"asked {sign}", lambda asked=asked: [
+            [made.excess, made.threshold, made.sign, made.strict, made.shown(0.3)]
+            for made in (exceeds(a, b, asked, "statistical", False), reaches(b, 2.0, asked, "statistical", False))
+        ]  # fmt: skip
+
+
+def _statistics() -> Iterator[tuple[str, Callable[[], Any]]]:
+    yield (
+        "half widths",
+        lambda: [half_width(np.array([[1.0, 2.0], [1.0, 1.0]])), half_width(np.array([[1.0, 2.0, 5.0]]))],
+    )
+    yield "conventions", lambda: [convention(seeds) for seeds in (1, 2, 12)]
+    rounds = np.tile(np.arange(12), 3)
+    learnt = np.minimum(rounds, 7) / 7 + 0.01 * np.sin(rounds)
+    frame = pd.DataFrame({
+        "a": "x", "seed": np.repeat([0, 1, 2], 12), "round": rounds,
+        "test_accuracy": learnt * np.repeat([1.0, 0.9, 0.05], 12),
+        "train_loss": 2 - learnt, "diverged": np.repeat([False, False, True], 12), "time_s": rounds * 2.0,
+        "bytes_up": rounds * 10, "bytes_down": rounds * 7,
+    })  # fmt: skip
+    frame.loc[5, "test_accuracy"] = NAN
+    yield "over seeds", lambda: over_seeds(frame, ["a"], by_round=True).to_dict("list")
+    yield "over seeds, at the end", lambda: over_seeds(frame[frame["round"] == 11], [], by_round=False).to_dict("list")
+    ends = frame[frame["round"] == 11]
+    for cost in ("time_s", "round", "bytes_up", "bytes"):
+        for reaches_ in (0.5, 0.89, 2.0):
+            yield (
+                f"{cost} to {reaches_}",
+                lambda cost=cost, at=reaches_: Target(cost=cost, reaches=at).costs(frame, ends),
+            )
+    falls = Target(column="train_loss", reaches=1.5, direction="falls")
+    yield "falls", lambda: [falls.costs(frame, ends), falls.unit, Target(cost="bytes", reaches=1.0).unit]
+    for within in (0.0, 0.05, 0.3, 2.0):
+        for direction, column in (("rises", "test_accuracy"), ("falls", "train_loss")):
+            settles = Settling(within=within, window=0.2)
+            target = Target(column=column, settles=settles, direction=direction, cost="round")  # type: ignore[arg-type]
+            yield f"settles {direction} {within}", lambda target=target: target.costs(frame, ends)
+    yield "fluctuation", lambda: [fluctuation(frame["test_accuracy"][:12]), fluctuation(pd.Series([1.0, 2.0]))]
+    yield "spread", lambda: [spread(np.array(x)) for x in ([], [3], [1, 2, 3, 10])]
+
+
+def _amounts() -> Iterator[tuple[str, Callable[[], Any]]]:
+    for unit in ("", "s", "B", "bytes", "J", "bps", "%", "dB"):
+        yield f"amounts of {unit}", lambda unit=unit: [
+            [quantity(value, unit), with_interval(value, 0.0123 * abs(value), unit), with_interval(value, NAN, unit)]
+            for value in VALUES
+        ]  # fmt: skip
+        yield f"scales of {unit}", lambda unit=unit: [list(scale_of([0.1 * abs(v), v, NAN], unit)) for v in VALUES]
+    yield "numbers", lambda: [[number(value), log_label(abs(value)) if value else ""] for value in VALUES[:-2]]
+    yield "labels", lambda: [with_unit("time", scale_of([2000.0], "s")), with_unit("epsilon", scale_of([2.0], ""))]
+    yield (
+        "headings",
+        lambda: [heading(name) for name in ("time_s", "train_loss", "test_accuracy", "bytes_up", "detector_rank")],
+    )
+    yield (
+        "durations",
+        lambda: [_duration(s) for s in (60, 7200, 7201, 2 * 86400, 2 * 86400 + 1, 2 * 365.25 * 86400, 1e9)],
+    )
+    yield "decibels", lambda: [decibels(value) for value in (INF, 12.34, -0.5)]
+    yield (
+        "room around a figure",
+        lambda: [
+            around(width, title, caption)
+            for width in (3.0, 9.2)
+            for title in ("", "A title " * 9)
+            for caption in ("", "A caption " * 30)
+        ],
+    )
+
+
+CALLS = dict([*_evidence(), *_statistics(), *_amounts()])
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_no_number_moves(name: str) -> None:
+    compare(LIST, name, CALLS[name])
+
+
+if __name__ == "__main__":
+    write(LIST, CALLS)
