@@ -181,7 +181,7 @@ def one_seed(
 def run_of(scenario: Scenario, result: SeedRun, stage: Stage = nobody_waits) -> Run:
     """A run of one seed, from what the seed left behind."""
     ledger, seed = SeedLedger(result, stage), result.seed
-    layout = scenario.model.layout(scenario.data.shape, scenario.data.classes) if result.kept else None
+    layout = scenario.model.layout(scenario.data.shape, scenario.data.outputs) if result.kept else None
     return Run(
         scenario=scenario,
         tables={

@@ -51,9 +51,9 @@ class RoundsTable(Described):
     train_loss: Number
     """Mean over the clients of the model's mean loss on the client's own data."""
     test_loss: Number
-    """Mean loss on the test set."""
+    """Mean loss on the test set: cross-entropy, of a regression the mean squared error."""
     test_accuracy: Share
-    """Share of the test set that is classified rightly."""
+    """Share of the test set that is classified rightly; NaN: a regression."""
     participants: Updates
     """Updates that were aggregated into it."""
     clip_norm: Number
@@ -122,6 +122,16 @@ class EpsilonColumns(Described):
     """The same for the releases that happened, exactly."""
     epsilon_exact_overheard_max: Epsilon
     """The same for an eavesdropper, who holds what was overheard."""
+
+
+class RegressionColumns(Described):
+    """Further columns of `rounds.parquet` of a regression, whose losses are mean squared errors and whose accuracy is
+    NaN. Errors are in units of the target as the model sees it: of its deviation, where it was standardised."""
+
+    test_r2: Number
+    """Share of the variance of the test set's targets that the model explains, at most 1; 0: as good as their mean."""
+    test_mae: Number
+    """Mean absolute error on the test set."""
 
 
 class FairnessColumns(Described):
@@ -212,7 +222,7 @@ class AuditTable(Described):
     sample: Count
     """Which of the client's samples is another; -1: all are."""
     label: Count
-    """Label of what stands in its place; -1: all samples are others."""
+    """Class of what stands in its place; -1: all samples are others, or the data are a regression."""
     distance: Number
     """|u - u'|, L2 (Laplace noise: L1); the largest where a release is several; of a model at least that much."""
     sensitivity: Number

@@ -91,7 +91,7 @@ class Evaluation(Described):
     run is written)."""
     keep: Literal["none", "last", "best"] | KeepEvery = "none"
     """Which published models are kept, in `models/<version>.safetensors` of the run: none; the last; of those that are
-    tested the one of the highest accuracy, and among equals the lowest loss; or `{every: N}`, one of N. Models that are
-    not finite are not kept."""
+    tested the one of the highest accuracy, and among equals (or of a regression) the lowest loss; or `{every: N}`, one
+    of N. Models that are not finite are not kept."""
     audit: TwinAudit | None = None
     """What is measured of the uploads' privacy, see `asyncfl.twins`; null: nothing."""

@@ -57,9 +57,9 @@ def kept_module(scenario: Scenario, models: KeptFiles, version: int | None, seed
             source, weights = str(content), read_weights(content)
         else:
             source, weights = f"version {chosen[1]}", weights_in(content, f"version {chosen[1]}")
-        shape, classes = scenario.data.shape, scenario.data.classes
+        shape, outputs = scenario.data.shape, scenario.data.outputs
         return module_with(
-            scenario.model, shape, classes, flat_weights(scenario.model, shape, classes, weights, source)
+            scenario.model, shape, outputs, flat_weights(scenario.model, shape, outputs, weights, source)
         )
     except DataError as error:
         raise RunError(f"{error}; the file is damaged, or the code of the network has changed") from None

@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from asyncfl.component import Described, own_sources
+from asyncfl.component import Described, kind_of, own_sources
 from asyncfl.compression import AnyCompression, NoCompression
 from asyncfl.data import DataSpec
 from asyncfl.defences import Defence
@@ -195,13 +195,13 @@ class Scenario(Described):
     @property
     def n_parameters(self) -> int:
         """Numbers in the model."""
-        return int(self.model.layout(self.data.shape, self.data.classes).n_parameters)
+        return int(self.model.layout(self.data.shape, self.data.outputs).n_parameters)
 
     def estimated_cost(self) -> float:
         """Rough number of seconds that one core needs for the run, found without loading anything."""
         samples = self.data.samples_per_client or 1000
         tasks = self.protocol.rounds * self.participants
-        per_sample_s: float = self.model.seconds_per_sample(self.data.shape, self.data.classes)
+        per_sample_s: float = self.model.seconds_per_sample(self.data.shape, self.data.outputs)
         training_s = tasks * samples * self.training.epochs * per_sample_s
         runs = 1 if self.privacy.reference is None else 2
         task_s = samples * self.training.epochs * per_sample_s
@@ -220,7 +220,14 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
             yield from (fault.under("defence") for fault in data.root_faults(defence.root_samples))
     model = parts.get("model")
     if data is not None and model is not None and not wrong:
-        yield from (fault.under("model") for fault in model.faults(data.shape, data.classes))
+        if not data.classes and model.classes_only:
+            yield Fault("model.kind", _no_classes(data, f"{kind_of(model)} answers with"))
+        else:
+            yield from (fault.under("model") for fault in model.faults(data.shape, data.outputs))
+    detector = None if defence is None else defence.detector
+    if data is not None and detector is not None and detector.asks_clients and not wrong and not data.classes:
+        message = _no_classes(data, f"{kind_of(detector)} asks clients for accuracies of")
+        yield Fault("defence.detector.kind", message)
     if data is not None and threats is not None:
         yield from (fault.under("threats") for fault in threats.faults(data.clients, data.classes, data.shape))
     world = parts.get("world")
@@ -261,6 +268,10 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
         sound = not list(privacy.faults(data.clients, protocol.rounds, None))
         if training is not None and privacy.stop_at is not None and sound:
             yield from _stop_faults(parts, exposures)
+
+
+def _no_classes(data: DataSpec, why: str) -> str:
+    return f"{why} classes, which a regression ({data.names[0]}) has none of; take another"
 
 
 def _canary_client_faults(privacy: Scheme, training: Training | None) -> Iterator[Fault]:
@@ -309,7 +320,7 @@ def _stop_faults(parts: Mapping[str, Any], exposures: int | MeasuredExposures) -
         batch_size=0 if training.batch_size == "full" else training.batch_size,
         epochs=training.epochs,
         lr=training.lr,
-        n_parameters=1 if model is None else model.layout(data.shape, data.classes).n_parameters,
+        n_parameters=1 if model is None else model.layout(data.shape, data.outputs).n_parameters,
         rate=protocol.rate,
     )
     whole = compression is None or compression.off

@@ -23,6 +23,7 @@ from asyncfl.columns import (
     EpsilonColumns,
     FairnessColumns,
     Number,
+    RegressionColumns,
     RoundsTable,
     Seconds,
     Share,
@@ -130,7 +131,9 @@ def measured_columns(
     domains: of the federations of the experiment, two or more; targets: names of its targets; methods: by which its
     uploads are attacked, if they are.
     """
-    found = columns_of(RoundsTable, FairnessColumns, UploadBudgetColumns, EpsilonColumns, AddedRoundColumns)
+    found = columns_of(
+        RoundsTable, RegressionColumns, FairnessColumns, UploadBudgetColumns, EpsilonColumns, AddedRoundColumns
+    )
     found = {name: column for name, column in found.items() if name not in NOT_MEASURED}
     accuracy = FAMILIES["test_accuracy_"]
     if domains := tuple(domains):
@@ -168,6 +171,7 @@ def page() -> str:
     lines = ["# Columns", ""]
     for table in (
         RoundsTable,
+        RegressionColumns,
         FairnessColumns,
         UploadBudgetColumns,
         EpsilonColumns,

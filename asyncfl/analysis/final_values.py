@@ -13,6 +13,8 @@ from asyncfl.analysis.statistics import half_width
 
 SHOWN = (
     "test_accuracy",
+    "test_r2",
+    "test_mae",
     "test_loss",
     "train_loss",
     "client_accuracy_worst_decile",

@@ -44,7 +44,7 @@ def holdings_figure(holdings: Holdings, title: str, stem: str | Path) -> list[Pa
             image = below.imshow(shown, aspect="auto", interpolation="nearest", cmap="viridis_r", origin="lower")
             below.grid(visible=False)
             figure.colorbar(image, ax=below, label="samples", shrink=0.9)
-        below.set_ylabel("class")
+        below.set_ylabel("class" if holdings.kind == "classes" else holdings.kind)
         below.set_ylim(-0.6, classes - 0.4)
         below.set_xlim(-0.6, clients - 0.4)
         if classes <= NAMED:

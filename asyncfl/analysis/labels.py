@@ -14,6 +14,8 @@ COLUMNS = {
     "train_loss": "training loss",
     "test_loss": "test loss",
     "test_accuracy": "test accuracy",
+    "test_r2": "test $R^2$",
+    "test_mae": "mean absolute test error",
     "test_accuracy_domains_mean": "mean accuracy of domains",
     "test_accuracy_domains_min": "accuracy on worst domain",
     "clip_norm": "clipping norm",

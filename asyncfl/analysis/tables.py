@@ -25,7 +25,7 @@ from asyncfl.errors import RunError
 from asyncfl.files.whole import whole_file
 
 NO_TARGETS: Mapping[str, Target] = {}
-EVALUATED = ("train_loss", "test_loss", "test_accuracy", "attack_success")
+EVALUATED = ("train_loss", "test_loss", "test_accuracy", "test_r2", "test_mae", "attack_success")
 """Columns that are not measured at every version."""
 BY_DOMAIN = "test_accuracy_"
 """Beginning of further such columns, of federations of several domains."""

@@ -24,7 +24,7 @@ from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns, simulate_seed
 from asyncfl.storage import Run
 
-JUDGED = ("train_loss", "test_loss", "test_accuracy", "attack_success")
+JUDGED = ("train_loss", "test_loss", "test_accuracy", "test_r2", "test_mae", "attack_success")
 """Columns of the table of rounds that are compared in the last version alone."""
 
 

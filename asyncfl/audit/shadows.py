@@ -65,7 +65,8 @@ class ShadowPool:
 
 
 def pool_of(data: FederatedData, client: int, left: NDArray[np.bool_], wanted: int) -> ShadowPool:
-    """The samples of `client` and up to `wanted` test samples of its domain with its labels, of those that are `left`.
+    """The samples of `client` and up to `wanted` test samples of its domain with its labels, of those that are `left`;
+    of a regression with any labels.
 
     left: (n_test,) True for test samples that nobody has used yet; those that are taken become False.
     """
@@ -74,12 +75,13 @@ def pool_of(data: FederatedData, client: int, left: NDArray[np.bool_], wanted: i
     start, stop = (int(data.test_offsets[domain + end]) for end in (0, 1))
     chosen: list[int] = []
     # One for each of its samples in turn, so that the labels of both have the same shares.
+    own, others = (labels, data.test_labels) if data.classes else (np.zeros(len(labels)), np.zeros(len(left)))
     free = {
-        label: iter(start + np.flatnonzero(left[start:stop] & (data.test_labels[start:stop] == label)))
-        for label in np.unique(labels).tolist()
+        label: iter(start + np.flatnonzero(left[start:stop] & (others[start:stop] == label)))
+        for label in np.unique(own).tolist()
     }
     for place in range(wanted):
-        found = next(free[int(labels[place % len(labels)])], None)
+        found = next(free[own[place % len(own)]], None)
         if found is not None:
             chosen.append(int(found))
     left[chosen] = False

@@ -87,11 +87,12 @@ def show(
     """
     from asyncfl.analysis.holdings_figure import holdings_figure
     from asyncfl.cli.run import read_scenario
+    from asyncfl.data.holdings import holdings_of
     from asyncfl.streams import Streams
 
     scenario = read_scenario(path, assignments or [])
     chosen = scenario.seeds[0] if seed is None else seed
-    holdings = scenario.data.holdings(Streams(chosen, data=scenario.seeding.data))
+    holdings = holdings_of(scenario.data, Streams(chosen, data=scenario.seeding.data))
     partition = kind_of(scenario.data.partition)
     written = holdings_figure(holdings, f"Who holds what: {partition}, seed {chosen}", out)
     if json:
@@ -109,7 +110,7 @@ def show(
         return
     print_text(f"data: {holdings.provenance}")
     sizes, held, skew = holdings.sizes, holdings.classes_held, holdings.skew
-    columns = ["client", "samples", "classes", "skew", "holds most of"]
+    columns = ["client", "samples", holdings.kind, "skew", "holds most of"]
     further = [("domain", holdings.domains), (holdings.column, holdings.owners)]
     columns[1:1] = [name for name, values in further if values]
     rows = []

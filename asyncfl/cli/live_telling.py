@@ -76,10 +76,11 @@ def tell(result: Run, folder: Path) -> None:
 
 def version_line(row: dict[str, Any], in_flight: int) -> None:
     """A line for a version."""
-    accuracy, staleness = row["test_accuracy"], row["staleness_mean"]
+    name, said = ("test_r2", "R²") if "test_r2" in row else ("test_accuracy", "accuracy")
+    quality, staleness = row[name], row["staleness_mean"]
     print_text(
         f"version {row['version']}  {quantity(row['time_s'], 's')}  "
-        f"accuracy {'-' if math.isnan(accuracy) else f'{accuracy:.3f}'}  "
+        f"{said} {'-' if math.isnan(quality) else f'{quality:.3f}'}  "
         f"staleness {'-' if math.isnan(staleness) else f'{staleness:.1f} versions'}  "
         f"{in_flight} in flight  {quantity(row['bytes_up'], 'bytes')} up  {quantity(row['bytes_down'], 'bytes')} down"
     )

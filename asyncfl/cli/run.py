@@ -125,6 +125,7 @@ def read_scenario(path: Path, assignments: list[str], world: Path | None = None)
 def report(result: Any) -> None:
     """What a run came to: one line per seed, then what its reader must know."""
     rounds = result.rounds
+    name, said = ("test_r2", "test R²") if "test_r2" in rounds else ("test_accuracy", "test accuracy")
     rows = []
     for seed, summary in result.summary["seeds"].items():
         last = rounds[rounds["seed"] == int(seed)].iloc[-1]
@@ -134,11 +135,11 @@ def report(result: Any) -> None:
                 summary["versions"],
                 quantity(summary["virtual_s"], "s"),
                 float(last["train_loss"]),
-                float(last["test_accuracy"]),
+                float(last[name]),
                 summary["stopped"],
             ]
         )
-    print_table(["seed", "version", "virtual time", "train loss", "test accuracy", "ended because"], rows)
+    print_table(["seed", "version", "virtual time", "train loss", said, "ended because"], rows)
     for sentence in result.summary.get("privacy", []):
         print_text(sentence)
     for note in result.summary.get("notes", []):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +33,9 @@ class Canaries(Described):
     unit: Literal["sample", "client"] = "sample"
     """Whether single samples, or whole clients, are in or out."""
     kind: Literal["mislabelled", "noise"] = "mislabelled"
-    """What they are: samples of the client with a wrong label, or images of random pixels with a random label; of a
-    canary client, all its samples."""
+    """What they are: samples of the client with a wrong label (of a regression: the least or the largest that clients
+    hold, whichever is further away), or images of random pixels with a random label; of a canary client, all its
+    samples."""
 
     def faults(self, clients: int, samples: int) -> Iterator[Fault]:
         """Why they cannot be planted among `clients` clients that hold `samples` samples in all."""
@@ -62,11 +63,11 @@ class PlantedCanaries:
     """(m,) the client that holds each, or that it is."""
     images: NDArray[np.float32]
     """(m, channels, height, width) of the canary samples; (0, ...) of canary clients, whose data they hold."""
-    labels: NDArray[np.int64]
+    labels: NDArray[Any]
     """(m,) their labels; (0,) of canary clients."""
     replaced_images: NDArray[np.float32]
     """(m, channels, height, width) of the samples whose place they take where they are in; (0, ...) of clients."""
-    replaced_labels: NDArray[np.int64]
+    replaced_labels: NDArray[Any]
     """(m,) their labels; (0,) of canary clients."""
 
     @property
@@ -78,11 +79,11 @@ class PlantedCanaries:
 def plant(
     canaries: Canaries,
     images: NDArray[np.float32],
-    labels: NDArray[np.int64],
+    labels: NDArray[Any],
     offsets: NDArray[np.int64],
     classes: int,
     streams: Streams,
-) -> tuple[NDArray[np.float32], NDArray[np.int64], PlantedCanaries]:
+) -> tuple[NDArray[np.float32], NDArray[Any], PlantedCanaries]:
     """Images and labels of all clients with the canaries that are in, and the canaries. The arguments stay as they are.
 
     `images`: (n, channels, height, width), `labels`: (n,), `offsets`: (clients + 1,) as of `FederatedData`.
@@ -125,15 +126,27 @@ def _spread(count: int, room: NDArray[np.int64]) -> NDArray[np.int64]:
 def _contents(
     canaries: Canaries,
     images: NDArray[np.float32],
-    labels: NDArray[np.int64],
+    labels: NDArray[Any],
     places: NDArray[np.int64],
     classes: int,
     random: np.random.Generator,
-) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+) -> tuple[NDArray[np.float32], NDArray[Any]]:
     """Images and labels of canaries in the place of the samples at `places` (k,)."""
     if canaries.kind == "mislabelled":
+        if not classes:
+            return images[places], opposite(labels[places], labels)
         wrong = (labels[places] + random.integers(1, classes, len(places))) % classes
         return images[places], wrong
     low, high = float(images.min()), float(images.max())
     noise = random.uniform(low, high, (len(places), *images.shape[1:])).astype(np.float32)
+    if not classes:
+        ends = labels.min(0), labels.max(0)
+        return noise, random.uniform(*ends, (len(places), labels.shape[1])).astype(np.float32)
     return noise, random.integers(0, classes, len(places))
+
+
+def opposite(labels: NDArray[Any], held: NDArray[Any]) -> NDArray[Any]:
+    """(..., outputs) for each number the least or the largest of those `held` (n, outputs), whichever is further."""
+    low, high = held.min(0), held.max(0)
+    found: NDArray[Any] = np.where(labels > low / 2 + high / 2, low, high).astype(held.dtype)
+    return found

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.data.canaries import PlantedCanaries
+from asyncfl.data.canaries import PlantedCanaries, opposite
 
 _ROWS = 4096
 """Samples that are looked at in one go."""
@@ -27,15 +27,16 @@ class FederatedData:
     images: NDArray[np.float32]
     """(n_samples, *shape), of images (n_samples, channels, height, width); scaled, C-contiguous. Where samples
     stay on disk they are read whenever rows are taken (`MappedRows`)."""
-    labels: NDArray[np.int64]
-    """(n_samples,), 0..classes-1."""
+    labels: NDArray[Any]
+    """(n_samples,) int64, 0..classes-1; of a regression (n_samples, outputs) float32."""
     offsets: NDArray[np.int64]
     """(clients + 1,): client i holds samples offsets[i] to offsets[i + 1] - 1."""
     test_images: NDArray[np.float32]
     """(n_test, *shape), scaled the same way."""
-    test_labels: NDArray[np.int64]
-    """(n_test,)."""
+    test_labels: NDArray[Any]
+    """(n_test,), or (n_test, outputs)."""
     classes: int
+    """Number of classes; 0: a regression."""
     source: Source
     provenance: str
     """One line for captions: which images these are."""
@@ -47,7 +48,7 @@ class FederatedData:
     """(clients,): index of each client's domain."""
     test_offsets: NDArray[np.int64]
     """(domains + 1,): domain k is tested on samples test_offsets[k] to test_offsets[k + 1] - 1."""
-    root: tuple[NDArray[np.float32], NDArray[np.int64]] | None = None
+    root: tuple[NDArray[np.float32], NDArray[Any]] | None = None
     """Images and labels of the server's own trusted samples, which no client holds and no test uses; None: none."""
     canaries: PlantedCanaries | None = None
     """Canaries among the samples, or the clients; None: none are planted."""
@@ -55,6 +56,11 @@ class FederatedData:
     @property
     def clients(self) -> int:
         return len(self.offsets) - 1
+
+    @property
+    def outputs(self) -> int:
+        """Numbers that a model answers: one for each class, or those that it predicts."""
+        return self.classes or int(self.labels.shape[1])
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -73,6 +79,17 @@ class FederatedData:
         low, high = (np.array(end) for end in zip(*ends, strict=True))
         return low.min(0).reshape(wide), high.max(0).reshape(wide)
 
+    def wrong_label(self, label: Any, random: np.random.Generator) -> Any:
+        """Another class, drawn evenly; of a regression, of the ends of what clients hold the one further away."""
+        if self.classes:
+            return (label + int(random.integers(1, max(2, self.classes)))) % self.classes
+        return opposite(np.asarray(label), self.labels)
+
+    @property
+    def extreme_labels(self) -> list[Any]:
+        """All classes; of a regression the least and the largest numbers that clients hold."""
+        return list(range(self.classes)) if self.classes else [self.labels.min(0), self.labels.max(0)]
+
     def samples(self, client: int) -> int:
         """How many samples the client holds."""
         return int(self.offsets[client + 1] - self.offsets[client])
@@ -82,12 +99,12 @@ class FederatedData:
         """(clients,): how many samples each client holds."""
         return np.diff(self.offsets)
 
-    def client(self, client: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    def client(self, client: int) -> tuple[NDArray[np.float32], NDArray[Any]]:
         """Images (m, *shape) and labels (m,) of the client, as views."""
         part = slice(int(self.offsets[client]), int(self.offsets[client + 1]))
         return self.images[part], self.labels[part]
 
-    def test_of(self, domain: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    def test_of(self, domain: int) -> tuple[NDArray[np.float32], NDArray[Any]]:
         """Test images and labels of one domain, as views."""
         part = slice(int(self.test_offsets[domain]), int(self.test_offsets[domain + 1]))
         return self.test_images[part], self.test_labels[part]

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+from asyncfl.streams import Streams
+
+if TYPE_CHECKING:
+    from asyncfl.data.spec import DataSpec
+
+
+PARTS = 5
+"""Parts of equal size that the numbers of a regression fall into, where they are counted as classes are."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +34,8 @@ class Holdings:
     """Domain of each client; empty: there is one data set."""
     provenance: str
     """One line on which samples these are."""
+    kind: str = "classes"
+    """What they are counted by: classes, or fifths of the numbers that a regression predicts."""
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -53,8 +65,8 @@ class Holdings:
         skew = self.skew
         return (
             f"{len(self.sizes)} clients with {_range(self.sizes)} samples (median {np.median(self.sizes):g}) of "
-            f"{_range(self.classes_held)} of {len(self.class_names)} classes; skew (total variation from the mixture "
-            f"of all, 0..1) {skew.mean():.2f} on average, {skew.max():.2f} at most"
+            f"{_range(self.classes_held)} of {len(self.class_names)} {self.kind}; skew (total variation from the "
+            f"mixture of all, 0..1) {skew.mean():.2f} on average, {skew.max():.2f} at most"
         )
 
     def largest_classes(self, client: int, number: int = 3) -> str:
@@ -64,6 +76,36 @@ class Holdings:
         parts = [f"{self.class_names[one]} ({100 * own[one] / own.sum():.0f} %)" for one in order if own[one]]
         left = int((own > 0).sum()) - len(parts)
         return ", ".join(parts) + (f", {left} more" if left > 0 else "")
+
+
+def holdings_of(data: DataSpec, streams: Streams) -> Holdings:
+    """How many samples of each class (of a regression, of each fifth of what it predicts first) each client holds, as
+    `data.build` with equal streams shares them out; canaries count as what they take the place of. Raises DataError."""
+    classes = data.own.class_names if data.own is not None else tuple(map(str, range(data.classes)))
+    counts, values, provenance = np.zeros((data.clients, data.classes or PARTS), np.int64), [], []
+    column, kind = data.partition.sorts_by, "classes" if data.classes else "fifths of the target"
+    for source, held, owners, labels in data.shared_out(streams):
+        if not data.classes:
+            labels, classes = in_parts(labels[:, 0])
+        np.add.at(counts, (owners, labels), 1)
+        provenance.append(source.provenance)
+        if column != "label":
+            found = source.column(column, data.train_on, held)
+            values += [", ".join(map(str, np.unique(own).tolist())) for own in np.split(found, _starts(owners))]
+    domains = tuple(np.repeat(data.domains, data.clients // len(data.names)).tolist())
+    return Holdings(counts, classes, column, tuple(values), domains, "; ".join(provenance), kind)
+
+
+def _starts(owners: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each client's samples begin, of the second and all further clients."""
+    return np.flatnonzero(np.diff(owners)) + 1
+
+
+def in_parts(numbers: NDArray[np.floating]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """(n,) the fifth that each number falls into, and the names of the fifths, by their ends."""
+    ends = np.quantile(numbers, np.arange(1, PARTS) / PARTS)
+    said = [f"{end:.3g}" for end in ends]
+    return np.searchsorted(ends, numbers), (*(f"up to {end}" for end in said), f"above {said[-1]}")
 
 
 def _range(numbers: NDArray[np.int64]) -> str:

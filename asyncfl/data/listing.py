@@ -12,7 +12,7 @@ from asyncfl.data.natural import NATURAL, NaturalSet, natural_source
 from asyncfl.data.npz import NpzSource
 from asyncfl.data.own import TITLES, Bundled, BundledName
 from asyncfl.data.own.base import source_of
-from asyncfl.data.own.bundled import LICENCE
+from asyncfl.data.own.bundled import LICENCES
 from asyncfl.errors import DataError
 
 
@@ -77,7 +77,7 @@ def _bundled_row(name: BundledName) -> Available:
         test=source.size("test"),
         image="x".join(map(str, source.shape[1:] if source.pictures else source.shape)),
         provenance=f"{source.title}, with scikit-learn",
-        licence=LICENCE,
+        licence=LICENCES[name],
         fetchable=False,
         path="",
     )

@@ -43,8 +43,8 @@ class SampleSource(ABC):
         """Samples that are shared out where no number is asked for."""
 
     @abstractmethod
-    def labels(self, split: Split, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """(n,) labels of the samples `indices`."""
+    def labels(self, split: Split, indices: NDArray[np.int64]) -> NDArray[Any]:
+        """(n,) classes, or (n, outputs) numbers to predict, of the samples `indices`."""
 
     @abstractmethod
     def images(self, split: Split, indices: NDArray[np.int64]) -> NDArray[Any]:
@@ -75,7 +75,7 @@ class SampleSource(ABC):
     @abstractmethod
     def test_set(
         self, count: int | None, rng: np.random.Generator, split: Split = "test"
-    ) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
         """Features, labels and indices of `count` samples to test on; None: all there are, or what is usual."""
 
     @abstractmethod
@@ -98,7 +98,7 @@ class FiniteSource(SampleSource):
 
     def test_set(
         self, count: int | None, rng: np.random.Generator, split: Split = "test"
-    ) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
         """Features, labels and indices of `count` samples to test on, drawn without replacement; None: all."""
         chosen = np.arange(self.size(split))
         if count is not None:

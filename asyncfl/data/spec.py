@@ -15,7 +15,6 @@ from asyncfl.data.canaries import Canaries, PlantedCanaries, plant
 from asyncfl.data.catalog import CATALOG, DatasetName
 from asyncfl.data.concept import Concept, Relabelled, Restyled
 from asyncfl.data.federated import FederatedData, Source
-from asyncfl.data.holdings import Holdings
 from asyncfl.data.limits import SampleRequest, other, overdrawn, root_overdrawn, root_shortages, shortages
 from asyncfl.data.npz import NpzSource
 from asyncfl.data.own import Bundled, Dataset, HuggingFace, NpyFolder, NpzFile, PictureFolder, TableFile
@@ -31,6 +30,7 @@ from asyncfl.data.partition import (
     Quantity,
     Shards,
 )
+from asyncfl.data.partition.by_class import faults_without_classes
 from asyncfl.data.pixels import COMMON_SIDE, to_common_shape
 from asyncfl.data.source import SampleSource, Split
 from asyncfl.data.sources import on_disk, sources_of
@@ -113,8 +113,13 @@ class DataSpec(Described):
 
     @property
     def classes(self) -> int:
-        """Number of classes."""
+        """Number of classes; 0: a regression."""
         return max(CATALOG[name].classes for name in self.names) if self.own is None else self.own.classes
+
+    @property
+    def outputs(self) -> int:
+        """Numbers that a model answers: one for each class, or those that a regression predicts."""
+        return self.classes if self.own is None else self.own.outputs
 
     def content_digest(self) -> str | None:
         """What tells the samples apart from others of the same name: SHA-256 of a data set that is arrays, checksums
@@ -200,7 +205,9 @@ class DataSpec(Described):
             for field in ("concept", "canaries"):
                 if getattr(self, field) is not None:
                     yield Fault(field, f"must be null where samples stay on disk ({self.own.title}); take kind: npz")
-        if self.concept is not None:
+        if not self.classes:
+            yield from faults_without_classes(self.names[0], self.partition, self.concept)
+        elif self.concept is not None:
             yield from (fault.under("concept") for fault in self.concept.faults(self.clients, self.classes))
             if isinstance(self.concept, Restyled) and self.own is not None:
                 yield from (fault.under("concept") for fault in self.concept.picture_faults(self.own))
@@ -303,26 +310,18 @@ class DataSpec(Described):
             canaries=planted,
         )
 
-    def holdings(self, streams: Streams) -> Holdings:
-        """How many samples of each class each client holds, as `build` with equal streams shares them out; no features
-        are read, and canaries count as what they take the place of. Raises DataError."""
+    def shared_out(
+        self, streams: Streams
+    ) -> Iterator[tuple[SampleSource, NDArray[np.int64], NDArray[np.int64], NDArray[Any]]]:
+        """Of each domain its samples, which of them are held, by whom, and their labels as that client takes them; as
+        `build` with equal streams shares them out, without reading features. Raises DataError."""
         if faults := list(self.faults()):
             raise DataError(fault.under("data") for fault in faults)
         sources, per_domain = self.sources(), self._clients_per_domain
-        counts, named = np.zeros((self.clients, self.classes), np.int64), []
-        column = self.partition.sorts_by
         for domain, source in enumerate(sources):
-            shares, label_of = self._shares(domain, source, self._samples(sources), streams)
+            shares, labels = self._shares(domain, source, self._samples(sources), streams)
             owners = np.repeat(domain * per_domain + np.arange(per_domain), [len(share) for share in shares])
-            np.add.at(counts, (owners, self._named(label_of, owners, streams)), 1)
-            if column != "label":
-                values = [np.unique(source.column(column, self.train_on, share)) for share in shares]
-                named += [", ".join(map(str, own.tolist())) for own in values]
-        classes = self.own.class_names if self.own is not None else tuple(map(str, range(self.classes)))
-        domains = tuple(np.repeat(self.domains, per_domain).tolist())
-        return Holdings(
-            counts, classes, column, tuple(named), domains, "; ".join(source.provenance for source in sources)
-        )
+            yield source, np.concatenate(shares), owners, self._named(labels, owners, streams)
 
     @property
     def test_on(self) -> Split:
@@ -365,7 +364,7 @@ class DataSpec(Described):
 
     def _shares(
         self, domain: int, source: SampleSource, samples: int, streams: Streams
-    ) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
+    ) -> tuple[list[NDArray[np.int64]], NDArray[Any]]:
         """Training samples of each client of a domain, and the labels of all of them."""
         clients = self._clients_per_domain
         random = streams.generator("samples", number=domain)
@@ -389,7 +388,7 @@ class DataSpec(Described):
         """Images as the clients `owners` see them."""
         return images if self.concept is None else self.concept.images(images, owners)
 
-    def _named(self, labels: NDArray[np.int64], owners: NDArray[np.int64], streams: Streams) -> NDArray[np.int64]:
+    def _named(self, labels: NDArray[Any], owners: NDArray[np.int64], streams: Streams) -> NDArray[Any]:
         """Labels as the clients `owners` take them."""
         return labels if self.concept is None else self.concept.labels(labels, owners, self.classes, streams)
 

@@ -92,6 +92,11 @@ class Detector(Component):
         """Whether the detector cannot work without the server's own samples (`DefenceContext.root_gradient`)."""
         return False
 
+    @property
+    def asks_clients(self) -> bool:
+        """Whether it asks clients for accuracies: it has a `request` of its own."""
+        return type(self).request is not Detector.request
+
     def start(self, context: DefenceContext, random: np.random.Generator) -> Any:
         """State before the first buffer. `random` is the detector's own stream for the whole run."""
         return None

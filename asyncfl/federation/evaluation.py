@@ -1,4 +1,4 @@
-"""The numbers of one model on the data of a federation: losses, accuracies, success of a backdoor."""
+"""The numbers of one model on the data of a federation: losses, accuracies (or errors), success of a backdoor."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import numpy as np
 
 from asyncfl.data import FederatedData
 from asyncfl.federation.fairness import fairness
+from asyncfl.federation.regression import regression_quality
 from asyncfl.learning import Learner
+from asyncfl.learning.loss import is_regression
 from asyncfl.messages import Vector
 from asyncfl.metrics import Metric
 from asyncfl.threats import Attack, backdoor_test_set
@@ -51,7 +53,7 @@ class Evaluator:
         return float(np.mean([self.learner.evaluate(model, *self.data.client(client))[0] for client in clients]))
 
     def test(self, model: Vector) -> tuple[float, float]:
-        """Mean loss and accuracy (0..1) on the test set."""
+        """Mean loss and accuracy (0..1; NaN: a regression) on the test set."""
         return self.learner.evaluate(model, self.data.test_images, self.data.test_labels)
 
     def test_by_domain(self, model: Vector) -> tuple[float, float, list[float]]:
@@ -67,6 +69,12 @@ class Evaluator:
         tested = np.flatnonzero(counts)
         loss, accuracy = np.average(np.array(found)[tested], axis=0, weights=counts[tested])
         return float(loss), float(accuracy), [share for _, share in found]
+
+    def regression(self, model: Vector) -> dict[str, float]:
+        """Columns that tell how well numbers are predicted, on the test set; none where classes are."""
+        if not is_regression(self.data.test_labels):
+            return {}
+        return regression_quality(self.learner.outputs(model, self.data.test_images), self.data.test_labels)
 
     def own_metrics(self, metrics: Mapping[str, Metric], model: Vector) -> dict[str, float]:
         """Columns of metrics of a user's own, on the test set."""

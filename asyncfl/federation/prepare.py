@@ -60,7 +60,7 @@ def prepare(resolved: ResolvedSeed) -> Federation:
     path = TaskPath(data, learner, scenario.training, scenario.privacy, context, streams, attackers, state, compressor)
     record = Record()
     generator = streams.torch_generator("initial_model")
-    initial = starting_parameters(scenario.model, data.shape, data.classes, generator)
+    initial = starting_parameters(scenario.model, data.shape, data.outputs, generator)
     defence = defence_plan(scenario, data, learner)
     plan = server_plan(scenario, data.sizes, initial, streams, RecordedNoise(path, record), defence)
     return Federation(resolved, data, learner, attackers, path, record, plan)
@@ -69,7 +69,7 @@ def prepare(resolved: ResolvedSeed) -> Federation:
 def learner_of(scenario: Scenario, data: FederatedData) -> Learner:
     """What trains the tasks of a scenario: one epoch at a time, where noise is added after each."""
     at_once = {"epochs": 1} if scenario.privacy.noise_each_epoch else {}
-    return make_learner(scenario.model, scenario.training.model_copy(update=at_once), data.shape, data.classes)
+    return make_learner(scenario.model, scenario.training.model_copy(update=at_once), data.shape, data.outputs)
 
 
 def attackers_of(scenario: Scenario, streams: Streams) -> Attackers | None:

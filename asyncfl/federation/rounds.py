@@ -15,6 +15,7 @@ from asyncfl.federation.evaluation import METRIC, Evaluator, by_domain
 from asyncfl.federation.fairness import NOT_MEASURED
 from asyncfl.federation.kept import KeptModels
 from asyncfl.federation.prepare import Federation
+from asyncfl.federation.regression import NOT_MEASURED as NOT_TESTED
 from asyncfl.federation.traffic import Traffic
 from asyncfl.federation.upload_budgets import budget_columns
 from asyncfl.messages import Judged, Publish
@@ -111,13 +112,14 @@ class Rounds:
         return row
 
     def _asked(self) -> dict[str, float]:
-        """Columns that are measured only where that is asked for, not measured yet."""
+        """Columns that are measured only where that is asked for, or of a regression, not measured yet."""
         evaluation = self.scenario.evaluation
         if self.evaluator is None:
             return {}
-        return {f"{METRIC}{name}": math.nan for name in evaluation.metrics} | (
-            NOT_MEASURED if evaluation.clients_every else {}
-        )
+        asked = {f"{METRIC}{name}": math.nan for name in evaluation.metrics}
+        if not self.evaluator.data.classes:
+            asked |= NOT_TESTED
+        return asked | NOT_MEASURED if evaluation.clients_every else asked
 
     @property
     def _domains(self) -> Sequence[str]:
@@ -139,6 +141,7 @@ class Rounds:
                     row |= by_domain(self._domains, shares)
                 else:
                     row["test_loss"], row["test_accuracy"] = self.evaluator.test(publish.model)
+                row |= self.evaluator.regression(publish.model)
                 row |= self.evaluator.own_metrics(evaluation.metrics, publish.model)
                 row["attack_success"] = _or_nan(self.evaluator.attack_success(publish.model))
                 losses.append(row["test_loss"])

@@ -14,6 +14,7 @@ from asyncfl.defences.quality import COUNTS
 from asyncfl.federation.energy import energy
 from asyncfl.federation.evaluation import BY_DOMAIN, METRIC
 from asyncfl.federation.fairness import COLUMNS as FAIRNESS
+from asyncfl.federation.regression import COLUMNS as REGRESSION
 from asyncfl.federation.rounds import DETECTOR, Row
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.upload_budgets import BUDGETS
@@ -28,14 +29,14 @@ def rounds_table(run: SeedRun) -> pa.Table:
 
 def table_of_rounds(rows: Sequence[Row]) -> pa.Table:
     """The table of rounds, as far as it has come; a federation of several domains has the columns of
-    `evaluation.by_domain` as well, one with budgets for each upload those of `UploadBudgetColumns`, one that is
-    asked for them those of `FairnessColumns` and of metrics of a user's own, one with a detector
-    a column for each of its numbers, `detector_` and the name (NaN: it gave none)."""
+    `evaluation.by_domain` as well, one with budgets for each upload those of `UploadBudgetColumns`, a regression those
+    of `RegressionColumns`, one that is asked for them those of `FairnessColumns` and of metrics of a user's own, one
+    with a detector a column for each of its numbers, `detector_` and the name (NaN: it gave none)."""
     measured = rows[0] if rows else {}
     further = [
         pa.field(name, pa.float64())
         for name in measured
-        if name.startswith((BY_DOMAIN, METRIC)) or name in BUDGETS or name in FAIRNESS
+        if name.startswith((BY_DOMAIN, METRIC)) or name in BUDGETS or name in (*FAIRNESS, *REGRESSION)
     ]
     numbers = sorted({name for row in rows for name in row if name.startswith(DETECTOR)})
     further += [pa.field(name, pa.float64()) for name in numbers]

@@ -57,6 +57,8 @@ class Architecture(Component):
 
     images_only: ClassVar[bool] = False
     """Whether it takes images only."""
+    classes_only: ClassVar[bool] = False
+    """Whether it answers with classes, and cannot predict numbers."""
     stacks: ClassVar[bool] = True
     """Whether `torch.func.vmap` can train many clients' models at a time."""
     kind: str
@@ -64,16 +66,16 @@ class Architecture(Component):
     """File of the weights that training starts from, safetensors or a state dict that torch saved, such as a kept model
     of another run; null: they are drawn."""
 
-    def module(self, shape: Shape, classes: int) -> torch.nn.Module:
-        """Untrained network from samples (n, *shape) to logits (n, classes).
+    def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
+        """Untrained network from samples (n, *shape) to (n, outputs): logits of so many classes, or numbers.
 
         It must be a function of its parameters and its input alone: no dropout, no running statistics.
         """
         raise NotImplementedError
 
-    def layout(self, shape: Shape, classes: int) -> Layout:
+    def layout(self, shape: Shape, outputs: int) -> Layout:
         """Names and places of the network's layers in its flat vector."""
-        module = self._shapes_alone(shape, classes)
+        module = self._shapes_alone(shape, outputs)
         found: list[tuple[str, dict[str, tuple[int, ...]]]] = []
         seen: set[int] = set()  # a parameter that two modules share is the first one's
         for name, part in module.named_modules():
@@ -83,35 +85,35 @@ class Architecture(Component):
                 found.append((name, {one: tuple(p.shape) for one, p in own.items()}))
         return Layout.of(found)
 
-    def _shapes_alone(self, shape: Shape, classes: int) -> torch.nn.Module:
+    def _shapes_alone(self, shape: Shape, outputs: int) -> torch.nn.Module:
         import torch
 
         with torch.random.fork_rng(devices=[]):
             try:
                 with torch.device("meta"):  # nothing is allocated, nothing is drawn
-                    return self.module(shape, classes)
+                    return self.module(shape, outputs)
             except (NotImplementedError, RuntimeError, TypeError, ValueError):
                 if ":" not in self.kind:
                     raise
-            return self.module(shape, classes)  # one that computes with numbers when it is made
+            return self.module(shape, outputs)  # one that computes with numbers when it is made
 
     @property
     def _code(self) -> object:
         """What makes the module: a class or a function."""
         return type(self)
 
-    def faults(self, shape: Shape, classes: int) -> Iterator[Fault]:
+    def faults(self, shape: Shape, outputs: int) -> Iterator[Fault]:
         """What is wrong with the network for these inputs, fields named relative to it."""
         if self.images_only and len(shape) != 3:
             yield Fault("kind", _no_images(shape))
         elif ":" in self.kind:  # of the user's own
-            yield from _found(self, self._code, shape, classes)
+            yield from _found(self, self._code, shape, outputs)
 
-    def seconds_per_sample(self, shape: Shape, classes: int) -> float:
+    def seconds_per_sample(self, shape: Shape, outputs: int) -> float:
         """Rough seconds that one core needs to train one epoch on one image; it tells how long a run will take."""
         return 3e-4
 
-    def initial_parameters(self, shape: Shape, classes: int, generator: torch.Generator) -> NDArray[np.float32]:
+    def initial_parameters(self, shape: Shape, outputs: int, generator: torch.Generator) -> NDArray[np.float32]:
         """Fresh parameters (n_parameters,), distributed as PyTorch initialises the network's modules.
 
         `generator` gives one seed for all of them; the global generator of torch is left as it was.
@@ -121,11 +123,11 @@ class Architecture(Component):
         seed = int(torch.randint(2**62, (), generator=generator))
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.manual_seed(seed)
-            module = self.module(shape, classes)
+            module = self.module(shape, outputs)
             return torch.cat([p.reshape(-1) for p in module.parameters()]).float().numpy()
 
 
 @lru_cache(maxsize=256)
-def _found(model: Architecture, code: object, shape: Shape, classes: int) -> tuple[Fault, ...]:
+def _found(model: Architecture, code: object, shape: Shape, outputs: int) -> tuple[Fault, ...]:
     """What is wrong with a network of the user's own; it is built and tried once, however often it is asked."""
-    return tuple(module_faults(lambda: model.module(shape, classes), model.kind, shape, classes))
+    return tuple(module_faults(lambda: model.module(shape, outputs), model.kind, shape, outputs))

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from asyncfl.learning.architecture import Architecture, Shape
 from asyncfl.learning.job import Job
 from asyncfl.learning.learner import Learner, split
+from asyncfl.learning.loss import loss_of
 from asyncfl.learning.noise import StandardNormal
 from asyncfl.learning.tensors import tensor_of
 from asyncfl.learning.training import Training
@@ -52,8 +53,8 @@ class BatchedLearner(Learner):
     numbers = 2**30
     """Most float32 numbers in the gradients of single examples; one client is trained at a time in any case."""
 
-    def __init__(self, model: Architecture, training: Training, shape: Shape, classes: int, device: str) -> None:
-        super().__init__(model, training, shape, classes, device)
+    def __init__(self, model: Architecture, training: Training, shape: Shape, outputs: int, device: str) -> None:
+        super().__init__(model, training, shape, outputs, device)
         self._module = self._fresh_module().requires_grad_(False)
         self._names = [name for name, _ in self._module.named_parameters()]
         self._like = list(self._module.parameters())
@@ -127,10 +128,9 @@ class BatchedLearner(Learner):
 
     def _loss(self, flat: torch.Tensor, x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         import torch
-        from torch.nn.functional import cross_entropy
 
-        logits = torch.func.functional_call(self._module, self._named(flat), (x,))
-        return cross_entropy(logits, y, reduction="none") @ weight
+        outputs = torch.func.functional_call(self._module, self._named(flat), (x,))
+        return loss_of(outputs, y, "none") @ weight
 
     def _named(self, flat: torch.Tensor) -> dict[str, Any]:
         return dict(zip(self._names, split(flat, self._like), strict=True))
@@ -140,7 +140,8 @@ class BatchedLearner(Learner):
 
         most = max(job.samples for job in jobs)
         images = torch.zeros(len(jobs), most, *self.shape)
-        labels = torch.zeros(len(jobs), most, dtype=torch.int64)
+        like = tensor_of(jobs[0].labels)
+        labels = torch.zeros(len(jobs), most, *like.shape[1:], dtype=like.dtype)
         for number, job in enumerate(jobs):
             images[number, : job.samples] = tensor_of(job.images)
             labels[number, : job.samples] = tensor_of(job.labels)

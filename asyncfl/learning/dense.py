@@ -118,6 +118,7 @@ class Stack:
         self.noise_std = training.example_noise * self.example_clip
         self.weights = Weights(widths)
         self.velocity = Weights(widths)
+        self._squared = False
         self._base, self._away = (torch.zeros_like(self.weights.flat) for _ in range(2))
         self.batch = lru_cache(2 * PLANS)(lambda n: BatchBuffers(n, self.widths, own_input))
         # Looked up once: a step is a dozen calls of a few microseconds.
@@ -125,9 +126,10 @@ class Stack:
         self._subtract = torch.sub
         self._relu_backward = torch.ops.aten.threshold_backward.grad_input
 
-    def start(self, flat: torch.Tensor) -> None:
-        """Begin at these parameters (n_parameters,), at rest."""
+    def start(self, flat: torch.Tensor, squared: bool = False) -> None:
+        """Begin at these parameters (n_parameters,), at rest, to lower cross-entropy, or the squared error."""
         self.weights.load(flat)
+        self._squared = squared
         self._owed = 0.0
         if self.momentum:
             self.velocity.flat.zero_()
@@ -143,9 +145,13 @@ class Stack:
         self._mm(x, transposed[-1], out=logits)
 
     def backward(self, batch: BatchBuffers, logits: torch.Tensor, targets: torch.Tensor) -> None:
-        """Fill the batch's errors from its logits and its one-hot labels, both (n, outputs)."""
+        """Fill the batch's errors from what the stack answers and should, both (n, outputs): one-hot labels, or
+        numbers."""
         inner, errors = self.weights.inner, batch.errors
-        self._softmax(logits, 1, out=errors[-1]).sub_(targets)
+        if self._squared:
+            self._subtract(logits, targets, out=errors[-1]).mul_(2 / self.widths[-1])
+        else:
+            self._softmax(logits, 1, out=errors[-1]).sub_(targets)
         for layer in range(self.layers - 1, 0, -1):
             error = errors[layer - 1]
             self._mm(errors[layer], inner[layer], out=error)

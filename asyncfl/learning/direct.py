@@ -25,11 +25,11 @@ class _Plan:
     def __init__(self, stack: Stack, samples: int, training: Training) -> None:
         import torch
 
-        inputs, classes = stack.widths[0], stack.widths[-1]
+        inputs, outputs = stack.widths[0], stack.widths[-1]
         self.images = torch.zeros(samples, padded(inputs))
         self.images[:, inputs] = 1
-        self.targets = torch.empty(samples, classes)
-        self.logits = torch.empty(samples, classes)
+        self.targets = torch.empty(samples, outputs)
+        self.logits = torch.empty(samples, outputs)
         n = training.batch_of(samples)
         self.steps: list[tuple[BatchBuffers, torch.Tensor, torch.Tensor, torch.Tensor]] = []
         for start in range(0, samples, n):
@@ -57,24 +57,25 @@ class DirectTrainer:
         row: torch.Tensor,
         base: torch.Tensor,
         images: torch.Tensor,
-        onehot: torch.Tensor,
+        wanted: torch.Tensor,
         order: torch.Tensor,
         noise: StandardNormal | None = None,
+        squared: bool = False,
     ) -> float:
         """Mean loss of the last epoch; the trained model is written into `row`.
 
-        row, base: (n_parameters,); images (m, inputs); onehot (m, classes); order (epochs, m) int64; noise: of the
-        steps, n_parameters normals each.
+        row, base: (n_parameters,); images (m, inputs); wanted (m, outputs): one-hot labels, or numbers where the loss
+        is `squared`; order (epochs, m) int64; noise: of the steps, n_parameters normals each.
         """
         import torch
 
         stack, clip = self._stack, self._training.gradient_clip
         plan = self._plan(len(images))
         inner = plan.images[:, : stack.widths[0]]
-        stack.start(base)
+        stack.start(base, squared)
         for indices in order:
             torch.index_select(images, 0, indices, out=inner)
-            torch.index_select(onehot, 0, indices, out=plan.targets)
+            torch.index_select(wanted, 0, indices, out=plan.targets)
             for batch, x, logits, targets in plan.steps:
                 stack.forward(batch, x, logits)
                 stack.backward(batch, logits, targets)
@@ -87,7 +88,7 @@ class DirectTrainer:
                 if noise is not None:
                     stack.disturb(torch.from_numpy(noise.draw()), share)
         stack.weights.store(row)
-        return mean_loss(plan.logits, plan.targets)
+        return mean_loss(plan.logits, plan.targets, squared)
 
 
 def clipped(share: float, clip: float, squared_norm: float) -> float:
@@ -96,6 +97,8 @@ def clipped(share: float, clip: float, squared_norm: float) -> float:
     return share * clip / norm if norm > clip else share
 
 
-def mean_loss(logits: torch.Tensor, onehot: torch.Tensor) -> float:
-    """Mean cross-entropy of logits (m, classes) against one-hot labels (m, classes)."""
-    return float((logits.logsumexp(1) - (logits * onehot).sum(1)).double().mean())
+def mean_loss(outputs: torch.Tensor, wanted: torch.Tensor, squared: bool) -> float:
+    """Mean cross-entropy of logits (m, outputs) against one-hot labels, or squared error against numbers."""
+    if squared:
+        return float((outputs - wanted).square_().double().mean())
+    return float((outputs.logsumexp(1) - (outputs * wanted).sum(1)).double().mean())

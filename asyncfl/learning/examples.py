@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from asyncfl.learning.architecture import Shape
+from asyncfl.learning.loss import loss_of
 
 if TYPE_CHECKING:
     import torch
@@ -33,18 +34,19 @@ SAME = 1e-3
 class ExampleGradients:
     """Clipped gradients of the examples of a batch, on one module whose parameters may change from call to call."""
 
-    def __init__(self, module: torch.nn.Module, shape: Shape, classes: int) -> None:
+    def __init__(self, module: torch.nn.Module, shape: Shape, outputs: int) -> None:
         self._module = module
         self._weights = list(module.parameters())
         self._layers = [part for part in module.modules() if list(part.parameters(recurse=False))]
         self._seen: dict[torch.nn.Module, tuple[torch.Tensor, torch.Tensor]] = {}
-        self.layerwise = self._probe(shape, classes)
+        self.layerwise = self._probe(shape, outputs)
         """Whether the module's layers are all in the table."""
 
     def clipped_sum(self, x: torch.Tensor, y: torch.Tensor, clip: float) -> tuple[list[torch.Tensor], float]:
-        """Sum of the clipped gradients, in the shapes of the module's parameters, and the summed cross-entropy.
+        """Sum of the clipped gradients, in the shapes of the module's parameters, and the summed loss.
 
-        x: (n, C, H, W) images; y: (n,) labels; clip: largest L2 norm of an example's gradient over all parameters.
+        x: (n, C, H, W) images; y: (n,) or (n, outputs) labels; clip: largest L2 norm of an example's gradient over all
+        parameters.
         """
         import torch
 
@@ -62,9 +64,8 @@ class ExampleGradients:
 
     def _of_one(self, x: torch.Tensor, y: torch.Tensor, clip: float) -> tuple[list[torch.Tensor], float]:
         import torch
-        from torch.nn.functional import cross_entropy
 
-        loss = cross_entropy(self._module(x), y)
+        loss = loss_of(self._module(x), y)
         gradient = list(torch.autograd.grad(loss, self._weights))
         norm = float(torch.stack(torch._foreach_norm(gradient)).norm())
         if norm > clip:
@@ -73,11 +74,10 @@ class ExampleGradients:
 
     def _of_layers(self, x: torch.Tensor, y: torch.Tensor, clip: float) -> tuple[list[torch.Tensor], float]:
         import torch
-        from torch.nn.functional import cross_entropy
 
         hooks = [layer.register_forward_hook(self._remember) for layer in self._layers]
         try:
-            loss = cross_entropy(self._module(x), y, reduction="sum")
+            loss = loss_of(self._module(x), y, reduction="sum")
             seen = [self._seen[layer] for layer in self._layers]
         finally:
             for hook in hooks:
@@ -98,15 +98,16 @@ class ExampleGradients:
     def _remember(self, layer: torch.nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
         self._seen[layer] = inputs[0], output
 
-    def _probe(self, shape: Shape, classes: int) -> bool:
+    def _probe(self, shape: Shape, outputs: int) -> bool:
         """Whether two examples' gradients come out of the table as they are."""
         import torch
 
         if not all(_covered(layer) for layer in self._layers):
             return False
         place = self._weights[0].device
-        x = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0)).to(place)
-        y = torch.arange(2, device=place) % classes
+        random = torch.Generator().manual_seed(0)
+        x = torch.randn(2, *shape, generator=random).to(place)
+        y = torch.randn(2, outputs, generator=random).to(place)  # a layer's rule does not depend on the loss
         (first, _), (second, _) = (self._of_one(x[i : i + 1], y[i : i + 1], float("inf")) for i in range(2))
         norms = [float(torch.stack(torch._foreach_norm(g)).norm()) for g in (first, second)]
         clip = sum(norms) / 2  # the longer one is clipped, the other is not

@@ -91,7 +91,7 @@ class _Plan:
     def __init__(self, stack: Stack, samples: int, training: Training) -> None:
         import torch
 
-        units, classes = stack.widths[0], stack.widths[-1]
+        units, outputs = stack.widths[0], stack.widths[-1]
         n = training.batch_of(samples)
         cuts = [slice(start, min(start + n, samples)) for start in range(0, samples, n)]
         self.pre = torch.empty(samples, units)
@@ -99,8 +99,8 @@ class _Plan:
         self.gram_rows = torch.empty(samples, samples)
         self.pre_ordered = torch.empty(samples, units)
         self.gram_ordered = torch.empty(samples, samples)
-        self.targets = torch.empty(samples, classes)
-        self.logits = torch.empty(samples, classes)
+        self.targets = torch.empty(samples, outputs)
+        self.logits = torch.empty(samples, outputs)
         self.banks = [_Bank(samples, units, cuts) for _ in range(2)]
         self.place = torch.empty(samples, dtype=torch.int64)
         self.positions = torch.arange(samples)
@@ -138,12 +138,14 @@ class GramTrainer:
         row: torch.Tensor,
         base: torch.Tensor,
         images: torch.Tensor,
-        onehot: torch.Tensor,
+        wanted: torch.Tensor,
         order: torch.Tensor,
+        squared: bool = False,
     ) -> float:
         """Mean loss of the last epoch; the trained model is written into `row`.
 
-        row, base: (n_parameters,); images (m, inputs); onehot (m, classes); order (epochs, m) int64.
+        row, base: (n_parameters,); images (m, inputs); wanted (m, outputs): one-hot labels, or numbers where the loss
+        is `squared`; order (epochs, m) int64.
         """
         import torch
 
@@ -156,7 +158,7 @@ class GramTrainer:
         several = _needs_gram(t, len(images))
         if several:
             torch.mm(images, images.T, out=plan.gram).add_(1)
-        stack.start(base[upper:])
+        stack.start(base[upper:], squared)
 
         # Without momentum the coefficients C, with it their velocity V, are kept divided by `scale`, which takes up the
         # factors 1 - lr mu or momentum: a step adds to them, and never multiplies a whole hold.
@@ -168,7 +170,7 @@ class GramTrainer:
             full.zero_()
         for epoch, indices in enumerate(order):
             torch.index_select(plan.pre, 0, indices, out=plan.pre_ordered)
-            torch.index_select(onehot, 0, indices, out=plan.targets)
+            torch.index_select(wanted, 0, indices, out=plan.targets)
             if several:
                 torch.index_select(plan.gram, 0, indices, out=plan.gram_rows)
                 torch.index_select(plan.gram_rows, 1, indices, out=plan.gram_ordered)
@@ -193,8 +195,8 @@ class GramTrainer:
                 error = stack.backward_in(batch, activation)
                 share = 1 / batch.n
                 if clip is not None:
-                    squared = float((error @ error.T).mul_(step.gram).sum()) + stack.squared_norm(batch, x)
-                    share = clipped(share, clip, squared)
+                    squared_norm = float((error @ error.T).mul_(step.gram).sum()) + stack.squared_norm(batch, x)
+                    share = clipped(share, clip, squared_norm)
                 elif stack.example_clip:
                     of_first = torch.linalg.vector_norm(error, dim=1).square_().mul_(step.gram.diagonal())
                     stack.clip_examples(of_first.add_(stack.example_norms(batch, x)), error, *batch.errors)
@@ -218,4 +220,4 @@ class GramTrainer:
         torch.addmm(weight, coefficients.T, images, alpha=scale, out=row[: self._first].view(units, inputs))
         torch.add(bias, coefficients.sum(0), alpha=scale, out=row[self._first : upper])
         stack.weights.store(row[upper:])
-        return mean_loss(plan.logits, plan.targets)
+        return mean_loss(plan.logits, plan.targets, squared)

@@ -17,8 +17,8 @@ class Job:
     """(n_parameters,): the model that the client was sent."""
     images: NDArray[np.float32]
     """(samples, C, H, W): its training images, poisoned or not."""
-    labels: NDArray[np.int64]
-    """(samples,): their labels, 0..classes-1."""
+    labels: NDArray[Any]
+    """(samples,) int64: their classes; or (samples, outputs) float32: numbers to predict."""
     order: NDArray[np.integer[Any]]
     """(epochs, samples): a permutation of the samples for each epoch; batches are cut from it in turn."""
     noise: np.random.BitGenerator | None = None

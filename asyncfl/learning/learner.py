@@ -11,6 +11,7 @@ All of them compute what `reference.train` spells out, up to the rounding of flo
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -24,6 +25,7 @@ from asyncfl.errors import Fault, ScenarioError
 from asyncfl.learning.architecture import Architecture, Shape
 from asyncfl.learning.gemm import products, resolve
 from asyncfl.learning.job import Job
+from asyncfl.learning.loss import is_regression, loss_of, loss_slope
 from asyncfl.learning.models import Linear, Mlp
 from asyncfl.learning.noise import StandardNormal
 from asyncfl.learning.tensors import tensor_of
@@ -39,15 +41,15 @@ class Learner(ABC):
     chunk = 500
     """Images per forward pass of an evaluation: small enough for the activations to stay in the cache."""
 
-    def __init__(self, model: Architecture, training: Training, shape: Shape, classes: int, device: str) -> None:
+    def __init__(self, model: Architecture, training: Training, shape: Shape, outputs: int, device: str) -> None:
         import torch
 
         self.model = model
         self.training = training
         self.shape = shape
-        self.classes = classes
+        self.n_outputs = outputs
         self.device = torch.device(device)
-        self.layout = model.layout(shape, classes)
+        self.layout = model.layout(shape, outputs)
         self.gemm = resolve(training.gemm) if device == "cpu" else "default"
 
     @property
@@ -83,14 +85,14 @@ class Learner(ABC):
         return losses
 
     def evaluate(
-        self, parameters: NDArray[np.float32], images: NDArray[np.float32], labels: NDArray[np.int64]
+        self, parameters: NDArray[np.float32], images: NDArray[np.float32], labels: NDArray[Any]
     ) -> tuple[float, float]:
-        """Mean cross-entropy and accuracy (0..1) of a model (n_parameters,) on images (m, C, H, W).
+        """Mean loss and accuracy (0..1) of a model (n_parameters,) on images (m, C, H, W).
 
-        An image whose logits are not numbers counts as wrong. Raises ValueError where there are no images.
+        An image whose logits are not numbers counts as wrong; a regression has no accuracy (NaN). Raises ValueError
+        where there are no images.
         """
         import torch
-        from torch.nn.functional import cross_entropy
 
         if not len(labels):
             raise ValueError("evaluation needs at least one image, got none")
@@ -100,16 +102,19 @@ class Learner(ABC):
             for start in range(0, len(labels), self.chunk):
                 truth = tensor_of(labels[start : start + self.chunk]).to(self.device)
                 logits = self._logits(tensor_of(images[start : start + self.chunk]).to(self.device))
-                best, found = logits.max(1)
-                correct += float(((found == truth) & (best == best)).sum())  # NaN is no answer
-                loss += float(cross_entropy(logits, truth, reduction="none").double().sum())
+                if is_regression(labels):
+                    correct = math.nan
+                else:
+                    best, found = logits.max(1)
+                    correct += float(((found == truth) & (best == best)).sum())  # NaN is no answer
+                loss += float(loss_of(logits, truth, "none").double().sum())
         return loss / len(labels), correct / len(labels)
 
     def outputs(self, parameters: NDArray[np.float32], images: NDArray[np.float32]) -> NDArray[np.float32]:
-        """What a model (n_parameters,) answers to the images (m, C, H, W): logits (m, classes)."""
+        """What a model (n_parameters,) answers to the images (m, C, H, W): logits, or numbers (m, outputs)."""
         import torch
 
-        found = np.empty((len(images), self.classes), np.float32)
+        found = np.empty((len(images), self.n_outputs), np.float32)
         with self._products(), torch.inference_mode():
             self._load(tensor_of(parameters))
             for start in range(0, len(images), self.chunk):
@@ -118,11 +123,10 @@ class Learner(ABC):
         return found
 
     def losses(
-        self, parameters: NDArray[np.float32], images: NDArray[np.float32], labels: NDArray[np.int64]
+        self, parameters: NDArray[np.float32], images: NDArray[np.float32], labels: NDArray[Any]
     ) -> NDArray[np.float64]:
-        """Cross-entropy (m,) of a model (n_parameters,) on each of the images (m, C, H, W)."""
+        """Loss (m,) of a model (n_parameters,) on each of the images (m, C, H, W)."""
         import torch
-        from torch.nn.functional import cross_entropy
 
         found = np.empty(len(labels))
         with self._products(), torch.inference_mode():
@@ -130,7 +134,7 @@ class Learner(ABC):
             for start in range(0, len(labels), self.chunk):
                 part = slice(start, start + self.chunk)
                 logits = self._logits(tensor_of(images[part]).to(self.device)).double()
-                each = cross_entropy(logits, tensor_of(labels[part]).to(self.device), reduction="none")
+                each = loss_of(logits, tensor_of(labels[part]).to(self.device), "none")
                 found[part] = each.cpu().numpy()
         return found
 
@@ -139,9 +143,9 @@ class Learner(ABC):
         parameters: NDArray[np.float32],
         direction: NDArray[np.float32],
         images: NDArray[np.float32],
-        labels: NDArray[np.int64],
+        labels: NDArray[Any],
     ) -> NDArray[np.float64]:
-        """Derivative (m,) of each image's cross-entropy along a `direction` (n_parameters,), at a model.
+        """Derivative (m,) of each image's loss along a `direction` (n_parameters,), at a model.
 
         That is the inner product of the direction with the gradient of each image (m, C, H, W), which is never formed:
         the derivative of the logits is that of their own backward pass, which is linear in what is passed back.
@@ -162,22 +166,22 @@ class Learner(ABC):
             back = torch.autograd.grad(logits, weights, passed, create_graph=True)
             total = torch.stack([(one * part).sum() for one, part in zip(back, along, strict=True)]).sum()
             change = torch.autograd.grad(total, passed)[0].double()
-            mean = (torch.softmax(logits.detach().double(), 1) * change).sum(1)
-            found[chosen] = (mean - change.gather(1, truth[:, None])[:, 0]).cpu().numpy()
+            slope = loss_slope(logits.detach().double(), truth)
+            found[chosen] = (slope * change).sum(1).cpu().numpy()
         return found
 
     def accuracies(
-        self, models: NDArray[np.float32], images: NDArray[np.float32], labels: NDArray[np.int64]
+        self, models: NDArray[np.float32], images: NDArray[np.float32], labels: NDArray[Any]
     ) -> NDArray[np.float64]:
-        """Accuracy (n,), 0..1, of each of the models (n, n_parameters) on the same images (m, C, H, W)."""
+        """Accuracy (n,), 0..1, of each of the models (n, n_parameters) on the same images (m, C, H, W); NaN: the labels
+        are those of a regression."""
         return np.array([self.evaluate(model, images, labels)[1] for model in models], np.float64)
 
     def gradient(
-        self, parameters: NDArray[np.float32], images: NDArray[np.float32], labels: NDArray[np.int64]
+        self, parameters: NDArray[np.float32], images: NDArray[np.float32], labels: NDArray[Any]
     ) -> NDArray[np.float32]:
-        """Gradient (n_parameters,) of the mean cross-entropy of a model on images (m, C, H, W), unclipped."""
+        """Gradient (n_parameters,) of the mean loss of a model on images (m, C, H, W), unclipped."""
         import torch
-        from torch.nn.functional import cross_entropy
 
         module = self._differentiable
         flat = tensor_of(parameters).to(self.device)
@@ -189,7 +193,7 @@ class Learner(ABC):
         for start in range(0, len(labels), self.chunk):
             truth = tensor_of(labels[start : start + self.chunk]).to(self.device)
             logits = module(tensor_of(images[start : start + self.chunk]).to(self.device))
-            loss = cross_entropy(logits, truth, reduction="sum") / len(labels)
+            loss = loss_of(logits, truth, "sum") / len(labels)
             torch._foreach_add_(total, torch.autograd.grad(loss, weights))
         return torch.cat([g.reshape(-1) for g in total]).cpu().numpy()
 
@@ -198,7 +202,7 @@ class Learner(ABC):
         import torch
 
         with torch.random.fork_rng(devices=[]):
-            return self.model.module(self.shape, self.classes).to(self.device)
+            return self.model.module(self.shape, self.n_outputs).to(self.device)
 
     def _step_noise(self, job: Job) -> StandardNormal | None:
         """The noise of a job's steps, None where its training has none."""
@@ -226,7 +230,7 @@ class Learner(ABC):
 
     @abstractmethod
     def _logits(self, images: torch.Tensor) -> torch.Tensor:
-        """Logits (m, classes) of the loaded model for images (m, C, H, W) on the device."""
+        """What the loaded model answers (m, outputs) for images (m, C, H, W) on the device."""
 
     def _check(self, rows: NDArray[np.float32], jobs: Sequence[Job]) -> None:
         d = self.n_parameters
@@ -239,6 +243,7 @@ class Learner(ABC):
             for name, got, wanted in (
                 ("base", job.base.shape, (d,)),
                 ("images", job.images.shape, (m, *self.shape)),
+                ("labels", job.labels.shape, (m, self.n_outputs) if is_regression(job.labels) else (m,)),
                 ("order", job.order.shape, (self.training.epochs, m)),
             ):
                 if got != wanted:
@@ -260,7 +265,7 @@ def split(flat: torch.Tensor, like: Sequence[torch.Tensor]) -> list[torch.Tensor
     return [part.view(p.shape) for part, p in zip(parts, like, strict=True)]
 
 
-def make_learner(model: Architecture, training: Training, shape: Shape, classes: int) -> Learner:
+def make_learner(model: Architecture, training: Training, shape: Shape, outputs: int) -> Learner:
     """The learner for this network on the device that `training` asks for.
 
     Raises ScenarioError where `device: cuda` is asked for and torch sees none.
@@ -277,7 +282,7 @@ def make_learner(model: Architecture, training: Training, shape: Shape, classes:
         raise ScenarioError([Fault("training.device", message)])
     if training.device == "cuda" or (training.device == "auto" and cuda):
         on_gpu = BatchedLearner if model.stacks else ModuleLearner
-        return on_gpu(model, training, shape, classes, "cuda")
+        return on_gpu(model, training, shape, outputs, "cuda")
     if isinstance(model, Mlp | Linear):
-        return MlpLearner(model, training, shape, classes, "cpu")
-    return ModuleLearner(model, training, shape, classes, "cpu")
+        return MlpLearner(model, training, shape, outputs, "cpu")
+    return ModuleLearner(model, training, shape, outputs, "cpu")

@@ -14,6 +14,7 @@ from asyncfl.learning.gemm import small_products
 from asyncfl.learning.gram import GramTrainer, cost
 from asyncfl.learning.job import Job
 from asyncfl.learning.learner import Learner
+from asyncfl.learning.loss import is_regression
 from asyncfl.learning.models import Linear, Mlp
 from asyncfl.learning.tensors import tensor_of
 from asyncfl.learning.training import Training
@@ -37,18 +38,18 @@ class MlpLearner(Learner):
         model: Mlp | Linear,
         training: Training,
         shape: Shape,
-        classes: int,
+        outputs: int,
         device: str = "cpu",
         way: Way = "auto",
     ) -> None:
         import torch
 
-        super().__init__(model, training, shape, classes, device)
-        self._widths = model.widths(shape, classes)
+        super().__init__(model, training, shape, outputs, device)
+        self._widths = model.widths(shape, outputs)
         self._way = "direct" if len(self._widths) < 3 or training.example_noise else way
         self._direct = DirectTrainer(self._widths, training)
         self._gram = GramTrainer(self._widths, training) if self._way != "direct" else None
-        self._eye = torch.eye(classes)
+        self._eye = torch.eye(outputs)
         self._loaded: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._activations = [torch.empty(self.chunk, w) for w in self._widths[1:]]
 
@@ -66,19 +67,21 @@ class MlpLearner(Learner):
 
         with torch.inference_mode():
             for number, job in enumerate(jobs):
+                squared = is_regression(job.labels)
+                wanted = tensor_of(job.labels)
                 arrays = (
                     tensor_of(rows[number]),
                     tensor_of(job.base),
                     tensor_of(job.images.reshape(job.samples, -1)),
-                    self._eye[tensor_of(job.labels)],
+                    wanted if squared else self._eye[wanted],
                     tensor_of(np.ascontiguousarray(job.order, np.int64)),
                 )
                 trainer = self.trainer(job.samples)
                 with small_products(self.gemm, trainer.multiplies_little(job.samples)):
                     if isinstance(trainer, DirectTrainer):
-                        losses[number] = trainer.train(*arrays, noise=self._step_noise(job))
+                        losses[number] = trainer.train(*arrays, self._step_noise(job), squared)
                     else:
-                        losses[number] = trainer.train(*arrays)
+                        losses[number] = trainer.train(*arrays, squared)
 
     def _load(self, parameters: torch.Tensor) -> None:
         self._loaded = []

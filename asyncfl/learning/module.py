@@ -17,6 +17,7 @@ from asyncfl.learning.architecture import Architecture, Shape
 from asyncfl.learning.examples import ExampleGradients
 from asyncfl.learning.job import Job
 from asyncfl.learning.learner import Learner, split
+from asyncfl.learning.loss import loss_of
 from asyncfl.learning.noise import StandardNormal
 from asyncfl.learning.tensors import tensor_of
 from asyncfl.learning.training import Training
@@ -30,16 +31,16 @@ class ModuleLearner(Learner):
 
     chunk = 50  # measured: 1000 images a pass are 2.6 times slower, their activations leave the cache
 
-    def __init__(self, model: Architecture, training: Training, shape: Shape, classes: int, device: str) -> None:
+    def __init__(self, model: Architecture, training: Training, shape: Shape, outputs: int, device: str) -> None:
         import torch
 
-        super().__init__(model, training, shape, classes, device)
+        super().__init__(model, training, shape, outputs, device)
         # Images are 4-dimensional in batches; nothing else has channels that could be put last.
         self._format = torch.channels_last if len(shape) == 3 else torch.contiguous_format
         self._module = self._fresh_module().to(memory_format=self._format)  # type: ignore[call-overload]
         self._weights: list[torch.Tensor] = list(self._module.parameters())
         clips = training.example_clip is not None
-        self._examples = ExampleGradients(self._module, shape, classes) if clips else None
+        self._examples = ExampleGradients(self._module, shape, outputs) if clips else None
         self._velocity = [torch.zeros_like(w) for w in self._weights]
         self._pull = [torch.zeros_like(w) for w in self._weights]
 
@@ -90,7 +91,6 @@ class ModuleLearner(Learner):
     ) -> tuple[list[torch.Tensor], float]:
         """Clipped gradient of a batch, with noise where its examples are private, and the batch's mean loss."""
         import torch
-        from torch.nn.functional import cross_entropy
 
         t = self.training
         if self._examples is not None and t.example_clip is not None:
@@ -100,7 +100,7 @@ class ModuleLearner(Learner):
                 torch._foreach_add_(gradient, parts, alpha=t.example_noise * t.example_clip)
             torch._foreach_mul_(gradient, 1 / len(y))
             return gradient, summed / len(y)
-        loss = cross_entropy(self._module(x), y)
+        loss = loss_of(self._module(x), y)
         gradient = list(torch.autograd.grad(loss, self._weights))
         if t.gradient_clip is not None:
             norm = float(torch.stack(torch._foreach_norm(gradient)).norm())

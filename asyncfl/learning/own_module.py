@@ -1,7 +1,7 @@
 """OwnModule: a network that is any `nn.Module` of the user's, named by its import path.
 
 The class (or a function that returns a module) is called with the fields that stand beside `kind`, and with those of
-`shape`, `classes` and `num_classes` that it asks for by these names.
+`shape` and `outputs` (or `classes`, `num_classes`) that it asks for by these names.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ class OwnModule(Architecture):
         """The module that the class is in; torchvision's code is known by its version."""
         return () if self.kind.startswith(TORCHVISION) else (self.kind.partition(":")[0],)
 
-    def module(self, shape: Shape, classes: int) -> torch.nn.Module:
+    def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
         """What the class makes of its arguments."""
-        made: torch.nn.Module = self._factory()(**self._arguments(shape, classes))
+        made: torch.nn.Module = self._factory()(**self._arguments(shape, outputs))
         return without_batch_norm(made) if self.kind.startswith(TORCHVISION) else made
 
-    def seconds_per_sample(self, shape: Shape, classes: int) -> float:
+    def seconds_per_sample(self, shape: Shape, outputs: int) -> float:
         """Three times the operations of a forward pass, at a rate that small batches reach."""
-        return 1e-5 + 3 * _operations(self, self._code, shape, classes) / 20e9
+        return 1e-5 + 3 * _operations(self, self._code, shape, outputs) / 20e9
 
-    def faults(self, shape: Shape, classes: int) -> Iterator[Fault]:
+    def faults(self, shape: Shape, outputs: int) -> Iterator[Fault]:
         """Arguments that the class does not take or lacks, and what is wrong with the module that it makes."""
         try:
             asked = _parameters(self._factory())
@@ -56,7 +56,7 @@ class OwnModule(Architecture):
         if wrong := list(self._argument_faults(asked)):
             yield from wrong
             return
-        yield from super().faults(shape, classes)
+        yield from super().faults(shape, outputs)
 
     @property
     def _code(self) -> object:
@@ -75,9 +75,9 @@ class OwnModule(Architecture):
             return getattr(networks, name)  # type: ignore[no-any-return]
         return own_class(self.kind)  # type: ignore[return-value]
 
-    def _arguments(self, shape: Shape, classes: int) -> dict[str, Any]:
+    def _arguments(self, shape: Shape, outputs: int) -> dict[str, Any]:
         asked, given = _parameters(self._factory()), dict(self.model_extra or {})
-        known = {"shape": shape, "classes": classes, "num_classes": classes}
+        known = {"shape": shape, "outputs": outputs, "classes": outputs, "num_classes": outputs}
         wanted = set(known) & set(asked)
         if self.kind.startswith(TORCHVISION):
             wanted.add("num_classes")  # which its functions pass on
@@ -102,11 +102,11 @@ def _parameters(factory: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 @lru_cache(maxsize=256)
-def _operations(model: OwnModule, code: object, shape: Shape, classes: int) -> float:
+def _operations(model: OwnModule, code: object, shape: Shape, outputs: int) -> float:
     """Floating-point operations of a forward pass on one example, counted without computing anything."""
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
     with torch.random.fork_rng(devices=[]), torch.no_grad(), FlopCounterMode(display=False) as counter:
-        model.module(shape, classes)(torch.zeros(1, *shape))
+        model.module(shape, outputs)(torch.zeros(1, *shape))
     return float(counter.get_total_flops())

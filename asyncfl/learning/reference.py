@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from asyncfl.learning.architecture import Architecture
 from asyncfl.learning.job import Job
+from asyncfl.learning.loss import loss_of
 from asyncfl.learning.noise import StandardNormal
 from asyncfl.learning.training import Training
 
@@ -18,14 +19,14 @@ if TYPE_CHECKING:
 
 
 def train(
-    model: Architecture, training: Training, classes: int, rows: NDArray[np.float32], jobs: Sequence[Job]
+    model: Architecture, training: Training, outputs: int, rows: NDArray[np.float32], jobs: Sequence[Job]
 ) -> NDArray[np.float64]:
     """Mean training loss of each job's last epoch (n,); the trained models are written into `rows` (n, d)."""
     import torch
     from torch import nn
 
     losses = np.zeros(len(jobs))
-    module = model.module(jobs[0].images.shape[1:], classes)
+    module = model.module(jobs[0].images.shape[1:], outputs)
     for number, job in enumerate(jobs):
         base = torch.tensor(job.base)
         nn.utils.vector_to_parameters(base, module.parameters())
@@ -35,7 +36,7 @@ def train(
         optimiser = torch.optim.SGD(module.parameters(), lr=training.lr, momentum=training.momentum)
         for epoch, order in enumerate(torch.tensor(np.asarray(job.order, np.int64))):
             for batch in torch.split(order, training.batch_of(job.samples)):
-                loss = nn.functional.cross_entropy(module(images[batch]), labels[batch])
+                loss = loss_of(module(images[batch]), labels[batch])
                 optimiser.zero_grad()
                 if training.example_clip is None:
                     loss.backward()  # type: ignore[no-untyped-call]
@@ -69,7 +70,7 @@ def _private_gradient(
     assert clip is not None
     total = torch.zeros(sum(p.numel() for p in parameters))
     for image, label in zip(images, labels, strict=True):
-        loss = nn.functional.cross_entropy(module(image[None]), label[None])
+        loss = loss_of(module(image[None]), label[None])
         gradient = nn.utils.parameters_to_vector(torch.autograd.grad(loss, parameters))
         norm = float(gradient.norm())
         total += gradient * (clip / norm) if norm > clip else gradient

@@ -15,7 +15,7 @@ _TRIED = 2
 """Examples that a module is tried with."""
 
 
-def module_faults(make: Callable[[], Any], name: str, shape: tuple[int, ...], classes: int) -> Iterator[Fault]:
+def module_faults(make: Callable[[], Any], name: str, shape: tuple[int, ...], outputs: int) -> Iterator[Fault]:
     """What is wrong with the module that `make` returns, called `name`, on inputs (n, *shape).
 
     Faults of the errors that it raises are raised as they are.
@@ -37,7 +37,7 @@ def module_faults(make: Callable[[], Any], name: str, shape: tuple[int, ...], cl
             yield Fault("kind", f"{name} must be or return an nn.Module, got {type(module).__name__}")
             return
         wrong = list(_of_parts(module, other, name))
-        yield from wrong or _of_output(module, name, shape, classes)
+        yield from wrong or _of_output(module, name, shape, outputs)
 
 
 def _of_parts(module: torch.nn.Module, other: torch.nn.Module, name: str) -> Iterator[Fault]:
@@ -75,7 +75,7 @@ def _of_parts(module: torch.nn.Module, other: torch.nn.Module, name: str) -> Ite
             yield Fault("kind", f"{name} draws its buffer {path} at random; make it a parameter, or compute it")
 
 
-def _of_output(module: torch.nn.Module, name: str, shape: tuple[int, ...], classes: int) -> Iterator[Fault]:
+def _of_output(module: torch.nn.Module, name: str, shape: tuple[int, ...], outputs: int) -> Iterator[Fault]:
     import torch
 
     inputs = torch.zeros(_TRIED, *shape)
@@ -87,7 +87,7 @@ def _of_output(module: torch.nn.Module, name: str, shape: tuple[int, ...], class
         yield Fault("kind", f"{name} fails on inputs of shape {tuple(inputs.shape)}: {told(error)}")
         return
     got = f"{tuple(found.shape)} {str(found.dtype)[6:]}" if isinstance(found, torch.Tensor) else type(found).__name__
-    wanted = (_TRIED, classes)
+    wanted = (_TRIED, outputs)
     if not isinstance(found, torch.Tensor) or tuple(found.shape) != wanted or found.dtype != torch.float32:
         yield Fault("kind", f"{name} must return {wanted} float32 for inputs of shape {tuple(inputs.shape)}, got {got}")
     elif not found.requires_grad:

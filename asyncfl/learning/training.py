@@ -2,14 +2,14 @@
 
 One step of a client on a batch, with `base` the model it was sent:
 
-    g <- gradient of the batch's mean cross-entropy;   g <- g min(1, gradient_clip / |g|)
+    g <- gradient of the batch's mean loss;           g <- g min(1, gradient_clip / |g|)
     g <- g + proximal_mu (w - base)                    FedProx, Li et al. 2020
     v <- momentum v + g;   w <- w - lr v               v starts at 0 for every task
 
 The proximal term is not clipped: the clip bounds what the data can do to a step, and `w - base` is no data.
 
 With `example_clip` C and `example_noise` z (DP-SGD, Abadi et al. 2016) the first line becomes, for a batch of n
-examples, each with the gradient g_i of its own cross-entropy,
+examples, each with the gradient g_i of its own loss,
 
     g <- (sum_i g_i min(1, C / |g_i|) + z C N(0, I)) / n
 

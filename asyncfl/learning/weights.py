@@ -77,7 +77,7 @@ def _read_state_dict(content: bytes, path: str | Path) -> dict[str, NDArray[Any]
 
 
 def flat_weights(
-    model: Architecture, shape: Shape, classes: int, weights: Mapping[str, NDArray[Any]], source: str | Path
+    model: Architecture, shape: Shape, outputs: int, weights: Mapping[str, NDArray[Any]], source: str | Path
 ) -> NDArray[np.float32]:
     """The flat vector (n_parameters,) of named arrays, such as `read_weights` gives.
 
@@ -85,8 +85,8 @@ def flat_weights(
     Raises DataError, which names `source`, with every parameter that is missing, has another shape, is not finite, or
     is none of the network's.
     """
-    layout = model.layout(shape, classes)
-    if faults := list(_faults(model, shape, classes, layout, weights)):
+    layout = model.layout(shape, outputs)
+    if faults := list(_faults(model, shape, outputs, layout, weights)):
         raise DataError(faults, source)
     flat = np.empty(layout.n_parameters, np.float32)
     for name, place, _ in layout.parameters():
@@ -95,7 +95,7 @@ def flat_weights(
 
 
 def _faults(
-    model: Architecture, shape: Shape, classes: int, layout: Layout, weights: Mapping[str, NDArray[Any]]
+    model: Architecture, shape: Shape, outputs: int, layout: Layout, weights: Mapping[str, NDArray[Any]]
 ) -> Iterator[Fault]:
     wanted = {name: own for name, _, own in layout.parameters()}
     for name, own in wanted.items():
@@ -107,7 +107,7 @@ def _faults(
             yield Fault(name, "must hold finite float32 numbers, and does not")
     beside = [name for name in weights if name not in wanted]
     if beside:
-        known = set(module_of(model, shape, classes).state_dict())
+        known = set(module_of(model, shape, outputs).state_dict())
         for name in beside:
             if name not in known:
                 yield Fault(name, f"is no parameter of the network {model.kind}; {hint(name, wanted, 'it has')}")
@@ -117,19 +117,19 @@ def _finite(array: NDArray[Any]) -> bool:
     return not array.size or bool(np.abs(array).max() <= np.finfo(np.float32).max)
 
 
-def module_of(model: Architecture, shape: Shape, classes: int) -> torch.nn.Module:
+def module_of(model: Architecture, shape: Shape, outputs: int) -> torch.nn.Module:
     """A module of the network whose values mean nothing; no generator has moved."""
     import torch
 
     with torch.random.fork_rng(devices=[]):
-        return model.module(shape, classes)
+        return model.module(shape, outputs)
 
 
-def module_with(model: Architecture, shape: Shape, classes: int, parameters: NDArray[np.float32]) -> torch.nn.Module:
+def module_with(model: Architecture, shape: Shape, outputs: int, parameters: NDArray[np.float32]) -> torch.nn.Module:
     """The network as an `nn.Module` on the CPU, with the parameters (n_parameters,)."""
     import torch
 
-    module = module_of(model, shape, classes)
+    module = module_of(model, shape, outputs)
     with torch.no_grad():
         start = 0
         for parameter in module.parameters():
@@ -140,15 +140,15 @@ def module_with(model: Architecture, shape: Shape, classes: int, parameters: NDA
 
 
 def starting_parameters(
-    model: Architecture, shape: Shape, classes: int, generator: torch.Generator
+    model: Architecture, shape: Shape, outputs: int, generator: torch.Generator
 ) -> NDArray[np.float32]:
     """The parameters (n_parameters,) that training begins with: those of the file `initial`, else fresh ones.
 
     Raises DataError, with field and file, where the file is missing, damaged, or that of another network.
     """
     if model.initial is None:
-        return model.initial_parameters(shape, classes, generator)
-    return flat_weights(model, shape, classes, read_weights(model.initial), model.initial)
+        return model.initial_parameters(shape, outputs, generator)
+    return flat_weights(model, shape, outputs, read_weights(model.initial), model.initial)
 
 
 def weights_digest(path: str) -> str:

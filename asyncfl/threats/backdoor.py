@@ -13,7 +13,7 @@ from asyncfl.errors import Fault
 from asyncfl.messages import Vector
 from asyncfl.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView
-from asyncfl.threats.label_flip import no_such_class
+from asyncfl.threats.label_flip import no_such_class, without_classes
 from asyncfl.threats.scaling import Factor, Scaling, word_or_number
 
 Brightness = Annotated[
@@ -46,6 +46,9 @@ class Backdoor(Attack):
 
     def faults(self, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
         """A class that the data set does not have, or a trigger larger than its images."""
+        yield from without_classes(self.kind, classes)
+        if not classes:
+            return
         yield from no_such_class("target_class", self.target_class, classes)
         if len(shape) != 3:
             yield Fault(

@@ -37,7 +37,10 @@ class LabelFlip(Attack):
         return self
 
     def faults(self, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
-        """Classes that the data set does not have."""
+        """Classes that the data set does not have, or none at all."""
+        yield from without_classes(self.kind, classes)
+        if not classes:
+            return
         for field in ("source_class", "target_class"):
             yield from no_such_class(field, getattr(self, field), classes)
 
@@ -50,6 +53,12 @@ class LabelFlip(Attack):
         flipped = labels.copy()
         flipped[labels == self.source_class] = self.target_class
         return images, flipped
+
+
+def without_classes(kind: str, classes: int) -> Iterator[Fault]:
+    """The fault of an attack on classes, where the data are a regression."""
+    if not classes:
+        yield Fault("kind", f"{kind} is an attack on classes, which a regression has none of; take another attack")
 
 
 def no_such_class(field: str, chosen: int | None, classes: int) -> Iterator[Fault]:

@@ -169,7 +169,7 @@ def _lines(
     ]
     lines += [Line("mean staleness", *(_mean(found.staleness[found.staleness >= 0]) for found in tasks))]
     lines += [Line("mean seconds in the buffer", *(_mean(found.waiting_s) for found in tasks))]
-    for name in ("train_loss", "test_loss", "test_accuracy", "bytes_up", "bytes_down"):
+    for name in ("train_loss", "test_loss", "test_accuracy", "test_r2", "test_mae", "bytes_up", "bytes_down"):
         if all(name in table.column_names and len(table) for table in rounds):
             lines += [Line(f"last {name}", *(float(table[name][-1].as_py()) for table in rounds))]
     # NaN stands for a mean of nothing: of nothing in both is no difference.

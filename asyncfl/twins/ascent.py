@@ -11,10 +11,14 @@ the label with the largest f. The twin that is found is then trained and measure
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.learning import Learner
+from asyncfl.learning.loss import loss_of
 
 STEPS = 12
 """Steps of ascent."""
@@ -25,22 +29,22 @@ PART = 0.25
 def furthest(
     learner: Learner,
     model: NDArray[np.float32],
-    replaced: tuple[NDArray[np.float32], int],
+    replaced: tuple[NDArray[np.float32], Any],
     start: NDArray[np.float32],
     low: NDArray[np.float32],
     high: NDArray[np.float32],
-) -> tuple[NDArray[np.float32], int]:
+    labels: Sequence[Any],
+) -> tuple[NDArray[np.float32], Any]:
     """Image (channels, height, width) and label that differ most from the sample `replaced` in their gradients at
     `model` (n_parameters,), found from the image `start`.
 
-    `low`, `high`: (channels, 1, 1) range of pixels, see `FederatedData.feature_range`. The best point on the way is
-    taken, the start included.
+    `low`, `high`: (channels, 1, 1) range of pixels, see `FederatedData.feature_range`. `labels`: those that are tried.
+    The best point on the way is taken, the start included.
     """
     import torch
-    from torch.nn.functional import cross_entropy
 
     with torch.random.fork_rng(devices=[]):  # its initial values are drawn from a generator that is not ours
-        module = learner.model.module(learner.shape, learner.classes)
+        module = learner.model.module(learner.shape, learner.n_outputs)
     flat, place = torch.from_numpy(model.copy()), 0
     weights = list(module.parameters())
     with torch.no_grad():
@@ -48,18 +52,18 @@ def furthest(
             weight.copy_(flat[place : place + weight.numel()].view_as(weight))
             place += weight.numel()
 
-    def gradient(image: torch.Tensor, label: int, graph: bool) -> tuple[torch.Tensor, ...]:
-        loss = cross_entropy(module(image[None]), torch.tensor([label]))
+    def gradient(image: torch.Tensor, label: Any, graph: bool) -> tuple[torch.Tensor, ...]:
+        loss = loss_of(module(image[None]), torch.from_numpy(np.asarray(label)[None]))
         return torch.autograd.grad(loss, weights, create_graph=graph)
 
     away = gradient(torch.from_numpy(replaced[0].copy()), replaced[1], False)
 
-    def squared(image: torch.Tensor, label: int, graph: bool) -> torch.Tensor:
+    def squared(image: torch.Tensor, label: Any, graph: bool) -> torch.Tensor:
         parts = gradient(image, label, graph)
         return torch.stack([(g - a).square().sum() for g, a in zip(parts, away, strict=True)]).sum()
 
     first = torch.from_numpy(start.copy())
-    label = max(range(learner.classes), key=lambda one: squared(first, one, False).item())
+    label = max(labels, key=lambda one: squared(first, one, False).item())
     least, most = (torch.from_numpy(np.asarray(edge, np.float32)) for edge in (low, high))
     image, best, found = first, -1.0, first
     for step in range(STEPS + 1):

@@ -173,8 +173,8 @@ class TwinsObserver(TaskObserver):
         images, labels = data.client(client)
         low, high = data.feature_range()
         assert start.image is not None
-        replaced = images[start.sample], int(labels[start.sample])
-        image, label = furthest(self.path.learner, model, replaced, start.image, low, high)
+        replaced = images[start.sample], labels[start.sample]
+        image, label = furthest(self.path.learner, model, replaced, start.image, low, high, data.extreme_labels)
         return replace(start, image=image, label=label)
 
     def _halve(self, audited: AuditedClient) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +31,8 @@ class Neighbour:
     """Which of the client's samples is another; -1: all are."""
     image: Image | None = None
     """(channels, height, width) what stands in its place."""
-    label: int = -1
-    """Its label."""
+    label: Any = -1
+    """Its label: a class, or (outputs,) numbers of a regression."""
     partner: int = -1
     """Client whose data it has instead of its own; -1: it has those of nobody."""
 
@@ -40,7 +41,7 @@ class Neighbour:
         """What is another: `sample` or `client`."""
         return "sample" if self.kind in OF_SAMPLES else "client"
 
-    def data(self, federated: FederatedData, client: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    def data(self, federated: FederatedData, client: int) -> tuple[NDArray[np.float32], NDArray[Any]]:
         """Images (m, channels, height, width) and labels (m,) that the client trains on, as many as its own.
 
         Those of a partner with fewer samples come several times, of those of one with more the first are taken.
@@ -62,7 +63,12 @@ class Neighbour:
             return "all data are left out, so that the update is zero"
         if self.partner >= 0:
             return f"all data are those of client {self.partner}"
-        return f"sample {self.sample} is replaced ({self.kind}), the other one has label {self.label}"
+        return f"sample {self.sample} is replaced ({self.kind}), the other one has label {shown(self.label)}"
+
+
+def shown(label: Any) -> str:
+    """A class, or the numbers of a regression, in words."""
+    return str(label) if isinstance(label, int) else ", ".join(f"{one:g}" for one in np.atleast_1d(label).tolist())
 
 
 def neighbours(
@@ -91,8 +97,8 @@ def neighbours(
             continue
         for _ in range(min(each, MOST_OF_ASCENT) if kind == "ascent" else each):
             sample, drawn = int(random.integers(own)), int(random.integers(len(pool[1])))
-            label = int(pool[1][drawn])
-            wrong = (label + int(random.integers(1, max(2, federated.classes)))) % federated.classes
+            label = int(pool[1][drawn]) if federated.classes else pool[1][drawn]
+            wrong = federated.wrong_label(label, random)
             image, given = pool[0][drawn], label
             if kind == "mislabelled":
                 given = wrong

@@ -8,6 +8,7 @@ each epoch, and the distance cannot exceed twice what examples are clipped to.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +34,9 @@ def step_distances(
     clip = training.example_clip
     assert clip is not None
     with torch.random.fork_rng(devices=[]):
-        module = learner.model.module(learner.shape, learner.classes)
+        module = learner.model.module(learner.shape, learner.n_outputs)
     weights = list(module.parameters())
-    gradients = ExampleGradients(module, learner.shape, learner.classes)
+    gradients = ExampleGradients(module, learner.shape, learner.n_outputs)
     noise = StandardNormal(job.noise, len(job.base)) if job.noise is not None and training.example_noise else None
     model, base = torch.from_numpy(job.base.copy()), torch.from_numpy(job.base.copy())
     velocity = torch.zeros_like(model)
@@ -43,7 +44,7 @@ def step_distances(
     differ = [_differing(job, twin) for twin in twins]
     distances: list[list[float]] = [[] for _ in twins]
 
-    def total(images: NDArray[np.float32], labels: NDArray[np.int64]) -> torch.Tensor:
+    def total(images: NDArray[np.float32], labels: NDArray[Any]) -> torch.Tensor:
         parts, _ = gradients.clipped_sum(torch.from_numpy(images), torch.from_numpy(labels), clip)
         return torch.cat([part.reshape(-1) for part in parts])
 
@@ -73,5 +74,5 @@ def step_distances(
 def _differing(job: Job, twin: Job) -> NDArray[np.bool_]:
     """(samples,) which samples are others."""
     images = (job.images != twin.images).reshape(job.samples, -1).any(1)
-    found: NDArray[np.bool_] = images | (job.labels != twin.labels)
+    found: NDArray[np.bool_] = images | (job.labels != twin.labels).reshape(job.samples, -1).any(1)
     return found

@@ -152,7 +152,7 @@ class _Findings:
                     "time_s": one.time_s,
                     "twins": _tried(client, one),
                     "sample": one.neighbour.sample,
-                    "label": one.neighbour.label,
+                    "label": one.neighbour.label if isinstance(one.neighbour.label, int) else -1,
                     "distance": one.distance,
                     "sensitivity": one.sensitivity,
                     "sensitivity_share": share,

@@ -49,6 +49,7 @@ PLAIN = (
 
 CURVES = (
     "test_accuracy",
+    "test_r2",
     "staleness_mean",
     "staleness_max",
     "bytes_up",

@@ -5,7 +5,7 @@ def test_rows_say_where_each_data_set_comes_from(save):
     save("usps")
     damaged = save("mnist", x_test=None)
     rows = {row["name"]: row for row in available()}
-    assert list(rows) == [*CATALOG, "breast_cancer", "digits", "iris", "wine", "femnist", "shakespeare"]
+    assert list(rows) == [*CATALOG, "breast_cancer", "diabetes", "digits", "iris", "wine", "femnist", "shakespeare"]
     assert rows["usps"]["source"] == "real"
     assert (rows["usps"]["train"], rows["usps"]["test"], rows["usps"]["image"]) == (60, 20, "16x16")
     assert rows["mnist"]["path"] == str(damaged)

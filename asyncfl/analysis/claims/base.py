@@ -82,7 +82,7 @@ class ClaimBase(Described):
     where: dict[str, Any] = Field(default_factory=dict)
     """Axis -> value (or list of values) that the claim is restricted to."""
     goal: Literal["low", "high"] | None = None
-    """Whether low or high values are good; None: high for accuracies and shares, else low."""
+    """Whether low or high values are good; None: high for accuracies, shares and R^2, else low."""
     log: bool = False
     """Judged on the logarithm of the value, for losses that range over decades: differences are ratios then, and a
     margin is a logarithm."""
@@ -123,7 +123,7 @@ class ClaimBase(Described):
         """Whether smaller is better."""
         if self.goal is not None:
             return self.goal == "low"
-        return not any(word in self.column for word in ("accuracy", "share", "precision", "recall"))
+        return not any(word in self.column for word in ("accuracy", "share", "precision", "recall", "test_r2"))
 
     @property
     def title(self) -> str:

@@ -78,7 +78,7 @@ class Attacker:
         return cls(
             learner.model,
             learner.shape,
-            learner.classes,
+            learner.n_outputs,
             learner.layout,
             held.ticket.base,
             held.samples,

@@ -75,7 +75,7 @@ def remade(
     learner = federation.learner
     if (training, scheme.noise_each_epoch) != (old.training, old.scheme.noise_each_epoch):
         at_once = {"epochs": 1} if scheme.noise_each_epoch else {}
-        learner = make_learner(learner.model, training.model_copy(update=at_once), learner.shape, learner.classes)
+        learner = make_learner(learner.model, training.model_copy(update=at_once), learner.shape, learner.n_outputs)
     state = AsItWas(held.upload.clip_norm, budget)
     compression = federation.resolved.scenario.compression
     compressor = None if compression.off else Compressor(compression, old.streams)

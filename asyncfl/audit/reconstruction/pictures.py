@@ -46,7 +46,10 @@ class Reconstruction:
         if scenario.data.own is not None and not scenario.data.own.pictures:
             message = f"must hold pictures (bytes) for them to be reconstructed, {scenario.data.own.title} holds none"
             raise ScenarioError([Fault("data.dataset", message)])
-        layout = scenario.model.layout(scenario.data.shape, scenario.data.classes)
+        if not scenario.data.classes:
+            message = "must hold classes, as labels are read from the last layer's row of each; a regression has none"
+            raise ScenarioError([Fault("data.dataset", message)])
+        layout = scenario.model.layout(scenario.data.shape, scenario.data.outputs)
         dense = dense_first_layer(layout, math.prod(scenario.data.shape)) is not None
         method = self.method or ("first_layer" if dense else "cosine")
         if method == "first_layer" and not dense:

@@ -45,9 +45,15 @@ class ArraySource(FiniteSource):
             features["test"], labels["test"] = samples.test_features, samples.test_labels
         self._features = {split: _read_only(array) for split, array in features.items()}
         self._columns = columns
-        self.class_names = _class_names(samples, list(labels.values()))
-        self._labels = {split: _numbered(array, self.class_names) for split, array in labels.items()}
+        self.regression = samples.labels.dtype.kind == "f"
+        """Whether the labels are numbers to predict, and not classes."""
+        self.class_names: tuple[str, ...] = ()
+        self._labels: dict[str, NDArray[Any]] = {split: _as_rows(array) for split, array in labels.items()}
+        if not self.regression:
+            self.class_names = _class_names(samples, list(labels.values()))
+            self._labels = {split: _numbered(array, self.class_names) for split, array in labels.items()}
         self.classes = samples.classes if isinstance(samples.classes, int) else len(self.class_names)
+        self.outputs = int(self._labels["train"].shape[1]) if self.regression else self.classes
 
     @property
     def name(self) -> str:
@@ -65,7 +71,8 @@ class ArraySource(FiniteSource):
     @property
     def provenance(self) -> str:
         """One line for captions."""
-        return f"{self.title} ({self.size('train')} + {self.size('test')} samples)"
+        of_labels = f"; {self.samples.said}" if self.samples.said else ""
+        return f"{self.title} ({self.size('train')} + {self.size('test')} samples{of_labels})"
 
     @property
     def pictures(self) -> bool:
@@ -95,9 +102,10 @@ class ArraySource(FiniteSource):
         rows = self._rows[split]
         return len(self._labels[split]) if rows is None else len(rows)
 
-    def labels(self, split: Split, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """(n,) classes of the samples `indices`."""
-        return self._labels[split][self._places(split, indices)]
+    def labels(self, split: Split, indices: NDArray[np.int64]) -> NDArray[Any]:
+        """(n,) classes, or (n, outputs) numbers to predict, of the samples `indices`."""
+        labels: NDArray[Any] = self._labels[split][self._places(split, indices)]
+        return labels
 
     def images(self, split: Split, indices: NDArray[np.int64]) -> NDArray[Any]:
         """(n, ...) features of the samples `indices`, as they were given."""
@@ -154,6 +162,11 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     view = array.view()
     view.setflags(write=False)
     return view
+
+
+def _as_rows(labels: NDArray[Any]) -> NDArray[Any]:
+    """Numbers to predict as (n, outputs) float32; classes as they are."""
+    return labels.reshape(len(labels), -1).astype(np.float32) if labels.dtype.kind == "f" else labels
 
 
 def _class_names(samples: Samples, labels: list[NDArray[Any]]) -> tuple[str, ...]:

@@ -10,19 +10,20 @@ from pydantic import Field
 
 from asyncfl.component import default_property
 from asyncfl.data.own.base import Dataset
-from asyncfl.data.own.samples import Samples, split_off
+from asyncfl.data.own.samples import Samples, split_off, standardised
 
-BundledName = Literal["breast_cancer", "digits", "iris", "wine"]
+BundledName = Literal["breast_cancer", "diabetes", "digits", "iris", "wine"]
 
 TITLES: dict[BundledName, str] = {
     "breast_cancer": "Breast Cancer Wisconsin",
+    "diabetes": "Diabetes of Efron et al. (2004)",
     "digits": "Optical Recognition of Handwritten Digits",
     "iris": "Iris",
     "wine": "Wine",
 }
-"""All four are of the UCI Machine Learning Repository."""
-LICENCE = "CC BY 4.0"
-"""Of all four."""
+"""`diabetes` is a regression, the progression of the disease within a year; the others are classes, of the UCI Machine
+Learning Repository."""
+LICENCES: dict[BundledName, str] = {name: "none stated" if name == "diabetes" else "CC BY 4.0" for name in TITLES}
 
 
 class Bundled(Dataset):
@@ -33,7 +34,8 @@ class Bundled(Dataset):
     name: Annotated[BundledName, Field(examples=["breast_cancer"])]
     """Which of its data sets."""
     standardised: bool = True
-    """Whether the columns of a table are brought to mean 0 and deviation 1, as measured on the samples to train on."""
+    """Whether the columns of a table (and the numbers of a regression) are brought to mean 0 and deviation 1, as
+    measured on the samples to train on."""
 
     @default_property
     def title(self) -> str:
@@ -44,8 +46,7 @@ class Bundled(Dataset):
         """Rows of numbers, or pictures of 8 x 8 pixels as bytes."""
         import sklearn.datasets
 
-        given: Any = getattr(sklearn.datasets, f"load_{self.name}")()
-        names = [str(name) for name in given.target_names]
+        given: Any = getattr(sklearn.datasets, f"load_{self.name}")(**_ASKED.get(self.name, {}))
         train, test = split_off(len(given.target))
         if self.name == "digits":
             features = np.rint(given.images * (255 / 16)).astype(np.uint8)
@@ -54,5 +55,13 @@ class Bundled(Dataset):
             if self.standardised:
                 features = (features - features[train].mean(0)) / features[train].std(0)
             features = features.astype(np.float32)
-        labels = given.target.astype(np.int64)
+        if self.name == "diabetes":
+            labels, said = standardised(given.target, train) if self.standardised else (given.target, "")
+            labels = labels.astype(np.float32)
+            return Samples(features[train], labels[train], features[test], labels[test], said=said)
+        labels, names = given.target.astype(np.int64), [str(name) for name in given.target_names]
         return Samples(features[train], labels[train], features[test], labels[test], names)
+
+
+_ASKED: dict[BundledName, dict[str, bool]] = {"diabetes": {"scaled": False}}
+"""Otherwise its columns come scaled to length 1, over the samples to test on as well."""

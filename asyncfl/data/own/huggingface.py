@@ -35,7 +35,7 @@ class HuggingFace(Dataset):
     features: tuple[str, ...] = Field(default=("image",), min_length=1)
     """Columns to learn from, in order."""
     target: str = "label"
-    """Column of the classes."""
+    """Column to predict: classes, or numbers as floats."""
 
     @default_property
     def title(self) -> str:

@@ -31,7 +31,7 @@ class NpyFolder(Dataset):
     path: str = Field(min_length=1, examples=["huge"])
     """The folder; looked for in the working directory, beside the scenario, and on PYTHONPATH."""
     classes: Annotated[int, MeasuredIn("classes")] | None = Field(default=None, ge=2, le=1_000_000)
-    """Number of classes; null: one more than the largest label."""
+    """Number of classes; null: one more than the largest label, or a regression."""
 
     called = CALLED
 

@@ -36,15 +36,16 @@ CALLED: Mapping[str, str] = {
 class NpzFile(Dataset):
     """Arrays of an npz file: `x_train`, `y_train`, and `x_test`, `y_test` where it brings a test set of its own.
 
-    `x_*` are numbers of any shape (n, ...), or pictures as bytes; `y_*` classes from 0 on, or text. Other arrays
-    `NAME_train` and `NAME_test` of one value per sample (writer, region) are columns that a partition may go by.
+    `x_*` are numbers of any shape (n, ...), or pictures as bytes; `y_*` classes from 0 on, or text, or (as floats) the
+    numbers (n,) or (n, outputs) that a regression predicts. Other arrays `NAME_train` and `NAME_test` of one value per
+    sample (writer, region) are columns that a partition may go by.
     """
 
     kind: Literal["npz"] = "npz"
     path: str = Field(min_length=1, examples=["sensors.npz"])
     """The file; looked for in the working directory, beside the scenario, and on PYTHONPATH."""
     classes: Annotated[int, MeasuredIn("classes")] | None = Field(default=None, ge=2, le=1_000_000)
-    """Number of classes; null: one more than the largest label."""
+    """Number of classes; null: one more than the largest label, or a regression."""
 
     called = CALLED
 

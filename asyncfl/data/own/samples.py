@@ -30,17 +30,19 @@ class Samples:
     (n, height, width, channels), which are scaled as `data.scaling` says and reach the model as (channels, height,
     width)."""
     labels: NDArray[Any]
-    """(n,) classes: whole numbers from 0, or text."""
+    """(n,) classes: whole numbers from 0, or text. Or numbers to predict, a regression: (n,) or (n, outputs) floats."""
     test_features: NDArray[Any] | None = None
     """(m, ...) samples to test on, of the same shape; None: a fifth of the others."""
     test_labels: NDArray[Any] | None = None
     """(m,) their labels."""
     classes: int | Sequence[str] | None = None
-    """Number of classes, or their names in order; None: as many as the labels tell."""
+    """Number of classes, or their names in order; None: as many as the labels tell, or a regression."""
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     """Name -> (n,) what else is known of each sample (its writer, region, user), for partitions."""
     test_columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     """Name -> (m,) the same of the samples to test on."""
+    said: str = ""
+    """What captions add, such as the unit of the labels."""
 
 
 FIELDS = {
@@ -54,6 +56,13 @@ def split_off(samples: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     order = Streams(0).generator("test_split").permutation(samples)
     tested = max(1, round(samples * TEST_SHARE))
     return np.sort(order[tested:]), np.sort(order[:tested])
+
+
+def standardised(numbers: NDArray[Any], train: NDArray[np.int64]) -> tuple[NDArray[np.float64], str]:
+    """(n,) numbers to predict with mean 0 and deviation 1 over the samples `train`, and what captions say of it."""
+    mean, deviation = float(numbers[train].mean()), float(numbers[train].std())
+    deviation = deviation if deviation > 0 else 1.0
+    return (numbers - mean) / deviation, f"target minus {mean:.4g}, over {deviation:.4g}"
 
 
 def sample_faults(samples: Samples, called: Mapping[str, str] = FIELDS) -> Iterator[Fault]:
@@ -84,7 +93,10 @@ def sample_faults(samples: Samples, called: Mapping[str, str] = FIELDS) -> Itera
     if tested is not None and (samples.labels.dtype.kind in "UO") != (tested.dtype.kind in "UO"):
         got = f"{tested.dtype} and {samples.labels.dtype}"
         yield Fault(called["test_labels"], f"must be text or numbers as {called['labels']} are, got {got}")
-    elif (classes := _count(samples)) < 2:
+    elif tested is not None and _width(tested) != _width(samples.labels):
+        allowed = f"must be of the type and shape of {called['labels']} ({_said(samples.labels)})"
+        yield Fault(called["test_labels"], f"{allowed}, got {_said(tested)}")
+    elif _width(samples.labels) is None and (classes := _count(samples)) < 2:
         yield Fault(called["labels"], f"must be of at least two classes, got {classes}")
     if samples.test_features is None and len(samples.labels) < 2:
         yield Fault(called["features"], "must be at least two samples, one to train on and one to test on, got 1")
@@ -105,6 +117,13 @@ def _count(samples: Samples) -> int:
     if samples.labels.dtype.kind in "UO":
         return len({str(one) for part in given for one in part.tolist()})
     return 1 + max(int(part.max()) for part in given)
+
+
+def _width(labels: NDArray[Any]) -> int | None:
+    """Numbers that a regression predicts of each sample; None: the labels are classes."""
+    if labels.dtype.kind != "f":
+        return None
+    return 1 if labels.ndim == 1 else int(labels.shape[1])
 
 
 def _kind(features: NDArray[Any]) -> tuple[tuple[int, ...], bool]:
@@ -142,11 +161,21 @@ def _blocks(features: NDArray[Any]) -> Iterator[NDArray[np.int64]]:
 
 
 def _label_faults(samples: Samples, labels: Any, name: str) -> Iterator[Fault]:
-    if not isinstance(labels, np.ndarray) or labels.ndim != 1 or not len(labels):
+    numbers = isinstance(labels, np.ndarray) and labels.dtype.kind == "f"
+    if not isinstance(labels, np.ndarray) or labels.ndim not in ((1, 2) if numbers else (1,)) or not labels.size:
         got = f"shape {labels.shape}" if isinstance(labels, np.ndarray) else type(labels).__name__
-        yield Fault(name, f"must be a NumPy array of shape (n,), got {got}")
+        shape = "(n,) or (n, outputs), as floats are numbers to predict" if numbers else "(n,)"
+        yield Fault(name, f"must be a NumPy array of shape {shape}, got {got}")
         return
     known = samples.classes
+    if numbers:
+        if known is not None:
+            yield Fault(name, f"must be whole numbers or text where classes are given, got {labels.dtype}")
+        bad = np.flatnonzero(~np.isfinite(labels.reshape(len(labels), -1)).all(1))
+        if len(bad):
+            more = f" (and {len(bad) - 1} more samples)" if len(bad) > 1 else ""
+            yield Fault(name, f"must be finite numbers, got {labels[bad[0]]} in sample {bad[0]}{more}")
+        return
     if labels.dtype.kind in "UO":
         if isinstance(known, int):
             yield Fault(name, f"must be whole numbers 0..{known - 1} where classes is a number, got text")
@@ -159,7 +188,7 @@ def _label_faults(samples: Samples, labels: Any, name: str) -> Iterator[Fault]:
     if labels.dtype.kind not in "bui":
         yield Fault(
             name,
-            f"must be whole numbers (classes from 0) or text, as a regression is not simulated, got {labels.dtype}",
+            f"must be whole numbers (classes from 0), text, or floats (numbers to predict), got {labels.dtype}",
         )
         return
     low, high = int(labels.min()), int(labels.max())

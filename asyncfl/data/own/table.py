@@ -12,7 +12,7 @@ from pydantic import Field
 
 from asyncfl.component import default_property
 from asyncfl.data.own.base import Dataset
-from asyncfl.data.own.samples import FIELDS, Samples, split_off
+from asyncfl.data.own.samples import FIELDS, Samples, split_off, standardised
 from asyncfl.errors import DataError, Fault, hint, shortened
 from asyncfl.own_classes import own_file
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MOST_VALUES = 1000
 """Different texts in a column that becomes one number per text."""
+MOST_CLASSES = 100
+"""Different whole numbers in a target that nobody said were classes."""
 
 
 class TableFile(Dataset):
@@ -37,13 +39,16 @@ class TableFile(Dataset):
     test_path: str | None = Field(default=None, min_length=1)
     """File of the same columns to test on; null: a fifth of the rows, drawn once and for all."""
     target: str = Field(min_length=1, examples=["income"])
-    """Column of the classes: text or whole numbers, of which each that occurs is a class."""
+    """Column to predict: classes (text or whole numbers, of which each that occurs is a class), or numbers."""
+    task: Literal["auto", "classification", "regression"] = "auto"
+    """What the target holds. `auto`: numbers to predict where one of them is not whole, else classes."""
     features: tuple[str, ...] | None = Field(default=None, min_length=1)
     """Columns to learn from, in order; null: all but the target and those in `without`."""
     without: tuple[str, ...] = ()
     """Columns that are not learnt from, such as the one that says whose a row is."""
     standardised: bool = True
-    """Whether numbers are brought to mean 0 and deviation 1, as measured on all rows to train on."""
+    """Whether numbers (those of the target of a regression too) are brought to mean 0 and deviation 1, as measured on
+    all rows to train on."""
 
     called: ClassVar[Mapping[str, str]] = {**FIELDS, "labels": "target", "test_labels": "target"}
 
@@ -68,7 +73,7 @@ class TableFile(Dataset):
                 raise DataError(f"must have at least two rows, got {len(rows[0])}", tables[0][0])
             rows = [rows[0].iloc[part] for part in split_off(len(rows[0]))]
         train, test = rows
-        names, targets = _classes(train[self.target], test[self.target])
+        names, targets, said = self._targets(train[self.target], test[self.target])
         parts = [self._column(name, train, test) for name in self._learnt_from(train)]
         features, test_features = (np.concatenate([part[side] for part in parts], axis=1) for side in (0, 1))
         return Samples(
@@ -77,8 +82,20 @@ class TableFile(Dataset):
             test_features,
             targets[1],
             names,
-            *({str(name): _plain(table[name]) for name in table} for table in (train, test)),
+            {str(name): _plain(train[name]) for name in train},
+            {str(name): _plain(test[name]) for name in test},
+            said,
         )
+
+    def _targets(self, train: pd.Series[Any], test: pd.Series[Any]) -> tuple[list[str] | None, list[NDArray[Any]], str]:
+        """Names of the classes, the targets of both splits, and what captions say of them; no names: a regression."""
+        if not (self.task == "regression" or (self.task == "auto" and any(map(_fractional, (train, test))))):
+            return *_classes(train, test), ""
+        numbers = np.concatenate([column.to_numpy(np.float64) for column in (train, test)])
+        said = ""
+        if self.standardised:
+            numbers, said = standardised(numbers, np.arange(len(train)))
+        return None, np.split(numbers.astype(np.float32), [len(train)]), said
 
     def _learnt_from(self, table: pd.DataFrame) -> list[str]:
         if self.features is not None:
@@ -116,15 +133,23 @@ class TableFile(Dataset):
             elif name != self.target and column.dtype.kind not in "buif" and column.nunique() > MOST_VALUES:
                 got = f"must be numbers, or at most {MOST_VALUES} different texts, got {column.nunique()}"
                 faults.append(Fault(str(name), f"{got} (the first: {shortened(column.iloc[0])}); name it in without"))
-        target = table.get(self.target)
-        if target is not None and target.dtype.kind == "f" and not faults and (target != np.rint(target)).any():
-            odd = float(target[target != np.rint(target)].iloc[0])
-            faults.append(
-                Fault(
-                    self.target, f"must be classes (text or whole numbers; a regression is not simulated), got {odd:g}"
-                )
-            )
+        if self.target in table and not faults:
+            faults += self._target_faults(table[self.target])
         return faults
+
+    def _target_faults(self, target: pd.Series[Any]) -> list[Fault]:
+        """A target that does not hold what the task asks for, or says too little about what it holds."""
+        is_text = target.dtype.kind not in "buif"
+        if self.task == "regression" and is_text:
+            got = shortened(str(target.iloc[0]))
+            return [Fault(self.target, f"must be numbers where task is regression, got text (the first: {got})")]
+        if self.task == "classification" and not is_text and _fractional(target):
+            odd = float(target[target != np.rint(target)].iloc[0])
+            return [Fault(self.target, f"must be text or whole numbers where task is classification, got {odd:g}")]
+        if self.task == "auto" and not is_text and not _fractional(target) and target.nunique() > MOST_CLASSES:
+            many = f"{target.nunique()} different whole numbers"
+            return [Fault("task", f"must be classification or regression where the target holds {many}, got auto")]
+        return []
 
     def _named(self) -> list[str]:
         return [self.target, *(self.features or ())]
@@ -166,6 +191,11 @@ def _classes(train: pd.Series[Any], test: pd.Series[Any]) -> tuple[list[str], li
     names = sorted({str(one) for column in columns for one in column})
     at = {name: number for number, name in enumerate(names)}
     return names, [np.array([at[str(one)] for one in column], np.int64) for column in columns]
+
+
+def _fractional(column: pd.Series[Any]) -> bool:
+    """Whether a column holds numbers of which one is not whole."""
+    return column.dtype.kind == "f" and bool((column != np.rint(column)).any())
 
 
 def _plain(column: pd.Series[Any]) -> NDArray[Any]:

@@ -30,6 +30,11 @@ class Partition(Component):
         return "label"
 
     @property
+    def by_class(self) -> bool:
+        """Whether it goes by classes, which a regression has none of."""
+        return False
+
+    @property
     def natural_sizes(self) -> bool:
         """Whether sizes are those of the data, so that `samples_per_client` is only the most that a client gets."""
         return False

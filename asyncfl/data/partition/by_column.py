@@ -36,6 +36,10 @@ class ByColumn(Partition):
         return self.column
 
     @property
+    def by_class(self) -> bool:
+        return self.column == "label"
+
+    @property
     def natural_sizes(self) -> bool:
         return True
 

@@ -35,6 +35,10 @@ class Dirichlet(Partition):
     min_samples: Annotated[int, MeasuredIn("samples")] = Field(default=10, ge=1)
     """Samples that every client has at least when sizes are free; drawn again until this holds."""
 
+    @property
+    def by_class(self) -> bool:
+        return True
+
     def faults(self, clients: int, samples_per_client: int) -> Iterator[Fault]:
         if self.share_sizes == "free":
             yield from smallest_share_faults(self.min_samples, samples_per_client)

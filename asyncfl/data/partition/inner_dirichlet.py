@@ -28,6 +28,10 @@ class InnerDirichlet(Quantity):
     alpha: Annotated[float, MeasuredIn("1")] = Field(default=0.5, gt=0, le=1e6)
     """Concentration of each client's mixture: .1 leaves one to three classes, 100 is almost the mixture of all."""
 
+    @property
+    def by_class(self) -> bool:
+        return True
+
     def assign(
         self, labels: NDArray[np.int64], clients: int, samples_per_client: int, rng: np.random.Generator
     ) -> Shares:

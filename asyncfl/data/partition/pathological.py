@@ -28,6 +28,10 @@ class Pathological(Partition):
     classes_per_client: Annotated[int, MeasuredIn("classes")] = Field(default=2, ge=1)
     """Classes that each client holds."""
 
+    @property
+    def by_class(self) -> bool:
+        return True
+
     def faults(self, clients: int, samples_per_client: int) -> Iterator[Fault]:
         if self.classes_per_client > samples_per_client:
             allowed = f"must be 1..samples_per_client ({samples_per_client})"

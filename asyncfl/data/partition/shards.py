@@ -21,6 +21,10 @@ class Shards(Partition):
     shards_per_client: Annotated[int, MeasuredIn("shards")] = Field(default=2, ge=1)
     """Shards that each client gets; it sees about as many classes."""
 
+    @property
+    def by_class(self) -> bool:
+        return True
+
     def faults(self, clients: int, samples_per_client: int) -> Iterator[Fault]:
         if samples_per_client % self.shards_per_client:
             allowed = f"must divide samples_per_client ({samples_per_client})"

@@ -21,6 +21,7 @@ class CharLstm(Architecture):
     An input (length,) holds the numbers of characters, 0..classes-1; the class is the number of the next.
     """
 
+    classes_only: ClassVar[bool] = True
     stacks: ClassVar[bool] = False
     kind: Literal["char_lstm"] = "char_lstm"
     alongside: ClassVar[Mapping[str, Any]] = {"data.dataset": "shakespeare"}
@@ -31,18 +32,18 @@ class CharLstm(Architecture):
     layers: Annotated[int, Field(ge=1, le=100), MeasuredIn("layers")] = 2
     """LSTM layers."""
 
-    def faults(self, shape: Shape, classes: int) -> Iterator[Fault]:
+    def faults(self, shape: Shape, outputs: int) -> Iterator[Fault]:
         """Data that are no texts."""
         if len(shape) != 1:
             yield Fault("kind", f"char_lstm reads texts (length,), got inputs of shape {shape}; take another network")
 
-    def seconds_per_sample(self, shape: Shape, classes: int) -> float:
+    def seconds_per_sample(self, shape: Shape, outputs: int) -> float:
         """Six operations per weight and character, at the rate that small batches reach."""
         weights = 4 * self.hidden * (self.embedding + self.hidden + 2 * self.hidden * (self.layers - 1))
-        return 1e-5 + 6 * (weights * shape[0] + self.hidden * classes) / 100e9
+        return 1e-5 + 6 * (weights * shape[0] + self.hidden * outputs) / 100e9
 
-    def module(self, shape: Shape, classes: int) -> torch.nn.Module:
-        """Embedding of as many characters as there are classes, LSTM layers, a linear layer."""
+    def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
+        """Embedding of as many characters as there are outputs, LSTM layers, a linear layer."""
         from asyncfl.learning.models.last_step import LastStep
 
-        return LastStep(classes, self.embedding, self.hidden, self.layers)
+        return LastStep(outputs, self.embedding, self.hidden, self.layers)

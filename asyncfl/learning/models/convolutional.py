@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def convolutional(
-    shape: Shape, classes: int, channels: Sequence[int], hidden: Sequence[int], kernel: int = 5, groups: int = 0
+    shape: Shape, outputs: int, channels: Sequence[int], hidden: Sequence[int], kernel: int = 5, groups: int = 0
 ) -> torch.nn.Sequential:
     """Network of convolutions that keep the size, each followed by 2x2 max-pooling, then linear layers.
 
@@ -26,16 +26,16 @@ def convolutional(
 
     inputs, height, width = image_shape(shape)
     parts: list[nn.Module] = []
-    for outputs in channels:
-        parts += [nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2), nn.MaxPool2d(2)]
+    for filters in channels:
+        parts += [nn.Conv2d(inputs, filters, kernel, padding=kernel // 2), nn.MaxPool2d(2)]
         if groups:
-            parts.append(nn.GroupNorm(groups, outputs))
+            parts.append(nn.GroupNorm(groups, filters))
         parts.append(nn.ReLU())
-        inputs, height, width = outputs, height // 2, width // 2
+        inputs, height, width = filters, height // 2, width // 2
     if height < 1 or width < 1:
         message = f"images must be at least {2 ** len(channels)} wide and high, got {shape[1]}x{shape[2]}"
         raise ScenarioError([Fault("model.channels", f"{message}; give fewer channels (each pools once)")])
     parts.append(nn.Flatten())
-    for before, after in pairwise((inputs * height * width, *hidden, classes)):
+    for before, after in pairwise((inputs * height * width, *hidden, outputs)):
         parts += [nn.Linear(before, after), nn.ReLU()]
     return nn.Sequential(*parts[:-1])

@@ -37,27 +37,27 @@ class DigitsNet(Architecture):
             raise ValueError(f"must divide {_CHANNELS[0]} channels")
         return value
 
-    def seconds_per_sample(self, shape: Shape, classes: int) -> float:
+    def seconds_per_sample(self, shape: Shape, outputs: int) -> float:
         """As measured on 28x28 images, whatever the shape."""
         return 4.7e-3
 
-    def module(self, shape: Shape, classes: int) -> torch.nn.Module:
+    def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
         """Convolution, GroupNorm, ReLU (the first two pooled), then linear layers with GroupNorm and ReLU."""
         from torch import nn
 
         inputs, height, width = image_shape(shape)
         parts: list[nn.Module] = []
-        for number, outputs in enumerate(_CHANNELS):
-            parts += [nn.Conv2d(inputs, outputs, 5, padding=2), nn.GroupNorm(self.groups, outputs)]
+        for number, filters in enumerate(_CHANNELS):
+            parts += [nn.Conv2d(inputs, filters, 5, padding=2), nn.GroupNorm(self.groups, filters)]
             if number < 2:
                 parts.append(nn.MaxPool2d(2))
                 height, width = height // 2, width // 2
             parts.append(nn.ReLU())
-            inputs = outputs
+            inputs = filters
         if height < 1 or width < 1:
             message = f"images must be at least 4 wide and high, got {shape[1]}x{shape[2]}"
             raise ScenarioError([Fault("model.kind", f"{message}; take kind: mlp")])
         parts.append(nn.Flatten())
         for before, after in pairwise((inputs * height * width, *_HIDDEN)):
             parts += [nn.Linear(before, after), nn.GroupNorm(self.groups, after), nn.ReLU()]
-        return nn.Sequential(*parts, nn.Linear(_HIDDEN[-1], classes))
+        return nn.Sequential(*parts, nn.Linear(_HIDDEN[-1], outputs))

@@ -22,10 +22,10 @@ class LeNet(Architecture):
     hidden: Annotated[Widths, MeasuredIn("units")] = (128,)
     """Units of each hidden linear layer."""
 
-    def seconds_per_sample(self, shape: Shape, classes: int) -> float:
+    def seconds_per_sample(self, shape: Shape, outputs: int) -> float:
         """As measured on 28x28 images, whatever the shape."""
         return 1.6e-4
 
-    def module(self, shape: Shape, classes: int) -> torch.nn.Module:
+    def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
         """Convolution, pooling and ReLU in turn, then linear layers."""
-        return convolutional(shape, classes, self.channels, self.hidden)
+        return convolutional(shape, outputs, self.channels, self.hidden)

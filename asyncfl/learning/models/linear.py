@@ -19,16 +19,16 @@ class Linear(Architecture):
 
     kind: Literal["linear"] = "linear"
 
-    def widths(self, shape: Shape, classes: int) -> tuple[int, ...]:
+    def widths(self, shape: Shape, outputs: int) -> tuple[int, ...]:
         """Inputs and outputs."""
-        return math.prod(shape), classes
+        return math.prod(shape), outputs
 
-    def seconds_per_sample(self, shape: Shape, classes: int) -> float:
+    def seconds_per_sample(self, shape: Shape, outputs: int) -> float:
         """Six operations per weight, at the rate that small batches reach."""
-        return 1e-6 + 6 * math.prod(shape) * classes / 100e9
+        return 1e-6 + 6 * math.prod(shape) * outputs / 100e9
 
-    def module(self, shape: Shape, classes: int) -> torch.nn.Module:
+    def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
         """Flatten and Linear."""
         from torch import nn
 
-        return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), classes))
+        return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), outputs))

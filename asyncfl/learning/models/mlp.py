@@ -20,19 +20,19 @@ class Mlp(Architecture):
     hidden: Annotated[Widths, MeasuredIn("units")] = (256,)
     """Units of each hidden layer; empty for softmax regression."""
 
-    def widths(self, shape: Shape, classes: int) -> tuple[int, ...]:
+    def widths(self, shape: Shape, outputs: int) -> tuple[int, ...]:
         """Inputs, hidden units and outputs, in order."""
-        return (math.prod(shape), *self.hidden, classes)
+        return (math.prod(shape), *self.hidden, outputs)
 
-    def seconds_per_sample(self, shape: Shape, classes: int) -> float:
+    def seconds_per_sample(self, shape: Shape, outputs: int) -> float:
         """Six operations per weight, at the rate that small batches reach."""
-        return 1e-6 + 6 * sum(a * b for a, b in pairwise(self.widths(shape, classes))) / 100e9
+        return 1e-6 + 6 * sum(a * b for a, b in pairwise(self.widths(shape, outputs))) / 100e9
 
-    def module(self, shape: Shape, classes: int) -> torch.nn.Module:
+    def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
         """Flatten, then Linear and ReLU in turn, the last layer linear."""
         from torch import nn
 
         parts: list[nn.Module] = [nn.Flatten()]
-        for inputs, outputs in pairwise(self.widths(shape, classes)):
-            parts += [nn.Linear(inputs, outputs), nn.ReLU()]
+        for before, after in pairwise(self.widths(shape, outputs)):
+            parts += [nn.Linear(before, after), nn.ReLU()]
         return nn.Sequential(*parts[:-1])

@@ -34,12 +34,12 @@ class ResNet(Architecture):
     """Groups of channels that are normalised together; where they do not divide the channels, the largest number that
     divides both."""
 
-    def seconds_per_sample(self, shape: Shape, classes: int) -> float:
+    def seconds_per_sample(self, shape: Shape, outputs: int) -> float:
         """In proportion to pixels, as measured at depth 8 on 32x32 images."""
         share = 14.0 if self.depth == _WIDE else (self.depth - 2) / 6
         return 1.0e-3 * share * math.prod(shape[1:]) / 1024
 
-    def module(self, shape: Shape, classes: int) -> torch.nn.Module:
+    def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
         """Convolution, blocks in stages that halve height and width, the mean over pixels, a linear layer."""
         from torch import nn
 
@@ -52,7 +52,7 @@ class ResNet(Architecture):
             for block in range(blocks):
                 parts.append(Residual(before, channels, 2 if number and not block else 1, self._norm))
                 before = channels
-        return nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, classes))
+        return nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, outputs))
 
     def _norm(self, channels: int) -> torch.nn.Module:
         from torch import nn

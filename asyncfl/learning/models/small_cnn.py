@@ -41,10 +41,10 @@ class SmallCnn(Architecture):
             raise ValueError(f"groups must be 0 or divide each of channels ({listed}), got {self.groups}")
         return self
 
-    def seconds_per_sample(self, shape: Shape, classes: int) -> float:
+    def seconds_per_sample(self, shape: Shape, outputs: int) -> float:
         """As measured on 28x28 images, whatever the shape."""
         return 1.2e-4
 
-    def module(self, shape: Shape, classes: int) -> torch.nn.Module:
+    def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
         """Convolution, pooling, GroupNorm and ReLU in turn, then linear layers."""
-        return convolutional(shape, classes, self.channels, self.hidden, kernel=self.kernel, groups=self.groups)
+        return convolutional(shape, outputs, self.channels, self.hidden, kernel=self.kernel, groups=self.groups)

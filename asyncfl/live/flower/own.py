@@ -87,7 +87,7 @@ class Parameters(Architecture):
     n: int = Field(ge=1)
     """Parameters."""
 
-    def module(self, shape: Shape, classes: int) -> torch.nn.Module:
+    def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
         """One weight of that length, and nothing that is computed with it."""
         import torch
 
@@ -99,7 +99,7 @@ class Parameters(Architecture):
                 self.weight = torch.nn.Parameter(torch.zeros(n))
 
             def forward(self, samples: torch.Tensor) -> torch.Tensor:
-                return self.weight[:1].expand(len(samples), classes)
+                return self.weight[:1].expand(len(samples), outputs)
 
         return Nothing()
 

@@ -54,8 +54,29 @@ def with_(value):
         ({"features": with_(-np.inf)}, "features: must be finite numbers, got -inf in sample 3 (and 1 more samples)"),
         ({"labels": Y[:, None]}, "labels: must be a NumPy array of shape (n,), got shape (6, 1)"),
         (
-            {"labels": Y + 0.5},
-            "labels: must be whole numbers (classes from 0) or text, as a regression is not simulated, got float64",
+            {"labels": Y + 1j},
+            "labels: must be whole numbers (classes from 0), text, or floats (numbers to predict), got complex128",
+        ),
+        (
+            {"labels": np.where(Y == 1, np.nan, Y)},
+            "labels: must be finite numbers, got nan in sample 1 (and 1 more samples)",
+        ),
+        (
+            {"labels": np.zeros((6, 1, 1))},
+            "labels: must be a NumPy array of shape (n,) or (n, outputs), as floats are numbers to predict, got shape "
+            "(6, 1, 1)",
+        ),
+        (
+            {"labels": Y + 0.5, "classes": 3},
+            "labels: must be whole numbers or text where classes are given, got float64",
+        ),
+        (
+            {"labels": Y + 0.5, "test_features": X, "test_labels": Y},
+            "test_labels: must be of the type and shape of labels (float64 (n)), got int64 (n)",
+        ),
+        (
+            {"labels": np.zeros((6, 2)), "test_features": X, "test_labels": np.zeros((6, 3))},
+            "test_labels: must be of the type and shape of labels (float64 (n, 2)), got float64 (n, 3)",
         ),
         ({"labels": Y[:5]}, "labels: must have one label per sample (6), got 5"),
         (

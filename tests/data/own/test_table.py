@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -67,6 +69,21 @@ def test_a_constant_column_is_only_centred(table):
     assert not everything(source(table(ROWS.assign(age=3), features=("age",))), "train").any()
 
 
+@pytest.mark.parametrize("fields", [{}, {"task": "regression"}])
+def test_numbers_to_predict_are_standardised_by_the_rows_to_train_on_and_captions_say_so(table, fields):
+    income = np.arange(10) * 10 + (0 if fields else 0.5)
+    found = source(table(ROWS.assign(income=income), **fields))
+    labels = found.labels("train", np.arange(8))
+    assert (found.classes, found.outputs, found.class_names, labels.shape) == (0, 1, (), (8, 1))
+    assert (labels.mean(), labels.std()) == (pytest.approx(0, abs=1e-6), pytest.approx(1, abs=1e-6))
+    mean, deviation = re.search(r"target minus ([\d.]+), over ([\d.]+)", found.provenance).groups()
+    tested = found.labels("test", np.arange(2))[:, 0] * float(deviation) + float(mean)
+    assert np.abs(tested[:, None] - income).min(1).max() < 0.05
+    plain = source(table(ROWS.assign(income=income), **fields, standardised=False))
+    assert set(plain.labels("train", np.arange(8))[:, 0].tolist()) <= set(income.tolist())
+    assert "target" not in plain.provenance
+
+
 def test_whole_numbers_are_classes_of_their_names(table):
     found = source(table(ROWS.assign(income=[7, 3] * 5)))
     assert found.class_names == ("3", "7")
@@ -106,8 +123,18 @@ def test_whole_numbers_are_classes_of_their_names(table):
         ),
         (
             ROWS.assign(income=0.5),
+            {"task": "classification"},
+            "income: must be text or whole numbers where task is classification, got 0.5",
+        ),
+        (
+            ROWS,
+            {"task": "regression"},
+            "income: must be numbers where task is regression, got text (the first: low)",
+        ),
+        (
+            pd.concat([ROWS] * 11).assign(income=range(110)),
             {},
-            "income: must be classes (text or whole numbers; a regression is not simulated), got 0.5",
+            "task: must be classification or regression where the target holds 110 different whole numbers, got auto",
         ),
         (ROWS[:0], {}, "must have at least one row of values, got none"),
         (ROWS[:1], {}, "must have at least two rows, got 1"),

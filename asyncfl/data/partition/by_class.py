@@ -1,0 +1,19 @@
+"""What of a description of data goes by classes, which a regression has none of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from asyncfl.component import kind_of
+from asyncfl.data.concept import Concept
+from asyncfl.data.partition.base import Partition
+from asyncfl.errors import Fault
+
+
+def faults_without_classes(title: str, partition: Partition, concept: Concept | None) -> Iterator[Fault]:
+    """Partition and concept of the regression `title`, where they go by classes; fields are relative to the data."""
+    why = f"goes by classes, which a regression ({title}) has none of"
+    if partition.by_class:
+        yield Fault("partition.kind", f"{kind_of(partition)} {why}; take iid, quantity or by (a column)")
+    if concept is not None:
+        yield Fault("concept", f"{kind_of(concept)} {why}; leave it null")
