@@ -88,9 +88,10 @@ def serve(grid: Any, config: Mapping[str, Any]) -> None:
     from asyncfl.api import run_of
     from asyncfl.federation.resolve import resolve
     from asyncfl.live.flower.client import scenario_of
-    from asyncfl.live.flower.held import INTERRUPTED, held
+    from asyncfl.live.flower.held import held
     from asyncfl.live.flower.post import GRID_ENDED
     from asyncfl.live.flower.records import GridMail, Shapes
+    from asyncfl.live.interrupts import Interrupts
     from asyncfl.simulation import SimulatedRuns
     from asyncfl.storage import LIVE, RunFolder
 
@@ -101,10 +102,12 @@ def serve(grid: Any, config: Mapping[str, Any]) -> None:
     print_text(f"waiting for {scenario.data.clients} SuperNodes with partition-id=0..{scenario.data.clients - 1}")
     mail = GridMail(grid, Shapes.flat(scenario.n_parameters), float(config["timeout-s"]))
     parts = []
-    for seed in scenario.seeds:
-        run = asyncio.run(held(resolve(scenario, seed, SimulatedRuns()), mail, progress=version_line))
-        parts.append(run_of(scenario, run))
-        result = kept(scenario, parts, folder)
-        if run.stopped == INTERRUPTED or run.stopped.startswith(GRID_ENDED):
-            break
+    with Interrupts() as interrupts:
+        for seed in scenario.seeds:
+            resolved = resolve(scenario, seed, SimulatedRuns())
+            run = asyncio.run(held(resolved, mail, progress=version_line, interrupts=interrupts))
+            parts.append(run_of(scenario, run))
+            result = kept(scenario, parts, folder)
+            if interrupts.came or run.stopped.startswith(GRID_ENDED):
+                break
     tell(result, folder)

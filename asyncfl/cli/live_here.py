@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from asyncfl.cli.live_options import Assignments, Out, Shape, Speedup
-from asyncfl.cli.live_telling import INTERRUPTED, kept, on_signals, one_thread_each, tell, tell_log, version_line
+from asyncfl.cli.live_telling import kept, one_thread_each, tell, tell_log, version_line
 from asyncfl.cli.output import print_text
 from asyncfl.cli.run import data_line, read_scenario
 from asyncfl.scenario import Scenario
 
 if TYPE_CHECKING:
     from asyncfl.federation.seed_run import SeedRun
+    from asyncfl.live.interrupts import Interrupts
     from asyncfl.live.terms import Terms
 
 
@@ -39,6 +40,7 @@ def here(
     folder = out or Path("results/live") / time.strftime("%Y%m%d-%H%M%S")
     one_thread_each()
     from asyncfl.api import run_of
+    from asyncfl.live.interrupts import Interrupts
     from asyncfl.live.terms import Terms
     from asyncfl.storage import LIVE, RunFolder
 
@@ -47,22 +49,26 @@ def here(
     tell_log(quiet=True)
     terms = Terms(shape=shape, speedup=speedup)
     parts = []
-    for seed in description.seeds:
-        held = asyncio.run(_held(description, seed, terms, workers, quiet))
-        parts.append(run_of(description, held))
-        result = kept(description, parts, folder)
-        if held.stopped == INTERRUPTED:
-            break
+    with Interrupts() as interrupts:
+        for seed in description.seeds:
+            held = asyncio.run(_held(description, seed, terms, workers, quiet, interrupts))
+            parts.append(run_of(description, held))
+            result = kept(description, parts, folder)
+            if interrupts.came:
+                break
     tell(result, folder)
 
 
-async def _held(scenario: Scenario, seed: int, terms: Terms, workers: int, quiet: bool) -> SeedRun:
+async def _held(
+    scenario: Scenario, seed: int, terms: Terms, workers: int, quiet: bool, interrupts: Interrupts
+) -> SeedRun:
     """One seed, held in memory. Ctrl-C ends it as if its time were up."""
     from concurrent.futures import ThreadPoolExecutor
 
     from asyncfl.federation.prepare import Federation
     from asyncfl.federation.resolve import resolve
     from asyncfl.live.host import Host
+    from asyncfl.live.interrupts import INTERRUPTED
     from asyncfl.live.run import Round, hold, local_clients
     from asyncfl.live.transport import Memory
     from asyncfl.simulation import SimulatedRuns
@@ -76,7 +82,7 @@ async def _held(scenario: Scenario, seed: int, terms: Terms, workers: int, quiet
 
         async def everybody(host: Host) -> None:
             memory = Memory(host.serve)
-            with on_signals(partial(host.end, INTERRUPTED)), ThreadPoolExecutor(workers, "training") as executor:
+            with interrupts.ending(partial(host.end, INTERRUPTED)), ThreadPoolExecutor(workers, "training") as executor:
                 clients = local_clients(federation, terms, tokens, memory.connect, executor, streams)
                 await asyncio.gather(*[client.run() for client in clients])
             await memory.close()

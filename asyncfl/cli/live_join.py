@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from asyncfl.cli.live_telling import on_signals, one_thread_each
+from asyncfl.cli.live_telling import one_thread_each
 from asyncfl.cli.output import print_text
 from asyncfl.errors import AsyncflError, Fault, ScenarioError
 from asyncfl.own_classes import look_for_modules_in
@@ -72,6 +72,7 @@ async def _taking_part(
 
     from asyncfl.live.client import LiveClient
     from asyncfl.live.errands import Craft
+    from asyncfl.live.interrupts import Interrupts
     from asyncfl.live.vocabulary import Welcome
 
     with ThreadPoolExecutor(1, "training") as executor:
@@ -90,7 +91,11 @@ async def _taking_part(
         )
         running = asyncio.ensure_future(client.run())
         leaving: list[asyncio.Task[None]] = []
-        with on_signals(lambda: leaving.append(asyncio.ensure_future(client.leave()))):
+
+        def leave() -> None:
+            leaving.append(asyncio.ensure_future(client.leave()))
+
+        with Interrupts() as interrupts, interrupts.ending(leave):
             try:
                 await running
             finally:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from asyncfl.cli.live_options import Assignments, Out, Shape, Speedup
-from asyncfl.cli.live_telling import INTERRUPTED, kept, on_signals, one_thread_each, tell, tell_log, version_line
+from asyncfl.cli.live_telling import kept, one_thread_each, tell, tell_log, version_line
 from asyncfl.cli.output import print_text
 from asyncfl.cli.run import data_line, read_scenario
 from asyncfl.scenario import Scenario
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from asyncfl.federation.seed_run import SeedRun
+    from asyncfl.live.interrupts import Interrupts
     from asyncfl.live.terms import Terms
 
 
@@ -46,6 +47,7 @@ def serve(
     folder = out or Path("results/live") / time.strftime("%Y%m%d-%H%M%S")
     one_thread_each()
     from asyncfl.api import run_of
+    from asyncfl.live.interrupts import Interrupts
     from asyncfl.live.keys import read_tokens, server_context
     from asyncfl.live.terms import Terms
     from asyncfl.storage import LIVE, RunFolder
@@ -57,8 +59,10 @@ def serve(
     tell_log(quiet)
     terms = Terms(shape=shape, speedup=speedup)
 
-    held = asyncio.run(_served(description, terms, tokens, (host, port, tls), wanted, quiet))
-    tell(kept(description, [run_of(description, held)], folder), folder)
+    with Interrupts() as interrupts:
+        held = asyncio.run(_served(description, terms, tokens, (host, port, tls), wanted, quiet, interrupts))
+        result = kept(description, [run_of(description, held)], folder)
+    tell(result, folder)
 
 
 async def _served(
@@ -68,11 +72,13 @@ async def _served(
     place: tuple[str, int, SSLContext],
     wanted: int,
     quiet: bool,
+    interrupts: Interrupts,
 ) -> SeedRun:
     """The scenario's seed, held with whoever comes. Ctrl-C ends it as if its time were up."""
     from asyncfl.federation.prepare import Federation
     from asyncfl.federation.resolve import resolve
     from asyncfl.live.host import Host
+    from asyncfl.live.interrupts import INTERRUPTED
     from asyncfl.live.run import Round, hold
     from asyncfl.live.sockets import listening
     from asyncfl.live.wire import server_decoder
@@ -84,7 +90,7 @@ async def _served(
         longest = server_decoder(federation.learner.n_parameters).limits.frame_bytes
 
         async def everybody(host: Host) -> None:
-            with on_signals(partial(host.end, INTERRUPTED)):
+            with interrupts.ending(partial(host.end, INTERRUPTED)):
                 async with listening(host.serve, address, port, longest, tls) as found:
                     print_text(f"listening at {address}:{found}; it begins with {wanted} of {len(tokens)} clients")
                     await host.over.wait()

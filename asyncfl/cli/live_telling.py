@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 import os
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,27 +17,11 @@ from asyncfl.scenario import Scenario
 if TYPE_CHECKING:
     from asyncfl.storage import Run
 
-INTERRUPTED = "interrupted"
-"""Why a run is over that was ended by Ctrl-C."""
-
 
 def one_thread_each() -> None:
     """Have those who train beside each other do so on one thread each; before torch is imported."""
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
-
-
-@contextmanager
-def on_signals(ends: Callable[[], object]) -> Iterator[None]:
-    """Have Ctrl-C, and a request of the system to end, call `ends` in the event loop instead of breaking off."""
-    loop = asyncio.get_running_loop()
-    for one in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(one, ends)
-    try:
-        yield
-    finally:
-        for one in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(one)
 
 
 class _Printed(logging.Handler):

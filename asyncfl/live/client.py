@@ -96,6 +96,8 @@ class LiveClient:
         self._clock = LiveClock()
         self._at: dict[int, At] = {}
         self._given_up: list[int] = []
+        self._turns = dict.fromkeys(("task", "request"), -1)
+        """What the server asks for -> the last of them, by its count: each has noise of its own."""
         self._spent = False
         self._presence: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -165,9 +167,9 @@ class LiveClient:
                 case Begin():
                     if not self._clock.has_begun:
                         self._begin(message.now_s)
-                case Task():
+                case Task() if self._comes_next("task", message.turn):
                     self._start(message.task, self._task(message, models[0]))
-                case Judge():
+                case Judge() if self._comes_next("request", message.turn):
                     self._start(-1, self._judge(message, models))
                 case TaskGone():
                     self._drop(message.task)
@@ -179,6 +181,13 @@ class LiveClient:
                     for one in self._at.values():
                         await connection.send(encode(Trace(one.number, one.report(self._clock.now))))
                     self.over, self.ended_well = message.reason, True
+
+    def _comes_next(self, what: str, turn: int) -> bool:
+        """Whether that was not asked for before; else it is over: noise that is drawn twice could be subtracted."""
+        last, self._turns[what] = self._turns[what], turn
+        if turn <= last:
+            self.over = repeated(what, turn, last)
+        return turn > last
 
     async def leave(self) -> None:
         """Take part no longer."""
@@ -401,6 +410,14 @@ class LiveClient:
         if self._craft is None:
             raise ValueError("the client was not let in")
         return self._craft
+
+
+def repeated(what: str, turn: int, last: int) -> str:
+    """Why a client does not do what it has done before."""
+    return (
+        f"the server gave {what} {turn} again after {what} {last}, by its count of this client's: both would have the "
+        "same noise, which could be subtracted"
+    )
 
 
 def _nobody(_: str) -> None:

@@ -299,6 +299,8 @@ class Host(Conductor):
             raise MessageError(f"task {said.task} is client {whose}'s, got an answer of {member.number}")
         if isinstance(said, Update) and len(models) != 1:
             raise WireError(f"an update comes with its model, got {len(models)}")
+        if isinstance(said, Update):
+            self.payloads.check(said)
         if isinstance(said, Gone) and said.fate not in (Fate.LOST_DOWN, Fate.LOST_UP, Fate.DROPPED_OUT):
             raise WireError(f"a task of a client does not end {said.fate!r}")
         if self.stopped is not None:

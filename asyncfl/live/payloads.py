@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from asyncfl.errors import MessageError
 from asyncfl.federation.tasks import TaskInFlight
 from asyncfl.live.vocabulary import Update
 from asyncfl.messages import Collect, Collected, Vector
@@ -35,6 +37,17 @@ class Payloads:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._payloads: dict[int, Payload] = {}
+        # A live federation's scheme has one norm for all, whoever trains (`live_faults`).
+        self.clip_norm = host.federation.path.clip_norm(np.ones(1))
+        """Norm that every update is clipped to; None: there is no clipping."""
+
+    def check(self, said: Update) -> None:
+        """Raises MessageError for an update that was clipped to another norm, to which noise would be too little, or
+        too much. One that was not finite was clipped to none."""
+        own, told = self.clip_norm, said.clip_norm
+        if told is not None and (own is None or not math.isclose(own, told, rel_tol=1e-9)):
+            to = "to no norm" if own is None else f"to {own:g}"
+            raise MessageError(f"updates are clipped {to} here, that of task {said.task} to {told:g}")
 
     def keep(self, payload: Payload) -> None:
         """Keep an update that has arrived."""
@@ -62,14 +75,14 @@ class Payloads:
         self._host.federation.record.collected(uploads)
         for task in tasks:
             self._host.members.by_number[task.client].last = (task.number, task.base_version, task.turn)
-        norms = [one.update.clip_norm for one in found if one.update.clip_norm is not None]
+        clipped = any(one.update.clip_norm is not None or np.isfinite(one.model).all() for one in found)
         return Collected(
             self._host.clock.now,
             action.tasks,
             models,
             np.array([one.update.loss for one in found], dtype=np.float64),
             sound=sound,
-            clip_norm=max(norms, default=None),
+            clip_norm=self.clip_norm if clipped else None,
             upload_std=np.array([one.update.asked_std for one in found], dtype=np.float64),
         )
 

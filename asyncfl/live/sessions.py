@@ -28,6 +28,9 @@ log = logging.getLogger("asyncfl.live")
 
 PATIENCE_S = 10.0
 """Real seconds that a new connection has to introduce itself, and clients to say goodbye."""
+STRANGERS = 64
+"""Connections that may be there without having said who they are, besides one of each client; the oldest of more are
+dropped, so that who says it gets in."""
 BEATS_MISSED = 3
 """Heartbeats without a sign of life after which a connection is taken for lost."""
 
@@ -75,6 +78,7 @@ class Sessions:
         self._house, self._members, self._welcome = house, members, welcome
         self._decoder: Decoder[FromClient] = server_decoder(members.n_parameters)
         self._running: set[asyncio.Task[None]] = set()
+        self._strangers: dict[int, Connection] = {}
         self._stood_still_s = -math.inf
 
     async def end(self) -> None:
@@ -91,8 +95,7 @@ class Sessions:
         member: Member | None = None
         helpers: list[asyncio.Task[None]] = []
         try:
-            async with asyncio.timeout(PATIENCE_S):
-                said, models = self._decoder.decode(await connection.receive())
+            said, models = await self._introduced(connection)
             if not isinstance(said, Hello):
                 raise WireError(f"a connection begins with Hello, got {type(said).__name__}")
             if len(models):
@@ -123,6 +126,20 @@ class Sessions:
                 member.online = False
                 self._house.tell(lambda: self._house.presence.lost(member))
             await connection.close()
+
+    async def _introduced(self, connection: Connection) -> tuple[FromClient, Vector]:
+        """The first that a connection says. Raises TimeoutError, WireError and EndedError."""
+        self._strangers[id(connection)] = connection
+        if len(self._strangers) > STRANGERS + self._members.clients:
+            oldest = next(iter(self._strangers.values()))
+            log.warning("%s: has not said who it is, and many others wait: dropped", oldest.peer)
+            del self._strangers[id(oldest)]
+            oldest.drop()
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return self._decoder.decode(await connection.receive())
+        finally:
+            self._strangers.pop(id(connection), None)
 
     def _keep(self, task: asyncio.Task[None] | None) -> None:
         """Have the end of the run wait for this."""

@@ -49,6 +49,10 @@ class SocketConnection:
             # A websocket's reason has at most 123 bytes.
             await self._socket.close(reason=reason.encode()[:120].decode(errors="ignore"))
 
+    def drop(self) -> None:
+        """See `Connection`."""
+        self._socket.transport.abort()
+
 
 @asynccontextmanager
 async def listening(

@@ -43,6 +43,10 @@ class Connection(Protocol):
         """End the connection. Frames that were sent still arrive."""
         ...
 
+    def drop(self) -> None:
+        """End the connection at once, whatever is on its way."""
+        ...
+
 
 Handler: TypeAlias = Callable[[Connection], Awaitable[None]]
 """Takes care of a connection, until it ends."""
@@ -102,6 +106,10 @@ class MemoryConnection:
         return await self._incoming.get()
 
     async def close(self, reason: str = "") -> None:
+        """See `Connection`."""
+        self.drop()
+
+    def drop(self) -> None:
         """See `Connection`."""
         self._outgoing.end()
         self._incoming.end()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -90,3 +92,21 @@ def test_a_scenario_needs_no_command_and_help_lists_them(
         assert "none.yaml" in "".join(capsys.readouterr())
     call(monkeypatch, "live", "--help")
     assert "here" in "".join(capsys.readouterr())
+
+
+def test_ctrl_c_while_tables_are_made_loses_none(
+    tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from asyncfl import api
+
+    made = api.run_of
+
+    def interrupted(*arguments: Any) -> Run:
+        os.kill(os.getpid(), signal.SIGINT)
+        return made(*arguments)
+
+    monkeypatch.setattr(api, "run_of", interrupted)
+    path, folder = tmp_path / "scenario.yaml", tmp_path / "held"
+    path.write_text(yaml.safe_dump({**tiny, "seeds": 2}))
+    assert call(monkeypatch, "live", path, "--out", folder, "--shape", "--speedup", 100, "--quiet") == 0
+    assert list(Run.load(folder).summary["seeds"]) == ["0"], "the second was not begun"

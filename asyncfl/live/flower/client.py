@@ -17,6 +17,7 @@ from asyncfl.client import Ticket
 from asyncfl.federation.prepare import Federation, prepare
 from asyncfl.federation.resolve import ResolvedSeed, streams_of
 from asyncfl.files.yaml_text import read_text
+from asyncfl.live.client import repeated
 from asyncfl.live.flower.letters import EXAMPLES, LOSS, SECONDS, FlowerError, Value
 from asyncfl.live.run import workshop_of
 from asyncfl.live.vocabulary import Welcome
@@ -106,8 +107,17 @@ class FlowerClient:
         return Answered({}, {} if spent is None else {"spent": spent})
 
     def train(self, config: Mapping[str, Value], model: Vector) -> Answered:
-        """The update of a task. `model`: (n_parameters,)."""
+        """The update of a task; none where its budget is spent. `model`: (n_parameters,).
+
+        Raises FlowerError where its noise was drawn before.
+        """
         task, turn = int(config["task"]), int(config["turn"])
+        last = max((number for what, number in self._sent if what == "upload"), default=-1)
+        if turn <= last:
+            raise FlowerError(repeated("task", turn, last))
+        if (why := self._spent(self._budgets())) is not None:
+            # That it is spent was not heard, or is not believed.
+            return Answered({}, {"spent": why})
         ticket = Ticket(task, self.number, int(config["server-round"]), model, turn)
         began_s = time.perf_counter()
         done = self._workshop.train(ticket, bool(config["attacks"]))

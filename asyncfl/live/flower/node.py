@@ -167,6 +167,10 @@ class NodeConnection:
 
     async def close(self, reason: str = "") -> None:
         """See `Connection`."""
+        self.drop()
+
+    def drop(self) -> None:
+        """See `Connection`."""
         self._incoming.end()
         if self.node.connection is self:
             self.node.connection = None
@@ -198,17 +202,22 @@ class NodeConnection:
             fate = Fate.LOST_UP if lost else Fate.DROPPED_OUT
             kind = Kind.LOST if lost else Kind.DROPPED_OUT
             detail = "up" if lost else "app"
-            await self.say(Gone(sent.of, fate.value, (Noted(max(0.0, now_s - sent.sent_s), kind, detail=detail),)))
+            await self.say(Gone(sent.of, fate.value, (self._ended(sent, now_s, kind, detail),)))
             return
         metrics, model, clip_norm = reply.metrics, reply.model, number_of(reply.metrics, "clip-norm")
+        spent = str(reply.config.get("spent", ""))[:1000]
+        if spent:
+            await self.say(Spent(spent))
+        if model is None and spent:
+            ended = self._ended(sent, now_s, Kind.DROPPED_OUT, "budget")
+            await self.say(Gone(sent.of, Fate.DROPPED_OUT.value, (ended,)))
+            return
         if model is None:
             log.warning("%s: its reply holds no model", self.peer)
             # What is no model is judged as one of the wrong length.
             model = np.zeros(self.node.n_parameters + 1, dtype=np.float32)
         elif self.node.clips is not None and base is not None and len(model) == len(base):
             model, clip_norm = self.node.clips.clip(base, model)
-        if detail := str(reply.config.get("spent", "")):
-            await self.say(Spent(detail[:1000]))
         update = Update(
             sent.of,
             nan_for(number_of(metrics, LOSS)),
@@ -220,6 +229,10 @@ class NodeConnection:
             report_of(reply, sent, model.nbytes, max(0.0, now_s - sent.sent_s)),
         )
         await self.say(update, model[None])
+
+    def _ended(self, sent: SentLetter, now_s: float, kind: Kind, detail: str) -> Noted:
+        """What happened to a task that came to nothing, when that was heard."""
+        return Noted(max(0.0, now_s - sent.sent_s), kind, detail=detail)
 
 
 def nan_for(value: float | None) -> float:

@@ -26,6 +26,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -43,11 +44,11 @@ from asyncfl.federation.rounds import Rounds, Row, diverged_at
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.learning import Architecture
 from asyncfl.learning.architecture import Shape
-from asyncfl.live.flower.held import ended_by_signals
 from asyncfl.live.flower.letters import Mail
 from asyncfl.live.flower.post import Habits, Post
 from asyncfl.live.flower.records import GridMail, Shapes
 from asyncfl.live.host import Host
+from asyncfl.live.interrupts import INTERRUPTED, Interrupts
 from asyncfl.live.run import Progress, Round, hold
 from asyncfl.live.terms import Terms
 from asyncfl.messages import Publish, Vector
@@ -272,7 +273,7 @@ async def held_own(
     def around(federation: Federation) -> Round:
         async def everybody(host: Host) -> None:
             post = Post(mail, host.serve, tokens, len(initial), habits, lambda: host.stopped, host.end)
-            with ended_by_signals(host):
+            with Interrupts() as interrupts, interrupts.ending(partial(host.end, INTERRUPTED)):
                 await post.run()
 
         return everybody

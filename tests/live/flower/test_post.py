@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from asyncfl.api import gather, run_of
 from asyncfl.errors import AsyncflError
 from asyncfl.federation.resolve import resolve
 from asyncfl.federation.seed_run import SeedRun
-from asyncfl.live.flower.client import clients_scenario, introduce
+from asyncfl.live.flower.client import Answered, clients_scenario, introduce
 from asyncfl.live.flower.held import held
 from asyncfl.live.flower.letters import QUERY, READY, SCORES, TRAIN, Failure, FlowerError, Letter, Reply
 from asyncfl.scenario import Scenario
@@ -205,6 +206,43 @@ def test_a_budget_is_kept_from_message_to_message() -> None:
     assert sorted(run.spent) == [0, 1, 2]
     assert "budget" in run.stopped
     assert Kind.BUDGET_SPENT in kinds(run)
+
+
+def test_a_node_whose_budget_is_spent_or_that_is_asked_twice_trains_nothing() -> None:
+    """Whatever the server asks for."""
+    asked: list[App] = []
+    spending = {"kind": "dp_fedavg", "noise_multiplier": 4.0, "stop_at": {"epsilon": 4.0}}
+
+    def change(grid: FakeGrid) -> None:
+        asked.append(grid.apps[100])
+
+    run, grid, _ = over_flower(
+        {"protocol": {"kind": "fedasync", "rounds": 60, "in_flight": 3}, "privacy": spending}, change
+    )
+    last = [letter for letter in grid.letters() if letter.node == 100][-1]
+    answered = asked[0](replace(last, config={**last.config, "turn": 1000}))
+    assert isinstance(answered, Answered)
+    assert answered.model is None
+    assert "of 4 spent" in answered.config["spent"]
+
+    # The server of a grid whose app answers so ends the task, and hears why.
+    refusing = lambda letter: Answered({}, {"spent": "budget spent"})  # noqa: E731
+    run, _, _ = over_flower({"privacy": spending}, lambda grid: grid.apps.update({100: only_for(TRAIN, refusing, 0)}))
+    assert run.fates["dropped_out"] == 1
+    assert run.spent is not None
+    assert 0 in run.spent
+    assert run.fates["rejected"] == 0
+
+    run, grid, _ = over_flower({}, change)
+    last = [letter for letter in grid.letters() if letter.node == 100][-1]
+    with pytest.raises(FlowerError, match="the server gave task 2 again after task 2"):
+        asked[1](last)
+
+
+def only_for(kind: str, app: App, client: int) -> App:
+    """`app` for letters of that kind, ours for others."""
+    ours = our_app(client)
+    return lambda letter: app(letter) if letter.kind == kind else ours(letter)
 
 
 def test_noise_is_drawn_from_a_secret_of_the_node() -> None:

@@ -1,0 +1,68 @@
+"""Ctrl-C, and a request of the system to end: they end a live run as if its time were up, and never cost its tables."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any
+
+INTERRUPTED = "interrupted"
+"""Why a run is over that was ended so."""
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+# In a thread other than the first nobody hears signals; some systems have no handlers in loops.
+_NOT_HERE = (RuntimeError, ValueError, NotImplementedError)
+
+
+class Interrupts:
+    """Signals in the course of one or several runs, until what they came to is written.
+
+    Before the first run they break off, as usual; in a run they end it (`ending`); after it they wait until this
+    context ends. What happened in real time cannot be had again.
+    """
+
+    def __init__(self) -> None:
+        self.came = False
+        """Whether there was one: no further run is to begin."""
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Interrupts:
+        self._before = {one: signal.getsignal(one) for one in SIGNALS}
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for one, handler in self._before.items():
+            with suppress(*_NOT_HERE):
+                signal.signal(one, handler)
+
+    @contextmanager
+    def ending(self, ends: Callable[[], object]) -> Iterator[None]:
+        """Inside it, in an event loop, a signal calls `ends`; at once where one came before."""
+        loop = asyncio.get_running_loop()
+
+        def heard() -> None:
+            self.came = True
+            ends()
+
+        with suppress(*_NOT_HERE):
+            for one in SIGNALS:
+                loop.add_signal_handler(one, heard)
+        if self.came:
+            ends()
+        try:
+            yield
+        finally:
+            with suppress(*_NOT_HERE):
+                for one in SIGNALS:
+                    loop.remove_signal_handler(one)
+                    signal.signal(one, self._waits)
+
+    def _waits(self, number: int, frame: FrameType | None) -> None:
+        self.came = True
+        # Not by `print`, in the middle of which this may be.
+        os.write(2, b"asyncfl: the run is over and its tables are being written; this takes a moment\n")

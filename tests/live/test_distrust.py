@@ -1,0 +1,90 @@
+"""What neither side need believe of the other, on virtual time: noise stays as it should be."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.live.client import LiveClient
+from asyncfl.live.host import Host
+from asyncfl.live.sessions import STRANGERS
+from asyncfl.live.transport import Connect, Connection, EndedError
+from asyncfl.live.vocabulary import Judge, Task, Update
+from asyncfl.live.wire import encode
+from tests.live.test_live import BUFFERED, SLOW, held, whole
+
+NOISED = {"kind": "dp_fedavg", "noise_multiplier": 0.5, "clip_norm": 2.0, "noise_at": "server"}
+
+
+@pytest.mark.parametrize("claim", [1e6, 1e-6, None])
+def test_the_servers_noise_is_the_schemes_whatever_norm_a_client_tells(claim: float | None) -> None:
+    liars: list[LiveClient] = []
+
+    async def lie(host: Host, clients: list[LiveClient], connect: Connect) -> None:
+        while host.server.tasks.begun == 0:
+            await asyncio.sleep(0.001)
+        task = next(iter(host.server.tasks.open.values()))
+        liar = next(client for client in clients if client.name == str(task.client))
+        update = Update(task.number, 0.1, claim, 0.0, 0.0, None, False, ())
+        assert liar._connection is not None
+        model = np.full((1, host.federation.learner.n_parameters), 0.01, np.float32)
+        await liar._connection.send(encode(update, model))
+        liars.append(liar)
+
+    run = held({"world": SLOW, "protocol": BUFFERED | {"buffer": 1}, "privacy": NOISED}, lie, shape=True)
+    assert run.stopped == "all versions published"
+    whole(run)
+    # z S is 1; what updates weigh, staleness, makes it less.
+    assert all(0.2 <= row["sigma_d"] <= 1.0 for row in run.rounds[1:])
+    refused = claim is not None
+    assert ("clipped to 2" in str(liars[0].over)) is refused
+
+
+@pytest.mark.parametrize("what", ["task", "request"])
+def test_a_client_never_draws_the_same_noise_for_two_models(what: str) -> None:
+    over: list[Any] = []
+
+    async def repeat(host: Host, clients: list[LiveClient], connect: Connect) -> None:
+        while host.server.version < 1:
+            await asyncio.sleep(0.001)
+        member, client = host.members.by_number[0], clients[0]
+        model = np.zeros((1, host.federation.learner.n_parameters), np.float32)
+        for number in (998, 999):
+            asked = Task(number, 7, 0, False) if what == "task" else Judge(number, 7, -1, 0, 0, attacks=False)
+            member.say(asked, model)
+        while client.over is None:
+            await asyncio.sleep(0.001)
+        over.append((client.over, client.ended_well))
+        host.end("seen")
+
+    held({"world": SLOW, "protocol": BUFFERED}, repeat, shape=True)
+    [(reason, ended_well)] = over
+    assert reason.startswith(f"the server gave {what} 7 again after {what} 7")
+    assert not ended_well
+
+
+def test_connections_that_never_say_who_they_are_take_nobodys_place() -> None:
+    open_then: list[int] = []
+
+    async def crowd(host: Host, clients: list[LiveClient], connect: Connect) -> None:
+        strangers: list[Connection] = [await connect() for _ in range(5 * STRANGERS)]
+        while host.server.version < 1:
+            await asyncio.sleep(0.001)
+
+        async def is_open(connection: Connection) -> bool:
+            try:
+                await asyncio.wait_for(connection.receive(), 0.01)
+            except TimeoutError:
+                return True
+            except EndedError:
+                pass
+            return False
+
+        open_then.append(sum([await is_open(one) for one in strangers]))
+
+    run = held({"world": SLOW, "protocol": BUFFERED}, crowd, shape=True)
+    assert run.stopped == "all versions published"
+    assert 0 < open_then[0] <= STRANGERS + 6

@@ -1,0 +1,43 @@
+"""Ctrl-C in the course of a live run."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from asyncfl.live.interrupts import Interrupts
+
+
+def ctrl_c() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+async def ended_by(interrupts: Interrupts, *, presses: int) -> None:
+    """A run that lasts until it is ended."""
+    over = asyncio.Event()
+    with interrupts.ending(over.set):
+        for _ in range(presses):
+            ctrl_c()
+        await over.wait()
+
+
+def test_it_ends_the_run_and_nothing_that_comes_after(capfd: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with Interrupts() as interrupts:
+        asyncio.run(ended_by(interrupts, presses=2))
+        assert interrupts.came
+        assert capfd.readouterr().err == ""
+        ctrl_c()
+        assert "being written" in capfd.readouterr().err
+        # Another run that was to follow ends as soon as it begins.
+        asyncio.run(ended_by(interrupts, presses=0))
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_before_the_first_run_it_breaks_off() -> None:
+    with Interrupts() as interrupts, pytest.raises(KeyboardInterrupt):
+        ctrl_c()
+    assert not interrupts.came
