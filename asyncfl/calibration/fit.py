@@ -114,6 +114,12 @@ class Calibration:
                     "told apart, and all is told as latency; give a second run of the same federation with a larger "
                     "or smaller model"
                 )
+        for way, link in (("downlink", self.before.downlink), ("uplink", self.before.uplink)):
+            if link.is_shared:
+                said.append(
+                    f"{way}: messages shared {link.server_bandwidth_bps:g} bps of the server; what that took is in the "
+                    "latency, bandwidth and jitter of each, so the fitted world holds for as many under way at once"
+                )
         if not len(self.aggregate_s):
             said.append("what the server takes over a buffer cannot be told from these events: as in the scenario")
         said.append("tap, power, failure_detection, score_s and evaluation_cost leave no trace: as in the scenario")
@@ -187,6 +193,8 @@ def _link(found: Links, before: Link, population: bool) -> Link:
             "loss": found.loss.loss,
             "retransmissions": found.retransmissions,
             "retransmission_timeout_s": found.timeout_s,
+            # What messages took of each other is in what each was seen to take.
+            "server_bandwidth_bps": math.inf,
             "profile": None,
         }
     )

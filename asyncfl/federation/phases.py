@@ -8,7 +8,7 @@ simulated and for real clients alike.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from asyncfl.federation.tasks import Load
@@ -66,30 +66,47 @@ class Phase(NamedTuple):
     """The fate of the task where it ends with this phase, in vain; None: it goes on, or is done."""
     sending: Sending | None = None
     """The message that is on its way meanwhile."""
+    patience_s: float = math.inf
+    """Seconds after which the client gives the task up, where that is not settled yet."""
+
+    def given_up(self, after_s: float, sent: tuple[int, int] | None = None) -> Phase:
+        """This phase where the client gives its task up in it. What had left of a message was sent.
+
+        `sent`: bytes that had left, and transmissions that had begun; None: as many as there would be alone.
+        """
+        sending = self.sending
+        if sending is not None:
+            cut = sending.transfer.cut(after_s * sending.speed)
+            if sent is not None:
+                cut = cut._replace(sent_bytes=sent[0], attempts=sent[1])
+            sending = sending._replace(transfer=cut)
+        return Phase(self.begins, Kind.DROPPED_OUT, after_s, Fate.DROPPED_OUT, sending)
 
 
-def task_phases(draws: TaskDraws, load: Load, speed: float = 1.0) -> Iterator[Phase]:
-    """Download, training and upload of a task, as far as it comes. `speed`: how many times as fast as usual."""
+def task_phases(
+    draws: TaskDraws, load: Load, speed: float = 1.0, passed_s: Callable[[], float] | None = None
+) -> Iterator[Phase]:
+    """Download, training and upload of a task, as far as it comes.
+
+    `speed`: how many times as fast as usual. `passed_s`: seconds since the task was begun, asked for when the next
+    phase is, where phases may last longer than they say: then `patience_s` tells when the client would give up.
+    """
     phases, left_s = _whole(draws, load, speed), draws.gives_up_s()
-    return phases if left_s == math.inf else _until(phases, left_s)
+    return phases if left_s == math.inf else _until(phases, left_s, passed_s)
 
 
-def _until(phases: Iterator[Phase], left_s: float) -> Iterator[Phase]:
+def _until(phases: Iterator[Phase], until_s: float, passed_s: Callable[[], float] | None) -> Iterator[Phase]:
     """The phases of a client that gives up after so many seconds, unless it is done."""
+    left_s = until_s
     for phase in phases:
+        if passed_s is not None:
+            yield phase._replace(patience_s=max(0.0, until_s - passed_s()))
+            continue
         if left_s < phase.duration_s:
-            yield _given_up(phase, left_s)
+            yield phase.given_up(left_s)
             return
         left_s -= phase.duration_s
         yield phase
-
-
-def _given_up(phase: Phase, after_s: float) -> Phase:
-    """A phase in which the client gives its task up. What had left of a message was sent."""
-    sending = phase.sending
-    if sending is not None:
-        sending = sending._replace(transfer=sending.transfer.cut(after_s * sending.speed))
-    return Phase(phase.begins, Kind.DROPPED_OUT, after_s, Fate.DROPPED_OUT, sending)
 
 
 def _whole(draws: TaskDraws, load: Load, speed: float) -> Iterator[Phase]:

@@ -18,6 +18,12 @@ def live_faults(scenario: Scenario, context: PrivacyContext, shape: bool = False
         yield Fault(
             "world.workers", f"must be null, real clients wait each for itself, got {scenario.world.workers}; unset it"
         )
+    for way, link in (("downlink", scenario.world.downlink), ("uplink", scenario.world.uplink)):
+        if shape and link.is_shared:
+            yield Fault(
+                f"world.{way}.server_bandwidth_bps",
+                f"must be .inf, no client knows what others send, got {link.server_bandwidth_bps:g}; leave it out",
+            )
     state = scenario.privacy.start(context)
     learns = any(getattr(type(state), name) is not getattr(State, name) for name in ("trained", "collected"))
     if scenario.privacy.needs_every_task or learns:

@@ -69,22 +69,27 @@ class ScoreRequests:
         clock, client = self.clock, action.client
         for phase in scoring_phases(clock.world.scoring(client, turn), self.load, len(action.models)):
             sending = phase.sending
-            if sending is not None:
+            if sending is not None and not self.transfers.shares(sending):
                 self.transfers.begin_scoring(client, sending, phase.said)
             place = None
             if sending is None and (place := (yield from self.workers.wait(client))) is None:
                 yield from self._learnt(client)
                 return False
             began_s, until_s = clock.now, clock.world.next_change(client, clock.now)
-            stays = yield from clock.stays(client, phase.duration_s)
+            broken = None
+            if sending is not None and self.transfers.shares(sending):
+                broken = yield from self.transfers.share_scoring(client, sending, phase.said, until_s)
+                stays = broken is None
+            else:
+                stays = yield from clock.stays(client, phase.duration_s)
             if place is not None:
                 self.workers.leave(place)
             if not stays:
                 yield from self._learnt(client)
             if sending is not None:
                 # Of a message that breaks off, what had left was sent.
-                transfer = sending.transfer
-                sent_bytes = transfer.sent_bytes if stays else sending.broken_off(until_s - began_s)[0]
+                whole = (sending.transfer.sent_bytes, 0)
+                sent_bytes, _ = whole if stays else broken or sending.broken_off(until_s - began_s)
                 self.transfers.traffic.count(sent_bytes, sending.way)
             if not (stays and (sending is None or sending.transfer.delivered)):
                 return False

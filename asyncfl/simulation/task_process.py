@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
 from functools import partial
 
 import simpy
 
-from asyncfl.federation.phases import Sending, task_phases
+from asyncfl.federation.phases import Phase, Sending, task_phases
 from asyncfl.federation.tasks import TaskInFlight, TasksInFlight
 from asyncfl.messages import ClientGone, ClientIdle, Dispatch, Fate, UpdateArrived
 from asyncfl.simulation.budgets import SpentBudgets
@@ -70,7 +71,12 @@ class TaskProcess:
     def _task(self, task: TaskInFlight) -> Steps:
         clock = self.clock
         speed = 1.0 if self.attackers is None else self.attackers.speed(task.number, task.client)
-        for phase in task_phases(clock.world.task(task.client, task.turn), self.load, speed):
+        began_s = clock.now
+        passed_s = (lambda: clock.now - began_s) if self.transfers.any_shared else None
+        for phase in task_phases(clock.world.task(task.client, task.turn), self.load, speed, passed_s):
+            shared = self.transfers.shares(phase.sending)
+            if phase.patience_s < phase.duration_s and not shared:
+                phase = phase.given_up(phase.patience_s)
             sending, place = phase.sending, None
             if phase.begins is Kind.TRAINING_STARTED and (place := (yield from self.workers.wait(task.client))) is None:
                 clock.note(Kind.WENT_OFFLINE, task)
@@ -79,15 +85,18 @@ class TaskProcess:
             clock.note(phase.begins, task, size=-1 if sending is None else sending.transfer.payload_bytes)
             if phase.begins is Kind.UPLOAD_STARTED:
                 self.budgets.send(task.client)
-            if sending is not None:
-                self.transfers.begin(task, sending)
-            stays = yield from self._stays(task, phase.duration_s, sending)
+            if sending is not None and shared:
+                phase, stays = yield from self._shares(task, phase, sending)
+            else:
+                if sending is not None:
+                    self.transfers.begin(task, sending)
+                stays = yield from self._stays(task, phase.duration_s, sending)
             if place is not None:
                 self.workers.leave(place)
             if not stays:
                 return
-            if sending is not None:
-                self.transfers.end(task, phase.ends, sending)
+            if phase.sending is not None:
+                self.transfers.end(task, phase.ends, phase.sending)
             else:
                 clock.note(phase.ends, task)
             if phase.ends is Kind.TRAINED:
@@ -109,9 +118,28 @@ class TaskProcess:
         if sending is not None:
             sent_bytes, attempts = sending.broken_off(self.clock.now - began_s)
             self.transfers.traffic.count(sent_bytes, sending.way)
+        self._went_offline(task, sent_bytes, attempts)
+        return False
+
+    def _shares(
+        self, task: TaskInFlight, phase: Phase, sending: Sending
+    ) -> Generator[simpy.Event, None, tuple[Phase, bool]]:
+        """Wait for a message that shares the server's link. Its value: the phase as it came out, and whether the client
+        stayed online."""
+        clock, began_s = self.clock, self.clock.now
+        offline_s, gives_up_s = clock.world.next_change(task.client, began_s), began_s + phase.patience_s
+        broken = yield from self.transfers.share(task, sending, min(offline_s, gives_up_s))
+        if broken is None:
+            return phase, True
+        if gives_up_s <= offline_s:
+            return phase.given_up(clock.now - began_s, broken), True
+        self.transfers.traffic.count(broken[0], sending.way)
+        self._went_offline(task, *broken)
+        return phase, False
+
+    def _went_offline(self, task: TaskInFlight, sent_bytes: int, attempts: int) -> None:
         self.clock.note(Kind.WENT_OFFLINE, task, size=sent_bytes, attempt=attempts)
         self._vanished(task)
-        return False
 
     def _vanished(self, task: TaskInFlight) -> None:
         """The client has just gone offline. The server hears of its task now, when the lease ends, or on its return."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
+
+import simpy
 
 from asyncfl.federation.phases import Mark, Sending
 from asyncfl.federation.tasks import TaskInFlight, TasksInFlight
 from asyncfl.federation.traffic import Traffic
 from asyncfl.simulation.clock import Clock
+from asyncfl.simulation.server_link import ServerLink
 from asyncfl.trace import Kind
 from asyncfl.trace.events import SCORING_DOWN
 
@@ -20,6 +23,19 @@ class Transfers:
         self.clock = clock
         self.tasks = tasks
         self.traffic = traffic
+        links = {"down": clock.world.downlink.link, "up": clock.world.uplink.link}
+        self._shared = {
+            way: ServerLink(clock, link.server_bandwidth_bps) for way, link in links.items() if link.is_shared
+        }
+
+    @property
+    def any_shared(self) -> bool:
+        """Whether messages slow each other down, so that nobody knows how long one will take."""
+        return bool(self._shared)
+
+    def shares(self, sending: Sending | None) -> bool:
+        """Whether the message goes over a link that others may be on."""
+        return sending is not None and sending.way in self._shared
 
     # --- of tasks --------------------------------------------------------------------------------------------------
 
@@ -32,6 +48,12 @@ class Transfers:
         transfer, way = sending.transfer, sending.way
         self.traffic.count(transfer.sent_bytes, way)
         self.clock.note(kind, task, size=transfer.sent_bytes, attempt=transfer.attempts, detail=way)
+
+    def share(
+        self, task: TaskInFlight, sending: Sending, until_s: float
+    ) -> Generator[simpy.Event, None, tuple[int, int] | None]:
+        """Take a message over a link that others may be on. Its value: see `ServerLink.carry`."""
+        return self._shared[sending.way].carry(sending, until_s, partial(self._note, task, sending.way))
 
     def _mark(self, client: int, sending: Sending, note: Callable[[Mark], None]) -> None:
         if not (sending.transfer.waits_s or sending.transfer.overheard):
@@ -54,6 +76,12 @@ class Transfers:
         self.clock.note(Kind.OVERHEARD, task, detail=way)
 
     # --- of requests for scores ------------------------------------------------------------------------------------
+
+    def share_scoring(
+        self, client: int, sending: Sending, way: str, until_s: float
+    ) -> Generator[simpy.Event, None, tuple[int, int] | None]:
+        """The same for models to score on their way to `client`, or its scores on their way back."""
+        return self._shared[sending.way].carry(sending, until_s, partial(self._note_scoring, client, way))
 
     def begin_scoring(self, client: int, sending: Sending, way: str) -> None:
         """The same for models to score on their way to `client`, or its scores on their way back."""

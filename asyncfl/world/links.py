@@ -50,6 +50,9 @@ class Link(Described):
     retransmission_timeout_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
     """Least seconds from the last packet sent until the missing ones are sent again, and until the sender gives up;
     never less than a round trip, before which no acknowledgement can be there. 0: as soon as that."""
+    server_bandwidth_bps: Annotated[float, Field(gt=0)] = math.inf
+    """Bits per second of the server's own side of all these links, > 0, inf for no limit. Messages under way share it
+    fairly: each of n gets one nth, and what those leave whose own link is slower is shared by the others."""
     profile: str | None = None
     """CSV file of measured links with columns latency_s, bandwidth_bps and, if loss is measured, packet_loss (0..1)."""
     profile_rows: RowOrder = "drawn"
@@ -62,6 +65,11 @@ class Link(Described):
                 "link", "profile gives latency_s and bandwidth_bps: leave those out, or the profile"
             )
         return self
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether messages of different clients slow each other down."""
+        return self.server_bandwidth_bps < math.inf
 
     @property
     def hopeless(self) -> bool:

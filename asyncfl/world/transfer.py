@@ -13,13 +13,24 @@ missing after the last time makes the message lost.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from asyncfl.world.loss import Loss
 from asyncfl.world.tap import held_probability
+
+
+class Burst(NamedTuple):
+    """Packets that leave back to back."""
+
+    packets: int
+    size_bytes: int
+    pause_s: float
+    """Seconds from its last packet to the next burst; after the last one to the end of the transfer."""
+    overheard: bool
+    """Whether the tap has the whole message with it, and had not before."""
 
 
 class Transfer(NamedTuple):
@@ -57,14 +68,34 @@ class Transfer(NamedTuple):
 
     def sent_by(self, elapsed_s: float) -> int:
         """Bytes of the packets that had left, retransmissions included, `elapsed_s` seconds after the start."""
-        again = [size * self.packets // self.payload_bytes for size in self.resent_bytes]
         sent = 0
-        for at_s, packets in zip((0.0, *self.waits_s), (self.packets, *again), strict=True):
+        for at_s, packets in zip((0.0, *self.waits_s), self._packets, strict=True):
             if elapsed_s > at_s:
                 # 1e-9: a packet that leaves at this very moment has left, whatever the rounding says.
                 left = (elapsed_s - at_s) / self.packet_s + 1e-9 if self.packet_s > 0 else math.inf
                 sent += min(packets, math.floor(left) if left < packets else packets)
-        return -(-self.payload_bytes * sent // self.packets)
+        return self.bytes_of(sent)
+
+    def bytes_of(self, packets: int) -> int:
+        """Bytes of so many packets."""
+        return -(-self.payload_bytes * packets // self.packets)
+
+    @property
+    def bursts(self) -> Iterator[Burst]:
+        """The transmissions of the message, each from its first packet to its last."""
+        begins_s = (0.0, *self.waits_s, self.duration_s)
+        sizes, had = (self.payload_bytes, *self.resent_bytes), False
+        for number, (packets, size) in enumerate(zip(self._packets, sizes, strict=True)):
+            end_s = begins_s[number] + packets * self.packet_s
+            overheard = not had and self.overheard_s <= end_s
+            had = had or overheard
+            yield Burst(packets, size, max(0.0, begins_s[number + 1] - end_s), overheard)
+
+    @property
+    def _packets(self) -> list[int]:
+        """Packets of each transmission."""
+        again = (size * self.packets // self.payload_bytes for size in self.resent_bytes)
+        return [self.packets, *again]
 
     def cut(self, elapsed_s: float) -> Transfer:
         """What is left of it where the receiver or the sender gives it up `elapsed_s` seconds after the start."""

@@ -162,6 +162,12 @@ def test_runs_of_different_populations_are_refused(known: Scenario, found: Calib
         calibrate([seen(known), seen(other)])
 
 
+def test_what_messages_took_of_each_other_is_in_what_each_took(known: Scenario) -> None:
+    found = fitted_to(known.override({"world.uplink.server_bandwidth_bps": 1e6, "protocol.rounds": 40}))
+    assert found.world().uplink.server_bandwidth_bps == math.inf
+    assert any(note.startswith("uplink: messages shared 1e+06 bps of the server;") for note in found.notes())
+
+
 def test_too_few_trainings_are_refused(known: Scenario) -> None:
     run = simulate_clock(known.override({"protocol": {"kind": "sync", "rounds": 1, "participants": 3}}), 0)
     with pytest.raises(RunError, match=r"tell of \d trainings from beginning to end, and a world takes 10 at least"):

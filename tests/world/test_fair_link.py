@@ -1,0 +1,141 @@
+"""A link that is shared fairly: by hand, against exact fractions, and what holds whoever comes and goes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from asyncfl.world.fair_link import FairLink, fair_rates
+
+
+def ends(flows: list[tuple[float, float, float]], capacity_bps: float) -> list[float]:
+    """When each flow (start, bits, cap) is through."""
+    link, end_s = FairLink(capacity_bps), [math.nan] * len(flows)
+    coming, numbers = sorted(range(len(flows)), key=lambda flow: flows[flow][0]), {}
+    now_s = 0.0
+    while coming or len(link):
+        wait_s, through = link.soonest(now_s)
+        if coming and flows[coming[0]][0] <= now_s + wait_s:
+            flow = coming.pop(0)
+            now_s, bits, cap = flows[flow]
+            numbers[link.join(now_s, bits, cap)] = flow
+            continue
+        now_s += wait_s
+        for number in through:
+            assert link.leave(now_s, number) == 0.0
+            end_s[numbers[number]] = now_s
+    return end_s
+
+
+def exact_ends(flows: list[tuple[int, int]], capacity: int) -> list[Fraction]:
+    """The same for flows (start, bits) without caps, in fractions: with n under way each has lost 1/n of what left."""
+    left = {flow: Fraction(bits) for flow, (_, bits) in enumerate(flows)}
+    end_s, now = {}, Fraction(0)
+    while left:
+        here = [flow for flow in left if flows[flow][0] <= now]
+        comes = min((Fraction(flows[flow][0]) for flow in left if flows[flow][0] > now), default=None)
+        if not here:
+            assert comes is not None
+            now = comes
+            continue
+        rate = Fraction(capacity, len(here))
+        wait = min(left[flow] for flow in here) / rate
+        if comes is not None:
+            wait = min(wait, comes - now)
+        now += wait
+        for flow in here:
+            left[flow] -= rate * wait
+            if left[flow] == 0:
+                end_s[flow] = now
+                del left[flow]
+    return [end_s[flow] for flow in range(len(flows))]
+
+
+@pytest.mark.parametrize(
+    ("caps", "capacity", "rates"),
+    [
+        ([math.inf] * 4, 12, [3, 3, 3, 3]),
+        ([2, math.inf, math.inf], 14, [2, 6, 6]),
+        ([10, 1, 5], 9, [4, 1, 4]),
+        ([10, 1, 3], 9, [5, 1, 3]),
+        ([2, 3, 4], 9, [2, 3, 4]),
+        ([2, 3, 4], 100, [2, 3, 4]),
+        ([7], 5, [5]),
+    ],
+)
+def test_rates(caps: list[float], capacity: float, rates: list[float]) -> None:
+    assert fair_rates(np.array(caps, dtype=np.float64), capacity) == pytest.approx(rates)
+
+
+@given(st.lists(st.one_of(st.floats(0.1, 1e9), st.just(math.inf)), min_size=1, max_size=20), st.floats(0.1, 1e9))
+def test_rates_are_max_min_fair(caps: list[float], capacity: float) -> None:
+    rates = fair_rates(np.array(caps), capacity)
+    assert rates.sum() == pytest.approx(min(capacity, sum(caps)))
+    assert (rates <= np.array(caps)).all()
+    # Who has less than another has all that it can use.
+    below = rates < rates.max() * (1 - 1e-9)
+    assert rates[below] == pytest.approx(np.array(caps)[below])
+
+
+def test_equal_flows_that_start_together_end_together() -> None:
+    assert ends([(2.0, 100.0, math.inf)] * 5, 10.0) == [52.0] * 5
+
+
+def test_staggered_flows_by_hand() -> None:
+    # 100 bits alone until 5 s; with 30 others at 5 each until 11; its last 20 alone.
+    assert ends([(0, 100, math.inf), (5, 30, math.inf)], 10) == pytest.approx([13, 11])
+    # One that can use 2 leaves 8 to the other, until that is through after 10 s; it has 20 to go then.
+    assert ends([(0, 40, 2), (0, 80, math.inf)], 10) == pytest.approx([20, 10])
+    # The same caps, but there is room for both: as if each were alone.
+    assert ends([(0, 40, 2), (0, 80, 5)], 10) == pytest.approx([20, 16])
+
+
+def test_who_leaves_makes_room() -> None:
+    link = FairLink(10)
+    first, second = link.join(0, 100, math.inf), link.join(0, 100, math.inf)
+    assert link.leave(4, first) == pytest.approx(80)
+    assert link.soonest(4) == (pytest.approx(8), (second,))
+    with pytest.raises(ValueError, match="flow 0 is not under way"):
+        link.leave(5, first)
+    assert link.leave(12, second) == 0.0
+    assert link.soonest(12) == (math.inf, ())
+
+
+arrivals = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 200)), min_size=1, max_size=12)
+
+
+@given(arrivals, st.integers(1, 50))
+def test_without_caps_it_is_processor_sharing(flows: list[tuple[int, int]], capacity: int) -> None:
+    found = ends([(start, bits, math.inf) for start, bits in flows], capacity)
+    assert found == pytest.approx([float(end) for end in exact_ends(flows, capacity)])
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 50), st.floats(1, 500), st.floats(0.5, 40)), min_size=1, max_size=12),
+    st.floats(1, 60),
+)
+def test_nobody_is_faster_than_alone_and_work_is_conserved(
+    flows: list[tuple[float, float, float]], capacity: float
+) -> None:
+    end_s = ends(flows, capacity)
+    for (start, bits, cap), end in zip(flows, end_s, strict=True):
+        assert end >= (start + bits / min(cap, capacity)) * (1 - 1e-9)
+    # At any moment the link carries what it can, or what those under way can use where that is less.
+    moments, carried = sorted([start for start, _, _ in flows] + end_s), 0.0
+    for begin, end in itertools.pairwise(moments):
+        usable = sum(cap for (start, _, cap), until in zip(flows, end_s, strict=True) if start <= begin < until)
+        carried += min(capacity, usable) * (end - begin)
+    assert carried == pytest.approx(sum(bits for _, bits, _ in flows))
+
+
+@given(st.lists(st.floats(0, 50), min_size=2, max_size=12), st.floats(0.5, 40), st.floats(1, 60))
+def test_equal_flows_end_in_the_order_in_which_they_came(starts: list[float], cap: float, capacity: float) -> None:
+    came = sorted(starts)
+    end_s = ends([(start, 100.0, cap) for start in came], capacity)
+    assert end_s == sorted(end_s)
