@@ -75,7 +75,7 @@ class RoundsTable(Described):
     judged: Updates
     """Updates that a detector judged since the version before."""
     unjudged: Updates
-    """Updates that came without the scores that a detector needed."""
+    """Updates of which a detector could say nothing: without scores that it needed, or with too little signal."""
     true_positives: Updates
     """Malicious updates that were accused."""
     false_positives: Updates

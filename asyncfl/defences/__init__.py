@@ -11,6 +11,7 @@ from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.bulyan import Bulyan
 from asyncfl.defences.centred_clipping import CentredClipping
 from asyncfl.defences.detector import DefenceContext, Detector, ScoreRequest, Verdict, accept_all
+from asyncfl.defences.evidence import Evidence
 from asyncfl.defences.fltrust import FLTrust
 from asyncfl.defences.geometric_median import GeometricMedian
 from asyncfl.defences.kardam import Kardam
@@ -43,6 +44,7 @@ __all__ = [
     "Defence",
     "DefenceContext",
     "Detector",
+    "Evidence",
     "FLTrust",
     "GeometricMedian",
     "Judgement",

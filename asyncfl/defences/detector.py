@@ -70,10 +70,12 @@ class Verdict:
     late_strikes: tuple[int, ...] = ()
     """Clients that are struck now for what they sent in earlier buffers, each once; counted before `strikes`."""
     unjudged: NDArray[np.bool_] | None = None
-    """(n_updates,) those of `flagged` of which nothing is known, left out to be safe; None: nobody. They accuse nobody,
-    and do not count where it is counted how often the detector was right."""
+    """(n_updates,) those of which nothing is known, whether left out to be safe (then also `flagged`) or let in; None:
+    nobody. They accuse nobody, and do not count where it is counted how often the detector was right."""
     details: tuple[str, ...] = ()
     """One text per update on why it was flagged, or empty."""
+    remarks: tuple[str, ...] = ()
+    """What a user should know; each text is told once among the notes of a run's summary."""
     notes: dict[str, float] = field(default_factory=dict)
     """Numbers about the whole buffer, by name; they become columns `detector_<name>` of the table of rounds."""
 

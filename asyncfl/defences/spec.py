@@ -13,6 +13,7 @@ from asyncfl.defences.basgd import Basgd
 from asyncfl.defences.bulyan import Bulyan
 from asyncfl.defences.centred_clipping import CentredClipping
 from asyncfl.defences.detector import Detector
+from asyncfl.defences.evidence import Evidence
 from asyncfl.defences.fltrust import FLTrust
 from asyncfl.defences.geometric_median import GeometricMedian
 from asyncfl.defences.kardam import Kardam
@@ -48,7 +49,7 @@ else:
         FLTrust,
         Basgd,
     )
-    AnyDetector: Any = choice(Detector, Safl, Spectral, Kardam, ZenoPlusPlus, AflGuard)
+    AnyDetector: Any = choice(Detector, Safl, Spectral, Evidence, Kardam, ZenoPlusPlus, AflGuard)
 
 
 class Defence(Described):

@@ -126,7 +126,7 @@ class DefenceState:
             model, factors[kept], self._rule, notes = moved.model, moved.weights, moved.state, moved.notes
         if verdict.correction is not None:
             model = model + verdict.correction
-        return Outcome(model, factors, notes)
+        return Outcome(model, factors, notes + verdict.remarks)
 
     def strike(self, clients: NDArray[np.int64], struck: NDArray[np.bool_]) -> tuple[int, ...]:
         """Clients that are banned for these strikes; see `Strikes.step`."""

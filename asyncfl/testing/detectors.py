@@ -118,8 +118,8 @@ def _check_verdict(detector: Detector, verdict: Verdict, held: Buffer) -> None:
             f"got {getattr(array, 'shape', type(array).__name__)} {getattr(array, 'dtype', '')}",
         )
     if verdict.unjudged is not None:
-        right = verdict.unjudged.shape == (n,) and not bool((verdict.unjudged & ~verdict.flagged).any())
-        hold(right, detector, f"unjudged must be ({n},) and flagged", f"got {verdict.unjudged}")
+        right = verdict.unjudged.shape == (n,) and not bool((verdict.unjudged & verdict.strikes).any())
+        hold(right, detector, f"unjudged must be ({n},) and not struck", f"got {verdict.unjudged}")
     if verdict.weights is not None:
         right = verdict.weights.shape == (n,) and bool((verdict.weights >= 0).all())
         hold(right, detector, f"weights must be ({n},), each >= 0", f"got {verdict.weights}")

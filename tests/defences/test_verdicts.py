@@ -50,6 +50,7 @@ DETECTORS: list[dict[str, Any]] = [
     {"kind": "safl", "decoys": 1, "flagged": "literal", "without_scores": "aggregate", "evaluators_tried": 1},
     {"kind": "spectral"},
     {"kind": "spectral", "coverage": 0.3, "enough": 4.0, "pool": 2, "sketch": 64},
+    {"kind": "evidence"},
     {"kind": "kardam"},
     {"kind": "kardam", "dampening": "exponential", "expected_share": 0.3},
     {"kind": "kardam", "dampening": "inverse", "frequency_filter": False},

@@ -1,0 +1,216 @@
+"""The detector by evidence: bans only on evidence whose error is bounded, and says where it cannot know.
+
+It asks no client anything. From the means of each client's last updates it guesses directions that many have in common
+(`directions`). Updates that arrive *later* are measured along them: their noise is independent of a guess that was made
+before, whatever attackers see of other updates of their buffer, or do to their own. What they gain is added up
+for each client (`track`), and judged where the honest side is certified (`sides`, which states the assumptions).
+
+Certificates of lengths and pairs (`asyncfl.defences.spectral.certificates`) hold whatever clients' data are, and strike
+at once; not for two updates of one buffer that are too like each other, since either may have copied the other: of
+these the one with most likenesses is merely left out.
+
+Until a side is certified it abstains: everything is let in (to the rule `defence.fallback`, where there is one), and
+counted as unjudged. When it is certified first, the model is corrected for what was let in of clients that are now left
+out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from asyncfl.defences.buffer import Buffer
+from asyncfl.defences.detector import DefenceContext, Detector, Verdict
+from asyncfl.defences.evidence.directions import GUESSES, guesses
+from asyncfl.defences.evidence.means import Means, no_means, with_buffer
+from asyncfl.defences.evidence.sides import Sides, SideTest
+from asyncfl.defences.evidence.track import Track, empty_track
+from asyncfl.defences.spectral.bank import COMPARABLE, inner_products, squared_norms
+from asyncfl.defences.spectral.certificates import ROUNDING, least_removed, norm_bounds, pair_bounds
+from asyncfl.defences.spectral.detector import longest_steps
+from asyncfl.defences.spectral.gate import Provisional, amends
+
+
+@dataclass(frozen=True)
+class EvidenceState:
+    """What is remembered from buffer to buffer."""
+
+    context: DefenceContext
+    means: Means
+    tracks: tuple[Track, ...]
+    """One for each guess."""
+    banned: frozenset[int] = frozenset()
+    provisional: tuple[Provisional, ...] | None = ()
+    """The buffers so far, until a side is certified for the first time; None: it has been."""
+
+
+class Evidence(Detector):
+    """Bans on evidence of bounded error alone, leaves out what goes against a certified majority, and else abstains."""
+
+    kind: Literal["evidence"] = "evidence"
+    deviations: Annotated[float, Field(gt=0)] = 6.0
+    """q: standard deviations of noise that a certificate forgives."""
+    sides: SideTest = SideTest()
+    """When a side is certified, and who is judged by it."""
+    memory: Annotated[int, Field(ge=1)] = 4
+    """Updates of a client whose mean directions are guessed from."""
+    kept: Annotated[int, Field(ge=2)] = 32
+    """Updates of a client that evidence is taken from."""
+    remembered: Annotated[float, Field(ge=0)] = 5.0
+    """Updates per client, at most, that are remembered until a side is certified, to correct the model by; older ones
+    stay in it."""
+
+    def start(self, context: DefenceContext, random: np.random.Generator) -> EvidenceState:
+        """See `Detector.start`."""
+        tracks = tuple(empty_track(context.clients, self.kept) for _ in range(GUESSES))
+        return EvidenceState(context, no_means(context.clients), tracks)
+
+    def banned(self, state: EvidenceState, client: int) -> EvidenceState:
+        """The state without what the client sent, see `Detector.banned`."""
+        tracks = tuple(track.forget(client) for track in state.tracks)
+        return replace(state, means=state.means.forget(client), tracks=tracks, banned=state.banned | {client})
+
+    def judge(
+        self, state: EvidenceState, buffer: Buffer, scores: NDArray[np.float64] | None
+    ) -> tuple[Verdict, EvidenceState]:
+        """See `Detector.judge`. `scores` are not used."""
+        deltas, clients = buffer.deltas, buffer.clients
+        own, against = inner_products(deltas, deltas), state.means.products(deltas)
+        reasons, struck = self._certify(state, buffer, own, against)
+        # What a client sends along with a forgery is left out too.
+        certified = np.isin(clients, clients[[bool(reason) for reason in reasons]])
+        sound = np.flatnonzero(~certified)
+        tracks = self._measured(state, buffer, sound, against)
+        standing = self._standing(state, tracks)
+        means = with_buffer(
+            state.means,
+            clients[sound],
+            deltas[sound],
+            against[sound],
+            own[np.ix_(sound, sound)],
+            buffer.upload_std[sound],
+            self.memory,
+        )
+        out, unjudged = certified.copy(), ~certified
+        provisional, correction = state.provisional, None
+        if standing.certified:
+            out |= standing.out[clients]
+            struck |= standing.struck[clients] & ~certified
+            unjudged &= np.isnan(standing.share[clients])
+            for row in np.flatnonzero(standing.out[clients] & ~certified):
+                reasons[row] = f"goes {standing.share[clients[row]]:.2f} of the usual way"
+            if provisional is not None:
+                left_out = standing.out.copy()
+                left_out[list(state.banned)] = True
+                correction = amends(provisional, left_out, "rebuild", state.context.factors)
+                provisional = None
+        elif provisional is not None:
+            provisional = self._remembered(state, buffer, sound)
+        verdict = Verdict(
+            out,
+            struck,
+            unjudged=unjudged,
+            correction=correction,
+            details=tuple(
+                reason or ("left out with a forgery" if bad else "")
+                for reason, bad in zip(reasons, certified, strict=True)
+            ),
+            remarks=_remarks(standing),
+            notes=_notes(standing, buffer, unjudged),
+        )
+        return verdict, replace(state, means=means, tracks=tracks, provisional=provisional)
+
+    def _measured(
+        self, state: EvidenceState, buffer: Buffer, sound: NDArray[np.int64], against: NDArray[np.float64]
+    ) -> tuple[Track, ...]:
+        """The tracks with what the `sound` rows gain along directions that were guessed before they came."""
+        tracks = list(state.tracks)
+        for guess, direction in enumerate(guesses(state.means)):
+            for row in sound.tolist():
+                client = int(buffer.clients[row])
+                weights, length, signal = direction.without(client, state.means, state.context.n_parameters)
+                if signal > 0:
+                    along = float(against[row] @ weights) / length
+                    variance = (float(buffer.upload_std[row]) * signal) ** 2
+                    tracks[guess] = tracks[guess].add(client, along * signal, signal**2, variance)
+        return tuple(tracks)
+
+    def _standing(self, state: EvidenceState, tracks: tuple[Track, ...]) -> Sides:
+        """What is known along the first direction whose side is certified, else along the one that is nearest to it."""
+        found = [self.sides.judge(track, state.banned, len(tracks)) for track in tracks]
+        return next((one for one in found if one.certified), max(found, key=lambda one: one.along))
+
+    def _remembered(self, state: EvidenceState, buffer: Buffer, sound: NDArray[np.int64]) -> tuple[Provisional, ...]:
+        provisional = list(state.provisional or ())
+        factors = state.context.factors(buffer.samples[sound], buffer.staleness[sound]) if len(sound) else np.zeros(0)
+        provisional.append(
+            Provisional(
+                buffer.clients[sound],
+                buffer.samples[sound],
+                buffer.staleness[sound],
+                np.ones(len(sound), dtype=bool),
+                factors,
+                buffer.deltas[sound],
+            )
+        )
+        most = self.remembered * state.context.clients
+        while provisional and sum(len(one.clients) for one in provisional) > most:
+            provisional.pop(0)
+        return tuple(provisional)
+
+    def _certify(
+        self, state: EvidenceState, buffer: Buffer, own: NDArray[np.float64], against: NDArray[np.float64]
+    ) -> tuple[list[str], NDArray[np.bool_]]:
+        """Per update which certificate it breaks, or an empty text; and (n,) whether that is a strike."""
+        d, noise, others = state.context.n_parameters, buffer.upload_std, state.means.noise_std
+        every = longest_steps(state.context)
+        step, reasons = every[buffer.clients], [""] * len(buffer)
+        lower, upper = norm_bounds(d, noise, step, self.deviations)
+        lengths = np.sqrt(squared_norms(buffer.deltas))
+        for row in np.flatnonzero((lengths < lower * (1 - ROUNDING)) | (lengths > upper * (1 + ROUNDING))):
+            reasons[row] = f"norm {lengths[row]:.4g} not in {lower[row]:.4g}..{upper[row]:.4g}"
+        for row in np.flatnonzero(lengths > COMPARABLE):
+            reasons[row] = f"norm {lengths[row]:.4g} cannot be compared with anything"
+        earlier = pair_bounds(d, noise, step, others, every, self.deviations) * (1 + ROUNDING)
+        for row in np.flatnonzero((np.abs(against) > earlier).any(axis=1)):
+            reasons[row] = reasons[row] or "pair with earlier updates"
+        struck = np.array([bool(reason) for reason in reasons], dtype=bool)
+        within = pair_bounds(d, noise, step, noise, step, self.deviations) * (1 + ROUNDING)
+        conflicts = (np.abs(own) > within) & ~struck & ~struck[:, None]
+        for row in np.flatnonzero(least_removed(conflicts)):
+            reasons[row] = "pair within the buffer"
+        return reasons, struck
+
+
+ROUND_NUMBERS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+"""Of updates, as they are told; more than the last are not worth waiting for."""
+
+
+def _remarks(standing: Sides) -> tuple[str, ...]:
+    """Why the detector abstains; empty where it does not."""
+    if standing.certified:
+        return ()
+    if standing.missing > ROUND_NUMBERS[-1]:
+        return ("the detector abstained: no direction is known that more than half of all clients share",)
+    about = next(number for number in ROUND_NUMBERS if number >= standing.missing)
+    return (f"the detector abstained: not enough signal: needs about {about} more updates per client",)
+
+
+def _notes(standing: Sides, buffer: Buffer, unjudged: NDArray[np.bool_]) -> dict[str, float]:
+    """The detector's numbers about a buffer: whether a side is certified, clients that are known to go along and how
+    many have to, further updates per client until then, the common step's length in lengths of an update's noise, share
+    of the clients not banned that would be left out by now if they sent the opposite, share of the buffer unjudged."""
+    noise = float(buffer.upload_std.mean()) * len(buffer.current) ** 0.5
+    return {
+        "certified": float(standing.certified),
+        "along": float(standing.along),
+        "needed": float(standing.needed),
+        "missing_updates": standing.missing,
+        "signal_to_noise": standing.signal / noise if noise else float("nan"),
+        "power": standing.power,
+        "abstained": float(unjudged.mean()),
+    }

@@ -1,0 +1,92 @@
+"""Directions that many clients' updates may have in common, guessed from the means of their last ones.
+
+A guess need not be right: what it is worth is tested on later updates, see `sides`. It must only be made before
+these arrive, so that their noise, which nobody knew by then, is independent of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.defences.evidence.means import Means
+
+GUESSES = 2
+"""Directions that are tried side by side."""
+FEWEST = 3
+"""Clients that a direction is the mean of, at least."""
+ROUNDS = 30
+"""Most times that those are dropped that do not go along with the rest."""
+
+
+@dataclass(frozen=True)
+class Direction:
+    """A weighted mean of the clients' means."""
+
+    weights: NDArray[np.float64]
+    """(clients,) >= 0; 0 for those that are not part of it."""
+
+    def without(self, client: int, means: Means, n_parameters: int) -> tuple[NDArray[np.float64], float, float]:
+        """The direction as it is without `client`, who is to be measured along it.
+
+        Returns weights (clients,) that add up to 1, the length of their sum, and the length that is left of it without
+        the noise: 0 where it is all noise, or fewer than two clients remain.
+        """
+        weights = self.weights.copy()
+        weights[client] = 0.0
+        if np.count_nonzero(weights) < FEWEST - 1:
+            return weights, 0.0, 0.0
+        weights /= weights.sum()
+        square = float(weights @ means.gram @ weights)
+        noise = n_parameters * float(np.sum((weights * means.noise_std) ** 2))
+        return weights, float(np.sqrt(max(square, 0.0))), float(np.sqrt(max(square - noise, 0.0)))
+
+
+def guesses(means: Means) -> tuple[Direction, ...]:
+    """Up to GUESSES directions.
+
+    The first begins with everybody, the second with those on the fuller side of the leading eigenvector of the inner
+    products; then those that do not go along with the rest are dropped until all do. Updates count alike however long
+    they are.
+    """
+    present = means.present
+    if len(present) < FEWEST:
+        return ()
+    gram = means.gram[np.ix_(present, present)]
+    lengths = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
+    usual = float(np.median(lengths))
+    if usual == 0:
+        return ()
+    lengths = np.maximum(lengths, usual)
+    cosines = gram / np.outer(lengths, lengths)
+    # A row's product with itself is mostly noise.
+    np.fill_diagonal(cosines, 0.0)
+    leading = _leading(cosines)
+    fuller = leading > 0 if 2 * (leading > 0).sum() >= len(present) else leading < 0
+    made = []
+    for first in (np.ones(len(present), dtype=bool), fuller):
+        weights = np.zeros(len(means.rows))
+        weights[present] = _going_along(cosines, first) / lengths
+        made.append(Direction(weights))
+    return tuple(made)
+
+
+def _going_along(cosines: NDArray[np.float64], members: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    for _ in range(ROUNDS):
+        along = cosines @ members > 0
+        if along.sum() < FEWEST or np.array_equal(along, members):
+            break
+        members = along
+    return members
+
+
+def _leading(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(n,) about the eigenvector of the greatest eigenvalue of a symmetric `matrix` (n, n)."""
+    n = len(matrix)
+    # A few vectors at once, so that one of great but negative eigenvalue does not take its place.
+    basis = np.cos(np.outer(np.arange(n) + 0.5, np.arange(min(n, 8))) * np.pi / n)
+    for _ in range(12):
+        basis = np.linalg.qr(matrix @ basis)[0]
+    return np.asarray(basis @ np.linalg.eigh(basis.T @ matrix @ basis)[1][:, -1])

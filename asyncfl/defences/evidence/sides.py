@@ -1,0 +1,140 @@
+"""Which side is honest, and who is not on it: what can be said of a track, with what certainty.
+
+Assumptions, beside Gaussian noise of the deviation that the server knows (the only ones):
+
+1. Fewer than half of the federation's clients attack.
+2. How far honest clients go along a direction that more than half of all clients share, as a multiple x of the usual,
+   is spread about 1 no further down than `tail` times as far as up. Data that differ spread both ways; attackers can
+   add to what is seen above, which makes the test more cautious, but cannot take away honest clients from there.
+
+The side is certified only where more than half of *all* clients, seen or not, each stand `clearness` deviations of
+their own noise above 0 along the direction: a count of clients, not of updates, so that sending more often counts for
+nothing, and a minority cannot have it. Clients that are banned count as attackers that are gone. Then
+
+- an update is left out where its sender's x is below min(`direction`, 1 - tail t), t how far the highest x is above 1,
+  but for noise of probability `false_flag_rate`;
+- a client is struck where its x since some update of its is below min(0, 1 - tail t), but for noise that has
+  probability `false_ban_rate` in a whole run, however often one looks (see `bounds`): who merely does not help is left
+  out, only who works against the majority is banned.
+
+Noise is the larger of what the client itself added and what x is seen to vary by from update to update.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from asyncfl.component import Described
+from asyncfl.defences.evidence.bounds import falls_short
+from asyncfl.defences.evidence.track import Floats, Track
+
+
+@dataclass(frozen=True)
+class Sides:
+    """What is known of the clients along one direction. Arrays are (clients,)."""
+
+    certified: bool
+    """Whether more than half of all clients are known to go along it."""
+    share: Floats
+    """x: how far each goes along, 1 like the usual of them; NaN of whom nothing is known."""
+    out: NDArray[np.bool_]
+    """Whose updates are to be left out."""
+    struck: NDArray[np.bool_]
+    """Who works against the majority."""
+    along: int
+    """Clients that are known to go along."""
+    needed: int
+    """Clients that have to."""
+    missing: float
+    """Further updates per client until there are that many, if these are like the ones so far; inf: that is not to be
+    expected, nan: none are missing."""
+    signal: float
+    """Length of the step that clients have in common, as it was when their last updates came; median over clients."""
+    power: float
+    """Share of the clients not banned that would be left out by now if they sent the opposite of the usual."""
+
+
+class SideTest(Described):
+    """When a common direction is taken for that of the honest, and who is judged by it."""
+
+    false_ban_rate: Annotated[float, Field(gt=0, lt=1)] = 5e-4
+    """Probability that noise has an honest client struck at any time of a run."""
+    false_flag_rate: Annotated[float, Field(gt=0, lt=0.5)] = 1e-3
+    """Probability that noise has an honest update left out."""
+    window: Annotated[int, Field(ge=2)] = 6
+    """Last updates of a client that its x is taken from."""
+    clearness: Annotated[float, Field(gt=0)] = 3.0
+    """Standard deviations above 0 from which on a client is known to go along."""
+    direction: Annotated[float, Field(gt=0, lt=1)] = 0.3
+    """x from which on nobody is left out."""
+    tail: Annotated[float, Field(ge=1)] = 2.5
+    """How much further down than up honest clients may be spread."""
+    widest: Annotated[float, Field(gt=0)] = 1.0
+    """How far the highest x may be above 1; beyond, clients are too different to be compared."""
+
+    def judge(self, track: Track, banned: frozenset[int], guesses: int) -> Sides:
+        """What is known from `track`, one of `guesses`; clients that are `banned` are out of the count."""
+        recent = track.last(self.window)
+        gained, expected = recent.gained.sum(axis=1), recent.expected.sum(axis=1)
+        known = expected > 0
+        known[list(banned)] = False
+        share = np.divide(gained, expected, out=np.full(len(gained), np.nan), where=known)
+        noise = self._noise(recent, share, known)
+        deviation = np.sqrt(noise.sum(axis=1))
+        clear = np.divide(gained, deviation, out=np.where(gained > 0, np.inf, 0.0), where=deviation > 0)
+        along = known & (clear > self.clearness) & (np.minimum(recent.counts, 2) == 2)
+        needed = len(known) // 2 + 1 - len(banned)
+        count = int(along.sum())
+        signal = float(np.sqrt(np.median(track.expected[known, -1]))) if known.any() else 0.0
+        nobody = np.zeros(len(known), dtype=bool)
+        if count < max(needed, 1):
+            missing = self._missing(clear, recent.counts, known, needed)
+            return Sides(False, share, nobody, nobody, count, needed, missing, signal, 0.0)
+        usual = float(np.median(share[along]))
+        share = share / usual
+        lowest = 1 - self.tail * (float(np.nanmax(share)) - 1)
+        if 1 - lowest > self.tail * self.widest:
+            return Sides(False, share, nobody, nobody, count, needed, np.inf, signal, 0.0)
+        slack = NormalDist().inv_cdf(1 - self.false_flag_rate / guesses) * deviation
+        bar = min(self.direction, lowest) * usual * expected
+        out = known & (gained + slack < bar)
+        power = known & (-usual * expected + slack < bar)
+        whole = self._noise(track, share * usual, known)
+        struck = nobody.copy()
+        for client in np.flatnonzero(known & (gained < 0)):
+            kept = track.expected[client] > 0
+            least = min(0.0, lowest) * usual * track.expected[client][kept]
+            level = self.false_ban_rate / guesses
+            first = int(track.counts[client]) - int(kept.sum()) + 1
+            struck[client] = falls_short(track.gained[client][kept] - least, whole[client][kept], level, first)
+        left = len(known) - len(banned)
+        found = float(power.sum() / max(left, 1))
+        return Sides(True, share, out | struck, struck, count, needed, np.nan, signal, found)
+
+    def _noise(self, track: Track, share: Floats, known: NDArray[np.bool_]) -> Floats:
+        """(clients, kept) variance of what was gained: at least as much as x varies with nine of ten clients."""
+        several = known & (np.count_nonzero(track.expected, axis=1) > 1)
+        if not several.any():
+            return track.variance
+        number = np.count_nonzero(track.expected[several], axis=1)
+        off = track.gained[several] - share[several, None] * track.expected[several]
+        spread = (off**2).sum(axis=1) / (track.expected[several] ** 2).sum(axis=1) * number / (number - 1)
+        return np.asarray(np.maximum(track.variance, float(np.quantile(spread, 0.9)) * track.expected**2))
+
+    def _missing(self, clear: Floats, counts: NDArray[np.int64], known: NDArray[np.bool_], needed: int) -> float:
+        """See `Sides.missing`; how clear a client stands grows with the root of its updates."""
+        seen = known & (counts > 0)
+        if seen.sum() < needed:
+            return 2.0
+        # The last of as many as are needed decides: that a few stand clear is no common direction.
+        order = np.argsort(-np.where(seen, clear, -np.inf))
+        last = order[needed - 1]
+        if clear[last] <= 0:
+            return float("inf")
+        return float(max(1.0, np.ceil(counts[last] * ((self.clearness / clear[last]) ** 2 - 1))))

@@ -1,0 +1,45 @@
+"""Directions that clients have in common, guessed from the means of their updates."""
+
+import numpy as np
+
+from asyncfl.defences.evidence.directions import guesses
+from asyncfl.defences.evidence.means import no_means, with_buffer
+
+D = 200
+
+
+def means_of(signals, noise=0.01):
+    random, n = np.random.default_rng(3), len(signals)
+    rows = (np.array(signals) + noise * random.standard_normal((n, D))).astype(np.float32)
+    empty = no_means(n)
+    return with_buffer(empty, np.arange(n), rows, empty.products(rows), rows @ rows.T, np.full(n, noise), 4)
+
+
+UP, SIDE = np.eye(2, D)
+
+
+def test_the_majority_is_what_goes_along_with_each_other():
+    first, second = guesses(means_of([UP] * 6 + [-UP] * 4))
+    assert np.flatnonzero(first.weights).tolist() == list(range(6))
+    assert np.flatnonzero(second.weights).tolist() == list(range(6))
+
+
+def test_lengths_do_not_count():
+    for guess in guesses(means_of([UP] * 6 + [-30 * UP] * 4)):
+        assert np.flatnonzero(guess.weights).tolist() == list(range(6))
+
+
+def test_too_few_clients_have_nothing_in_common():
+    assert guesses(means_of([UP, UP])) == ()
+    assert guesses(means_of([0 * UP] * 4, noise=0.0)) == ()
+
+
+def test_a_client_is_measured_along_the_others_and_noise_is_taken_off():
+    means = means_of([UP + SIDE, UP, UP, UP], noise=0.05)
+    direction = guesses(means)[0]
+    weights, length, signal = direction.without(0, means, D)
+    assert weights[0] == 0
+    np.testing.assert_allclose(weights.sum(), 1)
+    # 3 means of signal 1 and noise .05^2 * 200 = .5 each: length^2 = 1 + .5 / 3.
+    np.testing.assert_allclose(length**2, 1 + 0.5 / 3, rtol=0.1)
+    np.testing.assert_allclose(signal, 1, rtol=0.1)

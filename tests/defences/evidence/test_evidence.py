@@ -1,0 +1,98 @@
+"""The detector by evidence, buffer by buffer."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from asyncfl.defences import DefenceContext, Evidence
+from asyncfl.testing import buffer
+
+D, CLIENTS, NOISE = 400, 10, 0.02
+UP = np.eye(1, D)[0] * 0.8
+
+
+def begun(**changes):
+    ones = np.ones(CLIENTS, dtype=np.int64)
+    return Evidence().start(replace(DefenceContext(CLIENTS, ones * 100, D, 1.0, 1.0, ones), **changes), None)
+
+
+def sent(version, clients, signals, noise=NOISE):
+    rows = np.array(signals) + noise * np.random.default_rng(version).standard_normal((len(clients), D))
+    return buffer(rows, clients=clients, version=version, upload_std=noise)
+
+
+def judged(signals, buffers):
+    """All clients send in each of the buffers."""
+    state, verdicts = begun(), []
+    for version in range(buffers):
+        verdict, state = Evidence().judge(state, sent(version, range(CLIENTS), signals), None)
+        verdicts.append(verdict)
+    return verdicts, state
+
+
+def test_it_abstains_until_a_side_is_certified_and_then_strikes_and_amends():
+    verdicts, state = judged([UP] * 6 + [-UP] * 4, 4)
+    assert [verdict.unjudged.all() for verdict in verdicts] == [True, True, False, False]
+    assert [int(verdict.flagged.sum()) for verdict in verdicts] == [0, 0, 4, 4]
+    assert verdicts[2].strikes.tolist() == [False] * 6 + [True] * 4
+    assert verdicts[0].remarks == ("the detector abstained: not enough signal: needs about 2 more updates per client",)
+    assert verdicts[2].remarks == ()
+    # Two buffers of .2 = (6 - 4) / 10 of the step were let in; without the four it had been all of it.
+    np.testing.assert_allclose(verdicts[2].correction @ UP / (UP @ UP), 2 * (1 - 0.2), atol=0.1)
+    assert verdicts[3].correction is None
+    assert state.provisional is None
+
+
+def test_without_attackers_nobody_is_left_out():
+    verdicts, _ = judged([UP] * 10, 8)
+    assert not any(verdict.flagged.any() for verdict in verdicts)
+    assert verdicts[-1].notes["power"] == 1.0
+
+
+def test_no_majority_no_verdict():
+    verdicts, _ = judged([UP] * 5 + [-UP] * 5, 8)
+    assert all(verdict.unjudged.all() for verdict in verdicts)
+    assert "no direction" in verdicts[-1].remarks[0] or "more updates" in verdicts[-1].remarks[0]
+
+
+def test_attackers_that_copy_the_noise_of_others_convict_nobody_honest():
+    """They send what goes against one honest client's noise of the very buffer; it was not known when they guessed."""
+    detector, state = Evidence(), begun()
+    for version in range(10):
+        one = sent(version, range(CLIENTS), [UP] * CLIENTS)
+        deltas = one.deltas.copy()
+        deltas[6:] = UP - 0.25 * (deltas[0] - UP) + 0.97 * (deltas[6:] - UP)
+        crafted = buffer(deltas, clients=range(CLIENTS), version=version, upload_std=NOISE)
+        verdict, state = detector.judge(state, crafted, None)
+        assert not verdict.strikes[:6].any()
+
+
+def test_two_of_a_buffer_that_are_too_alike_are_not_struck():
+    """Either may have copied the other, so a copy must not get its victim banned."""
+    one = sent(0, [0, 1, 2], np.zeros((3, D)), noise=0.2)
+    models = one.models.copy()
+    models[0] = models[2]
+    verdict, state = Evidence().judge(begun(), replace(one, models=models), None)
+    assert (int(verdict.flagged.sum()), int(verdict.strikes.sum())) == (1, 0)
+    again = replace(one, clients=np.array([4, 5, 6]), version=1)
+    verdict, _ = Evidence().judge(state, again, None)
+    assert verdict.strikes[1]
+
+
+@pytest.mark.parametrize(("signal", "noise"), [(9 * UP, NOISE), (0 * UP, 0.0)])
+def test_lengths_no_honest_client_can_have_are_struck_at_once(signal, noise):
+    rows = np.array([UP, signal]) + np.array([[NOISE], [noise]]) * np.random.default_rng(0).standard_normal((2, D))
+    verdict, state = Evidence().judge(begun(), buffer(rows, upload_std=NOISE), None)
+    assert verdict.strikes.tolist() == [False, True]
+    assert verdict.details[1].startswith("norm")
+    assert state.means.present.tolist() == [0]
+
+
+def test_who_is_banned_is_forgotten():
+    _, state = judged([UP] * 6 + [-UP] * 4, 3)
+    state = Evidence().banned(state, 7)
+    assert 7 not in state.means.present
+    assert not state.tracks[0].gained[7].any()
+    verdict, _ = Evidence().judge(state, sent(9, [0, 8], [UP, -UP]), None)
+    assert verdict.strikes.tolist() == [False, True]

@@ -1,0 +1,39 @@
+"""Time-uniform bounds: their value, and that noise keeps to them however often one looks."""
+
+import numpy as np
+import pytest
+
+from asyncfl.defences.evidence.bounds import falls_short, strays, suffixes
+
+
+def test_the_bound_is_that_of_the_normal_mixture():
+    # sqrt((3 + 1) log((3 + 1) / (1 * .1^2))) = sqrt(4 log 400)
+    np.testing.assert_allclose(strays(np.array([3.0, 0.0]), 0.1, 1.0), [np.sqrt(4 * np.log(400)), np.sqrt(np.log(100))])
+    assert strays(np.zeros(2), 0.1, 0.0).tolist() == [0.0, 0.0]
+
+
+def test_sums_of_the_last_ones():
+    assert suffixes(np.array([1.0, 2.0, 4.0])).tolist() == [7.0, 6.0, 4.0]
+
+
+@pytest.mark.parametrize("drift", [0.0, 0.3])
+def test_noise_alone_convicts_nobody_more_often_than_allowed(drift):
+    """2000 clients, looked at after each of 15 updates: at level .05 at most 100 of them, and a few."""
+    random, convicted = np.random.default_rng(1), 0
+    for values in drift + random.standard_normal((2000, 15)):
+        convicted += any(falls_short(values[:n], np.ones(n), 0.05) for n in range(1, 16))
+    assert convicted <= 100
+
+
+def test_who_was_honest_at_first_is_found_as_well():
+    values = np.concatenate([np.full(20, 5.0), np.full(12, -2.5)])
+    assert values.sum() > 0
+    assert falls_short(values, np.ones(32), 1e-3)
+    assert not falls_short(values[:24], np.ones(24), 1e-3)
+
+
+def test_a_later_start_is_granted_a_smaller_error():
+    values = np.full(3, -3.2)
+    assert falls_short(values, np.ones(3), 0.01)
+    assert not falls_short(values, np.ones(3), 0.01, first=5000)
+    assert not falls_short(np.zeros(0), np.zeros(0), 0.01)

@@ -1,0 +1,92 @@
+"""Which side is certified, and who is left out or struck: rows of what clients gain along a direction."""
+
+import numpy as np
+import pytest
+
+from asyncfl.defences.evidence.sides import SideTest
+from asyncfl.defences.evidence.track import empty_track
+
+NOISE = 0.1
+
+
+def track_of(shares, updates=5, noise=NOISE, seed=0):
+    """Every client goes `shares` of a step of length 1 along, `updates` times."""
+    random, track = np.random.default_rng(seed), empty_track(len(shares), 32)
+    for _ in range(updates):
+        for client, share in enumerate(shares):
+            track = track.add(client, share + noise * random.standard_normal(), 1.0, noise**2)
+    return track
+
+
+def judge(shares, banned=(), test=None, **how):
+    return (test or SideTest()).judge(track_of(shares, **how), frozenset(banned), 2)
+
+
+def test_those_that_oppose_a_majority_of_all_clients_are_struck():
+    sides = judge([1.0] * 6 + [-1.0] * 4)
+    assert sides.certified
+    assert np.flatnonzero(sides.struck).tolist() == [6, 7, 8, 9]
+    assert sides.out.tolist() == sides.struck.tolist()
+    assert (sides.along, sides.needed, sides.power) == (6, 6, 1.0)
+
+
+def test_who_does_not_help_is_left_out_but_not_struck():
+    sides = judge([1.0] * 6 + [0.0] * 4)
+    assert np.flatnonzero(sides.out).tolist() == [6, 7, 8, 9]
+    assert not sides.struck.any()
+
+
+@pytest.mark.parametrize("shares", [[1.0] * 5 + [-1.0] * 5, [1.0] * 4 + [-1.0] * 4 + [0.0] * 2])
+def test_half_of_the_clients_are_no_majority(shares):
+    sides = judge(shares)
+    assert not sides.certified
+    assert not sides.out.any()
+
+
+def test_clients_that_were_never_seen_count_against_a_majority():
+    track = track_of([1.0] * 6 + [-1.0] * 2)
+    assert SideTest().judge(track, frozenset(), 2).certified
+    unseen = empty_track(14, 32)
+    for client in range(8):
+        for update in range(5):
+            unseen = unseen.add(client, track.gained[client, -1 - update], 1.0, NOISE**2)
+    assert not SideTest().judge(unseen, frozenset(), 2).certified
+
+
+def test_who_is_banned_is_out_of_the_count():
+    track = track_of([1.0] * 5 + [-1.0] * 5).forget(9)
+    assert SideTest().judge(track, frozenset([9]), 2).certified
+
+
+def test_many_updates_of_few_clients_are_no_majority():
+    track = track_of([1.0] * 4 + [-1.0] * 6, updates=2)
+    for _ in range(20):
+        for client in range(4):
+            track = track.add(client, 1.0, 1.0, NOISE**2)
+    assert not SideTest().judge(track, frozenset(), 2).certified
+
+
+def test_who_goes_less_far_than_others_go_further_is_not_judged():
+    """Where some go twice as far as usual, data differ so much that others may well go backwards."""
+    sides = judge([1.0] * 6 + [1.9] + [-0.5] * 3)
+    assert sides.certified
+    assert not sides.out.any()
+    assert judge([1.0] * 7 + [2.5] + [-1.0] * 3).missing == np.inf
+
+
+def test_noise_is_waited_out_and_it_is_said_how_long():
+    sides = judge([1.0] * 6 + [-1.0] * 4, noise=0.9, updates=4)
+    assert not sides.certified
+    assert 1 <= sides.missing <= 60
+    assert judge([1.0] * 6 + [-1.0] * 4, noise=1.0, updates=30, test=SideTest(window=30, widest=3)).certified
+
+
+def test_what_varies_without_noise_is_noise_too():
+    quiet = judge([1.0] * 6 + [-0.05] * 4, noise=0.0)
+    assert np.flatnonzero(quiet.struck).tolist() == [6, 7, 8, 9]
+    track = empty_track(10, 32)
+    random = np.random.default_rng(0)
+    for _ in range(6):
+        for client in range(10):
+            track = track.add(client, (1.0 if client < 6 else -0.05) + 0.3 * random.standard_normal(), 1.0, 0.0)
+    assert not SideTest().judge(track, frozenset(), 2).struck.any()
