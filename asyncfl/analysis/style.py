@@ -135,19 +135,21 @@ def canvas_of(width: float, body: float, caption: str, title: str) -> tuple[Canv
     return figure, (0.005, foot / height, 0.99, 1 - (foot + head) / height)
 
 
+def saved_as(stem: str | Path) -> list[Path]:
+    """Files that `save` writes."""
+    return [Path(f"{stem}.{ending}") for ending in METADATA]
+
+
 def save(figure: Canvas, stem: str | Path) -> list[Path]:
     """Writes `stem`.svg, .png and .pdf, whole or not at all, without dates and versions in them."""
     import matplotlib.pyplot as plt
 
     _settle_layout(figure)
-    written = []
-    for ending, metadata in METADATA.items():
-        target = Path(f"{stem}.{ending}")
+    for target, (ending, metadata) in zip(saved_as(stem), METADATA.items(), strict=True):
         with whole_file(target) as part:
             figure.savefig(part, format=ending, metadata=metadata)
-        written.append(target)
     plt.close(figure)
-    return written
+    return saved_as(stem)
 
 
 def _settle_layout(figure: Canvas) -> None:

@@ -16,14 +16,19 @@ POINTS = 1000
 """Points of a plot at most."""
 
 
+def plots_of(parts: Sequence[Part], stem: Path) -> list[tuple[Part, Path]]:
+    """Each part that is not constant, with the stem of the files of its plot, beside `stem`."""
+    varied = [part for part in parts if not part.shape.distribution.is_constant]
+    return [(part, stem.with_name(f"{stem.name}-{part.name.replace(' ', '-')}")) for part in varied]
+
+
 def draw_parts(parts: Sequence[Part], caption: str, stem: Path) -> list[Path]:
-    """Writes a quantile plot of each part that is not constant, as SVG and PNG, beside `stem`; returns their paths."""
+    """Writes a quantile plot of each part that is not constant, as SVG, PNG and PDF (`plots_of`); returns their
+    paths."""
     written: list[Path] = []
     with styled():
-        for part in parts:
+        for part, file in plots_of(parts, stem):
             shape = part.shape
-            if shape.distribution.is_constant:
-                continue
             page, (axis,) = canvas(1, caption, f"{part.name}: {in_words(shape.distribution, part.unit)}")
             scale = scale_of([float(shape.exact[-1])], part.unit) if part.unit == "s" else PLAIN
             if part.unit == "bps":
@@ -36,5 +41,5 @@ def draw_parts(parts: Sequence[Part], caption: str, stem: Path) -> list[Path]:
             axis.plot(expected, seen, "o", color=OKABE_ITO[0], markersize=3, alpha=0.7)
             axis.set_xlabel(with_unit("expected quantile", scale))
             axis.set_ylabel(with_unit(f"seen, of {part.sample}", scale))
-            written += save(page, stem.with_name(f"{stem.name}-{part.name.replace(' ', '-')}"))
+            written += save(page, file)
     return written

@@ -20,26 +20,32 @@ def calibrate(
     population: Annotated[
         bool, typer.Option("--population", help="clients are drawn from what those that were seen look like")
     ] = False,
+    force: Annotated[bool, typer.Option("--force", help="replace a world and plots that are there")] = False,
     json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Fit a world to the events of runs: speeds, links, losses, availability. Simulations of it predict the federation.
 
     Example: asyncfl calibrate results/live/today --out world.yaml; asyncfl timeline scenario.yaml --world world.yaml
     """
+    from asyncfl.analysis.style import saved_as
     from asyncfl.calibration import calibrate as fit
     from asyncfl.calibration import seen_run
-    from asyncfl.calibration.figures import draw_parts
+    from asyncfl.calibration.figures import draw_parts, plots_of
     from asyncfl.calibration.words import table
     from asyncfl.calibration.world_file import write_world
+    from asyncfl.files.whole import check_free
     from asyncfl.storage import Run
 
+    check_free([out], force)
     seeds: list[int | None] = [*seed] if seed else [None]
     loaded = [(folder, Run.load(folder)) for folder in runs]
     found = fit([seen_run(run, str(folder), one) for folder, run in loaded for one in seeds])
     world = found.world(population)
+    stem = out.with_suffix("")
+    check_free([path for _, plot in plots_of(found.parts(), stem) for path in saved_as(plot)], force)
     names = ", ".join(str(folder) for folder in runs)
     write_world(world, out, names)
-    written = [out, *draw_parts(found.parts(), f"Fitted to {names}.", out.with_suffix(""))]
+    written = [out, *draw_parts(found.parts(), f"Fitted to {names}.", stem)]
     columns, rows = table(found)
     if json:
         print_json(

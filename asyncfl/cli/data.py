@@ -60,13 +60,16 @@ def sheet(
     names: Annotated[list[str] | None, typer.Argument(help="data sets to show; default: all")] = None,
     out: Annotated[Path, typer.Option(help="PNG file to write")] = Path("data.png"),
     embedded: Annotated[bool, typer.Option("--embedded", help="stand-ins, even where there are files")] = False,
+    force: Annotated[bool, typer.Option("--force", help="replace a file that is there")] = False,
 ) -> None:
     """Draw a contact sheet: some images of each class.
 
     Example: asyncfl data sheet mnist svhn --out digits.png
     """
     from asyncfl.data import contact_sheet
+    from asyncfl.files.whole import check_free
 
+    check_free([out], force)
     console.print(f"{contact_sheet(names or [], out, embedded)}")
 
 
@@ -79,6 +82,7 @@ def show(
     seed: Annotated[int | None, typer.Option(min=0, help="seed that shares out; default: the scenario's first")] = None,
     out: Annotated[Path, typer.Option(help="where the picture goes: OUT.svg, .png and .pdf")] = Path("holdings"),
     most: Annotated[int, typer.Option("--clients", min=1, help="most clients in the table")] = 20,
+    force: Annotated[bool, typer.Option("--force", help="replace files that are there")] = False,
     json: Annotated[bool, typer.Option("--json", help="print the counts of all clients as JSON")] = False,
 ) -> None:
     """Draw who holds what: samples and classes of each client.
@@ -86,11 +90,14 @@ def show(
     Example: asyncfl data show scenario.yaml --set data.partition.kind=pathological
     """
     from asyncfl.analysis.holdings_figure import holdings_figure
+    from asyncfl.analysis.style import saved_as
     from asyncfl.cli.run import read_scenario
     from asyncfl.data.holdings import holdings_of
+    from asyncfl.files.whole import check_free
     from asyncfl.streams import Streams
 
     scenario = read_scenario(path, assignments or [])
+    check_free(saved_as(out), force)
     chosen = scenario.seeds[0] if seed is None else seed
     holdings = holdings_of(scenario.data, Streams(chosen, data=scenario.seeding.data))
     partition = kind_of(scenario.data.partition)

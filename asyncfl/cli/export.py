@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from asyncfl.cli.output import console
-from asyncfl.errors import OutputError
 from asyncfl.own_classes import look_for_modules_in
 
 
@@ -23,15 +22,14 @@ def export(
 
     Example: asyncfl export results/runs/HASH net.pt --version 20
     """
-    from asyncfl.files.whole import whole_file
+    from asyncfl.files.whole import check_free, whole_file
     from asyncfl.kept_models import choose
     from asyncfl.storage import Run
 
     look_for_modules_in(run)
     kept = Run.load(run)
     seed, version = choose(kept.models, version, seed)
-    if file.exists() and not force:
-        raise OutputError(f"cannot write {file}: it is there already; name another file, or replace it with --force")
+    check_free([file], force)
     state = kept.model(version, seed).state_dict()
     with whole_file(file) as part:
         if file.suffix == ".safetensors":

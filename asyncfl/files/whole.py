@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -42,6 +42,14 @@ def whole_file(path: str | Path, ours: Callable[[bytes], bool] | None = None) ->
                 part.unlink(missing_ok=True)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def check_free(files: Iterable[Path], force: bool) -> None:
+    """Raises OutputError where one of `files` is there already, unless `force` says that they may be replaced."""
+    if there := [] if force else [path for path in files if os.path.lexists(path)]:
+        raise OutputError(
+            f"cannot write {there[0]}: it is there already; name another file, or replace it with --force"
+        )
 
 
 def write_text(text: str, path: str | Path) -> None:

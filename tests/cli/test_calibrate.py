@@ -104,6 +104,17 @@ def test_equal_runs_give_equal_bytes(run: Path, tmp_path: Path, say: Any) -> Non
     assert all((tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes() for name in files)
 
 
+def test_a_plot_of_the_same_name_is_replaced_only_where_that_is_asked_for(run: Path, tmp_path: Path, say: Any) -> None:
+    plot = tmp_path / "world-task-jitter.png"
+    plot.write_bytes(b"mine")
+    status, said = say("calibrate", run, "--out", tmp_path / "world.yaml")
+    assert status == 2
+    assert f"cannot write {plot}: it is there already" in said
+    assert ([path.name for path in tmp_path.iterdir()], plot.read_bytes()) == ([plot.name], b"mine")
+    assert say("calibrate", run, "--out", tmp_path / "world.yaml", "--force")[0] == 0
+    assert plot.read_bytes() != b"mine"
+
+
 def test_bad_input_is_one_message(run: Path, tmp_path: Path, say: Any) -> None:
     status, said = say("calibrate", tmp_path / "nowhere", "--out", tmp_path / "w.yaml")
     assert (status, said.count("\n")) == (2, 1)
@@ -112,6 +123,9 @@ def test_bad_input_is_one_message(run: Path, tmp_path: Path, say: Any) -> None:
     assert (status, said) == (2, f"asyncfl: {run} has no seed 7; its seeds are 0\n")
     (tmp_path / "notes.yaml").write_text("precious: true\n")
     status, said = say("calibrate", run, "--out", tmp_path / "notes.yaml")
+    assert status == 2
+    assert "it is there already" in said
+    status, said = say("calibrate", run, "--out", tmp_path / "notes.yaml", "--force")
     assert status == 2
     assert "it is a file of another kind" in said
     assert (tmp_path / "notes.yaml").read_text() == "precious: true\n"

@@ -277,6 +277,23 @@ def test_data_show_prints_who_holds_what_in_80_columns_and_draws_it(asyncfl: Any
     assert all(Path(line).is_file() for line in lines[-3:])
 
 
+def test_pictures_that_are_there_are_replaced_only_where_that_is_asked_for(asyncfl: Any, file: Path) -> None:
+    who, sheet = file.parent / "who", file.parent / "sheet.png"
+    (file.parent / "who.pdf").write_bytes(b"mine")
+    sheet.write_bytes(b"mine")
+    for command, there in (
+        (("data", "show", file, "--out", who), "who.pdf"),
+        (("data", "sheet", "usps", "--out", sheet), "sheet.png"),
+    ):
+        result = asyncfl(*command)
+        assert result.status == 2
+        assert f"cannot write {file.parent / there}: it is there already" in result.err
+        assert (file.parent / there).read_bytes() == b"mine"
+    assert not who.with_suffix(".svg").exists()
+    assert asyncfl("data", "show", file, "--out", who, "--force").status == 0
+    assert (file.parent / "who.pdf").read_bytes().startswith(b"%PDF")
+
+
 def test_data_show_tells_programs_all_counts(asyncfl: Any, file: Path) -> None:
     result = asyncfl("data", "show", file, "--out", file.parent / "who", "--json", "--seed", 3)
     told = json.loads(result.out)
