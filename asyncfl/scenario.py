@@ -190,7 +190,7 @@ class Scenario(Described):
     def counted_by_budgets(self) -> Counted | None:
         """What counts towards the budgets at which clients stop; None: there are none."""
         stop_at = self.privacy.stop_at
-        return None if stop_at is None else _counted(stop_at, self.world)
+        return None if stop_at is None else _counted(stop_at, self.world, self.defence)
 
     @property
     def n_parameters(self) -> int:
@@ -286,13 +286,23 @@ def _stop_faults(parts: Mapping[str, Any], exposures: int | MeasuredExposures) -
     """Budgets that cannot be kept, or at which nobody would ever answer. Data, training, protocol and privacy are
     there."""
     data, training, protocol, privacy = (parts[name] for name in ("data", "training", "protocol", "privacy"))
-    model, world, threats, compression = (parts.get(name) for name in ("model", "world", "threats", "compression"))
+    model, threats, compression = (parts.get(name) for name in ("model", "threats", "compression"))
     stop_at = privacy.stop_at
-    counted = None
-    if stop_at.adversary == "eavesdropper":
-        if world is None:
+    world: Any = parts.get("world")
+    defence: Any = parts.get("defence")
+    if not stop_at.of_server and (world is None or defence is None):
+        return
+    counted = None if stop_at.of_server else _counted(stop_at, world, defence)
+    if stop_at.adversary == "curious":
+        if not privacy.curious:
+            message = "curious is nobody; say with privacy.curious who is, or use another adversary"
+            yield Fault("privacy.stop_at.adversary", message)
             return
-        counted = _counted(stop_at, world)
+        if stop_at.of == "uploads" and not _asks_clients(defence):
+            message = "uploads are sent to no other client, since none is asked to score them; use models or all"
+            yield Fault("privacy.stop_at.of", message)
+            return
+    if stop_at.adversary == "eavesdropper":
         tapped = {"uploads": ("uplink", "scoring"), "models": ("downlink",), "all": ("uplink", "downlink", "scoring")}
         if not any(getattr(world.tap, link) for link in tapped[stop_at.of]):
             links = " or ".join(tapped[stop_at.of])
@@ -302,13 +312,14 @@ def _stop_faults(parts: Mapping[str, Any], exposures: int | MeasuredExposures) -
                 "adversary: server",
             )
             return
-        if counted.by_models and threats is not None and not threats.off and threats.attack.sees == "buffer":
-            yield Fault(
-                "privacy.stop_at.of",
-                f"{stop_at.of} cannot be kept where attackers send on what they read in the buffer, which no client "
-                "knows before; use another attack or of: uploads",
-            )
-            return
+    reads_buffer = threats is not None and not threats.off and threats.attack.sees == "buffer"
+    if counted is not None and counted.by_models and reads_buffer:
+        yield Fault(
+            "privacy.stop_at.of",
+            f"{stop_at.of} cannot be kept where attackers send on what they read in the buffer, which no client "
+            "knows before; use another attack or of: uploads",
+        )
+        return
     # Noise over sensitivity does not depend on how many samples there are; on the size of the model where it is
     # calibrated to a wrong sensitivity.
     context = PrivacyContext(
@@ -328,9 +339,16 @@ def _stop_faults(parts: Mapping[str, Any], exposures: int | MeasuredExposures) -
         yield fault.under("privacy")
 
 
-def _counted(stop_at: StopAt, world: World) -> Counted:
+def _counted(stop_at: StopAt, world: World, defence: Defence) -> Counted:
     """What counts towards the budgets. Models that are sent for scoring are updates."""
+    if stop_at.adversary == "curious":
+        return stop_at.counted(_asks_clients(defence))
     return stop_at.counted(world.tap.uplink or world.tap.scoring)
+
+
+def _asks_clients(defence: Defence) -> bool:
+    """Whether clients are sent updates of others, to score them."""
+    return defence.detector is not None and defence.detector.asks_clients
 
 
 def _shuffler_faults(data: DataSpec, protocol: Protocol, defence: Defence) -> Iterator[Fault]:

@@ -10,6 +10,8 @@ What is counted follows from the adversary, and from what the client can know of
 - who holds the client's uploads learns nothing more from models that are made of them, so uploads count alone;
 - a client cannot know what a tap caught: where it covers uploads (`world.tap.uplink`, and `scoring`, for which updates
   are sent to other clients) each one counts as caught;
+- curious clients hold the updates that they are asked to score, where a detector asks clients, and models; the public
+  holds models alone;
 - to who holds models alone an update is worth what the version that it enters may say of it at most, whatever enters it
   with it: its own noise over its own sensitivity, or where clients add none the server's (`Scheme.model_multiplier`).
   Noise of others that hides it too is not counted on, for nobody knows it before;
@@ -28,7 +30,7 @@ from asyncfl.component import Described
 from asyncfl.quantities import MeasuredIn
 
 StopAccountant = Literal["exact", "rdp", "basic", "naive"]
-StopAdversary = Literal["server", "eavesdropper", "both"]
+StopAdversary = Literal["server", "eavesdropper", "both", "curious", "public"]
 StopOf = Literal["uploads", "models", "all"]
 
 
@@ -53,7 +55,8 @@ class StopAt(Described):
     added up | what the scheme claims for each, added up, which spends its delta with every upload."""
 
     adversary: StopAdversary = "server"
-    """Whose knowledge is bounded: the server's | what a tap may hear (`world.tap`) | what both hold together."""
+    """Whose knowledge is bounded: the server's | what a tap may hear (`world.tap`) | what both hold together | what
+    curious clients are sent (`privacy.curious`) | what everybody may read, all published models."""
     of: StopOf = "uploads"
     """What it is bounded of: the client's uploads and scores | what published models say of it, alone | all that the
     adversary may hold."""
@@ -69,18 +72,27 @@ class StopAt(Described):
 
     @model_validator(mode="after")
     def _check_of(self) -> StopAt:
-        if self.of == "models" and self.adversary != "eavesdropper":
+        if self.of == "models" and self.of_server:
             raise ValueError(
                 f"of: models has no meaning with adversary: {self.adversary}, which holds the uploads that models are "
                 "made of and knows the server's noise; use of: uploads or all, or adversary: eavesdropper"
             )
+        if self.of == "uploads" and self.adversary == "public":
+            raise ValueError(
+                "of: uploads has no meaning with adversary: public, which holds models alone; use of: models or all"
+            )
         return self
 
-    def counted(self, uploads_tapped: bool) -> Counted:
-        """What counts, where a tap covers uploads or not."""
-        if self.adversary != "eavesdropper":
+    @property
+    def of_server(self) -> bool:
+        """Whether the adversary holds all that the server does."""
+        return self.adversary in ("server", "both")
+
+    def counted(self, holds_uploads: bool) -> Counted:
+        """What counts, where the adversary may hold uploads or not; the server does, the public does not."""
+        if self.of_server:
             return Counted()
-        by_models = self.of == "models" or (self.of == "all" and not uploads_tapped)
+        by_models = self.of == "models" or self.adversary == "public" or (self.of == "all" and not holds_uploads)
         return Counted(by_models)
 
     def __str__(self) -> str:

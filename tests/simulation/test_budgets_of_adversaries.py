@@ -111,6 +111,43 @@ def test_models_of_one_update_each_are_worth_what_was_counted(scenario: Scenario
     assert row_of(run, "public") == pytest.approx([budget] * 5)
 
 
+@pytest.mark.parametrize("scheme", ["client", "server"])
+@pytest.mark.parametrize(("adversary", "of"), [("public", "models"), ("public", "all"), ("curious", "all")])
+def test_who_is_sent_or_reads_models_is_kept_to_a_budget(
+    scenario: Scenario, adversary: str, of: str, scheme: str
+) -> None:
+    budget = 4.0
+    stop_at = {"epsilon": budget, "adversary": adversary, "of": of}
+    run = run_of(scenario, {**PUBLISHED[scheme], "curious": [0]}, stop_at, protocol=BUFFERED)
+    epsilons = row_of(run, adversary)
+    assert 0 < epsilons.max() <= budget * (1 + 1e-9)
+    assert len(epsilons) == (4 if adversary == "curious" else 5), "of the coalition itself there is nothing to find out"
+    assert run.spent
+
+
+def test_the_curious_hold_what_they_are_sent_to_score(scenario: Scenario) -> None:
+    stop_at = {"epsilon": 8.0, "adversary": "curious", "of": "all"}
+    run = run_of(scenario, {**CLIENT, "curious": [0, 1], "scores": {"std": 20.0}}, stop_at, **SCORED)
+    assert 0 < row_of(run, "curious").max() <= 8.0 * (1 + 1e-9)
+    with pytest.raises(ScenarioError, match="nobody would ever answer"):
+        run_of(scenario, {**SERVER, "curious": [0, 1], "scores": {"std": 20.0}}, stop_at, **SCORED)
+
+
+@pytest.mark.parametrize(
+    ("stop_at", "curious", "message"),
+    [
+        ({"adversary": "public"}, 0.0, "of: uploads has no meaning with adversary: public, which holds models alone"),
+        ({"adversary": "curious", "of": "all"}, 0.0, "curious is nobody; say with privacy.curious who is"),
+        ({"adversary": "curious"}, 0.4, "uploads are sent to no other client, since none is asked to score them"),
+    ],
+)
+def test_budgets_against_nobody_are_refused(
+    scenario: Scenario, stop_at: dict[str, Any], curious: float, message: str
+) -> None:
+    with pytest.raises(ScenarioError, match=message):
+        run_of(scenario, {**CLIENT, "curious": curious}, {"epsilon": 4.0, **stop_at})
+
+
 def test_what_the_tap_missed_counts_as_caught(scenario: Scenario) -> None:
     stop_at = {"epsilon": float(exact_epsilon(3 / 2.5**2, 1e-5)), "adversary": "eavesdropper"}
     run = run_of(scenario, CLIENT, stop_at, world__tap={"uplink": True, "packet_loss": 1.0})

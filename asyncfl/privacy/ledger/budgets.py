@@ -216,7 +216,7 @@ def stop_faults(
         return
     samples = np.full(context.clients, context.smallest_samples)
     tracker = BudgetTracker(stop_at, scheme, context, samples, counted=counted)
-    if stop_at.adversary == "eavesdropper" and (fault := _models_fault(tracker, whole)) is not None:
+    if not stop_at.of_server and (fault := _models_fault(tracker, whole)) is not None:
         yield fault
         return
     first: dict[float | None, float] = {}
@@ -246,7 +246,7 @@ def stop_faults(
 
 
 def _models_fault(tracker: BudgetTracker, whole: bool) -> Fault | None:
-    """Why what an eavesdropper learns from models has no bound that clients know before they answer; None: it has."""
+    """Why what is learnt from models has no bound that clients know before they answer; None: it has."""
     scheme, context, stop_at = tracker.scheme, tracker.context, tracker.stop_at
     one = Contribution(0, context.smallest_samples, 0, tracker.state.epsilon(0, 0))
     own, server = scheme.upload_noise(context, tracker._norm, one), scheme.model_noise(context, tracker._norm)
@@ -255,8 +255,8 @@ def _models_fault(tracker: BudgetTracker, whole: bool) -> Fault | None:
         if not (adds_up and whole):
             return Fault(
                 "stop_at.adversary",
-                "eavesdropper cannot be kept to a budget where clients and server both add noise that does not add up "
-                "to Gaussian noise (Laplace, in training, or on compressed uploads); use adversary: server",
+                f"{stop_at.adversary} cannot be kept to a budget where clients and server both add noise that does not "
+                "add up to Gaussian noise (Laplace, in training, or on compressed uploads); use adversary: server",
             )
     if tracker.counted.by_models and own.std == 0:
         if scheme.model_multiplier(context) is None:
@@ -286,6 +286,8 @@ def stop_notes(scheme: Scheme) -> list[str]:
             if stop_at.of == "models"
             else "stop_at: what is sent over a tapped link counts as caught, since no client knows what was"
         )
+    if stop_at.adversary == "curious":
+        notes.append("stop_at: every model counts as sent to the curious, since no client knows who is asked with it")
     if not scheme.bounds_uploads:
         notes.append("stop_at: an update that is rejected for not being finite says so, which no budget covers")
     if scheme.needs_every_task:
