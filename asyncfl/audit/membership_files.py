@@ -18,8 +18,8 @@ def save(finished: FinishedRun, audit: MembershipAudit) -> list[Path]:
     for seed, scores in audit.scores.items():
         caption = (
             f"Run {finished.run.summary['hash']}, seed {seed}, privacy {scenario.privacy.kind}. Uploads that the "
-            f"{who[seed]} holds. Points: true positives where at most 1 % of the non-members are taken for members, "
-            "with exact 95 % intervals. Shares below 0.001 are drawn there."
+            f"{who[seed]} holds. Points, side by side: true positives where at most 1 % of the non-members are taken "
+            "for members, with exact 95 % intervals. Shares below 0.001 are drawn there."
         )
         title = "Membership inference: who was trained on"
         drawn += draw_curves(scores, title, caption, folder / f"roc-seed-{seed}")

@@ -13,6 +13,8 @@ from asyncfl.privacy.estimators.roc import at_false_rate, curve
 
 LEAST = 1e-3
 """Where the axes begin: below it there are hardly any non-members."""
+APART = 1.08
+"""Factor between the places of two points."""
 
 
 def draw_curves(scores: Mapping[str, MembershipScores], title: str, caption: str, stem: Path) -> list[Path]:
@@ -20,7 +22,7 @@ def draw_curves(scores: Mapping[str, MembershipScores], title: str, caption: str
     with styled():
         page, (axis,) = canvas(1, caption, title, (5.2, 4.2))
         found = looks(list(scores))
-        for attack, one in scores.items():
+        for place, (attack, one) in enumerate(scores.items()):
             look = {**found[attack], "marker": ""}
             false, true = curve(one.members, one.others)
             # Steps: between two thresholds nothing is gained.
@@ -28,7 +30,8 @@ def draw_curves(scores: Mapping[str, MembershipScores], title: str, caption: str
             point = at_false_rate(one.members, one.others)
             low, high = point.between
             axis.errorbar(
-                [0.01],
+                # Side by side: attacks that find as many would hide each other.
+                [0.01 * APART ** (place - (len(scores) - 1) / 2)],
                 [max(point.rate, LEAST)],
                 [[max(point.rate, LEAST) - max(low, LEAST)], [high - max(point.rate, LEAST)]],
                 fmt=found[attack]["marker"],

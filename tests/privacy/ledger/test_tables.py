@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from asyncfl.privacy import DpFedAvg, GaussianUpload, Mechanisms, Nbafl, NoPrivacy, PrivacyContext
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.accounting.renyi import ORDERS
+from asyncfl.privacy.flags import BARE, HEURISTIC
 from asyncfl.privacy.ledger.accounts import model_accounts, upload_accounts
 from asyncfl.privacy.ledger.published import models_of
 from asyncfl.privacy.ledger.releases import uploads_of
-from asyncfl.privacy.ledger.tables import COLUMNS, ledger
+from asyncfl.privacy.ledger.tables import COLUMNS, claim_holds, ledger
 
 CONTEXT = PrivacyContext(clients=50, participants=50, rounds=25, smallest_samples=100, exposures=1)
 
@@ -144,6 +145,20 @@ def test_a_run_without_a_usable_clip_norm_is_judged_all_the_same(scheme, clip_no
     usual, odd = (of(scheme, uploads=[0, 3], models=[50] * 3, clip_norm=norm) for norm in (9.4, clip_norm))
     assert odd["exact_epsilon"] == pytest.approx(usual["exact_epsilon"])
     assert np.isfinite(odd["sigma"]).all()
+
+
+@given(
+    st.sampled_from(["proven", "heuristic", "disproved", "invalid", "none"]),
+    st.lists(st.floats(0, 1e300) | st.just(math.inf), min_size=4, max_size=4),
+    st.sampled_from(["", BARE, HEURISTIC]),
+)
+def test_no_claim_is_called_kept_whose_sensitivity_is_argued_for_or_broken(
+    status: str, numbers: list[float], flag: str
+) -> None:
+    claimed, provable, exact, measured = (np.array([value]) for value in numbers)
+    (found,) = claim_holds(np.array([status], object), claimed, provable, exact, np.array([flag], object), measured)
+    if status in ("heuristic", "disproved") or not numbers[1] <= numbers[0] * (1 + 1e-9) or math.isinf(numbers[0]):
+        assert found is not True
 
 
 def test_columns_are_the_documented_ones():
