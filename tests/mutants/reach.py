@@ -6,13 +6,14 @@ import math
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable
+from os.path import commonpath
 from pathlib import Path, PurePath
 
 from coverage.numbits import numbits_to_nums
 
 from tests.mutants.faults import Mutant
 
-LISTS = ("tests/test_fields.py", "tests/test_defaults.py", "tests/test_frozen.py")
+LISTS = ("tests/test_fields.py", "tests/test_defaults.py", "tests/test_frozen.py", "tests/test_told.py")
 OUTCOMES = "tests/simulation/test_outcomes.py"
 
 
@@ -43,8 +44,8 @@ class Reach:
     def tests(self, mutant: Mutant) -> list[str]:
         """Tests that may notice a fault, the likeliest and quickest first.
 
-        The mirrored file comes first, then its folder, then whole small runs, then those that reach least; for what
-        runs at import all tests may be needed, after the written lists of what is there.
+        The mirrored file comes first, then the folders around it, the nearest first, then whole small runs, then those
+        that reach least; for what runs at import all tests may be needed, after the written lists of what is there.
         """
         found = self._by_line.get((mutant.file, mutant.line), set())
         if not found:
@@ -53,15 +54,15 @@ class Reach:
             found = set(self.whole)
         mirrored = PurePath("tests", *PurePath(mutant.file).parts[1:])
 
-        def order(test: str) -> tuple[bool, bool, bool, bool, bool, float, str]:
+        def order(test: str) -> tuple[bool, bool, int, bool, bool, float, str]:
             file = PurePath(test.partition("::")[0])
             listed = mutant.at_import and str(file) in LISTS
-            near = file.parent == mirrored.parent
-            mirror = near and file.stem == f"test_{mirrored.stem}"
+            shared = len(commonpath([file.parent, mirrored.parent]))
+            mirror = file == mirrored.with_name(f"test_{mirrored.name}")
             # Where nothing is reached a process of its own does the work, which takes long.
             breadth = self._breadth.get(test) or math.inf
             reaches, whole = test in self._by_file[mutant.file], str(file) == OUTCOMES
-            return not listed, not mirror, not near, not reaches, not whole, breadth, test
+            return not listed, not mirror, -shared, not reaches, not whole, breadth, test
 
         return sorted(found, key=order)
 

@@ -8,16 +8,16 @@ the list anew; read the difference.
 from __future__ import annotations
 
 import importlib.util
-import json
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from asyncfl import Scenario, simulate
-from tests.written import sums
+from tests.written import compare, sums, write
 
 LIST = Path(__file__).with_name("outcomes.json")
 LEFT_OUT = re.compile(
@@ -54,31 +54,10 @@ def _outcome(changes: Mapping[str, Any]) -> dict[str, Any]:
     return outcome | {"notes": run.summary["notes"], "privacy": run.summary["privacy"]}
 
 
-def _written() -> dict[str, dict[str, Any]]:
-    written: dict[str, dict[str, Any]] = json.loads(LIST.read_text(encoding="utf-8"))
-    return written
-
-
-def test_the_list_names_the_runs() -> None:
-    assert list(_written()) == list(RUNS), "if this is meant: python tests/simulation/test_outcomes.py"
-
-
 @pytest.mark.parametrize("name", list(RUNS))
 def test_a_small_run_ends_as_written_down(name: str) -> None:
-    seen, written = _outcome(RUNS[name]), _written()[name]
-    words = {key for key, one in written.items() if not isinstance(one, int | float)}
-    assert {key: seen[key] for key in words} == {key: written[key] for key in words}
-    numbers = {key: one for key, one in seen.items() if key not in words}
-    assert numbers == pytest.approx({key: one for key, one in written.items() if key not in words}, rel=1e-4, abs=1e-9)
-
-
-def _short(value: Any) -> Any:
-    return float(f"{value:.7g}") if isinstance(value, float) else value
+    compare(LIST, name, partial(_outcome, RUNS[name]), rel=1e-4)
 
 
 if __name__ == "__main__":
-    lines = [
-        f'"{name}": {json.dumps({key: _short(value) for key, value in _outcome(changes).items()}, ensure_ascii=False)}'
-        for name, changes in RUNS.items()
-    ]
-    LIST.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    write(LIST, {name: partial(_outcome, changes) for name, changes in RUNS.items()})

@@ -111,9 +111,9 @@ def _calls() -> Iterator[tuple[str, Callable[[], Any]]]:
     for name, fields in WORLDS.items():
         yield name, lambda fields=fields: _drawn(World.model_validate(fields))
     for distribution in (
-        Fixed(value=2.0), Uniform(low=1.0, high=3.0), Exponential(mean=2.0, minimum=0.5),
+        Fixed(value=2.0), Uniform(low=1.5, high=3.5), Exponential(mean=2.2, minimum=0.6),
         Lognormal(median=2.0, sigma=0.5),
-        Pareto(minimum=1.0, alpha=3.5), Listed(values=(1.0, 2.0, 5.0)), Exponential(mean=2.0),
+        Pareto(minimum=1.3, alpha=3.5), Listed(values=(1.0, 2.0, 5.0)), Exponential(mean=2.0),
     ):  # fmt: skip
         yield f"distribution {distribution!r}", partial(_of, distribution)
     for loss in (
