@@ -5,9 +5,9 @@ It asks no client anything. From the means of each client's last updates it gues
 before, whatever attackers see of other updates of their buffer, or do to their own. What they gain is added up
 for each client (`track`), and judged where the honest side is certified (`sides`, which states the assumptions).
 
-Certificates of lengths and pairs (`asyncfl.defences.spectral.certificates`) hold whatever clients' data are, and strike
-at once; not for two updates of one buffer that are too like each other, since either may have copied the other: of
-these the one with most likenesses is merely left out.
+Certificates of lengths, and of likeness to what came in earlier buffers, hold whatever clients' data are
+(`asyncfl.defences.spectral.certificates`), and strike at once. Of two updates of one buffer that are too like each
+other either may have copied the other; so nothing is held against them.
 
 Until a side is certified it abstains: everything is let in (to the rule `defence.fallback`, where there is one), and
 counted as unjudged. When it is certified first, the model is corrected for what was let in of clients that are now left
@@ -30,7 +30,7 @@ from asyncfl.defences.evidence.means import Means, no_means, with_buffer
 from asyncfl.defences.evidence.sides import Sides, SideTest
 from asyncfl.defences.evidence.track import Track, empty_track
 from asyncfl.defences.spectral.bank import COMPARABLE, inner_products, squared_norms
-from asyncfl.defences.spectral.certificates import ROUNDING, least_removed, norm_bounds, pair_bounds
+from asyncfl.defences.spectral.certificates import ROUNDING, norm_bounds, pair_bounds
 from asyncfl.defences.spectral.detector import longest_steps
 from asyncfl.defences.spectral.gate import Provisional, amends
 
@@ -80,9 +80,10 @@ class Evidence(Detector):
         """See `Detector.judge`. `scores` are not used."""
         deltas, clients = buffer.deltas, buffer.clients
         own, against = inner_products(deltas, deltas), state.means.products(deltas)
-        reasons, struck = self._certify(state, buffer, own, against)
+        reasons = self._certify(state, buffer, against)
+        struck = np.array([bool(reason) for reason in reasons], dtype=bool)
         # What a client sends along with a forgery is left out too.
-        certified = np.isin(clients, clients[[bool(reason) for reason in reasons]])
+        certified = np.isin(clients, clients[struck])
         sound = np.flatnonzero(~certified)
         tracks = self._measured(state, buffer, sound, against)
         standing = self._standing(state, tracks)
@@ -162,10 +163,8 @@ class Evidence(Detector):
             provisional.pop(0)
         return tuple(provisional)
 
-    def _certify(
-        self, state: EvidenceState, buffer: Buffer, own: NDArray[np.float64], against: NDArray[np.float64]
-    ) -> tuple[list[str], NDArray[np.bool_]]:
-        """Per update which certificate it breaks, or an empty text; and (n,) whether that is a strike."""
+    def _certify(self, state: EvidenceState, buffer: Buffer, against: NDArray[np.float64]) -> list[str]:
+        """Per update which certificate it breaks, or an empty text."""
         d, noise, others = state.context.n_parameters, buffer.upload_std, state.means.noise_std
         every = longest_steps(state.context)
         step, reasons = every[buffer.clients], [""] * len(buffer)
@@ -178,12 +177,7 @@ class Evidence(Detector):
         earlier = pair_bounds(d, noise, step, others, every, self.deviations) * (1 + ROUNDING)
         for row in np.flatnonzero((np.abs(against) > earlier).any(axis=1)):
             reasons[row] = reasons[row] or "pair with earlier updates"
-        struck = np.array([bool(reason) for reason in reasons], dtype=bool)
-        within = pair_bounds(d, noise, step, noise, step, self.deviations) * (1 + ROUNDING)
-        conflicts = (np.abs(own) > within) & ~struck & ~struck[:, None]
-        for row in np.flatnonzero(least_removed(conflicts)):
-            reasons[row] = "pair within the buffer"
-        return reasons, struck
+        return reasons
 
 
 ROUND_NUMBERS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)

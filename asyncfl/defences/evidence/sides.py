@@ -9,10 +9,12 @@ Assumptions, beside Gaussian noise of the deviation that the server knows (the o
 
 The side is certified only where more than half of *all* clients, seen or not, each stand `clearness` deviations of
 their own noise above 0 along the direction: a count of clients, not of updates, so that sending more often counts for
-nothing, and a minority cannot have it. Clients that are banned count as attackers that are gone. Then
+nothing, and a minority cannot have it. Where clients are in two groups well apart, the count is of the upper one.
+Clients that are banned count as attackers that are gone. Then
 
-- an update is left out where its sender's x is below min(`direction`, 1 - tail t), t how far the highest x is above 1,
-  but for noise of probability `false_flag_rate`;
+- an update is left out where its sender's x is below min(0, 1 - tail t), t how far the highest x is above 1, but for
+  noise of probability `false_flag_rate`; below min(`direction`, 1 - tail t) where clients are in two groups well apart,
+  and it is in the lower;
 - a client is struck where its x since some update of its is below min(0, 1 - tail t), but for noise that has
   probability `false_ban_rate` in a whole run, however often one looks (see `bounds`): who merely does not help is left
   out, only who works against the majority is banned.
@@ -33,6 +35,10 @@ from pydantic import Field
 from asyncfl.component import Described
 from asyncfl.defences.evidence.bounds import falls_short
 from asyncfl.defences.evidence.track import Floats, Track
+from asyncfl.defences.two_means import lower_cluster
+
+SAME = 0.2
+"""Difference of x between two groups that is none."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +78,10 @@ class SideTest(Described):
     clearness: Annotated[float, Field(gt=0)] = 3.0
     """Standard deviations above 0 from which on a client is known to go along."""
     direction: Annotated[float, Field(gt=0, lt=1)] = 0.3
-    """x from which on nobody is left out."""
+    """x from which on nobody is left out of the lower of two groups."""
+    apart: Annotated[float, Field(gt=0)] = 4.0
+    """Standard deviations (of x within both) that two groups of clients lie apart; one group, cut in two, lies 2.6
+    apart. Where there are two, only those of the upper one can be the majority."""
     tail: Annotated[float, Field(ge=1)] = 2.5
     """How much further down than up honest clients may be spread."""
     widest: Annotated[float, Field(gt=0)] = 1.0
@@ -89,6 +98,8 @@ class SideTest(Described):
         deviation = np.sqrt(noise.sum(axis=1))
         clear = np.divide(gained, deviation, out=np.where(gained > 0, np.inf, 0.0), where=deviation > 0)
         along = known & (clear > self.clearness) & (np.minimum(recent.counts, 2) == 2)
+        lower = self._lower_group(share, known)
+        along &= ~lower
         needed = len(known) // 2 + 1 - len(banned)
         count = int(along.sum())
         signal = float(np.sqrt(np.median(track.expected[known, -1]))) if known.any() else 0.0
@@ -102,7 +113,7 @@ class SideTest(Described):
         if 1 - lowest > self.tail * self.widest:
             return Sides(False, share, nobody, nobody, count, needed, np.inf, signal, 0.0)
         slack = NormalDist().inv_cdf(1 - self.false_flag_rate / guesses) * deviation
-        bar = min(self.direction, lowest) * usual * expected
+        bar = np.where(lower, min(self.direction, lowest), min(0.0, lowest)) * usual * expected
         out = known & (gained + slack < bar)
         power = known & (-usual * expected + slack < bar)
         whole = self._noise(track, share * usual, known)
@@ -116,6 +127,20 @@ class SideTest(Described):
         left = len(known) - len(banned)
         found = float(power.sum() / max(left, 1))
         return Sides(True, share, out | struck, struck, count, needed, np.nan, signal, found)
+
+    def _lower_group(self, share: Floats, known: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """(clients,) who is in the lower of two groups that are well `apart`; nobody where there are no two."""
+        group = np.zeros(len(known), dtype=bool)
+        if known.sum() < 2:
+            return group
+        values = share[known]
+        low = lower_cluster(values)
+        if not low.any() or low.all():
+            return group
+        below, above = values[low], values[~low]
+        within = np.sqrt((below.var() * len(below) + above.var() * len(above)) / len(values))
+        group[known] = low & bool(above.mean() - below.mean() > max(self.apart * within, SAME))
+        return group
 
     def _noise(self, track: Track, share: Floats, known: NDArray[np.bool_]) -> Floats:
         """(clients, kept) variance of what was gained: at least as much as x varies with nine of ten clients."""
