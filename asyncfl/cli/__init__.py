@@ -24,6 +24,7 @@ from asyncfl.cli import (
     replay,
     run,
     schema,
+    stress,
     sweep,
     timeline,
     trace,
@@ -69,6 +70,7 @@ app.command("timeline")(timeline.timeline)
 app.command("trace")(trace.trace)
 app.command("view")(view.view)
 app.command("replay")(replay.replay)
+app.command("stress")(stress.stress)
 app.command("audit")(audit.audit)
 app.command("bounds")(bounds.bounds)
 app.command("export")(export.export)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from asyncfl.component import Described, choice, kind_of
 from asyncfl.defences.aflguard import AflGuard
@@ -28,7 +28,8 @@ from asyncfl.defences.spectral import Spectral
 from asyncfl.defences.strikes import Strikes
 from asyncfl.defences.trimmed_mean import TrimmedMean
 from asyncfl.defences.zeno import ZenoPlusPlus
-from asyncfl.errors import Fault
+from asyncfl.description import faults_of
+from asyncfl.errors import Fault, ScenarioError
 from asyncfl.quantities import MeasuredIn
 
 if TYPE_CHECKING:
@@ -76,3 +77,17 @@ class Defence(Described):
         for name, part in (("rule", self.rule), ("detector", self.detector)):
             if part is not None and part.needs_root and not self.root_samples:
                 yield Fault("root_samples", f"must be >= 1 for {name} {kind_of(part)}, got 0; 100 is usual")
+
+
+def detector_named(kind: str) -> Detector:
+    """The detector of that kind, or of that import path (`my_module:MyDetector`), with its defaults.
+
+    Raises ScenarioError where there is none, or it has no default for one of its fields.
+    """
+    description = {"detector": {"kind": kind}}
+    try:
+        detector = Defence.model_validate(description).detector
+    except ValidationError as error:
+        raise ScenarioError(faults_of(error, Defence, description)) from None
+    assert detector is not None
+    return detector

@@ -9,6 +9,7 @@
 - builders: `updates`, `weights`, `buffer`, `context`, `view`, `server`: small arrays with names and sensible defaults;
 - `arrivals(server(), [3, 5, Lost(2), 3])`: drives a server by saying whose update arrives, and tells what it did;
 - `check_rule`, `check_detector`, `check_attack`, `check_staleness`: the laws, as AssertionErrors that name the law;
+- `stress(MyDetector())`: what a detector does in a hundred small federations, `asyncfl stress` on the command line;
 - `read_recording`, `replay`, `replay_run`, `recorded_buffers`: a recorded run, decided again;
 - `asyncfl.testing.strategies`: hypothesis strategies. Only this module needs hypothesis.
 """
@@ -21,6 +22,7 @@ from asyncfl.testing.detectors import check_detector
 from asyncfl.testing.recorded import read_recording, recorded_buffers, replay_run
 from asyncfl.testing.rules import check_rule
 from asyncfl.testing.staleness import check_staleness
+from asyncfl.testing.stress import StressReport, stress, stress_grid
 
 __all__ = [
     "Fires",
@@ -29,6 +31,7 @@ __all__ = [
     "Play",
     "ReplayError",
     "Replayed",
+    "StressReport",
     "Waits",
     "arrivals",
     "buffer",
@@ -43,6 +46,8 @@ __all__ = [
     "replay",
     "replay_run",
     "server",
+    "stress",
+    "stress_grid",
     "updates",
     "view",
     "weights",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +13,8 @@ from asyncfl.defences import Buffer, DefenceContext, Detector, ScoreRequest, Ver
 from asyncfl.messages import Vector
 from asyncfl.testing.builders import buffer, context, random, updates
 from asyncfl.testing.laws import check_description, copied, hold, same
+from asyncfl.testing.stress import stress
+from asyncfl.testing.trials import Trial
 
 Scores: TypeAlias = Callable[[int, Vector], ArrayLike | None]
 """(client, models (n_models, n_parameters)) -> (n_models,) scores; None: the client does not answer."""
@@ -21,7 +23,11 @@ CLIENTS = 12
 
 
 def check_detector(
-    detector: Detector, *, scores: Scores | None = None, federation: DefenceContext | None = None
+    detector: Detector,
+    *,
+    scores: Scores | None = None,
+    federation: DefenceContext | None = None,
+    trials: Iterable[Trial] = (),
 ) -> None:
     """Nothing, or AssertionError with the first law that `detector` breaks.
 
@@ -31,7 +37,8 @@ def check_detector(
     wants scored goes to a client that was not asked before, and ends; an answer that never comes is borne.
 
     `scores`: what clients answer, by default an accuracy that falls with the distance from 1. `federation`: what the
-    detector is started with, for 12 clients and 4 parameters; None: one without a root set.
+    detector is started with, for 12 clients and 4 parameters; None: one without a root set. `trials`: small federations
+    in which it must do no harm, besides (`asyncfl.testing.stress`): `stress_grid()` for all of them, a minute.
     """
     check_description(detector, Detector)
     known = context(CLIENTS) if federation is None else federation
@@ -40,6 +47,9 @@ def check_detector(
     again = _run(detector, known, answer, checked=False)
     hold(same(verdicts, again), detector, "equal buffers and equal streams must give equal verdicts")
     _run(detector, known, lambda client, models: None, checked=True)
+    if chosen := tuple(trials):
+        report = stress(detector, trials=chosen)
+        hold(not report.broken, detector, "must do no harm", "; ".join(report.broken))
 
 
 def _buffers(n_parameters: int) -> list[Buffer]:

@@ -1,0 +1,154 @@
+"""A federation that is small enough to train a hundred times a minute: clients with 8 x 8 digits and a tiny network.
+
+It has no clock and no privacy scheme: who is in a buffer and how old the models are that they were sent is drawn, and
+noise of a given deviation is added to each upload. Data (scikit-learn's digits), training, attacks and the server's
+defences are those of real runs; all clients of a buffer are trained at once, by batched products of matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.data.partition import Dirichlet, Iid, Partition, Quantity, Shards
+from asyncfl.messages import Vector
+from asyncfl.streams import Streams
+
+Skew = Literal["IID", "Dirichlet 1", "Dirichlet .5", "Dirichlet .3", "Dirichlet .1", "shards", "quantity", "domains"]
+"""How the clients' data differ; `domains`: a quarter of them each sees the digits as they are, turned left, upside
+down, turned right."""
+
+PARTITIONS: dict[str, Partition] = {
+    "IID": Iid(),
+    "Dirichlet 1": Dirichlet(alpha=1),
+    "Dirichlet .5": Dirichlet(alpha=0.5),
+    "Dirichlet .3": Dirichlet(alpha=0.3),
+    "Dirichlet .1": Dirichlet(alpha=0.1),
+    "shards": Shards(),
+    "quantity": Quantity(),
+    "domains": Iid(),
+}
+SIDE, CLASSES, HIDDEN = 8, 10, 16
+PIXELS = SIDE * SIDE
+N_PARAMETERS = PIXELS * HIDDEN + HIDDEN + HIDDEN * CLASSES + CLASSES
+SAMPLES = 60
+"""Of each client, on average."""
+ROOT, TESTED = 100, 400
+"""Samples that the server holds, and that models are tested on; nobody trains on them."""
+STEPS, BATCH, LR, CLIP = 5, 20, 0.3, 1.0
+"""Of a client's task: steps of SGD, samples in each, learning rate, L2 norm that a step's gradient is clipped to."""
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Who holds what. Images are (n, 1, 8, 8) float32."""
+
+    images: tuple[NDArray[np.float32], ...]
+    """Of each client."""
+    labels: tuple[NDArray[np.int64], ...]
+    root: tuple[NDArray[np.float32], NDArray[np.int64]]
+    test: tuple[NDArray[np.float32], NDArray[np.int64]]
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """(clients,) samples of each."""
+        return np.array([len(labels) for labels in self.labels], dtype=np.int64)
+
+
+@lru_cache(maxsize=1)
+def _all_digits() -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """The 1797 digits, grey values -.5 to .5."""
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    return (digits.images / 16 - 0.5).astype(np.float32)[:, None], digits.target.astype(np.int64)
+
+
+def shared_out(skew: Skew, clients: int, streams: Streams) -> Digits:
+    """The digits as `clients` hold them. To be enough for all, each is used up to four times, moved by a pixel."""
+    images, labels = _all_digits()
+    order = streams.generator("test_split").permutation(len(labels))
+    root, test, rest = np.split(order, [ROOT, ROOT + TESTED])
+    moves = ((0, 0), (0, 1), (1, 0), (0, -1), (-1, 0))
+    more = np.concatenate([np.roll(images[rest], move, axis=(2, 3)) for move in moves])
+    classes = np.tile(labels[rest], len(moves))
+    shares = PARTITIONS[skew].assign(classes, clients, SAMPLES, streams.generator("partition"))
+    turns = [client % 4 if skew == "domains" else 0 for client in range(clients)]
+    held = tuple(np.ascontiguousarray(_turned(more[share], turn)) for share, turn in zip(shares, turns, strict=True))
+    seen = [_turned(images[test[part::4]], part if skew == "domains" else 0) for part in range(4)]
+    tested = np.concatenate([labels[test[part::4]] for part in range(4)])
+    return Digits(
+        held, tuple(classes[share] for share in shares), (images[root], labels[root]), (np.concatenate(seen), tested)
+    )
+
+
+def _turned(images: NDArray[np.float32], turn: int) -> NDArray[np.float32]:
+    return np.asarray(np.rot90(images, turn, axes=(2, 3)))
+
+
+def initial_model(streams: Streams) -> Vector:
+    """(N_PARAMETERS,) weights N(0, 1 / inputs), biases 0."""
+    random = streams.generator("initial_model")
+    first = random.standard_normal(PIXELS * HIDDEN) / np.sqrt(PIXELS)
+    second = random.standard_normal(HIDDEN * CLASSES) / np.sqrt(HIDDEN)
+    parts = (first, np.zeros(HIDDEN), second, np.zeros(CLASSES))
+    return np.concatenate(parts).astype(np.float32)
+
+
+def _layers(models: Vector) -> tuple[Vector, Vector, Vector, Vector]:
+    """Weights and biases of both layers of `models` (n, N_PARAMETERS)."""
+    cuts = np.cumsum([PIXELS * HIDDEN, HIDDEN, HIDDEN * CLASSES])
+    one, first, two, second = np.split(models, cuts, axis=1)
+    n = len(models)
+    return one.reshape(n, PIXELS, HIDDEN), first[:, None], two.reshape(n, HIDDEN, CLASSES), second[:, None]
+
+
+def gradients(models: Vector, images: NDArray[np.float32], labels: NDArray[np.int64]) -> Vector:
+    """(n, N_PARAMETERS) gradients of the mean cross entropy of `models` (n, N_PARAMETERS).
+
+    `images`: (n, batch, PIXELS); `labels`: (n, batch).
+    """
+    one, first, two, second = _layers(models)
+    hidden = np.maximum(images @ one + first, 0)
+    scores = hidden @ two + second
+    scores = np.exp(scores - scores.max(axis=2, keepdims=True))
+    wrong = scores / scores.sum(axis=2, keepdims=True)
+    np.put_along_axis(wrong, labels[:, :, None], np.take_along_axis(wrong, labels[:, :, None], axis=2) - 1, axis=2)
+    wrong /= labels.shape[1]
+    back = (wrong @ two.transpose(0, 2, 1)) * (hidden > 0)
+    n = len(models)
+    parts = (
+        (images.transpose(0, 2, 1) @ back).reshape(n, -1),
+        back.sum(axis=1),
+        (hidden.transpose(0, 2, 1) @ wrong).reshape(n, -1),
+        wrong.sum(axis=1),
+    )
+    return np.concatenate(parts, axis=1).astype(np.float32)
+
+
+def trained(bases: Vector, images: NDArray[np.float32], labels: NDArray[np.int64]) -> Vector:
+    """(n, N_PARAMETERS) what STEPS steps change in `bases`; `images`: (n, STEPS, BATCH, PIXELS), `labels` alike."""
+    models = bases.copy()
+    for step in range(STEPS):
+        descent = gradients(models, images[:, step], labels[:, step])
+        lengths = np.sqrt(np.einsum("ij,ij->i", descent, descent))
+        models -= (LR / np.maximum(lengths / CLIP, 1.0))[:, None].astype(np.float32) * descent
+    return models - bases
+
+
+def gradient_on(images: NDArray[np.float32], labels: NDArray[np.int64]) -> Callable[[Vector], Vector]:
+    """A function from a model (N_PARAMETERS,) to its gradient on these samples (n, 1, 8, 8)."""
+    rows = images.reshape(1, len(images), PIXELS)
+    return lambda model: gradients(model[None], rows, labels[None])[0]
+
+
+def accuracies(models: Vector, images: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(n,) share of `images` (m, 1, 8, 8) that each of `models` (n, N_PARAMETERS) names rightly."""
+    one, first, two, second = _layers(np.asarray(models, dtype=np.float32))
+    hidden = np.maximum(images.reshape(1, len(images), PIXELS) @ one + first, 0)
+    return np.asarray(((hidden @ two + second).argmax(axis=2) == labels).mean(axis=1))

@@ -1,0 +1,265 @@
+"""Small federations under attack: what a detector makes of each, from the first buffer to the last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.defences import Buffer, DefenceContext, Detector, Mean, Rule, Strikes
+from asyncfl.messages import Vector
+from asyncfl.server import Buffered, DefencePlan
+from asyncfl.server.defence_state import DefenceState
+from asyncfl.streams import Streams
+from asyncfl.testing import digits
+from asyncfl.testing.digits import Digits, Skew
+from asyncfl.threats import (
+    Alie,
+    Attack,
+    AttackView,
+    Backdoor,
+    Combined,
+    Flooding,
+    FreeRider,
+    Informed,
+    Ipm,
+    LabelFlip,
+    Mimic,
+    MinMax,
+    SignFlip,
+)
+
+Noise = Literal["none", "usual", "strong"]
+"""Noise in each upload: none, as long as an early honest update, or four times as long."""
+NOISE: dict[Noise, float] = {"none": 0.0, "usual": 0.03, "strong": 0.1}
+"""Standard deviation in each parameter."""
+
+
+class Framing(Informed):
+    """Goes like the mean of the honest in the buffer, but against what one of them differs by: mostly its noise.
+
+    So that this one seems to go against many others. It is told from a mere test of directions by its knowledge of the
+    very buffer.
+    """
+
+    kind: Literal["asyncfl.testing.trials:Framing"] = "asyncfl.testing.trials:Framing"
+    factor: float = 0.15
+    """Share of the difference that is turned against it; more would break certificates."""
+
+    def forge(self, known: Vector, view: AttackView) -> NDArray[np.floating]:
+        """See `Informed.forge`."""
+        mean = known.mean(axis=0)
+        return np.asarray(mean - self.factor * (known[0] - mean))
+
+
+ATTACKS: dict[str, Attack] = {
+    "label flip": LabelFlip(),
+    "sign flip": SignFlip(),
+    "Min-Max": MinMax(),
+    "ALIE": Alie(),
+    "IPM": Ipm(),
+    "free rider": FreeRider(),
+    "backdoor": Backdoor(),
+    "mimic": Mimic(),
+    "flooding": Combined(attacks=(LabelFlip(), Flooding(times=5))),
+    "framing": Framing(knowledge="buffer"),
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One small federation."""
+
+    skew: Skew = "IID"
+    attack: str | None = None
+    """A name of ATTACKS; None: nobody attacks."""
+    share: float = 0.0
+    """Of the clients that attack, below .5."""
+    buffer: int = 10
+    """Updates per version."""
+    noise: Noise = "usual"
+    clients: int = 40
+    turns: int = 12
+    """Updates of a client, on average."""
+    root: bool = False
+    """Whether the server holds samples of its own."""
+    seed: int = 0
+
+    @property
+    def without_attackers(self) -> Trial:
+        """The same, but that nobody attacks."""
+        return replace(self, attack=None, share=0.0)
+
+    @property
+    def versions(self) -> int:
+        """Buffers that are judged."""
+        return self.turns * self.clients // self.buffer
+
+    @property
+    def attackers(self) -> int:
+        """Clients that attack."""
+        return round(self.share * self.clients) if self.attack else 0
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """What became of a trial."""
+
+    trial: Trial
+    honest: int
+    """Honest clients."""
+    attackers: int
+    honest_banned: int
+    attackers_banned: int
+    honest_judged: int
+    """Updates of honest clients that the detector judged."""
+    honest_flagged: int
+    attacks_judged: int
+    attacks_flagged: int
+    unjudged: int
+    """Updates of which it said nothing."""
+    accuracy: float
+    """Of the last model, 0..1."""
+
+
+class TrialClients:
+    """A federation's clients: they train, attack and add noise."""
+
+    def __init__(self, trial: Trial) -> None:
+        self.trial, self.streams = trial, Streams(trial.seed)
+        self.data: Digits = _shared_out(trial.skew, trial.clients, trial.seed)
+        ranks = self.streams.generator("attackers").permutation(trial.clients)
+        self.malicious = np.isin(np.arange(trial.clients), ranks[: trial.attackers])
+        self.attack = None if trial.attack is None else ATTACKS[trial.attack]
+        self.selection = self.streams.generator("selection")
+        self.batches = self.streams.generator("batches")
+        self.noise = self.streams.generator("client_noise")
+        self.served = np.zeros(trial.clients)
+        self.held = list(zip(self.data.images, self.data.labels, strict=True))
+        if self.attack is not None:
+            random = self.streams.generator("poison")
+            for client in np.flatnonzero(self.malicious):
+                self.held[client] = self.attack.poison(*self.held[client], digits.CLASSES, random)
+
+    def context(self) -> DefenceContext:
+        """What the defences know."""
+        trial, root = self.trial, digits.gradient_on(*self.data.root) if self.trial.root else None
+        steps = np.full(trial.clients, digits.STEPS)
+        return DefenceContext(trial.clients, self.data.sizes, digits.N_PARAMETERS, digits.LR, digits.CLIP, steps, root)
+
+    def next_clients(self, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Who is in the next buffer: those that were served least first, flooders as if they were several."""
+        rate = 1.0 if self.attack is None else self.attack.rate
+        speed = np.where(self.malicious, rate, 1.0)
+        chosen = []
+        for _ in range(self.trial.buffer):
+            due = np.where(allowed, (self.served + self.selection.exponential(1.0, len(speed))) / speed, np.inf)
+            client = int(np.argmin(due))
+            self.served[client] += 1
+            chosen.append(client)
+        return np.array(chosen, dtype=np.int64)
+
+    def buffer(self, clients: NDArray[np.int64], models: list[Vector]) -> Buffer:
+        """What `clients` upload; `models`: those of the last versions, the newest last."""
+        version, n = len(models) - 1, len(clients)
+        ages = np.minimum(self.selection.integers(0, 3, n), version)
+        bases = np.stack([models[version - age] for age in ages])
+        deltas = self._crafted(clients, bases, self._trained(clients, bases), models[version], version)
+        versions, base_of = np.unique(version - ages, return_inverse=True)
+        uploads = (bases + deltas).astype(np.float32)
+        uploads.flags.writeable = False
+        return Buffer(
+            version,
+            models[version],
+            uploads,
+            tuple(models[one] for one in versions),
+            base_of.astype(np.int64),
+            version - ages,
+            clients,
+            self.data.sizes[clients],
+            np.full(n, NOISE[self.trial.noise]),
+        )
+
+    def _trained(self, clients: NDArray[np.int64], bases: Vector) -> Vector:
+        number = digits.STEPS * digits.BATCH
+        images = np.empty((len(clients), number, digits.PIXELS), dtype=np.float32)
+        labels = np.empty((len(clients), number), dtype=np.int64)
+        for row, client in enumerate(clients):
+            mine, named = self.held[client]
+            drawn = self.batches.integers(0, len(named), number)
+            images[row], labels[row] = mine[drawn].reshape(number, digits.PIXELS), named[drawn]
+        shape = (len(clients), digits.STEPS, digits.BATCH)
+        return digits.trained(bases, images.reshape(*shape, digits.PIXELS), labels.reshape(shape))
+
+    def _crafted(
+        self, clients: NDArray[np.int64], bases: Vector, deltas: Vector, current: Vector, version: int
+    ) -> Vector:
+        """The updates as they are sent: with noise, and those of attackers made by their attack."""
+        noise = (NOISE[self.trial.noise] * self.noise.standard_normal(deltas.shape)).astype(np.float32)
+        bad = self.malicious[clients]
+        if self.attack is not None and bad.any():
+            own = deltas[bad]
+            known = {"own": own[:0], "colluders": own, "buffer": (deltas + noise)[~bad]}[self.attack.sees]
+            randoms = tuple(self.streams.generator("attack", int(client), version) for client in clients[bad])
+            view = AttackView(own, known, bases[bad], current, len(clients), version, randoms)
+            crafted = self.attack.craft(view)
+            deltas[bad] = own if crafted is None else crafted
+        return deltas + noise
+
+    def scores(self, client: int, models: Vector) -> NDArray[np.float64]:
+        """(n,) what `client` answers when it is asked to score `models`; an attacker the opposite of the truth."""
+        true = digits.accuracies(models, *self.held[client])
+        return 1 - true if self.malicious[client] else true
+
+
+@lru_cache(maxsize=64)
+def _shared_out(skew: Skew, clients: int, seed: int) -> Digits:
+    return digits.shared_out(skew, clients, Streams(seed))
+
+
+def play(
+    trial: Trial, detector: Detector | None = None, strikes: Strikes | None = None, rule: Rule | None = None
+) -> TrialResult:
+    """What becomes of `trial` with a server that has `detector`, bans by `strikes` and aggregates by `rule`."""
+    federation = TrialClients(trial)
+    protocol = Buffered(rounds=trial.versions, buffer=trial.buffer)
+    plan = DefencePlan(rule or Mean(), detector, strikes or Strikes(threshold=2, window=3), federation.context())
+    defences = DefenceState(plan, protocol, trial.clients, federation.streams)
+    models = [digits.initial_model(federation.streams)]
+    banned = np.zeros(trial.clients, dtype=bool)
+    counts = np.zeros(5, dtype=np.int64)
+    for _ in range(trial.versions):
+        held = federation.buffer(federation.next_clients(~banned), models)
+        request = defences.request(held, ())
+        scores = None if request is None else federation.scores(request.client, request.models)
+        verdict, out = defences.judge(held, scores)
+        banned[list(out)] = True
+        bad = federation.malicious[held.clients]
+        judged = np.ones(len(held), bool) if verdict.unjudged is None else ~verdict.unjudged | verdict.accused
+        counts += [
+            (judged & ~bad).sum(),
+            (verdict.accused & ~bad).sum(),
+            (judged & bad).sum(),
+            (verdict.accused & bad).sum(),
+            (~judged).sum(),
+        ]
+        models.append(defences.aggregate(held, verdict).model)
+        if banned.all():
+            break
+    wrong = banned & ~federation.malicious
+    return TrialResult(
+        trial,
+        trial.clients - trial.attackers,
+        trial.attackers,
+        int(wrong.sum()),
+        int((banned & ~wrong).sum()),
+        honest_judged=int(counts[0]),
+        honest_flagged=int(counts[1]),
+        attacks_judged=int(counts[2]),
+        attacks_flagged=int(counts[3]),
+        unjudged=int(counts[4]),
+        accuracy=float(digits.accuracies(models[-1][None], *federation.data.test)[0]),
+    )

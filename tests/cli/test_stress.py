@@ -1,0 +1,45 @@
+"""`asyncfl stress`, on a grid of three federations."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from asyncfl.cli import app
+from asyncfl.errors import ScenarioError
+from asyncfl.testing import stress as package_stress  # noqa: F401
+from asyncfl.testing.trials import Trial
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    grid = (Trial("IID", turns=3), Trial("IID", "sign flip", 0.4, turns=4), Trial("shards", "IPM", 0.1, turns=3))
+    monkeypatch.setattr(sys.modules["asyncfl.testing.stress"], "stress_grid", lambda repeats, root: grid * repeats)
+
+
+def ask(*arguments: str) -> Any:
+    return CliRunner().invoke(app, ["stress", *arguments], catch_exceptions=False, env={"COLUMNS": "80"})
+
+
+def test_the_table_names_every_kind_with_units() -> None:
+    shown = ask("evidence").output
+    for name in ("no attack", "sign flip", "IPM", "IID", "shards", "all", "honest banned", "unjudged, %", "points"):
+        assert name in shown
+    assert "0 of 100 honest clients banned, in 0 of 3 federations: at most 2.95 % of honest" in " ".join(shown.split())
+
+
+def test_json_holds_the_same() -> None:
+    found = json.loads(ask("evidence", "--json", "--repeats", "2").output)
+    assert (found["honest"], found["honest_banned"], found["federations"]) == (200, 0, 6)
+    assert found["rows"][-1]["name"] == "all"
+
+
+@pytest.mark.parametrize(("named", "says"), [("spectrall", "kind must be one of"), ("nope:Nope", "cannot import")])
+def test_a_detector_that_there_is_not(named: str, says: str) -> None:
+    with pytest.raises(ScenarioError, match=says):
+        ask(named)
