@@ -2,6 +2,7 @@
 # make test        the tests
 # make test-long   the tests that take minutes: kills at random moments
 # make live        the recorded live runs of experiments anew, in real time, about half an hour
+# make docs       the documentation, into build/docs
 # make check       formatting, lint, types, architecture
 
 PYTHON ?= python3
@@ -11,7 +12,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SNAKEMAKE_FLAGS ?=
 
-.PHONY: results live test test-long check format install clean
+.PHONY: results live test test-long docs check format install clean
 
 install: $(READY)
 
@@ -38,17 +39,21 @@ test-long: $(READY)
 	PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
 	  $(BIN)/python -m pytest -n 2 -m long
 
+docs: $(READY)
+	OMP_NUM_THREADS=1 NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "$(CURDIR)/build/docs/index.html"
+
 check: $(READY)
-	$(BIN)/ruff format --check asyncfl snakemake_logger_plugin_asyncfl tests benchmarks workflow examples
-	$(BIN)/ruff check asyncfl snakemake_logger_plugin_asyncfl tests benchmarks workflow examples
+	$(BIN)/ruff format --check asyncfl snakemake_logger_plugin_asyncfl tests benchmarks workflow examples docs
+	$(BIN)/ruff check asyncfl snakemake_logger_plugin_asyncfl tests benchmarks workflow examples docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/snakefmt --check Snakefile workflow
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakemake --lint
 
 format: $(READY)
-	$(BIN)/ruff format asyncfl snakemake_logger_plugin_asyncfl tests benchmarks workflow examples
-	$(BIN)/ruff check --fix asyncfl snakemake_logger_plugin_asyncfl tests benchmarks workflow examples
+	$(BIN)/ruff format asyncfl snakemake_logger_plugin_asyncfl tests benchmarks workflow examples docs
+	$(BIN)/ruff check --fix asyncfl snakemake_logger_plugin_asyncfl tests benchmarks workflow examples docs
 	$(BIN)/snakefmt Snakefile workflow
 
 clean:

@@ -122,6 +122,8 @@ class Component(Described):
 
     alongside: ClassVar[Mapping[str, Any]] = {}
     """Dotted field of a scenario -> value: what an example of the component has to set elsewhere for it to work."""
+    logged: ClassVar[tuple[str, ...]] = ()
+    """Where its work shows, beside what its base class names: `rounds.clip_norm`, `clients.flagged`, `events.lost`."""
 
     @classmethod
     def named_by(cls, path: str) -> object:

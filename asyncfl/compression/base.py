@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,11 @@ class Compression(Component):
 
     It is the last thing that a client does, after clipping and noise.
     """
+
+    logged: ClassVar[tuple[str, ...]] = (
+        "rounds.bytes_up",
+        "summary.notes",
+    )
 
     @property
     def off(self) -> bool:

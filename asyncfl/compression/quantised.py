@@ -25,7 +25,10 @@ from asyncfl.quantities import MeasuredIn
 
 
 class Quantised(Compression):
-    """Each number as a sign and one of few levels, and a scale for each bucket of numbers."""
+    """Each number as a sign and one of few levels, and a scale for each bucket of numbers.
+
+    Source: Reisizadeh et al. 2020, example 1; Alistarh et al. 2017.
+    """
 
     kind: Literal["quantised"] = "quantised"
     bits: Annotated[int, Field(ge=2, le=16), MeasuredIn("bits")] = 8

@@ -18,7 +18,10 @@ from asyncfl.quantities import MeasuredIn
 
 
 class TopK(Compression):
-    """The k numbers of largest absolute value, each as float32 with its place."""
+    """The k numbers of largest absolute value, each as float32 with its place.
+
+    Source: Stich, Cordonnier, Jaggi 2018, algorithm 1.
+    """
 
     kind: Literal["top_k"] = "top_k"
     share: Annotated[float, Field(gt=0, le=1), MeasuredIn("share")] = 0.01

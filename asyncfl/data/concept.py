@@ -11,7 +11,7 @@ domain's clients sees it, in turn, so the test set is the same mixture of concep
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,11 @@ from asyncfl.streams import Streams
 
 class Concept(Component):
     """Base of all concepts."""
+
+    logged: ClassVar[tuple[str, ...]] = (
+        "summary.data",
+        "rounds.train_loss",
+    )
 
     groups: Annotated[int, MeasuredIn("groups")] = Field(default=2, ge=2)
     """Groups of clients; client i belongs to group i mod groups, and group 0 sees the data as they are."""
@@ -53,7 +58,10 @@ class Concept(Component):
 
 
 class Relabelled(Concept):
-    """Same features, different labels: each group but the first has names of its own for some classes."""
+    """Same features, different labels: each group but the first has names of its own for some classes.
+
+    Source: Kairouz et al. 2021, section 3.1; the relabelling is ours.
+    """
 
     kind: Literal["relabelled"] = "relabelled"
     classes: Annotated[int, MeasuredIn("classes")] = Field(default=10, ge=2)
@@ -80,7 +88,10 @@ class Relabelled(Concept):
 
 
 class Restyled(Concept):
-    """Same labels, different features: each group but the first sees the images changed."""
+    """Same labels, different features: each group but the first sees the images changed.
+
+    Source: Kairouz et al. 2021, section 3.1; the changes are ours.
+    """
 
     kind: Literal["restyled"] = "restyled"
     change: Literal["rotated", "inverted"] = "rotated"

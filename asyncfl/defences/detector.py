@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,6 +88,17 @@ class Verdict:
 
 class Detector(Component):
     """Base of detectors: judges the updates of a buffer."""
+
+    logged: ClassVar[tuple[str, ...]] = (
+        "rounds.judged",
+        "rounds.true_positives",
+        "rounds.false_positives",
+        "rounds.false_negatives",
+        "rounds.precision",
+        "rounds.recall",
+        "clients.flagged",
+        "events.flagged",
+    )
 
     @property
     def needs_root(self) -> bool:

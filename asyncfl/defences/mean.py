@@ -12,7 +12,10 @@ from asyncfl.messages import Vector
 
 
 class Mean(Rule):
-    """Weighted sum of the updates (McMahan et al. 2017, algorithm 1): no defence against poison."""
+    """Weighted sum of the updates (McMahan et al. 2017, algorithm 1): no defence against poison.
+
+    Source: McMahan et al. 2017, algorithm 1.
+    """
 
     kind: Literal["mean"] = "mean"
 

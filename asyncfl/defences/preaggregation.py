@@ -6,7 +6,7 @@ Means are less spread out than single updates, which is what robust rules suffer
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,11 @@ from asyncfl.messages import Vector
 
 class PreAggregation(Component):
     """Base of pre-aggregations: replaces the updates of a buffer by means of several."""
+
+    logged: ClassVar[tuple[str, ...]] = (
+        "clients.used",
+        "summary.notes",
+    )
 
     def mix(
         self, updates: Vector, shares: NDArray[np.float64], random: np.random.Generator | None

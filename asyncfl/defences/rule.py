@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,15 @@ class Rule(Component):
     A rule without memory writes `aggregate`, and `weigh` if it chooses. One that has to know who sent what writes
     `combine`; one with memory writes `start` and `step`, and is handed its state back at each buffer.
     """
+
+    logged: ClassVar[tuple[str, ...]] = (
+        "rounds.participants",
+        "clients.aggregated",
+        "clients.used",
+        "clients.malicious_used",
+        "events.aggregated",
+        "summary.notes",
+    )
 
     def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
         """One update out of many.

@@ -12,7 +12,7 @@ evaluator may lie; late in training honest and poisoned accuracies overlap.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,9 +40,17 @@ class SaflState:
 
 
 class Safl(Detector):
-    """Flags the updates that an evaluator among the clients scores low."""
+    """Flags the updates that an evaluator among the clients scores low. Source: SAFL, algorithm 4, equation 1."""
 
     kind: Literal["safl"] = "safl"
+    logged: ClassVar[tuple[str, ...]] = (
+        "rounds.unjudged",
+        "rounds.detector_evaluator",
+        "clients.discarded",
+        "events.scores_requested",
+        "events.scored",
+        "events.discarded",
+    )
     decoys: Annotated[int, Field(ge=0, le=1000), MeasuredIn("models")] = 3
     """R: random models N(0, 1) that hide among those to be scored. They are never counted as clients."""
     flagged: Literal["leave_out", "literal"] = "leave_out"

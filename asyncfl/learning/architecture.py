@@ -62,6 +62,12 @@ class Architecture(Component):
     stacks: ClassVar[bool] = True
     """Whether `torch.func.vmap` can train many clients' models at a time."""
     kind: str
+    logged: ClassVar[tuple[str, ...]] = (
+        "rounds.train_loss",
+        "rounds.test_loss",
+        "rounds.test_accuracy",
+        "rounds.diverged",
+    )
     initial: str | None = None
     """File of the weights that training starts from, safetensors or a state dict that torch saved, such as a kept model
     of another run; null: they are drawn."""

@@ -46,8 +46,8 @@ class Part:
 
     @property
     def source(self) -> str:
-        """Where it comes from: a paper with its equation, `ours`, or what else its docstring names."""
-        return self.prose.source
+        """Where it comes from: a paper with its equation, `ours`, or what else its docstring or its module names."""
+        return self.prose.source or prose_of(sys.modules[self.model.__module__].__doc__).source
 
     @property
     def theory(self) -> str:

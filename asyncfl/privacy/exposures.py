@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag
 
@@ -22,13 +22,22 @@ from asyncfl.quantities import MeasuredIn
 class Exposures(Component):
     """Says how many uploads of one client are assumed to be overheard."""
 
+    logged: ClassVar[tuple[str, ...]] = (
+        "clients.exposures_up",
+        "ledger.assumed_releases",
+        "ledger.releases",
+    )
+
     def number(self, rounds: int, participants: int, clients: int) -> int | None:
         """L, 0..rounds; None: it must be measured on the clock, as `MeasuredExposures` does by default."""
         raise NotImplementedError
 
 
 class ShareExposures(Exposures):
-    """A share of the rounds, rounded up: the paper's remark that L grows with T, made a rule."""
+    """A share of the rounds, rounded up: the paper's remark that L grows with T, made a rule.
+
+    Source: Wei et al. 2020, figures 7 and 8.
+    """
 
     kind: Literal["share"] = "share"
     share: Annotated[float, Field(gt=0, le=1), MeasuredIn("share")] = 0.2
@@ -48,7 +57,10 @@ class MeasuredExposures(Exposures):
     calibrated. Nothing is judged there, so updates that only a tap on scoring would catch are not in it.
 
     The number may pass that of the rounds: where nothing of a cohort arrives, another is drawn for the same version,
-    and each upload that is overheard counts."""
+    and each upload that is overheard counts.
+
+    Source: ours.
+    """
 
     kind: Literal["measured"] = "measured"
     quantile: Annotated[float, Field(gt=0, le=1), MeasuredIn("quantile")] | None = None

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -177,6 +177,21 @@ class Reference:
 
 class Scheme(Component):
     """Says what is clipped and how much noise is added where."""
+
+    logged: ClassVar[tuple[str, ...]] = (
+        "rounds.clip_norm",
+        "rounds.sigma_u",
+        "rounds.sigma_d",
+        "rounds.epsilon_claimed_max",
+        "rounds.epsilon_exact_max",
+        "ledger.claimed_epsilon",
+        "ledger.exact_epsilon",
+        "ledger.provable",
+        "ledger.measured",
+        "ledger.status",
+        "ledger.flags",
+        "summary.notes",
+    )
 
     stop_at: StopAt | None = None
     """Budget at which a client stops answering, checked before it would be overspent; null: it always answers."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -31,6 +31,11 @@ def _too_many(field: str, amount: int | float | None, clients: int) -> Iterator[
 class DispatchPolicy(Component):
     """Decides how many tasks to begin, and when. Who is given them is for the `Selection` to decide."""
 
+    logged: ClassVar[tuple[str, ...]] = (
+        "clients.tasks",
+        "events.dispatched",
+    )
+
     @property
     def in_cohorts(self) -> bool:
         """Whether clients are asked in cohorts alone, one for each version: nobody is asked in between."""
@@ -54,7 +59,10 @@ class DispatchPolicy(Component):
 
 
 class CohortDispatch(DispatchPolicy):
-    """At each publication draw a number or a share of all clients, as far as they are idle and not banned."""
+    """At each publication draw a number or a share of all clients, as far as they are idle and not banned.
+
+    Source: McMahan et al. 2017, algorithm 1.
+    """
 
     kind: Literal["cohort"] = "cohort"
     participants: Annotated[Count | Share | None, MeasuredIn("clients or share")] = None
@@ -76,7 +84,10 @@ class CohortDispatch(DispatchPolicy):
 
 
 class ConstantDispatch(DispatchPolicy):
-    """Keep a fixed number of tasks in flight: a replacement for each that arrives or is known to be lost."""
+    """Keep a fixed number of tasks in flight: a replacement for each that arrives or is known to be lost.
+
+    Source: Nguyen et al. 2022, concurrency.
+    """
 
     kind: Literal["constant"] = "constant"
     in_flight: Annotated[Count | Share, MeasuredIn("tasks or share"), Field(examples=[10])]
@@ -92,7 +103,7 @@ class ConstantDispatch(DispatchPolicy):
 
 
 class ContinuousDispatch(DispatchPolicy):
-    """Each client asks for work whenever it is idle, and is served."""
+    """Each client asks for work whenever it is idle, and is served. Source: Xie, Koyejo, Gupta 2019, algorithm 1."""
 
     kind: Literal["continuous"] = "continuous"
 

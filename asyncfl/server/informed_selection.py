@@ -54,6 +54,8 @@ class PowerOfChoice(InformedSelection):
 
     Cho, Wang, Joshi 2022, "Towards understanding biased client selection in federated learning", in the form rpow-d: by
     the loss of the last time, infinite where a client was never selected, so that asking costs nothing.
+
+    Source: Cho, Wang, Joshi 2022, rpow-d.
     """
 
     kind: Literal["power_of_choice"] = "power_of_choice"
@@ -81,6 +83,8 @@ class Oort(InformedSelection):
     A part epsilon of those who are asked has never been heard of (exploration); the others are drawn in proportion to U
     among those whose U is at least `cutoff` of the lowest that would be needed. n l stands for Oort's n sqrt(mean of
     squared losses), which a server does not hear.
+
+    Source: Lai et al. 2021, algorithm 1 and equation 2.
     """
 
     kind: Literal["oort"] = "oort"

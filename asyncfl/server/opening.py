@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -31,6 +31,12 @@ class Filling:
 
 class Opening(Component):
     """Decides when the buffer opens."""
+
+    logged: ClassVar[tuple[str, ...]] = (
+        "rounds.participants",
+        "events.timer_fired",
+        "events.short_buffer",
+    )
 
     @property
     def whole_cohort(self) -> bool:
@@ -61,7 +67,10 @@ class Opening(Component):
 
 
 class OpenAll(Opening):
-    """When all of the cohort (less its reserves) have come: the synchronous rule."""
+    """When all of the cohort (less its reserves) have come: the synchronous rule.
+
+    Source: McMahan et al. 2017, algorithm 1.
+    """
 
     kind: Literal["all"] = "all"
 
@@ -88,7 +97,7 @@ class OpenCount(Opening):
 
 
 class OpenQuorum(Opening):
-    """When a share of the cohort has come; the rest is late."""
+    """When a share of the cohort has come; the rest is late. Source: Bonawitz et al. 2019, section 2.2."""
 
     kind: Literal["quorum"] = "quorum"
     share: Annotated[float, Field(gt=0, le=1, examples=[0.8]), MeasuredIn("share")]
@@ -101,7 +110,10 @@ class OpenQuorum(Opening):
 
 
 class OpenDeadline(Opening):
-    """When all have come or the time is up, whichever is first; with too few, at the next arrivals."""
+    """When all have come or the time is up, whichever is first; with too few, at the next arrivals.
+
+    Source: Bonawitz et al. 2019, section 2.2.
+    """
 
     kind: Literal["deadline"] = "deadline"
     seconds: Annotated[float, Field(gt=0, examples=[5.0]), MeasuredIn("s")]

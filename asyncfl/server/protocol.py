@@ -12,7 +12,7 @@ A synchronous federation is a buffered one whose buffer holds the whole cohort.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -45,6 +45,19 @@ class Protocol(Component):
     Each knob is a property, or a field where a scenario may turn it. A protocol that sets none of them is synchronous:
     everybody is asked, and everybody is waited for.
     """
+
+    logged: ClassVar[tuple[str, ...]] = (
+        "rounds.time_s",
+        "rounds.participants",
+        "rounds.staleness_mean",
+        "rounds.staleness_max",
+        "rounds.bytes_up",
+        "rounds.bytes_down",
+        "events.dispatched",
+        "events.aggregated",
+        "events.published",
+        "summary.fates",
+    )
 
     rounds: Annotated[int, Field(ge=1, le=10_000_000, examples=[20]), MeasuredIn("versions")]
     """T: versions to publish, that is, aggregations."""
@@ -122,7 +135,10 @@ class Protocol(Component):
 
 
 class Sync(Protocol):
-    """Rounds: draw a cohort, wait for it, average. What comes after its round is dropped."""
+    """Rounds: draw a cohort, wait for it, average. What comes after its round is dropped.
+
+    Source: McMahan et al. 2017, algorithm 1; over-selection by Bonawitz et al. 2019, section 2.2.
+    """
 
     kind: Literal["sync"] = "sync"
     participants: Annotated[Count | Share | None, MeasuredIn("clients or share")] = None
@@ -210,13 +226,19 @@ class BufferedProtocol(Protocol):
 
 
 class Buffered(BufferedProtocol):
-    """The buffered protocol with updates weighed by their clients' samples (SAFL's algorithm 1)."""
+    """The buffered protocol with updates weighed by their clients' samples (SAFL's algorithm 1).
+
+    Source: SAFL, algorithm 1; Nguyen et al. 2022, algorithm 1.
+    """
 
     kind: Literal["buffered"] = "buffered"
 
 
 class FedBuff(BufferedProtocol):
-    """The buffered protocol of Nguyen et al. 2022, algorithm 1: all updates of a buffer count alike but for age."""
+    """The buffered protocol of Nguyen et al. 2022, algorithm 1: all updates of a buffer count alike but for age.
+
+    Source: Nguyen et al. 2022, algorithm 1.
+    """
 
     kind: Literal["fedbuff"] = "fedbuff"
     weighting: Weighting = "uniform"
@@ -224,7 +246,10 @@ class FedBuff(BufferedProtocol):
 
 
 class FedAsync(Protocol):
-    """Xie, Koyejo, Gupta 2019: every update at once, w <- (1 - a s) w + a s w_i."""
+    """Xie, Koyejo, Gupta 2019: every update at once, w <- (1 - a s) w + a s w_i.
+
+    Source: Xie, Koyejo, Gupta 2019, algorithm 1.
+    """
 
     kind: Literal["fedasync"] = "fedasync"
     in_flight: Annotated[Count | Share, MeasuredIn("tasks or share"), Field(examples=[10])]

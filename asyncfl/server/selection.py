@@ -6,7 +6,7 @@ then on, so that nobody is drawn twice at a time.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,11 @@ from asyncfl.streams import RandomOrder
 
 class Selection(Component):
     """Decides who is asked. One of your own writes `choose`."""
+
+    logged: ClassVar[tuple[str, ...]] = (
+        "clients.tasks",
+        "events.dispatched",
+    )
 
     @property
     def tells_losses(self) -> bool:
@@ -57,7 +62,7 @@ class Selection(Component):
 
 
 class UniformSelection(Selection):
-    """Anybody: each of the idle is as likely to be asked as any other."""
+    """Anybody: each of the idle is as likely to be asked as any other. Source: McMahan et al. 2017, algorithm 1."""
 
     kind: Literal["uniform"] = "uniform"
 
@@ -67,7 +72,7 @@ class UniformSelection(Selection):
 
 
 class FairSelection(Selection):
-    """Whoever was given the fewest tasks so far; who among equals is left to chance."""
+    """Whoever was given the fewest tasks so far; who among equals is left to chance. Source: ours."""
 
     kind: Literal["fair"] = "fair"
 

@@ -6,7 +6,7 @@ to; 0 is fresh. Sources: Xie, Koyejo, Gupta 2019 (FedAsync, section 5), Nguyen e
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,12 @@ from asyncfl.quantities import MeasuredIn
 
 class Staleness(Component):
     """Turns staleness into a weight."""
+
+    logged: ClassVar[tuple[str, ...]] = (
+        "rounds.staleness_mean",
+        "rounds.staleness_max",
+        "events.aggregated",
+    )
 
     @property
     def is_constant(self) -> bool:
@@ -34,7 +40,7 @@ class Staleness(Component):
 
 
 class ConstantStaleness(Staleness):
-    """1: an old update counts as much as a fresh one."""
+    """1: an old update counts as much as a fresh one. Source: Xie, Koyejo, Gupta 2019, section 5."""
 
     kind: Literal["constant"] = "constant"
 
@@ -49,7 +55,7 @@ class ConstantStaleness(Staleness):
 
 
 class PolynomialStaleness(Staleness):
-    """(1 + tau)^-a."""
+    """(1 + tau)^-a. Source: Xie, Koyejo, Gupta 2019, section 5; SAFL, equation 2."""
 
     kind: Literal["polynomial"] = "polynomial"
     exponent: Annotated[float, Field(ge=0), MeasuredIn("1")] = 0.5
@@ -69,7 +75,7 @@ class PolynomialStaleness(Staleness):
 
 
 class HingeStaleness(Staleness):
-    """1 up to tau = b, then 1 / (a (tau - b) + 1)."""
+    """1 up to tau = b, then 1 / (a (tau - b) + 1). Source: Xie, Koyejo, Gupta 2019, section 5."""
 
     kind: Literal["hinge"] = "hinge"
     slope: Annotated[float, Field(gt=0), MeasuredIn("1")] = 10.0
@@ -83,7 +89,7 @@ class HingeStaleness(Staleness):
 
 
 class ExponentialStaleness(Staleness):
-    """e^(-a tau)."""
+    """e^(-a tau). Source: ours."""
 
     kind: Literal["exponential"] = "exponential"
     rate: Annotated[float, Field(gt=0), MeasuredIn("1 per version")] = 0.2

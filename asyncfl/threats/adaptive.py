@@ -31,7 +31,7 @@ AnySimpleAttack: Any = choice(Attack, *SIMPLE)
 
 
 class Adaptive(Composite):
-    """Uploads the nearest that looks honest to what another attack would upload; its own design."""
+    """Uploads the nearest that looks honest to what another attack would upload; its own design. Source: ours."""
 
     kind: Literal["adaptive"] = "adaptive"
     attack: AnySimpleAttack

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,13 @@ class AttackView:
 
 class Attack(Component):
     """Base of attacks: what an attacker trains on, uploads, and answers when it is asked for scores."""
+
+    logged: ClassVar[tuple[str, ...]] = (
+        "clients.attacker",
+        "clients.malicious_uploads",
+        "clients.malicious_used",
+        "rounds.test_accuracy",
+    )
 
     @property
     def sees(self) -> Knowledge:

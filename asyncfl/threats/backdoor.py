@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,12 @@ class Backdoor(Attack):
     """Trains on a share of its samples with a square trigger and the target's label (Gu et al. 2017; Bagdasaryan 2020).
 
     Success is the share of triggered test images of other classes that the model takes for the target.
+
+    Source: Gu et al. 2017; Bagdasaryan et al. 2020.
     """
 
     kind: Literal["backdoor"] = "backdoor"
+    logged: ClassVar[tuple[str, ...]] = ("rounds.attack_success",)
     target_class: Annotated[int, Field(ge=0), MeasuredIn("class")] = 0
     """Class that triggered images are to be taken for, 0..classes-1."""
     poison_share: Annotated[float, Field(gt=0, le=1), MeasuredIn("share")] = 0.5

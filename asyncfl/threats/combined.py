@@ -18,7 +18,7 @@ AnyPart: Any = choice(Attack, *SIMPLE, Adaptive)
 
 
 class Combined(Composite):
-    """Attacks applied one after the other, such as label flip, flooding and lying."""
+    """Attacks applied one after the other, such as label flip, flooding and lying. Source: ours."""
 
     kind: Literal["combined"] = "combined"
     attacks: tuple[AnyPart, ...]

@@ -20,7 +20,7 @@ from asyncfl.threats.rows import each
 
 
 class EvaluatorBait(Attack):
-    """Uploads a multiple of the global model, to be chosen as evaluator."""
+    """Uploads a multiple of the global model, to be chosen as evaluator. Source: ours, against SAFL, equation 1."""
 
     kind: Literal["evaluator_bait"] = "evaluator_bait"
     factor: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("factor")] = 1.0

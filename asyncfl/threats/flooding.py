@@ -11,7 +11,10 @@ from asyncfl.threats.attack import Attack
 
 
 class Flooding(Attack):
-    """Finishes tasks several times as often, so that its share of arrivals rises; combine it with what it sends."""
+    """Finishes tasks several times as often, so that its share of arrivals rises; combine it with what it sends.
+
+    Source: ours.
+    """
 
     kind: Literal["flooding"] = "flooding"
     times: Annotated[float, Field(ge=1, allow_inf_nan=False), MeasuredIn("factor")] = 5.0

@@ -17,7 +17,10 @@ Returned = Literal["sent", "newest"]
 
 
 class FreeRider(Attack):
-    """Uploads the global model, with noise that hides it if wanted (Fraboni, Vidal and Lorenzi 2021)."""
+    """Uploads the global model, with noise that hides it if wanted (Fraboni, Vidal and Lorenzi 2021).
+
+    Source: Fraboni, Vidal, Lorenzi 2021.
+    """
 
     kind: Literal["free_rider"] = "free_rider"
     model: Returned = "sent"

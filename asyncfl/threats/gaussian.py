@@ -14,7 +14,10 @@ from asyncfl.threats.rows import each
 
 
 class Gaussian(Attack):
-    """Uploads N(0, std^2) in each parameter, drawn afresh by each attacker (Blanchard et al. 2017)."""
+    """Uploads N(0, std^2) in each parameter, drawn afresh by each attacker (Blanchard et al. 2017).
+
+    Source: Blanchard et al. 2017.
+    """
 
     kind: Literal["gaussian"] = "gaussian"
     std: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("1")] = 0.1

@@ -20,6 +20,8 @@ class Ipm(Informed):
 
     A plain mean of n updates, f of them by attackers, turns backwards where tau > (n - f) / f; a small tau passes
     below rules that compare distances.
+
+    Source: Xie, Koyejo, Gupta 2019 (inner product manipulation).
     """
 
     kind: Literal["ipm"] = "ipm"

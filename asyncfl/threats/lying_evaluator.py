@@ -18,7 +18,7 @@ from asyncfl.threats.attack import Attack
 
 
 class LyingEvaluator(Attack):
-    """Answers false scores when it is asked to evaluate models; uploads honest updates."""
+    """Answers false scores when it is asked to evaluate models; uploads honest updates. Source: ours, against SAFL."""
 
     kind: Literal["lying_evaluator"] = "lying_evaluator"
     answer: Literal["complement", "mirror"] = "complement"

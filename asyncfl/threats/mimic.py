@@ -18,6 +18,8 @@ class Mimic(Informed):
     """Uploads a copy of one known update (Karimireddy, He and Jaggi 2022).
 
     Nothing in such an upload is wrong; it harms where clients' data differ and a rule takes the many for the truth.
+
+    Source: Karimireddy, He, Jaggi 2022, section 3.
     """
 
     kind: Literal["mimic"] = "mimic"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -13,9 +13,10 @@ from asyncfl.threats.attack import Attack, AttackView
 
 
 class NonFinite(Attack):
-    """Uploads its honest update with some parameters that are not finite."""
+    """Uploads its honest update with some parameters that are not finite. Source: ours."""
 
     kind: Literal["non_finite"] = "non_finite"
+    logged: ClassVar[tuple[str, ...]] = ("events.rejected",)
     value: Literal["nan", "inf", "-inf"] = "nan"
     """What these parameters are."""
     share: Annotated[float, Field(gt=0, le=1), MeasuredIn("share")] = 1.0

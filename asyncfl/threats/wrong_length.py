@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator
 
@@ -17,9 +17,10 @@ def _not_zero(value: int) -> int:
 
 
 class WrongLength(Attack):
-    """Uploads a vector that is not as long as the model, which the server must reject."""
+    """Uploads a vector that is not as long as the model, which the server must reject. Source: ours."""
 
     kind: Literal["wrong_length"] = "wrong_length"
+    logged: ClassVar[tuple[str, ...]] = ("events.rejected",)
     off_by: Annotated[int, AfterValidator(_not_zero), MeasuredIn("parameters")] = 1
     """Parameters too many (> 0) or too few (< 0)."""
 

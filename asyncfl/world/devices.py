@@ -7,7 +7,7 @@ drawn once per client, the jitter once per task, so some clients are always slow
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,12 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 class Device(Component):
     """Base of the devices."""
+
+    logged: ClassVar[tuple[str, ...]] = (
+        "rounds.time_s",
+        "events.training_started",
+        "events.trained",
+    )
 
     jitter: PositiveAmount = Fixed(value=1.0)
     """Factor on the computing time of each task: a number or a distribution, dimensionless; choose a mean of 1."""

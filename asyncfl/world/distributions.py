@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 class Distribution(Component):
     """Base of the distributions of a non-negative quantity."""
+
+    logged: ClassVar[tuple[str, ...]] = ("rounds.time_s",)
 
     @property
     def is_constant(self) -> bool:

@@ -12,7 +12,7 @@ affair (`open`, `over_selection`, `max_staleness`).
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -22,6 +22,11 @@ from asyncfl.quantities import MeasuredIn
 
 class FailureDetection(Component):
     """Base of the ways to notice that a client has vanished."""
+
+    logged: ClassVar[tuple[str, ...]] = (
+        "events.lost",
+        "events.dispatched",
+    )
 
     @abstractmethod
     def learnt_s(self, gone_s: float, back_s: float) -> float:
@@ -34,7 +39,7 @@ class FailureDetection(Component):
 
 
 class LeaseDetection(FailureDetection):
-    """When the lease of its task ends, unless the client is back before."""
+    """When the lease of its task ends, unless the client is back before. Source: ours."""
 
     kind: Literal["lease"] = "lease"
     seconds: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("s")] = 30.0
@@ -46,7 +51,7 @@ class LeaseDetection(FailureDetection):
 
 
 class InstantDetection(FailureDetection):
-    """At the very moment: what no server can do, to compare with."""
+    """At the very moment: what no server can do, to compare with. Source: ours."""
 
     kind: Literal["instant"] = "instant"
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -34,6 +34,13 @@ class Loss(Component):
     A message begins with `start` and each of its runs of packets is a `step`. The state is the component's own; it
     lives as long as the message, since two messages of a client are far apart on the clock.
     """
+
+    logged: ClassVar[tuple[str, ...]] = (
+        "rounds.bytes_up",
+        "rounds.bytes_down",
+        "events.retransmitted",
+        "events.lost",
+    )
 
     @property
     def lossless(self) -> bool:
@@ -100,7 +107,7 @@ class IndependentLoss(Loss):
 
 
 class GilbertElliottLoss(Loss):
-    """Packets are lost in bursts: a channel that is good or bad."""
+    """Packets are lost in bursts: a channel that is good or bad. Source: Gilbert 1960; Elliott 1963."""
 
     kind: Literal["gilbert_elliott"] = "gilbert_elliott"
     good_to_bad: Annotated[float, Field(gt=0, le=1, examples=[0.01]), MeasuredIn("probability")]

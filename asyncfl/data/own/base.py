@@ -17,6 +17,12 @@ from asyncfl.own_classes import own_file, told
 class Dataset(Component):
     """Base of the data sets that a scenario describes; what the fields say decides what `load` returns."""
 
+    logged: ClassVar[tuple[str, ...]] = (
+        "summary.data",
+        "rounds.train_loss",
+        "rounds.test_loss",
+    )
+
     called: ClassVar[Mapping[str, str]] = FIELDS
 
     @default_property

@@ -22,6 +22,8 @@ class Partition(Component):
     `spare` says how many labels per sample the partition wants to choose from, where there is no end of samples.
     """
 
+    logged: ClassVar[tuple[str, ...]] = ("clients.samples",)
+
     spare: ClassVar[int] = 1
 
     @property

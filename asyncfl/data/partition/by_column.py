@@ -20,6 +20,8 @@ class ByColumn(Partition):
 
     Sizes are those of the data; `samples_per_client` is the most that a client holds. Where there are more values than
     clients, as many are drawn as there are clients.
+
+    Source: Caldas et al. 2018 (LEAF).
     """
 
     kind: Literal["by"] = "by"

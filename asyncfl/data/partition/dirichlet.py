@@ -23,6 +23,8 @@ class Dirichlet(Partition):
     arXiv:1909.06335); a class that is used up is replaced by the rest of the mixture. With `free` sizes each
     class draws how it falls to the clients (Li et al., ICDE 2022, arXiv:2102.02079), so that sizes are skewed
     as well.
+
+    Source: Hsu et al. 2019, section 3 (equal); Li et al. 2022 (free).
     """
 
     spare: ClassVar[int] = 3  # so that the mixtures, not the number of samples, decide which classes a client gets

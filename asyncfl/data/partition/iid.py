@@ -11,7 +11,7 @@ from asyncfl.data.partition.base import Partition, Shares
 
 
 class Iid(Partition):
-    """Each client holds equally many samples, drawn at random from all."""
+    """Each client holds equally many samples, drawn at random from all. Source: McMahan et al. 2017, section 3."""
 
     kind: Literal["iid"] = "iid"
 

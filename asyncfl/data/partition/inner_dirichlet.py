@@ -20,6 +20,8 @@ class InnerDirichlet(Quantity):
     and Flower Datasets call it inner Dirichlet).
 
     `dirichlet` with free sizes draws how a class falls to the clients instead, so that size and mixture hang together.
+
+    Source: ours; the name is that of Acar et al. 2021.
     """
 
     spare: ClassVar[int] = 3  # so that the mixtures, not the number of samples, decide which classes a client gets

@@ -15,7 +15,10 @@ from asyncfl.quantities import MeasuredIn
 
 
 class Quantity(Partition):
-    """Clients hold unequally many samples, drawn at random from all."""
+    """Clients hold unequally many samples, drawn at random from all.
+
+    Source: Li et al. 2020 (FedProx) for the power law.
+    """
 
     kind: Literal["quantity"] = "quantity"
     distribution: Literal["lognormal", "power"] = "lognormal"

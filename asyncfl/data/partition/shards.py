@@ -15,7 +15,10 @@ from asyncfl.quantities import MeasuredIn
 
 
 class Shards(Partition):
-    """Samples sorted by label, cut into shards and dealt out (McMahan et al. 2017, arXiv:1602.05629)."""
+    """Samples sorted by label, cut into shards and dealt out (McMahan et al. 2017, arXiv:1602.05629).
+
+    Source: McMahan et al. 2017, section 3.
+    """
 
     kind: Literal["shards"] = "shards"
     shards_per_client: Annotated[int, MeasuredIn("shards")] = Field(default=2, ge=1)

@@ -33,6 +33,7 @@ from asyncfl.defences.spectral.bank import COMPARABLE, inner_products, squared_n
 from asyncfl.defences.spectral.certificates import ROUNDING, norm_bounds, pair_bounds
 from asyncfl.defences.spectral.detector import longest_steps
 from asyncfl.defences.spectral.gate import Provisional, amends
+from asyncfl.quantities import MeasuredIn
 
 
 @dataclass(frozen=True)
@@ -49,18 +50,21 @@ class EvidenceState:
 
 
 class Evidence(Detector):
-    """Bans on evidence of bounded error alone, leaves out what goes against a certified majority, and else abstains."""
+    """Bans on evidence of bounded error alone, leaves out what goes against a certified majority, and else abstains.
+
+    Source: ours.
+    """
 
     kind: Literal["evidence"] = "evidence"
-    deviations: Annotated[float, Field(gt=0)] = 6.0
+    deviations: Annotated[float, Field(gt=0), MeasuredIn("standard deviations")] = 6.0
     """q: standard deviations of noise that a certificate forgives."""
     sides: SideTest = SideTest()
     """When a side is certified, and who is judged by it."""
-    memory: Annotated[int, Field(ge=1)] = 4
+    memory: Annotated[int, Field(ge=1), MeasuredIn("updates")] = 4
     """Updates of a client whose mean directions are guessed from."""
-    kept: Annotated[int, Field(ge=2)] = 32
+    kept: Annotated[int, Field(ge=2), MeasuredIn("updates")] = 32
     """Updates of a client that evidence is taken from."""
-    remembered: Annotated[float, Field(ge=0)] = 5.0
+    remembered: Annotated[float, Field(ge=0), MeasuredIn("updates per client")] = 5.0
     """Updates per client, at most, that are remembered until a side is certified, to correct the model by; older ones
     stay in it."""
 

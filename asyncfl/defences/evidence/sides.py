@@ -36,6 +36,7 @@ from asyncfl.component import Described
 from asyncfl.defences.evidence.bounds import falls_short
 from asyncfl.defences.evidence.track import Floats, Track
 from asyncfl.defences.two_means import lower_cluster
+from asyncfl.quantities import MeasuredIn
 
 SAME = 0.2
 """Difference of x between two groups that is none."""
@@ -69,22 +70,22 @@ class Sides:
 class SideTest(Described):
     """When a common direction is taken for that of the honest, and who is judged by it."""
 
-    false_ban_rate: Annotated[float, Field(gt=0, lt=1)] = 5e-4
+    false_ban_rate: Annotated[float, Field(gt=0, lt=1), MeasuredIn("probability")] = 5e-4
     """Probability that noise has an honest client struck at any time of a run."""
-    false_flag_rate: Annotated[float, Field(gt=0, lt=0.5)] = 1e-3
+    false_flag_rate: Annotated[float, Field(gt=0, lt=0.5), MeasuredIn("probability")] = 1e-3
     """Probability that noise has an honest update left out."""
-    window: Annotated[int, Field(ge=2)] = 6
+    window: Annotated[int, Field(ge=2), MeasuredIn("updates")] = 6
     """Last updates of a client that its x is taken from."""
-    clearness: Annotated[float, Field(gt=0)] = 3.0
+    clearness: Annotated[float, Field(gt=0), MeasuredIn("standard deviations")] = 3.0
     """Standard deviations above 0 from which on a client is known to go along."""
-    direction: Annotated[float, Field(gt=0, lt=1)] = 0.3
+    direction: Annotated[float, Field(gt=0, lt=1), MeasuredIn("share")] = 0.3
     """x from which on nobody is left out of the lower of two groups."""
-    apart: Annotated[float, Field(gt=0)] = 4.0
+    apart: Annotated[float, Field(gt=0), MeasuredIn("standard deviations")] = 4.0
     """Standard deviations (of x within both) that two groups of clients lie apart; one group, cut in two, lies 2.6
     apart. Where there are two, only those of the upper one can be the majority."""
-    tail: Annotated[float, Field(ge=1)] = 2.5
+    tail: Annotated[float, Field(ge=1), MeasuredIn("factor")] = 2.5
     """How much further down than up honest clients may be spread."""
-    widest: Annotated[float, Field(gt=0)] = 1.0
+    widest: Annotated[float, Field(gt=0), MeasuredIn("1")] = 1.0
     """How far the highest x may be above 1; beyond, clients are too different to be compared."""
 
     def judge(self, track: Track, banned: frozenset[int], guesses: int) -> Sides:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,9 +53,14 @@ class SpectralState:
 
 
 class Spectral(Detector):
-    """Flags updates that break a certificate or go against the majority of the clients' last updates."""
+    """Flags updates that break a certificate or go against the majority of the clients' last updates. Source: ours."""
 
     kind: Literal["spectral"] = "spectral"
+    logged: ClassVar[tuple[str, ...]] = (
+        "rounds.detector_certificates",
+        "rounds.detector_gate_open",
+        "rounds.detector_looseness",
+    )
     deviations: Annotated[float, Field(gt=0), MeasuredIn("standard deviations")] = 6.0
     """q: standard deviations of noise that a certificate forgives."""
     norm_certificate: bool = True

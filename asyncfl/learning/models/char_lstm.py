@@ -19,6 +19,8 @@ class CharLstm(Architecture):
     """Embedding, two LSTM layers and a linear one on the last step: 822,570 parameters for 90 characters.
 
     An input (length,) holds the numbers of characters, 0..classes-1; the class is the number of the next.
+
+    Source: McMahan et al. 2017, section 3, Shakespeare.
     """
 
     classes_only: ClassVar[bool] = True

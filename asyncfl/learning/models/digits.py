@@ -23,6 +23,8 @@ class DigitsNet(Architecture):
 
     GroupNorm (Wu and He 2018) stands where FedBN has batch normalisation: it is a function of one example, so it has no
     running statistics to be averaged or to leak, and examples can be clipped one by one.
+
+    Source: Li et al. 2021 (FedBN), the network for digits.
     """
 
     images_only: ClassVar[bool] = True

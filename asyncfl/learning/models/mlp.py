@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class Mlp(Architecture):
-    """Multi-layer perceptron on the flattened image."""
+    """Multi-layer perceptron on the flattened image.
+
+    Source: McMahan et al. 2017, section 3, 2NN has two layers of 200.
+    """
 
     kind: Literal["mlp"] = "mlp"
     hidden: Annotated[Widths, MeasuredIn("units")] = (256,)

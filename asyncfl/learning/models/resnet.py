@@ -24,6 +24,8 @@ class ResNet(Architecture):
     128, 256 and 512 channels, behind a 3x3 convolution instead of a 7x7 one with pooling, which is for larger images.
     GroupNorm (Wu and He 2018) stands where the paper has batch normalisation; a shortcut past a change of shape is a
     1x1 convolution.
+
+    Source: He et al. 2016, section 4.2; GroupNorm by Wu and He 2018.
     """
 
     images_only: ClassVar[bool] = True

@@ -20,6 +20,8 @@ class SmallCnn(Architecture):
     Noise on an update grows with the square root of the number of parameters while what is clipped does not, so under
     differential privacy a small network learns where a large one drowns. GroupNorm (Wu and He 2018) is a function of
     one example, so it goes together with clipping of examples.
+
+    Source: ours.
     """
 
     images_only: ClassVar[bool] = True

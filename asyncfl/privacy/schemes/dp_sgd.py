@@ -28,7 +28,10 @@ TOLERANCE = 1e-6  # relative, of a multiplier that was written down by hand
 
 
 class DpSgd(Scheme):
-    """Clipping of each example and noise on each step of the clients' training."""
+    """Clipping of each example and noise on each step of the clients' training.
+
+    Source: Abadi et al. 2016, algorithm 1.
+    """
 
     kind: Literal["dp_sgd"] = "dp_sgd"
     alongside: ClassVar[Mapping[str, Any]] = {"training.example_clip": 1.0, "training.example_noise": 1.1}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,11 @@ class Presence(ABC):
 
 class Availability(Component):
     """Base of the patterns of availability."""
+
+    logged: ClassVar[tuple[str, ...]] = (
+        "events.went_offline",
+        "events.came_online",
+    )
 
     @property
     def changes_per_s(self) -> float:

@@ -74,6 +74,12 @@ class AdaptiveBudgets(Scheme):
 
     kind: Literal["adaptive"] = "adaptive"
     alongside: ClassVar[Mapping[str, Any]] = {"data.clients": 5, "protocol": {"kind": "sync", "rounds": 20}}
+    logged: ClassVar[tuple[str, ...]] = (
+        "rounds.budget_mean",
+        "rounds.budget_min",
+        "rounds.budget_max",
+        "rounds.sigma_u_mean",
+    )
     budgets: Annotated[
         tuple[_ClientBudget, ...], Field(min_length=1, examples=[[4.0, 4.0, 8.0, 8.0, 12.0]]), MeasuredIn("epsilon")
     ]

@@ -9,7 +9,7 @@ gives is known all the same, D/b with the true D: for an upload 2 sqrt(d) times 
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -31,6 +31,13 @@ ReleaseCount = Annotated[int, Field(ge=1)] | Literal["rounds"]
 
 class Mechanism(Component):
     """Says how much noise a clipped value needs."""
+
+    logged: ClassVar[tuple[str, ...]] = (
+        "rounds.sigma_u",
+        "rounds.sigma_d",
+        "ledger.distribution",
+        "ledger.noise_multiplier",
+    )
 
     epsilon: Annotated[Budget, MeasuredIn("epsilon"), Field(examples=[10.0])]
     """Privacy budget of `releases` releases together; .inf: no noise."""
@@ -98,7 +105,10 @@ class Mechanism(Component):
 
 
 class GaussianNoise(Mechanism):
-    """Gaussian noise, in proportion to the L2 sensitivity."""
+    """Gaussian noise, in proportion to the L2 sensitivity.
+
+    Source: Dwork and Roth 2014, theorem A.1; Balle and Wang 2018, theorem 8 (analytic).
+    """
 
     kind: Literal["gaussian"] = "gaussian"
     delta: Annotated[Delta, MeasuredIn("probability")] = 1e-5
@@ -155,7 +165,10 @@ class GaussianNoise(Mechanism):
 
 
 class LaplaceNoise(Mechanism):
-    """Laplace noise, in proportion to the L1 sensitivity; without a delta unless its composition needs one."""
+    """Laplace noise, in proportion to the L1 sensitivity; without a delta unless its composition needs one.
+
+    Source: Dwork and Roth 2014, definition 3.3.
+    """
 
     kind: Literal["laplace"] = "laplace"
     delta: Annotated[float, Field(ge=0, lt=1), within(LEAST, 1, zero=True), MeasuredIn("probability")] = 0.0

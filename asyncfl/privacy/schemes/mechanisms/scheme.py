@@ -57,7 +57,10 @@ class Clip(Described):
 
 
 class Mechanisms(Scheme):
-    """Gaussian or Laplace noise on uploads, on published models, or on both."""
+    """Gaussian or Laplace noise on uploads, on published models, or on both.
+
+    Source: Dwork and Roth 2014, definition 3.3 and theorem A.1.
+    """
 
     kind: Literal["mechanisms"] = "mechanisms"
     clip: Clip = Clip()

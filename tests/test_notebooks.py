@@ -1,0 +1,43 @@
+"""The notebooks of the documentation run, and are kept without what they came to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from asyncfl.manual.notebooks import NOTEBOOKS, cells_of, run_notebook
+
+FOLDER = Path(__file__).parents[1] / "docs" / "notebooks"
+
+
+def test_the_notebooks_are_those_that_are_named_and_hold_no_outputs() -> None:
+    assert sorted(path.stem for path in FOLDER.glob("*.ipynb")) == sorted(NOTEBOOKS)
+    for name in NOTEBOOKS:
+        nbformat.validate(nbformat.read(FOLDER / f"{name}.ipynb", as_version=4))
+        assert [cell.outputs for cell in cells_of(FOLDER / f"{name}.ipynb") if cell.outputs] == []
+
+
+@pytest.mark.long
+def test_a_first_run() -> None:
+    outputs = run_notebook(FOLDER / "first-run.ipynb")
+    fates = next(one.value for one in outputs if isinstance(one.value, dict))
+    assert set(fates) == {"aggregated", "lost_up"}
+    assert sum(len(one.figures) for one in outputs) == 1
+    assert any("mean staleness" in one.printed for one in outputs)
+
+
+@pytest.mark.long
+def test_a_defence_of_ones_own() -> None:
+    outputs = run_notebook(FOLDER / "own-defence.ipynb")
+    (accuracies,) = [one.value for one in outputs if isinstance(one.value, dict)]
+    assert accuracies["ours"] > accuracies["mean"] + 0.3  # what the page says of it
+
+
+@pytest.mark.long
+def test_what_epsilon_is_worth() -> None:
+    outputs = run_notebook(FOLDER / "what-epsilon-is-worth.ipynb")
+    worth = next(one.value for one in outputs if one.value is not None)
+    assert (worth["measured, at least"] <= worth["proven, at most"]).all()
+    assert (worth["measured, at least"] > 1).all()
