@@ -181,7 +181,6 @@ def one_seed(
 def run_of(scenario: Scenario, result: SeedRun, stage: Stage = nobody_waits) -> Run:
     """A run of one seed, from what the seed left behind."""
     ledger, seed = SeedLedger(result, stage), result.seed
-    layout = scenario.model.layout(scenario.data.shape, scenario.data.outputs) if result.kept else None
     return Run(
         scenario=scenario,
         tables={
@@ -194,8 +193,17 @@ def run_of(scenario: Scenario, result: SeedRun, stage: Stage = nobody_waits) -> 
         summary={"seeds": {str(seed): seed_summary(result)}},
         timing={str(seed): {"gemm": result.gemm, **result.seconds}},
         messages=[] if result.recording is None else [result.recording.text()],
-        models={} if layout is None else {(seed, at): as_safetensors(layout, one) for at, one in result.kept.items()},
+        models={(seed, at): model for at, model in _kept_models(scenario, result).items()},
     )
+
+
+def _kept_models(scenario: Scenario, result: SeedRun) -> dict[int, bytes]:
+    """Version -> a kept model as safetensors; where layers are personal, with those of all clients."""
+    if not result.kept:
+        return {}
+    parting = scenario.model.parting(scenario.data.shape, scenario.data.outputs)
+    own = {at: parting.by_name(one) for at, one in result.kept_personal.items()}
+    return {at: as_safetensors(parting.shared, one, own.get(at)) for at, one in result.kept.items()}
 
 
 def with_audit(run: Run, found: Audited, seed: int) -> None:

@@ -48,9 +48,17 @@ def models_in(folder: Path, seeds: Sequence[int]) -> dict[tuple[int, int], bytes
     return dict(sorted(found.items()))
 
 
-def kept_module(scenario: Scenario, models: KeptFiles, version: int | None, seed: int | None) -> torch.nn.Module:
+def kept_module(
+    scenario: Scenario, models: KeptFiles, version: int | None, seed: int | None, client: int | None
+) -> torch.nn.Module:
     """The module of a kept model, see `asyncfl.storage.Run.model`. Raises RunError."""
     chosen = choose(models, version, seed)
+    if scenario.model.personal and (client is None or not 0 <= client < scenario.data.clients):
+        got = "none" if client is None else client
+        allowed = f"must be 0..{scenario.data.clients - 1}, as model.personal leaves each client layers of its own"
+        raise RunError(f"client {allowed}, got {got}")
+    if not scenario.model.personal and client is not None:
+        raise RunError(f"client must be left out, as all clients have the same model (no model.personal), got {client}")
     content = models[chosen]
     try:
         if isinstance(content, Path):
@@ -58,6 +66,8 @@ def kept_module(scenario: Scenario, models: KeptFiles, version: int | None, seed
         else:
             source, weights = f"version {chosen[1]}", weights_in(content, f"version {chosen[1]}")
         shape, outputs = scenario.data.shape, scenario.data.outputs
+        if client is not None:
+            weights = scenario.model.parting(shape, outputs).of_client(weights, client)
         return module_with(
             scenario.model, shape, outputs, flat_weights(scenario.model, shape, outputs, weights, source)
         )

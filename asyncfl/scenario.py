@@ -44,6 +44,7 @@ from asyncfl.threats import Threats
 from asyncfl.world import World
 
 MOST_SEEDS = 100_000
+TWINS_OF_PERSONAL = "each twin would need personal layers of its own world, from the first task on"
 SEEDS = f"must be a number of seeds, 1..{MOST_SEEDS}, or a list of as many different ones"
 
 
@@ -194,8 +195,8 @@ class Scenario(Described):
 
     @property
     def n_parameters(self) -> int:
-        """Numbers in the model."""
-        return int(self.model.layout(self.data.shape, self.data.outputs).n_parameters)
+        """Numbers in the model that is published and uploaded: all but those of personal layers."""
+        return int(self.model.parting(self.data.shape, self.data.outputs).shared.n_parameters)
 
     def estimated_cost(self) -> float:
         """Rough number of seconds that one core needs for the run, found without loading anything."""
@@ -223,7 +224,9 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
         if not data.classes and model.classes_only:
             yield Fault("model.kind", _no_classes(data, f"{kind_of(model)} answers with"))
         else:
-            yield from (fault.under("model") for fault in model.faults(data.shape, data.outputs))
+            unfit = list(model.faults(data.shape, data.outputs))
+            unfit = unfit or list(model.personal_faults(data.shape, data.outputs))
+            yield from (fault.under("model") for fault in unfit)
     detector = None if defence is None else defence.detector
     if data is not None and detector is not None and detector.asks_clients and not wrong and not data.classes:
         message = _no_classes(data, f"{kind_of(detector)} asks clients for accuracies of")
@@ -255,6 +258,8 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
     evaluation = parts.get("evaluation")
     if evaluation is not None and evaluation.audit is not None:
         yield from (fault.under("evaluation.audit") for fault in evaluation.audit.faults(data.clients))
+        if model is not None and model.personal:
+            yield Fault("evaluation.audit", f"must be null where model.personal is set: {TWINS_OF_PERSONAL}")
     training = parts.get("training")
     if privacy is not None and data.canaries is not None and data.canaries.unit == "client":
         yield from (fault.under("data.canaries") for fault in _canary_client_faults(privacy, training))
@@ -331,7 +336,7 @@ def _stop_faults(parts: Mapping[str, Any], exposures: int | MeasuredExposures) -
         batch_size=0 if training.batch_size == "full" else training.batch_size,
         epochs=training.epochs,
         lr=training.lr,
-        n_parameters=1 if model is None else model.layout(data.shape, data.outputs).n_parameters,
+        n_parameters=1 if model is None else model.parting(data.shape, data.outputs).shared.n_parameters,
         rate=protocol.rate,
     )
     whole = compression is None or compression.off

@@ -68,13 +68,14 @@ class Run:
     models: dict[tuple[int, int], bytes | Path] = field(default_factory=dict)
     """(seed, version) -> a kept model as safetensors, or the file that holds it; `model` gives the module back."""
 
-    def model(self, version: int | None = None, seed: int | None = None) -> torch.nn.Module:
+    def model(self, version: int | None = None, seed: int | None = None, client: int | None = None) -> torch.nn.Module:
         """The network as an `nn.Module` on the CPU, with the weights that `evaluation.keep` kept.
 
         version: which one, of several that were kept; null: the newest. seed: of which run, where there are several
-        seeds; null: the first. Raises RunError where that model was not kept, or its file is damaged.
+        seeds; null: the first. client: whose model, where `model.personal` leaves clients layers of their own. Raises
+        RunError where that model was not kept, there is no such client, or the file is damaged.
         """
-        return kept_module(self.scenario, self.models, version, seed)
+        return kept_module(self.scenario, self.models, version, seed, client)
 
     @cached_property
     def rounds(self) -> pd.DataFrame:

@@ -16,6 +16,7 @@ def export(
     file: Annotated[Path, typer.Argument(help="file to write: NAME.safetensors, or else a state dict for torch.load")],
     version: Annotated[int | None, typer.Option(help="which of the kept models; default: the newest", min=0)] = None,
     seed: Annotated[int | None, typer.Option(help="of which seed; default: the first", min=0)] = None,
+    client: Annotated[int | None, typer.Option(help="whose, where model.personal leaves clients layers", min=0)] = None,
     force: Annotated[bool, typer.Option("--force", help="replace a file that is there")] = False,
 ) -> None:
     """Write a model that a run kept as a plain state dict, names to tensors.
@@ -30,7 +31,7 @@ def export(
     kept = Run.load(run)
     seed, version = choose(kept.models, version, seed)
     check_free([file], force)
-    state = kept.model(version, seed).state_dict()
+    state = kept.model(version, seed, client).state_dict()
     with whole_file(file) as part:
         if file.suffix == ".safetensors":
             from safetensors.torch import save
@@ -42,4 +43,5 @@ def export(
             with part.open("wb") as target:
                 torch.save(dict(state), target)
     parameters = sum(tensor.numel() for tensor in state.values())
-    console.print(f"{file}: version {version} of seed {seed}, {len(state)} tensors of {parameters} parameters")
+    whose = "" if client is None else f" at client {client}"
+    console.print(f"{file}: version {version} of seed {seed}{whose}, {len(state)} tensors of {parameters} parameters")

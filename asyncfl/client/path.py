@@ -19,6 +19,7 @@ from asyncfl.client.ticket import Ticket
 from asyncfl.compression import Compressor
 from asyncfl.data import FederatedData
 from asyncfl.learning import Job, Learner, Training
+from asyncfl.learning.personal import PartlyShared, PersonalParts
 from asyncfl.messages import Vector
 from asyncfl.privacy import Contribution, Distribution, PrivacyContext, Scheme, State
 from asyncfl.privacy.ledger.releases import upload_release
@@ -98,9 +99,17 @@ class TaskPath:
         self.compressor = compressor
         self.observer: TaskObserver | None = None
         """Who is told of each collection; None: nobody."""
+        self.personal = PersonalParts(learner) if isinstance(learner, PartlyShared) else None
+        """What each client keeps from task to task; None: nothing."""
         self._ready: dict[int, Trained] = {}
         self._collections = 0
         self._rows = np.empty((0, learner.n_parameters), dtype=np.float32)
+
+    @property
+    def every_task(self) -> bool:
+        """Whether each task is trained as soon as its training ends, whatever becomes of its update: the scheme learns
+        from it, or the client goes on with what it has made of its personal layers."""
+        return self.scheme.needs_every_task or self.personal is not None
 
     def carry_out(self, tickets: Sequence[Ticket], version: int, current: Vector) -> Payloads:
         """What the clients of `tickets` upload, while `version` with the parameters `current` is the newest."""
@@ -108,7 +117,7 @@ class TaskPath:
         if self.attackers is not None:
             attacked[:] = [self.attackers.attacks(t.task, t.client, t.base_version, t.turn) for t in tickets]
         rows = self._buffer(len(tickets))
-        if self.scheme.needs_every_task:
+        if self.every_task:
             losses, norms, contributions = self._fetch(rows, tickets)
         else:
             losses = self._train(rows, tickets, attacked)
@@ -205,7 +214,7 @@ class TaskPath:
         """Losses of tasks whose models go to `rows`: trained at one go, or with noise after all epochs but the last."""
         jobs = [self.job(ticket, bool(bad)) for ticket, bad in zip(tickets, attacked, strict=True)]
         if not self.scheme.noise_each_epoch:
-            losses = self.learner.train(rows, jobs)
+            losses = self._learn(rows, jobs, tickets)
             self._zero_out(rows, tickets)
             return losses
         streams = [self.streams.generator("epoch_noise", ticket.client, ticket.turn) for ticket in tickets]
@@ -213,9 +222,8 @@ class TaskPath:
         bases = [job.base for job in jobs]
         for epoch in range(self.training.epochs):
             parts = zip(jobs, bases, strict=True)
-            losses = self.learner.train(
-                rows, [replace(job, base=base, order=job.order[epoch : epoch + 1]) for job, base in parts]
-            )
+            once = [replace(job, base=base, order=job.order[epoch : epoch + 1]) for job, base in parts]
+            losses = self._learn(rows, once, tickets)
             if epoch + 1 < self.training.epochs:
                 for row in np.flatnonzero(noised).tolist():
                     one = Contribution(tickets[row].client, self.data.samples(tickets[row].client), tickets[row].turn)
@@ -223,6 +231,19 @@ class TaskPath:
                     rows[row] += std * streams[row].standard_normal(rows.shape[1], dtype=np.float32)
                 bases = list(rows.copy())
         return losses
+
+    def _learn(self, rows: Vector, jobs: Sequence[Job], tickets: Sequence[Ticket]) -> NDArray[np.float64]:
+        """Losses of the jobs; models are written into `rows`, personal layers kept."""
+        if self.personal is None:
+            return self.learner.train(rows, jobs)
+        return self.personal.train(rows, jobs, [ticket.client for ticket in tickets])
+
+    def accuracies(self, client: int, models: Vector) -> NDArray[np.float64]:
+        """(n,) accuracies of models (n, n_parameters) on the client's data, with the layers that are its own."""
+        if self.personal is None:
+            return self.learner.accuracies(models, *self.data.client(client))
+        whole = np.stack([self.personal.whole(client, model) for model in models])
+        return self.personal.learner.whole.accuracies(whole, *self.data.client(client))
 
     def _zero_out(self, rows: Vector, tickets: Sequence[Ticket]) -> None:
         """Put back in place the models of canary clients that are out: their updates are zero."""

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from asyncfl.client import Attackers
 from asyncfl.federation.conductor import Conductor
+from asyncfl.federation.personal import personal_notes
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.rounds import Rounds, diverged_at
 from asyncfl.federation.seed_run import SeedRun
@@ -51,6 +52,7 @@ def seed_run(
         spent=spent,
         power=rounds.scenario.world.power,
         kept=rounds.kept.models,
+        kept_personal=rounds.kept.personal,
     )
 
 
@@ -73,6 +75,7 @@ def conclude(run: SeedRun, federation: Federation, server: Server, recording: Re
     run.data = {"source": data.source, "provenance": data.provenance, "original": data.original}
     run.notes = [
         *scheme.notes(federation.path.context),
+        *personal_notes(federation.path.personal),
         *stop_notes(scheme),
         *([] if scenario.privacy.off else scenario.compression.notes()),
         *scenario.defence.rule.notes(scenario.participants),

@@ -25,7 +25,7 @@ def privacy_context(resolved: ResolvedSeed, sizes: NDArray[np.int64]) -> Privacy
         batch_size,
         training.epochs,
         training.lr,
-        n_parameters=scenario.model.layout(scenario.data.shape, scenario.data.outputs).n_parameters,
+        n_parameters=scenario.n_parameters,
         rate=scenario.protocol.rate,
         plain_sgd=not (training.momentum or training.proximal_mu),
         fixed_weights=_fixed_weights(scenario),

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from asyncfl.data import FederatedData
 from asyncfl.federation.fairness import fairness
@@ -85,9 +86,13 @@ class Evaluator:
 
     def by_client(self, model: Vector) -> dict[str, float]:
         """Columns that tell how evenly the model serves the clients, see `fairness`."""
-        found = [self.learner.evaluate(model, *self.data.client(client)) for client in range(self.data.clients)]
-        losses, accuracies = np.array(found, np.float64).T
+        losses, accuracies = self.on_clients(model).T
         return fairness(losses, accuracies)
+
+    def on_clients(self, model: Vector) -> NDArray[np.float64]:
+        """(clients, 2) mean loss and accuracy (NaN: a regression) on each client's own data."""
+        of_each = [self.learner.evaluate(model, *self.data.client(client)) for client in range(self.data.clients)]
+        return np.array(of_each, np.float64)
 
     def attack_success(self, model: Vector) -> float | None:
         """Share of triggered test images that the model takes for the backdoor's class; None without a backdoor."""

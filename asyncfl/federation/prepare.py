@@ -15,6 +15,7 @@ from asyncfl.federation.defence import defence_plan
 from asyncfl.federation.publishing import RecordedNoise
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.learning import Learner, make_learner
+from asyncfl.learning.personal import PartlyShared
 from asyncfl.learning.weights import starting_parameters
 from asyncfl.messages import Vector
 from asyncfl.privacy.ledger.budgets import BudgetTracker
@@ -51,7 +52,13 @@ def prepare(resolved: ResolvedSeed) -> Federation:
     """The data, clients and server's plan of one seed; the same each time."""
     scenario, streams = resolved.scenario, resolved.streams
     data = scenario.data.build(streams, scenario.defence.root_samples)
-    learner = learner_of(scenario, data)
+    generator = streams.torch_generator("initial_model")
+    initial = starting_parameters(scenario.model, data.shape, data.outputs, generator)
+    learner: Learner = learner_of(scenario, data)
+    if scenario.model.personal:
+        parting = scenario.model.parting(data.shape, data.outputs)
+        initial, personal = parting.split(initial)
+        learner = PartlyShared(learner, parting, personal)
     context = privacy_context(resolved, data.sizes)
     attackers = attackers_of(scenario, streams)
     state = scenario.privacy.start(context)
@@ -59,8 +66,6 @@ def prepare(resolved: ResolvedSeed) -> Federation:
     compressor = None if compression.off else Compressor(compression, streams)
     path = TaskPath(data, learner, scenario.training, scenario.privacy, context, streams, attackers, state, compressor)
     record = Record()
-    generator = streams.torch_generator("initial_model")
-    initial = starting_parameters(scenario.model, data.shape, data.outputs, generator)
     defence = defence_plan(scenario, data, learner)
     plan = server_plan(scenario, data.sizes, initial, streams, RecordedNoise(path, record), defence)
     return Federation(resolved, data, learner, attackers, path, record, plan)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,6 +15,7 @@ from asyncfl.defences.quality import COUNTS, Judgement, overall_quality
 from asyncfl.federation.evaluation import METRIC, Evaluator, by_domain
 from asyncfl.federation.fairness import NOT_MEASURED
 from asyncfl.federation.kept import KeptModels
+from asyncfl.federation.personal import PersonalEvaluator
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.regression import NOT_MEASURED as NOT_TESTED
 from asyncfl.federation.traffic import Traffic
@@ -52,7 +54,9 @@ class Rounds:
         self._numbers: dict[str, float] = {}
         self.seconds = 0.0
         self.rows: list[dict[str, Any]] = []
-        self.kept = KeptModels(scenario.evaluation, scenario.protocol.rounds)
+        parts = None if federation is None else federation.path.personal
+        stacked = None if parts is None else partial(parts.stacked, scenario.data.clients)
+        self.kept = KeptModels(scenario.evaluation, scenario.protocol.rounds, stacked)
 
     def judged(self, judged: Judged) -> None:
         """Keep a verdict for the row of the version that follows from it."""
@@ -181,8 +185,10 @@ def diverged_at(version: int) -> str:
 
 def evaluator_of(federation: Federation) -> Evaluator:
     """What judges the models of a federation."""
-    attackers = federation.attackers
-    return Evaluator(federation.learner, federation.data, None if attackers is None else attackers.threats.attack)
+    attack = None if federation.attackers is None else federation.attackers.threats.attack
+    if federation.path.personal is not None:
+        return PersonalEvaluator(federation.path.personal, federation.data, attack)
+    return Evaluator(federation.learner, federation.data, attack)
 
 
 def _due(version: int, every: int, last: bool) -> bool:

@@ -39,6 +39,8 @@ class SeedRun:
     """Clients that attack; with attackers drawn per round: those that were drawn at least once."""
     kept: dict[int, Vector] = field(default_factory=dict)
     """Version -> its model, of those that `evaluation.keep` asks for."""
+    kept_personal: dict[int, Vector] = field(default_factory=dict)
+    """Version -> (clients, n_personal) what of a kept model is each client's own; empty: nothing is."""
     drawn: list[int] | None = None
     """Tasks of attackers, where they are drawn per round; None: all tasks of `attackers`."""
     spent: dict[int, float] | None = None

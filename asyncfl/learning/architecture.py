@@ -7,6 +7,7 @@ an architecture of one's own needs one method.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -15,8 +16,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.component import Component, Described
-from asyncfl.errors import Fault, ScenarioError
+from asyncfl.errors import Fault, ScenarioError, hint
 from asyncfl.learning.layout import Layout
+from asyncfl.learning.parting import Parting
 from asyncfl.learning.sound_module import module_faults
 
 if TYPE_CHECKING:
@@ -71,6 +73,9 @@ class Architecture(Component):
     initial: str | None = None
     """File of the weights that training starts from, safetensors or a state dict that torch saved, such as a kept model
     of another run; null: they are drawn."""
+    personal: tuple[Annotated[str, Field(min_length=1)], ...] = Field(default=(), examples=[["head.*"], ["*norm*"]])
+    """Names of parameters that stay at each client and are neither sent nor averaged, such as the last layers (FedPer)
+    or those that normalise (FedBN); `*` stands for any characters. Empty: all are shared."""
 
     def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
         """Untrained network from samples (n, *shape) to (n, outputs): logits of so many classes, or numbers.
@@ -90,6 +95,22 @@ class Architecture(Component):
             if own:
                 found.append((name, {one: tuple(p.shape) for one, p in own.items()}))
         return Layout.of(found)
+
+    def parting(self, shape: Shape, outputs: int) -> Parting:
+        """Which of the network's parameters are shared, and which personal."""
+        return Parting(self.layout(shape, outputs), self.personal)
+
+    def personal_faults(self, shape: Shape, outputs: int) -> Iterator[Fault]:
+        """Names of personal parameters that the network does not have, and the fault that it has no others."""
+        if not self.personal:
+            return
+        names = [name for name, _, _ in self.layout(shape, outputs).parameters()]
+        for place, pattern in enumerate(self.personal):
+            if not any(fnmatchcase(name, pattern) for name in names):
+                listed = hint(pattern, names, "they are")
+                yield Fault(f"personal.{place}", f"must be names of parameters, {pattern!r} is none; {listed}")
+        if all(any(fnmatchcase(name, pattern) for pattern in self.personal) for name in names):
+            yield Fault("personal", "must leave a parameter that is shared, got all of them")
 
     def _shapes_alone(self, shape: Shape, outputs: int) -> torch.nn.Module:
         import torch

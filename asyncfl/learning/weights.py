@@ -26,12 +26,15 @@ _MAGIC = (b"PK\x03\x04", b"\x80\x02")
 """How a file of `torch.save` begins, now and before torch 1.6."""
 
 
-def as_safetensors(layout: Layout, parameters: NDArray[np.float32]) -> bytes:
+def as_safetensors(
+    layout: Layout, parameters: NDArray[np.float32], further: Mapping[str, NDArray[np.float32]] | None = None
+) -> bytes:
     """A model (n_parameters,) as a safetensors file: each parameter by its name, in its shape; the same bytes for
-    equal models."""
+    equal models. `further`: arrays that are written as they are, such as those of personal layers."""
     from safetensors.numpy import save
 
     arrays = {name: parameters[place].reshape(shape) for name, place, shape in layout.parameters()}
+    arrays |= further or {}
     return save({name: np.ascontiguousarray(array, np.float32) for name, array in arrays.items()})
 
 

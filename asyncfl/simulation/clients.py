@@ -31,8 +31,8 @@ class SimulatedClients:
 
     @property
     def every_task(self) -> bool:
-        """Whether the privacy scheme learns from tasks whose update nobody uses."""
-        return self.path.scheme.needs_every_task
+        """Whether somebody learns from tasks whose update nobody uses."""
+        return self.path.every_task
 
     def train(self, task: TaskInFlight) -> None:
         """Train a task whose training has just ended on the clock."""
@@ -74,11 +74,10 @@ class SimulatedClients:
         buffers that it attacks.
         """
         began = time.perf_counter()
-        images, labels = self.federation.data.client(request.client)
-        scores = np.asarray(self.federation.learner.accuracies(request.models, images, labels), dtype=np.float64)
+        scores = np.asarray(self.path.accuracies(request.client, request.models), dtype=np.float64)
         if self.path.scheme.scores is not None:
             random = self.federation.resolved.streams.generator("score_noise", request.client, turn)
-            std = self.path.scheme.scores.std_of(len(scores), len(labels))
+            std = self.path.scheme.scores.std_of(len(scores), self.federation.data.samples(request.client))
             scores = scores + std * random.standard_normal(len(scores))
         number, base_version, turn = self._last.get(request.client, (-1, self.server.version, 0))
         if self.attackers is not None and self.attackers.attacks(number, request.client, base_version, turn):

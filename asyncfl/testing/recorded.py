@@ -46,9 +46,10 @@ def replay_run(folder: str | Path, seed: int | None = None, *, train: bool = Fal
     scenario = Scenario.load(Path(folder) / "scenario.yaml")
     with computing_with(*conditions_of(Path(folder), recording.seed)):
         federation = prepared(scenario, recording.seed)
-        if federation.path.scheme.needs_every_task:
+        if federation.path.every_task:
             raise RunError(
-                "a privacy scheme that learns from updates which never arrived cannot be replayed without a clock"
+                "a run that learns from tasks whose updates never arrived (by its privacy scheme, in personal layers) "
+                "cannot be replayed without a clock"
             )
         server = Server(replace(federation.plan, everybody_present=recording.everybody_present))
         again = _TrainedAgain(recording, federation, server) if train and recording.detail == "digests" else None

@@ -97,7 +97,7 @@ class TwinsObserver(TaskObserver):
 
     def carried_out(self, collection: Collection) -> None:
         """Train the twins of the tasks of the chosen clients."""
-        if self.path.scheme.needs_every_task:
+        if self.path.every_task:
             return
         payloads = collection.payloads
         for row, (ticket, upload) in enumerate(zip(collection.tickets, payloads.uploads, strict=True)):

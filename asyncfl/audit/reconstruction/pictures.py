@@ -49,6 +49,11 @@ class Reconstruction:
         if not scenario.data.classes:
             message = "must hold classes, as labels are read from the last layer's row of each; a regression has none"
             raise ScenarioError([Fault("data.dataset", message)])
+        if scenario.model.personal:
+            message = (
+                "must be empty for images to be reconstructed: they are made by whole models, which nobody uploads"
+            )
+            raise ScenarioError([Fault("model.personal", message)])
         layout = scenario.model.layout(scenario.data.shape, scenario.data.outputs)
         dense = dense_first_layer(layout, math.prod(scenario.data.shape)) is not None
         method = self.method or ("first_layer" if dense else "cosine")

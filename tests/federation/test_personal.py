@@ -1,0 +1,219 @@
+"""Federations with personal layers: what is sent, what stays, what is judged, kept and refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl import Run, RunError, Scenario, simulate
+from asyncfl.audit.again import FinishedRun
+from asyncfl.audit.membership import audit_membership
+from asyncfl.audit.twins import audit_twins
+from asyncfl.client import Ticket
+from asyncfl.errors import ScenarioError
+from asyncfl.evaluation import TwinAudit
+from asyncfl.learning.personal import PartlyShared
+from asyncfl.live.faults import live_faults
+from asyncfl.simulation import prepared
+from asyncfl.streams import Streams
+
+
+def described(**changes: Any) -> Scenario:
+    base = {
+        "data": {
+            "dataset": "iris",
+            "clients": 4,
+            "samples_per_client": 20,
+            "partition": {"kind": "dirichlet", "alpha": 0.3},
+        },
+        "model": {"kind": "mlp", "hidden": [5], "personal": ["3.*"]},
+        "training": {"lr": 0.1, "batch_size": 10, "epochs": 2},
+        "protocol": {"kind": "sync", "rounds": 3},
+        "evaluation": {"keep": {"every": 1}, "clients_every": 1},
+    }
+    return Scenario.read(base).override(changes)
+
+
+def test_it_is_fedper_by_hand() -> None:
+    """Each client trains shared and own layers together; the server averages the shared ones alone."""
+    scenario = described()
+    run = simulate(scenario)
+    federation = prepared(scenario, 0)
+    learner, data = federation.learner, federation.data
+    assert isinstance(learner, PartlyShared)
+    whole, parting = learner.whole, learner.parting
+    shared, own = federation.plan.initial, [learner.initial] * 4
+    for version in range(1, 4):
+        rows = np.empty((4, whole.n_parameters), np.float32)
+        jobs = [federation.path.job(Ticket(0, client, version - 1, shared, version - 1)) for client in range(4)]
+        whole.train(rows, [replace(job, base=parting.join(shared, own[c])) for c, job in enumerate(jobs)])
+        own = [parting.split(row)[1] for row in rows]
+        shared = parting.split(rows)[0].mean(0)
+        row = run.rounds.set_index("version").loc[version]
+        models = [parting.join(shared, part) for part in own]
+        on_own = np.array([whole.evaluate(model, *data.client(c)) for c, model in enumerate(models)])
+        tested = np.mean([whole.evaluate(model, data.test_images, data.test_labels) for model in models], axis=0)
+        assert row["train_loss"] == pytest.approx(on_own[:, 0].mean(), abs=1e-4)
+        assert (row["test_loss"], row["test_accuracy"]) == pytest.approx(tuple(tested), abs=1e-4)
+        assert row["client_loss_worst_decile"] == pytest.approx(on_own[:, 0].max(), abs=1e-4)
+        for client in range(4):
+            flat = np.concatenate([p.detach().numpy().ravel() for p in run.model(version, client=client).parameters()])
+            np.testing.assert_allclose(flat, models[client], atol=1e-5)
+
+
+def test_only_the_shared_layers_are_on_the_wire() -> None:
+    whole, part = simulate(described(**{"model.personal": []})), simulate(described())
+    sent, less = whole.rounds["bytes_up"].iloc[-1], part.rounds["bytes_up"].iloc[-1]
+    assert (sent, less) == (3 * 4 * 4 * (4 * 5 + 5 + 5 * 3 + 3), 3 * 4 * 4 * (4 * 5 + 5))
+    assert part.summary["learner"]["n_personal"] == 18
+    assert any(
+        note.startswith("model.personal: 18 of 43 parameters stay at each client") for note in part.summary["notes"]
+    )
+
+
+def test_a_client_goes_on_with_its_own_layers_whatever_became_of_its_update() -> None:
+    federation = prepared(described(), 0)
+    path, initial = federation.path, federation.plan.initial
+    assert path.personal is not None
+    first, second = (Ticket(number, 2, 0, initial, turn) for number, turn in ((7, 0), (9, 1)))
+    path.train(first)
+    path.drop(7)
+    after_one = path.personal.of(2).copy()
+    path.train(second)
+    made = path.carry_out([second], 0, initial).models[0].copy()
+    again = prepared(described(), 0).path
+    assert again.personal is not None
+    for ticket in (first, second):
+        again.train(ticket)
+    np.testing.assert_array_equal(again.carry_out([second], 0, initial).models[0], made)
+    assert (after_one != path.personal.of(2)).any()
+    np.testing.assert_array_equal(again.personal.of(2), path.personal.of(2))
+    np.testing.assert_array_equal(path.personal.of(1), path.personal.learner.initial)
+
+
+BUFFERED = {
+    "protocol": {
+        "kind": "buffered",
+        "rounds": 6,
+        "buffer": 2,
+        "dispatch": {"kind": "constant", "in_flight": 4},
+        "max_staleness": 1,
+    },
+    "world": {
+        "device": {"kind": "lognormal", "median_s_per_sample": 0.01, "sigma": 1.0},
+        "uplink": {"latency_s": 0.05, "loss": {"kind": "independent", "probability": 0.3}, "retransmissions": 0},
+        "tap": {"uplink": True},
+    },
+}
+
+
+def test_late_and_lossy_runs_are_the_same_each_time_and_the_ledger_counts_what_was_sent() -> None:
+    private = {"privacy": {"kind": "nbafl", "epsilon": 10, "clip_norm": 1.0}}
+    one, again = (simulate(described(**BUFFERED, **private)) for _ in range(2))
+    assert one.rounds.equals(again.rounds)
+    assert one.models == again.models
+    assert {"lost_up", "stale"} & {fate for fate, number in one.summary["fates"].items() if number}
+    plain = simulate(described(**BUFFERED, **private, **{"model.personal": []}))
+    columns = ["time_s", "kind", "client", "task", "version"]
+    assert one.events[columns].equals(plain.events[columns])
+    counted = [run.ledger.drop(columns=["seed"]).to_dict("list") for run in (one, plain)]
+    assert counted[0].keys() == counted[1].keys()
+    epsilons = [{key: values for key, values in table.items() if key.startswith("epsilon")} for table in counted]
+    for key, values in epsilons[0].items():
+        np.testing.assert_array_equal(np.array(values, float), np.array(epsilons[1][key], float), err_msg=key)
+
+
+def test_attacks_and_defences_meet_on_the_shared_layers() -> None:
+    run = simulate(
+        described(
+            threats={"attackers": 1, "attack": {"kind": "sign_flip"}},
+            defence={"rule": {"kind": "median"}, "root_samples": 6, "detector": {"kind": "zeno++"}},
+        )
+    )
+    assert run.rounds["diverged"].sum() == 0
+    scored = simulate(
+        described(defence={"detector": {"kind": "safl"}}, threats={"attackers": 1, "attack": {"kind": "ipm"}})
+    )
+    assert scored.summary["seeds"]["0"]["detection"]["judged"] > 0
+
+
+def test_domains_are_judged_by_their_own_clients() -> None:
+    scenario = Scenario.read(
+        {
+            "data": {
+                "domains": ["mnist", "usps"],
+                "source": "embedded",
+                "clients": 4,
+                "samples_per_client": 10,
+                "test_samples": 10,
+            },
+            "model": {"kind": "small_cnn", "channels": [4], "groups": 2, "personal": ["2.*"]},
+            "training": {"lr": 0.1, "batch_size": 10},
+            "protocol": {"kind": "sync", "rounds": 1},
+            "evaluation": {"keep": "last"},
+        }
+    )
+    run = simulate(scenario)
+    data = scenario.data.build(Streams(0))
+    last = run.rounds.iloc[-1]
+    shares = []
+    for client in range(4):
+        images, labels = data.test_of(int(data.client_domains[client]))
+        import torch
+
+        with torch.no_grad():
+            answers = run.model(client=client)(torch.from_numpy(images)).argmax(1).numpy()
+        shares.append(float((answers == labels).mean()))
+    assert last["test_accuracy_mnist"] == pytest.approx(np.mean(shares[:2]))
+    assert last["test_accuracy_usps"] == pytest.approx(np.mean(shares[2:]))
+    assert last["test_accuracy"] == pytest.approx(np.mean(shares))
+
+
+def test_a_regression_has_personal_layers_too() -> None:
+    changed = {"data": {"dataset": "diabetes", "clients": 4, "samples_per_client": 20}}
+    run = simulate(described(**changed))
+    assert run.rounds["test_r2"].notna().all()
+
+
+def test_audits_see_what_was_uploaded_and_twins_are_refused(tmp_path: Path) -> None:
+    scenario = described(**{"data.samples_per_client": 40, "data.partition": {"kind": "iid"}, "data.dataset": "digits"})
+    simulate(scenario).save(tmp_path / "run")
+    finished = FinishedRun.load(tmp_path / "run")
+    found = audit_membership(finished, (0,), "server", clients=4, shadow_worlds=8).found.to_pandas()
+    assert found["area"].between(0, 1).all()
+    with pytest.raises(RunError, match=r"a run with model\.personal is not audited with twins"):
+        audit_twins(finished, TwinAudit(clients=1), (0,))
+
+
+def test_whose_model_it_is_must_be_said(tmp_path: Path) -> None:
+    run = Run.load(simulate(described()).save(tmp_path / "run"))
+    for client in (None, 4):
+        with pytest.raises(RunError, match=r"client must be 0\.\.3, as model\.personal leaves each client layers"):
+            run.model(client=client)
+    plain = simulate(described(**{"model.personal": []}))
+    with pytest.raises(RunError, match="client must be left out, as all clients have the same model"):
+        plain.model(client=0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model.personal": ["head.*"]}, "model.personal.0: must be names of parameters, 'head.*' is none"),
+        ({"model.personal": ["*"]}, "model.personal: must leave a parameter that is shared, got all of them"),
+        ({"evaluation.audit": {"clients": 1}}, "evaluation.audit: must be null where model.personal is set"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        described(**changes)
+    assert str(caught.value.faults[0]).startswith(message)
+
+
+def test_live_runs_refuse_it() -> None:
+    federation = prepared(described(), 0)
+    [fault] = live_faults(described(), federation.path.context)
+    assert fault.field == "model.personal"

@@ -1,0 +1,132 @@
+"""Shared and personal parts of a model: nothing is lost between them, and what is shared alone is trained alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from asyncfl.learning.job import Job
+from asyncfl.learning.learner import make_learner
+from asyncfl.learning.models import CharLstm, DigitsNet, Mlp, SmallCnn
+from asyncfl.learning.parting import Parting
+from asyncfl.learning.personal import PartlyShared, PersonalParts
+from asyncfl.learning.training import Training
+
+NAMES = ["1.weight", "1.bias", "3.weight", "3.bias"]
+MODEL = Mlp(hidden=(3,))
+
+
+def parting(*patterns: str) -> Parting:
+    return Parting(MODEL.layout((4,), 2), patterns)
+
+
+@given(st.lists(st.sampled_from([*NAMES, "1.*", "*.bias", "?.weight"]), max_size=3))
+def test_every_number_is_in_one_of_the_parts_and_comes_back(patterns: list[str]) -> None:
+    one = parting(*patterns)
+    whole = np.arange(one.whole.n_parameters, dtype=np.float32)
+    shared, personal = one.split(whole)
+    np.testing.assert_array_equal(one.join(shared, personal), whole)
+    assert (one.shared.n_parameters, one.own.n_parameters) == (len(shared), len(personal))
+    places = {name: whole[place] for name, place, _ in one.whole.parameters()}
+    for layout, part in ((one.shared, shared), (one.own, personal)):
+        for name, place, _ in layout.parameters():
+            np.testing.assert_array_equal(part[place], places.pop(name))
+    assert not places
+
+
+def test_patterns_name_parameters() -> None:
+    names = [name for name, _, _ in parting("3.*").own.parameters()]
+    assert names == ["3.weight", "3.bias"]
+    norms = Parting(SmallCnn().layout((1, 12, 12), 3), ("2.*",)).own
+    assert [shape for _, _, shape in norms.parameters()] == [(8,), (8,)]
+    lstm = Parting(CharLstm(hidden=4).layout((5,), 7), ("lstm.*_l1",))
+    assert {name for name, _, _ in lstm.own.parameters()} == {
+        f"lstm.{part}_{way}_l1" for part in ("weight", "bias") for way in ("ih", "hh")
+    }
+
+
+def test_all_clients_arrays_hold_each_clients_own() -> None:
+    one = parting("3.*")
+    stacked = np.arange(3 * one.own.n_parameters, dtype=np.float32).reshape(3, -1)
+    arrays = one.by_name(stacked)
+    assert {name: array.shape for name, array in arrays.items()} == {"3.weight": (3, 2, 3), "3.bias": (3, 2)}
+    of_one = one.of_client({"1.bias": np.zeros(3), **arrays}, 1)
+    np.testing.assert_array_equal(
+        np.concatenate([a.reshape(-1) for n, a in of_one.items() if n != "1.bias"]), stacked[1]
+    )
+    assert of_one["1.bias"].shape == (3,)
+
+
+@pytest.mark.parametrize(
+    ("model", "patterns", "fault"),
+    [
+        (MODEL, ("head.*",), "personal.0: must be names of parameters, 'head.*' is none; they are: "),
+        (
+            MODEL,
+            ("1.*", "3.wieght"),
+            "personal.1: must be names of parameters, '3.wieght' is none; did you mean 3.weight?",
+        ),
+        (MODEL, ("1.*", "3.*"), "personal: must leave a parameter that is shared, got all of them"),
+        (DigitsNet(), (), ""),
+    ],
+)
+def test_names_that_a_network_has_not_are_told(model: Mlp, patterns: tuple[str, ...], fault: str) -> None:
+    asked = model.model_copy(update={"personal": patterns})
+    found = [str(one) for one in asked.personal_faults((1, 28, 28), 10)]
+    assert len(found) == bool(fault)
+    assert all(one.startswith(fault) for one in found)
+
+
+@pytest.fixture
+def learner() -> PartlyShared:
+    training = Training(lr=0.1, batch_size=4, epochs=2, device="cpu")
+    own = parting("3.*")
+    initial = MODEL.initial_parameters((4,), 2, torch.Generator().manual_seed(0))
+    return PartlyShared(make_learner(MODEL, training, (4,), 2), own, own.split(initial)[1])
+
+
+def job(learner: PartlyShared, seed: int = 0) -> Job:
+    rng = np.random.default_rng(seed)
+    base = rng.normal(size=learner.n_parameters).astype(np.float32)
+    order = np.stack([rng.permutation(6) for _ in range(2)])
+    return Job(base, rng.normal(size=(6, 4)).astype(np.float32), rng.integers(2, size=6), order)
+
+
+def test_training_is_that_of_the_whole_model(learner: PartlyShared) -> None:
+    from dataclasses import replace
+
+    parts, rows = PersonalParts(learner), np.empty((2, learner.n_parameters), np.float32)
+    jobs = [job(learner, 1), job(learner, 2)]
+    losses = parts.train(rows, jobs, [5, 3])
+    whole = np.empty((2, learner.whole.n_parameters), np.float32)
+    bases = [learner.parting.join(one.base, learner.initial) for one in jobs]
+    wanted = learner.whole.train(whole, [replace(one, base=base) for one, base in zip(jobs, bases, strict=True)])
+    np.testing.assert_array_equal(losses, wanted)
+    for row, client in enumerate((5, 3)):
+        np.testing.assert_array_equal(parts.whole(client, rows[row]), whole[row])
+    np.testing.assert_array_equal(parts.of(0), learner.initial)
+    parts.train(rows[:1], jobs[:1], [5])
+    assert (parts.of(5) != learner.parting.split(whole[0])[1]).any()
+    np.testing.assert_array_equal(parts.of(3), learner.parting.split(whole[1])[1])
+    assert parts.stacked(6).shape == (6, 8)
+
+
+def test_who_knows_the_shared_part_alone_takes_the_initial_personal_one(learner: PartlyShared) -> None:
+    one = job(learner)
+    whole = learner.parting.join(one.base, learner.initial)
+    inner, x, y = learner.whole, one.images, one.labels
+    assert learner.evaluate(one.base, x, y) == inner.evaluate(whole, x, y)
+    np.testing.assert_array_equal(learner.losses(one.base, x, y), inner.losses(whole, x, y))
+    np.testing.assert_array_equal(learner.outputs(one.base, x), inner.outputs(whole, x))
+    gradient = learner.gradient(one.base, x, y)
+    np.testing.assert_array_equal(gradient, learner.parting.split(inner.gradient(whole, x, y))[0])
+    slopes = learner.slopes(one.base, np.ones_like(one.base), x, y)
+    assert slopes.mean() == pytest.approx(float(gradient.sum()), rel=1e-4)
+    rows = np.empty((1, learner.n_parameters), np.float32)
+    again = np.empty_like(rows)
+    learner.train(rows, [one])
+    PersonalParts(learner).train(again, [one], [0])
+    np.testing.assert_array_equal(rows, again)
