@@ -16,7 +16,15 @@ from typing import Any
 import pyarrow as pa
 
 from asyncfl.errors import AsyncflError, OutputError, RunError
-from asyncfl.federation import Federation, SeedLedger, SeedRun, clients_table, rounds_table, seed_summary
+from asyncfl.federation import (
+    Federation,
+    SeedLedger,
+    SeedRun,
+    clients_table,
+    per_client_table,
+    rounds_table,
+    seed_summary,
+)
 from asyncfl.federation.rounds import Progress, Watch
 from asyncfl.files.own_folder import FORMAT, fill
 from asyncfl.learning.conditions import numpy_as_torch
@@ -27,7 +35,7 @@ from asyncfl.privacy.ledger.statements import statements
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns, simulate_clock, simulate_seed
 from asyncfl.stages import Stage, nobody_waits
-from asyncfl.storage import COMPLETE, Run, RunFolder
+from asyncfl.storage import COMPLETE, PER_CLIENT, Run, RunFolder
 from asyncfl.twins import Audited, TwinsObserver, audited
 from asyncfl.under_way import Snapshots
 
@@ -189,6 +197,7 @@ def run_of(scenario: Scenario, result: SeedRun, stage: Stage = nobody_waits) -> 
             "clients": clients_table(result),
             "ledger": ledger.ledger,
             "spending": ledger.spending,
+            **({} if (by_client := per_client_table(result)) is None else {PER_CLIENT: by_client}),
         },
         summary={"seeds": {str(seed): seed_summary(result)}},
         timing={str(seed): {"gemm": result.gemm, **result.seconds}},

@@ -146,6 +146,24 @@ class FairnessColumns(Described):
     """Mean loss of the tenth of the clients on whose data it is highest."""
 
 
+class PerClientTable(Described):
+    """`per_client.parquet`, where `evaluation.clients_every` asks for it: one row per seed, version that was looked at,
+    and client; the model (with the client's own layers, where some are personal) on the client's own data."""
+
+    seed: Seed
+    """Seed of the run."""
+    version: Version
+    """Number of the version."""
+    time_s: Seconds
+    """Virtual time at which it was published."""
+    client: Count
+    """Number of the client."""
+    loss: Number
+    """Mean loss on its data."""
+    accuracy: Share
+    """Share of its data that is classified rightly; NaN: a regression."""
+
+
 class ClientsTable(Described):
     """`clients.parquet`: one row per seed and client."""
 

@@ -81,7 +81,8 @@ class Evaluation(Described):
     """Versions between two evaluations on the test set; 0: only the last version."""
     clients_every: Annotated[int, Field(ge=0), MeasuredIn("versions")] = 0
     """Versions between two evaluations on each client's own data, one by one, which tell how evenly clients are served
-    (columns `client_...` of the table of rounds); 0: none."""
+    (columns `client_...` of the table of rounds), and are written down client by client (table `per_client`); 0:
+    none."""
     metrics: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], Metric] = Field(default_factory=dict)
     """Name -> metric of one's own, a function `my_module:my_metric` of a model's outputs and the labels, whenever the
     test set is evaluated; a column `metric_<name>` of the table of rounds."""

@@ -39,6 +39,9 @@ NEEDED: dict[str, dict[str, str]] = {
     | dict.fromkeys(("client", "version"), _INTEGER)
     | dict.fromkeys(("holder", "adversary"), _TEXT)
     | dict.fromkeys(("time_s", "exact_epsilon"), _NUMBER),
+    "per_client": _OF_A_SEED
+    | dict.fromkeys(("version", "client"), _INTEGER)
+    | dict.fromkeys(("time_s", "loss", "accuracy"), _NUMBER),
     "audit": _OF_A_SEED
     | dict.fromkeys(("client", "version", "task"), _INTEGER)
     | dict.fromkeys(("holder", "adversary", "kind"), _TEXT)

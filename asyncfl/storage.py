@@ -1,12 +1,12 @@
 """A run on disk: what is written, how it gets there whole, and how it is read back.
 
 A run's folder holds `scenario.yaml`, five tables (`rounds`, `events`, `clients`, `ledger`, `spending`, as Parquet),
-`summary.json`, `timing.json`, `messages.jsonl` where the scenario asks for a recording, the models that it keeps
-(`models/`, see `asyncfl.kept_models`), and what an audit found (`audit.parquet`, `disproved-<seed>.npz` and `.txt`).
-Everything but
-`timing.json` is the same bytes whenever the same scenario is run on the same machine with the same number of threads
-and the same library for matrix products (`learning.gemm`, told in `timing.json`).
-`summary.json` is there only while all the others are; `asyncfl.files.own_folder` says whose folders are written to.
+`summary.json`, `timing.json`; where the scenario asks for them a recording (`messages.jsonl`), the numbers of each
+client (`per_client.parquet`) and the models that it keeps (`models/`, see `asyncfl.kept_models`); and what an audit
+found (`audit.parquet`, `disproved-<seed>.npz` and `.txt`). Everything but `timing.json` is the same bytes whenever the
+same scenario is run on the same machine with the same number of threads and the same library for matrix products
+(`learning.gemm`, told in `timing.json`). `summary.json` is there only while all the others are;
+`asyncfl.files.own_folder` says whose folders are written to.
 """
 
 from __future__ import annotations
@@ -27,17 +27,25 @@ from asyncfl.files.own_folder import FORMAT, OwnFolder, write_json
 from asyncfl.files.yaml_text import read_yaml
 from asyncfl.kept_models import kept_module, models_in, write_models
 from asyncfl.run_files import read_mapping, read_summary, read_table
+from asyncfl.run_plots import plot_clients, plot_rounds
 from asyncfl.scenario import Scenario
 
 if TYPE_CHECKING:
     import pandas as pd
     import torch
+    from matplotlib.figure import Figure
 
 TABLES = ("rounds", "events", "clients", "ledger", "spending")
 """Names of a run's tables."""
 
 AUDIT = "audit"
 """Name of the table of a run that was audited."""
+
+PER_CLIENT = "per_client"
+"""Name of the table of a run whose clients were looked at one by one."""
+
+ASKED_FOR = (AUDIT, PER_CLIENT)
+"""Names of the tables that only some runs have."""
 
 EXAMPLES = ("disproved-*.npz", "disproved-*.txt")
 """Files of examples that an audit found."""
@@ -108,6 +116,26 @@ class Run:
         where the run was not audited."""
         return self._frame(AUDIT)
 
+    @cached_property
+    def per_client(self) -> pd.DataFrame:
+        """One row per seed, version and client, see `asyncfl.columns.PerClientTable`; raises KeyError where
+        `evaluation.clients_every` did not ask for it."""
+        return self._frame(PER_CLIENT)
+
+    def plot(self, y: str | None = None, x: str = "version", by_client: bool = False) -> Figure:
+        """A matplotlib figure of the column `y` of the table of rounds over another, a line for each seed.
+
+        y: null for the test accuracy, of a regression R^2. x: `version`, `time_s` (virtual seconds), `epsilon` (of the
+        most exposed client, exact), or any column. by_client: of the table `per_client` instead, `loss` (null) or
+        `accuracy` of the median client, of eight in ten, and of the worst decile. Raises RunError where there is no
+        such column, or nothing in it.
+        """
+        if not by_client:
+            return plot_rounds(self.rounds, y, x)
+        if PER_CLIENT not in self.tables:
+            raise RunError("the run did not look at single clients; run it with evaluation.clients_every: 5, or so")
+        return plot_clients(self.per_client, y or "loss", x)
+
     def _frame(self, name: str) -> pd.DataFrame:
         frame: pd.DataFrame = self.tables[name].to_pandas()
         return frame
@@ -129,7 +157,7 @@ class Run:
         (folder / "scenario.yaml").write_text(self.scenario.to_yaml(), encoding="utf-8")
         for name, content in self.files.items():
             (folder / name).write_bytes(content)
-        for name in (*TABLES, *([AUDIT] if AUDIT in self.tables else [])):
+        for name in (*TABLES, *(name for name in ASKED_FOR if name in self.tables)):
             # Opened here: pyarrow would take a folder's name that holds a colon for an address.
             with (folder / f"{name}.parquet").open("wb") as file:
                 pq.write_table(self.tables[name], file, compression="zstd")
@@ -159,7 +187,7 @@ class Run:
                     f"{folder} holds a run of format {written}, this program reads format {FORMAT}; "
                     "run its scenario.yaml again"
                 )
-            names = (*TABLES, *([AUDIT] if (folder / f"{AUDIT}.parquet").exists() else []))
+            names = (*TABLES, *(name for name in ASKED_FOR if (folder / f"{name}.parquet").exists()))
             tables = {name: read_table(folder, name) for name in names}
             timing = read_mapping(folder / "timing.json")
         except FileNotFoundError as error:

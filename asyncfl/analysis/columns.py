@@ -23,6 +23,7 @@ from asyncfl.columns import (
     EpsilonColumns,
     FairnessColumns,
     Number,
+    PerClientTable,
     RegressionColumns,
     RoundsTable,
     Seconds,
@@ -178,6 +179,7 @@ def page() -> str:
         AddedRoundColumns,
         WholeRunColumns,
         PictureColumns,
+        PerClientTable,
         ClientsTable,
         AuditTable,
     ):

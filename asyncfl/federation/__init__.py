@@ -9,7 +9,7 @@ from asyncfl.federation.ledger import SeedLedger
 from asyncfl.federation.prepare import Federation, prepare
 from asyncfl.federation.resolve import PriorRuns, ResolvedSeed, resolve
 from asyncfl.federation.seed_run import SeedRun
-from asyncfl.federation.tables import clients_table, rounds_table, seed_summary, table_of_rounds
+from asyncfl.federation.tables import clients_table, per_client_table, rounds_table, seed_summary, table_of_rounds
 
 __all__ = [
     "Federation",
@@ -18,6 +18,7 @@ __all__ = [
     "SeedLedger",
     "SeedRun",
     "clients_table",
+    "per_client_table",
     "prepare",
     "resolve",
     "rounds_table",

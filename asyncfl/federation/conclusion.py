@@ -51,6 +51,7 @@ def seed_run(
         sizes=sizes,
         spent=spent,
         power=rounds.scenario.world.power,
+        by_client=rounds.by_client,
         kept=rounds.kept.models,
         kept_personal=rounds.kept.personal,
     )

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.data import FederatedData
-from asyncfl.federation.fairness import fairness
 from asyncfl.federation.regression import regression_quality
 from asyncfl.learning import Learner
 from asyncfl.learning.loss import is_regression
@@ -83,11 +82,6 @@ class Evaluator:
             return {}
         outputs = self.learner.outputs(model, self.data.test_images)
         return {f"{METRIC}{name}": one.value(outputs, self.data.test_labels) for name, one in metrics.items()}
-
-    def by_client(self, model: Vector) -> dict[str, float]:
-        """Columns that tell how evenly the model serves the clients, see `fairness`."""
-        losses, accuracies = self.on_clients(model).T
-        return fairness(losses, accuracies)
 
     def on_clients(self, model: Vector) -> NDArray[np.float64]:
         """(clients, 2) mean loss and accuracy (NaN: a regression) on each client's own data."""

@@ -10,10 +10,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from asyncfl.defences.quality import COUNTS, Judgement, overall_quality
 from asyncfl.federation.evaluation import METRIC, Evaluator, by_domain
-from asyncfl.federation.fairness import NOT_MEASURED
+from asyncfl.federation.fairness import NOT_MEASURED, fairness
 from asyncfl.federation.kept import KeptModels
 from asyncfl.federation.personal import PersonalEvaluator
 from asyncfl.federation.prepare import Federation
@@ -54,6 +55,8 @@ class Rounds:
         self._numbers: dict[str, float] = {}
         self.seconds = 0.0
         self.rows: list[dict[str, Any]] = []
+        self.by_client: dict[int, tuple[float, NDArray[np.float64]]] = {}
+        """Version -> when it was published, and (clients, 2) its loss and accuracy on each client's own data."""
         parts = None if federation is None else federation.path.personal
         stacked = None if parts is None else partial(parts.stacked, scenario.data.clients)
         self.kept = KeptModels(scenario.evaluation, scenario.protocol.rounds, stacked)
@@ -150,7 +153,8 @@ class Rounds:
                 row["attack_success"] = _or_nan(self.evaluator.attack_success(publish.model))
                 losses.append(row["test_loss"])
             if evaluation.clients_every and _due(publish.version, evaluation.clients_every, last):
-                row |= self.evaluator.by_client(publish.model)
+                self.by_client[publish.version] = row["time_s"], self.evaluator.on_clients(publish.model)
+                row |= fairness(*self.by_client[publish.version][1].T)
             self.seconds += time.perf_counter() - began
         # A model that is not finite gives losses that are not either, but it may not have been judged.
         row["diverged"] = not all(math.isfinite(value) for value in [*losses, float(publish.model.sum())])

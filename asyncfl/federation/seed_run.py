@@ -35,6 +35,8 @@ class SeedRun:
     """One per trained task, in the order in which they were collected, or dropped."""
     models: dict[int, ModelRelease] = field(default_factory=dict)
     """Version -> what was published, where updates entered it."""
+    by_client: dict[int, tuple[float, NDArray[np.float64]]] = field(default_factory=dict)
+    """Version -> when it was published, and (clients, 2) its loss and accuracy on each client's own data."""
     attackers: list[int] = field(default_factory=list)
     """Clients that attack; with attackers drawn per round: those that were drawn at least once."""
     kept: dict[int, Vector] = field(default_factory=dict)

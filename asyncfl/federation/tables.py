@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from asyncfl.columns import RoundsTable, schema_of
+from asyncfl.columns import PerClientTable, RoundsTable, schema_of
 from asyncfl.defences.quality import COUNTS
 from asyncfl.federation.energy import energy
 from asyncfl.federation.evaluation import BY_DOMAIN, METRIC
@@ -42,6 +42,25 @@ def table_of_rounds(rows: Sequence[Row]) -> pa.Table:
     further += [pa.field(name, pa.float64()) for name in numbers]
     none = dict.fromkeys(numbers, np.nan)
     return pa.Table.from_pylist([none | row for row in rows], schema=pa.schema([*ROUNDS, *further]))
+
+
+def per_client_table(run: SeedRun) -> pa.Table | None:
+    """The rows of `PerClientTable`; None where nobody asked for them."""
+    if not run.by_client:
+        return None
+    clients = len(run.sizes)
+    measured = np.concatenate([found for _, found in run.by_client.values()])
+    return pa.table(
+        {
+            "seed": np.full(len(measured), run.seed),
+            "version": np.repeat(list(run.by_client), clients),
+            "time_s": np.repeat([time_s for time_s, _ in run.by_client.values()], clients),
+            "client": np.tile(np.arange(clients), len(run.by_client)),
+            "loss": measured[:, 0],
+            "accuracy": measured[:, 1],
+        },
+        schema=schema_of(PerClientTable),
+    )
 
 
 def clients_table(run: SeedRun) -> pa.Table:

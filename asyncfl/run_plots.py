@@ -1,0 +1,100 @@
+"""Figures of one run: a measured column over versions, virtual time or epsilon, and how clients fare."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from asyncfl.columns import FAMILIES, FairnessColumns, PerClientTable, RegressionColumns, RoundsTable, columns_of
+from asyncfl.errors import RunError, hint
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+EPSILON = "epsilon_exact_max"
+"""The column that `x="epsilon"` stands for: of the most exposed client, for the server."""
+WORST = 0.1
+"""Share of the clients at either end of the band of a plot by client."""
+
+
+def plot_rounds(rounds: pd.DataFrame, y: str | None, x: str) -> Figure:
+    """A line for each seed, and where there are several their mean over what the x axis has of all.
+
+    `y` None: R^2 of a regression, accuracy otherwise. Versions at which `y` was not measured are left out. Raises
+    RunError where the run has no such column, or nothing was measured.
+    """
+    y = y or ("test_r2" if "test_r2" in rounds else "test_accuracy")
+    x = EPSILON if x == "epsilon" else x
+    for axis, name in (("y", y), ("x", x)):
+        _check(axis, name, rounds)
+    known = rounds[[x, y, "seed"]].dropna()
+    if not len(known):
+        raise RunError(f"y must be a column that was measured, {y} is empty in this run")
+    figure, axes = _empty()
+    seeds = sorted(known["seed"].unique().tolist())
+    for seed in seeds:
+        own = known[known["seed"] == seed]
+        axes.plot(own[x], own[y], marker="o", markersize=3, alpha=1 if len(seeds) == 1 else 0.5, label=f"seed {seed}")
+    by_place = known.groupby(x)[y]
+    everywhere = by_place.mean()[by_place.size() == len(seeds)]
+    if len(seeds) > 1 and len(everywhere) > 1:
+        axes.plot(everywhere.index, everywhere, color="black", linewidth=2, label="mean")
+    if len(seeds) > 1:
+        axes.legend()
+    axes.set_xlabel(_label(x))
+    axes.set_ylabel(_label(y))
+    return figure
+
+
+def plot_clients(clients: pd.DataFrame, y: str, x: str) -> Figure:
+    """Median over all clients (and seeds), a band that a tenth lies below and a tenth above, and the worst decile.
+
+    `clients`: the table `per_client`. Raises RunError where it has no such column, or nothing was measured.
+    """
+    for axis, name in (("y", y), ("x", x)):
+        _check(axis, name, clients)
+    known = clients[[x, y]].dropna()
+    if not len(known):
+        raise RunError(f"y must be a column that was measured, {y} is empty in this run")
+    by_place = known.groupby(x)[y]
+    low, middle, high = (by_place.quantile(share) for share in (WORST, 0.5, 1 - WORST))
+    worst = by_place.apply(lambda values: values.nlargest(_tenth(values)).mean())
+    if y == "accuracy":
+        worst = by_place.apply(lambda values: values.nsmallest(_tenth(values)).mean())
+    figure, axes = _empty()
+    axes.fill_between(low.index, low, high, alpha=0.25, label="8 of 10 clients")
+    axes.plot(middle.index, middle, marker="o", markersize=3, label="median client")
+    axes.plot(worst.index, worst, marker="v", markersize=3, linestyle="--", color="black", label="mean of worst decile")
+    axes.legend()
+    axes.set_xlabel(_label(x))
+    axes.set_ylabel(f"{_label(y)} on a client's own data")
+    return figure
+
+
+def _tenth(values: pd.Series) -> int:
+    """A tenth of the values, rounded up."""
+    return -(-len(values) // 10)
+
+
+def _empty() -> tuple[Figure, Axes]:
+    """A figure in the reader's own style that nobody shows by themselves, and its axes."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(layout="constrained")
+    plt.close(figure)  # whoever gets it shows it, once
+    return figure, axes
+
+
+def _check(axis: str, name: str, frame: pd.DataFrame) -> None:
+    numbers = [str(column) for column in frame if frame[column].dtype.kind in "iuf" and column != "seed"]
+    if name not in numbers:
+        raise RunError(f"{axis} must be a column of numbers, got {name!r}; {hint(name, numbers, 'there are')}")
+
+
+def _label(name: str) -> str:
+    known = columns_of(RoundsTable, RegressionColumns, FairnessColumns, PerClientTable)
+    about = known.get(name) or next((one for start, one in FAMILIES.items() if name.startswith(start)), None)
+    said = {"time_s": "virtual time", "test_r2": "test R²", EPSILON: "ε of the most exposed client, exact"}
+    unit = f" ({about.unit})" if about is not None and about.unit not in ("", "share", "versions") else ""
+    return f"{said.get(name, name.replace('_', ' '))}{unit}"
