@@ -18,7 +18,7 @@ from asyncfl.cli import main
 from asyncfl.errors import RunError
 from asyncfl.run_files import NEEDED, read_table
 from asyncfl.scenario import Scenario
-from asyncfl.storage import AUDIT, TABLES, Run
+from asyncfl.storage import ASKED_FOR, TABLES, Run
 
 FILES = ("summary.json", "timing.json", *(f"{name}.parquet" for name in TABLES))
 
@@ -48,7 +48,7 @@ def run(whole: Path, tmp_path: Path) -> Path:
 
 
 def test_what_is_needed_is_what_a_run_has(whole: Path) -> None:
-    assert set(NEEDED) == {*TABLES, AUDIT}
+    assert set(NEEDED) == {*TABLES, *ASKED_FOR}
     assert {name: read_table(whole, name).num_rows > 0 for name in TABLES} == dict.fromkeys(TABLES, True)
 
 
