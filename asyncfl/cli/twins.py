@@ -68,6 +68,7 @@ def tell_measured(folder: Path, audited: Run, replaced: Sequence[str], seeds: Se
             print_text(note)
     for sentence in replaced:
         print_text(sentence)
+    print_text("measured: epsilon is at least so much, given the models that the clients' tasks began from")
     rows_are = "1 row of the ledger is" if len(measured) == 1 else f"{len(measured)} rows of the ledger are"
     print_text(f"{folder}: audit.parquet is written, {rows_are} measured")
 

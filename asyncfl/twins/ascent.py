@@ -39,7 +39,8 @@ def furthest(
     `model` (n_parameters,), found from the image `start`.
 
     `low`, `high`: (channels, 1, 1) range of pixels, see `FederatedData.feature_range`. `labels`: those that are tried.
-    The best point on the way is taken, the start included.
+    The best point on the way is taken, the start included. Where no gradient reaches the sample, as with the characters
+    of a text, that is the start, with the label that is furthest there.
     """
     import torch
 
@@ -72,7 +73,9 @@ def furthest(
         if value.item() > best:
             best, found = value.item(), image.detach()
         if step < STEPS:
-            [slope] = torch.autograd.grad(value, image)
+            [slope] = torch.autograd.grad(value, image, allow_unused=True)
+            if slope is None:
+                break
             length = PART * (most - least) * 0.1 ** (step / STEPS)
             image = torch.minimum(torch.maximum(image + length * slope.sign(), least), most)
     return found.numpy().copy(), label

@@ -35,7 +35,9 @@ def test_clients_and_kinds_are_chosen(run: Path) -> None:
     assert {row["client"] for row in rows if row["holder"] == "client"} == {0, 3}
     assert all(row["measured"] > 0 for row in rows)
     one = call(str(run), "--clients", "2,", "--neighbours", "sample", "--twins", "5", "--quiet")
-    assert "rows of the ledger are measured" in " ".join(one.output.split())
+    said = " ".join(one.output.split())
+    assert "rows of the ledger are measured" in said
+    assert "measured: epsilon is at least so much, given the models that the clients' tasks began from" in said
 
 
 def test_what_is_printed_stays_within_the_terminal(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

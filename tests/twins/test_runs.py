@@ -172,6 +172,22 @@ def test_a_run_that_diverges_is_written_with_its_audit(tiny: dict[str, Any]) -> 
     assert run.summary["diverged"] == [0]
 
 
+def test_characters_that_no_gradient_reaches_are_left_as_ascent_finds_them(
+    tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    texts = np.random.default_rng(0).integers(5, size=(30, 8))
+    np.savez(tmp_path / "texts.npz", x_train=texts.astype(np.float32), y_train=texts[:, 0])
+    own = {"kind": "npz", "path": str(tmp_path / "texts.npz")}
+    speech = {"dataset": own, "clients": 2, "samples_per_client": 6, "test_samples": 6}
+    network = {"kind": "char_lstm", "embedding": 2, "hidden": 4, "layers": 1}
+    audit = {"clients": 1, "twins": 3, "neighbours": ["noise", "ascent", "zeroed"]}
+    once = {"kind": "sync", "rounds": 1}
+    run = simulate(described({**tiny, "data": speech, "model": network, "protocol": once}, evaluation={"audit": audit}))
+    furthest = run.audit[run.audit["adversary"] == "server"].groupby("kind")["distance"].max()
+    assert set(furthest.index) == {"noise", "ascent", "zeroed"}
+    assert (furthest > 0).all()
+
+
 def test_budgets_that_follow_the_losses_are_followed(tiny: dict[str, Any]) -> None:
     adaptive = {"kind": "adaptive", "budgets": [500.0] * 5, "sensitivity": "2M"}
     tiny["world"]["uplink"] |= {"loss": {"kind": "independent", "probability": 0.01}, "retransmissions": 0}
