@@ -32,7 +32,7 @@ class Quantised(Compression):
 
     kind: Literal["quantised"] = "quantised"
     bits: Annotated[int, Field(ge=2, le=16), MeasuredIn("bits")] = 8
-    """Bits for each number, 2..16, its sign included."""
+    """Bits for each number, 2..16, its sign included. Source: Reisizadeh et al. 2020, example 1."""
     scale: Literal["largest", "l2"] = "largest"
     """What a number is measured by: the largest absolute value of its bucket, or the bucket's L2 norm (FedPAQ)."""
     bucket: Annotated[int, Field(ge=1), MeasuredIn("numbers")] | None = None

@@ -25,10 +25,11 @@ class TopK(Compression):
 
     kind: Literal["top_k"] = "top_k"
     share: Annotated[float, Field(gt=0, le=1), MeasuredIn("share")] = 0.01
-    """k over the number of parameters, above 0 to 1; at least one number is sent."""
+    """k over the number of parameters, above 0 to 1; at least one number is sent. Source: Stich, Cordonnier, Jaggi
+    2018, algorithm 1."""
     error_feedback: bool = True
     """Whether a client adds what it did not send to its next update. It does so when its update is collected: of one
-    that is lost nothing is kept."""
+    that is lost nothing is kept. Source: Stich, Cordonnier, Jaggi 2018, algorithm 1."""
 
     @property
     def remembers(self) -> bool:

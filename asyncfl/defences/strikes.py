@@ -38,7 +38,7 @@ class Strikes(Component):
 
     kind: Literal["strikes"] = "strikes"
     threshold: Annotated[int, Field(ge=1), MeasuredIn("strikes")] = 2
-    """Strikes that lead to a ban."""
+    """Strikes that lead to a ban. Source: SAFL, algorithm 4."""
     window: Annotated[int, Field(ge=1, le=1_000_000), MeasuredIn("updates")] | None = None
     """Judged updates of a client that are remembered; null: all of them."""
 

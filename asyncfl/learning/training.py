@@ -43,13 +43,17 @@ class Training(Described):
     epochs: Annotated[int, Field(ge=1, le=1_000_000), MeasuredIn("epochs")] = 1
     """Passes over the client's samples per task."""
     proximal_mu: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("1")] = 0.0
-    """Strength mu of FedProx's pull towards the model that was sent; 0: plain SGD."""
+    """Strength mu of FedProx's pull towards the model that was sent; 0: plain SGD. Source: Li et al. 2020 (FedProx),
+    equation 2; NbAFL, algorithm 1, line 5."""
     gradient_clip: Annotated[float, Field(gt=0), MeasuredIn("L2 norm")] | None = None
-    """Largest L2 norm of a batch's gradient, before momentum and without the proximal term; null: no clipping."""
+    """Largest L2 norm of a batch's gradient, before momentum and without the proximal term; null: no clipping. Source:
+    SAFL, algorithm 2, line 4."""
     example_clip: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("L2 norm")] | None = None
-    """C: largest L2 norm of one example's gradient, over all parameters together; null: no clipping of examples."""
+    """C: largest L2 norm of one example's gradient, over all parameters together; null: no clipping of examples.
+    Source: Abadi et al. 2016, algorithm 1."""
     example_noise: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("example_clip")] = 0.0
-    """z: standard deviation of the noise on the sum of a batch's clipped gradients, in units of C; 0: none."""
+    """z: standard deviation of the noise on the sum of a batch's clipped gradients, in units of C; 0: none. Source:
+    Abadi et al. 2016, algorithm 1."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where training runs; `auto`: a CUDA device where torch sees one, else the CPU."""
     gemm: Literal["auto", "default", "onednn", "mixed"] = "auto"

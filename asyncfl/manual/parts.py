@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -55,8 +54,7 @@ class Part:
 
         Of a module with several components it may speak of all of them.
         """
-        text = inspect.cleandoc(sys.modules[self.model.__module__].__doc__ or "")
-        return text.partition("\n")[2].strip() if "\n\n" in text else ""
+        return "\n\n".join(prose_of(sys.modules[self.model.__module__].__doc__).body)
 
     @property
     def fields(self) -> list[FieldEntry]:

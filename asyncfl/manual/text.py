@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator
 from typing import Any
 
 from asyncfl.manual.example import example_text, setting
+from asyncfl.manual.logged import logged_by
 from asyncfl.manual.lookup import Entry
 from asyncfl.manual.parts import FieldEntry, Part
-from asyncfl.manual.prose import first_sentence
+from asyncfl.manual.prose import first_sentence, joined
 
 LABELS = 10
 """Characters of the labels on the left: `default   `."""
@@ -29,6 +31,10 @@ def _of_part(part: Part, width: int) -> Iterator[str]:
         yield ""
     yield from _labelled("source", part.source, width)
     yield from _labelled("class", f"{part.model.__module__}.{part.model.__qualname__}", width)
+    yield from _labelled("logged", ", ".join(f"{one.table}.{one.name}" for one in logged_by(part.model)), width)
+    for paragraph in filter(None, re.split(r"\n\s*\n", part.theory if part.kind else "")):
+        yield ""
+        yield from _paragraph(joined(paragraph), width)
     yield from _fields(part, width)
     yield from _example(part)
 
@@ -122,6 +128,8 @@ def facts(entry: Entry) -> dict[str, Any]:
         "says": entry.prose.text,
         "source": entry.source,
         "class": f"{entry.model.__module__}.{entry.model.__qualname__}",
+        "logged": [f"{one.table}.{one.name}" for one in logged_by(entry.model)],
+        "theory": entry.theory,
         "fields": [facts(field) for field in entry.fields],
         "example": example_text(entry),
     }

@@ -66,7 +66,8 @@ class CohortDispatch(DispatchPolicy):
 
     kind: Literal["cohort"] = "cohort"
     participants: Annotated[Count | Share | None, MeasuredIn("clients or share")] = None
-    """Clients per version: a count, a share of all clients below 1, or null for all."""
+    """Clients per version: a count, a share of all clients below 1, or null for all. Source: SAFL, algorithm 1, line
+    3."""
     over_selection: Annotated[float, Field(ge=1), MeasuredIn("factor")] = 1.0
     """Factor by which more clients are drawn than are needed; what comes too much is surplus."""
 

@@ -89,9 +89,10 @@ class Oort(InformedSelection):
 
     kind: Literal["oort"] = "oort"
     preferred_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """T, seconds that a task should take at most; null: the median of what was heard so far."""
+    """T, seconds that a task should take at most; null: the median of what was heard so far. Source: Lai et al. 2021,
+    equation 2."""
     penalty: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("1")] = 2.0
-    """alpha: how much a client that takes longer than T loses."""
+    """alpha: how much a client that takes longer than T loses. Source: Lai et al. 2021, equation 2."""
     exploration: Annotated[Part, MeasuredIn("share")] = 0.9
     """epsilon at first: share of those asked that was never heard of."""
     decay: Annotated[Part, MeasuredIn("factor")] = 0.98

@@ -178,7 +178,8 @@ class BufferedProtocol(Protocol):
 
     buffer: Annotated[int, Field(ge=1), MeasuredIn("updates")] = 10
     """K: updates per aggregation. With cohorts at most as many as are asked at once; otherwise more than are in flight
-    are allowed: for each update that arrives another task begins, until the buffer is full."""
+    are allowed: for each update that arrives another task begins, until the buffer is full. Source: SAFL, algorithm 1;
+    Nguyen et al. 2022, algorithm 1."""
     dispatch: AnyDispatch = ConstantDispatch(in_flight=20)
     """Who gets a model, when."""
     late: Late = "carry"
@@ -190,7 +191,8 @@ class BufferedProtocol(Protocol):
     max_staleness: Annotated[int, Field(ge=0), MeasuredIn("versions")] | None = None
     """Updates older than this are discarded; null keeps all."""
     aggregation: Reading = "delta"
-    """How the aggregate enters the model, see `asyncfl.server.application`."""
+    """How the aggregate enters the model, see `asyncfl.server.application`. Source: SAFL, algorithm 4 and equation
+    6."""
     server_rate: Annotated[Rate, MeasuredIn("factor")] = 1.0
     """Factor of the averaged update (FedBuff's eta_g); 1 with the readings that know none: `normalised` and the literal
     ones."""

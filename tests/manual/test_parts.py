@@ -15,7 +15,7 @@ def test_every_component_that_derives_from_a_base_is_reached() -> None:
         for below in waiting.pop().__subclasses__():
             waiting.append(below)
             kind = below.model_fields.get("kind")
-            # What live/ and testing/ define stands in for others' data, and for attackers of trials: no scenario names it.
+            # What live/ and testing/ define stands in for others' data and for attackers of trials, without a name.
             rooms = ("asyncfl.live.", "asyncfl.testing.")
             ours = below.__module__.startswith("asyncfl.") and not below.__module__.startswith(rooms)
             if ours and kind is not None and not kind.is_required():

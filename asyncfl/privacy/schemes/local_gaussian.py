@@ -33,11 +33,12 @@ class GaussianUpload(Scheme):
     kind: Literal["local_gaussian"] = "local_gaussian"
     alongside: ClassVar[Mapping[str, Any]] = {"training.gradient_clip": 1.0}
     epsilon: Annotated[Budget, MeasuredIn("epsilon"), Field(examples=[6.0])]
-    """Privacy budget, of each upload or of the run (`budget`); .inf: no noise."""
+    """Privacy budget, of each upload or of the run (`budget`); .inf: no noise. Source: SAFL, equation 5."""
     delta: Annotated[Delta, MeasuredIn("probability")] = 1e-5
     """Probability with which the budget may be broken, 0..1, exclusive."""
     clip_norm: Annotated[Factor, MeasuredIn("L2 norm")] = 1.0
-    """C: L2 norm that gradients are clipped to in training; the same number as `training.gradient_clip`."""
+    """C: L2 norm that gradients are clipped to in training; the same number as `training.gradient_clip`. Source: SAFL,
+    algorithm 2, line 4."""
     constant: Annotated[Factor, MeasuredIn("factor")] = 1.0
     """Factor on c1 = sqrt(2 ln(1.25/delta))."""
     budget: Literal["upload", "total"] = "upload"
@@ -45,7 +46,7 @@ class GaussianUpload(Scheme):
     default, since T times the noise leaves nothing to learn."""
     noise: Literal["upload", "epoch"] = "upload"
     """One draw on each upload | one after each local epoch, from which the next one goes on; with one epoch per task
-    the same."""
+    the same. Source: SAFL, equation 5."""
 
     @property
     def noise_each_epoch(self) -> bool:

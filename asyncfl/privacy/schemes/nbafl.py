@@ -58,15 +58,18 @@ class Nbafl(Scheme):
     exposures: AnyExposures = 1
     """L: uploads of one client that an eavesdropper is assumed to hold; a number, a share or `measured`."""
     clip_norm: Annotated[ClipNorm, MeasuredIn("L2 norm")] = "median"
-    """C: L2 norm that models are clipped to, a number or the median of the unclipped norms of each aggregation."""
+    """C: L2 norm that models are clipped to, a number or the median of the unclipped norms of each aggregation. Source:
+    NbAFL, algorithm 1, line 6."""
     constant: Annotated[Factor, MeasuredIn("factor")] = 1.25
-    """Factor on c1 = sqrt(2 ln(1.25/delta)); compositions `analytic` and `rdp` have no c1 and leave it out."""
+    """Factor on c1 = sqrt(2 ln(1.25/delta)); compositions `analytic` and `rdp` have no c1 and leave it out. Source:
+    NbAFL, definition 2."""
     sensitivity: Sensitivity = "2C/m"
-    """What one sample, or one client, can change; readings in `server_noise.upload_sensitivity`."""
+    """What one sample, or one client, can change; readings in `server_noise.upload_sensitivity`. Source: NbAFL,
+    equations 3 and 4."""
     composition: Composition = "naive"
     """How the noise grows with the number of releases; readings in `composition`."""
     b_rule: BRule = "paper"
-    """Discount for drawing K of N clients; readings in `server_noise`."""
+    """Discount for drawing K of N clients; readings in `server_noise`. Source: NbAFL, equation 7."""
 
     @property
     def off(self) -> bool:

@@ -83,23 +83,25 @@ class AdaptiveBudgets(Scheme):
     budgets: Annotated[
         tuple[_ClientBudget, ...], Field(min_length=1, examples=[[4.0, 4.0, 8.0, 8.0, 12.0]]), MeasuredIn("epsilon")
     ]
-    """epsilon_i: the budget that each client begins with, one per client; .inf: no noise. All .inf: no clipping
-    either."""
+    """epsilon_i: the budget that each client begins with, one per client; .inf: no noise. All .inf: no clipping either.
+    Source: Xu, Tong, Dai 2025, algorithm 2."""
     delta: Annotated[float, Field(gt=0, lt=1), MeasuredIn("probability")] = 1e-5
     """Probability with which a budget may be broken, 0..1, exclusive."""
     clip_norm: Annotated[_Positive, MeasuredIn("L2 norm")] = 1.0
-    """M: L2 norm that updates (or gradients, `upload`) are clipped to."""
+    """M: L2 norm that updates (or gradients, `upload`) are clipped to. Source: Xu, Tong, Dai 2025, algorithm 2, line
+    3."""
     constant: Annotated[_Positive, MeasuredIn("factor")] = 1.0
-    """Factor on c1 = sqrt(2 ln(1.25/delta))."""
+    """Factor on c1 = sqrt(2 ln(1.25/delta)). Source: Xu, Tong, Dai 2025, equation 17."""
     sensitivity: DeltaReading = "2M/batch"
     """Delta, see `asyncfl.privacy.schemes.adaptive.formulas`; the batch is `training.batch_size`, or the client's
-    samples if those are fewer."""
+    samples if those are fewer. Source: Xu, Tong, Dai 2025, equation 10."""
     upload: Literal["update", "gradient"] = "update"
     """What is clipped and noised, see above."""
     adjustment: Adjustment = "linear"
-    """How a budget follows the loss; `none`: it stays what it was."""
+    """How a budget follows the loss; `none`: it stays what it was. Source: Xu, Tong, Dai 2025, equations 6 and 7."""
     k: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("epsilon per unit of loss")] = 1.0
-    """Budget per unit of loss of the linear rule; of the exponential rule, see `matched_k`."""
+    """Budget per unit of loss of the linear rule; of the exponential rule, see `matched_k`. Source: Xu, Tong, Dai 2025,
+    equations 6 and 7."""
     matched_k: bool = True
     """Whether the exponential rule takes the k with which it reaches the linear rule's budget once the loss has fallen
     by `loss_span`; false: it takes `k` itself, and grows far beyond the linear one."""
@@ -111,9 +113,11 @@ class AdaptiveBudgets(Scheme):
     floor: Annotated[_Positive, MeasuredIn("epsilon")] = 0.1
     """Least budget that an adjustment leaves, where the loss has risen."""
     threshold: Annotated[_Positive, MeasuredIn("epsilon")] | None = None
-    """epsilon_max: global budget of one round, which the server adds noise for; null: it adds none."""
+    """epsilon_max: global budget of one round, which the server adds noise for; null: it adds none. Source: Xu, Tong,
+    Dai 2025, equation 17."""
     round_budget: RoundBudget = "sum"
-    """epsilon of a round that the threshold is compared with: the sum of its uploads' budgets, or the largest."""
+    """epsilon of a round that the threshold is compared with: the sum of its uploads' budgets, or the largest. Source:
+    Xu, Tong, Dai 2025, equation 15."""
     shuffler: Shuffler | None = None
     """The trusted node between the clients and the server; null: there is none."""
     equal_spend: Spend | None = None

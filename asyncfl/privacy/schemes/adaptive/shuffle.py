@@ -47,7 +47,7 @@ class Shuffler(Described):
     """The trusted node on the way of the uploads. It waits for the whole cohort, and needs updates that weigh alike."""
 
     swaps: Annotated[int, Field(ge=0, le=1_000_000, examples=[100]), MeasuredIn("swaps")]
-    """N: swaps in each layer."""
+    """N: swaps in each layer. Source: Xu, Tong, Dai 2025, algorithm 3."""
     seconds: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("s")] = 0.0
     """Virtual seconds between the cohort's last update and what the server gets."""
 
