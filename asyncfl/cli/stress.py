@@ -19,6 +19,7 @@ ACCURACY = ("beyond the mean, points", "at worst, points", "short of no attack, 
 def stress(
     detector: Annotated[str, typer.Argument(help="kind of a detector, or my_module:MyDetector")],
     repeats: Annotated[int, typer.Option(help="times that the grid is gone through, with other seeds", min=1)] = 1,
+    root: Annotated[bool, typer.Option("--root", help="the server holds 100 samples of its own")] = False,
     json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
@@ -34,7 +35,7 @@ def stress(
     from asyncfl.testing.stress import stress_grid
 
     chosen = detector_named(detector)
-    trials = stress_grid(repeats, root=chosen.needs_root)
+    trials = stress_grid(repeats, root=root or chosen.needs_root)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=stderr, disable=quiet or not stderr.is_terminal) as bar:
         task = bar.add_task("federations", total=len(trials))

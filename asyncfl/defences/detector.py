@@ -35,6 +35,8 @@ class DefenceContext:
     """(clients,) local SGD steps of one task."""
     root_gradient: Callable[[Vector], Vector] | None = None
     """Gradient of the loss on the server's own small root set at a model (n_parameters,); None: it has none."""
+    root_gradients: Callable[[Vector], Vector] | None = None
+    """The same for each class of the root set by itself, (classes that it holds, n_parameters); None: it has none."""
     weigh: Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]] | None = None
     """(samples, staleness) -> factors of these updates if exactly they are aggregated, the server's rate included;
     None: each one's share of the samples times (1 + staleness)^-1/2."""

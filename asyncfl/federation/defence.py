@@ -38,6 +38,7 @@ def defence_plan(
         gradient_clip=training.gradient_clip,
         steps=np.array([training.steps(int(size)) for size in data.sizes], dtype=np.int64),
         root_gradient=None if data.root is None else partial(_root_gradient, learner, *data.root),
+        root_gradients=None if data.root is None else partial(_root_gradients, learner, *data.root),
         weigh=weigh,
     )
     return DefencePlan(scenario.defence.rule, scenario.defence.detector, scenario.defence.strikes, known)
@@ -45,3 +46,8 @@ def defence_plan(
 
 def _root_gradient(learner: Learner, images: NDArray[np.float32], labels: NDArray[np.int64], model: Vector) -> Vector:
     return learner.gradient(model, images, labels)
+
+
+def _root_gradients(learner: Learner, images: NDArray[np.float32], labels: NDArray[np.int64], model: Vector) -> Vector:
+    of_classes = [labels == label for label in np.unique(labels)]
+    return np.stack([learner.gradient(model, images[rows], labels[rows]) for rows in of_classes])

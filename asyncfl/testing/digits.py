@@ -147,6 +147,12 @@ def gradient_on(images: NDArray[np.float32], labels: NDArray[np.int64]) -> Calla
     return lambda model: gradients(model[None], rows, labels[None])[0]
 
 
+def gradients_by_class(images: NDArray[np.float32], labels: NDArray[np.int64]) -> Callable[[Vector], Vector]:
+    """A function from a model to its gradients on each class of these samples, (classes, N_PARAMETERS)."""
+    each = [gradient_on(images[labels == label], labels[labels == label]) for label in np.unique(labels)]
+    return lambda model: np.stack([gradient(model) for gradient in each])
+
+
 def accuracies(models: Vector, images: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.float64]:
     """(n,) share of `images` (m, 1, 8, 8) that each of `models` (n, N_PARAMETERS) names rightly."""
     one, first, two, second = _layers(np.asarray(models, dtype=np.float32))

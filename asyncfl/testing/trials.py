@@ -146,9 +146,17 @@ class TrialClients:
 
     def context(self) -> DefenceContext:
         """What the defences know."""
-        trial, root = self.trial, digits.gradient_on(*self.data.root) if self.trial.root else None
-        steps = np.full(trial.clients, digits.STEPS)
-        return DefenceContext(trial.clients, self.data.sizes, digits.N_PARAMETERS, digits.LR, digits.CLIP, steps, root)
+        trial, root = self.trial, self.data.root
+        return DefenceContext(
+            clients=trial.clients,
+            samples=self.data.sizes,
+            n_parameters=digits.N_PARAMETERS,
+            lr=digits.LR,
+            gradient_clip=digits.CLIP,
+            steps=np.full(trial.clients, digits.STEPS),
+            root_gradient=digits.gradient_on(*root) if trial.root else None,
+            root_gradients=digits.gradients_by_class(*root) if trial.root else None,
+        )
 
     def next_clients(self, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Who is in the next buffer: those that were served least first, flooders as if they were several."""

@@ -34,7 +34,7 @@ def test_the_table_names_every_kind_with_units() -> None:
 
 
 def test_json_holds_the_same() -> None:
-    found = json.loads(ask("evidence", "--json", "--repeats", "2").output)
+    found = json.loads(ask("evidence", "--json", "--repeats", "2", "--root").output)
     assert (found["honest"], found["honest_banned"], found["federations"]) == (200, 0, 6)
     assert found["rows"][-1]["name"] == "all"
 

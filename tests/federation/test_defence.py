@@ -32,6 +32,7 @@ def test_defences_know_the_federation_and_how_updates_are_weighed(scenario: Scen
     assert known.lr == pytest.approx(0.1)
     assert known.steps.tolist() == [4] * 5
     assert known.root_gradient is None
+    assert known.root_gradients is None
     assert known.weigh is not None
     np.testing.assert_allclose(known.weigh(np.array([20, 20]), np.array([0, 0])), [1.0, 1.0])
     np.testing.assert_allclose(known.weigh(np.array([10, 30]), np.array([0, 0])), [0.5, 1.5])
@@ -74,3 +75,15 @@ def test_honest_updates_under_noise_of_a_clipping_norm_that_is_found_out_are_let
         # |noise|^2 is what these two subtract: without it hardly anybody is let in.
         literal = simulate_seed(scenario.override({**changes, "defence.root_samples": 20, **ignored}), 0).fates
         assert fates["flagged"] < literal["flagged"]
+
+
+def test_gradients_of_classes_add_up_to_that_of_the_root_set(scenario: Scenario) -> None:
+    federation = prepared(scenario.override({"defence.root_samples": 30}), 0)
+    known, model = federation.plan.defence.context, federation.plan.initial
+    assert known is not None
+    assert known.root_gradient is not None
+    assert known.root_gradients is not None
+    assert federation.data.root is not None
+    _, counts = np.unique(federation.data.root[1], return_counts=True)
+    of_classes = known.root_gradients(model)
+    np.testing.assert_allclose(counts / 30 @ of_classes, known.root_gradient(model), atol=1e-5)

@@ -5,6 +5,9 @@ It asks no client anything. From the means of each client's last updates it gues
 before, whatever attackers see of other updates of their buffer, or do to their own. What they gain is added up
 for each client (`track`), and judged where the honest side is certified (`sides`, which states the assumptions).
 
+Where the server has samples of its own, the direction that all their classes have in common (`descent`) is tried first:
+it holds for honest clients whatever mixture of labels they have.
+
 Certificates of lengths, and of likeness to what came in earlier buffers, hold whatever clients' data are
 (`asyncfl.defences.spectral.certificates`), and strike at once. Of two updates of one buffer that are too like each
 other either may have copied the other; so nothing is held against them.
@@ -25,6 +28,7 @@ from pydantic import Field
 
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
+from asyncfl.defences.evidence.descent import common_descent
 from asyncfl.defences.evidence.directions import GUESSES, guesses
 from asyncfl.defences.evidence.means import Means, no_means, with_buffer
 from asyncfl.defences.evidence.sides import Sides, SideTest
@@ -43,7 +47,7 @@ class EvidenceState:
     context: DefenceContext
     means: Means
     tracks: tuple[Track, ...]
-    """One for each guess."""
+    """One for each guess, and before them one for the root set's descent, where there is a root set."""
     banned: frozenset[int] = frozenset()
     provisional: tuple[Provisional, ...] | None = ()
     """The buffers so far, until a side is certified for the first time; None: it has been."""
@@ -56,6 +60,8 @@ class Evidence(Detector):
     """
 
     kind: Literal["evidence"] = "evidence"
+    root: bool = True
+    """Whether the server's own samples, where it has any, are used."""
     deviations: Annotated[float, Field(gt=0), MeasuredIn("standard deviations")] = 6.0
     """q: standard deviations of noise that a certificate forgives."""
     sides: SideTest = SideTest()
@@ -70,7 +76,8 @@ class Evidence(Detector):
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> EvidenceState:
         """See `Detector.start`."""
-        tracks = tuple(empty_track(context.clients, self.kept) for _ in range(GUESSES))
+        number = GUESSES + (self.root and context.root_gradients is not None)
+        tracks = tuple(empty_track(context.clients, self.kept) for _ in range(number))
         return EvidenceState(context, no_means(context.clients), tracks)
 
     def banned(self, state: EvidenceState, client: int) -> EvidenceState:
@@ -133,8 +140,16 @@ class Evidence(Detector):
         self, state: EvidenceState, buffer: Buffer, sound: NDArray[np.int64], against: NDArray[np.float64]
     ) -> tuple[Track, ...]:
         """The tracks with what the `sound` rows gain along directions that were guessed before they came."""
-        tracks = list(state.tracks)
-        for guess, direction in enumerate(guesses(state.means)):
+        *trusted, _, _ = tracks = list(state.tracks)
+        if trusted and state.context.root_gradients is not None:
+            descents = [common_descent(state.context.root_gradients(base)) for base in buffer.bases]
+            for row in sound.tolist():
+                direction, signal = descents[buffer.base_of[row]]
+                if signal > 0:
+                    along = float(np.einsum("i,i->", buffer.deltas[row], direction, dtype=np.float64))
+                    variance = (float(buffer.upload_std[row]) * signal) ** 2
+                    tracks[0] = tracks[0].add(int(buffer.clients[row]), along * signal, signal**2, variance)
+        for guess, direction in enumerate(guesses(state.means), start=len(trusted)):
             for row in sound.tolist():
                 client = int(buffer.clients[row])
                 weights, length, signal = direction.without(client, state.means, state.context.n_parameters)

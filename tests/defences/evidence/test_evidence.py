@@ -96,3 +96,19 @@ def test_who_is_banned_is_forgotten():
     assert not state.tracks[0].gained[7].any()
     verdict, _ = Evidence().judge(state, sent(9, [0, 8], [UP, -UP]), None)
     assert verdict.strikes.tolist() == [False, True]
+
+
+def test_a_root_set_tells_other_labels_from_wrong_ones():
+    """Clients of one class each go against the mean of the others; only what no mixture explains is struck."""
+    classes = np.zeros((3, D))
+    classes[0, 0], classes[1, :2], classes[2, 2] = 1.0, (-0.9, 0.4), 1.0
+    honest = [0.5 * classes[client % 3] for client in range(7)]
+    # Client 7 to 9 turn their update.
+    signals = [*honest, *(-0.5 * classes[client % 3] for client in range(3))]
+    state = begun(root_gradients=lambda model: -classes.astype(np.float32))
+    for version in range(4):
+        verdict, state = Evidence().judge(state, sent(version, range(CLIENTS), signals), None)
+    assert verdict.notes["certified"] == 1.0
+    assert verdict.strikes.tolist() == [False] * 7 + [True] * 3
+    assert len(state.tracks) == len(begun().tracks) + 1
+    assert len(Evidence(root=False).start(state.context, None).tracks) == len(begun().tracks)
