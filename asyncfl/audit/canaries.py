@@ -42,6 +42,13 @@ METHOD = "canaries"
 LEVEL = 0.05
 NEIGHBOURS = {"sample": "one sample replaced", "client": "one client's updates zeroed"}
 
+OPTIONS = {
+    "data.canaries.count": "--canaries",
+    "data.canaries.unit": "--canary-unit",
+    "data.canaries.kind": "--canary-kind",
+}
+"""Field -> how it is given on the command line."""
+
 FOUND = {
     "seed": pa.int64(),
     "method": pa.string(),
@@ -98,7 +105,7 @@ def planted(finished: FinishedRun, canaries: Canaries) -> Scenario:
     try:
         return scenario.override({"data.canaries": canaries.model_dump()})
     except ScenarioError as error:
-        own = [Fault("--canaries", f.message) if f.field == "data.canaries.count" else f for f in error.faults]
+        own = [Fault(OPTIONS.get(fault.field, fault.field), fault.message) for fault in error.faults]
         raise ScenarioError(own, error.source) from None
 
 

@@ -81,6 +81,17 @@ def test_no_canaries_and_too_many(run: Path) -> None:
     assert not (run / "audit").exists()
 
 
+def test_what_the_run_cannot_have_as_canaries_names_the_option(tmp_path: Path, tiny: dict[str, Any]) -> None:
+    noised = {"training": {**tiny["training"], "example_noise": 1.0, "example_clip": 1.0}}
+    private = {"privacy": {"kind": "dp_sgd", "noise_multiplier": 1.0}}
+    folder = execute(Scenario.read({**tiny, **noised, **private}), tmp_path / "run")
+    result = call(str(folder), "--quiet", "--canaries", "4", "--canary-unit", "client")
+    assert isinstance(result.exception, ScenarioError)
+    (fault,) = result.exception.faults
+    assert fault.field == "--canary-unit"
+    assert "must be sample with these privacy settings, got client" in fault.message
+
+
 @pytest.mark.parametrize("claimed", [0.5, 4.0])
 def test_a_claim_below_what_was_measured_is_disproved(claimed: float, capsys: pytest.CaptureFixture[str]) -> None:
     row = {
