@@ -1,0 +1,74 @@
+"""Thousands of small federations with a detector, one after another, to be gone on with: what `asyncfl stress` adds up.
+
+    python benchmarks/stress_grid.py evidence --out grid.jsonl --repeats 10            # 1040 federations, half an hour
+    python benchmarks/stress_grid.py evidence --out grid.jsonl --repeats 10 --root     # in the same or another file
+
+Each federation is a line of the file as soon as it is done; those that stand there already are not done again, and a
+last line that was cut off is. Then the table is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from asyncfl.defences.spec import detector_named
+from asyncfl.testing.stress import Stressed, StressReport, stress, stress_grid
+from asyncfl.testing.trials import Trial, TrialResult
+
+
+def done(path: Path, detector: str) -> Iterator[Stressed]:
+    """The federations of `detector` in the file."""
+    for line in path.read_text().splitlines() if path.exists() else ():
+        try:
+            case: dict[str, Any] = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        if case["detector"] == detector:
+            result = case["result"]
+            yield Stressed(TrialResult(**{**result, "trial": Trial(**result["trial"])}), case["mean"], case["clean"])
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("detector")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument("--root", action="store_true", help="the server holds 100 samples of its own")
+    asked = parser.parse_args()
+    detector = detector_named(asked.detector)
+    trials = stress_grid(asked.repeats, root=asked.root or detector.needs_root)
+    known = {case.result.trial for case in done(asked.out, asked.detector)}
+    with asked.out.open("a") as file:
+        if asked.out.stat().st_size and not asked.out.read_text().endswith("\n"):
+            file.write("\n")
+        for trial in trials:
+            if trial not in known:
+                (case,) = stress(detector, trials=[trial]).cases
+                file.write(json.dumps({"detector": asked.detector, **asdict(case)}) + "\n")
+                file.flush()
+    wanted = set(trials)
+    report = StressReport(tuple(case for case in done(asked.out, asked.detector) if case.result.trial in wanted))
+    for row in report.rows:
+        print(
+            f"{row.name:13} honest banned {row.honest_banned:4} of {row.honest:6}, "
+            f"attackers {row.attackers_banned:5} of {row.attackers:6}; "
+            f"flagged {100 * row.honest_flagged:6.2f} % of honest updates, "
+            f"{100 * row.attacks_flagged:5.1f} % of attacks, unjudged {100 * row.unjudged:5.1f} %; "
+            f"{100 * row.gained:+6.2f} points beyond the mean, at worst {100 * row.worst:+6.2f}, "
+            f"{100 * row.lost:5.2f} short of no attack"
+        )
+    print(
+        f"{report.honest_banned} of {report.honest} honest clients banned, in {report.harmed} of {len(report.cases)} "
+        f"federations: at most {100 * report.most_banned:.3g} % (exact, 95 %); worst attack: {report.worst_attack}"
+    )
+    print(*report.broken, sep="\n")
+
+
+if __name__ == "__main__":
+    main()
