@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -34,12 +35,19 @@ class Page(HTMLParser):
             self.loads.append(source)
 
 
-def test_the_site_builds_and_all_its_links_lead_somewhere(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built without a warning."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     built = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert (built.returncode, built.stdout + built.stderr) == (0, "")
-    pages = {path: Page(path.read_text(encoding="utf-8")) for path in tmp_path.rglob("*.html")}
+    return folder
+
+
+def test_all_links_lead_somewhere_and_nothing_is_loaded_from_elsewhere(site: Path) -> None:
+    pages = {path: Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
     assert len(pages) > 140
     elsewhere = re.compile("https?:|//")
     assert [(path.name, one) for path, page in pages.items() for one in page.loads if elsewhere.match(one)] == []
@@ -52,5 +60,29 @@ def test_the_site_builds_and_all_its_links_lead_somewhere(tmp_path: Path) -> Non
             target = (path.parent / name).resolve() if name else path
             target = target / "index.html" if target.is_dir() else target
             if not target.exists() or (anchor and anchor != "__top" and anchor not in pages[target].anchors):
-                broken.append((str(path.relative_to(tmp_path)), link))
+                broken.append((str(path.relative_to(site)), link))
     assert broken == []
+
+
+def test_pages_open_and_search_from_disk_without_a_network(site: Path) -> None:
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None:
+        pytest.skip("no Chromium is installed: apt-get install chromium")
+    from playwright.sync_api import sync_playwright
+
+    asked: list[str] = []
+    faults: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        page = browser.new_page(color_scheme="dark")
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.goto((site / "components" / "defence.rule" / "krum.html").as_uri())
+        assert page.locator("h2").all_inner_texts()[1].startswith("What is logged")
+        page.keyboard.press("/")
+        page.locator("input.md-search__input").press_sequentially("staleness")
+        page.locator(".md-search-result__meta", has_text="matching documents").wait_for()
+        page.locator(".md-search-result__item a").first.wait_for()
+        browser.close()
+    assert faults == []
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
