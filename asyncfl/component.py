@@ -89,6 +89,9 @@ class Described(BaseModel):
         validate_default=True,
     )
 
+    in_examples: ClassVar[tuple[str, ...]] = ()
+    """Fields that an example gives although each by itself may be left out: of two ways to say something, one."""
+
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return cast(CoreSchema, _exact(handler(source), cls))

@@ -53,8 +53,9 @@ def example_text(entry: Entry) -> str:
 
 
 def minimal(part: Part) -> dict[str, Any]:
-    """What a section or component needs at least: its kind, and what must be given, or has an example."""
-    needed = {field.name: _written(field) for field in part.fields if field.required or field.info.examples}
+    """What a section or component needs: its kind, what must be given, and what its class names in `in_examples`."""
+    given = getattr(part.model, "in_examples", ())
+    needed = {field.name: _written(field) for field in part.fields if field.required or field.name in given}
     return ({"kind": part.kind} if part.kind else {}) | needed
 
 

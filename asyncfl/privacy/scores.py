@@ -7,7 +7,7 @@ accuracies of k models by sqrt(k) times as much (L2). Without noise that is a re
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
@@ -26,6 +26,7 @@ def score_sensitivity(models: int, samples: int, unit: Unit = "sample") -> float
 class ScoreNoise(Described):
     """Gaussian noise on each score that a client gives."""
 
+    in_examples: ClassVar[tuple[str, ...]] = ("std",)
     std: Annotated[Factor | None, MeasuredIn("share"), Field(examples=[0.05])] = None
     """Standard deviation of the noise on each accuracy (0..1). Or give `epsilon`."""
     epsilon: Annotated[Factor, MeasuredIn("epsilon")] | None = None

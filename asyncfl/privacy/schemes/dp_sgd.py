@@ -37,6 +37,7 @@ class DpSgd(Scheme):
     alongside: ClassVar[Mapping[str, Any]] = {"training.example_clip": 1.0, "training.example_noise": 1.1}
     clip_norm: Annotated[Factor, MeasuredIn("L2 norm")] = 1.0
     """C: L2 norm that each example's gradient is clipped to; the same number as `training.example_clip`."""
+    in_examples: ClassVar[tuple[str, ...]] = ("noise_multiplier",)
     noise_multiplier: Annotated[Factor | None, MeasuredIn("clip norms"), Field(examples=[1.1])] = None
     """z: noise on the sum of a batch over C; the same number as `training.example_noise`. Or give `epsilon`."""
     epsilon: Annotated[Factor, MeasuredIn("epsilon")] | None = None

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -65,6 +65,7 @@ class Mechanisms(Scheme):
     kind: Literal["mechanisms"] = "mechanisms"
     clip: Clip = Clip()
     """What is clipped, and to what."""
+    in_examples: ClassVar[tuple[str, ...]] = ("client",)
     client: AnyMechanism | None = Field(default=None, examples=[{"kind": "gaussian", "epsilon": 10.0}])
     """Noise on each upload; null: none."""
     server: AnyMechanism | None = None
