@@ -47,7 +47,7 @@ class Stored(Workshop):
 def codec_gb_per_s(n_parameters: int) -> float:
     """Gigabytes a second that one core encodes and decodes."""
     model = np.zeros((1, n_parameters), np.float32)
-    update = Update(3, 0.5, None, 0, 0, None, False, ())
+    update = Update(3, 0.5, None, 0, None, False, ())
     decoder, rounds = server_decoder(n_parameters), 1000
     began = time.perf_counter()
     for _ in range(rounds):

@@ -316,7 +316,6 @@ class LiveClient:
             said.task,
             done.loss,
             done.clip_norm,
-            done.asked_std,
             done.added_std,
             done.epsilon,
             done.zeroed,

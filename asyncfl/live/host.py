@@ -299,8 +299,6 @@ class Host(Conductor):
             raise MessageError(f"task {said.task} is client {whose}'s, got an answer of {member.number}")
         if isinstance(said, Update) and len(models) != 1:
             raise WireError(f"an update comes with its model, got {len(models)}")
-        if isinstance(said, Update):
-            self.payloads.check(said)
         if isinstance(said, Gone) and said.fate not in (Fate.LOST_DOWN, Fate.LOST_UP, Fate.DROPPED_OUT):
             raise WireError(f"a task of a client does not end {said.fate!r}")
         if self.stopped is not None:
@@ -311,6 +309,8 @@ class Host(Conductor):
             if said.task >= self.server.tasks.begun or task is not None:
                 raise MessageError(f"task {said.task} is not one that client {member.number} is at")
             return []
+        if isinstance(said, Update):
+            self.payloads.check(said, task)
         self.reports.place(member, said.task, said.report, arrived_s)
         member.task = None
         if isinstance(said, Update):

@@ -41,13 +41,16 @@ class Payloads:
         self.clip_norm = host.federation.path.clip_norm(np.ones(1))
         """Norm that every update is clipped to; None: there is no clipping."""
 
-    def check(self, said: Update) -> None:
-        """Raises MessageError for an update that was clipped to another norm, to which noise would be too little, or
-        too much. One that was not finite was clipped to none."""
+    def check(self, said: Update, task: TaskInFlight) -> None:
+        """Raises MessageError for an update that was clipped to another norm, or has another budget, than the scheme's:
+        noise would be too little, or too much. One that was not finite was clipped to none."""
         own, told = self.clip_norm, said.clip_norm
         if told is not None and (own is None or not math.isclose(own, told, rel_tol=1e-9)):
             to = "to no norm" if own is None else f"to {own:g}"
             raise MessageError(f"updates are clipped {to} here, that of task {said.task} to {told:g}")
+        budget = self._host.federation.path.state.epsilon(task.client, task.turn)
+        if said.epsilon != budget:
+            raise MessageError(f"task {said.task} has a budget of {budget}, got {said.epsilon}")
 
     def keep(self, payload: Payload) -> None:
         """Keep an update that has arrived."""
@@ -71,31 +74,39 @@ class Payloads:
         for one in found:
             if one.update.zeroed:
                 self._host.chronicle.note(Kind.ZEROED, one.task, detail="not finite, sent as zero with the noise")
-        uploads = tuple(self._upload(one) for one in found)
+        norms = [self._norm(one) for one in found]
+        uploads = tuple(self._upload(one, norm) for one, norm in zip(found, norms, strict=True))
         self._host.federation.record.collected(uploads)
         for task in tasks:
             self._host.members.by_number[task.client].last = (task.number, task.base_version, task.turn)
-        clipped = any(one.update.clip_norm is not None or np.isfinite(one.model).all() for one in found)
         return Collected(
             self._host.clock.now,
             action.tasks,
             models,
             np.array([one.update.loss for one in found], dtype=np.float64),
             sound=sound,
-            clip_norm=self.clip_norm if clipped else None,
-            upload_std=np.array([one.update.asked_std for one in found], dtype=np.float64),
+            clip_norm=next((norm for norm in norms if norm is not None), None),
+            upload_std=np.array([self._asked_std(one) for one in uploads], dtype=np.float64),
         )
 
-    def _upload(self, one: Payload) -> Upload:
+    def _norm(self, one: Payload) -> float | None:
+        """Norm that an update was clipped to: what is finite was, whatever is told."""
+        return self.clip_norm if one.update.clip_norm is not None or np.isfinite(one.model).all() else None
+
+    def _asked_std(self, upload: Upload) -> float:
+        """Standard deviation of the noise that the scheme asks for when the training is over."""
+        path = self._host.federation.path
+        noise = path.scheme.upload_noise(path.context, upload.clip_norm, upload.contribution)
+        return 0.0 if noise.in_training else noise.std
+
+    def _upload(self, one: Payload, norm: float | None) -> Upload:
         path, task, said = self._host.federation.path, one.task, one.update
         samples = int(self._host.server.samples[task.client])
         contribution = Contribution(task.client, samples, task.turn, said.epsilon)
-        release = upload_release(path.scheme, path.context, said.clip_norm, contribution)
+        release = upload_release(path.scheme, path.context, norm, contribution)
         attacked = self._host.attackers is not None and self._host.attackers.attacks(
             task.number, task.client, task.base_version, task.turn
         )
         if attacked and self._host.attackers is not None and not self._host.attackers.threats.attackers_add_noise:
             release = replace(release, std=0.0)
-        return Upload(
-            task.number, task.base_version, contribution, release, said.clip_norm, said.loss, attacked, said.added_std
-        )
+        return Upload(task.number, task.base_version, contribution, release, norm, said.loss, attacked, said.added_std)

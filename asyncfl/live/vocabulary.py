@@ -84,8 +84,6 @@ class Update(Said, frozen=True):
     """Mean training loss of the last local epoch."""
     clip_norm: float | None
     """Norm that it was clipped to; None where there was no clipping."""
-    asked_std: float
-    """Standard deviation of the noise that the privacy scheme asks for."""
     added_std: float
     """Standard deviation of the noise that was added when the training was over."""
     epsilon: float | None

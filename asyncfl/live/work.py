@@ -22,7 +22,6 @@ class Done:
     """(1, length) as it is uploaded: one of the wrong length, where an attacker sends that."""
     loss: float
     clip_norm: float | None
-    asked_std: float
     added_std: float
     epsilon: float | None
     zeroed: bool
@@ -64,7 +63,7 @@ class Workshop:
             model = np.resize(model, (1, length))
         epsilon = upload.contribution.epsilon
         zeroed = bool(made.zeroed[0])
-        return Done(model, upload.loss, made.clip_norm, float(made.asked_std[0]), upload.added_std, epsilon, zeroed)
+        return Done(model, upload.loss, made.clip_norm, upload.added_std, epsilon, zeroed)
 
     def score(
         self, client: int, turn: int, models: Vector, attacks: bool, last_version: int, last_turn: int

@@ -161,7 +161,7 @@ def test_an_answer_to_somebody_elses_task_ends_the_connection_and_nothing_is_los
             await asyncio.sleep(0.001)
         victim = next(iter(host.server.tasks.open.values()))
         liar = next(client for client in clients if client.name != str(victim.client))
-        update = Update(victim.number, 0.0, None, 0.0, 0.0, None, False, ())
+        update = Update(victim.number, 0.0, None, 0.0, None, False, ())
         assert liar._connection is not None
         await liar._connection.send(encode(update, np.zeros((1, 10), np.float32)))
 

@@ -15,7 +15,7 @@ from asyncfl.live.wire import WireError, client_decoder, encode, server_decoder
 
 N = 6
 REPORT = (Noted(0.5, "downloaded", 24, 1, "down"), Noted(1.0, "trained"))
-UPDATE = Update(3, 0.25, None, 0.0, 0.0, None, False, REPORT)
+UPDATE = Update(3, 0.25, None, 0.0, None, False, REPORT)
 MODEL = np.arange(N, dtype=np.float32)[None]
 FROM_CLIENTS: list[tuple[Said, np.ndarray | None]] = [
     (Hello("ann", "secret", N, 100, (1,), (2,)), None),

@@ -129,7 +129,6 @@ class FlowerClient:
             LOSS: done.loss,
             SECONDS: ended_s - began_s,
             "began-s": began_s - self._began_s,
-            "asked-std": done.asked_std,
             "added-std": done.added_std,
             "zeroed": int(done.zeroed),
         }

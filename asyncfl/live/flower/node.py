@@ -204,7 +204,10 @@ class NodeConnection:
             detail = "up" if lost else "app"
             await self.say(Gone(sent.of, fate.value, (self._ended(sent, now_s, kind, detail),)))
             return
-        metrics, model, clip_norm = reply.metrics, reply.model, number_of(reply.metrics, "clip-norm")
+        model, metrics = reply.model, reply.metrics
+        # What an app of somebody else calls so is of its own.
+        ours: Mapping[str, Metric] = metrics if self.node.ours else {}
+        clip_norm = number_of(ours, "clip-norm")
         spent = str(reply.config.get("spent", ""))[:1000]
         if spent:
             await self.say(Spent(spent))
@@ -222,10 +225,9 @@ class NodeConnection:
             sent.of,
             nan_for(number_of(metrics, LOSS)),
             clip_norm,
-            number_of(metrics, "asked-std") or 0.0,
-            number_of(metrics, "added-std") or 0.0,
-            number_of(metrics, "epsilon"),
-            bool(number_of(metrics, "zeroed")),
+            number_of(ours, "added-std") or 0.0,
+            number_of(ours, "epsilon"),
+            bool(number_of(ours, "zeroed")),
             report_of(reply, sent, model.nbytes, max(0.0, now_s - sent.sent_s)),
         )
         await self.say(update, model[None])
