@@ -10,7 +10,6 @@ import pytest
 
 from asyncfl.live.client import LiveClient
 from asyncfl.live.host import Host
-from asyncfl.live.sessions import STRANGERS
 from asyncfl.live.transport import Connect, Connection, EndedError
 from asyncfl.live.vocabulary import Judge, Task, Update
 from asyncfl.live.wire import encode
@@ -70,11 +69,15 @@ def test_a_client_never_draws_the_same_noise_for_two_models(what: str) -> None:
     assert not ended_well
 
 
-def test_connections_that_never_say_who_they_are_take_nobodys_place() -> None:
+@pytest.mark.parametrize("sockets", [False, True], ids=["memory", "sockets"])
+def test_connections_that_never_say_who_they_are_take_nobodys_place(
+    sockets: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("asyncfl.live.sessions.STRANGERS", 3)
     open_then: list[int] = []
 
     async def crowd(host: Host, clients: list[LiveClient], connect: Connect) -> None:
-        strangers: list[Connection] = [await connect() for _ in range(5 * STRANGERS)]
+        strangers: list[Connection] = [await connect() for _ in range(20)]
         while host.server.version < 1:
             await asyncio.sleep(0.001)
 
@@ -89,6 +92,7 @@ def test_connections_that_never_say_who_they_are_take_nobodys_place() -> None:
 
         open_then.append(sum([await is_open(one) for one in strangers]))
 
-    run = held({"world": SLOW, "protocol": BUFFERED}, crowd, shape=True)
+    world = {"device": {"kind": "fixed", "s_per_sample": 0.01}}
+    run = held({"world": world, "protocol": BUFFERED}, crowd, shape=True, sockets=sockets)
     assert run.stopped == "all versions published"
-    assert 0 < open_then[0] <= STRANGERS + 6
+    assert 0 < open_then[0] <= 3 + 6
