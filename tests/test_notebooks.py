@@ -24,7 +24,7 @@ def test_a_first_run() -> None:
     outputs = run_notebook(FOLDER / "first-run.ipynb")
     fates = next(one.value for one in outputs if isinstance(one.value, dict))
     assert set(fates) == {"aggregated", "lost_up"}
-    assert sum(len(one.figures) for one in outputs) == 1
+    assert sum(len(one.figures) for one in outputs) == 2
     assert any("mean staleness" in one.printed for one in outputs)
 
 

@@ -13,7 +13,10 @@ import json
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 NOTEBOOKS = ("first-run", "own-defence", "what-epsilon-is-worth")
 """Names of the files in `docs/notebooks`."""
@@ -69,20 +72,23 @@ def _run(cell: Cell, names: dict[str, Any], called: str) -> CellOutput:
         exec(compile(ast.Module(body, []), called, "exec"), names)
         if last is not None:
             value = eval(compile(ast.Expression(last.value), called, "eval"), names)
-    return CellOutput(cell, printed.getvalue(), value, _figures())
+    return CellOutput(cell, printed.getvalue(), value, tuple(_png(figure) for figure in _figures(value)))
 
 
-def _figures() -> tuple[bytes, ...]:
-    """The open figures, which are closed by that."""
+def _figures(value: Any) -> list[Figure]:
+    """A figure that is the cell's value, and the open ones, which are closed by that."""
     import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
 
-    files = []
-    for number in plt.get_fignums():
-        file = io.BytesIO()
-        plt.figure(number).savefig(file, format="png", dpi=110, bbox_inches="tight")
-        files.append(file.getvalue())
+    opened = [plt.figure(number) for number in plt.get_fignums()]
     plt.close("all")
-    return tuple(files)
+    return [value] if isinstance(value, Figure) else opened
+
+
+def _png(figure: Figure) -> bytes:
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=110, bbox_inches="tight")
+    return file.getvalue()
 
 
 def notebook_page(path: str | Path) -> str:
@@ -94,7 +100,8 @@ def notebook_page(path: str | Path) -> str:
             blocks.append(output.cell.source)
             continue
         blocks.append(f"```python\n{output.cell.source}\n```")
-        told = output.printed + ("" if output.value is None else f"{output.value}\n")
+        shown = output.value is not None and not output.figures
+        told = output.printed + (f"{output.value}\n" if shown else "")
         if told:
             blocks.append(f"```text\n{told}```")
         for figure in output.figures:
