@@ -110,7 +110,7 @@ def read(path: Path) -> Any:
 def compare(path: Path, name: str, call: Callable[[], Any], rel: float = 1e-6) -> None:
     """That a call comes to what is written down of it in `path`."""
     assert name in read(path), "it is not written down"
-    same(json.loads(json.dumps(outcome(call))), read(path)[name], name, rel)
+    same(json.loads(json.dumps(outcome(call))), read(path)[name], f"(if meant, write {path.name} anew) {name}", rel)
 
 
 def write(path: Path, calls: Calls) -> None:
