@@ -21,7 +21,7 @@ from asyncfl.scenario import Scenario
 from asyncfl.storage import Run
 
 TAPPED = {"tap": {"uplink": True, "packet_loss": 0.02}}
-AUDIT = {"clients": 2, "twins": 21}
+AUDIT = {"clients": 2, "twins": 7}
 
 
 def described(tiny: dict[str, Any], **changes: Any) -> Scenario:
