@@ -76,8 +76,6 @@ view one other --out both.html
 timeline scenario.yaml
 run scenario.yaml --out again --set protocol.rounds=2
 run scenario.yaml --out one
-explain protocol.rounds
-explain nbafl
 bounds
 bounds --participants 10
 privacy nbafl
@@ -93,7 +91,6 @@ compare one
 run nothing.yaml
 run scenario.yaml --set protocol.rounds=no
 sweep scenario.yaml --out s
-explain top_k
 """
 
 
