@@ -37,6 +37,8 @@ class DefenceContext:
     """Gradient of the loss on the server's own small root set at a model (n_parameters,); None: it has none."""
     root_gradients: Callable[[Vector], Vector] | None = None
     """The same for each class of the root set by itself, (classes that it holds, n_parameters); None: it has none."""
+    linear: bool = True
+    """Whether the server's rule adds up updates, each with its factor, so that what one gave can be taken back."""
     weigh: Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]] | None = None
     """(samples, staleness) -> factors of these updates if exactly they are aggregated, the server's rate included;
     None: each one's share of the samples times (1 + staleness)^-1/2."""

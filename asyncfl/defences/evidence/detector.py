@@ -12,9 +12,9 @@ Certificates of lengths, and of likeness to what came in earlier buffers, hold w
 (`asyncfl.defences.spectral.certificates`), and strike at once. Of two updates of one buffer that are too like each
 other either may have copied the other; so nothing is held against them.
 
-Until a side is certified it abstains: everything is let in (to the rule `defence.fallback`, where there is one), and
-counted as unjudged. When it is certified first, the model is corrected for what was let in of clients that are now left
-out.
+Until a side is certified it abstains: everything is let in, to the server's rule, and counted as unjudged. When it is
+certified first, and that rule is a weighted mean, the model is corrected for what was let in of clients that are now
+left out.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ class Evidence(Detector):
         """See `Detector.start`."""
         number = GUESSES + (self.root and context.root_gradients is not None)
         tracks = tuple(empty_track(context.clients, self.kept) for _ in range(number))
-        return EvidenceState(context, no_means(context.clients), tracks)
+        # What another rule made of an update cannot be taken back.
+        provisional = () if context.linear and self.remembered else None
+        return EvidenceState(context, no_means(context.clients), tracks, provisional=provisional)
 
     def banned(self, state: EvidenceState, client: int) -> EvidenceState:
         """The state without what the client sent, see `Detector.banned`."""

@@ -112,3 +112,11 @@ def test_a_root_set_tells_other_labels_from_wrong_ones():
     assert verdict.strikes.tolist() == [False] * 7 + [True] * 3
     assert len(state.tracks) == len(begun().tracks) + 1
     assert len(Evidence(root=False).start(state.context, None).tracks) == len(begun().tracks)
+
+
+def test_what_a_rule_that_is_no_sum_made_of_updates_is_not_taken_back():
+    state = begun(linear=False)
+    for version in range(4):
+        verdict, state = Evidence().judge(state, sent(version, range(CLIENTS), [UP] * 6 + [-UP] * 4), None)
+        assert verdict.correction is None
+    assert verdict.strikes.sum() == 4
