@@ -95,7 +95,8 @@ class Collected:
     `Collect`; who wants to keep them copies. `sound`: (n_updates,) bool, False where an update had the wrong length
     (its row is then without meaning). `clip_norm` is the clipping norm that the clients used, None where none.
     `upload_std`: (n_updates,) standard deviation of the noise that the privacy scheme asked of each client for this
-    upload (an attacker may have added none); None: it asked for none.
+    upload (an attacker may have added none); None: it asked for none. `work`: (n_updates,) share of a task's epochs
+    that each update comes of, above 0 to 1; None: all are whole.
     """
 
     time_s: float
@@ -105,6 +106,7 @@ class Collected:
     sound: NDArray[np.bool_] | None = None
     clip_norm: float | None = None
     upload_std: NDArray[np.float64] | None = None
+    work: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, slots=True)

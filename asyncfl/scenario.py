@@ -37,7 +37,7 @@ from asyncfl.privacy.ledger.budgets import stop_faults
 from asyncfl.privacy.stop_at import Counted, StopAt
 from asyncfl.quantities import MeasuredIn
 from asyncfl.server import AnyProtocol, Protocol
-from asyncfl.server.application import reading_faults
+from asyncfl.server.application import partial_faults, reading_faults
 from asyncfl.server.shuffled import cohort_faults, defence_faults, protocol_faults
 from asyncfl.streams import Streams
 from asyncfl.threats import Threats
@@ -249,6 +249,7 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
             yield fault.under("defence")
     if defence is not None:
         yield from (fault.under("defence") for fault in reading_faults(protocol.aggregation, defence.rule))
+        yield from (fault.under("protocol") for fault in partial_faults(protocol.partial_work, defence.rule))
     if privacy is not None:
         yield from (fault.under("privacy") for fault in coalition_faults(privacy.curious, data.clients))
         own = privacy.faults(data.clients, protocol.rounds, parts.get("training"))

@@ -100,8 +100,12 @@ def trainings_of(runs: Sequence[SeenRun]) -> Trainings:
     parts = []
     for run in runs:
         begun = run.tasks.only(~np.isnan(run.tasks.training_started_s))
-        seen = ~np.isnan(begun.trained_s)
-        until_s = np.where(seen, begun.trained_s, np.where(np.isnan(begun.left_s), begun.end_s, begun.left_s))
+        # Who was stopped at its deadline would have taken longer.
+        rows = run.rows(Kind.TRAINED)
+        whole = np.array([not detail for detail in run.events["detail"].take(rows).to_pylist()], dtype=bool)
+        ended = ~np.isnan(begun.trained_s)
+        seen = ended & np.isin(begun.task, run.column("task")[rows[whole]])
+        until_s = np.where(ended, begun.trained_s, np.where(np.isnan(begun.left_s), begun.end_s, begun.left_s))
         work = run.samples[begun.client] * float(run.scenario.training.epochs)
         parts.append((begun.client, work, until_s - begun.training_started_s, seen))
     client, work, seconds, seen = (np.concatenate(column) for column in zip(*parts, strict=True))

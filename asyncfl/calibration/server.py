@@ -10,7 +10,7 @@ import numpy as np
 
 from asyncfl.calibration.observations import Floats, SeenRun, Trainings
 from asyncfl.messages import Fate
-from asyncfl.trace.events import Kind
+from asyncfl.trace.events import NO_EPOCH, Kind
 from asyncfl.trace.tasks import FATES
 from asyncfl.trace.tasks import Tasks as TaskColumns
 
@@ -67,7 +67,7 @@ def giving_up(runs: Sequence[SeenRun], trainings: Trainings, s_per_sample: Float
         details = run.events["detail"].take(rows).to_pylist()
         tasks = run.tasks
         for number, sent, detail in zip(numbers, size, details, strict=True):
-            if detail in ("offline", "left") or number < 0:
+            if detail in ("offline", "left", NO_EPOCH) or number < 0:
                 continue
             if sent >= 0:
                 elsewhere += 1

@@ -219,17 +219,19 @@ class TaskPath:
             return losses
         streams = [self.streams.generator("epoch_noise", ticket.client, ticket.turn) for ticket in tickets]
         noised = ~attacked | (self.attackers is not None and self.attackers.threats.attackers_add_noise)
-        bases = [job.base for job in jobs]
+        losses, bases = np.empty(len(jobs)), [job.base for job in jobs]
         for epoch in range(self.training.epochs):
-            parts = zip(jobs, bases, strict=True)
-            once = [replace(job, base=base, order=job.order[epoch : epoch + 1]) for job, base in parts]
-            losses = self._learn(rows, once, tickets)
-            if epoch + 1 < self.training.epochs:
-                for row in np.flatnonzero(noised).tolist():
+            going = [row for row, job in enumerate(jobs) if epoch < len(job.order)]
+            made = np.empty((len(going), rows.shape[1]), dtype=np.float32)
+            parts = [replace(jobs[row], base=bases[row], order=jobs[row].order[epoch : epoch + 1]) for row in going]
+            losses[going] = self._learn(made, parts, [tickets[row] for row in going])
+            rows[going] = made
+            for row in going:
+                if noised[row] and epoch + 1 < len(jobs[row].order):
                     one = Contribution(tickets[row].client, self.data.samples(tickets[row].client), tickets[row].turn)
                     std = np.float32(self.scheme.upload_noise(self.context, None, one).std)
                     rows[row] += std * streams[row].standard_normal(rows.shape[1], dtype=np.float32)
-                bases = list(rows.copy())
+                bases[row] = rows[row].copy()
         return losses
 
     def _learn(self, rows: Vector, jobs: Sequence[Job], tickets: Sequence[Ticket]) -> NDArray[np.float64]:
@@ -280,7 +282,7 @@ class TaskPath:
         noise = None
         if self.training.example_noise:
             noise = self.streams.bits("example_noise", ticket.client, ticket.turn)
-        order = random.permuted(epochs, axis=1)
+        order = random.permuted(epochs, axis=1)[: ticket.epochs]
         return Job(base=ticket.base, images=images, labels=labels, order=order, noise=noise)
 
     def _hear(
@@ -290,7 +292,8 @@ class TaskPath:
         contributions = []
         for row, ticket in enumerate(tickets):
             epsilon = self.state.epsilon(ticket.client, ticket.turn)
-            one = Contribution(ticket.client, self.data.samples(ticket.client), ticket.turn, epsilon)
+            samples = self.data.samples(ticket.client)
+            one = Contribution(ticket.client, samples, ticket.turn, epsilon, epochs=ticket.epochs)
             contributions.append(one)
             self.state.trained(one, float(losses[row]), float(norms[row]))
         return tuple(contributions)
@@ -300,7 +303,7 @@ class TaskPath:
         if self.scheme.clipped.payload == "model":
             return
         for row, ticket in zip(rows, tickets, strict=True):
-            factor = self.scheme.update_factor(self.context, self.data.samples(ticket.client))
+            factor = self.scheme.update_factor(self.context, self.data.samples(ticket.client), ticket.epochs)
             if factor != 1:
                 row -= ticket.base
                 row *= np.float32(factor)

@@ -18,3 +18,5 @@ class Ticket:
     """(n_parameters,) the model that the client was sent."""
     turn: int = 0
     """Tasks that the client was given before."""
+    epochs: int | None = None
+    """Passes over its samples that it has time for; None: all of a task."""

@@ -21,9 +21,10 @@ from asyncfl.defences.detector import DefenceContext, Verdict
 Noise = Literal["accounted", "ignored"]
 
 
-def gradient_scale(context: DefenceContext, client: int) -> float:
-    """Factor that turns an update of `client` into its mean gradient: -1 / (lr * steps)."""
-    return -1.0 / (context.lr * float(context.steps[client]))
+def gradient_scale(context: DefenceContext, buffer: Buffer, row: int) -> float:
+    """Factor that turns the update in that row into its client's mean gradient: -1 / (lr * steps)."""
+    steps = float(context.steps[buffer.clients[row]]) * (1.0 if buffer.work is None else float(buffer.work[row]))
+    return -1.0 / (context.lr * steps)
 
 
 def noise_energy(buffer: Buffer, noise: Noise) -> NDArray[np.float64]:

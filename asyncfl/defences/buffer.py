@@ -34,6 +34,8 @@ class Buffer:
     """(n_updates,) training samples of each sender."""
     upload_std: NDArray[np.float64]
     """(n_updates,) standard deviation of the noise that an honest sender has added to each parameter of this upload."""
+    work: NDArray[np.float64] | None = None
+    """(n_updates,) share of a task's epochs that each comes of, above 0 to 1; None: all are whole."""
 
     def __len__(self) -> int:
         return len(self.models)
@@ -64,4 +66,5 @@ class Buffer:
             self.clients[kept],
             self.samples[kept],
             self.upload_std[kept],
+            None if self.work is None else self.work[kept],
         )

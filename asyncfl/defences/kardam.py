@@ -73,7 +73,7 @@ class Kardam(Detector):
             version = int(buffer.base_versions[row])
             model = models.setdefault(version, np.array(buffer.bases[buffer.base_of[row]]))
             with np.errstate(over="ignore"):
-                gradient = buffer.deltas[row] * np.float32(gradient_scale(state.context, client))
+                gradient = buffer.deltas[row] * np.float32(gradient_scale(state.context, buffer, row))
             if client in gradients and versions[client] != version:
                 apart = squared_norm(model - models[versions[client]])
                 with np.errstate(over="ignore", invalid="ignore"):

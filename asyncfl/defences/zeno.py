@@ -69,8 +69,8 @@ class ZenoPlusPlus(Detector):
         assert state.gradient is not None
         rate = context.lr if self.rate is None else self.rate
         merits, energy = np.empty(len(buffer)), noise_energy(buffer, self.noise)
-        for row, (delta, client) in enumerate(zip(buffer.deltas, buffer.clients.tolist(), strict=True)):
-            scale = gradient_scale(context, client)
+        for row, delta in enumerate(buffer.deltas):
+            scale = gradient_scale(context, buffer, row)
             length = max(0.0, squared_norm(delta) - float(energy[row])) * scale**2
             merits[row] = rate * scale * inner_product(state.gradient, delta) - self.rho * length
         flagged = ~(merits >= -rate * self.epsilon)

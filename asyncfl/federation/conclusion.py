@@ -14,6 +14,7 @@ from asyncfl.federation.rounds import Rounds, diverged_at
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.messages import Fate
 from asyncfl.privacy.ledger.budgets import stop_notes
+from asyncfl.scenario import Scenario
 from asyncfl.server import Server
 from asyncfl.server.recording import Recording
 from asyncfl.trace import Kind
@@ -77,6 +78,7 @@ def conclude(run: SeedRun, federation: Federation, server: Server, recording: Re
     run.notes = [
         *scheme.notes(federation.path.context),
         *personal_notes(federation.path.personal),
+        *_partial_notes(scenario),
         *stop_notes(scheme),
         *([] if scenario.privacy.off else scenario.compression.notes()),
         *scenario.defence.rule.notes(scenario.participants),
@@ -87,6 +89,17 @@ def conclude(run: SeedRun, federation: Federation, server: Server, recording: Re
             "updates than there are versions, and each is a release"
         )
     run.noted = dict(sorted(server.noted.items()))
+
+
+def _partial_notes(scenario: Scenario) -> list[str]:
+    """What a reader must know of updates whose clients were stopped."""
+    if scenario.training.deadline_s is None:
+        return []
+    counts = {"whole": "as if it were whole", "work": "by its epochs", "normalised": "as FedNova has it, by epochs"}
+    return [
+        f"clients stop after {scenario.training.deadline_s:g} s of training and upload the epochs that they have done: "
+        f"such an update weighs {counts[scenario.protocol.partial_work]}, and counts for privacy with these epochs"
+    ]
 
 
 def tell_attackers(run: SeedRun, attackers: Attackers | None) -> None:

@@ -46,6 +46,7 @@ def _equal_weights(scenario: Scenario, sizes: NDArray[np.int64]) -> bool:
     protocol = scenario.protocol
     return (
         _fixed_weights(scenario)
+        and (scenario.training.deadline_s is None or protocol.partial_work == "whole")
         and (protocol.weighting != "samples" or len(np.unique(sizes)) == 1)
         # Divided by the sum of the weights, a fresh update among stale ones counts for more.
         and (protocol.divisor == "buffer" or protocol.staleness.is_constant)

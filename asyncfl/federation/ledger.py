@@ -19,15 +19,16 @@ from asyncfl.privacy.flags import COMPUTED, CRAFTED, LOSSES, REJECTION, SCORES, 
 from asyncfl.privacy.ledger.accounts import Account
 from asyncfl.privacy.ledger.knowledge import knowledge
 from asyncfl.privacy.ledger.published import as_models
-from asyncfl.privacy.ledger.releases import Floats, answer_release, typical_uploads, usable_norm
+from asyncfl.privacy.ledger.releases import Floats, answer_release, typical_uploads, upload_release, usable_norm
 from asyncfl.privacy.ledger.spending import COLUMNS as SPENDING
 from asyncfl.privacy.ledger.spending import largest, spending
 from asyncfl.privacy.ledger.tables import COLUMNS, NOTHING, ledger
 from asyncfl.privacy.ledger.views import NEVER, Sent, Versions, View
 from asyncfl.privacy.record import Upload
+from asyncfl.privacy.release import Release
 from asyncfl.stages import Stage, nobody_waits, one_by_one
 from asyncfl.trace import Kind
-from asyncfl.trace.query import select
+from asyncfl.trace.query import epochs_done, select
 from asyncfl.trace.requests import requests_of
 
 TYPES = {
@@ -258,10 +259,11 @@ class SeedLedger:
         typical = typical_uploads(self._scheme, self._context, self.run.sizes, self._clip_norm)
         columns = (sent[name].to_pylist() for name in ("task", "client", "base_version"))
         found: dict[int, Upload] = {}
+        stopped = epochs_done(self.run.events)
         for task, client, base in zip(*columns, strict=True):
             if task >= 0 and task not in found:
-                one = Contribution(client, int(self.run.sizes[client]))
-                release = typical[client]
+                one = Contribution(client, int(self.run.sizes[client]), epochs=stopped.get(task))
+                release = typical[client] if one.epochs is None else self._stopped(one)
                 found[task] = Upload(task, base, one, release, self._clip_norm, math.nan, False, release.std)
         for upload in self.run.uploads:
             if upload.task in found and not math.isfinite(upload.release.std):
@@ -270,6 +272,12 @@ class SeedLedger:
                 upload = replace(upload, release=release, added_std=release.std)
             found[upload.task] = upload
         return [found[task] for task in sorted(found)]
+
+    def _stopped(self, one: Contribution) -> Release:
+        """A typical upload of a client that was stopped."""
+        epsilon = self._scheme.start(self._context).epsilon(one.client, one.turn)
+        norm = usable_norm(self._scheme, self._context, self._clip_norm)
+        return upload_release(self._scheme, self._context, norm, replace(one, epsilon=epsilon))
 
     @cached_property
     def _sent(self) -> Sent:

@@ -18,4 +18,5 @@ def load_of(scenario: Scenario, sizes: NDArray[np.int64]) -> Load:
         epochs=scenario.training.epochs,
         payload_bytes=BYTES_PER_NUMBER * n_parameters,
         upload_bytes=scenario.compression.payload_bytes(n_parameters),
+        deadline_s=scenario.training.deadline_s,
     )

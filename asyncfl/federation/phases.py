@@ -15,7 +15,7 @@ from asyncfl.federation.tasks import Load
 from asyncfl.federation.traffic import Way
 from asyncfl.messages import Fate
 from asyncfl.trace import Kind
-from asyncfl.trace.events import SCORING_DOWN, SCORING_UP
+from asyncfl.trace.events import NO_EPOCH, SCORING_DOWN, SCORING_UP, epochs_detail
 from asyncfl.world import TaskDraws, Transfer
 
 BYTES_PER_SCORE = 8
@@ -68,6 +68,10 @@ class Phase(NamedTuple):
     """The message that is on its way meanwhile."""
     patience_s: float = math.inf
     """Seconds after which the client gives the task up, where that is not settled yet."""
+    epochs: int | None = None
+    """Epochs that it has done when it stops before its training is over; None: all."""
+    detail: str = ""
+    """What the trace says of its end."""
 
     def given_up(self, after_s: float, sent: tuple[int, int] | None = None) -> Phase:
         """This phase where the client gives its task up in it. What had left of a message was sent.
@@ -116,11 +120,19 @@ def _whole(draws: TaskDraws, load: Load, speed: float) -> Iterator[Phase]:
     if not down.transfer.delivered:
         return
     compute_s = draws.compute_s(int(load.samples[draws.client]), load.epochs) / speed
+    epochs = load.epochs_in(compute_s)
+    if load.deadline_s is not None:
+        compute_s = min(compute_s, load.deadline_s)
     gives_up_at = draws.dropout()
     if gives_up_at is not None:
         yield Phase(Kind.TRAINING_STARTED, Kind.DROPPED_OUT, compute_s * gives_up_at, Fate.DROPPED_OUT)
         return
-    yield Phase(Kind.TRAINING_STARTED, Kind.TRAINED, compute_s)
+    if not epochs:
+        yield Phase(Kind.TRAINING_STARTED, Kind.DROPPED_OUT, compute_s, Fate.DROPPED_OUT, detail=NO_EPOCH)
+        return
+    whole = Phase(Kind.TRAINING_STARTED, Kind.TRAINED, compute_s)
+    stopped = whole._replace(epochs=epochs, detail=epochs_detail(epochs, load.epochs))
+    yield whole if epochs == load.epochs else stopped
     up = Sending(draws.upload(load.upload_bytes), "up", speed)
     yield _sent(Kind.UPLOAD_STARTED, Kind.UPLOADED, up, Fate.LOST_UP)
 

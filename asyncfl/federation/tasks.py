@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,15 @@ class Load:
     """A model on a link."""
     upload_bytes: int
     """An update on a link, compressed where it is."""
+    deadline_s: float | None = None
+    """Seconds of computing after which a client stops; None: it does not."""
+
+    def epochs_in(self, compute_s: float) -> int:
+        """Epochs that a client has done when it stops, of which all take `compute_s` seconds of computing."""
+        if self.deadline_s is None or compute_s <= self.deadline_s:
+            return self.epochs
+        # 1e-9: an epoch that ends at this very moment is done, whatever the rounding says.
+        return math.floor(self.epochs * self.deadline_s / compute_s + 1e-9)
 
 
 @dataclass(slots=True)
@@ -41,6 +51,15 @@ class TaskInFlight:
     """Whether it has been trained ahead of its collection."""
     overheard: bool = False
     """Whether the tap holds its update."""
+    epochs: int | None = None
+    """Epochs that its client has done when it stopped; None: all."""
+
+
+def work_of(tasks: Sequence[TaskInFlight], epochs: int) -> NDArray[np.float64] | None:
+    """(n,) share of a task's `epochs` that each update comes of, see `Collected.work`."""
+    if all(task.epochs is None for task in tasks):
+        return None
+    return np.array([1.0 if task.epochs is None else task.epochs / epochs for task in tasks])
 
 
 class TasksInFlight:

@@ -31,7 +31,7 @@ def schedule(jobs: Sequence[Job], training: Training) -> tuple[NDArray[np.int64]
 
     The weights of a step sum to 1 over a client's batch, or to 0 where the client has finished.
     """
-    steps = max(training.steps(job.samples) for job in jobs)
+    steps = max(training.steps(job.samples, len(job.order)) for job in jobs)
     batch = max(training.batch_of(job.samples) for job in jobs)
     indices = np.zeros((steps, len(jobs), batch), np.int64)
     weights = np.zeros((steps, len(jobs), batch), np.float32)
@@ -154,7 +154,7 @@ class BatchedLearner(Learner):
         counts = torch.zeros(steps, len(jobs))
         for number, job in enumerate(jobs):
             n = self.training.batch_of(job.samples)
-            end = self.training.steps(job.samples)
+            end = self.training.steps(job.samples, len(job.order))
             sizes = [min(n, job.samples - start) for start in range(0, job.samples, n)]
             counts[end - len(sizes) : end, number] = torch.tensor(sizes, dtype=torch.float32)
         return counts

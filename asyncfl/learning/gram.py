@@ -215,7 +215,7 @@ class GramTrainer:
                 bank.parts[1][number].add_(error, alpha=share / scale)
                 coefficients.add_(velocity, alpha=-t.lr * scale)
         scale = 1.0 if momentum else scale
-        coefficients = plan.banks[t.epochs % 2].full[0]
+        coefficients = plan.banks[len(order) % 2].full[0]
         torch.index_select(bank.full[0], 0, plan.place, out=coefficients)
         torch.addmm(weight, coefficients.T, images, alpha=scale, out=row[: self._first].view(units, inputs))
         torch.add(bias, coefficients.sum(0), alpha=scale, out=row[self._first : upper])

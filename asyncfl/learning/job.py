@@ -20,7 +20,8 @@ class Job:
     labels: NDArray[Any]
     """(samples,) int64: their classes; or (samples, outputs) float32: numbers to predict."""
     order: NDArray[np.integer[Any]]
-    """(epochs, samples): a permutation of the samples for each epoch; batches are cut from it in turn."""
+    """(epochs, samples): a permutation of the samples for each epoch, one at least, fewer than training has where the
+    client is stopped; batches are cut from it in turn."""
     noise: np.random.BitGenerator | None = None
     """Random bits that the noise of its steps is made of, moved by training; None only where `example_noise` is 0."""
 

@@ -240,11 +240,13 @@ class Learner(ABC):
             )
         for number, job in enumerate(jobs):
             m = job.samples
+            # Of a client that was stopped there are fewer, but one at least.
+            epochs = min(len(job.order), self.training.epochs) or self.training.epochs
             for name, got, wanted in (
                 ("base", job.base.shape, (d,)),
                 ("images", job.images.shape, (m, *self.shape)),
                 ("labels", job.labels.shape, (m, self.n_outputs) if is_regression(job.labels) else (m,)),
-                ("order", job.order.shape, (self.training.epochs, m)),
+                ("order", job.order.shape, (epochs, m)),
             ):
                 if got != wanted:
                     raise ValueError(f"{name} of job {number} must have shape {wanted}, got {got}")

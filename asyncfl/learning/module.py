@@ -82,7 +82,7 @@ class ModuleLearner(Learner):
                         torch._foreach_add_(velocity, gradient)
                         gradient = velocity
                     torch._foreach_add_(weights, gradient, alpha=-t.lr)
-                if epoch == t.epochs - 1:
+                if epoch == len(job.order) - 1:
                     total += loss * len(by)
         return total / job.samples
 

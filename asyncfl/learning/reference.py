@@ -48,7 +48,7 @@ def train(
                     assert parameter.grad is not None
                     parameter.grad.add_(parameter.detach() - sent, alpha=training.proximal_mu)
                 optimiser.step()
-                if epoch == training.epochs - 1:
+                if epoch == len(job.order) - 1:
                     losses[number] += loss.item() * len(batch) / job.samples
         rows[number] = nn.utils.parameters_to_vector(module.parameters()).detach().numpy()
     return losses

@@ -42,6 +42,10 @@ class Training(Described):
     """Samples per step (the last batch of an epoch may be shorter), or `full`: all of the client's samples."""
     epochs: Annotated[int, Field(ge=1, le=1_000_000), MeasuredIn("epochs")] = 1
     """Passes over the client's samples per task."""
+    deadline_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Seconds of computing after which a client stops, and uploads what it had at the end of its last whole epoch; who
+    has not done one by then gives the task up. It is the client's own: a lease (`world.failure_detection`) ends only
+    where nothing is heard, and a protocol's `open` says when the server goes on. null: all epochs, however long."""
     proximal_mu: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("1")] = 0.0
     """Strength mu of FedProx's pull towards the model that was sent; 0: plain SGD. Source: Li et al. 2020 (FedProx),
     equation 2; NbAFL, algorithm 1, line 5."""
@@ -73,6 +77,6 @@ class Training(Described):
         """Samples in a full batch of a client that holds `samples` of them."""
         return samples if self.batch_size == "full" else min(self.batch_size, samples)
 
-    def steps(self, samples: int) -> int:
-        """Steps that one task of a client with `samples` samples takes."""
-        return self.epochs * -(-samples // self.batch_of(samples)) if samples else 0
+    def steps(self, samples: int, epochs: int | None = None) -> int:
+        """Steps that one task of a client with `samples` samples takes, or `epochs` of it."""
+        return (epochs or self.epochs) * -(-samples // self.batch_of(samples)) if samples else 0

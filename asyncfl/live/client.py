@@ -12,6 +12,7 @@ import math
 import secrets
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -303,8 +304,9 @@ class LiveClient:
         training: asyncio.Future[Done] | None = None
         for phase, needed in craft.phases(said):
             if phase.begins is Kind.TRAINING_STARTED and needed:
+                ticket = replace(ticket, epochs=phase.epochs)
                 training = self._train(craft, at, ticket, said.attacks)
-            await self._pass(at, phase, training, said.turn)
+            await self._pass(at, phase, training, ticket)
             if phase.fails is not None:
                 report = at.report(self._clock.now)
                 await self._say(Gone(said.task, phase.fails.value, report))
@@ -320,6 +322,7 @@ class LiveClient:
             done.epsilon,
             done.zeroed,
             at.report(self._clock.now),
+            ticket.epochs,
         )
         await self._say(update, done.model)
         self._tell(f"task {said.task}: version {said.version} trained, loss {done.loss:.4g}, sent")
@@ -335,7 +338,7 @@ class LiveClient:
 
         return loop.run_in_executor(craft.executor, train)
 
-    async def _pass(self, at: At, phase: Phase, training: asyncio.Future[Done] | None, turn: int) -> None:
+    async def _pass(self, at: At, phase: Phase, training: asyncio.Future[Done] | None, ticket: Ticket) -> None:
         """Wait for the end of a phase: for ever, where the client vanishes before."""
         clock, sending = self._clock, phase.sending
         began_s = clock.now
@@ -343,12 +346,12 @@ class LiveClient:
             # Of the download the server knows.
             at.note(began_s, phase.begins, -1 if sending is None else sending.transfer.payload_bytes)
         if phase.begins is Kind.UPLOAD_STARTED:
-            await self._spend(at, turn)
+            await self._spend(at, ticket)
         await self._on_its_way(at, sending, phase.duration_s, "" if sending is None else sending.way)
         if phase.ends is Kind.TRAINED and training is not None:
             await asyncio.wait([training])
         if sending is None:
-            at.note(clock.now, phase.ends)
+            at.note(clock.now, phase.ends, detail=phase.detail)
         else:
             at.note(clock.now, phase.ends, sending.transfer.sent_bytes, sending.transfer.attempts, sending.way)
 
@@ -367,14 +370,14 @@ class LiveClient:
         await clock.until(end_s if end_s <= until_s else math.inf)
         at.sending = None
 
-    async def _spend(self, at: At, turn: int) -> None:
+    async def _spend(self, at: At, ticket: Ticket) -> None:
         """An upload begins. Sent is spent, whether or not it arrives: somebody may hear it."""
         craft = self._has()
         budgets = craft.budgets
         if budgets is None or self._spent:
             return
-        budgets.send(craft.number)
-        if not budgets.affords(craft.number, turn + 1):
+        budgets.send(craft.number, ticket.epochs)
+        if not budgets.affords(craft.number, ticket.turn + 1):
             self._spent = True
             at.note(self._clock.now, Kind.BUDGET_SPENT, detail=budgets.said(craft.number))
             await self._say(Spent(budgets.said(craft.number)))

@@ -317,6 +317,7 @@ class Host(Conductor):
             if not self.terms.shape:
                 self.traffic.count(models.nbytes, "up")
             self.trained += 1
+            task.epochs = said.epochs
             if task.number in self.tasks:
                 self.payloads.keep(Payload(said, models[0], task))
             actions = self.server.handle(UpdateArrived(self.clock.now, task.number))

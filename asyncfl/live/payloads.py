@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from asyncfl.errors import MessageError
-from asyncfl.federation.tasks import TaskInFlight
+from asyncfl.federation.tasks import TaskInFlight, work_of
 from asyncfl.live.vocabulary import Update
 from asyncfl.messages import Collect, Collected, Vector
 from asyncfl.privacy import Contribution
@@ -43,7 +43,8 @@ class Payloads:
 
     def check(self, said: Update, task: TaskInFlight) -> None:
         """Raises MessageError for an update that was clipped to another norm, or has another budget, than the scheme's:
-        noise would be too little, or too much. One that was not finite was clipped to none."""
+        noise would be too little, or too much. One that was not finite was clipped to none. The same for one of fewer
+        epochs where nobody is stopped: it would count for less than it gives away."""
         own, told = self.clip_norm, said.clip_norm
         if told is not None and (own is None or not math.isclose(own, told, rel_tol=1e-9)):
             to = "to no norm" if own is None else f"to {own:g}"
@@ -51,6 +52,14 @@ class Payloads:
         budget = self._host.federation.path.state.epsilon(task.client, task.turn)
         if said.epsilon != budget:
             raise MessageError(f"task {said.task} has a budget of {budget}, got {said.epsilon}")
+        training = self._host.federation.path.training
+        if said.epochs is not None and (training.deadline_s is None or said.epochs >= training.epochs):
+            stops = (
+                "nobody is stopped"
+                if training.deadline_s is None
+                else f"who is stopped has done fewer than {training.epochs}"
+            )
+            raise MessageError(f"task {said.task} comes of {said.epochs} epochs, and {stops}")
 
     def keep(self, payload: Payload) -> None:
         """Keep an update that has arrived."""
@@ -87,6 +96,7 @@ class Payloads:
             sound=sound,
             clip_norm=next((norm for norm in norms if norm is not None), None),
             upload_std=np.array([self._asked_std(one) for one in uploads], dtype=np.float64),
+            work=work_of(tasks, self._host.federation.path.training.epochs),
         )
 
     def _norm(self, one: Payload) -> float | None:
@@ -102,7 +112,7 @@ class Payloads:
     def _upload(self, one: Payload, norm: float | None) -> Upload:
         path, task, said = self._host.federation.path, one.task, one.update
         samples = int(self._host.server.samples[task.client])
-        contribution = Contribution(task.client, samples, task.turn, said.epsilon)
+        contribution = Contribution(task.client, samples, task.turn, said.epsilon, epochs=said.epochs)
         release = upload_release(path.scheme, path.context, norm, contribution)
         attacked = self._host.attackers is not None and self._host.attackers.attacks(
             task.number, task.client, task.base_version, task.turn

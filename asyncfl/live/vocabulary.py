@@ -91,6 +91,8 @@ class Update(Said, frozen=True):
     zeroed: bool
     """Whether it was not finite, and became zero before the noise."""
     report: Report
+    epochs: Annotated[int, Meta(ge=1, le=2**53)] | None = None
+    """Passes over its samples that it comes of; None: all of a task."""
 
 
 class Gone(Said, frozen=True):

@@ -40,6 +40,10 @@ class PrivacyContext:
     """Whether a version is always an even mean of updates of different clients, so that the clients' noise hides each
     of them as much as any other."""
 
+    def epochs_of(self, contribution: Contribution) -> int:
+        """Passes over the client's samples that an upload comes of: fewer than `epochs` where it was stopped."""
+        return self.epochs if contribution.epochs is None else contribution.epochs
+
 
 class LocalTraining(Protocol):
     """What a scheme may ask of how clients train."""
@@ -90,3 +94,5 @@ class Contribution:
     weight: float | None = None
     """What the server multiplied it with when it entered a model, the server's rate included; None: not known, and
     taken to be rate/n."""
+    epochs: int | None = None
+    """Passes over its samples that it made; None: all of a task."""

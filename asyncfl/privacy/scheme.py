@@ -219,10 +219,10 @@ class Scheme(Component):
         for a payload that is not finite too, which becomes zero before the noise. Else the server rejects it."""
         return False
 
-    def update_factor(self, context: PrivacyContext, samples: int) -> float:
+    def update_factor(self, context: PrivacyContext, samples: int, epochs: int | None = None) -> float:
         """What an update of a client with `samples` is multiplied by before it is measured, clipped and noised.
 
-        Asked for where the update is clipped.
+        Asked for where the update is clipped. `epochs`: that it comes of; None: all of a task.
         """
         return 1.0
 

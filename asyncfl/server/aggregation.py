@@ -127,11 +127,14 @@ class Aggregation:
         self._clip_norm = collected.clip_norm
         asked = np.zeros(len(kept)) if collected.upload_std is None else collected.upload_std
         models = collected.models if kept.all() else collected.models[kept]
-        self._buffer = self._buffer_of(models, asked[kept], version)
+        work = None if collected.work is None else collected.work[kept]
+        self._buffer = self._buffer_of(models, asked[kept], work, version)
         self._tried = ()
         return True
 
-    def _buffer_of(self, models: Vector, upload_std: NDArray[np.float64], version: int) -> Buffer:
+    def _buffer_of(
+        self, models: Vector, upload_std: NDArray[np.float64], work: NDArray[np.float64] | None, version: int
+    ) -> Buffer:
         base_versions = np.array([task.base_version for task in self._tasks], dtype=np.int64)
         versions, base_of = np.unique(base_versions, return_inverse=True)
         clients = np.array([task.client for task in self._tasks], dtype=np.int64)
@@ -145,6 +148,7 @@ class Aggregation:
             clients=clients,
             samples=self.samples[clients],
             upload_std=upload_std,
+            work=work,
         )
 
     # --- what becomes of it ----------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from asyncfl.messages import Vector
 
 Reading: TypeAlias = Literal["delta", "mix", "normalised", "alg4_literal", "eq6_literal"]
 Divisor: TypeAlias = Literal["buffer", "weight_sum"]
+Partial: TypeAlias = Literal["whole", "work", "normalised"]
 
 WITH_RATE: tuple[Reading, ...] = ("delta", "mix")
 """Readings that know a server rate; the others put what they compute in place of the model, or add it whole."""
@@ -31,18 +32,32 @@ WITHOUT_RULE: tuple[Reading, ...] = ("alg4_literal", "eq6_literal")
 
 
 def weights(
-    samples: NDArray[np.int64], staleness_weight: NDArray[np.float64], divisor: Divisor = "buffer"
+    samples: NDArray[np.int64] | NDArray[np.float64], staleness_weight: NDArray[np.float64], divisor: Divisor = "buffer"
 ) -> NDArray[np.float64]:
     """Factor of each update in the aggregate.
 
-    `samples`: (n,) |D_i|; `staleness_weight`: (n,) s_i. `buffer` divides s_i |D_i| by the sum of |D_i|: a buffer of
-    stale updates then moves the model less. `weight_sum` divides by the sum of s_i |D_i|: it moves as far as fresh
-    ones.
+    `samples`: (n,) |D_i|, times the work done where that counts; `staleness_weight`: (n,) s_i. `buffer` divides
+    s_i |D_i| by the sum of |D_i|: a buffer of stale updates then moves the model less. `weight_sum` divides by the sum
+    of s_i |D_i|: it moves as far as fresh ones.
     """
     weighed = staleness_weight * samples
     total = float(samples.sum() if divisor == "buffer" else weighed.sum())
     # Nothing but updates that are too old to count: they move nothing.
     return weighed / total if total else weighed
+
+
+def partial_weights(
+    factors: NDArray[np.float64], samples: NDArray[np.int64], work: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Factors of updates that come of unequal work, so that nobody counts for more by having done more.
+
+    FedNova (Wang et al. 2020, section 4) with epochs for steps: each update is divided by its own number of them, and
+    their mean multiplied by the mean number, tau = sum_i |D_i| work_i / sum_i |D_i|. `factors`: (n,) from `weights`;
+    `samples`: (n,) |D_i|; `work`: (n,) share of a task's epochs that was done, above 0 to 1. Where all have the same,
+    nothing changes.
+    """
+    mean = float((samples * work).sum() / samples.sum())
+    return factors * (mean / work)
 
 
 @dataclass(frozen=True)
@@ -108,6 +123,16 @@ def next_model(
         buffer = replace(buffer, bases=(current,), base_of=nowhere)
     aggregate, state = _stepped(rule, state, buffer, factors)
     return Moved(_moved(current, aggregate.update, rate), aggregate.weights, state, aggregate.notes)
+
+
+def partial_faults(partial_work: Partial, rule: Rule) -> Iterator[Fault]:
+    """Factors above a mean's, with a rule that is none, fields named relative to the protocol."""
+    if partial_work == "normalised" and not rule.is_linear:
+        yield Fault(
+            "partial_work",
+            f"must be whole or work with rule {kind_of(rule)}, got normalised, which makes updates longer than they "
+            "were sent; set it, or defence.rule to mean",
+        )
 
 
 def reading_faults(reading: Reading, rule: Rule) -> Iterator[Fault]:

@@ -19,7 +19,7 @@ from pydantic import Field
 from asyncfl.component import Component, choice, default_property
 from asyncfl.errors import Fault
 from asyncfl.quantities import MeasuredIn
-from asyncfl.server.application import WITH_RATE, Divisor, Reading
+from asyncfl.server.application import WITH_RATE, Divisor, Partial, Reading
 from asyncfl.server.dispatch import (
     AnyDispatch,
     CohortDispatch,
@@ -63,6 +63,10 @@ class Protocol(Component):
     """T: versions to publish, that is, aggregations."""
     weighting: Weighting = "samples"
     """What an update counts by: its client's number of samples, or all alike."""
+    partial_work: Partial = "whole"
+    """What an update counts by whose client was stopped (`training.deadline_s`): as if it were whole; in proportion to
+    the epochs that it comes of (`work`); or each divided by its epochs, and their mean multiplied by the mean number
+    (`normalised`, FedNova in epochs)."""
     selection: AnySelection = UniformSelection()
     """Who is drawn among the idle: anybody, the least served first, or by what was heard of their losses and speed."""
     scoring: Scoring = "parallel"

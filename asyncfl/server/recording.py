@@ -216,7 +216,7 @@ def message_of(hears: Plain, models: Vector | None) -> Input:
                 scores = values.pop("scores")
                 return ScoresArrived(**values, scores=None if scores is None else np.array(scores, dtype=np.float64))
             case "Collected" if models is not None:
-                clip, asked = values["clip_norm"], values["upload_std"]
+                clip, asked, work = values["clip_norm"], values["upload_std"], values["work"]
                 return Collected(
                     values["time_s"],
                     tuple(values["tasks"]),
@@ -225,6 +225,7 @@ def message_of(hears: Plain, models: Vector | None) -> Input:
                     sound=np.array(values["sound"], dtype=bool),
                     clip_norm=None if clip is None else float(clip),
                     upload_std=None if asked is None else np.array(asked, dtype=np.float64),
+                    work=None if work is None else np.array(work, dtype=np.float64),
                 )
     except (TypeError, KeyError, ValueError) as error:
         raise RunError(f"a recorded message is damaged: {error}") from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asyncfl.federation.tasks import TasksInFlight
+from asyncfl.federation.tasks import TaskInFlight, TasksInFlight
 from asyncfl.messages import BudgetSpent
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.simulation.clock import Clock
@@ -25,11 +25,11 @@ class SpentBudgets:
         for client in range(clients if self.tracker is not None else 0):
             self._check(client)
 
-    def send(self, client: int) -> None:
-        """An upload begins. Sent is spent, whether or not it arrives: somebody may hear it."""
+    def send(self, task: TaskInFlight) -> None:
+        """The upload of a task begins. Sent is spent, whether or not it arrives: somebody may hear it."""
         if self.tracker is not None:
-            self.tracker.send(client)
-            self._check(client)
+            self.tracker.send(task.client, task.epochs)
+            self._check(task.client)
 
     def answers(self, client: int, models: int) -> bool:
         """Whether the client scores so many models. If it does it counts from now on: somebody may hear it."""

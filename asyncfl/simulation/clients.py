@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from asyncfl.client import Ticket
 from asyncfl.federation.prepare import Federation
-from asyncfl.federation.tasks import TaskInFlight
+from asyncfl.federation.tasks import TaskInFlight, work_of
 from asyncfl.messages import Collected, RequestScores
 from asyncfl.server import Server
 
@@ -39,7 +39,7 @@ class SimulatedClients:
         if task.base is None:
             raise ValueError(f"the base model of task {task.number} was not kept")
         began = time.perf_counter()
-        self.path.train(Ticket(task.number, task.client, task.base_version, task.base, task.turn))
+        self.path.train(Ticket(task.number, task.client, task.base_version, task.base, task.turn, task.epochs))
         self.seconds += time.perf_counter() - began
 
     def drop(self, task: TaskInFlight) -> None:
@@ -50,7 +50,9 @@ class SimulatedClients:
         """What the clients of `tasks` upload, each from the version it was sent."""
         began = time.perf_counter()
         book = self.server.tasks
-        tickets = [Ticket(t.number, t.client, t.base_version, book.model(t.base_version), t.turn) for t in tasks]
+        tickets = [
+            Ticket(t.number, t.client, t.base_version, book.model(t.base_version), t.turn, t.epochs) for t in tasks
+        ]
         payloads = self.path.carry_out(tickets, self.server.version, book.model(self.server.version))
         self.zeroed = payloads.zeroed
         self.federation.record.collected(payloads.uploads)
@@ -65,6 +67,7 @@ class SimulatedClients:
             sound=payloads.sound,
             clip_norm=payloads.clip_norm,
             upload_std=payloads.asked_std,
+            work=work_of(tasks, self.path.training.epochs),
         )
 
     def score(self, request: RequestScores, turn: int) -> NDArray[np.float64]:

@@ -55,7 +55,7 @@ class Driver(Conductor):
         super().__init__(server, clock, watcher=watcher)
         self.mixing_node = mixing_node
         self.transfers = Transfers(clock, self.tasks, self.traffic)
-        self.training = TrainingOnDemand(clients.work, server, self.tasks)
+        self.training = TrainingOnDemand(clients.work, server, self.tasks, clients.load.epochs)
         self.budgets = SpentBudgets(clients.budgets, clock, self.tasks)
         # A request for scores waits for the client's task only where clients do one thing after another.
         running: dict[int, simpy.Process] | None = {} if clients.scoring == "serial" else None

@@ -84,7 +84,7 @@ class TaskProcess:
                 return
             clock.note(phase.begins, task, size=-1 if sending is None else sending.transfer.payload_bytes)
             if phase.begins is Kind.UPLOAD_STARTED:
-                self.budgets.send(task.client)
+                self.budgets.send(task)
             if sending is not None and shared:
                 phase, stays = yield from self._shares(task, phase, sending)
             else:
@@ -98,8 +98,9 @@ class TaskProcess:
             if phase.sending is not None:
                 self.transfers.end(task, phase.ends, phase.sending)
             else:
-                clock.note(phase.ends, task)
+                clock.note(phase.ends, task, detail=phase.detail)
             if phase.ends is Kind.TRAINED:
+                task.epochs = phase.epochs
                 self.training.ended(task)
             if phase.fails is not None:
                 self._ended(task, phase.fails)

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.federation.tasks import TaskInFlight, TasksInFlight
+from asyncfl.federation.tasks import TaskInFlight, TasksInFlight, work_of
 from asyncfl.messages import Collect, Collected, RequestScores
 from asyncfl.server import Server
 
@@ -50,8 +50,9 @@ class ClientWork(Protocol):
 class TrainingOnDemand:
     """Has the tasks of one seed trained that must be."""
 
-    def __init__(self, work: ClientWork | None, server: Server, tasks: TasksInFlight) -> None:
-        """`work` None: the clock runs alone, without training."""
+    def __init__(self, work: ClientWork | None, server: Server, tasks: TasksInFlight, epochs: int) -> None:
+        """`work` None: the clock runs alone, without training. `epochs`: of a whole task."""
+        self.epochs = epochs
         self.work = work
         self.server = server
         self.tasks = tasks
@@ -86,7 +87,8 @@ class TrainingOnDemand:
         tasks = self.tasks.collect(action.tasks)
         if self.work is None:
             nothing = np.empty((len(tasks), 0), dtype=np.float32)
-            return Collected(time_s, action.tasks, nothing, np.zeros(len(tasks)))
+            work = work_of(tasks, self.epochs)
+            return Collected(time_s, action.tasks, nothing, np.zeros(len(tasks)), work=work)
         if not self.work.every_task:
             self.trained += len(tasks)
         collected = self.work.carry_out(time_s, tasks)

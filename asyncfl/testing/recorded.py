@@ -63,6 +63,8 @@ class _TrainedAgain:
         self.federation = federation
         self.server = server
         self.turns: dict[int, int] = {}
+        self.epochs: dict[int, int] = {}
+        """Task -> epochs that its client had done when it stopped."""
         served: Counter[int] = Counter()
         calls = list(recording.calls())
         unreached = {
@@ -72,6 +74,10 @@ class _TrainedAgain:
             if call.hears["type"] == "ClientGone" and call.hears["fate"] is None:
                 # The client was offline: that task never began, and is not counted as one it was given.
                 served[call.hears["client"]] -= 1
+            if call.hears["type"] == "Collected" and call.hears["work"] is not None:
+                for task, work in zip(call.hears["tasks"], call.hears["work"], strict=True):
+                    if work < 1:
+                        self.epochs[task] = round(work * federation.path.training.epochs)
             for action in call.answers:
                 if action["type"] == "Dispatch":
                     self.turns[action["task"]] = served[action["client"]]
@@ -94,7 +100,9 @@ class _TrainedAgain:
         for number in tasks:
             task = book.open[number]
             base = book.model(task.base_version)
-            tickets.append(Ticket(number, task.client, task.base_version, base, self.turns[number]))
+            tickets.append(
+                Ticket(number, task.client, task.base_version, base, self.turns[number], self.epochs.get(number))
+            )
         models: Vector = self.federation.path.carry_out(tickets, version, book.model(version)).models
         return models
 
@@ -125,9 +133,10 @@ def recorded_buffers(recording: Recording) -> Iterator[Buffer]:
             models = parameters_of(call.hears["models"])
             if rows and models is not None:
                 tasks = [call.hears["tasks"][row] for row in rows]
-                asked = call.hears["upload_std"]
+                asked, work = call.hears["upload_std"], call.hears["work"]
                 std = np.zeros(len(rows)) if asked is None else np.array(asked, dtype=np.float64)[rows]
-                yield _buffer(models[rows], std, tasks, clients, bases, versions, samples)
+                done = None if work is None else np.array(work, dtype=np.float64)[rows]
+                yield replace(_buffer(models[rows], std, tasks, clients, bases, versions, samples), work=done)
         for action in call.answers:
             if action["type"] == "Publish":
                 model = parameters_of(action["model"])

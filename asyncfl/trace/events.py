@@ -48,6 +48,14 @@ class Kind(StrEnum):
 SCORING_DOWN, SCORING_UP = "scoring down", "scoring up"
 """Details of events of the messages of a request for scores: the models to a client, and its scores."""
 
+NO_EPOCH = "no epoch by its deadline"
+"""Detail of a client's giving a task up of which it has not done enough to send."""
+
+
+def epochs_detail(done: int, of: int) -> str:
+    """Detail of the end of a training that was stopped; `epochs_done` reads it."""
+    return f"{done} of {of} epochs"
+
 
 @dataclass(frozen=True, slots=True)
 class Event:

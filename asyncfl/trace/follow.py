@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from asyncfl.errors import Fault, InputError
 from asyncfl.messages import Fate
-from asyncfl.trace.events import SCORING_DOWN, Kind
+from asyncfl.trace.events import NO_EPOCH, SCORING_DOWN, Kind
 from asyncfl.trace.query import select
 from asyncfl.trace.tasks import FATES, SETTLING, Tasks, tasks_of
 
@@ -208,7 +208,9 @@ def _said(row: dict[str, Any]) -> str:
             return f"{row['bytes']:,} bytes sent{times}" if row["bytes"] >= 0 else ""
         case Kind.DROPPED_OUT:
             sent = f", {row['bytes']:,} bytes sent{times}" if row["bytes"] >= 0 else ""
-            return "because it went offline" if detail == "offline" else f"on the way {detail}{sent}" if detail else ""
+            if detail in ("offline", NO_EPOCH):
+                return "because it went offline" if detail == "offline" else str(detail)
+            return f"on the way {detail}{sent}" if detail else ""
         case _:
             return str(detail)
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from asyncfl.trace.events import Kind
+
 
 def select(
     events: pa.Table,
@@ -35,6 +37,13 @@ def select(
     for condition in conditions:
         events = events.filter(condition)
     return events
+
+
+def epochs_done(events: pa.Table) -> dict[int, int]:
+    """Task -> epochs that its client had done when it stopped at its deadline; without those who did all."""
+    trained = select(events, kinds=[Kind.TRAINED])
+    told = zip(trained["task"].to_pylist(), trained["detail"].to_pylist(), strict=True)
+    return {task: int(detail.split()[0]) for task, detail in told if detail}
 
 
 def counts(events: pa.Table) -> dict[str, int]:

@@ -113,7 +113,7 @@ class TwinTraining:
         stream = path.streams.generator("epoch_noise", ticket.client, ticket.turn)
         std = np.float32(path.scheme.upload_noise(path.context, None, contribution).std)
         bases = [ticket.base]
-        for epoch in range(path.training.epochs - 1):
+        for epoch in range(len(job.order) - 1):
             row = np.empty((1, len(ticket.base)), np.float32)
             path.learner.train(row, [replace(job, base=bases[-1], order=job.order[epoch : epoch + 1])])
             row[0] += std * stream.standard_normal(row.shape[1], dtype=np.float32)
@@ -141,7 +141,7 @@ class TwinTraining:
         if scheme.clipped.payload == "model":
             return model
         return (model - ticket.base) * np.float32(
-            scheme.update_factor(self.path.context, self.path.data.samples(ticket.client))
+            scheme.update_factor(self.path.context, self.path.data.samples(ticket.client), ticket.epochs)
         )
 
     def _nothing(self, ticket: Ticket) -> Vector:

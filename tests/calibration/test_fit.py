@@ -162,6 +162,17 @@ def test_runs_of_different_populations_are_refused(known: Scenario, found: Calib
         calibrate([seen(known), seen(other)])
 
 
+def test_who_was_stopped_at_its_deadline_would_have_taken_longer(known: Scenario) -> None:
+    changes = {"training.epochs": 3, "protocol.rounds": 60}
+    whole = fitted_to(known.override(changes))
+    seconds = whole.speeds.s_per_sample * known.data.samples_per_client * 3
+    stopped = fitted_to(known.override({**changes, "training.deadline_s": float(np.quantile(seconds, 0.9))}))
+    kept = [client for client in range(20) if client not in stopped.speeds.unseen]
+    assert 10 < len(kept) < 20
+    np.testing.assert_allclose(stopped.speeds.s_per_sample[kept], whole.speeds.s_per_sample[kept], rtol=0.2)
+    assert stopped.world().dropout == pytest.approx(whole.world().dropout, abs=0.01)
+
+
 def test_what_messages_took_of_each_other_is_in_what_each_took(known: Scenario) -> None:
     found = fitted_to(known.override({"world.uplink.server_bandwidth_bps": 1e6, "protocol.rounds": 40}))
     assert found.world().uplink.server_bandwidth_bps == math.inf

@@ -397,7 +397,7 @@ class Still(Attack):
 
 def test_updates_are_multiplied_by_what_the_scheme_says_before_they_are_clipped() -> None:
     class Weighted(DpFedAvg):
-        def update_factor(self, context: PrivacyContext, samples: int) -> float:
+        def update_factor(self, context: PrivacyContext, samples: int, epochs: int | None = None) -> float:
             return samples / 8
 
     payloads, _, _ = carried_out(Weighted(noise_multiplier=0, clip_norm=100))

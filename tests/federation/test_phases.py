@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,27 @@ def test_a_task_that_nobody_gives_up() -> None:
     ]
     assert [one.duration_s for one in whole] == pytest.approx([4.5, 10.0, 4.5])
     assert all(one.fails is None for one in whole)
+
+
+@pytest.mark.parametrize(
+    ("deadline_s", "speed", "seconds", "epochs", "detail"),
+    [
+        (10.0, 1.0, 10.0, None, ""),
+        (9.99, 1.0, 9.99, 1, "1 of 2 epochs"),
+        (5.0, 1.0, 5.0, 1, "1 of 2 epochs"),
+        (4.9, 1.0, 4.9, None, "no epoch by its deadline"),
+        (4.9, 2.0, 4.9, 1, "1 of 2 epochs"),
+        (5.0, 2.0, 5.0, None, ""),
+    ],
+)
+def test_a_task_whose_training_stops_at_a_deadline(
+    deadline_s: float, speed: float, seconds: float, epochs: int | None, detail: str
+) -> None:
+    """An epoch takes 5 s, at twice the speed 2.5 s."""
+    load = replace(LOAD, deadline_s=deadline_s)
+    training = list(task_phases(world().task(0, 0), load, speed))[1]
+    assert (training.duration_s, training.epochs, training.detail) == (pytest.approx(seconds), epochs, detail)
+    assert (training.fails is None) == (detail != "no epoch by its deadline")
 
 
 def test_a_task_is_given_up_at_a_constant_rate_in_any_phase() -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from asyncfl.errors import ScenarioError
-from asyncfl.learning import Job, LeNet, Mlp, Training, make_learner
+from asyncfl.learning import Job, LeNet, Mlp, Training, make_learner, reference
 from asyncfl.learning.batched import BatchedLearner
 from asyncfl.learning.learner import Learner
 from asyncfl.learning.mlp import MlpLearner
@@ -62,6 +62,18 @@ def test_a_client_learns_the_same_whoever_is_trained_beside_it_or_before(learner
         return
     assert np.array_equal(swapped[::-1], rows)
     assert np.array_equal(again[::-1], losses)
+
+
+def test_a_client_that_is_stopped_has_made_its_first_epochs(learner: Learner) -> None:
+    stopped, whole = dataclasses.replace(job_of(learner), order=job_of(learner).order[:1]), job_of(learner, 13, 1)
+    once = TRAINING.model_copy(update={"epochs": 1})
+    expected = np.empty((1, learner.n_parameters), np.float32)
+    loss = reference.train(learner.model, once, CLASSES, expected, [stopped])
+    losses, rows = train(learner, stopped, whole)
+    assert losses[0] == pytest.approx(loss[0], rel=1e-5)
+    np.testing.assert_allclose(rows[0], expected[0], atol=1e-5)
+    # Nor does it change what another makes of its own.
+    np.testing.assert_allclose(rows[1], train(learner, whole)[1][0], atol=1e-5)
 
 
 def test_training_twice_gives_the_same_bytes(learner: Learner) -> None:
@@ -124,7 +136,8 @@ def test_gradient_is_that_of_the_mean_loss(learner: Learner) -> None:
     [
         ({"base": np.zeros(3, np.float32)}, "base of job 0"),
         ({"images": np.zeros((20, 1, 8, 9), np.float32)}, "images of job 0"),
-        ({"order": np.zeros((1, 20), np.int64)}, "order of job 0"),
+        ({"order": np.zeros((3, 20), np.int64)}, "order of job 0"),
+        ({"order": np.zeros((0, 20), np.int64)}, "order of job 0"),
         ({"images": np.zeros((20, 1, 8, 8))}, "must be float32, got float64"),
         (
             {

@@ -19,11 +19,17 @@ NOISED = {"kind": "dp_fedavg", "noise_multiplier": 0.5, "clip_norm": 2.0, "noise
 
 
 @pytest.mark.parametrize(
-    ("claim", "epsilon", "why"),
-    [(1e6, None, "clipped to 2"), (1e-6, None, "clipped to 2"), (None, None, ""), (2.0, 1e9, "a budget of None")],
+    ("claim", "epsilon", "epochs", "why"),
+    [
+        (1e6, None, None, "clipped to 2"),
+        (1e-6, None, None, "clipped to 2"),
+        (None, None, None, ""),
+        (2.0, 1e9, None, "a budget of None"),
+        (2.0, None, 1, "comes of 1 epochs, and nobody is stopped"),
+    ],
 )
 def test_the_servers_noise_is_the_schemes_whatever_a_client_tells(
-    claim: float | None, epsilon: float | None, why: str
+    claim: float | None, epsilon: float | None, epochs: int | None, why: str
 ) -> None:
     liars: list[LiveClient] = []
 
@@ -32,7 +38,7 @@ def test_the_servers_noise_is_the_schemes_whatever_a_client_tells(
             await asyncio.sleep(0.001)
         task = next(iter(host.server.tasks.open.values()))
         liar = next(client for client in clients if client.name == str(task.client))
-        update = Update(task.number, 0.1, claim, 0.0, epsilon, False, ())
+        update = Update(task.number, 0.1, claim, 0.0, epsilon, False, (), epochs)
         assert liar._connection is not None
         model = np.full((1, host.federation.learner.n_parameters), 0.01, np.float32)
         await liar._connection.send(encode(update, model))

@@ -139,6 +139,18 @@ def test_budgets_that_are_spent(live: Live) -> None:
     assert {row["adversary"] for row in rows if SEED in row["flags"]} == {"server", "both"}
 
 
+@pytest.mark.parametrize("world", [WORLD, {**WORLD, **LEAVING, "dropout_per_s": 0.1}], ids=["links", "leaving"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_clients_that_stop_at_a_deadline(live: Live, protocol: str, world: dict[str, Any]) -> None:
+    training = {**SMALL["training"], "epochs": 3, "deadline_s": 0.3}
+    description = {"protocol": PROTOCOLS[protocol], "world": world, "training": training}
+    told, simulated = same(live, description), simulate_seed(Scenario.read({**SMALL, **description}), 0)
+    details = set(told.events["detail"].to_pylist())
+    assert {"1 of 3 epochs", "no epoch by its deadline"} <= details
+    assert [one.contribution for one in told.uploads] == [one.contribution for one in simulated.uploads]
+    assert [one.loss for one in told.uploads] == [one.loss for one in simulated.uploads]
+
+
 links = st.fixed_dictionaries(
     {
         "latency_s": st.fixed_dictionaries(

@@ -62,6 +62,21 @@ def test_the_same_audit_leaves_the_same_bytes(tiny: dict[str, Any], tmp_path: Pa
     assert files(again) == first
 
 
+def test_twins_of_clients_that_were_stopped_stop_with_them(tiny: dict[str, Any], tmp_path: Path) -> None:
+    """Two of three epochs: of a replaced sample two sums differ, each by no more than twice the clip."""
+    private = {"kind": "dp_sgd", "clip_norm": 1.0, "noise_multiplier": 1.0}
+    training = {"lr": 0.05, "batch_size": 10, "epochs": 3, "deadline_s": 1.0, "example_clip": 1.0, "example_noise": 1.0}
+    tiny["world"]["device"] = {"kind": "fixed", "s_per_sample": 0.02}
+    audit = {**AUDIT, "twins": 5, "neighbours": ["ordinary"]}
+    stopped = described(tiny, privacy=private, training=training, evaluation={"audit": audit})
+    run = Run.load(execute(stopped, tmp_path / "run"))
+    held = run.ledger.query("adversary == 'server' and client >= 0 and releases == 3")
+    # Three uploads of two releases of half the multiplier each.
+    assert held["mu"].to_numpy() == pytest.approx(2 * np.sqrt(6))
+    assert 0 < held["measured"].max() <= held["exact_epsilon"].max()
+    assert run.audit["sensitivity_share"].max() <= 1 + 1e-6
+
+
 DISPROVED = {"kind": "local_gaussian", "epsilon": 5, "clip_norm": 0.02}
 OVERSHOOTING = {"lr": 0.5, "batch_size": 5, "epochs": 3, "momentum": 0.9, "gradient_clip": 0.02}
 
@@ -203,7 +218,7 @@ def test_budgets_that_follow_the_losses_are_followed(tiny: dict[str, Any]) -> No
 
 def test_why_nothing_is_measured_is_told(tiny: dict[str, Any]) -> None:
     zeroed = {"kind": "dp_fedavg", "noise_multiplier": 1.1, "neighbours": "zero_out"}
-    asked = {"clients": 2, "twins": 5, "neighbours": ["exchanged"]}
+    asked = {"clients": 2, "twins": 5, "neighbours": ["ordinary"]}
     run = simulate(described(tiny, privacy=zeroed, evaluation={"audit": asked}))
     assert run.ledger["measured"].isna().all()
     assert [note for note in run.summary["notes"] if note.startswith("audit: ")] == [

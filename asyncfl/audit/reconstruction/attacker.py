@@ -73,7 +73,7 @@ class Attacker:
         path, scenario, learner = federation.path, federation.resolved.scenario, federation.learner
         training, scheme = scenario.training, path.scheme
         of_models = scheme.clipped.payload == "model"
-        factor = 1.0 if of_models else scheme.update_factor(path.context, held.samples)
+        factor = 1.0 if of_models else scheme.update_factor(path.context, held.samples, held.ticket.epochs)
         domain = int(federation.data.client_domains[held.ticket.client])
         return cls(
             learner.model,
@@ -82,7 +82,7 @@ class Attacker:
             learner.layout,
             held.ticket.base,
             held.samples,
-            training.lr * training.steps(held.samples) * factor,
+            training.lr * training.steps(held.samples, held.ticket.epochs) * factor,
             held.upload.clip_norm if of_models else None,
             pixel_range(scenario.data, domain),
         )

@@ -47,7 +47,7 @@ def upload_with(held: Overheard, epsilon: float | None) -> NoisedUpload:
     """
     path = held.federation.path
     if epsilon is None:
-        std = _std(path.scheme, path.training, held.upload.added_std, held.samples)
+        std = _std(path.scheme, path.training, held.upload.added_std, held)
         return NoisedUpload(None, held.sent, std)
     return remade(held, *_calibrated(held, epsilon), epsilon, epsilon)
 
@@ -57,7 +57,7 @@ def _calibrated(held: Overheard, epsilon: float) -> tuple[Scheme, Training]:
     path = held.federation.path
     length = float(np.linalg.norm(held.sent.astype(np.float64) - held.ticket.base))
     try:
-        scheme, change = path.scheme.with_epsilon(epsilon, path.training.epochs, length)
+        scheme, change = path.scheme.with_epsilon(epsilon, held.ticket.epochs or path.training.epochs, length)
     except ValueError as error:
         raise RunError(str(error)) from None
     return scheme, path.training.model_copy(update=change)
@@ -82,14 +82,14 @@ def remade(
     path = TaskPath(old.data, learner, training, scheme, old.context, old.streams, None, state, compressor)
     made = path.carry_out([held.ticket], held.ticket.base_version, held.ticket.base)
     [upload] = made.uploads
-    return NoisedUpload(epsilon, made.models[0].copy(), _std(scheme, training, upload.added_std, held.samples))
+    return NoisedUpload(epsilon, made.models[0].copy(), _std(scheme, training, upload.added_std, held))
 
 
-def _std(scheme: Scheme, training: Training, added: float, samples: int) -> float:
+def _std(scheme: Scheme, training: Training, added: float, held: Overheard) -> float:
     """Deviation of all noise on an upload, as if no step had seen that of the steps before."""
     if scheme.noise_each_epoch:
-        return added * math.sqrt(training.epochs)
+        return added * math.sqrt(held.ticket.epochs or training.epochs)
     if training.example_clip is not None and training.example_noise:
-        step = training.lr * training.example_noise * training.example_clip / training.batch_of(samples)
-        return step * math.sqrt(training.steps(samples))
+        step = training.lr * training.example_noise * training.example_clip / training.batch_of(held.samples)
+        return step * math.sqrt(training.steps(held.samples, held.ticket.epochs))
     return added

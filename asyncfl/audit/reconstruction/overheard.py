@@ -6,7 +6,7 @@ nothing about honest data and are left aside.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -115,7 +115,7 @@ class _Catcher(TaskObserver):
         for row, ticket in enumerate(collection.tickets):
             if ticket.task == self.task:
                 made = collection.payloads
-                base = Ticket(ticket.task, ticket.client, ticket.base_version, ticket.base.copy(), ticket.turn)
+                base = replace(ticket, base=ticket.base.copy())
                 self.found = base, made.models[row].copy(), made.uploads[row]
 
 

@@ -162,7 +162,7 @@ def reconstruct(
         held.ticket.task,
         held.ticket.base_version,
         held.samples,
-        held.federation.path.training.steps(held.samples),
+        held.federation.path.training.steps(held.samples, held.ticket.epochs),
         method,
         best,
         true[best],

@@ -86,6 +86,7 @@ class BudgetTracker:
         self._norm = usable_norm(scheme, context, None)
         self._sent: dict[int, _Sent] = {}
         self._next: dict[int, Release] = {}
+        self._turn: dict[int, int] = {}
         self._known: dict[frozenset[tuple[tuple[str, float], int]], float] = {}
 
     def affords(self, client: int, turn: int) -> bool:
@@ -93,13 +94,14 @@ class BudgetTracker:
 
         It is asked before the task begins, when all earlier ones are trained: from then on nothing changes the answer.
         """
-        self._next[client] = self.release(client, turn)
+        self._next[client], self._turn[client] = self.release(client, turn), turn
         return self._within(self._sent_by(client).copy().add(self._next[client]))
 
-    def send(self, client: int) -> None:
-        """Count the upload that `affords` was last asked about."""
-        sent = self._sent.setdefault(client, _Sent())
-        sent.add(self._next.pop(client)).uploads += 1
+    def send(self, client: int, epochs: int | None = None) -> None:
+        """Count the upload that `affords` was last asked about. `epochs`: that it comes of; None: all of a task."""
+        sent, asked = self._sent.setdefault(client, _Sent()), self._next.pop(client)
+        release = asked if epochs is None else self.release(client, self._turn[client], epochs)
+        sent.add(release).uploads += 1
 
     def answer(self, client: int, models: int) -> bool:
         """Whether the client may score so many models, which counts from now on if it may.
@@ -118,10 +120,10 @@ class BudgetTracker:
         self._sent[client] = after
         return True
 
-    def release(self, client: int, turn: int) -> Release:
+    def release(self, client: int, turn: int, epochs: int | None = None) -> Release:
         """That upload as an accountant sees it; to who knows it by models alone, at the most that one may say of it."""
         epsilon = self.state.epsilon(client, turn)
-        one = Contribution(client, int(self.samples[client]), turn, epsilon)
+        one = Contribution(client, int(self.samples[client]), turn, epsilon, epochs=epochs)
         release = upload_release(self.scheme, self.context, self._norm, one)
         # Its own noise hides it from who holds models too, and what others add to them only helps.
         return self._in_models if self.counted.by_models and not release.std else release

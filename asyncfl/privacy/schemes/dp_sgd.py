@@ -72,11 +72,11 @@ class DpSgd(Scheme):
             yield Fault(field, f"{message}; the noise is drawn in training")
 
     def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
-        """As many releases as a task has epochs, each with the noise of a step, z C, on 2 C, a sum of a batch's
+        """As many releases as epochs were done, each with the noise of a step, z C, on 2 C, a sum of a batch's
         gradients. Training has drawn it."""
-        z = self.multiplier(context.epochs, context.rounds)
-        epsilon = float(exact_epsilon(squared_mu_of(z / 2, context.epochs), self.delta))
-        return Noise(z * self.clip_norm, 2 * self.clip_norm, context.epochs, epsilon=epsilon, in_training=True)
+        z, epochs = self.multiplier(context.epochs, context.rounds), context.epochs_of(contribution)
+        epsilon = float(exact_epsilon(squared_mu_of(z / 2, epochs), self.delta))
+        return Noise(z * self.clip_norm, 2 * self.clip_norm, epochs, epsilon=epsilon, in_training=True)
 
     def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee:
         """(epsilon, delta) for an upload in each version, for one replaced sample."""

@@ -95,11 +95,12 @@ class GaussianUpload(Scheme):
             return Noise(0.0)
         sensitivity = 2 * self.clip_norm / contribution.samples
         std = self._multiplier(context) * 2 * self.clip_norm / contribution.samples
-        return Noise(std, sensitivity, context.epochs if self.noise_each_epoch else 1)
+        return Noise(std, sensitivity, context.epochs_of(contribution) if self.noise_each_epoch else 1)
 
     def proven_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
         """2 lr C S: two runs of S steps part by no more than 2 lr C in each; S steps before a draw of noise."""
-        return clipped_steps(context, self.clip_norm, contribution.samples, 1 if self.noise_each_epoch else None)
+        epochs = 1 if self.noise_each_epoch else context.epochs_of(contribution)
+        return clipped_steps(context, self.clip_norm, contribution.samples, epochs)
 
     def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee | None:
         """(epsilon, delta) for one upload or for T, for one replaced sample; the same with a draw in each epoch."""

@@ -119,6 +119,12 @@ SCHEMES = {
         "privacy": {"kind": "dp_sgd", "noise_multiplier": 1.5},
         "training": {"lr": 0.1, "batch_size": "full", "example_clip": 1.0, "example_noise": 1.5},
     },
+    # Everybody has done two of three epochs when it stops.
+    "epoch, stopped": {
+        "privacy": {**SAFL, "noise": "epoch"},
+        "training": {**TAPPED["training"], "epochs": 3, "deadline_s": 1.0},
+        "world": {**TAPPED["world"], "device": {"kind": "fixed", "s_per_sample": 0.1}},
+    },
 }
 
 
@@ -129,6 +135,7 @@ def test_an_upload_is_made_again_as_it_was_sent_and_with_other_noise(scheme: str
     again = remade(held, path.scheme, path.training, None, held.upload.contribution.epsilon)
     assert again.model.tobytes() == sent.model.tobytes() == held.sent.tobytes()
     assert again.std == sent.std
+    assert held.ticket.epochs == (2 if scheme == "epoch, stopped" else None)
     clean, weak, strong = (upload_with(held, epsilon) for epsilon in (math.inf, 100.0, 1.0))
     assert clean.std == 0
     assert 0 < weak.std < strong.std

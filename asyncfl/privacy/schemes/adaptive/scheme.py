@@ -168,11 +168,11 @@ class AdaptiveBudgets(Scheme):
         """For the readings of Delta that hold for what is clipped."""
         return not self._without_noise and self.sensitivity in OF_CLIENT
 
-    def update_factor(self, context: PrivacyContext, samples: int) -> float:
+    def update_factor(self, context: PrivacyContext, samples: int, epochs: int | None = None) -> float:
         """1; of `gradient` 1/steps, which makes the update lr times the mean gradient."""
         if self.upload == "update":
             return 1.0
-        return 1 / (context.epochs * -(-samples // self._batch(context, samples)))
+        return 1 / ((epochs or context.epochs) * -(-samples // self._batch(context, samples)))
 
     def _unit(self, context: PrivacyContext) -> float:
         """What a unit of the clipped quantity is in the upload."""
