@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import platform
 import shutil
@@ -38,6 +39,8 @@ from asyncfl.stages import Stage, nobody_waits
 from asyncfl.storage import COMPLETE, PER_CLIENT, Run, RunFolder
 from asyncfl.twins import Audited, TwinsObserver, audited
 from asyncfl.under_way import Snapshots
+
+log = logging.getLogger(__name__)
 
 
 def simulate(scenario: Scenario, progress: Progress | None = None, *, limits: Limits = USUAL) -> Run:
@@ -84,6 +87,7 @@ def execute(
     own = RunFolder(Path(folder), scenario)
     own.check(force)
     if own.is_whole() and not force:
+        log.info("%s holds the run already", own.folder)
         return own.folder
     limits.check(scenario)
     with own.working(force) as area:
@@ -94,7 +98,9 @@ def execute(
             kept = None if shelf is None else shelf / conditions / f"seed-{seed}"
             shelved = None if kept is None else _kept(kept)
             part = shelved or _kept(place)
-            if part is None:
+            if part is not None:
+                log.info("seed %d was finished before, in %s", seed, place if shelved is None else kept)
+            else:
                 snapshots = Snapshots(place.parent, scenario, seed)
                 part = one_seed(scenario, seed, progress, prior, snapshots, stage)
                 # On a disk that is nearly full the seed itself comes first.
@@ -105,6 +111,7 @@ def execute(
                 _shelve(part, kept)
             parts.append(part)
         own.replace(area, gather(scenario, parts).write_to, COMPLETE)
+    log.info("%s written", own.folder)
     return own.folder
 
 

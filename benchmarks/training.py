@@ -26,7 +26,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from asyncfl.learning import Architecture, Job, LeNet, McMahanCnn, Mlp, ResNet, Shape, Training, make_learner, reference
+from asyncfl.learning import (
+    Architecture,
+    CharLstm,
+    Job,
+    LeNet,
+    McMahanCnn,
+    Mlp,
+    ResNet,
+    Shape,
+    Training,
+    make_learner,
+    reference,
+)
 from asyncfl.learning.gemm import products, resolve
 
 Images = NDArray[np.float32]
@@ -65,6 +77,7 @@ WORKLOADS = [
     Workload("mlp-600", Mlp(), Training(lr=0.01, batch_size=32), 20, 600, 10000),
     Workload("lenet-600", LeNet(), Training(lr=0.01, batch_size=32), 4, 600, 0, 3),
     Workload("cnn-600", McMahanCnn(), Training(lr=0.01, batch_size=32), 2, 600, 0, 2),
+    Workload("lstm-128", CharLstm(), Training(lr=0.01, batch_size=32), 1, 128, 0, 9, (40,)),
     Workload("resnet-500", ResNet(), Training(lr=0.01, batch_size=32), 20, 500, 0, 2, (3, 32, 32)),
 ]
 
@@ -80,6 +93,12 @@ def forward_operations(model: Architecture, shape: Shape) -> tuple[float, float]
     counts: list[float] = []
 
     def count(module: torch.nn.Module, _: object, output: torch.Tensor) -> None:
+        if isinstance(module, torch.nn.RNNBase):  # each weight is used once a step
+            counts.append(2 * shape[0] * sum(p.numel() for p in module.parameters() if p.ndim == 2))
+            return
+        if isinstance(module, torch.nn.Embedding):
+            counts.append(0)
+            return
         weight = module.weight
         assert isinstance(weight, torch.Tensor)
         places = output[0].numel() / weight.shape[0]  # a convolution uses its weight at every pixel
@@ -87,17 +106,19 @@ def forward_operations(model: Architecture, shape: Shape) -> tuple[float, float]
 
     module = model.module(shape, CLASSES)
     for part in module.modules():
-        if hasattr(part, "weight"):
+        if hasattr(part, "weight") or isinstance(part, torch.nn.RNNBase):
             part.register_forward_hook(count)
     module(torch.zeros(1, *shape))
     return sum(counts), counts[0]
 
 
 def jobs_of(work: Workload) -> list[Job]:
-    """Random images of the right shape: speed does not depend on what they show."""
+    """Random images (or texts) of the right shape: speed does not depend on what they show."""
     rng = np.random.default_rng(0)
     base = work.model.initial_parameters(work.shape, CLASSES, torch.Generator().manual_seed(0))
     images = rng.normal(size=(work.clients, work.samples, *work.shape)).astype(np.float32)
+    if isinstance(work.model, CharLstm):
+        images = rng.integers(CLASSES, size=images.shape).astype(np.float32)
     labels = rng.integers(CLASSES, size=(work.clients, work.samples))
     epochs = range(work.training.epochs)
     return [

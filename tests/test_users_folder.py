@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +79,54 @@ def asyncfl(*arguments: str) -> str:
     return result.stdout
 
 
+RENTS = """
+data: {dataset: {kind: table, path: rents.csv, target: rent}, clients: 4, samples_per_client: 30}
+model: {kind: "users_net:Rent", hidden: 4, personal: ["last.bias"]}
+training: {lr: 0.1, batch_size: 10, epochs: 2}
+protocol: {kind: buffered, rounds: 6, buffer: 2, dispatch: {kind: constant, in_flight: 3}}
+privacy: {kind: nbafl, epsilon: 5000, clip_norm: 10.0}
+threats: {attackers: 1, attack: {kind: sign_flip}, from_version: 5}
+defence: {rule: {kind: norm_clipping}}
+evaluation: {keep: last, metrics: {far: "users_net:far"}, clients_every: 3}
+"""
+NET = """
+
+class Rent(nn.Module):
+    def __init__(self, shape, outputs, hidden):
+        super().__init__()
+        self.first = nn.Linear(shape[0], hidden)
+        self.last = nn.Linear(hidden, outputs)
+
+    def forward(self, x):
+        return self.last(self.first(x).tanh())
+
+
+def far(outputs, labels):
+    return float(abs(outputs - labels).max())
+"""
+
+
+def test_so_is_a_regression(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    draw = np.random.default_rng(1)
+    size, area = draw.uniform(20, 150, 160), draw.choice(["old town", "river", "hill"], 160)
+    rent = 300 + 9.5 * size + 200 * (area == "river") + draw.normal(0, 20, 160)
+    rows = [f"{one:.1f},{where},{cost:.2f}" for one, where, cost in zip(size, area, rent, strict=True)]
+    (folder / "rents.csv").write_text("\n".join(["size,area,rent", *rows]))
+    (folder / "users_net.py").write_text(FILES["users_net.py"] + NET)
+    monkeypatch.delitem(sys.modules, "users_net", raising=False)
+    (folder / "rents.yaml").write_text(RENTS)
+    assert "test R²" in asyncfl("run", "rents.yaml", "--out", "rents", "--quiet")
+    swept = json.loads(
+        asyncfl("sweep", "rents.yaml", "--set", "model.hidden=2,4", "--jobs", "1", "--out", "rent-runs", "--json")
+    )["runs"]
+    assert all(one["final"]["test_r2"]["mean"] > 0.5 for one in swept)
+    assert all({"metric_far", "test_mae", "client_loss_worst_decile"} <= one["final"].keys() for one in swept)
+    assert "epsilon" in asyncfl("audit", "rents", "--canaries", "10", "--quiet")
+    asyncfl("export", "rents", "rent.pt", "--client", "2")
+    assert torch.load(folder / "rent.pt", weights_only=True)["last.bias"].shape == (1,)
+
+
 def test_it_runs_is_swept_attacked_defended_audited_and_exported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     asyncfl("run", "scenario.yaml", "--out", "run", "--quiet")
@@ -102,6 +151,8 @@ def test_it_runs_is_swept_attacked_defended_audited_and_exported(folder: Path, m
     assert all(one["final"]["test_accuracy"]["mean"] > 0.8 for one in swept)
     assert all({"metric_surely", "client_accuracy_worst_decile"} <= one["final"].keys() for one in swept)
     assert (folder / swept[0]["folder"] / "audit.parquet").is_file()
+    assert "measured" in asyncfl("audit", "run", "--clients", "1", "--twins", "2", "--neighbours", "zeroed")
+    assert (folder / "run" / "audit.parquet").is_file()
     compared = json.loads(asyncfl("compare", *[one["folder"] for one in swept], "--json"))
     assert compared["fields"] == {"model.hidden": [3, 5]}
     asyncfl("export", "run", "net.pt")

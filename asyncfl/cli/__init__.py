@@ -30,6 +30,7 @@ from asyncfl.cli import (
     trace,
     view,
 )
+from asyncfl.cli.verbosity import log_to_stderr, verbose_first
 from asyncfl.errors import AsyncflError
 from asyncfl.own_classes import blamed, look_for_modules_in
 
@@ -57,8 +58,13 @@ def _asyncfl(
     traceback: Annotated[
         bool, typer.Option("--traceback", help="Show the whole traceback where a component of your own fails.")
     ] = False,
+    verbose: Annotated[
+        int,
+        typer.Option("--verbose", "-v", count=True, help="Log what is done to standard error; -vv: each version too."),
+    ] = 0,
 ) -> None:
     """Simulate federated learning that is private, attacked and late."""
+    log_to_stderr(verbose)
 
 
 app.command("init")(init.init)
@@ -90,7 +96,7 @@ def main() -> None:
     # The program lies in a folder of its own, so Python does not look in the working directory as `python -m` does.
     look_for_modules_in(Path.cwd())
     try:
-        app()
+        app(args=verbose_first(sys.argv[1:]))
     except AsyncflError as error:
         print(f"asyncfl: {error}", file=sys.stderr)
         sys.exit(2)

@@ -6,6 +6,7 @@ likes, in a thread for example, and hands in the answer before anything else hap
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
@@ -47,6 +48,9 @@ Work: TypeAlias = Callable[[], list[Action]]
 """The server's answer to something that takes a while to work out."""
 Steps: TypeAlias = Generator[Work, list[Action], None]
 """Work that must be done, one piece after another; each is sent its outcome."""
+
+
+log = logging.getLogger(__name__)
 
 
 class Watcher(Protocol):
@@ -155,7 +159,9 @@ class Conductor(ABC):
                         self.watcher.judged(action)
                 case Ban():
                     record(Kind.BANNED, client=action.client)
+                    log.debug("client %d is banned at %.6g s", action.client, self.scribe.now)
                 case ShortBuffer():
+                    log.debug("a buffer opens with %d of %d updates", action.held, action.wanted)
                     record(Kind.SHORT_BUFFER, detail=f"{action.held} of {action.wanted} updates")
                 case CohortRepeated():
                     record(Kind.COHORT_REPEATED, detail=f"nothing came of {action.size} tasks")

@@ -10,6 +10,7 @@ Whoever simulates carries out such runs (`PriorRuns`); a federation of real clie
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from asyncfl.privacy import MeasuredExposures
 from asyncfl.privacy.record import Upload
 from asyncfl.scenario import Scenario
 from asyncfl.streams import Streams
+
+log = logging.getLogger(__name__)
 
 
 class PriorRuns(Protocol):
@@ -61,6 +64,7 @@ def resolve(scenario: Scenario, seed: int, prior: PriorRuns) -> ResolvedSeed:
     if reference is not None:
         # Nothing that is judged changes what is trained.
         unjudged = Evaluation(train_every=0, test_every=0)
+        log.info("seed %d: the scheme is settled by a run of %s first", seed, reference.scheme.kind)
         first = scenario.model_copy(update={"privacy": reference.scheme, "evaluation": unjudged, "seeds": (seed,)})
         scenario = scenario.model_copy(update={"privacy": reference.settle(prior.uploads(first, seed))})
     return with_exposures(scenario, seed, prior)
@@ -72,6 +76,7 @@ def with_exposures(scenario: Scenario, seed: int, prior: PriorRuns) -> ResolvedS
     assumed = scenario.privacy.assumed_exposures(rounds, participants, clients)
     if isinstance(assumed, int):
         return ResolvedSeed(scenario, seed, assumed)
+    log.info("seed %d: how often clients are overheard is measured on %d timelines", seed, assumed.replicates)
     counts = _overheard(scenario, seed, assumed, prior)
     if assumed.quantile is None:
         return ResolvedSeed(scenario, seed, max(counts), counts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -33,8 +34,13 @@ SoFar: TypeAlias = Callable[[], Mapping[str, pa.Table]]
 Watch: TypeAlias = Callable[[int, SoFar], None]
 """Is told of each version when it has been evaluated, and what the seed has come to."""
 
+JUDGED = ("train_loss", "test_loss", "test_accuracy")
+"""Columns by which a version is judged first of all."""
 DETECTOR = "detector_"
 """Beginning of the further columns of a run with a detector: its numbers about each buffer (`Verdict.notes`)."""
+
+
+log = logging.getLogger(__name__)
 
 
 class Rounds:
@@ -160,6 +166,10 @@ class Rounds:
         row["diverged"] = not all(math.isfinite(value) for value in [*losses, float(publish.model.sum())])
         if self.federation is not None:
             self.kept.offer(publish.version, publish.model, row)
+        log.debug(
+            "seed %d: version %d at %.6g s of %d updates, train loss %.6g, test loss %.6g, test accuracy %.4g",
+            *(row[name] for name in ("seed", "version", "time_s", "participants", *JUDGED)),
+        )
         if self.progress is not None:
             self.progress(row)
         if row["diverged"]:

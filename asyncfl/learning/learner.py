@@ -70,6 +70,14 @@ class Learner(ABC):
             "n_parameters": self.n_parameters,
         }
 
+    @property
+    def said(self) -> str:
+        """How training runs, in words."""
+        about = self.description
+        return (
+            f"{about['path']} on {about['device']} trains {about['n_parameters']} parameters, products by {self.gemm}"
+        )
+
     def train(self, rows: NDArray[np.float32], jobs: Sequence[Job]) -> NDArray[np.float64]:
         """Mean training loss of each job's last epoch (n,); the trained models are written into `rows`.
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 
@@ -48,6 +49,9 @@ class SimulatedRuns:
         return max(simulate_clock(scenario, seed, self).traffic.overheard_up.values(), default=0)
 
 
+log = logging.getLogger(__name__)
+
+
 def prepared(scenario: Scenario, seed: int, prior: SimulatedRuns | None = None) -> Federation:
     """Everybody who takes part in one seed, after the runs that come before it; the same each time."""
     return prepare(resolve(scenario, seed, prior or SimulatedRuns()))
@@ -72,6 +76,15 @@ def simulate_seed(
         federation = around(federation)
     scenario, streams = federation.resolved.scenario, federation.resolved.streams
     data, attackers = federation.data, federation.attackers
+    log.info(
+        "seed %d: %d clients hold %d samples of %s, tested on %d; %s",
+        seed,
+        data.clients,
+        len(data.labels),
+        data.provenance,
+        len(data.test_labels),
+        federation.learner.said,
+    )
     server: Server = Server(federation.plan)
     recording = None
     if scenario.evaluation.record != "none":
@@ -104,6 +117,15 @@ def simulate_seed(
         "evaluation": rounds.seconds,
         "total": time.perf_counter() - began,
     }
+    parts = ", ".join(f"{name} {took:.2f} s" for name, took in run.seconds.items())
+    log.info(
+        "seed %d: %s after %d versions, %d tasks trained; %s",
+        seed,
+        run.stopped,
+        len(rounds.rows) - 1,
+        run.trained,
+        parts,
+    )
     return run
 
 

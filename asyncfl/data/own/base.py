@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import lru_cache
@@ -12,6 +13,8 @@ from asyncfl.data.own.arrays import ArraySource
 from asyncfl.data.own.samples import FIELDS, Samples, sample_faults
 from asyncfl.errors import DataError, Fault, InputError
 from asyncfl.own_classes import own_file, told
+
+log = logging.getLogger(__name__)
 
 
 class Dataset(Component):
@@ -80,6 +83,7 @@ class _Key:
 def _loaded(key: _Key) -> ArraySource:
     dataset = key.dataset
     name = kind_of(dataset)
+    log.info("%s is loaded", dataset.title)
     try:
         samples = dataset.load()
     except (InputError, KeyboardInterrupt):
