@@ -61,6 +61,10 @@ class OwnSamples:
 
         Raises DataError where the samples are not of the kind that `data` describes.
         """
+        if data.names[0] not in CATALOG:
+            named = ", ".join(CATALOG)
+            got = f"where clients come with files of their own, got {data.names[0]}"
+            raise DataError([Fault("data.dataset", f"must be images by name ({named}) {got}")], self.path)
         dataset = CATALOG[data.names[0]]
         if faults := self._misfits(dataset):
             raise DataError(faults, self.path)

@@ -66,3 +66,9 @@ def test_samples_of_another_kind_than_the_scenarios_are_refused(tmp_path: Path) 
         own.of_client(0, DataSpec(clients=1))
     assert "x_train: must be images of shape (28, 28) as the scenario's (mnist), got (26, 26)" in str(refused.value)
     assert "y_train: must be labels 0..9 as the scenario's (mnist), got 1..10" in str(refused.value)
+
+
+def test_tables_and_data_of_ones_own_are_refused_by_name(tmp_path: Path) -> None:
+    own = OwnSamples(written(tmp_path, x_train=IMAGES, y_train=LABELS))
+    with pytest.raises(DataError, match=r"data\.dataset: must be images by name \(mnist, .*\) where .* got diabetes"):
+        own.of_client(0, DataSpec(dataset="diabetes", clients=2, samples_per_client=5))
