@@ -46,8 +46,8 @@ log = logging.getLogger(__name__)
 def simulate(scenario: Scenario, progress: Progress | None = None, *, limits: Limits = USUAL) -> Run:
     """The run of `scenario`, all its seeds, in memory.
 
-    Nothing is written. Raises ScenarioError where it would take longer or more memory than `limits` say, and DataError
-    where the data are missing or too few.
+    Nothing is written. Raises ScenarioError where it would take longer or more memory than `limits` say, DataError
+    where the data are missing or too few, and RunError where data or code change meanwhile.
     """
     limits.check(scenario)
     digest, parts = scenario.digest(), []
@@ -82,7 +82,8 @@ def execute(
     scenario. `prior`: runs that others of this process are measured by as well, so that each is simulated once.
     `shelf`: a folder of finished seeds, whatever the number of seeds of their runs: a seed that is there is taken from
     it, others are put there. `stage`: is told how far accounting and audits are. Raises OutputError, and ScenarioError
-    past `limits`, before anything is computed, and DataError.
+    past `limits`, before anything is computed, DataError, and RunError where data or code change meanwhile: the seeds
+    of before are kept then.
     """
     own = RunFolder(Path(folder), scenario)
     own.check(force)
