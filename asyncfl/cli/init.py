@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from asyncfl.cli.output import console, print_text
-from asyncfl.errors import Fault, OutputError, ScenarioError, hint
+from asyncfl.errors import Fault, OutputError, ScenarioError, nearest, shortened
 
 
 def _kinds() -> list[str]:
@@ -35,14 +35,22 @@ def init(
     from asyncfl.scenario import Scenario
 
     if kind not in STARTERS:
-        raise ScenarioError([Fault("--kind", hint(kind, STARTERS, "kinds are") + f", got {kind!r}")])
+        near = nearest(kind, STARTERS)
+        meant = f"; did you mean {near}?" if near else ""
+        raise ScenarioError([Fault("--kind", f"must be one of {', '.join(STARTERS)}, got {kind!r}{meant}")])
     files = {file: starter(kind, file.name)}
     if kind == "own-data":
         files[file.parent / "my_data.py"] = OWN_DATA
-    if there := [path for path in files if path.exists()]:
-        raise OutputError(f"{', '.join(map(str, there))}: there already; name another file, or move it away")
     schema = file.parent / SCHEMA
-    if not schema.exists():
+    try:
+        there = [path for path in files if path.exists()]
+        has_schema = schema.exists()
+    except (OSError, ValueError) as error:  # a name that is too long, or holds a NUL
+        why = getattr(error, "strerror", None) or error
+        raise OutputError(f"cannot write {shortened(file)}: {why}") from None
+    if there:
+        raise OutputError(f"{', '.join(map(str, there))}: there already; name another file, or move it away")
+    if not has_schema:
         files[schema] = json.dumps(Scenario.model_json_schema(), indent=1, ensure_ascii=False) + "\n"
     for path, text in files.items():
         write_text(text, path)

@@ -13,6 +13,7 @@ import typer
 
 from asyncfl.cli import app, main
 from asyncfl.files.yaml_text import read_yaml
+from asyncfl.manual.starter import STARTERS
 from asyncfl.scenario import Scenario
 
 ROOT = Path(__file__).parents[2]
@@ -110,7 +111,10 @@ def test_init_overwrites_nothing(asyncfl: Any, tmp_path: Path) -> None:
     assert status == 2
     assert "my_data.py: there already; name another file, or move it away" in err
     assert [path.name for path in tmp_path.iterdir()] == ["my_data.py"]
-    assert "did you mean buffered?" in asyncfl("init", tmp_path / "s.yaml", "--kind", "bufered")[2]
+    assert "cannot write" in asyncfl("init", tmp_path / ("x" * 300))[2]
+    message = "--kind: must be one of sync, buffered, dp, attack, own-data, got 'bufered'; did you mean buffered?"
+    assert message in asyncfl("init", tmp_path / "s.yaml", "--kind", "bufered")[2]
+    assert ", ".join(STARTERS) in asyncfl("init", "--help")[1]
 
 
 def test_the_schema_takes_scenarios_of_every_paper() -> None:

@@ -38,6 +38,8 @@ SOUND = [
     "data list --json",
     "data sheet mnist --out {folder}/sheet.png --embedded",
     "schema",
+    "explain defence.rule.krum.byzantine --json",
+    "init {folder}/new.yaml --kind dp",
     "run {folder}/scenario.yaml --set protocol.rounds=1 --out {folder}/out --quiet --threads 1",
 ]
 """Lines that are answered; they hold every option of every command but those that download."""
