@@ -108,7 +108,6 @@ class Stack:
 
         self.widths = tuple(widths)
         self.layers = len(widths) - 1
-        self.n_parameters = sum(o * (i + 1) for i, o in pairwise(widths))
         self.lr = training.lr
         self.momentum = training.momentum
         self.mu = training.proximal_mu
