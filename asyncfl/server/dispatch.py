@@ -68,7 +68,7 @@ class CohortDispatch(DispatchPolicy):
     participants: Annotated[Count | Share | None, MeasuredIn("clients or share")] = None
     """Clients per version: a count, a share of all clients below 1, or null for all. Source: SAFL, algorithm 1, line
     3."""
-    over_selection: Annotated[float, Field(ge=1), MeasuredIn("factor")] = 1.0
+    over_selection: Annotated[float, Field(ge=1, allow_inf_nan=False), MeasuredIn("factor")] = 1.0
     """Factor by which more clients are drawn than are needed; what comes too much is surplus."""
 
     def wanted(self, clients: int) -> int:

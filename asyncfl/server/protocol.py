@@ -36,7 +36,7 @@ from asyncfl.server.staleness import AnyStaleness, ConstantStaleness, Polynomial
 Late: TypeAlias = Literal["drop", "carry"]
 Weighting: TypeAlias = Literal["samples", "uniform"]
 Scoring: TypeAlias = Literal["parallel", "serial"]
-Rate = Annotated[float, Field(gt=0)]
+Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Protocol(Component):
@@ -147,7 +147,7 @@ class Sync(Protocol):
     kind: Literal["sync"] = "sync"
     participants: Annotated[Count | Share | None, MeasuredIn("clients or share")] = None
     """K, clients per round: a count, a share of all clients below 1, or null for all."""
-    over_selection: Annotated[float, Field(ge=1), MeasuredIn("factor")] = 1.0
+    over_selection: Annotated[float, Field(ge=1, allow_inf_nan=False), MeasuredIn("factor")] = 1.0
     """Factor by which more clients are drawn than are waited for."""
     open: AnyOpening = OpenAll()
     """When a round ends: with all of the cohort, with a quorum of it, or at a deadline."""
