@@ -55,6 +55,10 @@ def _of_function(called: str, function: Any) -> Iterator[str]:
 def _of_class(called: str, found: type) -> Iterator[str]:
     if is_dataclass(found):
         yield from _of_function(called, found)
+        for one in fields(found):
+            left_out = [word for word in ("init", "repr", "compare") if not getattr(one, word)]
+            if left_out:
+                yield f"{called}.{one.name} is not in {', '.join(left_out)}"
     for name, value in vars(found).items():
         inner = value.__func__ if isinstance(value, classmethod | staticmethod) else value
         if name.startswith("__") or name == "model_config":

@@ -15,9 +15,13 @@ import typer
 
 from asyncfl.cli import app
 from asyncfl.experiment.spec import Experiment
+from asyncfl.privacy.queries.bounds import BoundsQuestion
+from asyncfl.privacy.queries.nbafl import NbaflQuestion
+from asyncfl.privacy.queries.releases import ComposeQuestion, EpsilonQuestion, ExposureQuestion, NoiseQuestion
 from asyncfl.scenario import Scenario
 
 LIST = Path(__file__).with_name("fields.txt")
+QUESTIONS = (BoundsQuestion, NbaflQuestion, EpsilonQuestion, ComposeQuestion, NoiseQuestion, ExposureQuestion)
 LIMITS = (
     "minimum",
     "exclusiveMinimum",
@@ -44,9 +48,9 @@ def _limits(schema: Any) -> Iterator[str]:
 
 def _lines() -> Iterator[str]:
     parts: dict[str, Any] = {}
-    for model in (Scenario, Experiment):
+    for model in (Scenario, Experiment, *QUESTIONS):
         schema = model.model_json_schema()
-        parts |= {**schema.pop("$defs"), model.__name__: schema}
+        parts |= {**schema.pop("$defs", {}), model.__name__: schema}
     for part, schema in sorted(parts.items()):
         for name, field in sorted(schema.get("properties", {}).items()):
             default = f"= {json.dumps(field['default'], sort_keys=True)}" if "default" in field else "must be given"
