@@ -168,6 +168,8 @@ class Host(Conductor):
         for member in self.members.ready:
             if member.spent is not None:
                 await self._do(self._spend(member, member.spent))
+        # Once that is on its way to everybody, tasks go out in the order in which they are dispatched.
+        await asyncio.sleep(0)
         await self._do(self.server.start(self.clock.now))
 
     def end(self, reason: str) -> None:

@@ -14,6 +14,7 @@ from asyncfl.federation.seed_run import SeedRun
 from asyncfl.privacy.flags import SEED
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
+from asyncfl.trace.query import select
 from tests.live.conftest import SMALL
 
 Live = Callable[..., SeedRun]
@@ -103,6 +104,16 @@ PROTOCOLS = {"sync": SYNC, "buffered": BUFFERED, "fedasync": FEDASYNC}
 )
 def test_protocols(live: Live, protocol: str, world: dict[str, Any]) -> None:
     same(live, {"protocol": PROTOCOLS[protocol], "world": world})
+
+
+def test_what_happens_to_several_at_once_is_heard_in_the_order_in_which_they_were_asked(live: Live) -> None:
+    """Three of the first four lose their models at one moment, and who is heard first is asked again first."""
+    lossy = {"loss": {"kind": "independent", "probability": 0.1}, "retransmissions": 0, "retransmission_timeout_s": 0.5}
+    link = {"latency_s": {"kind": "uniform", "low": 0.01, "high": 0.10774674976960763}, "bandwidth_bps": 2e5, **lossy}
+    told = same(live, {"protocol": BUFFERED, "world": {**WORLD, "downlink": link}})
+    lost = select(told.events, kinds=["lost"])
+    assert lost["time_s"].to_pylist()[:3] == pytest.approx([1.0104] * 3)
+    assert lost["client"].to_pylist()[:3] == [1, 0, 2]
 
 
 SAFL: dict[str, Any] = {
@@ -198,6 +209,7 @@ protocols = st.one_of(
 
 
 @settings(max_examples=12, deadline=None)
-@given(world=worlds, protocol=protocols)
-def test_any_scenario(live: Live, world: dict[str, Any], protocol: dict[str, Any]) -> None:
-    same(live, {"world": world, "protocol": {**protocol, "time_limit_s": 40.0}})
+@given(world=worlds, protocol=protocols, deadline_s=st.one_of(st.none(), st.floats(0.1, 2)))
+def test_any_scenario(live: Live, world: dict[str, Any], protocol: dict[str, Any], deadline_s: float | None) -> None:
+    training = {**SMALL["training"], "epochs": 2, "deadline_s": deadline_s}
+    same(live, {"world": world, "protocol": {**protocol, "time_limit_s": 40.0}, "training": training})
