@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,13 @@ from asyncfl.files.yaml_text import read_text
 from asyncfl.manual.parts import all_parts
 from asyncfl.manual.starter import OWN_DATA, STARTERS, starter
 from asyncfl.scenario import Scenario
+
+
+@pytest.fixture(autouse=True)
+def no_module_stays() -> Iterator[None]:
+    """What is imported here is not what other tests call by the same name."""
+    yield
+    sys.modules.pop("my_data", None)
 
 
 @pytest.mark.parametrize("kind", STARTERS)
