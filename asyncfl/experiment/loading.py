@@ -68,7 +68,8 @@ def load(path: str | Path, name: str | None = None, check: bool = True) -> Exper
     federations = [tuple(CATALOG)] if of_cells or not found else [cell.scenario.data.domains for cell in found]
     domains = dict.fromkeys(domain for federation in federations if len(federation) > 1 for domain in federation)
     rounds = None if of_cells else max((cell.scenario.protocol.rounds for cell in found), default=None)
-    faults.update(dict.fromkeys(reference_faults(experiment, domains, rounds)))
+    regression = bool(found) and not of_cells and not any(cell.scenario.data.classes for cell in found)
+    faults.update(dict.fromkeys(reference_faults(experiment, domains, rounds, regression)))
     if faults:
         raise ScenarioError(faults, path)
     return experiment

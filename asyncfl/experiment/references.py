@@ -33,6 +33,10 @@ class Referring(Protocol):
         """(field, table of the column: rounds or ends, column)."""
 
 
+OF_CLASSES = ("test_accuracy", "attack_success", "client_accuracy_std", "client_accuracy_worst_decile")
+"""Columns that are empty where numbers are predicted."""
+
+
 @dataclass(frozen=True)
 class Known:
     """What the parts of an experiment may name."""
@@ -45,11 +49,16 @@ class Known:
     """Rounds of the longest cell, where that is known."""
 
     @classmethod
-    def of(cls, experiment: Experiment, domains: Iterable[str], rounds: int | None) -> Known:
-        """domains: those of its federations, where they have several. rounds: of the longest cell."""
+    def of(cls, experiment: Experiment, domains: Iterable[str], rounds: int | None, regression: bool) -> Known:
+        """domains: those of its federations, where they have several. rounds: of the longest cell. regression: whether
+        all cells predict numbers, so that nothing is measured of classes."""
         domains = tuple(domains)
         methods = () if experiment.pictures is None else experiment.pictures.methods
         columns = {table: measured_columns(table, domains, experiment.targets, methods) for table in ("rounds", "ends")}
+        if regression:
+            columns = {
+                table: {n: about for n, about in of.items() if n not in OF_CLASSES} for table, of in columns.items()
+            }
         return cls(experiment.grid("full"), columns, rounds)
 
     def faults(self, part: Referring) -> Iterator[Fault]:
@@ -75,13 +84,15 @@ def unknown_values(named: Iterable[tuple[str, str, Any]], axes: AxisValues) -> I
             yield Fault(field, f"{value!r} is not among the values of {axis}; {hint(value, axes[axis], 'values')}")
 
 
-def reference_faults(experiment: Experiment, domains: Iterable[str], rounds: int | None) -> Iterator[Fault]:
+def reference_faults(
+    experiment: Experiment, domains: Iterable[str], rounds: int | None, regression: bool = False
+) -> Iterator[Fault]:
     """Faults of what figures, tables, targets, claims and `seeds.cells` name.
 
     domains: those of the federations of its cells, where they have several. rounds: of its longest cell, None where
-    that is not known.
+    that is not known. regression: whether all cells predict numbers.
     """
-    known = Known.of(experiment, domains, rounds)
+    known = Known.of(experiment, domains, rounds, regression)
     yield from _target_faults(experiment, known)
     for name, bounds in experiment.bounds.items():
         if fault_of_bound := first_fault(bounds, bounds.grid()):

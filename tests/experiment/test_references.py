@@ -116,3 +116,14 @@ def test_a_bound_that_cannot_be_computed_is_a_fault(write, described, bound, mes
     found = faults(write(described))
     assert list(found) == ["bounds.gap"]
     assert message in found["bounds.gap"]
+
+
+def test_a_regression_has_no_accuracy_to_name(write, described):
+    described["scenario"]["data"] = {"dataset": "diabetes", "clients": 4, "samples_per_client": 20}
+    described["targets"] = {"time_to_7": {"reaches": 0.7}}
+    described["figure"] = {**FIGURE, "y": "test_accuracy"}
+    found = faults(write(described))
+    assert set(found) == {"targets.time_to_7.column", "figure.y"}
+    assert all(message.startswith("there is no column test_accuracy; ") for message in found.values())
+    described["targets"]["time_to_7"]["column"] = described["figure"]["y"] = "test_r2"
+    load(write(described))
