@@ -108,6 +108,20 @@ def test_evidence_bans_attackers_where_there_is_signal(trial):
     assert row.gained > 0.02
 
 
+def test_it_computes_with_one_thread():
+    from threadpoolctl import threadpool_info
+
+    threads = []
+
+    class Watching(Innocent):
+        def judge(self, state, buffer, scores):
+            threads.extend(pool["num_threads"] for pool in threadpool_info())
+            return accept_all(buffer), state
+
+    stress(Watching(), trials=[Trial(turns=1)])
+    assert set(threads) == {1}
+
+
 def test_counts_are_those_of_the_federations():
     report = stress(Innocent(), trials=[Trial("IID", "sign flip", 0.25), Trial("shards", buffer=40)])
     row = report.rows[-1]
