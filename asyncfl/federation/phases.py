@@ -119,7 +119,7 @@ def _whole(draws: TaskDraws, load: Load, speed: float) -> Iterator[Phase]:
     yield _sent(Kind.DOWNLOAD_STARTED, Kind.DOWNLOADED, down, Fate.LOST_DOWN)
     if not down.transfer.delivered:
         return
-    compute_s = draws.compute_s(int(load.samples[draws.client]), load.epochs) / speed
+    compute_s = _compute_s(draws, load, speed)
     epochs = load.epochs_in(compute_s)
     if load.deadline_s is not None:
         compute_s = min(compute_s, load.deadline_s)
@@ -135,6 +135,16 @@ def _whole(draws: TaskDraws, load: Load, speed: float) -> Iterator[Phase]:
     yield whole if epochs == load.epochs else stopped
     up = Sending(draws.upload(load.upload_bytes), "up", speed)
     yield _sent(Kind.UPLOAD_STARTED, Kind.UPLOADED, up, Fate.LOST_UP)
+
+
+def epochs_done(draws: TaskDraws, load: Load, speed: float = 1.0) -> int:
+    """Epochs of a task that its client has done when it stops, 0..`load.epochs`. `speed`: see `task_phases`."""
+    return load.epochs_in(_compute_s(draws, load, speed))
+
+
+def _compute_s(draws: TaskDraws, load: Load, speed: float) -> float:
+    """Seconds that all epochs of a task take."""
+    return draws.compute_s(int(load.samples[draws.client]), load.epochs) / speed
 
 
 def _sent(begins: Kind, ends: Kind, sending: Sending, lost: Fate) -> Phase:

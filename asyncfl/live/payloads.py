@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from asyncfl.errors import MessageError
+from asyncfl.federation.load import load_of
+from asyncfl.federation.phases import epochs_done
 from asyncfl.federation.tasks import TaskInFlight, work_of
 from asyncfl.live.vocabulary import Update
 from asyncfl.messages import Collect, Collected, Vector
@@ -40,11 +42,18 @@ class Payloads:
         # A live federation's scheme has one norm for all, whoever trains (`live_faults`).
         self.clip_norm = host.federation.path.clip_norm(np.ones(1))
         """Norm that every update is clipped to; None: there is no clipping."""
+        resolved = host.federation.resolved
+        scenario = resolved.scenario
+        stops = host.terms.shape and scenario.training.deadline_s is not None
+        samples = host.server.samples
+        self._world = scenario.world.start(len(samples), resolved.streams, samples) if stops else None
+        """The world whose draws say when clients stop; None: nobody is stopped."""
 
     def check(self, said: Update, task: TaskInFlight) -> None:
         """Raises MessageError for an update that was clipped to another norm, or has another budget, than the scheme's:
-        noise would be too little, or too much. One that was not finite was clipped to none. The same for one of fewer
-        epochs where nobody is stopped: it would count for less than it gives away."""
+        noise would be too little, or too much. One that was not finite was clipped to none. The same for one of other
+        epochs than its client does by the deadline (all, without one): it would count for more, or for less than it
+        gives away. That a client really trained for so many cannot be seen."""
         own, told = self.clip_norm, said.clip_norm
         if told is not None and (own is None or not math.isclose(own, told, rel_tol=1e-9)):
             to = "to no norm" if own is None else f"to {own:g}"
@@ -52,14 +61,26 @@ class Payloads:
         budget = self._host.federation.path.state.epsilon(task.client, task.turn)
         if said.epsilon != budget:
             raise MessageError(f"task {said.task} has a budget of {budget}, got {said.epsilon}")
-        training = self._host.federation.path.training
-        if said.epochs is not None and (training.deadline_s is None or said.epochs >= training.epochs):
-            stops = (
-                "nobody is stopped"
-                if training.deadline_s is None
-                else f"who is stopped has done fewer than {training.epochs}"
-            )
-            raise MessageError(f"task {said.task} comes of {said.epochs} epochs, and {stops}")
+        self._check_epochs(said, task)
+
+    def _check_epochs(self, said: Update, task: TaskInFlight) -> None:
+        training, own = self._host.federation.path.training, self._epochs(task)
+        if said.epochs == (None if own == training.epochs else own):
+            return
+        told = f"all {training.epochs}" if said.epochs is None else said.epochs
+        does = "nobody is stopped"
+        if training.deadline_s is not None:
+            does = f"client {task.client} does {own} of {training.epochs} in {training.deadline_s:g} s"
+        raise MessageError(f"task {said.task} comes of {told} epochs, and {does}")
+
+    def _epochs(self, task: TaskInFlight) -> int:
+        """Epochs that the client of a task has done when it stops, by the draws of the world it waits in."""
+        if self._world is None:
+            return self._host.federation.path.training.epochs
+        load = load_of(self._host.federation.resolved.scenario, self._host.server.samples)
+        attackers = self._host.attackers
+        speed = 1.0 if attackers is None else attackers.speed(task.number, task.client)
+        return epochs_done(self._world.task(task.client, task.turn), load, speed)
 
     def keep(self, payload: Payload) -> None:
         """Keep an update that has arrived."""

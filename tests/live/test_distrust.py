@@ -13,9 +13,31 @@ from asyncfl.live.host import Host
 from asyncfl.live.transport import Connect, Connection, EndedError
 from asyncfl.live.vocabulary import Judge, Task, Update
 from asyncfl.live.wire import encode
-from tests.live.test_live import BUFFERED, SLOW, held, whole
+from tests.live.test_live import BUFFERED, SLOW, Scene, held, whole
 
+STEADY = {"device": {"kind": "fixed", "s_per_sample": 0.2}}
+STOPPED = {"lr": 0.1, "batch_size": 10, "epochs": 3, "deadline_s": 9.0}
+"""20 samples take 4 s: who trains for 9 s does two epochs."""
 NOISED = {"kind": "dp_fedavg", "noise_multiplier": 0.5, "clip_norm": 2.0, "noise_at": "server"}
+
+
+def told_of_the_first_task(
+    liars: list[LiveClient], claim: float | None, epsilon: float | None, epochs: int | None
+) -> Scene:
+    """The client of the first task sends an update that it says this of; it is put into `liars`."""
+
+    async def lie(host: Host, clients: list[LiveClient], connect: Connect) -> None:
+        while host.server.tasks.begun == 0:
+            await asyncio.sleep(0.001)
+        task = next(iter(host.server.tasks.open.values()))
+        liar = next(client for client in clients if client.name == str(task.client))
+        update = Update(task.number, 0.1, claim, 0.0, epsilon, False, (), epochs)
+        assert liar._connection is not None
+        model = np.full((1, host.federation.learner.n_parameters), 0.01, np.float32)
+        await liar._connection.send(encode(update, model))
+        liars.append(liar)
+
+    return lie
 
 
 @pytest.mark.parametrize(
@@ -32,24 +54,22 @@ def test_the_servers_noise_is_the_schemes_whatever_a_client_tells(
     claim: float | None, epsilon: float | None, epochs: int | None, why: str
 ) -> None:
     liars: list[LiveClient] = []
-
-    async def lie(host: Host, clients: list[LiveClient], connect: Connect) -> None:
-        while host.server.tasks.begun == 0:
-            await asyncio.sleep(0.001)
-        task = next(iter(host.server.tasks.open.values()))
-        liar = next(client for client in clients if client.name == str(task.client))
-        update = Update(task.number, 0.1, claim, 0.0, epsilon, False, (), epochs)
-        assert liar._connection is not None
-        model = np.full((1, host.federation.learner.n_parameters), 0.01, np.float32)
-        await liar._connection.send(encode(update, model))
-        liars.append(liar)
-
+    lie = told_of_the_first_task(liars, claim, epsilon, epochs)
     run = held({"world": SLOW, "protocol": BUFFERED | {"buffer": 1}, "privacy": NOISED}, lie, shape=True)
     assert run.stopped == "all versions published"
     whole(run)
     # z S is 1; what updates weigh, staleness, makes it less.
     assert all(0.2 <= row["sigma_d"] <= 1.0 for row in run.rounds[1:])
     assert (why or run.stopped) in str(liars[0].over)
+
+
+@pytest.mark.parametrize("told", [None, 1, 3])
+def test_an_update_counts_for_the_epochs_that_its_client_does_by_the_deadline(told: int | None) -> None:
+    liars: list[LiveClient] = []
+    description = {"world": STEADY, "protocol": BUFFERED | {"buffer": 1}, "training": STOPPED}
+    run = held(description, told_of_the_first_task(liars, None, None, told), shape=True)
+    assert f"comes of {told or 'all 3'} epochs, and client {liars[0].name} does 2 of 3 in" in str(liars[0].over)
+    assert {one.contribution.epochs for one in run.uploads} == {2}
 
 
 @pytest.mark.parametrize("what", ["task", "request"])
