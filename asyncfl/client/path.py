@@ -56,8 +56,8 @@ class Payloads:
     clip_norm: float | None
     """Norm that they were clipped to; None where there was no clipping."""
     asked_std: NDArray[np.float64]
-    """(n,) standard deviation of the noise that the scheme asks of everybody: attackers that add none count as if they
-    did."""
+    """(n,) standard deviation of the noise that the scheme asks of everybody, all draws of a task together: attackers
+    that add none count as if they did."""
     sound: NDArray[np.bool_]
     """(n,) False where the upload has the wrong length; its row is then without meaning."""
     zeroed: NDArray[np.bool_]
@@ -132,7 +132,7 @@ class TaskPath:
         noises = [self.scheme.upload_noise(self.context, clip_norm, one) for one in contributions]
         std = np.array([0.0 if noise.in_training else noise.std for noise in noises])
         drawn_from = [noise.distribution for noise in noises]
-        asked_std = std.copy()
+        asked_std = np.array([noise.upload_std for noise in noises])
         sound, origin = np.ones(len(tickets), dtype=bool), Origin()
         self._add_noise(rows, tickets, drawn_from, std, np.flatnonzero(~attacked))
         if self.attackers is not None and attacked.any():

@@ -37,6 +37,10 @@ class DefenceContext:
     """Gradient of the loss on the server's own small root set at a model (n_parameters,); None: it has none."""
     root_gradients: Callable[[Vector], Vector] | None = None
     """The same for each class of the root set by itself, (classes that it holds, n_parameters); None: it has none."""
+    compressed: bool = False
+    """Whether updates are compressed on their way: then neither their lengths nor their noise are what clients made."""
+    noise_between_epochs: bool = False
+    """Whether noise is also drawn before the last of a task's steps, which may therefore follow it."""
     linear: bool = True
     """Whether the server's rule adds up updates, each with its factor, so that what one gave can be taken back."""
     weigh: Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]] | None = None

@@ -39,6 +39,8 @@ def defence_plan(
         steps=np.array([training.steps(int(size)) for size in data.sizes], dtype=np.int64),
         root_gradient=None if data.root is None else partial(_root_gradient, learner, *data.root),
         root_gradients=None if data.root is None else partial(_root_gradients, learner, *data.root),
+        compressed=not scenario.compression.off,
+        noise_between_epochs=scenario.privacy.noise_each_epoch and training.epochs > 1,
         linear=scenario.defence.rule.is_linear,
         weigh=weigh,
     )

@@ -125,10 +125,9 @@ class Payloads:
         return self.clip_norm if one.update.clip_norm is not None or np.isfinite(one.model).all() else None
 
     def _asked_std(self, upload: Upload) -> float:
-        """Standard deviation of the noise that the scheme asks for when the training is over."""
+        """Standard deviation of the noise that the scheme asks for, all draws of a task together."""
         path = self._host.federation.path
-        noise = path.scheme.upload_noise(path.context, upload.clip_norm, upload.contribution)
-        return 0.0 if noise.in_training else noise.std
+        return path.scheme.upload_noise(path.context, upload.clip_norm, upload.contribution).upload_std
 
     def _upload(self, one: Payload, norm: float | None) -> Upload:
         path, task, said = self._host.federation.path, one.task, one.update

@@ -14,6 +14,7 @@ also of tasks whose update is lost, late, discarded or of a banned client.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, Protocol
@@ -64,6 +65,12 @@ class Noise:
     """Claimed for this upload alone; None: the upload's own budget, or its share of what the scheme states."""
     in_training: bool = False
     """Whether training has drawn it: then nothing is added to the upload."""
+
+    @property
+    def upload_std(self) -> float:
+        """Standard deviation of all draws of a task together that the upload carries as they were; 0 where training has
+        drawn the noise, which it then scales."""
+        return 0.0 if self.in_training else self.std * math.sqrt(self.count)
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,42 @@ def test_honest_updates_under_noise_of_a_clipping_norm_that_is_found_out_are_let
         assert fates["flagged"] < literal["flagged"]
 
 
+NOISED = {
+    "privacy": {"kind": "local_gaussian", "epsilon": 50, "clip_norm": 1.0},
+    "training": {"lr": 0.05, "batch_size": 10, "gradient_clip": 1.0},
+    "data.clients": 8,
+}
+
+
+def test_noise_of_all_epochs_is_what_defences_are_told(scenario: Scenario) -> None:
+    changes = NOISED | {"training.epochs": 3, "evaluation.record": "parameters"}
+    told = []
+    for noise in ("upload", "epoch"):
+        run = simulate_seed(scenario.override(changes).override({"privacy.noise": noise}), 0)
+        assert run.recording is not None
+        told.append(next(iter(recorded_buffers(run.recording))).upload_std)
+    np.testing.assert_allclose(told[1], 3**0.5 * told[0])
+
+
+@pytest.mark.parametrize("detector", ["spectral", "evidence"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"privacy.noise": "epoch", "training.epochs": 3},
+        {"compression": {"kind": "top_k", "share": 0.01}},
+        {"compression": {"kind": "quantised", "bits": 2}},
+    ],
+)
+def test_noise_between_epochs_and_compression_make_nobody_break_a_certificate(
+    scenario: Scenario, detector: str, changes: dict[str, Any]
+) -> None:
+    settings = {"kind": detector, **({"majority": None} if detector == "spectral" else {})}
+    run = simulate_seed(scenario.override(NOISED | {"defence.detector": settings}).override(changes), 0)
+    assert (run.fates["aggregated"], run.fates["flagged"]) == (24, 0)
+    unchecked = any("updates are compressed" in note for note in run.noted)
+    assert unchecked is ("compression" in changes)
+
+
 def test_gradients_of_classes_add_up_to_that_of_the_root_set(scenario: Scenario) -> None:
     federation = prepared(scenario.override({"defence.root_samples": 30}), 0)
     known, model = federation.plan.defence.context, federation.plan.initial

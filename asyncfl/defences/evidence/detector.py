@@ -9,7 +9,8 @@ Where the server has samples of its own, the direction that all their classes ha
 it holds for honest clients whatever mixture of labels they have.
 
 Certificates of lengths, and of likeness to what came in earlier buffers, hold whatever clients' data are
-(`asyncfl.defences.spectral.certificates`), and strike at once. Of two updates of one buffer that are too like each
+(`asyncfl.defences.spectral.certificates`), and strike at once; where updates are compressed they are not checked, which
+is told. Of two updates of one buffer that are too like each
 other either may have copied the other; so nothing is held against them.
 
 Until a side is certified it abstains: everything is let in, to the server's rule, and counted as unjudged. When it is
@@ -34,7 +35,7 @@ from asyncfl.defences.evidence.means import Means, no_means, with_buffer
 from asyncfl.defences.evidence.sides import Sides, SideTest
 from asyncfl.defences.evidence.track import Track, empty_track
 from asyncfl.defences.spectral.bank import COMPARABLE, inner_products, squared_norms
-from asyncfl.defences.spectral.certificates import ROUNDING, norm_bounds, pair_bounds
+from asyncfl.defences.spectral.certificates import ROUNDING, UNCHECKED, norm_bounds, pair_bounds
 from asyncfl.defences.spectral.detector import longest_steps
 from asyncfl.defences.spectral.gate import Provisional, amends
 from asyncfl.quantities import MeasuredIn
@@ -133,7 +134,7 @@ class Evidence(Detector):
                 reason or ("left out with a forgery" if bad else "")
                 for reason, bad in zip(reasons, certified, strict=True)
             ),
-            remarks=_remarks(standing),
+            remarks=_remarks(standing) + ((UNCHECKED,) if state.context.compressed else ()),
             notes=_notes(standing, buffer, unjudged),
         )
         return verdict, replace(state, means=means, tracks=tracks, provisional=provisional)
@@ -189,12 +190,15 @@ class Evidence(Detector):
         d, noise, others = state.context.n_parameters, buffer.upload_std, state.means.noise_std
         every = longest_steps(state.context)
         step, reasons = every[buffer.clients], [""] * len(buffer)
-        lower, upper = norm_bounds(d, noise, step, self.deviations)
         lengths = np.sqrt(squared_norms(buffer.deltas))
-        for row in np.flatnonzero((lengths < lower * (1 - ROUNDING)) | (lengths > upper * (1 + ROUNDING))):
-            reasons[row] = f"norm {lengths[row]:.4g} not in {lower[row]:.4g}..{upper[row]:.4g}"
         for row in np.flatnonzero(lengths > COMPARABLE):
             reasons[row] = f"norm {lengths[row]:.4g} cannot be compared with anything"
+        if state.context.compressed:
+            return reasons
+        follows = state.context.noise_between_epochs
+        lower, upper = norm_bounds(d, noise, step, self.deviations, follows=follows)
+        for row in np.flatnonzero((lengths < lower * (1 - ROUNDING)) | (lengths > upper * (1 + ROUNDING))):
+            reasons[row] = reasons[row] or f"norm {lengths[row]:.4g} not in {lower[row]:.4g}..{upper[row]:.4g}"
         earlier = pair_bounds(d, noise, step, others, every, self.deviations) * (1 + ROUNDING)
         for row in np.flatnonzero((np.abs(against) > earlier).any(axis=1)):
             reasons[row] = reasons[row] or "pair with earlier updates"

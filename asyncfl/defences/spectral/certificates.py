@@ -11,7 +11,9 @@ events of q standard deviations (q = 6: one in 10^9),
 Under lo: no noise was added. Over hi: too long a step. Over the pair bound: the two do not have independent noise, as
 when attackers send the same vector, or one sends its own again. A FedProx term only shortens the step; momentum m
 lengthens it to at most b/(1 - m), so give that as the learning rate's factor. Without gradient clipping b is infinite:
-then only lo is left.
+then only lo is left. Where noise is drawn between epochs, later steps may follow it, and lengths are bounded by the
+triangle inequality alone: lo - b and |noise| + b. What is compressed keeps none of these bounds: left-out numbers take
+noise with them, rounding adds to it, and what is made up for later is a client's earlier noise.
 """
 
 from __future__ import annotations
@@ -25,16 +27,24 @@ Floats: TypeAlias = NDArray[np.float64]
 
 ROUNDING = 1e-5
 """Relative slack for float32 on every comparison with a bound."""
+UNCHECKED = "certificates of length and likeness are not checked: updates are compressed"
+"""What a user is told then."""
 
 
-def norm_bounds(n_parameters: int, noise_std: Floats, step: Floats, deviations: float) -> tuple[Floats, Floats]:
+def norm_bounds(
+    n_parameters: int, noise_std: Floats, step: Floats, deviations: float, *, follows: bool = False
+) -> tuple[Floats, Floats]:
     """Least and greatest length of an honest update, lo and hi.
 
-    `noise_std`: (n,) sigma. `step`: (n,) b, may be infinite. `deviations`: q. Returns two (n,) arrays.
+    `noise_std`: (n,) sigma. `step`: (n,) b, may be infinite. `deviations`: q. `follows`: whether the step may depend
+    on the noise. Returns two (n,) arrays.
     """
     spread = deviations * np.sqrt(2 * n_parameters)
     lower = noise_std**2 * max(0.0, n_parameters - spread - deviations**2)
-    upper = step**2 + noise_std**2 * (n_parameters + spread + deviations**2)
+    noise = noise_std**2 * (n_parameters + spread + deviations**2)
+    if follows:
+        return np.maximum(0.0, np.sqrt(lower) - step), np.sqrt(noise) + step
+    upper = step**2 + noise
     return np.sqrt(lower), np.sqrt(upper + _product(2 * deviations * noise_std, step))
 
 

@@ -24,7 +24,7 @@ from pydantic import Field
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
 from asyncfl.defences.spectral.bank import COMPARABLE, Bank, empty_bank, inner_products, squared_norms
-from asyncfl.defences.spectral.certificates import ROUNDING, least_removed, norm_bounds, pair_bounds
+from asyncfl.defences.spectral.certificates import ROUNDING, UNCHECKED, least_removed, norm_bounds, pair_bounds
 from asyncfl.defences.spectral.gate import Amends, Provisional, amends, covers
 from asyncfl.defences.spectral.majority import Finding, MajorityTest
 from asyncfl.defences.spectral.pool import Pool, empty_pool
@@ -64,9 +64,9 @@ class Spectral(Detector):
     deviations: Annotated[float, Field(gt=0), MeasuredIn("standard deviations")] = 6.0
     """q: standard deviations of noise that a certificate forgives."""
     norm_certificate: bool = True
-    """Whether lengths are checked."""
+    """Whether lengths are checked; never where updates are compressed."""
     pair_certificate: bool = True
-    """Whether inner products are checked."""
+    """Whether inner products are checked; never where updates are compressed."""
     majority: MajorityTest | None = MajorityTest()
     """The spectral test; null: only certificates speak."""
     coverage: Annotated[float, Field(ge=0, le=1), MeasuredIn("share")] = 0.8
@@ -156,12 +156,14 @@ class Spectral(Detector):
                 struck &= broken
                 provisional += (_remember(state.context, buffer, out, certified),)
         notes["gate_open"] = float(is_open)
+        unchecked = state.context.compressed and (self.norm_certificate or self.pair_certificate)
         verdict = Verdict(
             out,
             struck,
             correction=correction,
             late_strikes=tuple(sorted(late)),
             details=tuple(reasons),
+            remarks=(UNCHECKED,) if unchecked else (),
             notes=notes,
         )
         return verdict, replace(
@@ -188,10 +190,13 @@ class Spectral(Detector):
         n_parameters, noise_std, of_bank = context.n_parameters, buffer.upload_std, state.bank.noise_std
         every = longest_steps(context)
         step = every[buffer.clients]
-        lower, upper = norm_bounds(n_parameters, noise_std, step, self.deviations)
+        follows = context.noise_between_epochs
+        lower, upper = norm_bounds(n_parameters, noise_std, step, self.deviations, follows=follows)
         lengths = np.sqrt(squared_norms(buffer.deltas))
         for row in np.flatnonzero(lengths > COMPARABLE):
             reasons[row] = f"norm {lengths[row]:.4g} cannot be compared with anything"
+        if context.compressed:
+            return reasons
         if self.norm_certificate:
             for row in np.flatnonzero((lengths < lower * (1 - ROUNDING)) | (lengths > upper * (1 + ROUNDING))):
                 reasons[row] = f"norm {lengths[row]:.4g} not in {lower[row]:.4g}..{upper[row]:.4g}"
@@ -201,7 +206,7 @@ class Spectral(Detector):
             if state.sketch is not None:
                 # An inner product is at most the product of the lengths, and each of these at most its upper bound.
                 blur = self.deviations * np.sqrt(2 / state.sketch.length)
-                _, longest = norm_bounds(n_parameters, of_bank, every, self.deviations)
+                _, longest = norm_bounds(n_parameters, of_bank, every, self.deviations, follows=follows)
                 earlier += blur * np.multiply.outer(upper, longest)
                 within += blur * np.multiply.outer(upper, upper)
             for row in np.flatnonzero((np.abs(against) > earlier * (1 + ROUNDING)).any(axis=1)):

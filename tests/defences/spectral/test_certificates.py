@@ -42,6 +42,18 @@ def test_honest_updates_keep_them_whatever_their_signals():
     assert (products <= pair_bounds(d, sigma, b, sigma, b, 6)[~np.eye(n, dtype=bool)]).all()
 
 
+def test_a_step_that_follows_the_noise_keeps_the_wider_bounds_alone():
+    noise = 0.05 * np.random.default_rng(0).standard_normal((20, 4000))
+    updates = noise * (1 - 1 / np.linalg.norm(noise, axis=1, keepdims=True))
+    lengths = np.linalg.norm(updates, axis=1)
+    sigma, b = np.full(20, 0.05), np.ones(20)
+    assert (lengths < norm_bounds(4000, sigma, b, 6)[0]).all()
+    lower, upper = norm_bounds(4000, sigma, b, 6, follows=True)
+    assert ((lower <= lengths) & (lengths <= upper)).all()
+    assert (np.linalg.norm(noise, axis=1) + 1 <= upper).all()
+    assert norm_bounds(4000, sigma, b * np.inf, 6, follows=True)[0].max() == 0
+
+
 def test_without_noise_there_is_no_lower_bound_and_the_step_is_the_upper():
     lower, upper = norm_bounds(1000, np.zeros(1), np.array([0.3]), 6)
     assert (lower[0], upper[0]) == (0, pytest.approx(0.3))
