@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from asyncfl.federation.adversaries import TRUSTS, Answer, Observed, Rejected
+from asyncfl.federation.carried import carried
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.privacy import Contribution, Guarantee, PrivacyContext, Scheme
@@ -327,21 +328,10 @@ class SeedLedger:
                 [-1 if upload.copy_of is None else row[upload.copy_of] for upload in uploads], dtype=np.int64
             ),
             computed_from=tuple(
-                (row[upload.task], np.array([row[task] for task in sources], dtype=np.int64))
-                for upload in uploads
-                if (sources := (*upload.computed_from, *self._remembered.get(upload.task, ())))
+                (row[reader], np.array([row[task] for task in sources], dtype=np.int64))
+                for reader, sources in carried(uploads, self._resolved, self._context).items()
             ),
         )
-
-    @cached_property
-    def _remembered(self) -> dict[int, tuple[int, ...]]:
-        """Task -> earlier tasks of the same client, where an update carries what compression left of earlier ones."""
-        compression, found = self._resolved.scenario.compression, dict[int, tuple[int, ...]]()
-        earlier: dict[int, tuple[int, ...]] = {}
-        for upload in self._all if compression.remembers and not compression.off else ():
-            found[upload.task] = earlier.get(upload.client, ())
-            earlier[upload.client] = (*found[upload.task], upload.task)
-        return found
 
     @cached_property
     def _known_sensitivities(self) -> dict[tuple[float | None, int], float]:

@@ -18,7 +18,7 @@ from asyncfl.errors import ScenarioError
 from asyncfl.evaluation import TwinAudit
 from asyncfl.learning.personal import PartlyShared
 from asyncfl.live.faults import live_faults
-from asyncfl.simulation import prepared
+from asyncfl.simulation import prepared, simulate_seed
 from asyncfl.streams import Streams
 
 
@@ -125,6 +125,30 @@ def test_late_and_lossy_runs_are_the_same_each_time_and_the_ledger_counts_what_w
     epsilons = [{key: values for key, values in table.items() if key.startswith("epsilon")} for table in counted]
     for key, values in epsilons[0].items():
         np.testing.assert_array_equal(np.array(values, float), np.array(epsilons[1][key], float), err_msg=key)
+
+
+DP_SGD = {
+    "training.example_clip": 1.0,
+    "training.example_noise": 2.0,
+    "privacy": {"kind": "dp_sgd", "clip_norm": 1.0, "noise_multiplier": 2.0},
+}
+
+
+@pytest.mark.parametrize(("adversary", "kind"), [("server", "uploaded"), ("eavesdropper", "overheard")])
+def test_an_upload_tells_of_all_that_personal_layers_have_learned_before(adversary: str, kind: str) -> None:
+    """Noise that is drawn in training hides its own task; the layers that stay carry those before into the next."""
+    scenario = described(**BUFFERED, **DP_SGD, **{"world.tap.packet_loss": 0.5})
+    run, trained = simulate(scenario), simulate_seed(scenario, 0).uploads
+    held = run.events[run.events["kind"] == kind].groupby("client")["task"].agg(["max", "size"])
+    rows = run.ledger[(run.ledger["holder"] == "client") & (run.ledger["adversary"] == adversary)].set_index("client")
+    counted = rows["releases"].to_dict()
+    for client, last in held["max"].items():
+        tasks = sum(one.client == client and one.task <= last for one in trained)
+        assert counted[client] == tasks
+        # Two epochs each, of half the noise multiplier: a sample replaced changes a sum of gradients by 2 C.
+        assert rows["squared_mu"][client] == pytest.approx(2 * tasks / (2.0 / 2) ** 2)
+    # More than what it got.
+    assert sum(counted.values()) > held["size"].sum()
 
 
 def test_attacks_and_defences_meet_on_the_shared_layers() -> None:

@@ -53,7 +53,8 @@ class Sent:
     copy_of: Ints
     """Row of the update that it is a copy of; -1: of none."""
     computed_from: tuple[tuple[int, Ints], ...] = ()
-    """Rows of attackers' uploads, each with the rows of the updates that they were computed from."""
+    """Rows of updates that tell of others, each with the rows of these: what attackers computed theirs from, and
+    earlier ones of the same client whose traces it carries."""
 
 
 @dataclass(frozen=True)

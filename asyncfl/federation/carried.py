@@ -1,0 +1,51 @@
+"""What an update tells beside its own task: of tasks that it was computed from, and of earlier ones of its client."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from asyncfl.federation.resolve import ResolvedSeed
+from asyncfl.privacy import PrivacyContext
+from asyncfl.privacy.ledger.releases import usable_norm
+from asyncfl.privacy.record import Upload
+
+
+def carried(uploads: Sequence[Upload], resolved: ResolvedSeed, context: PrivacyContext) -> dict[int, tuple[int, ...]]:
+    """Task -> other tasks that its update tells of, of those that do. `uploads`: all, by task.
+
+    What compression left of a client's earlier updates is in its next ones. So is, with personal layers, what its
+    earlier tasks made of its data: what bounds an update whatever the client began with holds all the same, but noise
+    that training has drawn hides its own task alone, and whoever copies such an update or computes from it sends that
+    on.
+    """
+    compression = resolved.scenario.compression
+    left_over = compression.remembers and not compression.off
+    in_layers = bool(resolved.scenario.model.personal) and _noise_in_training(uploads, resolved, context)
+    earlier = _earlier(uploads) if left_over or in_layers else {}
+    found = {}
+    for upload in uploads:
+        made_of = upload.computed_from if upload.copy_of is None else (*upload.computed_from, upload.copy_of)
+        depends_on = (upload.task, *made_of) if in_layers else (upload.task,)
+        before = {task for one in depends_on for task in earlier.get(one, ())}
+        if told := (*upload.computed_from, *sorted(before.difference(upload.computed_from))):
+            found[upload.task] = told
+    return found
+
+
+def _earlier(uploads: Sequence[Upload]) -> dict[int, tuple[int, ...]]:
+    """Task -> earlier tasks of the same client."""
+    found: dict[int, tuple[int, ...]] = {}
+    of_client: dict[int, tuple[int, ...]] = {}
+    for upload in uploads:
+        found[upload.task] = of_client.get(upload.client, ())
+        of_client[upload.client] = (*found[upload.task], upload.task)
+    return found
+
+
+def _noise_in_training(uploads: Sequence[Upload], resolved: ResolvedSeed, context: PrivacyContext) -> bool:
+    """Whether training draws the noise, which a scheme has of all uploads or of none."""
+    scheme = resolved.scenario.privacy
+    return any(
+        scheme.upload_noise(context, usable_norm(scheme, context, one.clip_norm), one.contribution).in_training
+        for one in uploads[:1]
+    )
