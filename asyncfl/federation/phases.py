@@ -92,8 +92,9 @@ def task_phases(
 ) -> Iterator[Phase]:
     """Download, training and upload of a task, as far as it comes.
 
-    `speed`: how many times as fast as usual. `passed_s`: seconds since the task was begun, asked for when the next
-    phase is, where phases may last longer than they say: then `patience_s` tells when the client would give up.
+    `speed`: how many times as fast as usual. `passed_s`: seconds at the task so far (waits for a place to compute
+    do not count), asked for when the next phase is, where phases may last longer than they say: then `patience_s` tells
+    when the client would give up.
     """
     phases, left_s = _whole(draws, load, speed), draws.gives_up_s()
     return phases if left_s == math.inf else _until(phases, left_s, passed_s)

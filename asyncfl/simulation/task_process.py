@@ -78,10 +78,14 @@ class TaskProcess:
             if phase.patience_s < phase.duration_s and not shared:
                 phase = phase.given_up(phase.patience_s)
             sending, place = phase.sending, None
-            if phase.begins is Kind.TRAINING_STARTED and (place := (yield from self.workers.wait(task.client))) is None:
-                clock.note(Kind.WENT_OFFLINE, task)
-                self._vanished(task)
-                return
+            if phase.begins is Kind.TRAINING_STARTED:
+                asked_s = clock.now
+                if (place := (yield from self.workers.wait(task.client))) is None:
+                    clock.note(Kind.WENT_OFFLINE, task)
+                    self._vanished(task)
+                    return
+                # A wait for a place is no time at the task, as where no link is shared.
+                began_s += clock.now - asked_s
             clock.note(phase.begins, task, size=-1 if sending is None else sending.transfer.payload_bytes)
             if phase.begins is Kind.UPLOAD_STARTED:
                 self.budgets.send(task)

@@ -49,7 +49,7 @@ class World(Described):
     """Probability that a client drops out in the midst of a task's training, 0..1."""
     dropout_per_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Rate at which clients give a task up, whatever they are at: probability per second from its dispatch, so that
-    long tasks are given up more often; they stay online and say so."""
+    long tasks are given up more often (waits for one of the `workers` do not count); they stay online and say so."""
     power: Power | None = None
     """What the clients' devices draw; null: energy is not counted."""
     tap: Tap = Tap()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,17 @@ def test_a_place_stands_empty_between_two() -> None:
     published = [row["time_s"] for row in clock(2, turnaround_s=0.25).rounds]
     # three turns of 1 s with two pauses between them; the pause after the third is over when the next round begins
     assert np.diff(published) == pytest.approx([3.5, 3.75, 3.75, 3.75])
+
+
+def test_a_shared_link_with_room_for_all_leaves_every_fate_as_it_was() -> None:
+    """A wait for a place is no time at the task, whether or not links are shared: nobody gives it up over that."""
+    alone, shared = (
+        tasks_of(clock(1, dropout_per_s=0.3, uplink={"latency_s": 0.5, "server_bandwidth_bps": bps}).events)
+        for bps in (math.inf, 1e18)
+    )
+    assert len(set(alone.fate.tolist())) == 2  # some are aggregated, some given up
+    assert shared.fate.tolist() == alone.fate.tolist()
+    np.testing.assert_allclose(shared.end_s, alone.end_s)
 
 
 def test_who_waits_is_not_training_and_comes_in_the_order_in_which_they_came() -> None:
