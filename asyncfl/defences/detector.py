@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from asyncfl.component import Component
 from asyncfl.defences.buffer import Buffer
 from asyncfl.messages import Vector
+
+Factors: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64] | None], NDArray[np.float64]]
+"""(samples, staleness, work) -> factors of these updates if exactly they are aggregated; work None: all are whole."""
 
 
 @dataclass(frozen=True)
@@ -43,15 +46,26 @@ class DefenceContext:
     """Whether noise is also drawn before the last of a task's steps, which may therefore follow it."""
     linear: bool = True
     """Whether the server's rule adds up updates, each with its factor, so that what one gave can be taken back."""
-    weigh: Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]] | None = None
-    """(samples, staleness) -> factors of these updates if exactly they are aggregated, the server's rate included;
-    None: each one's share of the samples times (1 + staleness)^-1/2."""
+    weigh: Factors | None = None
+    """The server's, its rate included; None: each one's share of the samples times (1 + staleness)^-1/2."""
 
-    def factors(self, samples: NDArray[np.int64], staleness: NDArray[np.int64]) -> NDArray[np.float64]:
-        """(n,) factor of each of n updates in the aggregate of exactly these, see `weigh`."""
+    def factors(
+        self, samples: NDArray[np.int64], staleness: NDArray[np.int64], work: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """(n,) factor of each of n updates in the aggregate of exactly these, see `weigh`.
+
+        `work`: (n,) share of a task's epochs that each comes of, as `Buffer.work`; None: all are whole.
+        """
         if self.weigh is not None:
-            return self.weigh(samples, staleness)
+            return self.weigh(samples, staleness, work)
         return np.asarray(samples / samples.sum() * (1.0 + staleness) ** -0.5)
+
+    def factors_of(self, buffer: Buffer, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """(rows,) factors of these rows of a buffer in the aggregate of exactly them."""
+        if not len(rows):
+            return np.zeros(0)
+        work = None if buffer.work is None else buffer.work[rows]
+        return self.factors(buffer.samples[rows], buffer.staleness[rows], work)
 
 
 @dataclass(frozen=True)

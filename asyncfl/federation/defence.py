@@ -13,8 +13,6 @@ from asyncfl.learning import Learner
 from asyncfl.messages import Vector
 from asyncfl.scenario import Scenario
 from asyncfl.server import DefencePlan
-from asyncfl.server.application import weights
-from asyncfl.server.staleness import discount
 
 
 def defence_plan(
@@ -25,9 +23,10 @@ def defence_plan(
     """The server's defences, with what they know about the federation."""
     protocol, training = scenario.protocol, scenario.training
 
-    def weigh(samples: NDArray[np.int64], staleness: NDArray[np.int64]) -> NDArray[np.float64]:
-        counted = samples if protocol.weighting == "samples" else np.ones_like(samples)
-        return protocol.rate * weights(counted, discount(protocol.staleness, staleness), protocol.divisor)
+    def weigh(
+        samples: NDArray[np.int64], staleness: NDArray[np.int64], work: NDArray[np.float64] | None
+    ) -> NDArray[np.float64]:
+        return protocol.rate * protocol.factors(samples, staleness, work)
 
     known = DefenceContext(
         clients=data.clients,

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from asyncfl.answers import flags, numbers, require, with_state
 from asyncfl.defences import Buffer, DefenceContext, Detector, Mean, Rule, ScoreRequest, Strikes, Verdict, accept_all
 from asyncfl.messages import Vector
-from asyncfl.server.application import next_model, partial_weights, weights
+from asyncfl.server.application import next_model
 from asyncfl.server.protocol import Protocol
-from asyncfl.server.staleness import discount
 from asyncfl.streams import Streams
 
 
@@ -115,11 +114,8 @@ class DefenceState:
         model = buffer.current
         if len(kept):
             protocol = self.protocol
-            samples = buffer.samples if protocol.weighting == "samples" else np.ones_like(buffer.samples)
-            by_age = discount(protocol.staleness, buffer.staleness)
-            factors[kept] = self._weights(
-                samples[kept], by_age[kept], None if buffer.work is None else buffer.work[kept]
-            )
+            work = None if buffer.work is None else buffer.work[kept]
+            factors[kept] = protocol.factors(buffer.samples[kept], buffer.staleness[kept], work)
             if verdict.weights is not None:
                 factors *= verdict.weights
             accepted = buffer if len(kept) == len(buffer) else buffer.only(kept)
@@ -129,17 +125,6 @@ class DefenceState:
         if verdict.correction is not None:
             model = model + verdict.correction
         return Outcome(model, factors, notes + verdict.remarks)
-
-    def _weights(
-        self, samples: NDArray[np.int64], by_age: NDArray[np.float64], work: NDArray[np.float64] | None
-    ) -> NDArray[np.float64]:
-        """(n,) factors of updates, those of partial work as the protocol has it."""
-        divisor, partial = self.protocol.divisor, self.protocol.partial_work
-        if work is None or partial == "whole":
-            return weights(samples, by_age, divisor)
-        if partial == "work":
-            return weights(samples * work, by_age, divisor)
-        return partial_weights(weights(samples, by_age, divisor), samples, work)
 
     def strike(self, clients: NDArray[np.int64], struck: NDArray[np.bool_]) -> tuple[int, ...]:
         """Clients that are banned for these strikes; see `Strikes.step`."""

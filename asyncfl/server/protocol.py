@@ -14,12 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.component import Component, choice, default_property
 from asyncfl.errors import Fault
 from asyncfl.quantities import MeasuredIn
-from asyncfl.server.application import WITH_RATE, Divisor, Partial, Reading
+from asyncfl.server.application import WITH_RATE, Divisor, Partial, Reading, partial_weights, weights
 from asyncfl.server.dispatch import (
     AnyDispatch,
     CohortDispatch,
@@ -31,7 +33,7 @@ from asyncfl.server.dispatch import (
 from asyncfl.server.opening import AnyOpening, Filling, OpenAll, OpenCount, Opening
 from asyncfl.server.selection import UniformSelection
 from asyncfl.server.selections import AnySelection
-from asyncfl.server.staleness import AnyStaleness, ConstantStaleness, PolynomialStaleness, Staleness
+from asyncfl.server.staleness import AnyStaleness, ConstantStaleness, PolynomialStaleness, Staleness, discount
 
 Late: TypeAlias = Literal["drop", "carry"]
 Weighting: TypeAlias = Literal["samples", "uniform"]
@@ -114,6 +116,22 @@ class Protocol(Component):
     def rate(self) -> float:
         """Factor of the aggregate when it enters the model, > 0."""
         return 1.0
+
+    def factors(
+        self, samples: NDArray[np.int64], staleness: NDArray[np.int64], work: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """(n,) factor of each of n updates where exactly these are aggregated, before the server's rate.
+
+        `samples`: (n,) of the senders; `staleness`: (n,) versions; `work`: (n,) share of a task's epochs that each
+        comes of, above 0 to 1; None: all are whole.
+        """
+        counted = samples if self.weighting == "samples" else np.ones_like(samples)
+        by_age = discount(self.staleness, staleness)
+        if work is None or self.partial_work == "whole":
+            return weights(counted, by_age, self.divisor)
+        if self.partial_work == "work":
+            return weights(counted * work, by_age, self.divisor)
+        return partial_weights(weights(counted, by_age, self.divisor), counted, work)
 
     def updates_per_version(self, clients: int) -> int:
         """K: updates that enter one aggregation, where all goes as asked."""

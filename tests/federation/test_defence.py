@@ -36,12 +36,16 @@ def test_defences_know_the_federation_and_how_updates_are_weighed(scenario: Scen
     assert known.linear
     assert not prepared(scenario.override({"defence.rule": {"kind": "median"}}), 0).plan.defence.context.linear
     assert known.weigh is not None
-    np.testing.assert_allclose(known.weigh(np.array([20, 20]), np.array([0, 0])), [1.0, 1.0])
-    np.testing.assert_allclose(known.weigh(np.array([10, 30]), np.array([0, 0])), [0.5, 1.5])
+    np.testing.assert_allclose(known.weigh(np.array([20, 20]), np.array([0, 0]), None), [1.0, 1.0])
+    np.testing.assert_allclose(known.weigh(np.array([10, 30]), np.array([0, 0]), None), [0.5, 1.5])
     alike = prepared(scenario.override({**changes, "protocol.weighting": "uniform"}), 0).plan.defence.context
     assert alike is not None
     assert alike.weigh is not None
-    np.testing.assert_allclose(alike.weigh(np.array([10, 30]), np.array([0, 0])), [1.0, 1.0])
+    np.testing.assert_allclose(alike.weigh(np.array([10, 30]), np.array([0, 0]), None), [1.0, 1.0])
+    by_work = prepared(scenario.override({**changes, "protocol.partial_work": "work"}), 0).plan.defence.context
+    assert by_work is not None
+    done = np.array([1.0, 1 / 3])
+    np.testing.assert_allclose(by_work.factors(np.array([10, 30]), np.array([0, 0]), done), [1.0, 1.0])
 
 
 @pytest.mark.parametrize("privacy", [{"kind": "nbafl", "epsilon": 50}, {"kind": "nbafl", "epsilon": 5, "clip_norm": 2}])

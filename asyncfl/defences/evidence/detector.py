@@ -169,17 +169,8 @@ class Evidence(Detector):
 
     def _remembered(self, state: EvidenceState, buffer: Buffer, sound: NDArray[np.int64]) -> tuple[Provisional, ...]:
         provisional = list(state.provisional or ())
-        factors = state.context.factors(buffer.samples[sound], buffer.staleness[sound]) if len(sound) else np.zeros(0)
-        provisional.append(
-            Provisional(
-                buffer.clients[sound],
-                buffer.samples[sound],
-                buffer.staleness[sound],
-                np.ones(len(sound), dtype=bool),
-                factors,
-                buffer.deltas[sound],
-            )
-        )
+        factors = state.context.factors_of(buffer, sound)
+        provisional.append(Provisional.of(buffer, sound, np.ones(len(sound), dtype=bool), factors))
         most = self.remembered * state.context.clients
         while provisional and sum(len(one.clients) for one in provisional) > most:
             provisional.pop(0)

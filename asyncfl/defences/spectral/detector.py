@@ -282,16 +282,8 @@ def _remember(
     context: DefenceContext, buffer: Buffer, out: NDArray[np.bool_], certified: NDArray[np.bool_]
 ) -> Provisional:
     """The buffer's provisional verdicts; those that a certificate has found are final and not among them."""
-    factors = context.factors(buffer.samples, buffer.staleness).copy()
+    factors = context.factors_of(buffer, np.arange(len(buffer))).copy()
     applied = np.flatnonzero(~out)
-    if len(applied):
-        factors[applied] = context.factors(buffer.samples[applied], buffer.staleness[applied])
+    factors[applied] = context.factors_of(buffer, applied)
     rows = np.flatnonzero(~certified)
-    return Provisional(
-        buffer.clients[rows],
-        buffer.samples[rows],
-        buffer.staleness[rows],
-        ~out[rows],
-        factors[rows],
-        buffer.deltas[rows],
-    )
+    return Provisional.of(buffer, rows, ~out[rows], factors[rows])

@@ -8,20 +8,19 @@ is corrected.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.defences.buffer import Buffer
+from asyncfl.defences.detector import Factors
 from asyncfl.messages import Vector
 
 Amends = Literal["rebuild", "subtract"]
 """How a model is corrected, see `amends`."""
-
-Factors: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
-"""(samples, staleness) -> factors of these updates if exactly they are aggregated."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +39,22 @@ class Provisional:
     """(n,) in the aggregate; of what was kept out, the one it would have had if all had been let in."""
     deltas: Vector
     """(n, n_parameters) what the clients changed."""
+    work: NDArray[np.float64] | None = None
+    """(n,) share of a task's epochs that each comes of; None: all are whole."""
+
+    @classmethod
+    def of(
+        cls, buffer: Buffer, rows: NDArray[np.int64], applied: NDArray[np.bool_], factors: NDArray[np.float64]
+    ) -> Provisional:
+        """The `rows` of a buffer; `applied` and `factors`: (rows,) of these."""
+        work = None if buffer.work is None else buffer.work[rows]
+        samples, staleness = buffer.samples[rows], buffer.staleness[rows]
+        return cls(buffer.clients[rows], samples, staleness, applied, factors, buffer.deltas[rows], work)
+
+    def made(self, kept: NDArray[np.bool_], factors: Factors) -> NDArray[np.float64]:
+        """Factors of those that are `kept` (n,) if exactly they are aggregated."""
+        work = None if self.work is None else self.work[kept]
+        return factors(self.samples[kept], self.staleness[kept], work)
 
     def settled(self, left_out: NDArray[np.bool_], factors: Factors) -> Provisional:
         """The buffer once the model has been corrected for the clients that are `left_out` (clients,) now."""
@@ -48,7 +63,7 @@ class Provisional:
             return self
         changed = self.factors.copy()
         if kept.any():
-            changed[kept] = factors(self.samples[kept], self.staleness[kept])
+            changed[kept] = self.made(kept, factors)
         return replace(self, applied=kept, factors=changed)
 
 
@@ -72,7 +87,7 @@ def amends(buffers: Iterable[Provisional], left_out: NDArray[np.bool_], how: Ame
             continue
         change = np.where(kept, buffer.factors, 0.0)
         if how == "rebuild" and kept.any():
-            change[kept] = factors(buffer.samples[kept], buffer.staleness[kept])
+            change[kept] = buffer.made(kept, factors)
         change[buffer.applied] -= buffer.factors[buffer.applied]
         moved = np.asarray(change.astype(np.float32) @ buffer.deltas)
         total = moved if total is None else total + moved

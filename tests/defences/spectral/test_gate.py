@@ -1,18 +1,26 @@
 """Provisional verdicts and what is made good when they become final."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from asyncfl.defences import Evidence, Spectral
 from asyncfl.defences.spectral.gate import Provisional, amends, covers
 
 WEIGHT = 0.7
 
 
-def evenly(samples, staleness):
+def evenly(samples, staleness, work):
     """A mean, times a rate."""
     return np.full(len(samples), WEIGHT / len(samples))
+
+
+def by_work(samples, staleness, work):
+    """A mean of what each has done."""
+    return samples * work / (samples * work).sum()
 
 
 def buffer(clients, applied, deltas):
@@ -43,6 +51,29 @@ def test_of_a_buffer_all_of_which_is_left_out_nothing_stays():
     both = buffer([0, 3], [True, True], [(2, 0), (4, 4)])
     for how in ("rebuild", "subtract"):
         np.testing.assert_allclose(amends([both], GUILTY, how, evenly), [-0.35 * 6, -0.35 * 4], rtol=1e-6)
+
+
+def test_what_is_rebuilt_counts_by_the_work_that_was_done():
+    """As the server weighs those that stay: by their epochs, where that is set."""
+    four = np.arange(4)
+    made = Provisional(
+        four, four + 1, 0 * four, four >= 0, by_work(four + 1, 0, np.ones(4)), np.eye(4), np.array([1, 0.5, 1, 0.25])
+    )
+    change = amends([made], GUILTY, "rebuild", by_work)
+    np.testing.assert_allclose(change, [-0.1, 0.25 - 0.2, 0.75 - 0.3, -0.4], rtol=1e-6)
+    settled = made.settled(GUILTY, by_work)
+    np.testing.assert_allclose(settled.factors[1:3], [0.25, 0.75])
+
+
+@pytest.mark.parametrize("detector", [Spectral(), Evidence()])
+def test_what_may_be_taken_back_counts_as_the_server_had_it(detector, buffer_of, context_of, random):
+    work = np.array([1, 0.5, 1, 0.25])
+    context = replace(context_of(clients=8), weigh=by_work)
+    arrived = replace(buffer_of([(1, 0), (1, 0.1), (0.9, 0), (1, 0.2)], samples=[1, 2, 3, 4]), work=work)
+    _, state = detector.judge(detector.start(context, random), arrived, None)
+    [one] = state.provisional
+    np.testing.assert_array_equal(one.work, work)
+    np.testing.assert_allclose(one.factors, np.array([1, 1, 3, 1]) / 6)
 
 
 def test_where_every_verdict_stands_there_is_nothing_to_amend():
