@@ -39,7 +39,8 @@ class DefenceContext:
     root_gradient: Callable[[Vector], Vector] | None = None
     """Gradient of the loss on the server's own small root set at a model (n_parameters,); None: it has none."""
     root_gradients: Callable[[Vector], Vector] | None = None
-    """The same for each class of the root set by itself, (classes that it holds, n_parameters); None: it has none."""
+    """The same for each class of the root set by itself, (classes that it holds, n_parameters); None: it has
+    none, or the task is a regression."""
     compressed: bool = False
     """Whether updates are compressed on their way: then neither their lengths nor their noise are what clients made."""
     noise_between_epochs: bool = False

@@ -37,7 +37,8 @@ def defence_plan(
         gradient_clip=training.gradient_clip,
         steps=np.array([training.steps(int(size)) for size in data.sizes], dtype=np.int64),
         root_gradient=None if data.root is None else partial(_root_gradient, learner, *data.root),
-        root_gradients=None if data.root is None else partial(_root_gradients, learner, *data.root),
+        # The numbers of a regression are no classes to take apart.
+        root_gradients=None if data.root is None or not data.classes else partial(_root_gradients, learner, *data.root),
         compressed=not scenario.compression.off,
         noise_between_epochs=scenario.privacy.noise_each_epoch and training.epochs > 1,
         linear=scenario.defence.rule.is_linear,
