@@ -65,7 +65,8 @@ def main() -> None:
         )
     print(
         f"{report.honest_banned} of {report.honest} honest clients banned, in {report.harmed} of {len(report.cases)} "
-        f"federations: at most {100 * report.most_banned:.3g} % (exact, 95 %); worst attack: {report.worst_attack}"
+        f"federations: in at most {100 * report.most_harmed:.3g} % of such federations (exact, 95 %); "
+        f"worst attack: {report.worst_attack}"
     )
     print(*report.broken, sep="\n")
 

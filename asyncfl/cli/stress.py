@@ -45,9 +45,9 @@ def stress(
             {
                 "honest": report.honest,
                 "honest_banned": report.honest_banned,
-                "most_banned": report.most_banned,
                 "federations": len(report.cases),
                 "federations_harmed": report.harmed,
+                "most_harmed": report.most_harmed,
                 "worst_attack": report.worst_attack,
                 "broken": list(report.broken),
                 "rows": [asdict(row) for row in report.rows],
@@ -57,7 +57,7 @@ def stress(
     print_table(["", *BANNED, *JUDGED, *ACCURACY], [_cells(row) for row in report.rows])
     print_text(
         f"{report.honest_banned} of {report.honest} honest clients banned, in {report.harmed} of {len(report.cases)} "
-        f"federations: at most {100 * report.most_banned:.3g} % of honest clients (exact, 95 %). "
+        f"federations: in at most {100 * report.most_harmed:.3g} % of such federations (exact, 95 %). "
         f"Worst attack: {report.worst_attack}."
     )
     for broken in report.broken:

@@ -102,15 +102,15 @@ class StressReport:
         return sum(case.result.honest_banned for case in self.cases)
 
     @property
-    def most_banned(self) -> float:
-        """The exact upper limit of the share of honest clients that are banned, at 95 %, as if each were a case of its
-        own; 0..1."""
-        return upper_bound(self.honest_banned, self.honest, 0.05)
-
-    @property
     def harmed(self) -> int:
         """Federations in which an honest client was banned."""
         return sum(case.result.honest_banned > 0 for case in self.cases)
+
+    @property
+    def most_harmed(self) -> float:
+        """The exact upper limit of the share of such federations, at 95 %; 0..1. Federations are independent cases; the
+        clients of one are not, who share a direction and are judged together."""
+        return upper_bound(self.harmed, len(self.cases), 0.05)
 
     @property
     def rows(self) -> tuple[StressRow, ...]:

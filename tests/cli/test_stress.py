@@ -30,12 +30,14 @@ def test_the_table_names_every_kind_with_units() -> None:
     shown = ask("evidence").output
     for name in ("no attack", "sign flip", "IPM", "IID", "shards", "all", "honest banned", "unjudged, %", "points"):
         assert name in shown
-    assert "0 of 100 honest clients banned, in 0 of 3 federations: at most 2.95 % of honest" in " ".join(shown.split())
+    says = "0 of 100 honest clients banned, in 0 of 3 federations: in at most 63.2 % of such federations (exact, 95 %)"
+    assert says in " ".join(shown.split())
 
 
 def test_json_holds_the_same() -> None:
     found = json.loads(ask("evidence", "--json", "--repeats", "2", "--root").output)
     assert (found["honest"], found["honest_banned"], found["federations"]) == (200, 0, 6)
+    assert found["most_harmed"] == pytest.approx(1 - 0.05 ** (1 / 6))
     assert found["rows"][-1]["name"] == "all"
 
 

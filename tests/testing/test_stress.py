@@ -128,8 +128,8 @@ def test_counts_are_those_of_the_federations():
     assert (row.name, row.honest, row.attackers, row.honest_banned) == ("all", 30 + 40, 10, 0)
     assert (row.honest_flagged, row.unjudged, row.gained, row.worst) == (0, 0, 0, 0)
     assert [one.name for one in report.rows] == ["no attack", "sign flip", "IID", "shards", "all"]
-    # No success in 70 trials: 1 - .05^(1/70).
-    assert report.most_banned == pytest.approx(1 - 0.05 ** (1 / 70))
+    # Clients of one federation are no independent cases. Harm in none of 2 federations: 1 - .05^(1/2).
+    assert report.most_harmed == pytest.approx(1 - 0.05**0.5)
     assert math.isnan(report.rows[0].attacks_flagged)
     assert report.broken == ()
 
