@@ -38,13 +38,15 @@ def init(
         near = nearest(kind, STARTERS)
         meant = f"; did you mean {near}?" if near else ""
         raise ScenarioError([Fault("--kind", f"must be one of {', '.join(STARTERS)}, got {kind!r}{meant}")])
+    if file.name in (SCHEMA, *(["my_data.py"] if kind == "own-data" else [])):
+        raise OutputError(f"{file}: is written beside the scenario; name another file for the scenario itself")
     files = {file: starter(kind, file.name)}
     if kind == "own-data":
         files[file.parent / "my_data.py"] = OWN_DATA
     schema = file.parent / SCHEMA
     try:
-        there = [path for path in files if path.exists()]
-        has_schema = schema.exists()
+        there = [path for path in files if path.exists() or path.is_symlink()]
+        has_schema = schema.exists() or schema.is_symlink()
     except (OSError, ValueError) as error:  # a name that is too long, or holds a NUL
         why = getattr(error, "strerror", None) or error
         raise OutputError(f"cannot write {shortened(file)}: {why}") from None

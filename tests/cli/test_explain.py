@@ -105,6 +105,24 @@ def test_init_writes_a_scenario_that_runs_and_its_schema(asyncfl: Any, tmp_path:
     jsonschema.Draft202012Validator(schema).validate(read_yaml(file))
 
 
+@pytest.mark.parametrize(("name", "kind"), [("my_data.py", "own-data"), ("asyncfl.schema.json", "sync")])
+def test_init_refuses_a_scenario_by_the_name_of_what_it_writes_beside_it(
+    asyncfl: Any, tmp_path: Path, name: str, kind: str
+) -> None:
+    status, _, err = asyncfl("init", tmp_path / name, "--kind", kind)
+    assert status == 2
+    assert f"{name}: is written beside the scenario; name another file" in " ".join(err.split())
+    assert not list(tmp_path.iterdir())
+
+
+def test_init_writes_through_no_link_that_leads_nowhere(asyncfl: Any, tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").symlink_to(tmp_path / "gone.yaml")
+    status, _, err = asyncfl("init", tmp_path / "s.yaml")
+    assert status == 2
+    assert "there already" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["s.yaml"]
+
+
 def test_init_overwrites_nothing(asyncfl: Any, tmp_path: Path) -> None:
     (tmp_path / "my_data.py").write_text("mine")
     status, _, err = asyncfl("init", tmp_path / "s.yaml", "--kind", "own-data")
