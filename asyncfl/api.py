@@ -54,7 +54,7 @@ def simulate(scenario: Scenario, progress: Progress | None = None, *, limits: Li
     for seed in scenario.seeds:
         parts.append(one_seed(scenario, seed, progress))
         _check_unchanged(scenario, digest, seed, 0)
-    return gather(scenario, parts)
+    return gather(scenario, parts, digest)
 
 
 def timeline(scenario: Scenario, progress: Progress | None = None, *, limits: Limits = USUAL) -> list[SeedRun]:
@@ -106,24 +106,32 @@ def execute(
                 part = one_seed(scenario, seed, progress, prior, snapshots, stage)
                 # On a disk that is nearly full the seed itself comes first.
                 snapshots.clear()
-                _check_unchanged(scenario, own.scenario, seed, len(parts))
+                if not _check_unchanged(scenario, own.scenario, seed, len(parts)):
+                    kept = None
                 own.keep(place, part.write_to)
             if kept is not None and shelved is None:
                 _shelve(part, kept)
             parts.append(part)
-        own.replace(area, gather(scenario, parts).write_to, COMPLETE)
+        own.replace(area, gather(scenario, parts, own.scenario).write_to, COMPLETE)
     log.info("%s written", own.folder)
     return own.folder
 
 
-def _check_unchanged(scenario: Scenario, digest: str, seed: int, kept: int) -> None:
-    """Raises RunError where what the scenario names has not been the same from the beginning until now.
+def _check_unchanged(scenario: Scenario, digest: str, seed: int, kept: int) -> bool:
+    """Whether what the scenario names is known to be the same as in the beginning; False, which is logged, where it
+    cannot be read now.
 
-    kept: seeds that were finished before that, and lie on disk.
+    kept: seeds that were finished before that, and lie on disk. Raises RunError where it is not the same.
     """
-    with suppress(AsyncflError, OSError):
+    try:
         if scenario.digest() == digest:
-            return
+            return True
+    except (AsyncflError, OSError) as error:
+        # The samples were in memory: that they cannot be read for a moment must not cost hours of work.
+        log.warning(
+            "seed %d is kept, but whether what the scenario names has changed meanwhile cannot be told: %s", seed, error
+        )
+        return False
     before = [str(one) for one in scenario.seeds[:kept]]
     told = f"; seed {', '.join(before)} {'is' if kept == 1 else 'are'} kept, and whole" if kept else ""
     raise RunError(
@@ -230,8 +238,8 @@ def with_audit(run: Run, found: Audited, seed: int) -> None:
     run.summary["seeds"][str(seed)]["notes"] += found.notes
 
 
-def gather(scenario: Scenario, parts: Sequence[Run]) -> Run:
-    """One run out of the runs of its seeds."""
+def gather(scenario: Scenario, parts: Sequence[Run], digest: str | None = None) -> Run:
+    """One run out of the runs of its seeds. `digest`: that of the scenario when they began; None: as it is now."""
     tables = {name: _joined(name, [part.tables[name] for part in parts]) for name in parts[0].tables}
     seeds = {seed: summary for part in parts for seed, summary in part.summary["seeds"].items()}
     first = next(iter(seeds.values()))
@@ -239,7 +247,7 @@ def gather(scenario: Scenario, parts: Sequence[Run]) -> Run:
         scenario=scenario,
         tables={name: table.unify_dictionaries().combine_chunks() for name, table in tables.items()},
         summary={
-            "hash": scenario.digest(),
+            "hash": digest or scenario.digest(),
             "format": FORMAT,
             "versions": _versions(),
             "data": {"dataset": ", ".join(scenario.data.names), **first["data"]},

@@ -12,8 +12,9 @@ import pytest
 import yaml
 
 from asyncfl.api import execute, simulate
-from asyncfl.errors import RunError
+from asyncfl.errors import DataError, RunError
 from asyncfl.scenario import Scenario
+from asyncfl.storage import Run
 
 RULE = """
 import numpy as np
@@ -79,3 +80,33 @@ def test_seeds_of_two_worlds_are_never_put_into_one_run(make: Make, tmp_path: Pa
 def test_a_run_in_memory_is_of_one_world_too(make: Make, tmp_path: Path, tiny: dict[str, Any]) -> None:
     with pytest.raises(RunError, match=r"seed 1 was computed, .* changed"):
         simulate(make(tmp_path, tiny, 0.5), changing(make, tmp_path, tiny))
+
+
+def test_what_cannot_be_read_for_a_moment_costs_no_seed(
+    tmp_path: Path, tiny: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    scenario = with_data(tmp_path, tiny, 0.5)
+    digest = scenario.digest()
+    data, aside, shelf = tmp_path / "mine.npz", tmp_path / "aside.npz", tmp_path / "shelf"
+
+    def progress(row: dict[str, Any]) -> None:
+        if (row["seed"], row["version"]) == (2, 1):
+            data.rename(aside)
+
+    folder = execute(scenario, tmp_path / "run", progress, shelf=shelf)
+    aside.rename(data)
+    run = Run.load(folder)
+    assert list(run.summary["seeds"]) == ["0", "1", "2"]
+    assert run.summary["hash"] == digest
+    assert "seed 2 is kept, but whether" in caplog.text
+    assert "mine.npz" in caplog.text
+    # What nobody could verify is not lent to other runs.
+    assert sorted(path.name for path in shelf.glob("*/*")) == ["seed-0", "seed-1"]
+
+    def again(row: dict[str, Any]) -> None:
+        if (row["seed"], row["version"]) == (1, 1):
+            data.rename(aside)
+
+    with pytest.raises(DataError, match=r"mine.npz"):
+        execute(scenario, tmp_path / "other", again)
+    assert sorted(path.name for path in (tmp_path / "other").glob(".partial/*/*")) == ["seed-0", "seed-1"]
