@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 
 from asyncfl.cli.progress import stderr
@@ -30,5 +31,5 @@ def log_to_stderr(verbosity: int) -> None:
 def verbose_first(arguments: Sequence[str]) -> list[str]:
     """The arguments with those that ask for more words in front, wherever they stood: they are of the whole program."""
     end = list(arguments).index("--") if "--" in arguments else len(arguments)
-    asked = [one for one in arguments[:end] if one in ("-v", "-vv", "--verbose")]
+    asked = [one for one in arguments[:end] if re.fullmatch("-v+|--verbose", one)]
     return [*asked, *(one for one in arguments[:end] if one not in asked), *arguments[end:]]

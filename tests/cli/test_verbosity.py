@@ -65,6 +65,7 @@ def test_without_it_nothing_is_told(described: Path, tmp_path: Path) -> None:
 def test_it_may_stand_anywhere(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert verbose_first(["run", "a.yaml", "-v", "--quiet"]) == ["-v", "run", "a.yaml", "--quiet"]
     assert verbose_first(["run", "-vv", "--", "-v"]) == ["-vv", "run", "--", "-v"]
+    assert verbose_first(["run", "a.yaml", "-vvv"]) == ["-vvv", "run", "a.yaml"]
     monkeypatch.setattr("sys.argv", ["asyncfl", "schema", "--verbose"])
     with pytest.raises(SystemExit) as ended:
         main()
