@@ -21,7 +21,7 @@ left out.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,10 @@ class EvidenceState:
     """The buffers so far, until a side is certified for the first time; None: it has been."""
 
 
+NOTES = ("certified", "along", "needed", "missing_updates", "signal_to_noise", "power", "abstained")
+"""Names of the numbers about each buffer, see `_notes`."""
+
+
 class Evidence(Detector):
     """Bans on evidence of bounded error alone, leaves out what goes against a certified majority, and else abstains.
 
@@ -61,8 +65,10 @@ class Evidence(Detector):
     """
 
     kind: Literal["evidence"] = "evidence"
+    logged: ClassVar[tuple[str, ...]] = tuple(f"rounds.detector_{name}" for name in NOTES)
     root: bool = True
-    """Whether the server's own samples, where it has any, are used."""
+    """Whether the server's own samples, where it has any, are used; those of a regression, which have no classes, never
+    are."""
     deviations: Annotated[float, Field(gt=0), MeasuredIn("standard deviations")] = 6.0
     """q: standard deviations of noise that a certificate forgives."""
     sides: SideTest = SideTest()
@@ -215,12 +221,13 @@ def _notes(standing: Sides, buffer: Buffer, unjudged: NDArray[np.bool_]) -> dict
     many have to, further updates per client until then, the common step's length in lengths of an update's noise, share
     of the clients not banned that would be left out by now if they sent the opposite, share of the buffer unjudged."""
     noise = float(buffer.upload_std.mean()) * len(buffer.current) ** 0.5
-    return {
-        "certified": float(standing.certified),
-        "along": float(standing.along),
-        "needed": float(standing.needed),
-        "missing_updates": standing.missing,
-        "signal_to_noise": standing.signal / noise if noise else float("nan"),
-        "power": standing.power,
-        "abstained": float(unjudged.mean()),
-    }
+    values = (
+        float(standing.certified),
+        float(standing.along),
+        float(standing.needed),
+        standing.missing,
+        standing.signal / noise if noise else float("nan"),
+        standing.power,
+        float(unjudged.mean()),
+    )
+    return dict(zip(NOTES, values, strict=True))
