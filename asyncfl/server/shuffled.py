@@ -41,6 +41,9 @@ def protocol_faults(protocol: Protocol, clients: int, equal_samples: bool) -> It
         kind = kind_of(protocol.staleness)
         message = f"must be constant with privacy.shuffler, got {kind}: a shuffled update has no age"
         yield Fault("staleness", message)
+    if protocol.partial_work != "whole":
+        reason = "a shuffled update holds layers of clients that did unequal work"
+        yield Fault("partial_work", f"must be whole with privacy.shuffler, got {protocol.partial_work}: {reason}")
     if protocol.weighting == "samples" and not equal_samples:
         message = "must be uniform with privacy.shuffler where clients hold different numbers of samples, got samples"
         yield Fault("weighting", message)

@@ -158,6 +158,11 @@ BUFFERED = {"kind": "buffered", "rounds": 3, "buffer": 2, "dispatch": {"kind": "
             "must be uniform with privacy.shuffler where clients hold different numbers of samples, got samples",
         ),
         (
+            {"protocol.partial_work": "work"},
+            "protocol.partial_work",
+            "must be whole with privacy.shuffler, got work: a shuffled update holds layers of clients that did unequal",
+        ),
+        (
             {"protocol.over_selection": 1.5, "protocol.participants": 2},
             "protocol.over_selection",
             "must be 1 where privacy.shuffler waits for the cohort, got one with reserves: 3 for 2",
