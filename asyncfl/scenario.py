@@ -265,6 +265,8 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
     if privacy is not None and data.canaries is not None and data.canaries.unit == "client":
         yield from (fault.under("data.canaries") for fault in _canary_client_faults(privacy, training))
     if privacy is not None and not faults:
+        if training is not None and protocol.partial_work == "normalised":
+            yield from (fault.under("protocol") for fault in _divided_twice(parts))
         participants = protocol.updates_per_version(data.clients)
         exposures = privacy.assumed_exposures(protocol.rounds, participants, data.clients)
         impossible = list(exposure_faults(exposures, protocol.rounds))
@@ -288,11 +290,23 @@ def _canary_client_faults(privacy: Scheme, training: Training | None) -> Iterato
         yield Fault("unit", f"must be sample with these privacy settings, got client: {reason}")
 
 
+def _divided_twice(parts: Mapping[str, Any]) -> Iterator[Fault]:
+    """Updates that the scheme divides by their steps, and the protocol by their epochs."""
+    privacy, context = parts["privacy"], _context(parts, 1)
+    one, whole = (privacy.update_factor(context, context.smallest_samples, epochs) for epochs in (1, None))
+    if one != whole:
+        yield Fault(
+            "partial_work",
+            "must be whole or work where privacy divides updates by their own steps (as adaptive does with upload: "
+            "gradient), got normalised, which divides them by their epochs again",
+        )
+
+
 def _stop_faults(parts: Mapping[str, Any], exposures: int | MeasuredExposures) -> Iterator[Fault]:
     """Budgets that cannot be kept, or at which nobody would ever answer. Data, training, protocol and privacy are
     there."""
-    data, training, protocol, privacy = (parts[name] for name in ("data", "training", "protocol", "privacy"))
-    model, threats, compression = (parts.get(name) for name in ("model", "threats", "compression"))
+    privacy = parts["privacy"]
+    threats, compression = (parts.get(name) for name in ("threats", "compression"))
     stop_at = privacy.stop_at
     world: Any = parts.get("world")
     defence: Any = parts.get("defence")
@@ -326,23 +340,28 @@ def _stop_faults(parts: Mapping[str, Any], exposures: int | MeasuredExposures) -
             "knows before; use another attack or of: uploads",
         )
         return
-    # Noise over sensitivity does not depend on how many samples there are; on the size of the model where it is
-    # calibrated to a wrong sensitivity.
-    context = PrivacyContext(
+    context = _context(parts, exposures if isinstance(exposures, int) else 1)
+    whole = compression is None or compression.off
+    for fault in stop_faults(privacy, context, isinstance(exposures, int), counted, whole):
+        yield fault.under("privacy")
+
+
+def _context(parts: Mapping[str, Any], exposures: int) -> PrivacyContext:
+    """What is known of a run before its data are. Noise over sensitivity does not depend on how many samples there are;
+    on the size of the model where it is calibrated to a wrong sensitivity. Data, training and protocol are there."""
+    data, training, protocol, model = (parts.get(name) for name in ("data", "training", "protocol", "model"))
+    return PrivacyContext(
         data.clients,
         protocol.updates_per_version(data.clients),
         protocol.rounds,
         smallest_samples=data.samples_per_client or 1,
-        exposures=exposures if isinstance(exposures, int) else 1,
+        exposures=exposures,
         batch_size=0 if training.batch_size == "full" else training.batch_size,
         epochs=training.epochs,
         lr=training.lr,
         n_parameters=1 if model is None else model.parting(data.shape, data.outputs).shared.n_parameters,
         rate=protocol.rate,
     )
-    whole = compression is None or compression.off
-    for fault in stop_faults(privacy, context, isinstance(exposures, int), counted, whole):
-        yield fault.under("privacy")
 
 
 def _counted(stop_at: StopAt, world: World, defence: Defence) -> Counted:

@@ -95,7 +95,11 @@ def _partial_notes(scenario: Scenario) -> list[str]:
     """What a reader must know of updates whose clients were stopped."""
     if scenario.training.deadline_s is None:
         return []
-    counts = {"whole": "as if it were whole", "work": "by its epochs", "normalised": "as FedNova has it, by epochs"}
+    counts = {
+        "whole": "as if it were whole",
+        "work": "by its epochs, relative to the other updates of its buffer",
+        "normalised": "as FedNova has it, by epochs, relative to the other updates of its buffer",
+    }
     return [
         f"clients stop after {scenario.training.deadline_s:g} s of training and upload the epochs that they have done: "
         f"such an update weighs {counts[scenario.protocol.partial_work]}, and counts for privacy with these epochs"

@@ -68,7 +68,8 @@ class Protocol(Component):
     partial_work: Partial = "whole"
     """What an update counts by whose client was stopped (`training.deadline_s`): as if it were whole; in proportion to
     the epochs that it comes of (`work`); or each divided by its epochs, and their mean multiplied by the mean number
-    (`normalised`, FedNova in epochs)."""
+    (`normalised`, FedNova in epochs, with aggregation `delta`). Both are relative to the other updates of its buffer,
+    and refused where a buffer holds one alone."""
     selection: AnySelection = UniformSelection()
     """Who is drawn among the idle: anybody, the least served first, or by what was heard of their losses and speed."""
     scoring: Scoring = "parallel"
@@ -148,6 +149,18 @@ class Protocol(Component):
         for fault in self.dispatch.faults(clients):
             # Some protocols have the number as a field of their own.
             yield fault.under("dispatch") if "dispatch" in type(self).model_fields else fault
+        if self.partial_work != "whole" and self.opening.updates == 1:
+            yield Fault(
+                "partial_work",
+                f"must be whole where a buffer holds one update, got {self.partial_work}: what was done counts "
+                "relative to the other updates of a buffer",
+            )
+        elif self.partial_work == "normalised" and self.aggregation != "delta":
+            yield Fault(
+                "partial_work",
+                f"must be whole or work with protocol.aggregation {self.aggregation}, got normalised: its factors do "
+                "not add up to one, as those of models must; set it, or protocol.aggregation to delta",
+            )
         # Every update would be late, and another task begun in its place, without end.
         if self.late == "drop" and not self.dispatch.at_publish(clients):
             yield Fault(
