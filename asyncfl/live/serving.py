@@ -32,6 +32,11 @@ def serving_faults(scenario: Scenario, *, shape: bool) -> Iterator[Fault]:
         yield Fault("data.concept", "must be null: clients bring samples of their own, and see them as they are")
     if data.canaries is not None:
         yield Fault("data.canaries", "must be null: nobody plants anything in samples that clients bring")
+    if every := scenario.evaluation.clients_every:
+        yield Fault(
+            "evaluation.clients_every",
+            f"must be 0, got {every}: nobody has a client's samples but itself; leave it out",
+        )
     if len(scenario.seeds) > 1:
         yield Fault("seeds", f"must be one, got {len(scenario.seeds)}: clients take part in one run; add --set seeds=1")
     varies = getattr(scenario.world.availability, "varies", None)

@@ -268,6 +268,10 @@ def test_the_clock_of_the_server_jumps(tmp_path: Path, caplog: pytest.LogCapture
         ({"data": {"domains": ["mnist", "usps"], "clients": 4, "source": "embedded"}}, "data.domains: must be left"),
         ({"data": {**SMALL["data"], "canaries": {"count": 2}}}, "data.canaries: must be null"),
         ({"seeds": 3}, "seeds: must be one, got 3"),
+        (
+            {"evaluation": {"clients_every": 5}},
+            "evaluation.clients_every: must be 0, got 5: nobody has a client's samples",
+        ),
     ],
 )
 def test_what_nobody_can_know_of_clients_that_come_is_refused(
