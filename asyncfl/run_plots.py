@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from asyncfl.columns import FAMILIES, FairnessColumns, PerClientTable, RegressionColumns, RoundsTable, columns_of
 from asyncfl.errors import RunError, hint
 
@@ -21,16 +23,13 @@ WORST = 0.1
 def plot_rounds(rounds: pd.DataFrame, y: str | None, x: str) -> Figure:
     """A line for each seed, and where there are several their mean over what the x axis has of all.
 
-    `y` None: R^2 of a regression, accuracy otherwise. Versions at which `y` was not measured are left out. Raises
-    RunError where the run has no such column, or nothing was measured.
+    `y` None: R^2 of a regression, accuracy otherwise. Versions at which `y` was not measured, or either is infinite,
+    are left out. Raises RunError where the run has no such column, both are the same, or nothing finite was measured.
     """
     y = y or ("test_r2" if "test_r2" in rounds else "test_accuracy")
     x = EPSILON if x == "epsilon" else x
-    for axis, name in (("y", y), ("x", x)):
-        _check(axis, name, rounds)
-    known = rounds[[x, y, "seed"]].dropna()
-    if not len(known):
-        raise RunError(f"y must be a column that was measured, {y} is empty in this run")
+    known = _finite(rounds, y, x)
+    known = known[np.isfinite(known[y])]
     figure, axes = _empty()
     seeds = sorted(known["seed"].unique().tolist())
     for seed in seeds:
@@ -50,13 +49,10 @@ def plot_rounds(rounds: pd.DataFrame, y: str | None, x: str) -> Figure:
 def plot_clients(clients: pd.DataFrame, y: str, x: str) -> Figure:
     """Median over all clients (and seeds), a band that a tenth lies below and a tenth above, and the worst decile.
 
-    `clients`: the table `per_client`. Raises RunError where it has no such column, or nothing was measured.
+    `clients`: the table `per_client`. A client whose `y` is infinite counts as such: the mean of the worst has a gap.
+    Raises RunError where there is no such column, both are the same, or nothing finite was measured.
     """
-    for axis, name in (("y", y), ("x", x)):
-        _check(axis, name, clients)
-    known = clients[[x, y]].dropna()
-    if not len(known):
-        raise RunError(f"y must be a column that was measured, {y} is empty in this run")
+    known = _finite(clients, y, x)
     by_place = known.groupby(x)[y]
     low, middle, high = (by_place.quantile(share) for share in (WORST, 0.5, 1 - WORST))
     worst = by_place.apply(lambda values: values.nlargest(_tenth(values)).mean())
@@ -84,6 +80,25 @@ def _empty() -> tuple[Figure, Axes]:
     figure, axes = plt.subplots(layout="constrained")
     plt.close(figure)  # whoever gets it shows it, once
     return figure, axes
+
+
+def _finite(frame: pd.DataFrame, y: str, x: str) -> pd.DataFrame:
+    """The rows in which both were measured and `x` is finite. Raises RunError where there is nothing to draw."""
+    for axis, name in (("y", y), ("x", x)):
+        _check(axis, name, frame)
+    if x == y:
+        raise RunError(f"y must be another column than x, both are {y}")
+    known = frame.dropna(subset=[x, y])
+    if not len(known):
+        raise RunError(f"y must be a column that was measured, {y} is empty in this run")
+    trained = known[known["version"] > 0]  # before any training, epsilon is 0 whatever follows
+    if len(trained) and not np.isfinite(trained[x]).any():
+        why = " (no noise)" if x.startswith("epsilon") else ""
+        raise RunError(f"x must be a column of finite numbers, {x} is infinite throughout{why}")
+    known = known[np.isfinite(known[x])]
+    if not np.isfinite(known[y]).any():
+        raise RunError(f"y must be a column of finite numbers, {y} has none where {x} is finite")
+    return known
 
 
 def _check(axis: str, name: str, frame: pd.DataFrame) -> None:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 
 from asyncfl import Run, RunError, Scenario, simulate
 from asyncfl.learning import make_learner
-from asyncfl.run_plots import plot_clients
+from asyncfl.run_plots import plot_clients, plot_rounds
 from asyncfl.streams import Streams
 
 
@@ -122,3 +123,26 @@ def test_clients_are_a_band_and_the_worst(run: Run) -> None:
 def test_what_there_is_not_is_told(run: Run, arguments: dict[str, object], message: str) -> None:
     with pytest.raises(RunError, match=message):
         run.plot(**arguments)
+
+
+@pytest.mark.parametrize(("y", "by_client"), [("version", False), ("time_s", True)])
+def test_a_column_is_not_drawn_over_itself(run: Run, y: str, by_client: bool) -> None:
+    frame, plot = (run.per_client, plot_clients) if by_client else (run.rounds, plot_rounds)
+    with pytest.raises(RunError, match=f"y must be another column than x, both are {y}"):
+        plot(frame, y, y)
+
+
+def test_what_is_infinite_is_not_drawn() -> None:
+    frame = pd.DataFrame({"seed": 0, "version": [0, 1, 2], "test_loss": [1.0, np.inf, 0.5], "test_accuracy": 0.5})
+    frame["epsilon_exact_max"] = [0.0, np.inf, np.inf]
+    assert plot_rounds(frame, "test_loss", "version").axes[0].lines[0].get_xdata().tolist() == [0, 2]
+    with pytest.raises(RunError, match=r"epsilon_exact_max is infinite throughout \(no noise\)"):
+        plot_rounds(frame, None, "epsilon")
+    frame["test_loss"] = np.inf
+    with pytest.raises(
+        RunError, match="y must be a column of finite numbers, test_loss has none where version is finite"
+    ):
+        plot_rounds(frame, "test_loss", "version")
+    clients = pd.DataFrame({"seed": 0, "version": 1, "client": [0, 1, 2], "loss": [1.0, np.inf, 3.0]})
+    median, worst = plot_clients(clients, "loss", "version").axes[0].lines
+    assert (median.get_ydata().tolist(), worst.get_ydata().tolist()) == ([3.0], [np.inf])
