@@ -349,7 +349,8 @@ def _stop_faults(parts: Mapping[str, Any], exposures: int | MeasuredExposures) -
 def _context(parts: Mapping[str, Any], exposures: int) -> PrivacyContext:
     """What is known of a run before its data are. Noise over sensitivity does not depend on how many samples there are;
     on the size of the model where it is calibrated to a wrong sensitivity. Data, training and protocol are there."""
-    data, training, protocol, model = (parts.get(name) for name in ("data", "training", "protocol", "model"))
+    data, training, protocol = (parts[name] for name in ("data", "training", "protocol"))
+    model = parts.get("model")
     return PrivacyContext(
         data.clients,
         protocol.updates_per_version(data.clients),
