@@ -95,10 +95,10 @@ def _finite(frame: pd.DataFrame, y: str, x: str) -> pd.DataFrame:
     if len(trained) and not np.isfinite(trained[x]).any():
         why = " (no noise)" if x.startswith("epsilon") else ""
         raise RunError(f"x must be a column of finite numbers, {x} is infinite throughout{why}")
-    known = known[np.isfinite(known[x])]
-    if not np.isfinite(known[y]).any():
+    drawn: pd.DataFrame = known[np.isfinite(known[x])]
+    if not np.isfinite(drawn[y]).any():
         raise RunError(f"y must be a column of finite numbers, {y} has none where {x} is finite")
-    return known
+    return drawn
 
 
 def _check(axis: str, name: str, frame: pd.DataFrame) -> None:
