@@ -22,7 +22,7 @@ from asyncfl.learning import Job, Learner, Training
 from asyncfl.learning.personal import PartlyShared, PersonalParts
 from asyncfl.messages import Vector
 from asyncfl.privacy import Contribution, Distribution, PrivacyContext, Scheme, State
-from asyncfl.privacy.ledger.releases import upload_release
+from asyncfl.privacy.ledger.releases import upload_release, usable_norm
 from asyncfl.privacy.noise.drawing import add_noise
 from asyncfl.privacy.record import Upload
 from asyncfl.streams import Streams
@@ -103,6 +103,7 @@ class TaskPath:
         """What each client keeps from task to task; None: nothing."""
         self._ready: dict[int, Trained] = {}
         self._collections = 0
+        self._clipped_to: float | None = None
         self._rows = np.empty((0, learner.n_parameters), dtype=np.float32)
 
     @property
@@ -125,7 +126,7 @@ class TaskPath:
             norms = self._norms(rows, tickets)
             contributions = self._hear(tickets, losses, norms)
         zeroed = self._zero(rows, tickets, norms, ~attacked)
-        clip_norm = self._clip(rows, tickets, norms)
+        clip_norm = self._clipped_to = self._clip(rows, tickets, norms)
 
         releases = tuple(upload_release(self.scheme, self.context, clip_norm, one) for one in contributions)
         # What training has drawn is in the models already.
@@ -196,7 +197,8 @@ class TaskPath:
     def drop(self, task: int) -> Upload:
         """Forget the update of a trained task that nobody collects. The record of what it would have been."""
         made = self._ready.pop(task)
-        clip_norm = self.clip_norm(np.array([made.norm]))
+        # It was never clipped: that of a collection is found out from what is collected.
+        clip_norm = usable_norm(self.scheme, self.context, self._clipped_to)
         return self._not_sent(task, made.ticket.base_version, made.contribution, clip_norm, made.loss, made.attacked)
 
     def untrained(self, task: int, client: int, base_version: int, clip_norm: float | None) -> Upload:

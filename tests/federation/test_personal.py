@@ -127,6 +127,20 @@ def test_late_and_lossy_runs_are_the_same_each_time_and_the_ledger_counts_what_w
         np.testing.assert_array_equal(np.array(values, float), np.array(epsilons[1][key], float), err_msg=key)
 
 
+def test_what_is_not_collected_is_recorded_with_the_norm_of_the_collection_before() -> None:
+    """The median of a collection is not that of an update that is dropped by itself."""
+    federation = prepared(described(privacy={"kind": "nbafl", "epsilon": 10, "clip_norm": "median"}), 0)
+    path, initial = federation.path, federation.plan.initial
+    tickets = [Ticket(task, task % 4, 0, initial, task // 4) for task in range(6)]
+    for ticket in tickets:
+        path.train(ticket)
+    assert path.drop(0).clip_norm == 1.0  # as the scheme has it before anything happened
+    collected = path.carry_out(tickets[1:4], 0, initial)
+    dropped = path.drop(4)
+    assert dropped.clip_norm == collected.clip_norm == pytest.approx(np.median(collected.norms))
+    assert dropped.release == collected.uploads[0].release
+
+
 DP_SGD = {
     "training.example_clip": 1.0,
     "training.example_noise": 2.0,
