@@ -169,7 +169,7 @@ def test_one_finding_is_not_two_strikes():
 
 def test_corrections_use_the_servers_own_weights():
     detector, sender = Spectral(), Sender()
-    begun = start(detector, weigh=lambda samples, staleness: np.full(len(samples), 0.7))
+    begun = start(detector, weigh=lambda samples, staleness, work: np.full(len(samples), 0.7))
     first = sender.buffer([0, 1, 2, 3], [BAD, BAD, BAD, GOOD])
     _, state = detector.judge(begun, first, None)
     verdict, _ = detector.judge(state, sender.buffer(range(4, 10), [GOOD] * 6), None)
