@@ -227,6 +227,9 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
             unfit = list(model.faults(data.shape, data.outputs))
             unfit = unfit or list(model.personal_faults(data.shape, data.outputs))
             yield from (fault.under("model") for fault in unfit)
+            if defence is not None and not unfit:
+                parting = model.parting(data.shape, data.outputs)
+                yield from (fault.under("defence") for fault in parting.root_faults(defence.root_samples))
     detector = None if defence is None else defence.detector
     if data is not None and detector is not None and detector.asks_clients and not wrong and not data.classes:
         message = _no_classes(data, f"{kind_of(detector)} asks clients for accuracies of")

@@ -53,6 +53,16 @@ class FinishedRun:
             )
         return cls(Path(folder), run)
 
+    @property
+    def note(self) -> str:
+        """What a reader of canaries and membership inference must know of the attacker; empty: nothing."""
+        if not self.run.scenario.model.personal:
+            return ""
+        return (
+            "The run has model.personal: whoever attacks had only the initial personal layers, one with a client's "
+            "own may find more."
+        )
+
     def seeds(self, only: int | None = None) -> tuple[int, ...]:
         """The seeds to audit: all, or `only` that one. Raises ScenarioError where it is not of the run, RunError where
         one of them has diverged."""

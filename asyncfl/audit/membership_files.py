@@ -21,6 +21,7 @@ def save(finished: FinishedRun, audit: MembershipAudit) -> list[Path]:
             f"{who[seed]} holds. Points, side by side: true positives where at most 1 % of the non-members are taken "
             "for members, with exact 95 % intervals. Shares below 0.001 are drawn there."
         )
+        caption += f" {finished.note}" if finished.note else ""
         title = "Membership inference: who was trained on"
         drawn += draw_curves(scores, title, caption, folder / f"roc-seed-{seed}")
     write(finished.folder, audit.found)

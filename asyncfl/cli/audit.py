@@ -10,6 +10,7 @@ import typer
 from asyncfl.cli.audit_canaries import audit_with_canaries, print_found
 from asyncfl.cli.audit_membership import audit_memberships
 from asyncfl.cli.audit_membership import print_found as print_memberships
+from asyncfl.cli.output import print_text
 from asyncfl.cli.progress import ProgressBar
 from asyncfl.cli.reconstruct import Holder, Method, reconstruct_upload
 from asyncfl.cli.twins import UNITS, described, measure_with_twins, tell_measured
@@ -140,11 +141,15 @@ def audit(
         with ProgressBar(wanted, quiet) as bar:
             found = audit_with_canaries(finished, seeds, planted, canary_delta, bar)
         print_found(found)
+        if finished.note:
+            print_text(finished.note)
         return
     if membership:
         with ProgressBar(wanted, quiet) as bar:
             memberships = audit_memberships(finished, seeds, adversary.value, worlds, bar)
         print_memberships(memberships)
+        if finished.note:
+            print_text(finished.note)
         return
     with ProgressBar(wanted, quiet or json) as bar:
         if reconstruct:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.errors import Fault
 from asyncfl.learning.layout import Layout
 
 Vector = NDArray[np.float32]
@@ -38,6 +39,21 @@ class Parting:
     def own(self) -> Layout:
         """Names and places of the personal parameters among themselves."""
         return self._of(True)
+
+    def root_faults(self, root_samples: int) -> Iterator[Fault]:
+        """Why `root_samples` of the server's own say nothing of updates; fields named relative to the defence.
+
+        The server has no personal layers but the initial ones. Where those are the last, clients' shared layers still
+        learn to suit them; where the first are, which read the samples, its directions point away from the clients'.
+        """
+        first = next(name for name, _, _ in self.whole.parameters())
+        if root_samples and self.is_personal(first):
+            yield Fault(
+                "root_samples",
+                f"must be 0 where model.personal holds the first layer ({first}), got {root_samples}: the server has "
+                "none but the initial one, by which it would judge updates wrongly; take a rule and a detector that "
+                "need no samples",
+            )
 
     def _of(self, personal: bool) -> Layout:
         found = []

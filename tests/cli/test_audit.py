@@ -117,12 +117,14 @@ def test_a_claim_below_what_was_measured_is_disproved(claimed: float, capsys: py
 
 
 def test_membership_is_told_and_drawn(tmp_path: Path, tiny: dict[str, Any]) -> None:
-    described = {**tiny, "data": tiny["data"] | {"test_samples": 400}}
+    model = {"kind": "mlp", "hidden": [4], "personal": ["3.*"]}
+    described = {**tiny, "data": tiny["data"] | {"test_samples": 400}, "model": model}
     folder = execute(Scenario.read(described), tmp_path / "plain")
     result = call(str(folder), "--quiet", "--membership", "--adversary", "server", "--worlds", "8")
     assert result.exit_code == 0, result.output
     assert "likelihood ratio of uploads" in result.output
     assert "guessing finds 1 %" in result.output
+    assert "whoever attacks had only the initial personal layers" in " ".join(result.output.split())
     assert (folder / "audit" / "membership" / "roc-seed-0.png").exists()
 
 

@@ -242,6 +242,10 @@ def test_whose_model_it_is_must_be_said(tmp_path: Path) -> None:
     [
         ({"model.personal": ["head.*"]}, "model.personal.0: must be names of parameters, 'head.*' is none"),
         ({"model.personal": ["*"]}, "model.personal: must leave a parameter that is shared, got all of them"),
+        (
+            {"model.personal": ["1.*"], "defence.root_samples": 6},
+            "defence.root_samples: must be 0 where model.personal holds the first layer (1.weight), got 6",
+        ),
         ({"evaluation.audit": {"clients": 1}}, "evaluation.audit: must be null where model.personal is set"),
     ],
 )
