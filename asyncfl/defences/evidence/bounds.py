@@ -2,12 +2,18 @@
 
 A client's test adds up x_1 + x_2 + ..., each x_k of mean at least 0 and with Gaussian noise of known variance v_k given
 all that was before. exp(-l sum x - l^2 sum v / 2) is then a supermartingale for each l > 0, and so is its average over
-l ~ N(0, 1 / rho), which gives (Robbins 1970; Howard et al. 2021, equation 14)
+l = |N(0, 1 / rho)|, which where sum x < 0 is at least
 
-    P(some n: sum x < -sqrt((V + rho) log((V + rho) / (rho a^2)))) <= a,      V = v_1 + ... + v_n.
+    sqrt(rho / (V + rho)) exp((sum x)^2 / (2 (V + rho))),      V = v_1 + ... + v_n.
 
-That holds at all times together: one may look after each update and stop when one likes. To see clients that were
-honest first, a test is started at each of their updates; the k-th may err with a / (k (k + 1)), all with a.
+By Ville's inequality therefore (Robbins 1970; with l of either sign Howard et al. 2021, equation 14)
+
+    P(some n: sum x < -sqrt((V + rho) log((V + rho) / (rho a^2)))) <= a.
+
+That holds at all times together, if rho is known before the first x: one may look after each update and stop when one
+likes. To see clients that were honest first, a test is started at each of their updates, with a rho that follows from
+that update's variance alone; the k-th may err with a / (k (k + 1)), all with a. A larger V than the true one only makes
+it more cautious.
 """
 
 from __future__ import annotations
@@ -18,15 +24,14 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
-def strays(variance: Floats, level: Floats | float, usual: float) -> Floats:
+def strays(variance: Floats, level: Floats | float, usual: Floats | float) -> Floats:
     """How far below its mean a sum of this `variance` ever comes, but with probability `level`.
 
-    `usual`: variance at which the bound is tightest, rho; > 0 where any variance is. 0 where there is no variance.
+    `usual`: variance at which the bound is tightest, rho; > 0 where any variance is. 0 where it is 0.
     """
-    if usual <= 0:
-        return np.zeros_like(variance)
-    total = variance + usual
-    return np.asarray(np.sqrt(total * np.log(total / (usual * np.square(level)))))
+    rho = np.where(np.asarray(usual) > 0, usual, 1.0)
+    total = variance + rho
+    return np.where(np.asarray(usual) > 0, np.sqrt(total * np.log(total / (rho * np.square(level)))), 0.0)
 
 
 def suffixes(values: Floats) -> Floats:
@@ -34,13 +39,15 @@ def suffixes(values: Floats) -> Floats:
     return np.cumsum(values[::-1])[::-1]
 
 
-def falls_short(values: Floats, variances: Floats, level: float, first: int = 1) -> bool:
+def falls_short(values: Floats, variances: Floats, level: float, first: int = 1, known: Floats | None = None) -> bool:
     """Whether the sum of `values` (n,) since one of them is lower than honest ones come, but with probability `level`.
 
-    `variances`: (n,) of their noise. `first`: running number of the first of them, 1 and up.
+    `variances`: (n,) of their noise. `first`: running number of the first of them, 1 and up. `known`: (n,) variances as
+    known before each came, where > 0; None: `variances`.
     """
     if not len(values):
         return False
     starts = first + np.arange(len(values))
     levels = level / (starts * (starts + 1.0))
-    return bool((suffixes(values) < -strays(suffixes(variances), levels, 4 * float(np.median(variances)))).any())
+    usual = 4 * (variances if known is None else np.where(known > 0, known, variances))
+    return bool((suffixes(values) < -strays(suffixes(variances), levels, usual)).any())

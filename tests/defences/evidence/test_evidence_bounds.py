@@ -16,6 +16,17 @@ def test_sums_of_the_last_ones():
     assert suffixes(np.array([1.0, 2.0, 4.0])).tolist() == [7.0, 6.0, 4.0]
 
 
+def test_what_a_test_expects_is_known_when_it_is_begun():
+    """rho = 4, of the first variance, whatever comes after: sqrt(205 log(205 / (4 * .025^2))) = 48.2."""
+    variances = np.array([1.0, 100.0, 100.0])
+    assert falls_short(np.array([-48.3, 0.0, 0.0]), variances, 0.05)
+    assert not falls_short(np.array([-48.0, 0.0, 0.0]), variances, 0.05)
+    # Variances that were only seen to be larger afterwards leave it as it was: sqrt(205 log(205 / (2 * .025^2))).
+    seen = np.array([0.5, 0.0, 0.0])
+    assert not falls_short(np.array([-49.0, 0.0, 0.0]), variances, 0.05, known=seen)
+    assert falls_short(np.array([-49.7, 0.0, 0.0]), variances, 0.05, known=seen)
+
+
 @pytest.mark.parametrize("drift", [0.0, 0.3])
 def test_noise_alone_convicts_nobody_more_often_than_allowed(drift):
     """2000 clients, looked at after each of 15 updates: at level .05 at most 100 of them, and a few."""
