@@ -1,4 +1,4 @@
-"""The detector by evidence: bans on evidence of bounded error alone, and abstains where it cannot know."""
+"""The detector by evidence: bans on evidence alone, of bounded error where noise is known, and else abstains."""
 
 from asyncfl.defences.evidence.detector import Evidence, EvidenceState
 

@@ -1,4 +1,4 @@
-"""The detector by evidence: bans only on evidence whose error is bounded, and says where it cannot know.
+"""The detector by evidence: bans only on evidence, whose error is bounded where the noise is known; else it says so.
 
 It asks no client anything. From the means of each client's last updates it guesses directions that many have in common
 (`directions`). Updates that arrive *later* are measured along them: their noise is independent of a guess that was made
@@ -59,8 +59,9 @@ NOTES = ("certified", "along", "needed", "missing_updates", "signal_to_noise", "
 
 
 class Evidence(Detector):
-    """Bans on evidence of bounded error alone, leaves out what goes against a certified majority, and else abstains.
+    """Bans on evidence alone, leaves out what goes against a certified majority, and else abstains.
 
+    Where the server knows the noise of uploads, the error of a ban is bounded; without it, it is estimated (`sides`).
     Source: ours.
     """
 
@@ -171,7 +172,8 @@ class Evidence(Detector):
     def _standing(self, state: EvidenceState, tracks: tuple[Track, ...]) -> Sides:
         """What is known along the first direction whose side is certified, else along the one that is nearest to it."""
         found = [self.sides.judge(track, state.banned, len(tracks)) for track in tracks]
-        return next((one for one in found if one.certified), max(found, key=lambda one: one.along))
+        nearest = max(found, key=lambda one: (bool(one.hindered), one.along))
+        return next((one for one in found if one.certified), nearest)
 
     def _remembered(self, state: EvidenceState, buffer: Buffer, sound: NDArray[np.int64]) -> tuple[Provisional, ...]:
         provisional = list(state.provisional or ())
@@ -210,6 +212,8 @@ def _remarks(standing: Sides) -> tuple[str, ...]:
     """Why the detector abstains; empty where it does not."""
     if standing.certified:
         return ()
+    if standing.hindered:
+        return (f"the detector abstained: {standing.hindered}",)
     if standing.missing > ROUND_NUMBERS[-1]:
         return ("the detector abstained: no direction is known that more than half of all clients share",)
     about = next(number for number in ROUND_NUMBERS if number >= standing.missing)

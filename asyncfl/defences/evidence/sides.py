@@ -1,11 +1,16 @@
 """Which side is honest, and who is not on it: what can be said of a track, with what certainty.
 
-Assumptions, beside Gaussian noise of the deviation that the server knows (the only ones):
+Assumptions (the only ones):
 
 1. Fewer than half of the federation's clients attack.
 2. How far honest clients go along a direction that more than half of all clients share, as a multiple x of the usual,
    is spread about 1 no further down than `tail` times as far as up. Data that differ spread both ways; attackers can
-   add to what is seen above, which makes the test more cautious, but cannot take away honest clients from there.
+   add to what is seen above, which makes the test more cautious, but cannot take away honest clients from there. A
+   single one that goes far enough along makes it abstain while it does so, which is told.
+3. What a client gains varies by Gaussian noise of its own, of the deviation that the server knows, drawn anew for each
+   update. Only then are the probabilities below bounds. Where the server knows of none (no privacy, or noise within
+   training) the variance is estimated, from how much nine of ten clients are seen to vary: for who varies more, or
+   whose updates depend on each other, they are no bounds.
 
 The side is certified only where more than half of *all* clients, seen or not, each stand `clearness` deviations of
 their own noise above 0 along the direction: a count of clients, not of updates, so that sending more often counts for
@@ -16,8 +21,8 @@ Clients that are banned count as attackers that are gone. Then
   noise of probability `false_flag_rate`; below min(`direction`, 1 - tail t) where clients are in two groups well apart,
   and it is in the lower;
 - a client is struck where its x since some update of its is below min(0, 1 - tail t), but for noise that has
-  probability `false_ban_rate` in a whole run, however often one looks (see `bounds`): who merely does not help is left
-  out, only who works against the majority is banned.
+  probability `false_ban_rate` for this client in a whole run, however often one looks (see `bounds`): who merely does
+  not help is left out, only who works against the majority is banned.
 
 Noise is the larger of what the client itself added and what x is seen to vary by from update to update.
 """
@@ -40,6 +45,10 @@ from asyncfl.quantities import MeasuredIn
 
 SAME = 0.2
 """Difference of x between two groups that is none."""
+APART = (
+    "more than half of all clients share a direction, but in two groups well apart, the upper of which is no majority: "
+    "two kinds of data, or a few clients that go much further than others"
+)
 
 
 @dataclass(frozen=True)
@@ -65,15 +74,18 @@ class Sides:
     """Length of the step that clients have in common, as it was when their last updates came; median over clients."""
     power: float
     """Share of the clients not banned that would be left out by now if they sent the opposite of the usual."""
+    hindered: str = ""
+    """Why nothing is certified although they are known to go along, in words; empty where that is not so."""
 
 
 class SideTest(Described):
     """When a common direction is taken for that of the honest, and who is judged by it."""
 
     false_ban_rate: Annotated[float, Field(gt=0, lt=1), MeasuredIn("probability")] = 5e-4
-    """Probability that noise has an honest client struck at any time of a run."""
+    """Probability that noise has one honest client struck at any time of a run; of n honest clients any is struck in at
+    most n times this share of runs."""
     false_flag_rate: Annotated[float, Field(gt=0, lt=0.5), MeasuredIn("probability")] = 1e-3
-    """Probability that noise has an honest update left out."""
+    """Probability that noise has one honest update left out."""
     window: Annotated[int, Field(ge=2), MeasuredIn("updates")] = 6
     """Last updates of a client that its x is taken from."""
     clearness: Annotated[float, Field(gt=0), MeasuredIn("standard deviations")] = 3.0
@@ -86,7 +98,8 @@ class SideTest(Described):
     tail: Annotated[float, Field(ge=1), MeasuredIn("factor")] = 2.5
     """How much further down than up honest clients may be spread."""
     widest: Annotated[float, Field(gt=0), MeasuredIn("1")] = 1.0
-    """How far the highest x may be above 1; beyond, clients are too different to be compared."""
+    """How far the highest x may be above 1; beyond, clients are too different to be compared, and nobody is judged. One
+    client that goes so far suffices, as long as it is not banned."""
 
     def judge(self, track: Track, banned: frozenset[int], guesses: int) -> Sides:
         """What is known from `track`, one of `guesses`; clients that are `banned` are out of the count."""
@@ -100,19 +113,22 @@ class SideTest(Described):
         clear = np.divide(gained, deviation, out=np.where(gained > 0, np.inf, 0.0), where=deviation > 0)
         along = known & (clear > self.clearness) & (np.minimum(recent.counts, 2) == 2)
         lower = self._lower_group(share, known)
+        either = int(along.sum())
         along &= ~lower
         needed = len(known) // 2 + 1 - len(banned)
         count = int(along.sum())
         signal = float(np.sqrt(np.median(track.expected[known, -1]))) if known.any() else 0.0
         nobody = np.zeros(len(known), dtype=bool)
         if count < max(needed, 1):
+            if either >= max(needed, 1):
+                return Sides(False, share, nobody, nobody, count, needed, np.inf, signal, 0.0, APART)
             missing = self._missing(clear, recent.counts, known, needed)
             return Sides(False, share, nobody, nobody, count, needed, missing, signal, 0.0)
         usual = float(np.median(share[along]))
         share = share / usual
         lowest = 1 - self.tail * (float(np.nanmax(share)) - 1)
         if 1 - lowest > self.tail * self.widest:
-            return Sides(False, share, nobody, nobody, count, needed, np.inf, signal, 0.0)
+            return Sides(False, share, nobody, nobody, count, needed, np.inf, signal, 0.0, self._wide)
         slack = NormalDist().inv_cdf(1 - self.false_flag_rate / guesses) * deviation
         bar = np.where(lower, min(self.direction, lowest), min(0.0, lowest)) * usual * expected
         out = known & (gained + slack < bar)
@@ -124,10 +140,18 @@ class SideTest(Described):
             least = min(0.0, lowest) * usual * track.expected[client][kept]
             level = self.false_ban_rate / guesses
             first = int(track.counts[client]) - int(kept.sum()) + 1
-            struck[client] = falls_short(track.gained[client][kept] - least, whole[client][kept], level, first)
+            values, known_before = track.gained[client][kept] - least, track.variance[client][kept]
+            struck[client] = falls_short(values, whole[client][kept], level, first, known_before)
         left = len(known) - len(banned)
         found = float(power.sum() / max(left, 1))
         return Sides(True, share, out | struck, struck, count, needed, np.nan, signal, found)
+
+    @property
+    def _wide(self) -> str:
+        return (
+            "more than half of all clients share a direction, but one at least goes more than "
+            f"{1 + self.widest:g} times as far along it as usual: clients differ too much, or one has it seem so"
+        )
 
     def _lower_group(self, share: Floats, known: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """(clients,) who is in the lower of two groups that are well `apart`; nobody where there are no two."""

@@ -120,3 +120,15 @@ def test_what_a_rule_that_is_no_sum_made_of_updates_is_not_taken_back():
         verdict, state = Evidence().judge(state, sent(version, range(CLIENTS), [UP] * 6 + [-UP] * 4), None)
         assert verdict.correction is None
     assert verdict.strikes.sum() == 4
+
+
+@pytest.mark.parametrize(("farthest", "says"), [(2.5, "more than 2 times as far"), (4, "in two groups well apart")])
+def test_one_client_that_has_it_abstain_is_told_as_such(farthest, says):
+    state = begun(gradient_clip=5.0)
+    for version in range(4):
+        verdict, state = Evidence().judge(
+            state, sent(version, range(CLIENTS), [UP] * 7 + [farthest * UP] + [-UP] * 2), None
+        )
+    assert verdict.unjudged.all()
+    assert len(verdict.remarks) == 1
+    assert says in verdict.remarks[0]

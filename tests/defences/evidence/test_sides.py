@@ -71,7 +71,13 @@ def test_who_goes_less_far_than_others_go_further_is_not_judged():
     sides = judge([1.0] * 6 + [1.9] + [-0.5] * 3)
     assert sides.certified
     assert not sides.out.any()
-    assert judge([1.0] * 7 + [2.5] + [-1.0] * 3).missing == np.inf
+    wide = judge([1.0] * 7 + [2.5] + [-1.0] * 3)
+    assert (wide.certified, wide.missing) == (False, np.inf)
+    assert "goes more than 2 times as far" in wide.hindered
+    apart = judge([1.0] * 7 + [5.0] + [-1.0] * 2)
+    assert (apart.certified, apart.missing) == (False, np.inf)
+    assert "in two groups well apart" in apart.hindered
+    assert not sides.hindered
 
 
 def test_noise_is_waited_out_and_it_is_said_how_long():
