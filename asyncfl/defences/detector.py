@@ -46,7 +46,8 @@ class DefenceContext:
     noise_between_epochs: bool = False
     """Whether noise is also drawn before the last of a task's steps, which may therefore follow it."""
     linear: bool = True
-    """Whether the server's rule adds up updates, each with its factor, so that what one gave can be taken back."""
+    """Whether each update is added to the model with its factor and stays in it, so that it can be taken back:
+    a rule that is a weighted sum, and aggregation `delta`."""
     weigh: Factors | None = None
     """The server's, its rate included; None: each one's share of the samples times (1 + staleness)^-1/2."""
 

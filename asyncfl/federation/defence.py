@@ -41,7 +41,7 @@ def defence_plan(
         root_gradients=None if data.root is None or not data.classes else partial(_root_gradients, learner, *data.root),
         compressed=not scenario.compression.off,
         noise_between_epochs=scenario.privacy.noise_each_epoch and training.epochs > 1,
-        linear=scenario.defence.rule.is_linear,
+        linear=scenario.defence.rule.is_linear and protocol.aggregation == "delta",
         weigh=weigh,
     )
     return DefencePlan(scenario.defence.rule, scenario.defence.detector, scenario.defence.strikes, known)

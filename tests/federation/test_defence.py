@@ -34,7 +34,8 @@ def test_defences_know_the_federation_and_how_updates_are_weighed(scenario: Scen
     assert known.root_gradient is None
     assert known.root_gradients is None
     assert known.linear
-    assert not prepared(scenario.override({"defence.rule": {"kind": "median"}}), 0).plan.defence.context.linear
+    for other in ({"defence.rule": {"kind": "median"}}, {"protocol.aggregation": "mix"}):
+        assert not prepared(scenario.override(other), 0).plan.defence.context.linear
     assert known.weigh is not None
     np.testing.assert_allclose(known.weigh(np.array([20, 20]), np.array([0, 0]), None), [1.0, 1.0])
     np.testing.assert_allclose(known.weigh(np.array([10, 30]), np.array([0, 0]), None), [0.5, 1.5])
