@@ -34,7 +34,10 @@ def test_defences_know_the_federation_and_how_updates_are_weighed(scenario: Scen
     assert known.root_gradient is None
     assert known.root_gradients is None
     assert known.linear
-    for other in ({"defence.rule": {"kind": "median"}}, {"protocol.aggregation": "mix"}):
+    for other in (
+        {"defence.rule": {"kind": "median"}},
+        {"protocol": {"kind": "buffered", "buffer": 2, "rounds": 3, "aggregation": "mix"}},
+    ):
         assert not prepared(scenario.override(other), 0).plan.defence.context.linear
     assert known.weigh is not None
     np.testing.assert_allclose(known.weigh(np.array([20, 20]), np.array([0, 0]), None), [1.0, 1.0])
