@@ -36,7 +36,15 @@ def test_defences_know_the_federation_and_how_updates_are_weighed(scenario: Scen
     assert known.linear
     for other in (
         {"defence.rule": {"kind": "median"}},
-        {"protocol": {"kind": "buffered", "buffer": 2, "rounds": 3, "aggregation": "mix"}},
+        {
+            "protocol": {
+                "kind": "buffered",
+                "buffer": 2,
+                "rounds": 3,
+                "aggregation": "mix",
+                "dispatch": {"kind": "constant", "in_flight": 4},
+            }
+        },
     ):
         assert not prepared(scenario.override(other), 0).plan.defence.context.linear
     assert known.weigh is not None
