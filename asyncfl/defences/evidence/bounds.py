@@ -13,7 +13,7 @@ By Ville's inequality therefore (Robbins 1970; with l of either sign Howard et a
 That holds at all times together, if rho is known before the first x: one may look after each update and stop when one
 likes. To see clients that were honest first, a test is started at each of their updates, with a rho that follows from
 that update's variance alone; the k-th may err with a / (k (k + 1)), all with a. A larger V than the true one only makes
-it more cautious.
+it more cautious, and so does a second rho, of what is usual by now, whose bound must be passed as well.
 """
 
 from __future__ import annotations
@@ -49,5 +49,6 @@ def falls_short(values: Floats, variances: Floats, level: float, first: int = 1,
         return False
     starts = first + np.arange(len(values))
     levels = level / (starts * (starts + 1.0))
-    usual = 4 * (variances if known is None else np.where(known > 0, known, variances))
-    return bool((suffixes(values) < -strays(suffixes(variances), levels, usual)).any())
+    total, begun = suffixes(variances), variances if known is None else np.where(known > 0, known, variances)
+    bound = np.maximum(strays(total, levels, 4 * begun), strays(total, levels, 4 * float(np.median(variances))))
+    return bool((suffixes(values) < -bound).any())

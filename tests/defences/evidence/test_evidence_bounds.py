@@ -17,14 +17,21 @@ def test_sums_of_the_last_ones():
 
 
 def test_what_a_test_expects_is_known_when_it_is_begun():
-    """rho = 4, of the first variance, whatever comes after: sqrt(205 log(205 / (4 * .025^2))) = 48.2."""
-    variances = np.array([1.0, 100.0, 100.0])
-    assert falls_short(np.array([-48.3, 0.0, 0.0]), variances, 0.05)
-    assert not falls_short(np.array([-48.0, 0.0, 0.0]), variances, 0.05)
-    # Variances that were only seen to be larger afterwards leave it as it was: sqrt(205 log(205 / (2 * .025^2))).
-    seen = np.array([0.5, 0.0, 0.0])
-    assert not falls_short(np.array([-49.0, 0.0, 0.0]), variances, 0.05, known=seen)
-    assert falls_short(np.array([-49.7, 0.0, 0.0]), variances, 0.05, known=seen)
+    """rho = 400, of the first variance: sqrt(502 log(502 / (400 * .025^2))) = 61.79. With rho = 4, of those that came
+    later, it were 33.61."""
+    variances = np.array([100.0, 1.0, 1.0])
+    assert falls_short(np.array([-61.9, 0.0, 0.0]), variances, 0.05)
+    assert not falls_short(np.array([-61.7, 0.0, 0.0]), variances, 0.05)
+    # Of a first variance that was only afterwards seen to be so large: sqrt(302 log(302 / (200 * .025^2))) = 48.50.
+    known = np.array([50.0, 0.0, 0.0])
+    assert falls_short(np.array([-48.6, 0.0, 0.0]), variances, 0.05, known=known)
+    assert not falls_short(np.array([-48.4, 0.0, 0.0]), variances, 0.05, known=known)
+
+
+def test_the_more_cautious_of_what_is_expected_first_and_what_is_usual_counts():
+    """rho = 4: sqrt(205 log(205 / (4 * .025^2))) = 48.2; rho = 400: 68.4."""
+    assert not falls_short(np.array([-68.0, 0.0, 0.0]), np.array([1.0, 100.0, 100.0]), 0.05)
+    assert falls_short(np.array([-69.0, 0.0, 0.0]), np.array([1.0, 100.0, 100.0]), 0.05)
 
 
 @pytest.mark.parametrize("drift", [0.0, 0.3])
