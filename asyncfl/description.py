@@ -30,6 +30,14 @@ def override(description: dict[str, Any], changes: Mapping[str, Any]) -> None:
         part[last] = dict(value) if isinstance(value, Mapping) else value
 
 
+def fields_of(value: Any, name: str = "") -> dict[str, Any]:
+    """Dotted name -> value, of all fields of nested mappings."""
+    if not isinstance(value, dict) or not value:
+        return {name: value}
+    below = (fields_of(inner, f"{name}.{key}" if name else str(key)) for key, inner in value.items())
+    return {key: inner for part in below for key, inner in part.items()}
+
+
 def differing_fields(one: Any, other: Any, name: str = "") -> list[tuple[str, Any, Any]]:
     """Dotted names of the fields in which two descriptions differ, with both values; None stands for an absent one."""
     if not isinstance(one, dict) or not isinstance(other, dict):

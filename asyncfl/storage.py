@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from asyncfl.description import fields_of
 from asyncfl.errors import OutputError, RunError, ScenarioError, shortened
 from asyncfl.files.own_folder import FORMAT, OwnFolder, write_json
 from asyncfl.files.yaml_text import read_yaml
@@ -235,14 +236,6 @@ def _difference(there: Any, here: Any) -> str:
 
 
 _NONE = object()
-
-
-def fields_of(value: Any, name: str = "") -> dict[str, Any]:
-    """Dotted name -> value, of all fields of nested mappings."""
-    if not isinstance(value, dict) or not value:
-        return {name: value}
-    below = (fields_of(inner, f"{name}.{key}" if name else str(key)) for key, inner in value.items())
-    return {key: inner for part in below for key, inner in part.items()}
 
 
 def _short(fields: dict[str, Any], name: str) -> str:

@@ -82,7 +82,7 @@ def differing(scenarios: list[dict[str, Any]]) -> dict[str, list[Any]]:
 
     Where a component is of another kind its other fields are shown too: they are what it was set to.
     """
-    from asyncfl.storage import fields_of
+    from asyncfl.description import fields_of
 
     flat = [fields_of(one) for one in scenarios]
     names = list(dict.fromkeys(name for one in flat for name in one))

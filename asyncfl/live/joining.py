@@ -18,7 +18,7 @@ from typing import Any
 from asyncfl.client import Attackers, TaskPath
 from asyncfl.data import FederatedData
 from asyncfl.data.own_samples import OwnSamples
-from asyncfl.description import sound_parts
+from asyncfl.description import fields_of, sound_parts
 from asyncfl.errors import AsyncflError, ScenarioError, shortened
 from asyncfl.federation.context import privacy_context
 from asyncfl.federation.load import load_of
@@ -139,7 +139,7 @@ def _parts_of(description: dict[str, Any], source: str | Path) -> Scenario:
 
 
 def _check_agreed(description: dict[str, Any], agreed: Scenario, welcome: Welcome) -> None:
-    ours, theirs = (dict(_fields(one)) for one in (read_text(agreed.to_yaml()), description))
+    ours, theirs = (fields_of(one) for one in (read_text(agreed.to_yaml()), description))
     # Where the server's test images come from is its own affair.
     wrong = [
         f"{name} is {shortened(theirs.get(name, 'missing'))}, here {shortened(ours.get(name, 'missing'))}"
@@ -152,15 +152,6 @@ def _check_agreed(description: dict[str, Any], agreed: Scenario, welcome: Welcom
     if wrong:
         more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
         raise DisagreementError(f"{SERVER} is not the one agreed to: {'; '.join(wrong[:5])}{more}")
-
-
-def _fields(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted names of all plain values, and these."""
-    if isinstance(value, dict) and value:
-        for key, inner in value.items():
-            yield from _fields(inner, f"{name}.{key}" if name else str(key))
-    else:
-        yield name, value
 
 
 def _own_classes(value: Any) -> Iterator[str]:

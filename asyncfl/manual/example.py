@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from typing import Any
 
 import yaml
 from pydantic import BaseModel
 
+from asyncfl.description import fields_of
 from asyncfl.files.yaml_text import read_text
 from asyncfl.manual.lookup import Entry, steps_to
 from asyncfl.manual.parts import FieldEntry, Part
@@ -100,21 +100,13 @@ def _is_plain(value: BaseModel) -> bool:
 def setting(entry: Entry) -> list[str] | None:
     """The command that runs it, line by line: a scenario with the fields of the example set; None where a list or
     mapping would have to be set, which a file does better."""
-    fields = dict(_flat(read_text(example_text(entry))))
+    fields = fields_of(read_text(example_text(entry)))
     if not fields or any(isinstance(value, list | dict) for value in fields.values()):
         return None
     return [
         "asyncfl run scenario.yaml \\",
         *_joined([f"--set {name}={_word(value)}" for name, value in fields.items()]),
     ]
-
-
-def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict) and value:
-        for key, inner in value.items():
-            yield from _flat(inner, f"{name}.{key}" if name else str(key))
-    else:
-        yield name, value
 
 
 def _word(value: Any) -> str:

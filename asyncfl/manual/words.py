@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
@@ -65,17 +65,19 @@ def type_of_field(field: FieldInfo) -> str:
 
 def _input(field: FieldInfo) -> Any:
     """What a field reads, where a validator takes more than it holds."""
-    taken = [getattr(one, "json_schema_input_type", PydanticUndefined) for one in field.metadata]
-    taken = [one for one in taken if one is not PydanticUndefined]
-    return taken[0] if taken else field.annotation
+    return _taken(field.metadata, field.annotation)
+
+
+def _taken(about: Iterable[Any], held: Any) -> Any:
+    """What the first validator in `about` that says so takes, else what is `held`."""
+    said = (getattr(one, "json_schema_input_type", PydanticUndefined) for one in about)
+    return next((one for one in said if one is not PydanticUndefined), held)
 
 
 def _type(annotation: Any, many: bool = False) -> str:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        taken = [getattr(one, "json_schema_input_type", PydanticUndefined) for one in arguments[1:]]
-        taken = [one for one in taken if one is not PydanticUndefined]
-        return _type(taken[0] if taken else arguments[0], many)
+        return _type(_taken(arguments[1:], arguments[0]), many)
     if origin is Literal:
         return " | ".join(json.dumps(one) if not isinstance(one, str) else one for one in arguments)
     if origin in (Union, types.UnionType):
@@ -111,7 +113,7 @@ def _alternatives(arguments: tuple[Any, ...], many: bool) -> list[str]:
 
 
 def unit_of_field(name: str, field: FieldInfo) -> str:
-    """MeasuredIn of a field's number; `1` for one without a unit; empty for what is no number."""
+    """Unit of a field's number; `1` for one without a unit; empty for what is no number."""
     said = [one.name for one in parts_of(field) if isinstance(one, MeasuredIn)]
     if said:
         return said[0]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.defences.spectral.bank import inner_products
+from asyncfl.defences.spectral.bank import products_with
 from asyncfl.messages import Vector
 
 
@@ -35,11 +35,7 @@ class Means:
 
     def products(self, updates: Vector) -> NDArray[np.float64]:
         """(n, clients) inner products of `updates` (n, n_parameters) with each row; 0 where a row is missing."""
-        out = np.zeros((len(updates), len(self.rows)))
-        present = self.present
-        if len(present):
-            out[:, present] = inner_products(updates, [row for row in self.rows if row is not None])
-        return out
+        return products_with(self.rows, updates)
 
     def forget(self, client: int) -> Means:
         """The means without the row of `client`."""

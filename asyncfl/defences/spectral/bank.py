@@ -6,6 +6,7 @@ rows in costs K x clients inner products: only the rows of the Gram matrix that 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -47,11 +48,7 @@ class Bank:
 
     def products(self, updates: Vector) -> NDArray[np.float64]:
         """(n, clients) inner products of `updates` (n, stored numbers) with each row; 0 where a row is missing."""
-        out = np.zeros((len(updates), len(self.rows)))
-        present = self.present
-        if len(present):
-            out[:, present] = inner_products(updates, [row for row in self.rows if row is not None])
-        return out
+        return products_with(self.rows, updates)
 
     def put(
         self,
@@ -95,6 +92,15 @@ def empty_bank(clients: int) -> Bank:
     return Bank(
         (None,) * clients, np.zeros((clients, clients)), zeros, zeros - 1, np.full(clients, np.nan), np.zeros(clients)
     )
+
+
+def products_with(rows: Sequence[Vector | None], updates: Vector) -> NDArray[np.float64]:
+    """(n, m) inner products of `updates` (n, d) with each of m `rows` (d,); 0 where a row is missing."""
+    out = np.zeros((len(updates), len(rows)))
+    present = [place for place, row in enumerate(rows) if row is not None]
+    if present:
+        out[:, present] = inner_products(updates, [row for row in rows if row is not None])
+    return out
 
 
 def inner_products(left: Vector, right: Vector | list[Vector]) -> NDArray[np.float64]:
