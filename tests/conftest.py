@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import sys
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 # Which library multiplies faster on this machine, and what was found before, must not change what a test sees.
 os.environ["ASYNCFL_GEMM"] = "default"
 
+from collections.abc import Iterator  # noqa: E402
 from typing import Any  # noqa: E402
 
 import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
+from asyncfl.cli import main  # noqa: E402
 from asyncfl.scenario import Scenario  # noqa: E402
 
 # The machines that run the tests are shared: a slow example is no failure, and examples are the same each time.
@@ -40,3 +43,31 @@ def tiny() -> dict[str, Any]:
 def scenario(tiny: dict[str, Any]) -> Scenario:
     """`tiny`, read."""
     return Scenario.read(tiny)
+
+
+@pytest.fixture
+def program(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Calls `asyncfl` with arguments in this process: its status, what it printed, its errors."""
+
+    def call(*arguments: object) -> tuple[object, str, str]:
+        monkeypatch.setattr(sys, "argv", ["asyncfl", *map(str, arguments)])
+        status: object = 0
+        try:
+            main()
+        except SystemExit as ended:
+            status = ended.code or 0
+        return (status, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def no_own_module_stays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a test imports as `my_...`, and where from, is not what the next one finds by the same name."""
+    before = set(sys.modules)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr("asyncfl.own_classes._beside", {})
+    yield
+    for name in set(sys.modules) - before:
+        if name.startswith("my_"):
+            del sys.modules[name]

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import yaml
 
-from asyncfl.cli import main
 from asyncfl.data import DataSpec
 
 PAGE = (Path(__file__).parents[1] / "docs" / "own-data.md").read_text(encoding="utf-8")
@@ -36,18 +35,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+def run(program: Any) -> Any:
     """Calls the program: status, what it printed, and its message of an error on one line."""
 
     def call(*arguments: object) -> tuple[object, str, str]:
-        monkeypatch.setattr(sys, "argv", ["asyncfl", *map(str, arguments)])
-        status: object = 0
-        try:
-            main()
-        except SystemExit as ended:
-            status = ended.code
-        told = capsys.readouterr()
-        return status or 0, told.out, " ".join(told.err.split())
+        status, out, err = program(*arguments)
+        return status, out, " ".join(err.split())
 
     return call
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 import yaml
 
 from asyncfl.api import simulate
-from asyncfl.cli import main
 from asyncfl.scenario import Scenario
 
 
@@ -37,17 +35,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def say(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+def say(program: Any) -> Any:
     """Calls `asyncfl` at 80 columns; returns its status and what it printed."""
 
     def call(*arguments: object) -> tuple[object, str]:
-        monkeypatch.setattr(sys, "argv", ["asyncfl", *map(str, arguments)])
-        status: object = 0
-        try:
-            main()
-        except SystemExit as ended:
-            status = ended.code or 0
-        return status, "".join(capsys.readouterr())
+        status, out, err = program(*arguments)
+        return status, out + err
 
     return call
 

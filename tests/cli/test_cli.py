@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +12,16 @@ import pytest
 import yaml
 from rich.console import Console
 
-from asyncfl.cli import main
-
 
 class Result:
-    def __init__(self, status: int, out: str, err: str) -> None:
+    def __init__(self, status: object, out: str, err: str) -> None:
         self.status, self.out, self.err = status, out, err
 
 
 @pytest.fixture
-def asyncfl(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+def asyncfl(program: Any) -> Any:
     """Calls the program with arguments in this process."""
-
-    def call(*arguments: object) -> Result:
-        monkeypatch.setattr(sys, "argv", ["asyncfl", *map(str, arguments)])
-        code: object = 0
-        try:
-            main()
-        except SystemExit as ended:
-            code = ended.code
-        out, err = capsys.readouterr()
-        return Result(code if isinstance(code, int) else 0, out, err)
-
-    return call
+    return lambda *arguments: Result(*program(*arguments))
 
 
 @pytest.fixture

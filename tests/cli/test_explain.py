@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import jsonschema
 import pytest
 import typer
 
-from asyncfl.cli import app, main
+from asyncfl.cli import app
 from asyncfl.files.yaml_text import read_yaml
 from asyncfl.manual.starter import STARTERS
 from asyncfl.scenario import Scenario
@@ -19,21 +18,13 @@ from asyncfl.scenario import Scenario
 ROOT = Path(__file__).parents[2]
 
 
+pytestmark = pytest.mark.usefixtures("no_own_module_stays")
+
+
 @pytest.fixture
-def asyncfl(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Calls the program in this process: status, output, message of an error."""
-
-    def call(*arguments: object) -> tuple[object, str, str]:
-        monkeypatch.setattr(sys, "argv", ["asyncfl", *map(str, arguments)])
-        status: object = 0
-        try:
-            main()
-        except SystemExit as ended:
-            status = ended.code
-        told = capsys.readouterr()
-        return status or 0, told.out, told.err
-
-    return call
+def asyncfl(program: Any) -> Any:
+    """`program`, by its name."""
+    return program
 
 
 def test_explain_tells_a_field_within_80_columns(asyncfl: Any) -> None:

@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any
 
 import pytest
 
-from asyncfl.cli import main
-
 
 @pytest.fixture
-def privacy(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+def privacy(program: Any) -> Any:
     """Calls `asyncfl privacy` with words; status, output, errors."""
-
-    def call(words: str) -> tuple[object, str, str]:
-        monkeypatch.setattr(sys, "argv", ["asyncfl", "privacy", *words.split()])
-        code: object = 0
-        try:
-            main()
-        except SystemExit as ended:
-            code = ended.code or 0
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return call
+    return lambda words: program("privacy", *words.split())
 
 
 def by(answer: dict[str, Any], name: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,27 +9,19 @@ import pytest
 import yaml
 
 from asyncfl import api as api_module
-from asyncfl.cli import main
 from asyncfl.scenario import Scenario
 from asyncfl.storage import Run
 
 
 @pytest.fixture
-def run(
-    tiny: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Any:
+def run(tiny: dict[str, Any], tmp_path: Path, program: Any) -> Any:
     """Calls `asyncfl run` on the tiny scenario; returns its status and all that it printed."""
     path = tmp_path / "scenario.yaml"
     path.write_text(yaml.safe_dump(tiny))
 
     def call(*arguments: object) -> tuple[object, str]:
-        monkeypatch.setattr(sys, "argv", ["asyncfl", "run", str(path), "--quiet", *map(str, arguments)])
-        status: object = 0
-        try:
-            main()
-        except SystemExit as ended:
-            status = ended.code or 0
-        return status, "".join(capsys.readouterr())
+        status, out, err = program("run", path, "--quiet", *arguments)
+        return status, out + err
 
     return call
 

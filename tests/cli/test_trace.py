@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from asyncfl.api import simulate
-from asyncfl.cli import main
 from asyncfl.scenario import Scenario
 
 CHANGES: dict[str, Any] = {
@@ -24,19 +23,9 @@ _saved: dict[str, Any] = {}
 
 
 @pytest.fixture
-def trace(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+def trace(program: Any) -> Any:
     """Calls `asyncfl trace` with arguments in this process: (status, what it printed, its errors)."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["asyncfl", "trace", *map(str, arguments)])
-        code: object = 0
-        try:
-            main()
-        except SystemExit as ended:
-            code = ended.code
-        return (code if isinstance(code, int) else 0, *capsys.readouterr())
-
-    return call
+    return partial(program, "trace")
 
 
 def saved(scenario: Scenario, folder: Path, name: str, changes: dict[str, Any]) -> Path:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import webbrowser
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ import pytest
 
 from asyncfl import under_way
 from asyncfl.api import execute, simulate
-from asyncfl.cli import main
 from asyncfl.scenario import Scenario
 from asyncfl.storage import Run
 from asyncfl.view import MAGIC, page
@@ -23,20 +22,10 @@ _runs: list[Run] = []
 
 
 @pytest.fixture
-def view(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+def view(program: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """Calls `asyncfl view` with arguments in an empty folder: (status, what it printed, its errors)."""
     monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["asyncfl", "view", *map(str, arguments)])
-        code: object = 0
-        try:
-            main()
-        except SystemExit as ended:
-            code = ended.code
-        return (code if isinstance(code, int) else 0, *capsys.readouterr())
-
-    return call
+    return partial(program, "view")
 
 
 @pytest.fixture

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,12 +12,7 @@ from asyncfl.manual.parts import all_parts
 from asyncfl.manual.starter import OWN_DATA, STARTERS, starter
 from asyncfl.scenario import Scenario
 
-
-@pytest.fixture(autouse=True)
-def no_module_stays() -> Iterator[None]:
-    """What is imported here is not what other tests call by the same name."""
-    yield
-    sys.modules.pop("my_data", None)
+pytestmark = pytest.mark.usefixtures("no_own_module_stays")
 
 
 @pytest.mark.parametrize("kind", STARTERS)
