@@ -55,9 +55,7 @@ def plot_clients(clients: pd.DataFrame, y: str, x: str) -> Figure:
     known = _finite(clients, y, x)
     by_place = known.groupby(x)[y]
     low, middle, high = (by_place.quantile(share) for share in (WORST, 0.5, 1 - WORST))
-    worst = by_place.apply(lambda values: values.nlargest(_tenth(values)).mean())
-    if y == "accuracy":
-        worst = by_place.apply(lambda values: values.nsmallest(_tenth(values)).mean())
+    worst = by_place.apply(lambda values: _worst_first(values, y).head(_tenth(values)).mean())
     figure, axes = _empty()
     axes.fill_between(low.index, low, high, alpha=0.25, label="8 of 10 clients")
     axes.plot(middle.index, middle, marker="o", markersize=3, label="median client")
@@ -66,6 +64,11 @@ def plot_clients(clients: pd.DataFrame, y: str, x: str) -> Figure:
     axes.set_xlabel(_label(x))
     axes.set_ylabel(f"{_label(y)} on a client's own data")
     return figure
+
+
+def _worst_first(values: pd.Series, of: str) -> pd.Series:
+    """Least accuracies first, else largest losses."""
+    return values.sort_values(ascending=of == "accuracy")
 
 
 def _tenth(values: pd.Series) -> int:
