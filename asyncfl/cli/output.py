@@ -24,6 +24,9 @@ if not console.is_terminal:
 _GAP = 2
 """Characters between two columns."""
 
+_DIGITS = 7
+"""Digits of a float in a table."""
+
 _TEXT = 80
 """Characters in a line of text where no terminal says how many there are."""
 
@@ -34,7 +37,19 @@ def number(value: Any) -> str:
         return "—"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:.7g}" if isinstance(value, float) else str(value)
+    return f"{value:.{_DIGITS}g}" if isinstance(value, float) else str(value)
+
+
+def change(one: float, other: float) -> float:
+    """`other - one` as the two stand in a table: no digit of it is one that `number` leaves out of them.
+
+    What is lost where two almost equal numbers cancel is rounding of the machine, not a result.
+    """
+    largest = max(abs(one), abs(other))
+    if isinstance(other - one, int) or not 0 < largest < math.inf:
+        return other - one
+    last = _DIGITS - 1 - math.floor(math.log10(largest))
+    return round(round(other, last) - round(one, last), last)
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], to: Console | None = None) -> None:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from asyncfl.cli.output import console, number, print_json, print_table
+from asyncfl.cli.output import change, console, number, print_json, print_table
 from asyncfl.description import differing_fields
 from asyncfl.quantities import quantity
 
@@ -126,7 +126,7 @@ def _print_seed(seed: SeedComparison) -> None:
         versions = [int(rows[0]["version"]) for rows in (seed.rounds.one, seed.rounds.other) if rows]
         console.print(f"first different published numbers: version {min(versions)}{_in(seed.rounds)}")
     if seed.lines:
-        rows = [[line.what, line.one, line.other, line.other - line.one] for line in seed.lines]
+        rows = [[line.what, line.one, line.other, change(line.one, line.other)] for line in seed.lines]
         print_table(["in sum", "one", "other", "change"], rows)
     if seed.changed_fates:
         console.print(f"{seed.changed_fates} tasks of both went to another client or met another fate")

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from asyncfl.cli.output import print_table, print_text
+from asyncfl.cli.output import change, number, print_table, print_text
 
 COLUMNS = [f"column_{number}" for number in range(12)]
 ROWS = [[f"[/row {row}] :smile:", *(row * 1000.5 + place for place in range(11))] for row in range(3)]
@@ -46,3 +46,21 @@ def test_a_sentence_goes_on_at_a_word_and_indented(width: int, most: int) -> Non
     assert all(line.startswith("  ") and line[2] != " " for line in others)
     assert max(len(line) for line in [first, *others] if name not in line) in range(most - 15, most + 1)
     assert [word for line in [first, *others] for word in line.split()] == sentence.split()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        (2.25297912, 2.25256598, "-0.000413"),
+        (2.25297912, 2.25256601, "-0.000413"),  # the machine's rounding, in the tenth digit, is not shown
+        (0.0, 0.25, "0.25"),
+        (0.65598, 0.65598, "0"),
+        (1e-9, 3e-9, "2e-09"),
+        (99, 102, "3"),
+        (1e300, 2e300, "1e+300"),
+        (1.0, float("inf"), "inf"),
+        (1.0, float("nan"), "—"),
+    ],
+)
+def test_a_change_has_no_digit_that_is_not_in_the_two_numbers(one: float, other: float, expected: str) -> None:
+    assert number(change(one, other)) == expected

@@ -5,10 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 
 from asyncfl.live.interrupts import Interrupts
+
+
+@pytest.fixture(autouse=True)
+def _as_in_a_terminal() -> Iterator[None]:
+    """Python's own answer to Ctrl-C, which a process that a shell puts into the background does not begin with."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def ctrl_c() -> None:
