@@ -1,6 +1,7 @@
 """How many updates a second a live server takes in over loopback, with aggregation: clients answer with stored updates.
 
 python benchmarks/live.py --clients 50 --seconds 10
+python benchmarks/live.py --soak 3600 --out soak.tsv    an hour at full load, one line a minute
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import math
 import multiprocessing
 import resource
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -41,7 +43,7 @@ class Stored(Workshop):
 
     def train(self, ticket: Ticket, attacks: bool) -> Done:
         """The model as it was sent."""
-        return Done(ticket.base[None], 0.5, None, 0.0, 0.0, None, False)
+        return Done(ticket.base[None], 0.5, None, 0.0, None, False)
 
 
 def codec_gb_per_s(n_parameters: int) -> float:
@@ -97,9 +99,15 @@ def memory_mb() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
 
 
-async def updates_per_s(scenario: Scenario) -> tuple[float, float, list[float]]:
-    """(updates a second, seconds of processor time of the server for each, its memory in MB at ten moments)."""
-    used_s, memory, seconds = math.nan, [], scenario.protocol.time_limit_s or math.nan
+Look = Callable[[Host], None]
+
+
+async def updates_per_s(scenario: Scenario, every_s: float, look: Look) -> tuple[float, float]:
+    """(updates a second, seconds of processor time of the server for each).
+
+    `look`: is shown the server each `every_s` seconds, as long as the run goes on.
+    """
+    used_s, seconds = math.nan, scenario.protocol.time_limit_s or math.nan
 
     def around(federation: Federation) -> Round:
         async def everybody(host: Host) -> None:
@@ -110,9 +118,9 @@ async def updates_per_s(scenario: Scenario) -> tuple[float, float, list[float]]:
                 while not host.clock.has_begun:
                     await asyncio.sleep(0.01)
                 began_s = time.process_time()
-                for _ in range(10):
-                    await asyncio.sleep(0.099 * seconds)
-                    memory.append(memory_mb())
+                for look_number in range(1, math.ceil(seconds / every_s)):
+                    await asyncio.sleep(look_number * every_s - host.clock.now)
+                    look(host)
                 await host.over.wait()
                 used_s = time.process_time() - began_s
                 await asyncio.get_running_loop().run_in_executor(None, process.join)
@@ -123,18 +131,47 @@ async def updates_per_s(scenario: Scenario) -> tuple[float, float, list[float]]:
     run = await hold(resolve(scenario, 0, SimulatedRuns()), Terms(), tokens, around, secret=1)
     if run.stopped != "time limit reached":
         raise SystemExit(f"it ended before its time: {run.stopped}")
-    return run.trained / seconds, used_s / run.trained, memory
+    return run.trained / seconds, used_s / run.trained
+
+
+def soak(scenario: Scenario, every_s: float, out: Path | None) -> None:
+    """Print a line each `every_s` seconds, and write it to a file where one is given."""
+    before = time.perf_counter(), 0
+
+    def say(line: str) -> None:
+        print(line, flush=True)
+        if out is not None:
+            with out.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+
+    def look(host: Host) -> None:
+        nonlocal before
+        now, trained = time.perf_counter(), host.trained
+        rate = (trained - before[1]) / (now - before[0])
+        before = now, trained
+        events = len(host.chronicle.recorder)
+        say(f"{host.clock.now:.0f}\t{trained}\t{rate:.0f}\t{memory_mb():.1f}\t{host.server.version}\t{events}")
+
+    say("seconds\tupdates\tupdates_per_s\tserver_rss_mb\tversion\tevents")
+    asyncio.run(updates_per_s(scenario, every_s, look))
 
 
 def main() -> None:
-    """Print both numbers."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Print both numbers, or memory over time."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--buffer", type=int, default=10)
+    parser.add_argument("--soak", type=float, metavar="SECONDS", help="run for so long, and print memory over time")
+    parser.add_argument("--every", type=float, default=60.0, metavar="SECONDS", help="between two lines of a soak")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="that the lines of a soak are added to")
     chosen = parser.parse_args()
-    scenario = scenario_of(chosen.clients, chosen.seconds, chosen.buffer)
-    rate, used_s, memory = asyncio.run(updates_per_s(scenario))
+    scenario = scenario_of(chosen.clients, chosen.soak or chosen.seconds, chosen.buffer)
+    if chosen.soak is not None:
+        soak(scenario, chosen.every, chosen.out)
+        return
+    memory: list[float] = []
+    rate, used_s = asyncio.run(updates_per_s(scenario, 0.099 * chosen.seconds, lambda _: memory.append(memory_mb())))
     print(f"{rate:.0f} updates/s of {scenario.n_parameters:,} parameters from {chosen.clients} clients of one process")
     print(f"{1000 * used_s:.2f} ms of processor time of the server for each: at most {1 / used_s:.0f}/s on one core")
     print("memory of the server, at ten moments: " + ", ".join(f"{one:.0f}" for one in memory) + " MB")
