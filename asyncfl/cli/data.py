@@ -45,7 +45,7 @@ def _plain(row: Available) -> dict[str, object]:
 
 @app.command()
 def fetch(names: Annotated[list[str], typer.Argument(help="data sets to download")]) -> None:
-    """Download data sets through torchvision and keep them for later runs.
+    """Download data sets, compare their checksums, and keep them for later runs.
 
     Example: asyncfl data fetch mnist usps
     """

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from asyncfl.data.catalog import CATALOG
 from asyncfl.data.folder import DATA_DIR, filling_fetched, find
 from asyncfl.data.natural.catalog import NATURAL
-from asyncfl.data.natural.hub import fetch_natural
+from asyncfl.data.natural.fetch import fetch_natural
 from asyncfl.errors import DataError, Fault
 from asyncfl.files.whole import whole_file
 from asyncfl.torchvision_parts import torchvision_part
@@ -23,8 +23,8 @@ FETCHABLE = tuple(name for name, dataset in CATALOG.items() if dataset.torchvisi
 
 
 def fetch(names: Iterable[str] = FETCHABLE) -> list[Path]:
-    """Paths of the npz files of the data sets `names`, of which those with owners come from the hub; what is on disk
-    already is left as it is.
+    """Paths of the npz files of the data sets `names`, of which those with owners come from the hub or an archive; what
+    is on disk already is left as it is.
 
     Raises DataError for names that cannot be downloaded (all of them at once) and for downloads that fail,
     OutputError where the folder cannot be written.

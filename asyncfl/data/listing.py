@@ -24,8 +24,9 @@ class Available(TypedDict):
     """What `source: auto` takes: `real` or `embedded`."""
     train: int | None
     """Number of training images; None: stand-ins, no end of them."""
-    test: int
-    """Number of test images; of stand-ins the usual one."""
+    test: int | None
+    """Number of test images; of drawn images the usual one, None: of other stand-ins, which are not drawn to be
+    counted."""
     image: str
     """Height x width, and x 3 where in colour; of a table its number of features."""
     provenance: str
@@ -48,13 +49,15 @@ def available() -> list[Available]:
 
 def _natural_row(about: NaturalSet) -> Available:
     path = find(about.filename)
-    train, test, provenance = None, 0, f"stand-in: {about.embedded}"
+    train: int | None = None
+    test: int | None = None
+    provenance = f"stand-in: {about.embedded}"
     if path is not None:
         try:
             source = natural_source(about.name, "real")
             train, test, provenance = source.size("train"), source.size("test"), source.provenance
         except DataError as error:
-            train, provenance = 0, str(error)
+            train, test, provenance = 0, 0, str(error)
     return Available(
         name=about.name,
         source="embedded" if path is None else "real",

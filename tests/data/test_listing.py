@@ -5,7 +5,8 @@ def test_rows_say_where_each_data_set_comes_from(save):
     save("usps")
     damaged = save("mnist", x_test=None)
     rows = {row["name"]: row for row in available()}
-    assert list(rows) == [*CATALOG, "breast_cancer", "diabetes", "digits", "iris", "wine", "femnist", "shakespeare"]
+    bundled = ["breast_cancer", "diabetes", "digits", "iris", "wine"]
+    assert list(rows) == [*CATALOG, *bundled, "femnist", "shakespeare", "adult"]
     assert rows["usps"]["source"] == "real"
     assert (rows["usps"]["train"], rows["usps"]["test"], rows["usps"]["image"]) == (60, 20, "16x16")
     assert rows["mnist"]["path"] == str(damaged)
@@ -34,3 +35,5 @@ def test_rows_say_where_each_data_set_comes_from(save):
     }
     assert rows["digits"]["image"] == "8x8"
     assert rows["svhn"]["fetchable"]
+    assert (rows["adult"]["image"], rows["adult"]["licence"], rows["adult"]["fetchable"]) == ("108", "CC BY 4.0", True)
+    assert (rows["adult"]["train"], rows["adult"]["test"]) == (None, None)

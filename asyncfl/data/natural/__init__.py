@@ -1,4 +1,5 @@
-"""Data sets with owners of their own: FEMNIST by its writers, Shakespeare by his roles; or stand-ins for them."""
+"""Data sets with owners of their own: FEMNIST by its writers, Shakespeare by his roles, Adult by what its people do,
+learnt or come from; or stand-ins for them."""
 
 from asyncfl.data.natural.catalog import NATURAL, NaturalName, NaturalSet
 from asyncfl.data.natural.source import natural_on_disk, natural_source

@@ -1,11 +1,14 @@
-"""Facts about the data sets whose samples have owners (LEAF, Caldas et al. 2018, arXiv:1812.01097)."""
+"""Facts about the data sets whose samples have owners (LEAF, Caldas et al. 2018, arXiv:1812.01097), and of a census
+whose people may be grouped by what they do, learnt or come from (Adult, Kohavi 1996)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-NaturalName = Literal["femnist", "shakespeare"]
+from asyncfl.data.natural.census import INCOMES, VALUES, WIDTH
+
+NaturalName = Literal["femnist", "shakespeare", "adult"]
 
 CHARACTERS = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
 """The characters of Shakespeare's works, in the order of their classes; any other counts as a space."""
@@ -21,13 +24,14 @@ class NaturalSet:
 
     name: NaturalName
     title: str
-    column: str
-    """Column that says whose a sample is."""
+    columns: tuple[str, ...]
+    """Columns that say whose a sample is, or where it belongs."""
     shape: str
     """What a sample is, in words."""
     classes: tuple[str, ...]
     hub: str
-    """Its name on the Hugging Face hub, from where `datasets` downloads it and compares checksums."""
+    """Its name on the Hugging Face hub, from where `datasets` downloads it and compares checksums; empty: it is not
+    from there."""
     official: int
     """Samples of the complete original."""
     licence: str
@@ -45,7 +49,7 @@ NATURAL: dict[str, NaturalSet] = {
         NaturalSet(
             "femnist",
             "FEMNIST",
-            "writer",
+            ("writer",),
             "28x28",
             tuple(LETTERS),
             "flwrlabs/femnist",
@@ -56,13 +60,24 @@ NATURAL: dict[str, NaturalSet] = {
         NaturalSet(
             "shakespeare",
             "Shakespeare",
-            "role",
+            ("role",),
             str(WINDOW),
             tuple(CHARACTERS),
             "flwrlabs/shakespeare",
             4_226_158,
             "BSD 2-Clause (text: public domain)",
             "sentences made of a few words by 100 roles, each with favourites of its own",
+        ),
+        NaturalSet(
+            "adult",
+            "Adult",
+            tuple(VALUES),
+            str(WIDTH),
+            INCOMES,
+            "",
+            48_842,
+            "CC BY 4.0",
+            "people drawn to the shares of a census, with incomes by a formula",
         ),
     )
 }

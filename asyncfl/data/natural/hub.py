@@ -1,41 +1,29 @@
-"""Download of data sets with owners from the Hugging Face hub into the npz files that everything else reads."""
+"""Download of data sets with owners from the Hugging Face hub."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from asyncfl.data.folder import DATA_DIR, filling_fetched
 from asyncfl.data.natural.catalog import CHARACTERS, WINDOW, NaturalSet
-from asyncfl.errors import DataError, shortened
-from asyncfl.files.whole import whole_file
+from asyncfl.errors import DataError
 
 
-def fetch_natural(about: NaturalSet) -> Path:
-    """Path of the npz file of a data set that `datasets` (an extra) downloads and checks.
+def rows_of_hub(about: NaturalSet) -> dict[str, Any]:
+    """Arrays of a data set that `datasets` (an extra) downloads and checks.
 
-    Raises DataError where that package is missing, the download fails or is not whole, OutputError where the folder
-    cannot be written.
+    Raises DataError where that package is missing or the download is not whole, and whatever a download raises.
     """
-    way_out = f"put {about.filename} into the folder that {DATA_DIR} names, or take source: embedded"
     try:
         import datasets
     except ImportError:
         message = f"{about.title} is downloaded by the package datasets, which is not installed"
-        raise DataError(f"{message}; pip install 'asyncfl[data]', {way_out}") from None
-    try:
-        rows = datasets.load_dataset(about.hub, split="train").with_format("numpy")
-    except Exception as error:  # the hub's client fails in many ways, most of them the network's
-        said = shortened(" ".join(f"{type(error).__name__}: {error}".split()), 200)
-        raise DataError(f"{about.title} could not be downloaded ({said}); check the network, {way_out}") from None
+        raise DataError(f"{message}; pip install 'asyncfl[data]'") from None
+    rows = datasets.load_dataset(about.hub, split="train").with_format("numpy")
     if len(rows) != about.official:
-        raise DataError(f"{about.title} must have {about.official} samples, got {len(rows)}; fetch it again, {way_out}")
-    arrays = pictures_of(rows) if about.name == "femnist" else windows_of(rows)
-    with filling_fetched() as folder, whole_file(folder / about.filename) as part, part.open("wb") as file:
-        np.savez_compressed(file, **arrays)
-    return folder / about.filename
+        raise DataError(f"{about.title} must have {about.official} samples, got {len(rows)}; fetch it again")
+    return pictures_of(rows) if about.name == "femnist" else windows_of(rows)
 
 
 def pictures_of(rows: Any) -> dict[str, Any]:

@@ -1,14 +1,16 @@
-"""Where data sets with owners come from: their file, the hub, or stand-ins."""
+"""Where data sets with owners come from: their file, a download, or stand-ins."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 from asyncfl.data.federated import Source
 from asyncfl.data.folder import find
 from asyncfl.data.natural.catalog import NATURAL, NaturalSet
+from asyncfl.data.natural.fetch import fetch_natural
 from asyncfl.data.natural.handwriting import drawn_writers
-from asyncfl.data.natural.hub import fetch_natural
+from asyncfl.data.natural.people import drawn_people
 from asyncfl.data.natural.speech import spoken_roles
 from asyncfl.data.own.arrays import ArraySource
 from asyncfl.data.own.base import source_of
@@ -16,7 +18,7 @@ from asyncfl.data.own.npz import NpzFile
 from asyncfl.data.own.samples import Samples
 from asyncfl.errors import DataError, Fault
 
-_DRAWN = {"femnist": drawn_writers, "shakespeare": spoken_roles}
+_DRAWN = {"femnist": drawn_writers, "shakespeare": spoken_roles, "adult": drawn_people}
 
 
 class NaturalSource(ArraySource):
@@ -55,8 +57,8 @@ def natural_source(name: str, source: Source) -> ArraySource:
         return _stand_in(name)
     path = find(about.filename) or fetch_natural(about)
     found = source_of(NpzFile(path=str(path), classes=len(about.classes)))
-    if about.column not in found.columns:
-        raise DataError([Fault(f"{about.column}_train", "is missing; it says whose each sample is")], path)
+    if missing := [name for name in about.columns if name not in found.columns]:
+        raise DataError((Fault(f"{name}_train", "is missing; it says whose each sample is") for name in missing), path)
     return _of_file(about, found)
 
 
@@ -67,4 +69,4 @@ def _stand_in(name: str) -> NaturalSource:
 
 @lru_cache(maxsize=2)
 def _of_file(about: NaturalSet, found: ArraySource) -> NaturalSource:
-    return NaturalSource(about, found.samples, drawn=False)
+    return NaturalSource(about, replace(found.samples, classes=about.classes), drawn=False)

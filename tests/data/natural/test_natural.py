@@ -16,7 +16,7 @@ from asyncfl.streams import Streams
 
 
 def by(name, **fields):
-    partition = {"kind": "by", "column": NATURAL[name].column}
+    partition = {"kind": "by", "column": NATURAL[name].columns[0]}
     return DataSpec(**{"dataset": name, "clients": 6, "samples_per_client": None, "partition": partition, **fields})
 
 

@@ -1,0 +1,88 @@
+"""The columns of Adult (Kohavi 1996), and rows of them as arrays: numbers standardised, texts as one column per value.
+
+Cells that say nothing hold `?`, which is a value like the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+INCOMES = ("<=50K", ">50K")
+"""The classes: dollars in a year."""
+NUMBERS = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
+LEVELS = (
+    *("Preschool", "1st-4th", "5th-6th", "7th-8th", "9th", "10th", "11th", "12th", "HS-grad", "Some-college"),
+    *("Assoc-voc", "Assoc-acdm", "Bachelors", "Masters", "Prof-school", "Doctorate"),
+)
+"""Values of `education`, in the order of `education-num` from 1 on."""
+VALUES: dict[str, tuple[str, ...]] = {
+    "workclass": (
+        *("Private", "Self-emp-not-inc", "Self-emp-inc", "Federal-gov", "Local-gov", "State-gov", "Without-pay"),
+        *("Never-worked", "?"),
+    ),
+    "education": LEVELS,
+    "marital-status": (
+        *("Married-civ-spouse", "Divorced", "Never-married", "Separated", "Widowed", "Married-spouse-absent"),
+        "Married-AF-spouse",
+    ),
+    "occupation": (
+        *("Tech-support", "Craft-repair", "Other-service", "Sales", "Exec-managerial", "Prof-specialty"),
+        *("Handlers-cleaners", "Machine-op-inspct", "Adm-clerical", "Farming-fishing", "Transport-moving"),
+        *("Priv-house-serv", "Protective-serv", "Armed-Forces", "?"),
+    ),
+    "relationship": ("Wife", "Own-child", "Husband", "Not-in-family", "Other-relative", "Unmarried"),
+    "race": ("White", "Asian-Pac-Islander", "Amer-Indian-Eskimo", "Other", "Black"),
+    "sex": ("Female", "Male"),
+    "native-country": (
+        *("United-States", "Cambodia", "England", "Puerto-Rico", "Canada", "Germany", "Outlying-US(Guam-USVI-etc)"),
+        *("India", "Japan", "Greece", "South", "China", "Cuba", "Iran", "Honduras", "Philippines", "Italy", "Poland"),
+        *("Jamaica", "Vietnam", "Mexico", "Portugal", "Ireland", "France", "Dominican-Republic", "Laos", "Ecuador"),
+        *("Taiwan", "Haiti", "Columbia", "Hungary", "Guatemala", "Nicaragua", "Scotland", "Thailand", "Yugoslavia"),
+        *("El-Salvador", "Trinadad&Tobago", "Peru", "Hong", "Holand-Netherlands", "?"),
+    ),
+}
+"""Column of text -> its values, spelt as in the files."""
+WIDTH = len(NUMBERS) + sum(map(len, VALUES.values()))
+"""Features of a row."""
+FIELDS = (
+    *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship"),
+    *("race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income"),
+)
+"""Columns of the files, in their order."""
+
+
+def encoded(train: pd.DataFrame, test: pd.DataFrame) -> dict[str, NDArray[Any]]:
+    """Arrays of rows to train and to test on, by the names that they have in an npz file.
+
+    `x_*` (n, 108) float32: the numbers with mean 0 and deviation 1 over the rows to train on, then 0 or 1 for each
+    value of each column of text; `y_*` (n,) incomes; and each column of text as it is.
+    Raises ValueError for a text that the column cannot have.
+    """
+    numbers = train[list(NUMBERS)].to_numpy(np.float64)
+    mean, deviation = numbers.mean(0), numbers.std(0)
+    arrays: dict[str, NDArray[Any]] = {}
+    for split, rows in (("train", train), ("test", test)):
+        scaled = (rows[list(NUMBERS)].to_numpy(np.float64) - mean) / np.where(deviation > 0, deviation, 1.0)
+        places = {name: _places(name, rows[name], values) for name, values in VALUES.items()}
+        ones = [np.eye(len(values), dtype=np.float32)[places[name]] for name, values in VALUES.items()]
+        arrays[f"x_{split}"] = np.concatenate([scaled.astype(np.float32), *ones], axis=1)
+        arrays[f"y_{split}"] = _places("income", rows["income"], INCOMES).astype(np.uint8)
+        for name, values in VALUES.items():
+            arrays[f"{name}_{split}"] = np.array(values)[places[name]]
+    return arrays
+
+
+def _places(name: str, column: pd.Series[Any], values: Sequence[str]) -> NDArray[np.int64]:
+    """(n,) the place of each cell among the values of its column."""
+    at = {value: place for place, value in enumerate(values)}
+    try:
+        return np.array([at[str(cell)] for cell in column], np.int64)
+    except KeyError as error:
+        raise ValueError(f"{name} must be one of {', '.join(values)}, got {error}") from None

@@ -1,0 +1,33 @@
+"""Data sets with owners are downloaded into the npz files that everything else reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from asyncfl.data.folder import DATA_DIR, filling_fetched
+from asyncfl.data.natural.archive import rows_of_archive
+from asyncfl.data.natural.catalog import NaturalSet
+from asyncfl.data.natural.hub import rows_of_hub
+from asyncfl.errors import DataError, shortened
+from asyncfl.files.whole import whole_file
+
+
+def fetch_natural(about: NaturalSet) -> Path:
+    """Path of the npz file of a data set that is downloaded, from the hub or its archive, and compared with checksums.
+
+    Raises DataError where that fails, or what comes is not what it should be; OutputError where the folder cannot be
+    written.
+    """
+    way_out = f"put {about.filename} into the folder that {DATA_DIR} names, or take source: embedded"
+    try:
+        arrays = rows_of_hub(about) if about.hub else rows_of_archive()
+    except DataError as error:
+        raise DataError(f"{error}, {way_out}") from None
+    except Exception as error:  # downloads fail in many ways, most of them the network's
+        said = shortened(" ".join(f"{type(error).__name__}: {error}".split()), 200)
+        raise DataError(f"{about.title} could not be downloaded ({said}); check the network, {way_out}") from None
+    with filling_fetched() as folder, whole_file(folder / about.filename) as part, part.open("wb") as file:
+        np.savez_compressed(file, **arrays)
+    return folder / about.filename

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import hashlib
+import io
+import zipfile
+
+import numpy as np
+import pytest
+
+from asyncfl.data import DataSpec, download
+from asyncfl.data.folder import fetched_folder
+from asyncfl.data.holdings import holdings_of
+from asyncfl.data.natural import NATURAL, archive
+from asyncfl.data.natural.census import LEVELS, NUMBERS, VALUES, WIDTH
+from asyncfl.errors import DataError
+from asyncfl.streams import Streams
+
+TRAIN = """\
+39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, 40, United-States, <=50K
+50, Self-emp-not-inc, 83311, Masters, 14, Married-civ-spouse, Exec-managerial, Husband, White, Male, 0, 0, 13, ?, >50K
+28, ?, 338409, Bachelors, 13, Married-civ-spouse, ?, Wife, Black, Female, 0, 0, 40, Cuba, <=50K
+
+"""  # noqa: E501
+TEST = """\
+|1x3 Cross validator
+25, Private, 226802, 11th, 7, Never-married, Machine-op-inspct, Own-child, Black, Male, 0, 0, 40, United-States, >50K.
+
+"""
+
+
+def by(column, **fields):
+    partition = {"kind": "by", "column": column}
+    return DataSpec(**{"dataset": "adult", "clients": 3, "samples_per_client": None, "partition": partition, **fields})
+
+
+@pytest.fixture
+def archived(monkeypatch):
+    """Serves files in place of the archive's; their checksums are taken for those of the catalogue."""
+
+    def serve(train=TRAIN, test=TEST, **sums):
+        files = {"adult.data": train.encode(), "adult.test": test.encode()}
+        content = io.BytesIO()
+        with zipfile.ZipFile(content, "w") as made:
+            for name, text in files.items():
+                made.writestr(name, text)
+        asked = []
+
+        def urlopen(url, timeout):
+            asked.append((url, timeout))
+            return io.BytesIO(content.getvalue())
+
+        monkeypatch.setattr(archive.urllib.request, "urlopen", urlopen)
+        own = {name: hashlib.sha256(text).hexdigest() for name, text in files.items()}
+        monkeypatch.setattr(archive, "SHA256", {**own, **sums})
+        monkeypatch.setitem(NATURAL, "adult", type(NATURAL["adult"])(**{**vars(NATURAL["adult"]), "official": 4}))
+        return asked
+
+    return serve
+
+
+def test_adult_comes_from_the_uci_archive_in_its_own_split_with_columns_standardised_and_one_per_value(archived):
+    asked = archived()
+    (path,) = download.fetch(["adult"])
+    assert asked == [(archive.URL, archive.PATIENCE_S)]
+    assert path == fetched_folder() / "adult.npz"
+    spec = by("education", clients=2)
+    data = spec.build(Streams(0))
+    assert (data.shape, data.classes, data.source, data.original) == ((WIDTH,), 2, "real", True)
+    assert data.provenance == "Adult, complete (3 + 1 samples)"
+    assert WIDTH == 108
+    numbers, ones = data.images[:, : len(NUMBERS)], data.images[:, len(NUMBERS) :]
+    np.testing.assert_allclose(numbers.mean(0), 0, atol=1e-6)
+    # Nobody has lost capital, of which there is nothing to divide by.
+    np.testing.assert_allclose(numbers.std(0), [1, 1, 1, 1, 0, 1], atol=1e-6)
+    assert set(np.unique(ones)) == {0, 1}
+    assert ones.sum(1).tolist() == [len(VALUES)] * 3
+    assert sorted(data.labels.tolist()) == [0, 0, 1]
+    assert data.test_labels.tolist() == [1]
+    # (25 - 39) / deviation of 39, 50 and 28
+    np.testing.assert_allclose(data.test_images[0, 0], -14 / np.std([39, 50, 28]), rtol=1e-6)
+    holdings = holdings_of(spec, Streams(0))
+    assert sorted(zip(holdings.owners, holdings.sizes.tolist(), strict=True)) == [("Bachelors", 2), ("Masters", 1)]
+    assert holdings.class_names == ("<=50K", ">50K")
+
+
+def test_cells_that_say_nothing_are_a_value_of_their_own(archived):
+    archived()
+    data = by("native-country", source="real").build(Streams(0))
+    first = len(NUMBERS) + sum(len(values) for name, values in VALUES.items() if name != "native-country")
+    assert data.images[:, first + VALUES["native-country"].index("?")].sum() == 1
+    assert data.images[:, len(NUMBERS) + VALUES["workclass"].index("?")].sum() == 1
+
+
+def test_files_with_other_checksums_or_texts_are_told_with_the_way_out(archived):
+    archived(**{"adult.test": archive.SHA256["adult.test"]})
+    with pytest.raises(DataError, match=r"adult\.test must have SHA-256 a2a9044b.*, put adult\.npz into the folder"):
+        download.fetch(["adult"])
+    archived(train=TRAIN.replace("Cuba", "Atlantis"))
+    with pytest.raises(DataError, match=r"could not be downloaded \(ValueError: native-country must be one of United"):
+        download.fetch(["adult"])
+    assert not (fetched_folder() / "adult.npz").exists()
+
+
+def test_stand_ins_have_the_shape_and_columns_of_the_original_and_say_what_they_are():
+    spec = by("education", source="embedded", clients=16)
+    data = spec.build(Streams(0))
+    assert (data.shape, data.classes, data.source, data.original) == ((108,), 2, "embedded", False)
+    assert data.provenance.startswith("stand-in for Adult: people drawn to the shares of a census, with incomes by a")
+    owners = dict(zip(holdings_of(spec, Streams(0)).owners, data.sizes.tolist(), strict=True))
+    assert sorted(owners) == sorted(LEVELS)
+    assert owners["HS-grad"] > owners["Bachelors"] > owners["Doctorate"]
+    rich = {level: data.client(place)[1].mean() for place, level in enumerate(holdings_of(spec, Streams(0)).owners)}
+    assert rich["Masters"] > 2 * rich["HS-grad"] > 2 * rich["9th"]
+    assert 0.2 < data.labels.mean() < 0.3
+    for column in NATURAL["adult"].columns:
+        assert by(column, source="embedded", clients=2).build(Streams(0)).clients == 2
+    with pytest.raises(DataError, match=r"must be label or a column of Adult \(workclass, education, marital-status"):
+        by("salary", source="embedded").build(Streams(0))
