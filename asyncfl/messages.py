@@ -171,7 +171,10 @@ Input: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """`model` is the global model from now on, as version `version`. `model`: (n_parameters,) float32, read-only."""
+    """`model` is the global model from now on, as version `version`. `model`: (n_parameters,) float32, read-only.
+
+    `sent`: (n_parameters,) what of it clients are sent; None: the model.
+    """
 
     version: int
     model: Vector = field(repr=False)
@@ -179,6 +182,7 @@ class Publish:
     staleness: tuple[int, ...] = ()
     noise_std: float = 0.0
     clip_norm: float | None = None
+    sent: Vector | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from asyncfl.component import Described, kind_of, own_sources
-from asyncfl.compression import AnyCompression, NoCompression
+from asyncfl.compression import AnyCompression, NoCompression, download_faults
 from asyncfl.data import DataSpec
 from asyncfl.defences import Defence
 from asyncfl.description import faults_of, override, sound_parts
@@ -72,6 +72,10 @@ class Scenario(Described):
     """How server and clients work together."""
     compression: AnyCompression = NoCompression()
     """How updates are made smaller before they are sent."""
+    download_compression: AnyCompression = NoCompression()
+    """How a published model is made smaller, once for all who download it; clients train from what they read of it, and
+    their updates are differences from that. Models that a client is asked to score are sent as they are. Source: Amiri
+    et al. 2020, "Federated learning with quantized global model updates"."""
     world: World = World()
     """Speeds, links, availability, eavesdropper."""
     privacy: AnyScheme = NoPrivacy()
@@ -264,6 +268,8 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
         yield from (fault.under("evaluation.audit") for fault in evaluation.audit.faults(data.clients))
         if model is not None and model.personal:
             yield Fault("evaluation.audit", f"must be null where model.personal is set: {TWINS_OF_PERSONAL}")
+    if (downloads := parts.get("download_compression")) is not None:
+        yield from (fault.under("download_compression") for fault in download_faults(downloads))
     training = parts.get("training")
     if privacy is not None and data.canaries is not None and data.canaries.unit == "client":
         yield from (fault.under("data.canaries") for fault in _canary_client_faults(privacy, training))

@@ -48,6 +48,7 @@ PURPOSES = {
     "score_noise": "training",
     "client_noise": "training",
     "compression": "training",
+    "downloads": "training",
     "epoch_noise": "training",
     "server_noise": "training",
     "example_noise": "training",

@@ -29,7 +29,7 @@ from asyncfl.live.run import Round, hold
 from asyncfl.live.sockets import listening, to
 from asyncfl.live.terms import Terms
 from asyncfl.live.vocabulary import Update, Welcome
-from asyncfl.live.wire import encode, server_decoder
+from asyncfl.live.wire import client_decoder, encode, server_decoder
 from asyncfl.live.work import Done, Workshop
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
@@ -84,7 +84,8 @@ def answer(scenario: Scenario, port: int) -> None:
         with ThreadPoolExecutor(1) as executor:
 
             def prepare(welcome: Welcome) -> Craft:
-                return Craft(welcome.client, stored, executor, load, None, None, None, scenario.n_parameters)
+                decoder = client_decoder(scenario.n_parameters)
+                return Craft(welcome.client, stored, executor, load, None, None, None, decoder)
 
             connect = to(f"ws://127.0.0.1:{port}", 10_000_000)
             names = map(str, range(scenario.data.clients))

@@ -69,12 +69,13 @@ def check(scenario: Scenario) -> None:
     from asyncfl.errors import ScenarioError
     from asyncfl.federation.context import privacy_context
     from asyncfl.federation.resolve import resolve
-    from asyncfl.live.faults import live_faults
+    from asyncfl.live.faults import flower_faults, live_faults
     from asyncfl.simulation import SimulatedRuns
 
     resolved = resolve(scenario, scenario.seeds[0], SimulatedRuns())
     sizes = scenario.data.client_sizes(resolved.streams)
-    if faults := list(live_faults(resolved.scenario, privacy_context(resolved, sizes))):
+    faults = list(live_faults(resolved.scenario, privacy_context(resolved, sizes)))
+    if faults := [*faults, *flower_faults(scenario)]:
         raise ScenarioError(faults)
 
 

@@ -1,4 +1,4 @@
-"""How updates are made smaller before they are sent: by fewer bits, or fewer numbers."""
+"""How updates and models are made smaller before they are sent: by fewer bits, or (updates) fewer numbers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from asyncfl.component import choice
 from asyncfl.compression.base import BYTES_PER_NUMBER, Compression
 from asyncfl.compression.compressor import Compressor
+from asyncfl.compression.downloads import Download, Downloads, download_faults
 from asyncfl.compression.none import NoCompression
 from asyncfl.compression.quantised import Quantised
 from asyncfl.compression.top_k import TopK
@@ -21,7 +22,10 @@ __all__ = [
     "AnyCompression",
     "Compression",
     "Compressor",
+    "Download",
+    "Downloads",
     "NoCompression",
     "Quantised",
     "TopK",
+    "download_faults",
 ]

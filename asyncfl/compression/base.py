@@ -1,4 +1,4 @@
-"""What a compression of uploads is: how many bytes are sent, and what the server makes of them."""
+"""What a compression is: what is sent in place of an update, or of a model, and what is read from it."""
 
 from __future__ import annotations
 
@@ -17,19 +17,21 @@ BYTES_PER_NUMBER = 4
 
 
 class Compression(Component):
-    """Base of the compressions. What is compressed is an update, as a difference from the model that was sent.
+    """Base of the compressions, of updates (as differences from the model that was sent) or of published models.
 
-    It is the last thing that a client does, after clipping and noise.
+    Of updates it is the last thing that a client does, after clipping and noise; of models the last that the server
+    does.
     """
 
     logged: ClassVar[tuple[str, ...]] = (
         "rounds.bytes_up",
+        "rounds.bytes_down",
         "summary.notes",
     )
 
     @property
     def off(self) -> bool:
-        """Whether updates are sent as they are."""
+        """Whether numbers are sent as they are."""
         return False
 
     @property
@@ -37,21 +39,38 @@ class Compression(Component):
         """Whether a client keeps what it did not send, for its next update."""
         return False
 
+    @property
+    def leaves_out(self) -> bool:
+        """Whether numbers are left out, which does for a difference and would ruin a model."""
+        return False
+
     @abstractmethod
     def payload_bytes(self, n_parameters: int) -> int:
-        """Bytes of an update of so many parameters, >= 1."""
+        """Bytes of so many numbers, >= 1: the length of what `packed` makes of them."""
         raise NotImplementedError
 
     @abstractmethod
-    def decoded(self, update: Vector, random: np.random.Generator) -> NDArray[np.float32]:
-        """What the server reads, (n_parameters,) float32, of the `update` (n_parameters,) that is compressed.
+    def packed(self, update: Vector, random: np.random.Generator) -> bytes:
+        """What is sent of the `update` (n_parameters,) float32, which is not changed.
 
         What is not finite stays so in at least one number: it is for the server to reject.
         """
         raise NotImplementedError
 
+    @abstractmethod
+    def unpacked(self, payload: bytes | memoryview, n_parameters: int) -> NDArray[np.float32]:
+        """What is read from a payload, (n_parameters,) float32, the same on every machine.
+
+        Raises ValueError for what `packed` cannot have made of so many numbers.
+        """
+        raise NotImplementedError
+
+    def decoded(self, update: Vector, random: np.random.Generator) -> NDArray[np.float32]:
+        """What is read, (n_parameters,) float32, of the `update` (n_parameters,) that is compressed."""
+        return self.unpacked(self.packed(update, random), len(update))
+
     def notes(self) -> Iterator[str]:
-        """What a reader of a run with privacy has to know of it."""
+        """What a reader of a run with privacy has to know of it, where updates are compressed so."""
         if not self.off:
             yield (
                 "updates are compressed after their noise was added: that is post-processing, and what an upload gives "
@@ -59,3 +78,10 @@ class Compression(Component):
                 "norm, and its error is no Gaussian noise: what is said of published models where the server relies on "
                 "either (its own noise, the sum of the clients') holds for updates without compression"
             )
+
+
+def of_length(payload: bytes | memoryview, wanted: int) -> memoryview:
+    """The payload. Raises ValueError where it has another length than the bytes that are wanted."""
+    if len(payload) != wanted:
+        raise ValueError(f"a payload must have {wanted} bytes, got {len(payload)}")
+    return memoryview(payload)

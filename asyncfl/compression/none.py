@@ -1,4 +1,4 @@
-"""Updates as they are."""
+"""Numbers as they are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.compression.base import BYTES_PER_NUMBER, Compression
+from asyncfl.compression.base import BYTES_PER_NUMBER, Compression, of_length
 from asyncfl.messages import Vector
 
 
@@ -25,6 +25,10 @@ class NoCompression(Compression):
         """Four for each parameter."""
         return BYTES_PER_NUMBER * n_parameters
 
-    def decoded(self, update: Vector, random: np.random.Generator) -> NDArray[np.float32]:
-        """The update."""
-        return update
+    def packed(self, update: Vector, random: np.random.Generator) -> bytes:
+        """The numbers, one after another."""
+        return np.ascontiguousarray(update, dtype="<f4").tobytes()
+
+    def unpacked(self, payload: bytes | memoryview, n_parameters: int) -> NDArray[np.float32]:
+        """The same numbers."""
+        return np.frombuffer(of_length(payload, self.payload_bytes(n_parameters)), dtype="<f4").astype(np.float32)

@@ -9,17 +9,22 @@ E Q(x) = x. One bit is the sign, so that b bits have s = 2^(b-1) - 1 levels. |x|
 for: of all numbers, or of buckets of them (QSGD, section 4). With the L2 norm of many numbers most are rounded to 0 or
 to the first level; with the largest absolute value no number moves further than |x| / s, and of n numbers
 E |Q(x) - x|^2 <= n |x|^2 / (4 s^2).
+
+The same rounds a published model before clients download it (Amiri et al. 2020, "Federated learning with quantized
+global model updates", who round the difference from the model before; Philippenko and Dieuleveut 2020, Artemis, for
+both ways at once): a model is then read the same by all who are sent it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.compression.base import BYTES_PER_NUMBER, Compression
+from asyncfl.compression.base import BYTES_PER_NUMBER, Compression, of_length
 from asyncfl.messages import Vector
 from asyncfl.quantities import MeasuredIn
 
@@ -45,21 +50,70 @@ class Quantised(Compression):
 
     def payload_bytes(self, n_parameters: int) -> int:
         """The bits of all numbers, and the scales."""
-        buckets = 1 if self.bucket is None else -(-n_parameters // self.bucket)
-        return -(-self.bits * n_parameters // 8) + BYTES_PER_NUMBER * buckets
+        return -(-self.bits * n_parameters // 8) + BYTES_PER_NUMBER * self._buckets(n_parameters)
 
-    def decoded(self, update: Vector, random: np.random.Generator) -> NDArray[np.float32]:
-        """The update, rounded at random. A bucket with a number that is not finite has none that is."""
-        size = len(update) if self.bucket is None else self.bucket
-        read = np.empty_like(update)
-        for start in range(0, len(update), max(1, size)):
-            part = update[start : start + size].astype(np.float64)
-            scale = float(np.abs(part).max() if self.scale == "largest" else np.sqrt(np.dot(part, part)))
+    def packed(self, update: Vector, random: np.random.Generator) -> bytes:
+        """The scales, then the levels of all numbers, rounded at random. A bucket with a number that is not finite has
+        a scale that is not."""
+        scales, codes = np.zeros(self._buckets(len(update)), "<f4"), np.full(len(update), self.levels, np.uint16)
+        for place, part in enumerate(self._parts(len(update))):
+            numbers = update[part].astype(np.float64)
+            scale = float(np.abs(numbers).max() if self.scale == "largest" else np.sqrt(np.dot(numbers, numbers)))
+            scales[place] = scale = _rounded_up(scale)
             if not np.isfinite(scale):
-                read[start : start + size] = np.nan
                 continue
-            steps = part * (self.levels / scale) if scale > 0 else part
+            steps = numbers * (self.levels / scale) if scale > 0 else numbers
             # Rounding down what a uniform draw was added to: up with the probability of the fraction, either sign.
-            rounded = np.clip(np.floor(steps + random.random(len(part))), -self.levels, self.levels)
-            read[start : start + size] = rounded * (scale / self.levels)
+            rounded = np.clip(np.floor(steps + random.random(len(numbers))), -self.levels, self.levels)
+            codes[part] += rounded.astype(np.int16).view(np.uint16)
+        return scales.tobytes() + _bits_of(codes, self.bits)
+
+    def unpacked(self, payload: bytes | memoryview, n_parameters: int) -> NDArray[np.float32]:
+        """Levels times scales. A bucket whose scale is not finite has no number that is."""
+        payload = of_length(payload, self.payload_bytes(n_parameters))
+        end = BYTES_PER_NUMBER * self._buckets(n_parameters)
+        scales, codes = np.frombuffer(payload[:end], "<f4"), _codes_of(payload[end:], self.bits, n_parameters)
+        if (codes > 2 * self.levels).any():
+            raise ValueError(f"a number of {self.bits} bits must be at most {2 * self.levels}, got {codes.max()}")
+        if (scales < 0).any():
+            raise ValueError(f"a scale must be >= 0, got {scales.min():g}")
+        read = np.empty(n_parameters, np.float32)
+        for scale, part in zip(scales.tolist(), self._parts(n_parameters), strict=True):
+            if np.isfinite(scale):
+                read[part] = (codes[part].astype(np.float64) - self.levels) * (scale / self.levels)
+            else:
+                read[part] = np.nan
         return read
+
+    def _buckets(self, n_parameters: int) -> int:
+        return min(n_parameters, 1) if self.bucket is None else -(-n_parameters // self.bucket)
+
+    def _parts(self, n_parameters: int) -> Iterator[slice]:
+        """The places of each bucket."""
+        size = max(1, n_parameters if self.bucket is None else self.bucket)
+        return (slice(start, start + size) for start in range(0, n_parameters, size))
+
+
+def _rounded_up(scale: float) -> float:
+    """The smallest float32 that is no less: what is sent is what numbers are measured by."""
+    with np.errstate(over="ignore"):
+        near = np.float32(scale)
+    return float(np.nextafter(near, np.float32(np.inf)) if near < scale else near)
+
+
+def _bits_of(codes: NDArray[np.uint16], bits: int) -> bytes:
+    """The lowest bits of each of `codes` (n,), one after another, the lowest first."""
+    if bits in (8, 16):
+        return codes.astype(f"<u{bits // 8}").tobytes()
+    singly = (codes[:, None] >> np.arange(bits, dtype=np.uint16)) & np.uint16(1)
+    return np.packbits(singly.astype(np.uint8).reshape(-1), bitorder="little").tobytes()
+
+
+def _codes_of(payload: memoryview, bits: int, n: int) -> NDArray[np.uint16]:
+    """(n,) what `_bits_of` was given."""
+    if bits in (8, 16):
+        return np.frombuffer(payload, f"<u{bits // 8}").astype(np.uint16)
+    singly = np.unpackbits(np.frombuffer(payload, np.uint8), count=bits * n, bitorder="little").reshape(n, bits)
+    powers = np.uint16(1) << np.arange(bits, dtype=np.uint16)
+    codes: NDArray[np.uint16] = singly.astype(np.uint16) @ powers
+    return codes

@@ -81,6 +81,7 @@ def conclude(run: SeedRun, federation: Federation, server: Server, recording: Re
         *_partial_notes(scenario),
         *stop_notes(scheme),
         *([] if scenario.privacy.off else scenario.compression.notes()),
+        *_download_notes(scenario),
         *scenario.defence.rule.notes(scenario.participants),
     ]
     if repeated := len(select(run.events, kinds=[Kind.COHORT_REPEATED])):
@@ -89,6 +90,23 @@ def conclude(run: SeedRun, federation: Federation, server: Server, recording: Re
             "updates than there are versions, and each is a release"
         )
     run.noted = dict(sorted(server.noted.items()))
+
+
+def _download_notes(scenario: Scenario) -> list[str]:
+    """What a reader must know of models that are compressed on their way to clients."""
+    if scenario.download_compression.off:
+        return []
+    notes = [
+        "clients train from published models as they read them, compressed; accuracies are those of the models as the "
+        "server has them"
+    ]
+    if not scenario.privacy.off:
+        notes.append(
+            "published models are compressed after all noise was added, with random numbers that depend on no data: "
+            "that is post-processing, and they give away no more than is claimed; what audits measure is measured on "
+            "the models before, and so may be more than who has the compressed ones can find"
+        )
+    return notes
 
 
 def _partial_notes(scenario: Scenario) -> list[str]:

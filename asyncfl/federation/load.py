@@ -17,6 +17,7 @@ def load_of(scenario: Scenario, sizes: NDArray[np.int64]) -> Load:
         samples=sizes,
         epochs=scenario.training.epochs,
         payload_bytes=BYTES_PER_NUMBER * n_parameters,
+        download_bytes=scenario.download_compression.payload_bytes(n_parameters),
         upload_bytes=scenario.compression.payload_bytes(n_parameters),
         deadline_s=scenario.training.deadline_s,
     )

@@ -116,7 +116,7 @@ def _until(phases: Iterator[Phase], until_s: float, passed_s: Callable[[], float
 
 def _whole(draws: TaskDraws, load: Load, speed: float) -> Iterator[Phase]:
     """The phases of a client that has all the time that it needs."""
-    down = Sending(draws.download(load.payload_bytes), "down", speed)
+    down = Sending(draws.download(load.download_bytes), "down", speed)
     yield _sent(Kind.DOWNLOAD_STARTED, Kind.DOWNLOADED, down, Fate.LOST_DOWN)
     if not down.transfer.delivered:
         return

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.client import Attackers, TaskPath
-from asyncfl.compression import Compressor
+from asyncfl.compression import Compressor, Downloads
 from asyncfl.data import FederatedData
 from asyncfl.federation.context import privacy_context
 from asyncfl.federation.defence import defence_plan
@@ -108,4 +108,5 @@ def server_plan(
         evaluate_s=scenario.world.evaluate_s,
         evaluate_every=scenario.evaluation.test_every,
         score_s=scenario.world.score_s,
+        downloads=Downloads(scenario.download_compression, streams) if not scenario.download_compression.off else None,
     )

@@ -22,7 +22,9 @@ class Load:
     epochs: int
     """Passes over them."""
     payload_bytes: int
-    """A model on a link."""
+    """A model on a link, as it is: one that is to be scored."""
+    download_bytes: int
+    """A model on a link that is to be trained from, compressed where it is."""
     upload_bytes: int
     """An update on a link, compressed where it is."""
     deadline_s: float | None = None

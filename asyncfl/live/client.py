@@ -208,7 +208,7 @@ class LiveClient:
         if self._craft is None:
             self._craft = craft = await asyncio.get_running_loop().run_in_executor(None, self._prepare, welcome)
             self._clock = LiveClock(welcome.speedup)
-            self._decoder = client_decoder(craft.n_parameters)
+            self._decoder = craft.decoder
             spent, budgets = None, craft.budgets
             if budgets is not None and not budgets.affords(craft.number, 0):
                 spent, self._spent = budgets.said(craft.number), True

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from asyncfl.federation.phases import Phase, ScoringPhase, Sending, scoring_phases, task_phases
 from asyncfl.federation.tasks import Load
 from asyncfl.federation.traffic import Way
-from asyncfl.live.vocabulary import Judge, Noted, Report, Task
+from asyncfl.live.vocabulary import FromServer, Judge, Noted, Report, Task
+from asyncfl.live.wire import Decoder
 from asyncfl.live.work import Workshop
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.threats import Threats
@@ -33,14 +34,13 @@ class Craft:
     """The world that it lives in; None: the real one."""
     threats: Threats | None
     budgets: BudgetTracker | None
-    n_parameters: int
-    """Of the models that it trains."""
+    decoder: Decoder[FromServer]
+    """Reads what the server says."""
 
     def phases(self, said: Task) -> list[tuple[Phase, bool]]:
         """The phases of a task, and whether its update will be sent: else it need not be trained."""
         if self.world is None:
-            size = self.load.payload_bytes
-            down, up = (at_once(way, size) for way in ("down", "up"))
+            down, up = at_once("down", self.load.download_bytes), at_once("up", self.load.upload_bytes)
             return [
                 (Phase(Kind.DOWNLOAD_STARTED, Kind.DOWNLOADED, 0.0, sending=down), True),
                 (Phase(Kind.TRAINING_STARTED, Kind.TRAINED, 0.0), True),

@@ -53,3 +53,9 @@ def live_faults(scenario: Scenario, context: PrivacyContext, shape: bool = False
         yield Fault(
             "evaluation.audit", "must be null: it trains on clients' data, which the server of a live run does not have"
         )
+
+
+def flower_faults(scenario: Scenario) -> Iterator[Fault]:
+    """What of a scenario cannot be over a grid of Flower."""
+    if not scenario.download_compression.off:
+        yield Fault("download_compression", "must be none: models travel over Flower's grid as arrays of float32")

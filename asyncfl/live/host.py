@@ -18,6 +18,7 @@ from functools import partial
 from asyncfl.client import Attackers
 from asyncfl.errors import AsyncflError, MessageError
 from asyncfl.federation.conductor import Conductor, Watcher
+from asyncfl.federation.load import load_of
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.tasks import TaskInFlight
 from asyncfl.live.chronicle import Chronicle
@@ -97,7 +98,7 @@ class Host(Conductor):
         """Updates that clients have trained and sent."""
         self.spent: dict[int, float] = {}
         """Client -> when its budget was spent."""
-        self.payload_bytes = 4 * federation.learner.n_parameters
+        self.load = load_of(scenario, server.samples)
         self.serial = scenario.protocol.scoring == "serial"
         self.failure_detection: FailureDetection = scenario.world.failure_detection
         self._executor = executor
@@ -368,13 +369,13 @@ class Host(Conductor):
             self.attackers.draw()
 
     def _send(self, member: Member, task: TaskInFlight) -> None:
-        self.chronicle.note(Kind.DOWNLOAD_STARTED, task, size=self.payload_bytes)
+        self.chronicle.note(Kind.DOWNLOAD_STARTED, task, size=self.load.download_bytes)
         if not self.terms.shape:
-            self.traffic.count(self.payload_bytes, "down")
+            self.traffic.count(self.load.download_bytes, "down")
         attacks = self.attackers is not None and self.attackers.malicious(task.number, task.client)
         # One that is settled already is for nobody's use.
         version = task.base_version if task.number in self.tasks else self.server.version
-        member.say(Task(task.number, task.turn, task.base_version, attacks), self.server.tasks.model(version)[None])
+        member.say(Task(task.number, task.turn, task.base_version, attacks), self.server.tasks.download(version))
 
     def _forget(self, task: TaskInFlight) -> None:
         self.payloads.forget(task.number)

@@ -28,6 +28,7 @@ from asyncfl.files.yaml_text import read_text, read_yaml
 from asyncfl.live.errands import Craft
 from asyncfl.live.serving import unknown_sizes
 from asyncfl.live.vocabulary import Welcome
+from asyncfl.live.wire import client_decoder
 from asyncfl.live.work import Workshop
 from asyncfl.own_classes import IMPORT_PATH
 from asyncfl.privacy import PrivacyContext
@@ -79,7 +80,8 @@ class Joining:
             f"client {welcome.client} of {welcome.clients}, {scenario.n_parameters} parameters, {noise}; all that is "
             f"random is drawn from {drawn}"
         )
-        return Craft(welcome.client, workshop, executor, load, world, threats, budgets, scenario.n_parameters)
+        decoder = client_decoder(scenario.n_parameters, scenario.download_compression)
+        return Craft(welcome.client, workshop, executor, load, world, threats, budgets, decoder)
 
 
 def _workshop(scenario: Scenario, data: FederatedData, context: PrivacyContext, streams: Streams) -> Workshop:

@@ -7,6 +7,7 @@ import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from asyncfl.compression import Download
 from asyncfl.errors import AsyncflError
 from asyncfl.federation.tasks import TaskInFlight
 from asyncfl.live.transport import Connection, EndedError
@@ -59,7 +60,7 @@ class Member:
     last: tuple[int, int, int] = (-1, 0, 0)
     """Number, base version and turn of its task that was collected last."""
 
-    def say(self, message: Said, models: Vector | None = None) -> None:
+    def say(self, message: Said, models: Vector | Download | None = None) -> None:
         """Send it, when what was said before has been sent; nothing where there is no connection."""
         if self.connection is not None:
             self.outbox.put_nowait(encode(message, models))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from asyncfl.errors import MessageError
-from asyncfl.federation.load import load_of
 from asyncfl.federation.phases import epochs_done
 from asyncfl.federation.tasks import TaskInFlight, work_of
 from asyncfl.live.vocabulary import Update
@@ -77,10 +76,9 @@ class Payloads:
         """Epochs that the client of a task has done when it stops, by the draws of the world it waits in."""
         if self._world is None:
             return self._host.federation.path.training.epochs
-        load = load_of(self._host.federation.resolved.scenario, self._host.server.samples)
         attackers = self._host.attackers
         speed = 1.0 if attackers is None else attackers.speed(task.number, task.client)
-        return epochs_done(self._world.task(task.client, task.turn), load, speed)
+        return epochs_done(self._world.task(task.client, task.turn), self._host.load, speed)
 
     def keep(self, payload: Payload) -> None:
         """Keep an update that has arrived."""

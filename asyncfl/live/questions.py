@@ -25,7 +25,7 @@ class Questions:
     def ask(self, action: RequestScores) -> None:
         """Have a client score models: at once, or when its task is over."""
         number = len(action.models)
-        size = number * self._host.payload_bytes
+        size = number * self._host.load.payload_bytes
         self._host.chronicle.record(Kind.SCORES_REQUESTED, client=action.client, detail=f"{number} models", size=size)
         member = self._host.members.by_number[action.client]
         member.held = action

@@ -28,6 +28,7 @@ from asyncfl.live.serving import serving_faults, without_samples
 from asyncfl.live.terms import Terms
 from asyncfl.live.transport import Connect
 from asyncfl.live.vocabulary import Welcome
+from asyncfl.live.wire import client_decoder
 from asyncfl.live.work import Workshop
 from asyncfl.messages import Judged, Publish
 from asyncfl.server import Server
@@ -235,8 +236,8 @@ def local_clients(
 
     def prepare_client(welcome: Welcome) -> Craft:
         budgets = federation.budget_tracker()
-        n_parameters = federation.learner.n_parameters
-        return Craft(welcome.client, workshop, executor, load, world, scenario.threats, budgets, n_parameters)
+        decoder = client_decoder(federation.learner.n_parameters, scenario.download_compression)
+        return Craft(welcome.client, workshop, executor, load, world, scenario.threats, budgets, decoder)
 
     return [
         LiveClient(

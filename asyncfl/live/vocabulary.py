@@ -11,7 +11,7 @@ from typing import Annotated, TypeAlias
 
 from msgspec import Meta, Struct
 
-VERSION = 1
+VERSION = 2
 """Of all that is said here, and of the frames that carry it. Two halves of different versions do not understand each
 other, and say so."""
 

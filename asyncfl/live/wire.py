@@ -2,10 +2,10 @@
 
     bytes 0-1   b"AF"
     byte  2     version of the wire, `VERSION`
-    byte  3     0
+    byte  3     0: models as float32; 1: one model, as the scenario's compression of downloads packs it
     bytes 4-7   length of the message (little-endian, as all numbers here)
     bytes 8-15  rows and columns of the models that come with it, 4 bytes each
-    then        the message as MessagePack, 0-bytes up to a multiple of 8, the models as float32
+    then        the message as MessagePack, 0-bytes up to a multiple of 8, the models
 
 Everything is checked before it is used: lengths against limits before anything is read, the message against its type
 before anything acts on it. Nothing that comes over the wire is ever executed or unpickled.
@@ -20,6 +20,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import numpy as np
 
+from asyncfl.compression import Compression, Download
 from asyncfl.errors import AsyncflError, shortened
 from asyncfl.live.vocabulary import VERSION, FromClient, FromServer, Said
 from asyncfl.messages import Vector
@@ -29,6 +30,10 @@ _HEAD = struct.Struct("<2sBBIII")
 _ALIGNED = 8
 
 S = TypeVar("S")
+
+
+PLAIN, PACKED = 0, 1
+"""How the models of a frame are written."""
 
 
 class WireError(AsyncflError):
@@ -55,12 +60,17 @@ class FrameLimits:
 _encoder = msgspec.msgpack.Encoder()
 
 
-def encode(message: Said, models: Vector | None = None) -> bytes:
-    """`message` as a frame. `models`: (rows, columns) float32 that come with it; None: none."""
+def encode(message: Said, models: Vector | Download | None = None) -> bytes:
+    """`message` as a frame. `models`: (rows, columns) float32 that come with it, or one as it is sent; None: none."""
     header = _encoder.encode(message)
     padding = bytes(-(_HEAD.size + len(header)) % _ALIGNED)
+    if isinstance(models, Download):
+        if models.payload is not None:
+            head = _HEAD.pack(MAGIC, VERSION, PACKED, len(header), 1, len(models.model))
+            return b"".join((head, header, padding, models.payload))
+        models = models.model[None]
     rows, columns = (0, 0) if models is None else models.shape
-    head = _HEAD.pack(MAGIC, VERSION, 0, len(header), rows, columns)
+    head = _HEAD.pack(MAGIC, VERSION, PLAIN, len(header), rows, columns)
     if models is None:
         return b"".join((head, header, padding))
     return b"".join((head, header, padding, np.ascontiguousarray(models, dtype="<f4").data))
@@ -69,36 +79,43 @@ def encode(message: Said, models: Vector | None = None) -> bytes:
 class Decoder(Generic[S]):
     """Reads the messages of one side."""
 
-    def __init__(self, of: Any, limits: FrameLimits) -> None:
-        """`of`: the union of messages that may come."""
+    def __init__(self, of: Any, limits: FrameLimits, packing: Compression | None = None) -> None:
+        """`of`: the union of messages that may come. `packing`: how a model may be packed; None: none may."""
         self.limits = limits
+        self._packing = None if packing is None or packing.off else packing
         self._decoder: msgspec.msgpack.Decoder[S] = msgspec.msgpack.Decoder(of)
 
     def decode(self, frame: bytes | bytearray | memoryview) -> tuple[S, Vector]:
-        """The message in a frame, and the models that come with it: (rows, columns) float32, a view of the frame.
+        """The message in a frame, and the models that come with it: (rows, columns) float32, read-only.
 
         Raises WireError for what is no such message.
         """
         if len(frame) < _HEAD.size:
             raise WireError(f"a frame has at least {_HEAD.size} bytes, got {len(frame)}")
-        magic, version, zero, length, rows, columns = _HEAD.unpack_from(frame)
+        magic, version, form, length, rows, columns = _HEAD.unpack_from(frame)
         if magic != MAGIC:
             raise WireError(
                 f"a frame begins with {MAGIC!r}, got {bytes(magic)!r}: the other side speaks another protocol"
             )
-        if version != VERSION or zero:
+        if version != VERSION:
             raise WireError(f"the wire's version must be {VERSION}, got {version}; both sides need the same asyncfl")
+        packing = self._packing if form == PACKED else None
+        if form != PLAIN and packing is None:
+            raise WireError(
+                f"models must be written as here (float32{', or packed' if self._packing else ''}), got {form}"
+            )
         limits = self.limits
         if length > limits.message_bytes:
             raise WireError(f"a message has at most {limits.message_bytes} bytes, got {length}")
-        if rows > limits.rows or columns > limits.columns or bool(rows) != bool(columns):
+        if rows > (limits.rows if packing is None else 1) or columns > limits.columns or bool(rows) != bool(columns):
             raise WireError(
                 f"at most {limits.rows} models of {limits.columns} parameters may come, got {rows} of {columns}"
             )
         start = _HEAD.size + length
         start += -start % _ALIGNED
-        if len(frame) != start + 4 * rows * columns:
-            raise WireError(f"a frame with these lengths has {start + 4 * rows * columns} bytes, got {len(frame)}")
+        size = 4 * rows * columns if packing is None else packing.payload_bytes(columns)
+        if len(frame) != start + size:
+            raise WireError(f"a frame with these lengths has {start + size} bytes, got {len(frame)}")
         view = memoryview(frame)
         if any(view[_HEAD.size + length : start]):
             raise WireError("what fills a frame up must be 0")
@@ -106,14 +123,21 @@ class Decoder(Generic[S]):
             message = self._decoder.decode(view[_HEAD.size : _HEAD.size + length])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise WireError(f"not a message: {shortened(error, 200)}") from None
-        models = np.frombuffer(view[start:], dtype="<f4").reshape(rows, columns)
+        models = self._unpacked(view[start:], columns, packing) if packing else np.frombuffer(view[start:], dtype="<f4")
+        models = models.reshape(rows, columns)
         models.flags.writeable = False
         return message, models
 
+    def _unpacked(self, payload: memoryview, columns: int, packing: Compression) -> Vector:
+        try:
+            return packing.unpacked(payload, columns)
+        except ValueError as error:
+            raise WireError(f"not a packed model: {shortened(error, 200)}") from None
 
-def client_decoder(n_parameters: int) -> Decoder[FromServer]:
-    """What a client reads. `n_parameters`: of its models."""
-    return Decoder(FromServer, FrameLimits(rows=4096, columns=n_parameters))
+
+def client_decoder(n_parameters: int, packing: Compression | None = None) -> Decoder[FromServer]:
+    """What a client reads. `n_parameters`: of its models. `packing`: of those that it trains from; None: none."""
+    return Decoder(FromServer, FrameLimits(rows=4096, columns=n_parameters), packing)
 
 
 def server_decoder(n_parameters: int) -> Decoder[FromClient]:

@@ -140,7 +140,7 @@ class Aggregation:
         clients = np.array([task.client for task in self._tasks], dtype=np.int64)
         return Buffer(
             version=version,
-            current=self.book.model(version),
+            current=self.book.current,
             models=models,
             bases=tuple(self.book.model(int(version)) for version in versions),
             base_of=base_of.astype(np.int64),

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.compression import Downloads
 from asyncfl.messages import (
     Action,
     Ban,
@@ -96,6 +97,8 @@ class ServerPlan:
     """Virtual seconds that the server's own part in judging a buffer takes, where a detector does."""
     everybody_present: bool = True
     """Whether all clients take part from the start; else nobody does before it joins."""
+    downloads: Downloads | None = None
+    """What makes published models smaller for their way to clients; None: they are sent as they are."""
 
 
 class Server:
@@ -135,10 +138,9 @@ class Server:
         self.door.start(time_s)
         if self.plan.everybody_present:
             self.population.add_all()
-        actions: list[Action] = [Publish(0, self.plan.initial)]
+        actions: list[Action] = [self._released(Publish(0, self.plan.initial))]
         if self.protocol.time_limit_s is not None:
             actions.append(SetTimer("time_limit", self.protocol.time_limit_s))
-        self.tasks.publish(0, self.plan.initial)
         self._in_flight.begin_cohort(self.version, time_s, actions)
         self._refill(time_s, actions)
         self._stop_without_clients(actions)
@@ -345,9 +347,8 @@ class Server:
             model, std = self.plan.noise(made, self.version)
         model.flags.writeable = False
         self._aggregation.publish(made, actions)
-        self.tasks.publish(self.version, model)
         ages = tuple(one.staleness for one in made.entered)
-        actions.append(Publish(self.version, model, len(ages), ages, std, made.clip_norm))
+        actions.append(self._released(Publish(self.version, model, len(ages), ages, std, made.clip_norm)))
         self.phase = ServerPhase.FILLING
         if self.version >= self.protocol.rounds:
             self._stop("all versions published", actions)
@@ -357,6 +358,12 @@ class Server:
             return
         self._admit(actions)
         self._in_flight.begin_cohort(self.version, time_s, actions)
+
+    def _released(self, publish: Publish) -> Publish:
+        """The same, with what clients are sent of it, which is kept from now on."""
+        download = None if self.plan.downloads is None else self.plan.downloads.of(publish.model, publish.version)
+        self.tasks.publish(publish.version, publish.model, download)
+        return publish if download is None else replace(publish, sent=download.model)
 
     # --- ends ------------------------------------------------------------------------------------------------------
 

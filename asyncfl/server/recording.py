@@ -4,6 +4,8 @@ The first line of a recording describes the federation; each further line is one
 
     {"answers":[{"tasks":[0,3],"type":"Collect"}],"hears":{"task":3,"time_s":1.5,"type":"UpdateArrived"}}
 
+Where clients are sent something smaller in place of a model, it stands beside the model as `sent`.
+
 Models are written as digests (one per row), or with their values beside the digests (`parameters`: base64 of
 little-endian float32, 16 bytes of text for 3 parameters). Losses, scores, and which rows were sound and finite are
 always there. Keys are sorted and floats written so that they read back as they were: equal runs give equal bytes.
@@ -180,7 +182,10 @@ def plain(message: Input | Action, detail: Detail) -> Plain:
     values = detail == "parameters" and isinstance(message, Collected | Publish)
     for one in fields(message):
         value = getattr(message, one.name)
-        out[one.name] = _models(value, values) if one.name in ("model", "models") else _plain(value)
+        if one.name in ("model", "models", "sent") and value is not None:
+            out[one.name] = _models(value, values)
+        elif one.name != "sent":
+            out[one.name] = _plain(value)
     if isinstance(message, Collected):
         out["sound"] = [True] * len(message.tasks) if message.sound is None else message.sound.tolist()
         out["finite"] = np.isfinite(message.models).all(axis=1).tolist()

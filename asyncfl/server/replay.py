@@ -130,7 +130,7 @@ def _decision(action: Plain, chooses: bool) -> Plain:
     """What of an action does not depend on the values of models."""
     left_out = set()
     if action["type"] == "Publish" and action["version"] > 0:
-        left_out.add("model")
+        left_out |= {"model", "sent"}
     if action["type"] == "Settle" and chooses:
         left_out.add("weight")
     return {name: value for name, value in action.items() if name not in left_out}

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+import numpy as np
+
+from asyncfl.compression import Download
 from asyncfl.messages import Fate, Settle, Vector
 
 
@@ -24,7 +27,8 @@ class TaskRecord:
 class TaskBook:
     """Open tasks by number, fates counted, and the versions that open tasks were trained from.
 
-    The model of a version is kept as long as an open task needs it, then forgotten.
+    What was sent of a version is kept as long as an open task needs it, then forgotten. Of the newest the model itself
+    is kept too.
     """
 
     def __init__(self) -> None:
@@ -32,24 +36,32 @@ class TaskBook:
         self.fates: Counter[Fate] = Counter()
         self.begun = 0
         self.withdrawn = 0
-        self._models: dict[int, Vector] = {}
+        self.current: Vector = np.empty(0, dtype=np.float32)
+        """(d,) the newest model, before it is made smaller for its way to clients."""
+        self._downloads: dict[int, Download] = {}
         self._needed: Counter[int] = Counter()
-        self._current = -1
+        self._newest = -1
 
-    def publish(self, version: int, model: Vector) -> None:
-        """Remember the model of the newest version; forget the one before if nobody was sent it."""
-        previous, self._current = self._current, version
-        self._models[version] = model
+    def publish(self, version: int, model: Vector, download: Download | None = None) -> None:
+        """Remember the newest version; forget the one before if nobody was sent it. `download`: what clients are sent
+        of it; None: the model."""
+        previous, self._newest = self._newest, version
+        self.current = model
+        self._downloads[version] = download or Download(model)
         self._forget(previous)
 
     def model(self, version: int) -> Vector:
-        """(d,) the model of `version`. KeyError where no open task needs it any more."""
-        return self._models[version]
+        """(d,) the model that those have who were sent `version`. KeyError where no open task needs it any more."""
+        return self._downloads[version].model
+
+    def download(self, version: int) -> Download:
+        """What is sent of `version`. KeyError as of `model`."""
+        return self._downloads[version]
 
     @property
     def kept_versions(self) -> tuple[int, ...]:
         """Versions whose models are still held in memory."""
-        return tuple(self._models)
+        return tuple(self._downloads)
 
     def begin(self, client: int, base_version: int, cohort: int, time_s: float) -> TaskRecord:
         """A new open task. Tasks are numbered 0, 1, 2, ... in the order in which they are begun."""
@@ -78,8 +90,8 @@ class TaskBook:
         return task
 
     def _forget(self, version: int) -> None:
-        if version != self._current and not self._needed[version]:
-            self._models.pop(version, None)
+        if version != self._newest and not self._needed[version]:
+            self._downloads.pop(version, None)
             self._needed.pop(version, None)
 
     def check(self) -> None:

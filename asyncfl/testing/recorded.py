@@ -117,6 +117,7 @@ def recorded_buffers(recording: Recording) -> Iterator[Buffer]:
     if recording.detail != "parameters":
         raise RunError("the recording holds no models; record the run with evaluation.record: parameters")
     versions: dict[int, Vector] = {}
+    current = np.empty(0, dtype=np.float32)
     clients: dict[int, int] = {}
     bases: dict[int, int] = {}
     samples = np.array(recording.samples, dtype=np.int64)
@@ -136,12 +137,14 @@ def recorded_buffers(recording: Recording) -> Iterator[Buffer]:
                 asked, work = call.hears["upload_std"], call.hears["work"]
                 std = np.zeros(len(rows)) if asked is None else np.array(asked, dtype=np.float64)[rows]
                 done = None if work is None else np.array(work, dtype=np.float64)[rows]
-                yield replace(_buffer(models[rows], std, tasks, clients, bases, versions, samples), work=done)
+                buffer = _buffer(models[rows], std, tasks, clients, bases, versions, samples)
+                yield replace(buffer, current=current, work=done)
         for action in call.answers:
             if action["type"] == "Publish":
-                model = parameters_of(action["model"])
+                model, sent = parameters_of(action["model"]), parameters_of(action.get("sent", {}))
                 if model is not None:
-                    versions[action["version"]] = model
+                    current = model
+                    versions[action["version"]] = model if sent is None else sent
             elif action["type"] == "Dispatch":
                 clients[action["task"]], bases[action["task"]] = action["client"], action["version"]
             elif action["type"] == "Settle":

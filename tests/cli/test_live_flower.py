@@ -80,10 +80,11 @@ def test_what_no_real_client_can_do_is_refused_before_anything_is_written(
     scenario: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = tmp_path / "app"
-    compressed = "compression={kind: quantised, bits: 8}"
-    assert call(monkeypatch, "live", "flower", scenario, "--out", app, "--set", compressed) == 2
-    assert "compression: must be none" in capsys.readouterr().err
-    assert not app.exists()
+    for field in ("compression", "download_compression"):
+        compressed = f"{field}={{kind: quantised, bits: 8}}"
+        assert call(monkeypatch, "live", "flower", scenario, "--out", app, "--set", compressed) == 2
+        assert f"asyncfl: {field}: must be none" in capsys.readouterr().err
+        assert not app.exists()
 
 
 def test_components_of_ones_own_travel_with_the_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

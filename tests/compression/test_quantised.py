@@ -69,3 +69,45 @@ def test_what_is_not_finite_stays_so() -> None:
     read = Quantised(bucket=2).decoded(update, np.random.default_rng(0))
     assert np.isnan(read).tolist() == [True, True, False, False]
     assert Quantised().decoded(np.zeros(3, np.float32), np.random.default_rng(0)).tolist() == [0.0] * 3
+
+
+@given(update=vectors, bits=st.integers(2, 16), scale=st.sampled_from(["largest", "l2"]), bucket=st.integers(1, 50))
+def test_what_is_sent_has_the_bytes_that_are_counted_and_is_read_the_same_by_all(
+    update: np.ndarray, bits: int, scale: str, bucket: int
+) -> None:
+    quantised = Quantised(bits=bits, scale=scale, bucket=bucket)
+    payload = quantised.packed(update, np.random.default_rng(3))
+    assert len(payload) == quantised.payload_bytes(len(update))
+    read = quantised.unpacked(payload, len(update))
+    assert (read == quantised.unpacked(bytearray(payload), len(update))).all()
+    assert (read == quantised.decoded(update, np.random.default_rng(3))).all()
+
+
+def test_bytes_worked_out_by_hand() -> None:
+    """Scale 7 as float32; levels 7, -3, 0 and 7 lie at 14, 4, 7 and 14 of 0..14, the lowest bits first."""
+    payload = Quantised(bits=4).packed(np.array([7, -3, 0, 7], np.float32), np.random.default_rng(0))
+    assert payload == np.float32(7).tobytes() + bytes([14 | 4 << 4, 7 | 14 << 4])
+    assert Quantised(bits=4).unpacked(payload, 4).tolist() == [7, -3, 0, 7]
+    three = Quantised(bits=3, bucket=2).packed(np.array([3, -3, 0], np.float32), np.random.default_rng(0))
+    assert three == np.array([3, 0], np.float32).tobytes() + (6 | 0 << 3 | 3 << 6).to_bytes(2, "little")
+
+
+@pytest.mark.parametrize(
+    ("payload", "says"),
+    [
+        (b"\0" * 5, "a payload must have 6 bytes, got 5"),
+        (np.float32(1).tobytes() + b"\xff\0", "a number of 4 bits must be at most 14, got 15"),
+        (np.float32(-1).tobytes() + b"\0\0", "a scale must be >= 0, got -1"),
+    ],
+)
+def test_what_nobody_sends_is_not_read(payload: bytes, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        Quantised(bits=4).unpacked(payload, 4)
+
+
+def test_nothing_is_sent_of_a_model_of_no_numbers() -> None:
+    """The clock alone has no model."""
+    nothing = np.empty(0, np.float32)
+    assert Quantised().packed(nothing, np.random.default_rng(0)) == b""
+    for bits in (5, 8):
+        assert len(Quantised(bits=bits, bucket=3).decoded(nothing, np.random.default_rng(0))) == 0

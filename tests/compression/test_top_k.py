@@ -76,3 +76,37 @@ def test_what_is_not_finite_is_not_remembered() -> None:
     row = np.array([np.nan, np.nan, np.inf, 1], np.float32)
     compressor.compress(row, np.zeros(4, np.float32), 0, 0)
     assert compressor.kept([0]) == [0.0]
+
+
+@given(update=vectors, share=st.floats(0.01, 1))
+def test_what_is_sent_has_the_bytes_that_are_counted(update: np.ndarray, share: float) -> None:
+    top = TopK(share=share)
+    payload = top.packed(update, RANDOM)
+    assert len(payload) == top.payload_bytes(len(update))
+    largest = set(np.sort(np.abs(update))[len(update) - top.k(len(update)) :].tolist())
+    read = top.unpacked(payload, len(update))
+    assert set(np.abs(read).tolist()) <= largest | {0.0}
+    assert (read[read != 0] == update[read != 0]).all()
+
+
+def test_bytes_worked_out_by_hand() -> None:
+    update = np.zeros(100, np.float32)
+    update[[3, 70]] = 2, -1
+    assert (
+        TopK(share=0.02).packed(update, RANDOM)
+        == np.array([3, 70], "<u4").tobytes() + np.array([2, -1], "<f4").tobytes()
+    )
+    few = np.array([0, 5, 0, 0, 1], np.float32)
+    assert TopK(share=0.4).packed(few, RANDOM) == bytes([1 << 1 | 1 << 4]) + np.array([5, 1], "<f4").tobytes()
+
+
+@pytest.mark.parametrize("places", [[70, 3], [3, 3], [3, 100]])
+def test_places_that_are_none_are_not_read(places: list[int]) -> None:
+    payload = np.array(places, "<u4").tobytes() + bytes(8)
+    with pytest.raises(ValueError, match="must say 2 different places among 100"):
+        TopK(share=0.02).unpacked(payload, 100)
+
+
+def test_a_bit_too_many_is_not_read() -> None:
+    with pytest.raises(ValueError, match="must say 2 different places among 5"):
+        TopK(share=0.4).unpacked(bytes([0b10110]) + bytes(8), 5)

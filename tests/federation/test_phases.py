@@ -18,7 +18,7 @@ from asyncfl.streams import Streams
 from asyncfl.trace import Kind
 from asyncfl.world import World, WorldState
 
-LOAD = Load(np.array([100]), 2, 4000, 4000)
+LOAD = Load(np.array([100]), 2, 4000, 4000, 4000)
 LINK = {"latency_s": 0.5, "bandwidth_bps": 8000.0, "mtu_bytes": 1000}
 SLOW = {"device": {"kind": "fixed", "s_per_sample": 0.05}, "uplink": LINK, "downlink": LINK}
 """Download 4.5 s, training 10 s, upload 4.5 s."""

@@ -17,7 +17,7 @@ from asyncfl.live.client import LEFT
 from asyncfl.live.errands import Craft
 from asyncfl.live.joining import DisagreementError, load_agreed, read_scenario
 from asyncfl.live.transport import Connection, EndedError
-from asyncfl.live.vocabulary import Hello, Refused, Welcome
+from asyncfl.live.vocabulary import VERSION, Hello, Refused, Welcome
 from asyncfl.live.wire import client_decoder, encode
 from asyncfl.privacy.flags import SEED
 from asyncfl.scenario import Scenario
@@ -337,7 +337,7 @@ def test_another_version_of_the_wire_is_told_on_both_sides(tmp_path: Path) -> No
     async def scene(table: Table) -> None:
         connection = await table.connect()
         newer = bytearray(encode(Hello("cid", "token of cid", 0, 20)))
-        newer[2] = 2
+        newer[2] = VERSION + 1
         await connection.send(bytes(newer))
         answer, _ = client_decoder(0).decode(await connection.receive())
         assert isinstance(answer, Refused)
@@ -352,7 +352,7 @@ def test_another_version_of_the_wire_is_told_on_both_sides(tmp_path: Path) -> No
 
             async def newer_frame() -> bytes:
                 frame = bytearray(await receive())
-                frame[2] = 2
+                frame[2] = VERSION + 1
                 return bytes(frame)
 
             made.receive = newer_frame  # type: ignore[method-assign]
@@ -365,7 +365,7 @@ def test_another_version_of_the_wire_is_told_on_both_sides(tmp_path: Path) -> No
         table.sit("bob")
 
     run, _ = apart(DESCRIPTION, tmp_path, scene)
-    why = "the wire's version must be 1, got 2; both sides need the same asyncfl"
+    why = f"the wire's version must be {VERSION}, got {VERSION + 1}; both sides need the same asyncfl"
     assert told == [why, f"the server cannot be understood: {why}"]
     assert run.stopped == "all versions published"
     whole(run)

@@ -162,6 +162,23 @@ def test_clients_that_stop_at_a_deadline(live: Live, protocol: str, world: dict[
     assert [one.loss for one in told.uploads] == [one.loss for one in simulated.uploads]
 
 
+@pytest.mark.parametrize("world", [WORLD, {**WORLD, **LEAVING}], ids=["links", "leaving"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_models_that_are_quantised_on_their_way_to_clients(live: Live, protocol: str, world: dict[str, Any]) -> None:
+    """What is sent is what is read: clients of both learn the same from it."""
+    link = {**world["downlink"], "bandwidth_bps": 1e4}
+    description = {
+        "protocol": PROTOCOLS[protocol],
+        "world": {**world, "downlink": link},
+        "download_compression": {"kind": "quantised", "bits": 4},
+    }
+    told, simulated = same(live, description), simulate_seed(Scenario.read({**SMALL, **description}), 0)
+    sent = 4 + (4 * Scenario.read({**SMALL, **description}).n_parameters + 7) // 8
+    assert set(select(told.events, kinds=["download_started"])["bytes"].to_pylist()) == {sent}
+    assert [one.loss for one in told.uploads] == [one.loss for one in simulated.uploads]
+    assert [row["test_loss"] for row in told.rounds] == [row["test_loss"] for row in simulated.rounds]
+
+
 links = st.fixed_dictionaries(
     {
         "latency_s": st.fixed_dictionaries(
@@ -208,8 +225,23 @@ protocols = st.one_of(
 )
 
 
+downloads = [{"kind": "none"}, {"kind": "quantised", "bits": 8}]
+
+
 @settings(max_examples=12, deadline=None)
-@given(world=worlds, protocol=protocols, deadline_s=st.one_of(st.none(), st.floats(0.1, 2)))
-def test_any_scenario(live: Live, world: dict[str, Any], protocol: dict[str, Any], deadline_s: float | None) -> None:
+@given(
+    world=worlds,
+    protocol=protocols,
+    deadline_s=st.one_of(st.none(), st.floats(0.1, 2)),
+    downloads=st.sampled_from(downloads),
+)
+def test_any_scenario(
+    live: Live,
+    world: dict[str, Any],
+    protocol: dict[str, Any],
+    deadline_s: float | None,
+    downloads: dict[str, Any],
+) -> None:
     training = {**SMALL["training"], "epochs": 2, "deadline_s": deadline_s}
-    same(live, {"world": world, "protocol": {**protocol, "time_limit_s": 40.0}, "training": training})
+    protocol = {**protocol, "time_limit_s": 40.0}
+    same(live, {"world": world, "protocol": protocol, "training": training, "download_compression": downloads})

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from asyncfl.compression import Download, Quantised
 from asyncfl.live.vocabulary import Gone, Hello, Noted, Ping, Pong, Ready, Said, Scores, Spent, Task, Trace, Update
 from asyncfl.live.wire import WireError, client_decoder, encode, server_decoder
 
@@ -45,7 +46,7 @@ def test_models_keep_every_bit_and_are_read_only(models: np.ndarray) -> None:
 
 
 def test_the_frame_is_what_the_page_says() -> None:
-    assert encode(Ping(5)).startswith(b"AF\x01\x00")
+    assert encode(Ping(5)).startswith(b"AF\x02\x00")
     frame = encode(Task(1, 2, 3), MODEL)
     assert len(frame) % 8 == 0
     assert frame[-4 * N :] == MODEL.astype("<f4").tobytes()
@@ -65,8 +66,8 @@ GOOD = encode(UPDATE, MODEL)
         (b"", "at least 16 bytes, got 0"),
         (GOOD[:15], "at least 16 bytes"),
         (cut(GOOD, 0, b"GE"), r"begins with b'AF', got b'GE'"),
-        (cut(GOOD, 2, b"\x02"), "version must be 1, got 2; both sides need the same asyncfl"),
-        (cut(GOOD, 3, b"\x01"), "version must be 1"),
+        (cut(GOOD, 2, b"\x01"), "version must be 2, got 1; both sides need the same asyncfl"),
+        (cut(GOOD, 3, b"\x01"), r"must be written as here \(float32\), got 1"),
         (cut(GOOD, 4, b"\xff\xff\xff\xff"), "at most 300000 bytes, got 4294967295"),
         (cut(GOOD, 8, b"\x02"), r"at most 1 models of 1036 parameters may come, got 2 of 6"),
         (cut(GOOD, 12, b"\xff\xff\xff\xff"), "got 1 of 4294967295"),
@@ -86,6 +87,37 @@ GOOD = encode(UPDATE, MODEL)
 def test_what_is_no_message_is_refused_with_the_reason(frame: bytes, why: str) -> None:
     with pytest.raises(WireError, match=why):
         server_decoder(N).decode(frame)
+
+
+PACKING = Quantised(bits=4)
+PAYLOAD = PACKING.packed(MODEL[0], np.random.default_rng(0))
+SMALL = encode(Task(0, 0, 0), Download(PACKING.unpacked(PAYLOAD, N), PAYLOAD))
+
+
+def test_a_packed_model_is_sent_as_it_is_counted_and_read_as_what_it_was_packed_from() -> None:
+    assert SMALL.endswith(PAYLOAD)
+    assert SMALL.startswith(b"AF\x02\x01")
+    assert len(encode(Task(0, 0, 0))) + PACKING.payload_bytes(N) == len(SMALL)
+    said, came = client_decoder(N, PACKING).decode(SMALL)
+    assert said == Task(0, 0, 0)
+    assert came.tolist() == [PACKING.unpacked(PAYLOAD, N).tolist()]
+    assert not came.flags.writeable
+    _, plain = client_decoder(N, PACKING).decode(encode(Task(0, 0, 0), MODEL))
+    np.testing.assert_array_equal(plain, MODEL)
+
+
+@pytest.mark.parametrize(
+    ("frame", "why"),
+    [
+        (SMALL[:-1], "a frame with these lengths has"),
+        (cut(SMALL, 3, b"\x02"), "float32, or packed"),
+        (cut(SMALL, 8, b"\x02"), "got 2 of 6"),
+        (cut(SMALL, len(SMALL) - 1, b"\xff"), "not a packed model: a number of 4 bits must be at most 14, got 15"),
+    ],
+)
+def test_what_is_no_packed_model_is_refused(frame: bytes, why: str) -> None:
+    with pytest.raises(WireError, match=why):
+        client_decoder(N, PACKING).decode(frame)
 
 
 def test_limits_are_told_before_memory_is_taken() -> None:

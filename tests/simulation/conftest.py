@@ -112,7 +112,7 @@ def federation(
         described.start(clients, streams),
         Recorder(seed),
         ClientSide(
-            Load(np.full(clients, 100), 1, 4 * N_PARAMETERS, 4 * N_PARAMETERS),
+            Load(np.full(clients, 100), 1, *[4 * N_PARAMETERS] * 3),
             Clients(server, frozenset(broken), frozenset(loud), every_task),
             scoring=chosen.scoring,
         ),

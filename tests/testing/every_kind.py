@@ -218,8 +218,12 @@ class Signs(Compression):
     def payload_bytes(self, n_parameters: int) -> int:
         return 4 + -(-n_parameters // 8)
 
-    def decoded(self, update: Any, random: Any) -> Any:
-        return np.sign(update) * np.abs(update).mean(dtype=np.float32)
+    def packed(self, update: Any, random: Any) -> bytes:
+        return np.abs(update).mean(dtype=np.float32).tobytes() + np.packbits(update > 0).tobytes()
+
+    def unpacked(self, payload: Any, n_parameters: int) -> Any:
+        signs = np.unpackbits(np.frombuffer(payload[4:], np.uint8), count=n_parameters).astype(np.float32)
+        return (2 * signs - 1) * np.frombuffer(payload[:4], np.float32)
 
 
 class Delayed(FailureDetection):

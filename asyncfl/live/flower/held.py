@@ -6,9 +6,11 @@ import secrets
 from contextlib import ExitStack
 from functools import partial
 
+from asyncfl.errors import ScenarioError
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.seed_run import SeedRun
+from asyncfl.live.faults import flower_faults
 from asyncfl.live.flower.letters import Mail, Value
 from asyncfl.live.flower.post import Habits, Post
 from asyncfl.live.host import Host
@@ -32,6 +34,8 @@ async def held(
     no live federation can do, FlowerError where a node's app cannot take part.
     """
     scenario = resolved.scenario
+    if faults := list(flower_faults(scenario)):
+        raise ScenarioError(faults)
     asks: dict[str, Value] = {"scenario": scenario.to_yaml(), "seed": resolved.seed}
     using = habits or Habits(asks=asks)
     tokens = {str(client): secrets.token_urlsafe(16) for client in range(scenario.data.clients)}

@@ -1,0 +1,155 @@
+"""Published models that are compressed once for all who download them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.api import execute
+from asyncfl.client import Collection, TaskObserver, Ticket
+from asyncfl.compression import Downloads, Quantised
+from asyncfl.errors import ScenarioError
+from asyncfl.federation import Federation
+from asyncfl.federation.ledger import SeedLedger
+from asyncfl.federation.seed_run import SeedRun
+from asyncfl.messages import Vector
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import simulate_clock, simulate_seed
+from asyncfl.testing import read_recording, recorded_buffers, replay_run
+from asyncfl.trace.query import select
+
+BITS = {"kind": "quantised", "bits": 4}
+DESCRIPTION: dict[str, Any] = {
+    "data": {"dataset": "mnist", "clients": 4, "samples_per_client": 10, "source": "embedded"},
+    "model": {"kind": "mlp", "hidden": [4]},
+    "training": {"lr": 0.1, "batch_size": 5, "epochs": 1},
+    "protocol": {"kind": "buffered", "rounds": 4, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 4}},
+    "world": {
+        "device": {"kind": "listed", "s_per_sample": [0.1, 0.15, 0.4, 0.5]},
+        "downlink": {"bandwidth_bps": 8000},
+        "uplink": {"bandwidth_bps": 8000},
+    },
+    "download_compression": BITS,
+}
+N = 784 * 4 + 4 + 4 * 10 + 10
+SENT = -(-4 * N // 8) + 4
+
+
+def scenario(**changes: Any) -> Scenario:
+    return Scenario.read(DESCRIPTION).override(changes)
+
+
+class Seen(TaskObserver):
+    """What clients were sent, and what the server published."""
+
+    def __init__(self) -> None:
+        self.tickets: list[Ticket] = []
+        self.published: dict[int, Vector] = {}
+        self.federation: Federation
+
+    def around(self, federation: Federation) -> Federation:
+        self.federation = federation
+        federation.path.observer = self
+        self.published[0] = federation.plan.initial
+        noise = federation.plan.noise
+        assert noise is not None
+
+        def told(made: Any, version: int) -> tuple[Vector, float]:
+            self.published[version] = made.model.copy()
+            return noise(made, version)
+
+        return replace(federation, plan=replace(federation.plan, noise=told))
+
+    def carried_out(self, collection: Collection) -> None:
+        self.tickets += [replace(ticket, base=ticket.base.copy()) for ticket in collection.tickets]
+
+
+def watched(**changes: Any) -> tuple[Seen, SeedRun]:
+    seen = Seen()
+    return seen, simulate_seed(scenario(**changes), 0, around=seen.around)
+
+
+def test_all_who_download_a_version_train_from_the_same_few_levels() -> None:
+    seen, _ = watched()
+    made = Downloads(Quantised(bits=4), seen.federation.resolved.streams)
+    assert {ticket.base_version for ticket in seen.tickets} >= {0, 1, 2}
+    assert len({ticket.client for ticket in seen.tickets if ticket.base_version == 0}) == 4
+    for ticket in seen.tickets:
+        published = seen.published[ticket.base_version]
+        assert (ticket.base == made.of(published, ticket.base_version).model).all()
+        assert (ticket.base != published).any()
+        assert len(np.unique(ticket.base)) <= 15
+
+
+@pytest.mark.parametrize("rule", ["mean", "median"])
+def test_updates_are_differences_from_what_was_downloaded(rule: str) -> None:
+    """Clients that learn nothing leave the server's model as it is, whatever rounding did to what they were sent."""
+    seen, _ = watched(**{"training.lr": 1e-30, "defence.rule": {"kind": rule}})
+    for model in seen.published.values():
+        np.testing.assert_allclose(model, seen.published[0], atol=1e-6)
+
+
+def test_a_download_takes_the_time_and_the_bytes_of_what_is_sent() -> None:
+    run = simulate_clock(scenario(), 0)
+    started = select(run.events, kinds=["download_started"])
+    assert set(started["bytes"].to_pylist()) == {SENT}
+    assert select(run.events, kinds=["downloaded"])["time_s"].to_pylist()[0] == pytest.approx(SENT * 8 / 8000)
+    assert set(select(run.events, kinds=["upload_started"])["bytes"].to_pylist()) == {4 * N}
+    whole = simulate_clock(scenario(download_compression={"kind": "none"}), 0)
+    assert select(whole.events, kinds=["downloaded"])["time_s"].to_pylist()[0] == pytest.approx(N * 4 * 8 / 8000)
+    assert run.rounds[-1]["bytes_down"] % SENT == 0
+
+
+def test_both_ways_may_be_compressed() -> None:
+    seen, run = watched(compression={"kind": "top_k", "share": 0.1})
+    assert {ticket.base_version for ticket in seen.tickets} >= {0, 1, 2}
+    assert set(select(run.events, kinds=["upload_started"])["bytes"].to_pylist()) == {319 * 4 + -(-N // 8)}
+
+
+@pytest.mark.parametrize("record", ["digests", "parameters"])
+def test_a_recorded_run_replays(record: str, tmp_path: Path) -> None:
+    changes = {"evaluation.record": record, "defence.detector": {"kind": "safl"}, "protocol.buffer": 3}
+    folder = execute(scenario(**changes), tmp_path / "run")
+    assert replay_run(folder, train=record == "digests").unchecked == ()
+    if record == "parameters":
+        buffers = list(recorded_buffers(read_recording(folder)))
+        assert len(buffers) == 4
+        for buffer in buffers:
+            assert all(len(np.unique(base)) <= 15 < len(np.unique(buffer.current)) for base in buffer.bases)
+
+
+def rows(**changes: Any) -> Sequence[dict[str, Any]]:
+    private = {"privacy": {"kind": "dp_fedavg", "clip_norm": 0.5, "noise_multiplier": 2.0}}
+    run = simulate_seed(scenario(**private, **changes), 0)
+    post = [note for note in run.notes if "post-processing" in note]
+    assert len(post) == (run.resolved is not None and not run.resolved.scenario.download_compression.off)
+    return SeedLedger(run).ledger.to_pylist()
+
+
+def test_a_model_that_is_rounded_gives_away_what_it_would_give_away_as_it_is() -> None:
+    """Noise comes first, and rounding depends on no data: the same claims and bounds, at the same times."""
+    still = {"world.downlink.bandwidth_bps": float("inf")}
+    assert rows(**still) == rows(**still, download_compression={"kind": "none"})
+
+
+@pytest.mark.parametrize("error_feedback", [True, False])
+def test_leaving_numbers_out_is_for_differences(error_feedback: bool) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        scenario(download_compression={"kind": "top_k", "error_feedback": error_feedback})
+    [fault] = caught.value.faults
+    assert fault.field == "download_compression.kind"
+    assert "none or quantised, got top_k" in fault.message
+
+
+def test_models_to_score_are_sent_as_they_are() -> None:
+    changes = {"defence.detector": {"kind": "safl"}, "protocol.buffer": 3}
+    run = simulate_clock(scenario(), 0)
+    assert not len(select(run.events, kinds=["scores_requested"]))
+    scored = select(simulate_seed(scenario(**changes), 0).events, kinds=["scores_requested"])
+    for detail, size in zip(scored["detail"].to_pylist(), scored["bytes"].to_pylist(), strict=True):
+        assert size == int(detail.split()[0]) * 4 * N
