@@ -242,11 +242,14 @@ class TaskPath:
             return self.learner.train(rows, jobs)
         return self.personal.train(rows, jobs, [ticket.client for ticket in tickets])
 
-    def accuracies(self, client: int, models: Vector) -> NDArray[np.float64]:
-        """(n,) accuracies of models (n, n_parameters) on the client's data, with the layers that are its own."""
+    def accuracies(self, client: int, models: Vector, personal: Vector | None = None) -> NDArray[np.float64]:
+        """(n,) accuracies of models (n, n_parameters) on the client's data, with the layers that are its own.
+
+        `personal`: (n_personal,) those of an earlier moment; None: as they are."""
         if self.personal is None:
             return self.learner.accuracies(models, *self.data.client(client))
-        whole = np.stack([self.personal.whole(client, model) for model in models])
+        own, parting = self.personal.of(client) if personal is None else personal, self.personal.learner.parting
+        whole = np.stack([parting.join(model, own) for model in models])
         return self.personal.learner.whole.accuracies(whole, *self.data.client(client))
 
     def _zero_out(self, rows: Vector, tickets: Sequence[Ticket]) -> None:

@@ -34,11 +34,11 @@ class PersonalEvaluator(Evaluator):
 
     def __init__(self, parts: PersonalParts, data: FederatedData, attack: Attack | None = None) -> None:
         super().__init__(parts.learner.whole, data, attack)
-        self._parts = parts
+        self.parts = parts
 
     def _models(self, model: Vector) -> Iterator[tuple[int, Vector]]:
         """Each client with its own model."""
-        return ((client, self._parts.whole(client, model)) for client in range(self.data.clients))
+        return ((client, self.parts.whole(client, model)) for client in range(self.data.clients))
 
     def train_loss(self, model: Vector) -> float:
         return float(np.mean([self.learner.evaluate(own, *self.data.client(i))[0] for i, own in self._models(model)]))

@@ -52,13 +52,7 @@ def prepare(resolved: ResolvedSeed) -> Federation:
     """The data, clients and server's plan of one seed; the same each time."""
     scenario, streams = resolved.scenario, resolved.streams
     data = scenario.data.build(streams, scenario.defence.root_samples)
-    generator = streams.torch_generator("initial_model")
-    initial = starting_parameters(scenario.model, data.shape, data.outputs, generator)
-    learner: Learner = learner_of(scenario, data)
-    if scenario.model.personal:
-        parting = scenario.model.parting(data.shape, data.outputs)
-        initial, personal = parting.split(initial)
-        learner = PartlyShared(learner, parting, personal)
+    learner, initial = started(scenario, data, streams)
     context = privacy_context(resolved, data.sizes)
     attackers = attackers_of(scenario, streams)
     state = scenario.privacy.start(context)
@@ -69,6 +63,19 @@ def prepare(resolved: ResolvedSeed) -> Federation:
     defence = defence_plan(scenario, data, learner)
     plan = server_plan(scenario, data.sizes, initial, streams, RecordedNoise(path, record), defence)
     return Federation(resolved, data, learner, attackers, path, record, plan)
+
+
+def started(scenario: Scenario, data: FederatedData, streams: Streams) -> tuple[Learner, Vector]:
+    """What trains the tasks of one seed, and the model that it begins with; both are of the shared layers alone where
+    others are personal."""
+    generator = streams.torch_generator("initial_model")
+    initial = starting_parameters(scenario.model, data.shape, data.outputs, generator)
+    learner = learner_of(scenario, data)
+    if not scenario.model.personal:
+        return learner, initial
+    parting = scenario.model.parting(data.shape, data.outputs)
+    shared, personal = parting.split(initial)
+    return PartlyShared(learner, parting, personal), shared
 
 
 def learner_of(scenario: Scenario, data: FederatedData) -> Learner:

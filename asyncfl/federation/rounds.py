@@ -6,7 +6,6 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,7 +21,8 @@ from asyncfl.federation.prepare import Federation
 from asyncfl.federation.regression import NOT_MEASURED as NOT_TESTED
 from asyncfl.federation.traffic import Traffic
 from asyncfl.federation.upload_budgets import budget_columns
-from asyncfl.messages import Judged, Publish
+from asyncfl.learning.personal import PersonalParts
+from asyncfl.messages import Judged, Publish, Vector
 from asyncfl.scenario import Scenario
 
 Row: TypeAlias = dict[str, Any]
@@ -63,8 +63,8 @@ class Rounds:
         self.rows: list[dict[str, Any]] = []
         self.by_client: dict[int, tuple[float, NDArray[np.float64]]] = {}
         """Version -> when it was published, and (clients, 2) its loss and accuracy on each client's own data."""
-        parts = None if federation is None else federation.path.personal
-        stacked = None if parts is None else partial(parts.stacked, scenario.data.clients)
+        self._personal = None if federation is None else federation.path.personal
+        stacked = None if self._personal is None else self._stacked
         self.kept = KeptModels(scenario.evaluation, scenario.protocol.rounds, stacked)
 
     def judged(self, judged: Judged) -> None:
@@ -138,8 +138,18 @@ class Rounds:
     def _domains(self) -> Sequence[str]:
         return () if self.evaluator is None else self.evaluator.data.domains
 
-    def evaluate(self, row: Row, publish: Publish) -> str | None:
-        """Evaluate a version, and complete its row. A text: the run has diverged and must stop."""
+    def _stacked(self) -> Vector:
+        """(clients, n_personal) the personal layers of all clients."""
+        assert self._personal is not None
+        return self._personal.stacked(self.scenario.data.clients)
+
+    def evaluate(self, row: Row, publish: Publish, personal: PersonalParts | None = None) -> str | None:
+        """Evaluate a version, and complete its row. A text: the run has diverged and must stop.
+
+        `personal`: what clients had made of their own layers when it was published, where they have gone on since.
+        """
+        if personal is not None and isinstance(self.evaluator, PersonalEvaluator):
+            self._personal = self.evaluator.parts = personal
         losses = []
         if self.evaluator is not None:
             began = time.perf_counter()

@@ -40,6 +40,10 @@ class PartlyShared(Learner):
         self.n_outputs, self.device, self.gemm, self.chunk = whole.n_outputs, whole.device, whole.gemm, whole.chunk
         self.layout = parting.shared
 
+    def around(self, whole: Learner) -> PartlyShared:
+        """The same with another learner of all parameters, such as one of another thread."""
+        return PartlyShared(whole, self.parting, self.initial)
+
     @property
     def description(self) -> dict[str, Any]:
         """How training ran, for the summary of a run."""
@@ -92,6 +96,16 @@ class PersonalParts:
     def of(self, client: int) -> Vector:
         """(n_personal,) the part of a client; that of the initial model before its first task."""
         return self._own.get(client, self.learner.initial)
+
+    def put(self, client: int, part: Vector) -> None:
+        """Have a client go on with this part (n_personal,)."""
+        self._own[client] = part
+
+    def copy(self) -> PersonalParts:
+        """What they are now, whatever clients make of them later."""
+        same = PersonalParts(self.learner)
+        same._own = dict(self._own)
+        return same
 
     def whole(self, client: int, shared: Vector) -> Vector:
         """(n_parameters,) the model of a client: the shared part and its own."""

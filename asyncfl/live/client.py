@@ -350,6 +350,8 @@ class LiveClient:
         await self._on_its_way(at, sending, phase.duration_s, "" if sending is None else sending.way)
         if phase.ends is Kind.TRAINED and training is not None:
             await asyncio.wait([training])
+            if not training.cancelled() and training.exception() is None:
+                self._has().workshop.keep(ticket.client, training.result().personal)
         if sending is None:
             at.note(clock.now, phase.ends, detail=phase.detail)
         else:

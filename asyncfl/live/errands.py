@@ -38,7 +38,7 @@ class Craft:
     """Reads what the server says."""
 
     def phases(self, said: Task) -> list[tuple[Phase, bool]]:
-        """The phases of a task, and whether its update will be sent: else it need not be trained."""
+        """The phases of a task, and whether it must be trained: that what comes of it is sent, or kept."""
         if self.world is None:
             down, up = at_once("down", self.load.download_bytes), at_once("up", self.load.upload_bytes)
             return [
@@ -48,7 +48,10 @@ class Craft:
             ]
         speed = self.threats.attack.rate if said.attacks and self.threats is not None else 1.0
         phases = list(task_phases(self.world.task(self.number, said.turn), self.load, speed))
-        needed = phases[-1].fails is None
+        # A client goes on with what a task has made of its own layers, whatever becomes of the update.
+        needed = phases[-1].fails is None or (
+            self.workshop.personal is not None and any(phase.ends is Kind.TRAINED for phase in phases)
+        )
         return [(phase, needed) for phase in phases]
 
     def scoring_phases(self, said: Judge, models: int) -> list[ScoringPhase]:

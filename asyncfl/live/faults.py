@@ -45,8 +45,6 @@ def live_faults(scenario: Scenario, context: PrivacyContext, shape: bool = False
         yield Fault(
             "threats.attack", f"must know its own update only (knowledge own), got {sees}; set it, or choose another"
         )
-    if scenario.model.personal:
-        yield Fault("model.personal", "must be empty: a client of a live run keeps nothing from one task to the next")
     if not scenario.compression.off:
         yield Fault("compression", "must be none: updates of a live run travel as float32")
     if scenario.evaluation.audit is not None:

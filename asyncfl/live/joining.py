@@ -22,9 +22,11 @@ from asyncfl.description import fields_of, sound_parts
 from asyncfl.errors import AsyncflError, ScenarioError, shortened
 from asyncfl.federation.context import privacy_context
 from asyncfl.federation.load import load_of
-from asyncfl.federation.prepare import learner_of
+from asyncfl.federation.prepare import learner_of, started
 from asyncfl.federation.resolve import ResolvedSeed, streams_of
 from asyncfl.files.yaml_text import read_text, read_yaml
+from asyncfl.learning import Learner
+from asyncfl.learning.personal import PartlyShared, PersonalParts
 from asyncfl.live.errands import Craft
 from asyncfl.live.serving import unknown_sizes
 from asyncfl.live.vocabulary import Welcome
@@ -70,26 +72,38 @@ class Joining:
         streams = streams_of(scenario, welcome.seed) if welcome.shape else Streams(secrets.randbits(128))
         sizes = data.sizes
         world = scenario.world.start(welcome.clients, resolved.streams) if welcome.shape else None
-        workshop = _workshop(scenario, data, context, streams)
+        workshop = _workshop(resolved, data, context, streams)
         load = load_of(scenario, sizes)
         budgets = _budgets(scenario, context, data)
         threats = scenario.threats
         noise = "no noise" if scenario.privacy.off else f"noise of {scenario.privacy.kind}"
         drawn = "the seed that the server knows" if welcome.shape else "a secret of this machine"
+        own = len(workshop.personal.learner.initial) if workshop.personal is not None else 0
+        stay = f" and {own} that stay here" if own else ""
         tell(
-            f"client {welcome.client} of {welcome.clients}, {scenario.n_parameters} parameters, {noise}; all that is "
-            f"random is drawn from {drawn}"
+            f"client {welcome.client} of {welcome.clients}, {scenario.n_parameters} parameters{stay}, {noise}; all "
+            f"that is random is drawn from {drawn}"
         )
         decoder = client_decoder(scenario.n_parameters, scenario.download_compression)
         return Craft(welcome.client, workshop, executor, load, world, threats, budgets, decoder)
 
 
-def _workshop(scenario: Scenario, data: FederatedData, context: PrivacyContext, streams: Streams) -> Workshop:
+def _workshop(resolved: ResolvedSeed, data: FederatedData, context: PrivacyContext, streams: Streams) -> Workshop:
+    scenario = resolved.scenario
+    personal = None
+    if scenario.model.personal:
+        # Everybody begins with those that the scenario's seed draws, which nobody needs to send.
+        start, _ = started(scenario, data, resolved.streams)
+        assert isinstance(start, PartlyShared)
+        personal = PersonalParts(start)
+
     def make_path(attackers: Attackers | None) -> TaskPath:
-        learner = learner_of(scenario, data)
+        learner: Learner = learner_of(scenario, data)
+        if personal is not None:
+            learner = personal.learner.around(learner)
         return TaskPath(data, learner, scenario.training, scenario.privacy, context, streams, attackers)
 
-    return Workshop(make_path, scenario.threats)
+    return Workshop(make_path, scenario.threats, personal)
 
 
 def _budgets(scenario: Scenario, context: PrivacyContext, data: FederatedData) -> BudgetTracker | None:

@@ -91,6 +91,8 @@ class Members:
         self.by_number: dict[int, Member] = {}
         self._tokens = dict(tokens)
         self.by_name: dict[str, Member] = {}
+        self.renewed: set[int] = set()
+        """Clients that came back as another process: what the one before had kept is gone."""
 
     def admit(self, hello: Hello, connection: Connection) -> Admitted:
         """The client that says this. Raises RefusedError."""
@@ -115,6 +117,8 @@ class Members:
             raise RefusedError(f"client {hello.name!r} is connected already, from {member.connection.peer}")
         before = None if member is None else member.connection
         new = member is None or member.instance != hello.instance
+        if member is not None and new:
+            self.renewed.add(member.number)
         if member is None:
             number = int(hello.name) if hello.name.isdigit() and int(hello.name) < self.clients else self._free()
             if number in self.by_number:

@@ -19,6 +19,8 @@ from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.rounds import Rounds, Row
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.traffic import Traffic
+from asyncfl.learning import Learner
+from asyncfl.learning.personal import PartlyShared, PersonalParts
 from asyncfl.live.client import LiveClient
 from asyncfl.live.errands import Craft
 from asyncfl.live.faults import live_faults
@@ -27,6 +29,7 @@ from asyncfl.live.members import Members
 from asyncfl.live.serving import serving_faults, without_samples
 from asyncfl.live.terms import Terms
 from asyncfl.live.transport import Connect
+from asyncfl.live.unseen import unseen_faults, unseen_notes
 from asyncfl.live.vocabulary import Welcome
 from asyncfl.live.wire import client_decoder
 from asyncfl.live.work import Workshop
@@ -52,7 +55,9 @@ class Evaluations:
     in_flight: Callable[[], int]
     progress: Progress | None
     diverged: Callable[[str], None]
-    _waiting: list[tuple[Row, Publish, int]] = field(default_factory=list)
+    personal: PersonalParts | None = None
+    """What clients make of their own layers; None: nothing, or nobody here knows."""
+    _waiting: list[tuple[Row, Publish, int, PersonalParts | None]] = field(default_factory=list)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def judged(self, judged: Judged) -> None:
@@ -61,7 +66,8 @@ class Evaluations:
 
     def published(self, time_s: float, publish: Publish, traffic: Traffic) -> str | None:
         """See `Watcher`. That a run diverges is told later, when it has been found out."""
-        self._waiting.append((self.rounds.begin(time_s, publish, traffic), publish, self.in_flight()))
+        personal = None if self.personal is None else self.personal.copy()
+        self._waiting.append((self.rounds.begin(time_s, publish, traffic), publish, self.in_flight(), personal))
         self._changed.set()
         return None
 
@@ -87,8 +93,8 @@ class Evaluations:
         while not self._waiting:
             self._changed.clear()
             await self._changed.wait()
-        row, publish, in_flight = self._waiting[0]
-        evaluated = asyncio.get_running_loop().run_in_executor(executor, self.rounds.evaluate, row, publish)
+        row, publish, in_flight, personal = self._waiting[0]
+        evaluated = asyncio.get_running_loop().run_in_executor(executor, self.rounds.evaluate, row, publish, personal)
         # Also where the run ends meanwhile: a version is evaluated once.
         await asyncio.shield(evaluated)
         reason = evaluated.result()
@@ -109,6 +115,7 @@ async def hold(
     secret: int,
     at_least: int | None = None,
     known: bool = True,
+    here: bool = True,
     progress: Progress | None = None,
     federation: Federation | None = None,
     rounds: Rounds | None = None,
@@ -118,8 +125,9 @@ async def hold(
     `tokens`: name -> token of the clients. `around`: what makes the connections, and clients that are here.
     `secret`: what the server's noise is drawn from; with `terms.shape` it is the scenario's seed. `at_least`: clients
     that are waited for before it begins; None: all. `known`: whether the clients' samples are those of the scenario;
-    else they bring samples of their own, and come and go. `federation`, `rounds`: where they are others than the
-    scenario's. Raises ScenarioError for what no live federation can do.
+    else they bring samples of their own, and come and go. `here`: whether clients are in this process, so that layers
+    that are their own can be looked at; those that bring samples are not. `federation`, `rounds`: where they are others
+    than the scenario's. Raises ScenarioError for what no live federation can do.
     """
     began = time.perf_counter()
     strangers = federation is None and not known
@@ -129,6 +137,9 @@ async def hold(
     faults = list(live_faults(scenario, federation.path.context, terms.shape))
     if strangers:
         faults += serving_faults(scenario, shape=terms.shape)
+    apart = scenario.model.personal and (strangers or not here)
+    if apart:
+        faults += unseen_faults(scenario)
     if faults:
         raise ScenarioError(faults)
     if strangers:
@@ -143,6 +154,9 @@ async def hold(
         server = RecordedServer(plan, recording)
     if rounds is None:
         rounds = Rounds(scenario, resolved.seed, federation)
+    if apart:
+        # Half a model cannot be judged.
+        rounds.evaluator = None
     if rounds.evaluator is not None:
         # Of its own: it evaluates while others train and aggregate.
         rounds.evaluator.learner = learner_of(scenario, federation.data)
@@ -151,6 +165,7 @@ async def hold(
     members = Members(scenario.data.clients, tokens, federation.learner.n_parameters, fewest_samples=fewest)
     with ThreadPoolExecutor(1, "aggregation") as executor:
         watcher = Evaluations(rounds, lambda: host.in_flight, progress, lambda reason: host.end(reason))
+        watcher.personal = None if apart else federation.path.personal
         host = Host(federation, server, members, executor, terms, watcher=watcher, keep_up=watcher.keep_up)
         evaluating = asyncio.ensure_future(watcher.run())
         surroundings = asyncio.ensure_future(around(federation)(host))
@@ -178,6 +193,8 @@ async def hold(
     if strangers:
         run.domains = ()
         run.notes.append(OWN_SAMPLES)
+    if apart:
+        run.notes.extend(unseen_notes(members.renewed))
     run.seed_known = terms.shape
     total = time.perf_counter() - began
     run.seconds = {"preparation": is_prepared - began, "evaluation": rounds.seconds, "total": total}
@@ -218,10 +235,12 @@ def workshop_of(federation: Federation, streams: Streams) -> Workshop:
     scenario, data, context = federation.resolved.scenario, federation.data, federation.path.context
 
     def make_path(attackers: Attackers | None) -> TaskPath:
-        learner = learner_of(scenario, data)
+        learner: Learner = learner_of(scenario, data)
+        if isinstance(federation.learner, PartlyShared):
+            learner = federation.learner.around(learner)
         return TaskPath(data, learner, scenario.training, scenario.privacy, context, streams, attackers)
 
-    return Workshop(make_path, scenario.threats)
+    return Workshop(make_path, scenario.threats, federation.path.personal)
 
 
 def local_clients(

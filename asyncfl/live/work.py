@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.client import Attackers, TaskPath, Ticket
+from asyncfl.learning.personal import PersonalParts
 from asyncfl.messages import Vector
 from asyncfl.threats import Threats
 
@@ -25,14 +26,24 @@ class Done:
     added_std: float
     epsilon: float | None
     zeroed: bool
+    personal: Vector | None = None
+    """(n_personal,) what the task has made of the client's own layers; None: it has none."""
 
 
 class Workshop:
-    """Where the clients of one process train. Each thread has a path of its own; none keeps anything between tasks."""
+    """Where the clients of one process train. Each thread has a path of its own; between tasks are kept the layers that
+    are the clients' own, and nothing else."""
 
-    def __init__(self, make_path: Callable[[Attackers | None], TaskPath], threats: Threats | None) -> None:
-        """`make_path`: a new path for tasks, whose attackers are these."""
+    def __init__(
+        self,
+        make_path: Callable[[Attackers | None], TaskPath],
+        threats: Threats | None,
+        personal: PersonalParts | None = None,
+    ) -> None:
+        """`make_path`: a new path for tasks, whose attackers are these. `personal`: the clients' own layers; None: all
+        layers are shared."""
         self.threats = threats
+        self.personal = personal
         self._make_path = make_path
         self._own = threading.local()
         self._making = threading.Lock()
@@ -49,9 +60,22 @@ class Workshop:
                 path.attackers.drawn = set()
         return path
 
-    def train(self, ticket: Ticket, attacks: bool) -> Done:
-        """Carry out a task. `attacks`: whether its client is an attacker."""
+    def _path_of(self, client: int) -> TaskPath:
+        """The path for something that a client does, with the client's own layers."""
         path = self._path()
+        if self.personal is not None and path.personal is not None:
+            path.personal.put(client, self.personal.of(client))
+        return path
+
+    def keep(self, client: int, personal: Vector | None) -> None:
+        """Have a client go on with these layers of its own: its training is over."""
+        if self.personal is not None and personal is not None:
+            self.personal.put(client, personal)
+
+    def train(self, ticket: Ticket, attacks: bool) -> Done:
+        """Carry out a task. `attacks`: whether its client is an attacker. What it makes of personal layers is not kept
+        yet: see `keep`."""
+        path = self._path_of(ticket.client)
         if path.attackers is not None:
             path.attackers.drawn = {ticket.task} if attacks else set()
         made = path.carry_out([ticket], ticket.base_version, ticket.base)
@@ -63,7 +87,8 @@ class Workshop:
             model = np.resize(model, (1, length))
         epsilon = upload.contribution.epsilon
         zeroed = bool(made.zeroed[0])
-        return Done(model, upload.loss, made.clip_norm, upload.added_std, epsilon, zeroed)
+        personal = None if path.personal is None else path.personal.of(ticket.client)
+        return Done(model, upload.loss, made.clip_norm, upload.added_std, epsilon, zeroed, personal)
 
     def score(
         self, client: int, turn: int, models: Vector, attacks: bool, last_version: int, last_turn: int
@@ -72,12 +97,13 @@ class Workshop:
 
         `turn`: requests that it was sent before; `last_version`, `last_turn`: of its task that was collected last.
         """
-        path = self._path()
-        images, labels = path.data.client(client)
-        scores = np.asarray(path.learner.accuracies(models, images, labels), dtype=np.float64)
+        path = self._path_of(client)
+        scores = np.asarray(path.accuracies(client, models), dtype=np.float64)
         if path.scheme.scores is not None:
             random = path.streams.generator("score_noise", client, turn)
-            scores = scores + path.scheme.scores.std_of(len(scores), len(labels)) * random.standard_normal(len(scores))
+            scores = scores + path.scheme.scores.std_of(
+                len(scores), path.data.samples(client)
+            ) * random.standard_normal(len(scores))
         if attacks and self.threats is not None and self.threats.active(last_version, last_turn):
             scores = self.threats.lie(scores, path.streams.generator("lies", client, last_turn))
         return scores

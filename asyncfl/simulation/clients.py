@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from asyncfl.client import Ticket
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.tasks import TaskInFlight, work_of
-from asyncfl.messages import Collected, RequestScores
+from asyncfl.messages import Collected, RequestScores, Vector
 from asyncfl.server import Server
 
 
@@ -25,6 +25,8 @@ class SimulatedClients:
         self.attackers = federation.attackers
         self._last: dict[int, tuple[int, int, int]] = {}
         """Client -> number, base version and turn of its task that was collected last."""
+        self._scores_with: dict[int, Vector] = {}
+        """Client -> layers of its own that it scores models with."""
         self.seconds = 0.0
         self.zeroed = np.zeros(0, dtype=bool)
         """(n,) which updates of the last buffer were not finite and became zero."""
@@ -70,6 +72,12 @@ class SimulatedClients:
             work=work_of(tasks, self.path.training.epochs),
         )
 
+    def scoring_begins(self, client: int) -> None:
+        """Have the client score with the layers of its own that it has now, and not with what it makes of them until
+        its answer has arrived."""
+        if self.path.personal is not None:
+            self._scores_with[client] = self.path.personal.of(client)
+
     def score(self, request: RequestScores, turn: int) -> NDArray[np.float64]:
         """Accuracy of each model on the client's data, or what an attacker says of them, after `turn` requests before.
 
@@ -77,7 +85,8 @@ class SimulatedClients:
         buffers that it attacks.
         """
         began = time.perf_counter()
-        scores = np.asarray(self.path.accuracies(request.client, request.models), dtype=np.float64)
+        own = self._scores_with.pop(request.client, None)
+        scores = np.asarray(self.path.accuracies(request.client, request.models, own), dtype=np.float64)
         if self.path.scheme.scores is not None:
             random = self.federation.resolved.streams.generator("score_noise", request.client, turn)
             std = self.path.scheme.scores.std_of(len(scores), self.federation.data.samples(request.client))

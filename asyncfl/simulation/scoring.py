@@ -75,6 +75,8 @@ class ScoreRequests:
             if sending is None and (place := (yield from self.workers.wait(client))) is None:
                 yield from self._learnt(client)
                 return False
+            if sending is None:
+                self.training.scoring_begins(client)
             began_s, until_s = clock.now, clock.world.next_change(client, clock.now)
             broken = None
             if sending is not None and self.transfers.shares(sending):

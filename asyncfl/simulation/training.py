@@ -42,6 +42,10 @@ class ClientWork(Protocol):
         """(n,) which updates of the tasks that were carried out last were not finite and became zero."""
         ...
 
+    def scoring_begins(self, client: int) -> None:
+        """The client begins to score models: with the layers of its own that it has now."""
+        ...
+
     def score(self, request: RequestScores, turn: int) -> NDArray[np.float64]:
         """(n_models,) what the client answers that was asked to score models, as often as `turn` before."""
         ...
@@ -96,6 +100,11 @@ class TrainingOnDemand:
         for task in tasks:
             task.trained = False
         return collected
+
+    def scoring_begins(self, client: int) -> None:
+        """A client begins to score models: with the layers of its own that it has now."""
+        if self.work is not None:
+            self.work.scoring_begins(client)
 
     def score(self, request: RequestScores, turn: int) -> NDArray[np.float64] | None:
         """(n_models,) what a client says of the models; None where nothing is trained. `turn`: its requests before."""

@@ -17,7 +17,6 @@ from asyncfl.client import Ticket
 from asyncfl.errors import ScenarioError
 from asyncfl.evaluation import TwinAudit
 from asyncfl.learning.personal import PartlyShared
-from asyncfl.live.faults import live_faults
 from asyncfl.simulation import prepared, simulate_seed
 from asyncfl.streams import Streams
 
@@ -253,9 +252,3 @@ def test_what_cannot_be_is_refused_by_name(changes: dict[str, Any], message: str
     with pytest.raises(ScenarioError) as caught:
         described(**changes)
     assert str(caught.value.faults[0]).startswith(message)
-
-
-def test_live_runs_refuse_it() -> None:
-    federation = prepared(described(), 0)
-    [fault] = live_faults(described(), federation.path.context)
-    assert fault.field == "model.personal"

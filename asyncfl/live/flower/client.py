@@ -1,17 +1,21 @@
 """The client's half on Flower: answers one letter, with what its node keeps from letter to letter.
 
 A process is started for each message. Between two of them a node keeps the secret that the client's noise is drawn
-from, and what it has sent so far, where that counts towards a budget: both stay at the node.
+from, what it has sent so far, where that counts towards a budget, and layers that are the client's own: all of it stays
+at the node.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import secrets
 import time
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from asyncfl.client import Ticket
 from asyncfl.federation.prepare import Federation, prepare
@@ -94,11 +98,14 @@ class FlowerClient:
         self._kept = kept
         # Each seed has noise of its own: what was drawn twice could be subtracted.
         self._secret_name, self._sent_name = f"secret of seed {welcome.seed}", f"sent of seed {welcome.seed}"
+        self._personal_name = f"personal layers of seed {welcome.seed}"
         secret = int(kept.setdefault(self._secret_name, str(secrets.randbits(63))))
         self.federation: Federation = prepare(
             ResolvedSeed(clients_scenario(welcome.scenario), welcome.seed, welcome.exposures)
         )
         self._workshop = workshop_of(self.federation, Streams(secret))
+        if (own := kept.get(self._personal_name)) is not None:
+            self._workshop.keep(self.number, np.frombuffer(base64.b64decode(own), np.float32))
         self._sent: list[tuple[str, int]] = [tuple(one) for one in json.loads(kept.get(self._sent_name, "[]"))]
 
     def ready(self) -> Answered:
@@ -122,6 +129,8 @@ class FlowerClient:
         began_s = time.perf_counter()
         done = self._workshop.train(ticket, bool(config["attacks"]))
         ended_s = time.perf_counter()
+        if done.personal is not None:
+            self._kept[self._personal_name] = base64.b64encode(done.personal.tobytes()).decode()
         self._keep("upload", turn)
         spent = self._spent(self._budgets())
         metrics: dict[str, float | int | list[float]] = {

@@ -52,6 +52,6 @@ async def held(
 
         return everybody
 
-    run = await hold(resolved, Terms(), tokens, around, secret=secrets.randbits(63), progress=progress)
+    run = await hold(resolved, Terms(), tokens, around, secret=secrets.randbits(63), here=False, progress=progress)
     run.notes.append("live: over Flower, where a client is started for each message")
     return run

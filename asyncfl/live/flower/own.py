@@ -44,6 +44,7 @@ from asyncfl.federation.rounds import Rounds, Row, diverged_at
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.learning import Architecture
 from asyncfl.learning.architecture import Shape
+from asyncfl.learning.personal import PersonalParts
 from asyncfl.live.flower.letters import Mail
 from asyncfl.live.flower.post import Habits, Post
 from asyncfl.live.flower.records import GridMail, Shapes
@@ -245,7 +246,7 @@ class OwnRounds(Rounds):
         self.judge = judge
         self.last: Vector = federation.plan.initial
 
-    def evaluate(self, row: Row, publish: Publish) -> str | None:
+    def evaluate(self, row: Row, publish: Publish, personal: PersonalParts | None = None) -> str | None:
         """See `Rounds.evaluate`."""
         self.last = publish.model
         found = {} if self.judge is None else self.judge(publish.model)

@@ -14,7 +14,7 @@ from asyncfl.api import gather, run_of
 from asyncfl.errors import AsyncflError
 from asyncfl.federation.resolve import resolve
 from asyncfl.federation.seed_run import SeedRun
-from asyncfl.live.flower.client import Answered, clients_scenario, introduce
+from asyncfl.live.flower.client import Answered, FlowerClient, clients_scenario, introduce
 from asyncfl.live.flower.held import held
 from asyncfl.live.flower.letters import QUERY, READY, SCORES, TRAIN, Failure, FlowerError, Letter, Reply
 from asyncfl.scenario import Scenario
@@ -237,6 +237,32 @@ def test_a_node_whose_budget_is_spent_or_that_is_asked_twice_trains_nothing() ->
     last = [letter for letter in grid.letters() if letter.node == 100][-1]
     with pytest.raises(FlowerError, match="the server gave task 2 again after task 2"):
         asked[1](last)
+
+
+def test_a_nodes_own_layers_stay_there_from_message_to_message() -> None:
+    description = {"model": {**SMALL["model"], "personal": ["3.*"]}, "protocol": {"kind": "sync", "rounds": 3}}
+    run, grid, _ = over_flower(description)
+    assert run.stopped == "all versions published"
+    assert all(np.isnan(row["test_loss"]) for row in run.rounds)
+    assert any("no version is judged" in note for note in run.notes)
+    with pytest.raises(AsyncflError, match=r"evaluation\.keep: must be none where model\.personal is set"):
+        over_flower({**description, "evaluation": {"keep": "last"}})
+    first, second, _ = (letter for letter in grid.letters() if letter.node == 101)
+    kept: dict[str, str] = {}
+    began, made = [], []
+    for letter in (first, second):
+        at = FlowerClient(letter.config, kept)
+        own = at._workshop.personal
+        assert own is not None
+        assert letter.models is not None
+        began.append(own.of(1).copy())
+        answer = at.train(letter.config, letter.models[0])
+        assert answer.model is not None
+        assert len(answer.model) == letter.models.shape[1] == 28 * 28 * 4 + 4
+        made.append(kept["personal layers of seed 0"])
+    np.testing.assert_array_equal(began[0], own.learner.initial)
+    assert (began[1] != began[0]).any()
+    assert made[0] != made[1]
 
 
 def only_for(kind: str, app: App, client: int) -> App:

@@ -1,0 +1,180 @@
+"""Layers that are the clients' own, in federations of real clients."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl import simulate
+from asyncfl.errors import ScenarioError
+from asyncfl.federation.seed_run import SeedRun
+from asyncfl.live.transport import EndedError
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import simulate_seed
+from tests.live.apart import Table, apart
+from tests.live.conftest import SMALL
+from tests.live.test_identity import BUFFERED, FEDASYNC, LEAVING, LOSSY, SAFL, SYNC, WORLD, difference
+
+Live = Callable[..., SeedRun]
+PERSONAL: dict[str, Any] = {
+    "model": {**SMALL["model"], "personal": ["3.*"]},
+    "evaluation": {"keep": {"every": 1}, "clients_every": 2},
+}
+JUDGED = ("version", "participants", "train_loss", "test_loss", "test_accuracy", "client_accuracy_worst_decile")
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        {"protocol": SYNC, "world": WORLD},
+        {
+            "protocol": {**BUFFERED, "max_staleness": 1},
+            "world": {**WORLD, "dropout": 0.2, "uplink": {**WORLD["uplink"], **LOSSY, "retransmissions": 0}},
+            "privacy": {"kind": "dp_fedavg", "noise_multiplier": 0.1},
+        },
+        {"protocol": FEDASYNC, "world": {**WORLD, **LEAVING, "failure_detection": {"kind": "lease", "seconds": 0.2}}},
+        {**SAFL, "world": WORLD},
+    ],
+    ids=["sync", "lossy", "leaving", "scores"],
+)
+def test_shaped_clients_keep_what_simulated_ones_do_and_every_number_is_the_same(
+    live: Live, description: dict[str, Any]
+) -> None:
+    scenario = Scenario.read({**SMALL, **description, **PERSONAL})
+    told, simulated = live(scenario), simulate_seed(scenario, 0)
+    assert difference(simulated, told) is None, difference(simulated, told)
+    assert told.fates == simulated.fates
+    assert len(told.rounds) == len(simulated.rounds) > 3
+    for one, other in zip(told.rounds, simulated.rounds, strict=True):
+        for name in JUDGED:
+            assert one[name] == other[name] or (one[name] != one[name] and other[name] != other[name]), name
+    for version, parts in simulated.kept_personal.items():
+        np.testing.assert_array_equal(told.kept_personal[version], parts)
+        np.testing.assert_array_equal(told.kept[version], simulated.kept[version])
+    first, *_, last = simulated.kept_personal.values()
+    assert (first != last).any(1).sum() > 2
+
+
+def test_clients_of_this_machine_are_judged_with_their_own_layers_without_a_shape_too(live: Live) -> None:
+    scenario = Scenario.read({**SMALL, **PERSONAL, "protocol": {"kind": "sync", "rounds": 4}})
+    told, simulated = live(scenario, shape=False), simulate_seed(scenario, 0)
+    # Training draws nothing that is secret, and all clients take part in each version.
+    assert [row["test_loss"] for row in told.rounds] == [row["test_loss"] for row in simulated.rounds]
+    assert any(note.startswith("model.personal: ") for note in told.notes)
+
+
+APART: dict[str, Any] = {
+    "model": PERSONAL["model"],
+    "protocol": {**BUFFERED, "dispatch": {"kind": "continuous"}},
+    "world": {"device": {"kind": "fixed", "s_per_sample": 0.1}},
+}
+
+
+def own_layers(table: Table, name: str) -> np.ndarray:
+    craft = table.clients[name]._craft
+    assert craft is not None
+    assert craft.workshop.personal is not None
+    return craft.workshop.personal.of(craft.number)
+
+
+def test_a_client_on_a_machine_of_its_own_keeps_its_layers_over_connections_and_the_server_never_has_them(
+    tmp_path: Path,
+) -> None:
+    seen: list[np.ndarray] = []
+
+    async def scene(table: Table) -> None:
+        client = table.sit("ann")
+        table.sit("bob")
+        await table.until(lambda: table.host.server.version >= 2)
+        seen.append(own_layers(table, "ann"))
+        connection = client._connection
+        assert connection is not None
+
+        async def nothing() -> bytes:
+            raise EndedError("gone")
+
+        connection.receive = nothing  # type: ignore[method-assign]
+        connection._incoming.end()  # type: ignore[attr-defined]
+        await table.until(lambda: client._connection not in (None, connection))
+        seen.append(own_layers(table, "ann"))
+
+    run, table = apart(APART, tmp_path, scene)
+    assert run.stopped == "all versions published"
+    craft = table.clients["ann"]._craft
+    assert craft is not None
+    assert craft.workshop.personal is not None
+    initial = craft.workshop.personal.learner.initial
+    assert (seen[0] != initial).any()
+    np.testing.assert_array_equal(*seen)
+    assert (own_layers(table, "ann") != own_layers(table, "bob")).any()
+    assert table.host.payload_bytes == 4 * (28 * 28 * 4 + 4)
+    assert all(np.isnan(row["test_loss"]) and not row["diverged"] for row in run.rounds)
+    assert any("no version is judged: what is known are the losses that clients told" in note for note in run.notes)
+    assert not any("began with the initial personal layers again" in note for note in run.notes)
+    assert {one.client for one in run.uploads if np.isfinite(one.loss)} == {0, 1}
+
+
+def test_a_client_whose_process_was_started_again_begins_anew_and_the_run_says_so(tmp_path: Path) -> None:
+    async def scene(table: Table) -> None:
+        table.sit("ann")
+        table.sit("bob")
+        await table.until(lambda: table.host.server.version >= 2)
+        # It dies without a word.
+        table.running["ann"].cancel()
+        await asyncio.gather(table.running["ann"], return_exceptions=True)
+        table.sit("ann")
+
+    run, table = apart(APART, tmp_path, scene)
+    assert run.stopped == "all versions published"
+    number = table.host.members.by_name["ann"].number
+    again = f"live: clients {number} came back as other processes, and began with the initial personal layers again"
+    assert again in run.notes
+
+
+@pytest.mark.parametrize(
+    ("description", "why"),
+    [
+        ({"evaluation": {"keep": "last"}}, r"evaluation\.keep: must be none where model\.personal is set"),
+        (
+            {"evaluation": {"metrics": {"mine": "tests.live.test_personal:nothing"}}},
+            r"evaluation\.metrics: must be empty",
+        ),
+    ],
+)
+def test_what_needs_a_whole_model_is_refused_where_the_server_has_none(
+    tmp_path: Path, description: dict[str, Any], why: str
+) -> None:
+    async def scene(table: Table) -> None:
+        raise AssertionError("it began")
+
+    with pytest.raises(ScenarioError, match=why):
+        apart({**APART, **description}, tmp_path, scene)
+
+
+def test_a_file_to_start_from_is_refused_where_clients_are_sent_no_layers_of_their_own(
+    live: Live, tmp_path: Path
+) -> None:
+    async def scene(table: Table) -> None:
+        raise AssertionError("it began")
+
+    run = simulate(Scenario.read({**SMALL, "evaluation": {"keep": "last"}}))
+    run.save(tmp_path / "run")
+    (start,) = (tmp_path / "run").rglob("*.safetensors")
+    model = {**PERSONAL["model"], "initial": str(start)}
+    with pytest.raises(
+        ScenarioError, match=r"model\.initial: must be null where model\.personal is set and clients are on"
+    ):
+        apart({**APART, "model": model}, tmp_path, scene)
+    # In this process they begin with the file's.
+    here = Scenario.read({**SMALL, **PERSONAL, "model": model})
+    assert live(here).rounds[1]["test_loss"] == simulate_seed(here, 0).rounds[1]["test_loss"]
+
+
+def nothing(*_: Any) -> float:
+    """A metric of one's own."""
+    return 0.0
