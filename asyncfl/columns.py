@@ -12,6 +12,7 @@ from typing import Annotated, NamedTuple
 import pyarrow as pa
 
 from asyncfl.component import Described
+from asyncfl.field_texts import text_of
 
 
 class Column(NamedTuple):
@@ -278,7 +279,7 @@ def columns_of(*tables: type[Described]) -> dict[str, Column]:
 def _declared(table: type[Described]) -> Iterator[tuple[str, Column]]:
     for name, field in table.model_fields.items():
         [column] = (about for about in field.metadata if isinstance(about, Column))
-        yield name, column._replace(meaning=field.description or "")
+        yield name, column._replace(meaning=text_of(table, name))
 
 
 def schema_of(*tables: type[Described]) -> pa.Schema:

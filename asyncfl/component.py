@@ -85,7 +85,6 @@ class Described(BaseModel):
         extra="forbid",
         allow_inf_nan=True,
         ser_json_inf_nan="constants",
-        use_attribute_docstrings=True,
         validate_default=True,
     )
 

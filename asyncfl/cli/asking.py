@@ -11,12 +11,12 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import typer
 from pydantic import BaseModel, ValidationError
-from pydantic.fields import FieldInfo
 from rich.markup import escape
 
 from asyncfl.cli.output import print_json
 from asyncfl.description import faults_of
 from asyncfl.errors import Fault, ScenarioError
+from asyncfl.field_texts import text_of
 from asyncfl.privacy.queries.question import Question
 
 Q = TypeVar("Q", bound=Question)
@@ -72,13 +72,13 @@ def _parameters(model: type[BaseModel]) -> Iterator[inspect.Parameter]:
             yield from _parameters(field.annotation)  # type: ignore[arg-type]
             continue
         default = inspect.Parameter.empty if field.is_required() else field.default
-        yield inspect.Parameter(name, _NAMED, default=default, annotation=_option(name, field))
+        yield inspect.Parameter(name, _NAMED, default=default, annotation=_option(model, name))
 
 
-def _option(name: str, field: FieldInfo) -> Any:
+def _option(model: type[BaseModel], name: str) -> Any:
     """What typer is told of a field. Of ranges and choices it knows nothing: the model tells all faults together."""
-    text = escape((field.description or "").replace("null:", "left out:"))
-    kind = _plain(field.annotation)
+    text = escape(text_of(model, name).replace("null:", "left out:"))
+    kind = _plain(model.model_fields[name].annotation)
     if get_origin(kind) is tuple:
         return Annotated[list[str], typer.Argument(help=text)]
     if get_origin(kind) is Literal:

@@ -30,6 +30,7 @@ def init(
 
     Example: asyncfl init scenario.yaml --kind attack
     """
+    from asyncfl.field_texts import schema_with_texts
     from asyncfl.files.whole import write_text
     from asyncfl.manual.starter import OWN_DATA, SCHEMA, STARTERS, starter
     from asyncfl.scenario import Scenario
@@ -53,7 +54,7 @@ def init(
     if there:
         raise OutputError(f"{', '.join(map(str, there))}: there already; name another file, or move it away")
     if not has_schema:
-        files[schema] = json.dumps(Scenario.model_json_schema(), indent=1, ensure_ascii=False) + "\n"
+        files[schema] = json.dumps(schema_with_texts(Scenario), indent=1, ensure_ascii=False) + "\n"
     for path, text in files.items():
         write_text(text, path)
         console.print(str(path))

@@ -10,6 +10,7 @@ def schema() -> None:
 
     Example: asyncfl schema > scenario.schema.json
     """
+    from asyncfl.field_texts import schema_with_texts
     from asyncfl.scenario import Scenario
 
-    print_json(Scenario.model_json_schema())
+    print_json(schema_with_texts(Scenario))

@@ -84,6 +84,13 @@ class Plan:
     paths: dict[str, Path]
     selected: dict[str, Planned]
     jobs: list[WorkflowJob]
+    growing: frozenset[str]
+    """Digests of runs to which seeds may be added: an experiment of the folder, selected or not, looks at them."""
+
+    @property
+    def origins(self) -> dict[str, str]:
+        """Digest of each run that a job computes -> an experiment that asks for it."""
+        return {digest: job.experiment for job in self.jobs for digest in job.digests}
 
     @property
     def with_looks(self) -> dict[str, Planned]:
@@ -110,7 +117,14 @@ def make_plan(folder: str | Path, scale: str, only: Iterable[str] = (), results:
             [(cell, cell.scenario.digest()) for cell in at_look] for at_look in all_cells(experiments[name], chosen)
         )
         selected[name] = Planned(experiments[name], paths[name], with_digest)
-    return Plan(chosen, experiments, paths, selected, _jobs(selected, Path(results) / "runs"))
+    looked_at = [experiment for experiment in experiments.values() if len(experiment.seeds.looks(chosen).at) > 1]
+    growing = {
+        cell.scenario.digest()
+        for experiment in looked_at
+        for cell in chain.from_iterable(all_cells(experiment, chosen))
+        if cell.recording is None
+    }
+    return Plan(chosen, experiments, paths, selected, _jobs(selected, Path(results) / "runs"), frozenset(growing))
 
 
 def all_cells(experiment: Experiment, scale: Scale) -> Iterator[list[Cell]]:
@@ -245,25 +259,23 @@ def _filled(runs: list[tuple[str, float, str]]) -> list[tuple[tuple[str, ...], s
     ]
 
 
-def scenarios(folder: str | Path, scale: str, digests: Iterable[str]) -> dict[str, tuple[Scenario, bool]]:
-    """Digest -> scenario, and whether seeds may be added to it, looked up in the experiment files.
+def scenarios(folder: str | Path, scale: str, wanted: Mapping[str, str]) -> dict[str, Scenario]:
+    """Digest -> scenario, looked up in the experiment files.
 
-    Raises ScenarioError where a file changed meanwhile.
+    wanted: digest -> the experiment that has it, see `Plan.origins`: a job reads no other files. Raises ScenarioError
+    where a file changed meanwhile.
     """
-    wanted = set(digests)
     chosen: Scale = next(known for known in SCALES if known == scale)
-    found: dict[str, tuple[Scenario, bool]] = {}
-    for name, path in find(folder).items():
+    paths = find(folder)
+    found: dict[str, Scenario] = {}
+    for name in sorted(set(wanted.values()) & set(paths)):
         # The workflow has checked all files; a job does not do so again.
-        experiment = load(path, name, check=False)
-        grows = len(experiment.seeds.looks(chosen).at) > 1
-        if wanted <= set(found) and not grows:
-            continue
+        experiment = load(paths[name], name, check=False)
         for cell in chain.from_iterable(all_cells(experiment, chosen)):
             digest = cell.scenario.digest()
             if digest in wanted and cell.recording is None:
-                found[digest] = cell.scenario, grows or (digest in found and found[digest][1])
-    if wanted - set(found):
+                found[digest] = cell.scenario
+    if wanted.keys() - found.keys():
         raise ScenarioError("changed while the workflow ran; start it again", folder)
     return found
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from asyncfl.component import Component
+from asyncfl.field_texts import text_of
 from asyncfl.manual.prose import Prose, joined, prose_of
 from asyncfl.manual.words import default_words, models_of, own_base, range_words, type_of_field, unit_of_field
 from asyncfl.scenario import Scenario
@@ -88,7 +89,7 @@ class FieldEntry:
     @cached_property
     def prose(self) -> Prose:
         """What its docstring says."""
-        return prose_of(self.info.description)
+        return prose_of(text_of(self.owner.model, self.name))
 
     @property
     def text(self) -> str:

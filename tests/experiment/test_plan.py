@@ -109,12 +109,14 @@ def test_files_of_others_in_the_results_folder_are_not_written_over(folder, tmp_
 
 
 def test_scenarios_are_found_again_by_their_digest(folder, tmp_path):
-    wanted = digests(make_plan(folder, "full", results=tmp_path))[-2:]
+    plan = make_plan(folder, "full", results=tmp_path)
+    wanted = {digest: plan.origins[digest] for digest in digests(plan)[-2:]}
     found = scenarios(folder, "full", wanted)
-    assert [found[digest][0].digest() for digest in wanted] == wanted
-    assert not any(grows for _, grows in found.values())
-    with pytest.raises(ScenarioError, match="changed while the workflow ran"):
-        scenarios(folder, "full", ["0" * 16])
+    assert {digest: scenario.digest() for digest, scenario in found.items()} == {digest: digest for digest in wanted}
+    assert not plan.growing
+    for origin in (plan.jobs[0].experiment, "gone/meanwhile"):
+        with pytest.raises(ScenarioError, match="changed while the workflow ran"):
+            scenarios(folder, "full", {"0" * 16: origin})
 
 
 def test_the_index_names_experiment_scale_and_axis_values(folder, tmp_path):
@@ -155,8 +157,9 @@ def test_runs_of_later_looks_are_jobs_of_their_own(write, described, tmp_path):
     assert later.isdisjoint(digest for _, digest in first)
     jobs = [job for job in plan.jobs if later & set(job.digests)]
     assert [len(job.digests) for job in jobs] == [1] * len(later)
-    found = scenarios(folder, "quick", list(later))
-    assert all(grows and len(scenario.seeds) == 3 for scenario, grows in found.values())
+    found = scenarios(folder, "quick", dict.fromkeys(later, "nbafl/fig2"))
+    assert {len(scenario.seeds) for scenario in found.values()} == {3}
+    assert plan.growing == {digest for look in planned.looks for _, digest in look}
     experiment = plan.experiments["nbafl/fig2"]
     there = {digest for _, digest in planned.at(counts)}
     assert runs_among(experiment, "quick", there) == planned.at(counts)
@@ -169,7 +172,8 @@ def test_a_cell_that_one_experiment_lists_grows_where_another_looks_at_it(write,
     plan = make_plan(folder, "quick", results=tmp_path)
     shared = [digest for _, digest in plan.selected["nbafl/fig2"].cells]
     assert shared == [digest for _, digest in plan.selected["nbafl/fig3"].cells]
-    assert all(grows for _, grows in scenarios(folder, "quick", shared).values())
+    assert plan.growing >= set(shared)
+    assert make_plan(folder, "quick", ["nbafl/fig2"], tmp_path).growing == plan.growing
 
 
 def test_who_lists_seeds_has_one_look(folder, tmp_path):

@@ -75,5 +75,10 @@ def finished_before():
 
 # Paths are passed to jobs here and not as parameters, so that a moved folder is no reason to compute again.
 config.update(
-    experiments=EXPERIMENTS, scale=PLAN.scale, results=RESULTS, only=",".join(ONLY)
+    experiments=EXPERIMENTS,
+    scale=PLAN.scale,
+    results=RESULTS,
+    only=",".join(ONLY),
+    origins=PLAN.origins,
+    growing=sorted(PLAN.growing),
 )

@@ -12,16 +12,22 @@ from asyncfl.storage import RunFolder
 
 with logged(snakemake.log[0]):
     folders = dict.fromkeys(Path(output).parent for output in snakemake.output)
-    found = scenarios(snakemake.config["experiments"], snakemake.config["scale"], [f.name for f in folders])
+    config = snakemake.config
+    wanted = {folder.name: config["origins"][folder.name] for folder in folders}
+    found = scenarios(config["experiments"], config["scale"], wanted)
     caches = {folder: folder.parents[1] / ".cache" / folder.name / snakemake.params.code for folder in folders}
     for folder in folders:
-        RunFolder(folder, found[folder.name][0]).check(force=True)
+        RunFolder(folder, found[folder.name]).check(force=True)
     # Snakemake deletes what a failed job wrote: runs wait in the cache until all of the job are whole.
     prior = SimulatedRuns()
     for folder, cache in caches.items():
-        scenario, grows = found[folder.name]
+        scenario = found[folder.name]
         # Seeds that are added later must not repeat these.
-        shelf = folder.parents[1] / ".cache" / "seeds" / code_digest(scenario.settled()) if grows else None
+        shelf = (
+            folder.parents[1] / ".cache" / "seeds" / code_digest(scenario.settled())
+            if folder.name in config["growing"]
+            else None
+        )
         seeds = ", ".join(map(str, scenario.seeds))
         print(f"{folder.name}: seeds {seeds}, {scenario.protocol.rounds} versions", flush=True)
         execute(scenario, cache / "run", prior=prior, shelf=shelf)
