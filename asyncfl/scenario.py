@@ -44,7 +44,6 @@ from asyncfl.threats import Threats
 from asyncfl.world import World
 
 MOST_SEEDS = 100_000
-TWINS_OF_PERSONAL = "each twin would need personal layers of its own world, from the first task on"
 SEEDS = f"must be a number of seeds, 1..{MOST_SEEDS}, or a list of as many different ones"
 
 
@@ -266,8 +265,6 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
     evaluation = parts.get("evaluation")
     if evaluation is not None and evaluation.audit is not None:
         yield from (fault.under("evaluation.audit") for fault in evaluation.audit.faults(data.clients))
-        if model is not None and model.personal:
-            yield Fault("evaluation.audit", f"must be null where model.personal is set: {TWINS_OF_PERSONAL}")
     if (downloads := parts.get("download_compression")) is not None:
         yield from (fault.under("download_compression") for fault in download_faults(downloads))
     training = parts.get("training")

@@ -14,7 +14,6 @@ from asyncfl.federation import Federation
 from asyncfl.federation.rounds import Progress
 from asyncfl.privacy.ledger.measured import without_measured
 from asyncfl.privacy.ledger.statements import statements
-from asyncfl.scenario import TWINS_OF_PERSONAL
 from asyncfl.simulation import SimulatedRuns
 from asyncfl.stages import Stage, nobody_waits
 from asyncfl.storage import AUDIT, COMPLETE, Run, RunFolder
@@ -37,8 +36,6 @@ def audit_twins(
     RunError where one is that has uploaded nothing.
     """
     scenario = finished.run.scenario
-    if scenario.model.personal:
-        raise RunError(f"{finished.folder}: a run with model.personal is not audited with twins: {TWINS_OF_PERSONAL}")
     faults = [Fault("--clients", fault.message) for fault in audit.faults(scenario.data.clients)]
     if faults:
         raise ScenarioError(faults)

@@ -18,16 +18,17 @@ from asyncfl.client import Collection, TaskObserver, Ticket
 from asyncfl.client.path import TaskPath
 from asyncfl.evaluation import FOLLOWED, TwinAudit
 from asyncfl.federation import Federation
+from asyncfl.learning import Learner
 from asyncfl.privacy import Contribution, Release, State
 from asyncfl.privacy.ledger.releases import upload_release
 from asyncfl.stages import Stage, nobody_waits
 from asyncfl.twins.ascent import furthest
 from asyncfl.twins.neighbours import Neighbour, neighbours
-from asyncfl.twins.training import TwinTraining, TwinUpload
+from asyncfl.twins.training import OwnLayers, TwinTraining, TwinUpload
 
 CLIMBED_AGAIN = (2, 4, 8, 16, 32, 64, 128, 256)
-"""Numbers of tasks of a client after which gradient ascent is tried once more, where budgets do not follow the losses:
-what lies far away changes with the model."""
+"""Numbers of tasks of a client after which gradient ascent is tried once more, where budgets do not follow the losses
+and no layers are the client's own: what lies far away changes with the model."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,10 @@ class AuditedClient:
     """Of a neighbour that is found on the way."""
     tasks: dict[int, AuditedTask] = field(default_factory=dict)
     """Task -> what came of it, in the order in which they were trained."""
+    layers: OwnLayers | None = None
+    """The client's own layers, in all worlds; None: all layers are shared."""
+    waiting: dict[int, OwnLayers] = field(default_factory=dict)
+    """Task that was trained and not collected yet -> the layers that it began with."""
 
 
 class TwinsObserver(TaskObserver):
@@ -85,23 +90,46 @@ class TwinsObserver(TaskObserver):
         self.trained_twins = 0
         self.not_finite: dict[int, int] = {}
         """Client -> updates of its own that were collected and could not be followed: they were not finite."""
+        self.strayed: set[int] = set()
+        """Clients whose own layers have learned from an attack: nothing is followed from there on."""
+        self._begun: set[int] = set()
+        """Clients that have trained."""
         self._training = TwinTraining(self.path)
         self._beginning = copy.deepcopy(self.path.state)
 
     def trained(self, ticket: Ticket, contribution: Contribution, attacked: bool) -> None:
         """Train the twins of a task that is not collected with others: its clip norm depends on no others."""
-        if not attacked and self._is_audited(ticket.client):
-            clip_norm = self.path.clip_norm(np.ones(1))
-            release = upload_release(self.path.scheme, self.path.context, clip_norm, contribution)
-            self._train(ticket, contribution, release, np.ones(1), 0)
+        personal, client = self.path.personal, ticket.client
+        if attacked and personal is not None:
+            self.strayed.add(client)
+        if not attacked and self._is_audited(client):
+            if self.path.scheme.needs_every_task:
+                clip_norm = self.path.clip_norm(np.ones(1))
+                release = upload_release(self.path.scheme, self.path.context, clip_norm, contribution)
+                self._train(ticket, contribution, release, np.ones(1), 0)
+            else:
+                self._go_on(ticket, contribution)
+        self._begun.add(client)
+        if personal is not None and client in self.clients and (layers := self.clients[client].layers) is not None:
+            layers.recorded = personal.of(client)
+
+    def _go_on(self, ticket: Ticket, contribution: Contribution) -> None:
+        """Have a client's own layers learn from a task in each world; its uploads are compared when it is collected."""
+        audited = self._of(ticket)
+        assert audited.layers is not None
+        audited.waiting[ticket.task] = audited.layers.copy()
+        if not self.path.training.example_noise:
+            worlds = [(one, None) for one in audited.followed]
+            for _ in self._training.uploads(ticket, contribution, np.ones(1), 0, worlds, audited.layers):
+                pass
 
     def carried_out(self, collection: Collection) -> None:
         """Train the twins of the tasks of the chosen clients."""
-        if self.path.every_task:
+        if self.path.scheme.needs_every_task:
             return
         payloads = collection.payloads
         for row, (ticket, upload) in enumerate(zip(collection.tickets, payloads.uploads, strict=True)):
-            if upload.attacked or not self._is_audited(ticket.client):
+            if upload.attacked or not self._is_compared(ticket):
                 continue
             if not math.isfinite(payloads.norms[row]):
                 self.not_finite[ticket.client] = self.not_finite.get(ticket.client, 0) + 1
@@ -120,6 +148,9 @@ class TwinsObserver(TaskObserver):
         return f"twins trained in seed {self.federation.resolved.seed}"
 
     def _is_audited(self, client: int) -> bool:
+        late = self.path.personal is not None and client in self._begun and client not in self.clients
+        if client in self.strayed or late:
+            return False
         wanted, canaries = self.audit.clients, self.path.data.canaries
         if canaries is not None and client in canaries.zeroed:
             return False  # it sends nothing of its own
@@ -127,21 +158,26 @@ class TwinsObserver(TaskObserver):
             return client in wanted
         return client in self.clients or len(self.clients) < wanted
 
+    def _is_compared(self, ticket: Ticket) -> bool:
+        """Whether the uploads of a task that is collected are to be compared."""
+        if self.path.personal is None:
+            return self._is_audited(ticket.client)
+        return ticket.client in self.clients and ticket.task in self.clients[ticket.client].waiting
+
     # --- one task ----------------------------------------------------------------------------------------------------
 
     def _train(
         self, ticket: Ticket, contribution: Contribution, release: Release, norms: NDArray[np.float64], row: int
     ) -> AuditedTask:
-        if ticket.client not in self.clients:
-            self.clients[ticket.client] = self._begin(ticket)
-        audited = self.clients[ticket.client]
+        audited = self._of(ticket)
+        layers = audited.waiting.pop(ticket.task, audited.layers)
         worlds = []
         for neighbour in audited.followed:
             epsilon = audited.states[neighbour.number].epsilon(ticket.client, ticket.turn)
             worlds.append((neighbour, epsilon))
         twins = {
             twin.neighbour.number: twin
-            for twin in self._training.uploads(ticket, contribution, norms, row, worlds)
+            for twin in self._training.uploads(ticket, contribution, norms, row, worlds, layers)
             if math.isfinite(twin.distance)
         }
         for number, twin in twins.items():
@@ -151,30 +187,40 @@ class TwinsObserver(TaskObserver):
         task = AuditedTask(ticket.task, ticket.turn, ticket.base_version, release, twins, {})
         audited.tasks[ticket.task] = task
         self._halve(audited)
-        if len(audited.tasks) in CLIMBED_AGAIN and self.path.state.epsilon(ticket.client, ticket.turn) is None:
+        changes = self.path.state.epsilon(ticket.client, ticket.turn) is not None or audited.layers is not None
+        if len(audited.tasks) in CLIMBED_AGAIN and not changes:
             self._climb_again(audited, ticket)
         self.stage(self._training_twins, self.trained_twins, None)
         return task
+
+    def _of(self, ticket: Ticket) -> AuditedClient:
+        """The client of a task; its neighbours are chosen in the first."""
+        if ticket.client not in self.clients:
+            self.clients[ticket.client] = self._begin(ticket)
+        return self.clients[ticket.client]
 
     def _begin(self, ticket: Ticket) -> AuditedClient:
         """The neighbours of a client whose first task this is."""
         data, client = self.path.data, ticket.client
         random = self.path.streams.generator("twins", client)
         found = list(neighbours(data, client, self.audit.neighbours, self.audit.twins, random))
+        layers = None
+        if self.path.personal is not None:
+            initial = self.path.personal.learner.initial
+            layers = OwnLayers(initial, {one.number: initial for one in found})
         if any(one.kind == "ascent" for one in found):
-            model = np.empty((1, len(ticket.base)), np.float32)
-            self.path.learner.train(model, [self.path.job(ticket)])
-            found = [self._climbed(one, client, model[0]) if one.kind == "ascent" else one for one in found]
+            made = self._training.model(ticket, layers)
+            found = [self._climbed(one, client, *made) if one.kind == "ascent" else one for one in found]
         states = {one.number: copy.deepcopy(self._beginning) for one in found}
-        return AuditedClient(client, found, states, len(found))
+        return AuditedClient(client, found, states, len(found), layers=layers)
 
-    def _climbed(self, start: Neighbour, client: int, model: NDArray[np.float32]) -> Neighbour:
+    def _climbed(self, start: Neighbour, client: int, learner: Learner, model: NDArray[np.float32]) -> Neighbour:
         data = self.path.data
         images, labels = data.client(client)
         low, high = data.feature_range()
         assert start.image is not None
         replaced = images[start.sample], labels[start.sample]
-        image, label = furthest(self.path.learner, model, replaced, start.image, low, high, data.extreme_labels)
+        image, label = furthest(learner, model, replaced, start.image, low, high, data.extreme_labels)
         return replace(start, image=image, label=label)
 
     def _halve(self, audited: AuditedClient) -> None:
@@ -199,9 +245,8 @@ class TwinsObserver(TaskObserver):
         )
         if not found:
             return
-        model = np.empty((1, len(ticket.base)), np.float32)
-        self.path.learner.train(model, [self.path.job(ticket)])
-        again = self._climbed(replace(found[-1], number=audited.next_number), audited.client, model[0])
+        made = self._training.model(ticket, None)
+        again = self._climbed(replace(found[-1], number=audited.next_number), audited.client, *made)
         audited.next_number += 1
         if len(found) >= FOLLOWED:
             audited.followed.remove(found[0])

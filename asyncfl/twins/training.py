@@ -3,6 +3,9 @@
 Noise that training draws (`DP-SGD`, or noise after each epoch) goes into what follows. There the adversary is granted,
 as by the accountant, the model before each noised step: the distance is that of what the noise was added to, and an
 upload is as many releases as it has epochs.
+
+Layers that are a client's own go on in either world from what its earlier tasks made of them there. With DP-SGD they
+are noised as all others are, and granted as they were: the accountant counts the tasks that they learned in.
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ from numpy.typing import NDArray
 
 from asyncfl.client import Ticket
 from asyncfl.client.path import TaskPath, norm_of
-from asyncfl.learning import Job
+from asyncfl.learning import Job, Learner
+from asyncfl.learning.personal import PartlyShared
 from asyncfl.messages import Vector
 from asyncfl.privacy import Contribution
 from asyncfl.privacy.accounting.two_worlds import laplace_classes
@@ -51,6 +55,20 @@ class TwinUpload:
         return max(self.distances)
 
 
+@dataclass
+class OwnLayers:
+    """Layers that are a client's own, as they are before a task."""
+
+    recorded: Vector
+    """(n_personal,)"""
+    twins: dict[int, Vector]
+    """Number of the neighbour -> (n_personal,) what they are in its world."""
+
+    def copy(self) -> OwnLayers:
+        """What they are now, wherever they go on from there."""
+        return OwnLayers(self.recorded, dict(self.twins))
+
+
 class TwinTraining:
     """Trains twins of the tasks of one run."""
 
@@ -64,16 +82,19 @@ class TwinTraining:
         norms: NDArray[np.float64],
         row: int,
         twins: Sequence[tuple[Neighbour, float | None]],
+        layers: OwnLayers | None = None,
     ) -> Iterator[TwinUpload]:
         """The upload of each twin in turn. `contribution`: of the recorded one; `norms`: (n,) of its collection before
-        clipping, where it stands in `row`; `twins`: with the budget of the twin's upload, where it has one."""
+        clipping, where it stands in `row`; `twins`: with the budget of the twin's upload, where it has one; `layers`:
+        the client's own, where it has some; those of each twin go on with its upload."""
         path = self.path
         job = path.job(ticket)
         if path.training.example_noise:
-            yield from self._by_steps(ticket, job, contribution, twins)
+            yield from self._by_steps(ticket, job, contribution, twins, layers)
             return
-        bases = self._bases(ticket, job, contribution)
-        own, own_losses = self._trained([job], bases)
+        recorded_layers = None if layers is None else [layers.recorded]
+        bases = self._bases(ticket, job, contribution, recorded_layers)
+        own, own_losses, _ = self._trained([job], bases, recorded_layers)
         recorded = [self._payload(models[0], ticket) for models in own]
         own_norm = norm_of(recorded[-1], path.scheme.clipped.order)
         clip_norm = path.clip_norm(np.where(np.arange(len(norms)) == row, own_norm, norms))
@@ -82,11 +103,14 @@ class TwinTraining:
         for start in range(0, len(twins), at_once):
             some = twins[start : start + at_once]
             jobs = [self._twin(job, one, ticket.client) for one, _ in some]
-            rows, losses = self._trained(jobs, bases)
+            before = None if layers is None else [layers.twins[one.number] for one, _ in some]
+            rows, losses, after = self._trained(jobs, bases, before)
             for place, (neighbour, epsilon) in enumerate(some):
                 theirs = [self._payload(models[place], ticket) for models in rows]
                 if neighbour.kind == "zeroed":
                     theirs = [self._nothing(ticket)] * len(theirs)
+                elif layers is not None and after is not None:
+                    layers.twins[neighbour.number] = after[place]
                 norm = norm_of(theirs[-1], path.scheme.clipped.order)
                 clip = path.clip_norm(np.where(np.arange(len(norms)) == row, norm, norms))
                 theirs = [_clipped(one, norm_of(one, path.scheme.clipped.order), clip) for one in theirs]
@@ -105,7 +129,22 @@ class TwinTraining:
                     laplace_classes(differences[-1], noise.std / np.sqrt(2)) if laplace and noise.std else None,
                 )
 
-    def _bases(self, ticket: Ticket, job: Job, contribution: Contribution) -> list[Vector]:
+    def model(self, ticket: Ticket, layers: OwnLayers | None) -> tuple[Learner, Vector]:
+        """What trains all layers, and the model (n_parameters,) of all of them that the recorded task came to."""
+        learner, job = self._whole(self.path.job(ticket), layers)
+        row = np.empty((1, learner.n_parameters), np.float32)
+        learner.train(row, [job])
+        return learner, row[0]
+
+    def _whole(self, job: Job, layers: OwnLayers | None) -> tuple[Learner, Job]:
+        learner = self.path.learner
+        if layers is None or not isinstance(learner, PartlyShared):
+            return learner, job
+        return learner.whole, replace(job, base=learner.parting.join(job.base, layers.recorded))
+
+    def _bases(
+        self, ticket: Ticket, job: Job, contribution: Contribution, layers: Sequence[Vector] | None
+    ) -> list[Vector]:
         """Models that the parts of the recorded training begin with: one, or one for each epoch."""
         path = self.path
         if not path.scheme.noise_each_epoch:
@@ -115,21 +154,34 @@ class TwinTraining:
         bases = [ticket.base]
         for epoch in range(len(job.order) - 1):
             row = np.empty((1, len(ticket.base)), np.float32)
-            path.learner.train(row, [replace(job, base=bases[-1], order=job.order[epoch : epoch + 1])])
+            part = replace(job, base=bases[-1], order=job.order[epoch : epoch + 1])
+            _, layers = self._learn(row, [part], layers)
             row[0] += std * stream.standard_normal(row.shape[1], dtype=np.float32)
             bases.append(row[0])
         return bases
 
-    def _trained(self, jobs: Sequence[Job], bases: Sequence[Vector]) -> tuple[list[Vector], NDArray[np.float64]]:
-        """(n, n_parameters) models of the jobs at the end of each part, and the losses of the last one."""
+    def _trained(
+        self, jobs: Sequence[Job], bases: Sequence[Vector], layers: Sequence[Vector] | None
+    ) -> tuple[list[Vector], NDArray[np.float64], Sequence[Vector] | None]:
+        """(n, n_parameters) models of the jobs at the end of each part, the losses of the last one, and what became of
+        the clients' own `layers`."""
         made = []
         for epoch, base in enumerate(bases):
             rows = np.empty((len(jobs), len(base)), np.float32)
             orders = [job.order if len(bases) == 1 else job.order[epoch : epoch + 1] for job in jobs]
             parts = [replace(job, base=base, order=order) for job, order in zip(jobs, orders, strict=True)]
-            losses = self.path.learner.train(rows, parts)
+            losses, layers = self._learn(rows, parts, layers)
             made.append(rows)
-        return made, losses
+        return made, losses, layers
+
+    def _learn(
+        self, rows: Vector, jobs: Sequence[Job], layers: Sequence[Vector] | None
+    ) -> tuple[NDArray[np.float64], Sequence[Vector] | None]:
+        """Losses of the jobs, whose models are written into `rows`, and the clients' own layers afterwards."""
+        learner = self.path.learner
+        if layers is None or not isinstance(learner, PartlyShared):
+            return learner.train(rows, jobs), None
+        return learner.train_personal(rows, jobs, layers)
 
     def _twin(self, job: Job, neighbour: Neighbour, client: int) -> Job:
         images, labels = neighbour.data(self.path.data, client)
@@ -156,6 +208,7 @@ class TwinTraining:
         job: Job,
         contribution: Contribution,
         twins: Sequence[tuple[Neighbour, float | None]],
+        layers: OwnLayers | None,
     ) -> Iterator[TwinUpload]:
         from asyncfl.twins.private_steps import step_distances
 
@@ -163,7 +216,8 @@ class TwinTraining:
         std = path.scheme.upload_noise(path.context, None, contribution).std
         data = [self._twin(job, neighbour, ticket.client) for neighbour, _ in twins]
         empty = [neighbour.kind == "zeroed" for neighbour, _ in twins]
-        found, _ = step_distances(path.learner, path.job(ticket), data, empty)
+        learner, recorded = self._whole(path.job(ticket), layers)
+        found, _ = step_distances(learner, recorded, data, empty)
         for (neighbour, epsilon), distances in zip(twins, found, strict=True):
             one = replace(contribution, epsilon=epsilon)
             yield TwinUpload(neighbour, np.nan, np.nan, None, tuple(distances), one, std)
