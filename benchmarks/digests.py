@@ -214,6 +214,8 @@ def _defences() -> Iterator[tuple[str, dict[str, Any]]]:
         "safl": {},
         "spectral": {"coverage": 0.3},
         "kardam": {},
+        "async_filter": {},
+        "fldetector": {"warm_up": 1, "window": 3},
         "zeno++": {"rho": 0.01},
         "aflguard": {},
     }
@@ -231,6 +233,8 @@ def _defences() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "detector/safl/lied_to", {**BUFFERED, "threats": liar, "defence": {"detector": {"kind": "safl"}}}
     rules: dict[str, dict[str, Any]] = {
         "median": {},
+        "flame": {},
+        "secure_afl": {},
         "trimmed_mean": {"byzantine": 1},
         "krum": {"byzantine": 1},
         "multi_krum": {"byzantine": 1},

@@ -5,6 +5,7 @@ A rule (`Rule`) turns the updates of a buffer into one; a detector (`Detector`) 
 """
 
 from asyncfl.defences.aflguard import AflGuard
+from asyncfl.defences.async_filter import AsyncFilter
 from asyncfl.defences.basgd import Basgd
 from asyncfl.defences.bucketing import Bucketing
 from asyncfl.defences.buffer import Buffer
@@ -12,6 +13,8 @@ from asyncfl.defences.bulyan import Bulyan
 from asyncfl.defences.centred_clipping import CentredClipping
 from asyncfl.defences.detector import DefenceContext, Detector, ScoreRequest, Verdict, accept_all
 from asyncfl.defences.evidence import Evidence
+from asyncfl.defences.flame import Flame
+from asyncfl.defences.fldetector import FLDetector
 from asyncfl.defences.fltrust import FLTrust
 from asyncfl.defences.geometric_median import GeometricMedian
 from asyncfl.defences.kardam import Kardam
@@ -25,6 +28,7 @@ from asyncfl.defences.preaggregation import PreAggregation
 from asyncfl.defences.quality import Judgement, detection_quality, overall_quality
 from asyncfl.defences.rule import Aggregate, Rule
 from asyncfl.defences.safl import Safl
+from asyncfl.defences.secure_afl import SecureAfl
 from asyncfl.defences.spec import AnyDetector, AnyRule, Defence
 from asyncfl.defences.spectral import Spectral
 from asyncfl.defences.strikes import Strikes, StrikeState
@@ -36,6 +40,7 @@ __all__ = [
     "Aggregate",
     "AnyDetector",
     "AnyRule",
+    "AsyncFilter",
     "Basgd",
     "Bucketing",
     "Buffer",
@@ -45,7 +50,9 @@ __all__ = [
     "DefenceContext",
     "Detector",
     "Evidence",
+    "FLDetector",
     "FLTrust",
+    "Flame",
     "GeometricMedian",
     "Judgement",
     "Kardam",
@@ -59,6 +66,7 @@ __all__ = [
     "Rule",
     "Safl",
     "ScoreRequest",
+    "SecureAfl",
     "Spectral",
     "StrikeState",
     "Strikes",

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.defences.async_filter import Noise, noise_energy, verdict
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
 from asyncfl.defences.lengths import squared_norm
 from asyncfl.defences.root import require_root, root_update
+from asyncfl.defences.single_updates import Noise, noise_energy, verdict
 from asyncfl.messages import Vector
 from asyncfl.quantities import MeasuredIn
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.defences.async_filter import gradient_scale, verdict
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
 from asyncfl.defences.lengths import squared_norm
+from asyncfl.defences.single_updates import gradient_scale, largest_but, verdict
 from asyncfl.messages import Vector
 from asyncfl.quantities import MeasuredIn
 
@@ -107,8 +107,7 @@ class Kardam(Detector):
 
     def limit(self, coefficients: dict[int, float]) -> float:
         """Largest coefficient that is accepted: all but a share `expected_share` are at most as large."""
-        ordered = sorted(coefficients.values())
-        return ordered[max(0, math.ceil((1 - self.expected_share) * len(ordered) - 1e-9) - 1)]
+        return largest_but(self.expected_share, coefficients.values())
 
     def _dampened(self, buffer: Buffer) -> NDArray[np.float64] | None:
         if self.dampening == "none":

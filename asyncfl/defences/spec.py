@@ -9,11 +9,14 @@ from pydantic import Field, ValidationError
 
 from asyncfl.component import Described, choice, kind_of
 from asyncfl.defences.aflguard import AflGuard
+from asyncfl.defences.async_filter import AsyncFilter
 from asyncfl.defences.basgd import Basgd
 from asyncfl.defences.bulyan import Bulyan
 from asyncfl.defences.centred_clipping import CentredClipping
 from asyncfl.defences.detector import Detector
 from asyncfl.defences.evidence import Evidence
+from asyncfl.defences.flame import Flame
+from asyncfl.defences.fldetector import FLDetector
 from asyncfl.defences.fltrust import FLTrust
 from asyncfl.defences.geometric_median import GeometricMedian
 from asyncfl.defences.kardam import Kardam
@@ -24,6 +27,7 @@ from asyncfl.defences.multi_krum import MultiKrum
 from asyncfl.defences.norm_clipping import NormClipping
 from asyncfl.defences.rule import Rule
 from asyncfl.defences.safl import Safl
+from asyncfl.defences.secure_afl import SecureAfl
 from asyncfl.defences.spectral import Spectral
 from asyncfl.defences.strikes import Strikes
 from asyncfl.defences.trimmed_mean import TrimmedMean
@@ -49,8 +53,12 @@ else:
         NormClipping,
         FLTrust,
         Basgd,
+        Flame,
+        SecureAfl,
     )
-    AnyDetector: Any = choice(Detector, Safl, Spectral, Evidence, Kardam, ZenoPlusPlus, AflGuard)
+    AnyDetector: Any = choice(
+        Detector, Safl, Spectral, Evidence, Kardam, ZenoPlusPlus, AflGuard, AsyncFilter, FLDetector
+    )
 
 
 class Defence(Described):

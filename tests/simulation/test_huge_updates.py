@@ -17,12 +17,15 @@ RULES: list[dict[str, Any]] = [
     {"kind": "median"},
     {"kind": "trimmed_mean", "byzantine": 2},
     {"kind": "norm_clipping"},
+    {"kind": "flame"},
     {"kind": "centred_clipping"},
     {"kind": "fltrust"},
     {"kind": "basgd", "buffers": 11, "rule": {"kind": "geometric_median"}},
     {"kind": "krum", "pre": [{"kind": "nearest_neighbours", "byzantine": 2}]},
 ]
-DETECTORS: list[dict[str, Any]] = [{"kind": kind} for kind in ("spectral", "kardam", "zeno++", "aflguard", "safl")]
+DETECTORS: list[dict[str, Any]] = [
+    {"kind": kind} for kind in ("spectral", "async_filter", "kardam", "zeno++", "aflguard", "safl")
+]
 
 
 CASES = [({"rule": rule}, 1e19) for rule in RULES] + [({"detector": detector}, 1e19) for detector in DETECTORS]

@@ -11,9 +11,12 @@ from pydantic import ConfigDict, TypeAdapter
 
 from asyncfl.defences import (
     AflGuard,
+    AsyncFilter,
     Basgd,
     Bulyan,
     CentredClipping,
+    Flame,
+    FLDetector,
     FLTrust,
     GeometricMedian,
     Kardam,
@@ -25,6 +28,7 @@ from asyncfl.defences import (
     Rule,
     Safl,
     ScoreRequest,
+    SecureAfl,
     Spectral,
     TrimmedMean,
     Verdict,
@@ -64,6 +68,9 @@ def trusting(clients: int) -> Any:
         (CentredClipping(), {}),
         (NormClipping(), {}),
         (Basgd(), {}),
+        (SecureAfl(), {}),
+        # Noise is added to what equal updates say.
+        (Flame(), {"fixed_point": False}),
         # With few updates the last two that are left to choose from tie.
         (Bulyan(), {"any_order": False}),
         # Its centre is where the server's own update points to.
@@ -77,7 +84,16 @@ def test_every_rule_passes(rule: Rule, exempt: dict[str, bool]) -> None:
 
 @pytest.mark.parametrize(
     "detector",
-    [Safl(), Safl(flagged="literal"), Spectral(), Kardam(), ZenoPlusPlus(), AflGuard()],
+    [
+        Safl(),
+        Safl(flagged="literal"),
+        Spectral(),
+        Kardam(),
+        ZenoPlusPlus(),
+        AflGuard(),
+        AsyncFilter(),
+        FLDetector(warm_up=1),
+    ],
     ids=lambda d: d.kind,
 )
 def test_every_detector_passes(detector: Detector) -> None:

@@ -1,0 +1,153 @@
+"""FLDetector: a client whose updates are not what its own past and the curvature of the loss foretell is left out."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from asyncfl.defences.buffer import Buffer
+from asyncfl.defences.clusters import are_clustered
+from asyncfl.defences.detector import DefenceContext, Detector, Verdict
+from asyncfl.defences.quasi_newton import Product, hessian
+from asyncfl.defences.single_updates import Gradient, gradient_of
+from asyncfl.defences.two_means import lower_cluster
+from asyncfl.messages import Vector
+from asyncfl.quantities import MeasuredIn
+
+
+@dataclass(frozen=True)
+class FLDetectorState:
+    """What the detector remembers."""
+
+    context: DefenceContext
+    """The run's, to be put back after a checkpoint is read."""
+    random: Any
+    """Stream that the references of the gap statistic are drawn from."""
+    gradients: dict[int, Gradient] = field(default_factory=dict)
+    """Client -> its last gradient."""
+    models: dict[int, Vector] = field(default_factory=dict)
+    """Version -> that model, for the versions of those gradients."""
+    before: tuple[Vector, NDArray[np.float64]] | None = None
+    """Global model and mean gradient of the last buffer."""
+    steps: tuple[Vector, ...] = ()
+    """Last differences of global models, the oldest first."""
+    changes: tuple[NDArray[np.float64], ...] = ()
+    """Differences of the mean gradients over them."""
+    missed: dict[int, float] = field(default_factory=dict)
+    """Client -> how far its last prediction was off."""
+    scores: dict[int, tuple[float, ...]] = field(default_factory=dict)
+    """Client -> its last normalised distances, the oldest first."""
+
+
+class FLDetector(Detector):
+    """Strikes the clients whose gradients are badly predicted, where two groups of clients stand out.
+
+    A client's gradient is predicted from its last one and the estimated Hessian, g + H (w - w'), w and w' the models
+    that both were computed at. The distance from what it sends, over the mean of all clients' last distances, averaged
+    over its last `window`, is its suspicion. If the gap statistic finds more than one cluster of suspicions, the higher
+    one of two is left out and struck.
+
+    Use it where attackers change their minds from update to update; those who poison their data alone are as
+    predictable as anybody. The source knows rounds in which all take part and begins anew without the attackers: here
+    each client is predicted from its own last update, however old, over the models that both came from, suspicions of
+    clients that are not in the buffer count where clusters are looked for, and leaving out takes the place of beginning
+    anew. A client's first update, and one from the version of its last, are not judged. Source: Zhang et al. 2022,
+    equations 3 to 5, algorithms 1 and 2.
+    """
+
+    kind: Literal["fldetector"] = "fldetector"
+    window: Annotated[int, Field(ge=1, le=1000), MeasuredIn("updates")] = 10
+    """N: distances of a client that are averaged, and versions that curvature is estimated from, >= 1."""
+    warm_up: Annotated[int, Field(ge=0), MeasuredIn("versions")] = 10
+    """Versions before which nobody is left out; the source waits for 50 rounds of 500."""
+    references: Annotated[int, Field(ge=2, le=1000), MeasuredIn("draws")] = 10
+    """B: sets of uniform numbers that the gap statistic compares with, >= 2."""
+
+    def start(self, context: DefenceContext, random: np.random.Generator) -> FLDetectorState:
+        """Nothing is known of anybody."""
+        return FLDetectorState(context, random)
+
+    def judge(
+        self, state: FLDetectorState, buffer: Buffer, scores: NDArray[np.float64] | None
+    ) -> tuple[Verdict, FLDetectorState]:
+        """See `Detector.judge`; of a client's several updates in a buffer the last one counts."""
+        random = copy.deepcopy(state.random)
+        sent = [gradient_of(state.context, buffer, row) for row in range(len(buffer))]
+        state, judged = self._scored(state, buffer, sent)
+        suspicion = {client: float(np.mean(last)) for client, last in state.scores.items()}
+        guilty: set[int] = set()
+        if buffer.version >= self.warm_up and suspicion:
+            values = np.array(list(suspicion.values()))
+            if are_clustered(values, random, self.references):
+                guilty = {client for client, low in zip(suspicion, lower_cluster(-values), strict=True) if low}
+        flagged = np.isin(buffer.clients, list(guilty))
+        details = tuple(
+            f"predictions missed by {suspicion[client]:.3g} of the usual" if flag else ""
+            for client, flag in zip(buffer.clients.tolist(), flagged, strict=True)
+        )
+        following = replace(self._curved(state, buffer, sent, flagged), random=random)
+        early = np.full(len(buffer), buffer.version < self.warm_up)
+        unjudged = (~judged | early) & ~flagged
+        return Verdict(flagged, flagged & judged, unjudged=unjudged, details=details), following
+
+    def _scored(
+        self, state: FLDetectorState, buffer: Buffer, sent: list[Gradient]
+    ) -> tuple[FLDetectorState, NDArray[np.bool_]]:
+        """The state after each gradient was compared with its prediction, and which could be."""
+        product = hessian(state.steps, state.changes)
+        gradients, models = dict(state.gradients), dict(state.models)
+        missed, scores = dict(state.missed), dict(state.scores)
+        judged = np.zeros(len(buffer), dtype=bool)
+        for row, client in enumerate(buffer.clients.tolist()):
+            last, new = gradients.get(client), sent[row]
+            models.setdefault(new.version, np.array(buffer.bases[buffer.base_of[row]]))
+            gradients[client] = new
+            if product is None or last is None or last.version == new.version:
+                continue
+            missed[client] = _missed(product, last, new, models[new.version] - models[last.version])
+            judged[row] = True
+        typical = float(np.mean(list(missed.values()))) if missed else 0.0
+        for client in np.unique(buffer.clients[judged]).tolist():
+            score = missed[client] / typical if typical else 0.0
+            scores[client] = (*scores.get(client, ()), score)[-self.window :]
+        known = {gradient.version for gradient in gradients.values()}
+        kept = {version: model for version, model in models.items() if version in known}
+        return replace(state, gradients=gradients, models=kept, missed=missed, scores=scores), judged
+
+    def _curved(
+        self, state: FLDetectorState, buffer: Buffer, sent: list[Gradient], flagged: NDArray[np.bool_]
+    ) -> FLDetectorState:
+        """The state with the step and the change of the mean gradient that led to this buffer."""
+        if flagged.all():
+            return state
+        kept = (gradient.values() for gradient, flag in zip(sent, flagged, strict=True) if not flag)
+        total = np.zeros(len(buffer.current))
+        for one in kept:
+            total += one
+        now = np.array(buffer.current), total / np.count_nonzero(~flagged)
+        if state.before is None:
+            return replace(state, before=now)
+        steps = (*state.steps, now[0] - state.before[0])[-self.window :]
+        changes = (*state.changes, now[1] - state.before[1])[-self.window :]
+        return replace(state, before=now, steps=steps, changes=changes)
+
+    def banned(self, state: FLDetectorState, client: int) -> FLDetectorState:
+        """Forget what `client` sent."""
+
+        def others(kept: dict[int, Any]) -> dict[int, Any]:
+            return {who: what for who, what in kept.items() if who != client}
+
+        return replace(
+            state, gradients=others(state.gradients), missed=others(state.missed), scores=others(state.scores)
+        )
+
+
+def _missed(product: Product, last: Gradient, new: Gradient, step: Vector) -> float:
+    """L2 distance of a gradient from what the last one foretold."""
+    off = last.values() + product(step) - new.values()
+    return float(np.sqrt(off @ off))

@@ -1,0 +1,59 @@
+import numpy as np
+import pytest
+
+from asyncfl.defences import AsyncFilter
+
+ONE_DIMENSION = np.array([[1.0], [1.0], [2.0], [8.0]])
+
+
+def test_the_farthest_of_three_clusters_is_left_out(buffer_of, context_of, random):
+    detector = AsyncFilter()
+    verdict, state = detector.judge(detector.start(context_of(), random), buffer_of(ONE_DIMENSION), None)
+    # Mean 3, distances 2, 2, 1, 5: clusters {1}, {2, 2}, {5}.
+    assert verdict.flagged.tolist() == [False, False, False, True]
+    assert not verdict.strikes.any()
+    assert not verdict.unjudged.any()
+    assert verdict.details[3] == f"distance {5 / np.sqrt(34 / 4):.3g} of its group's"
+    assert state.means[0] == pytest.approx([3.0])
+    assert state.counts == {0: 4}
+
+
+def test_the_mean_runs_on_over_buffers(buffer_of, context_of, random):
+    detector = AsyncFilter()
+    _, state = detector.judge(detector.start(context_of(), random), buffer_of(ONE_DIMENSION), None)
+    late = buffer_of([[0.0], [0.0], [6.0]], version=1, base_versions=[0, 0, 0])
+    verdict, after = detector.judge(state, late, None)
+    # (4 * 3 + 6) / 7 = 18/7: distances 18/7, 18/7, 24/7, of which there are only two different ones.
+    assert after.means[0] == pytest.approx([18 / 7])
+    assert not verdict.flagged.any()
+    assert state.counts == {0: 4}
+
+
+def test_small_groups_are_not_judged(buffer_of, context_of, random):
+    detector = AsyncFilter()
+    held = buffer_of([[9.0], [-9.0], *ONE_DIMENSION], version=2, base_versions=[1, 1, 2, 2, 2, 2])
+    verdict, state = detector.judge(detector.start(context_of(), random), held, None)
+    assert verdict.unjudged.tolist() == [True, True, False, False, False, False]
+    assert verdict.flagged.tolist() == [False] * 5 + [True]
+    assert state.counts == {1: 2, 2: 4}
+
+
+def test_groups_are_clustered_together_or_each_by_itself(buffer_of, context_of, random):
+    # The second group is wide but even: by itself its farthest are left out, among all its scores are ordinary.
+    wide = [[-40.0], [-36.0], [26.0], [50.0]]
+    held = buffer_of([*ONE_DIMENSION, *wide], version=1, base_versions=[0] * 4 + [1] * 4)
+    flags = {
+        clusters: AsyncFilter(clusters=clusters).judge(AsyncFilter().start(context_of(), random), held, None)[0].flagged
+        for clusters in ("buffer", "group")
+    }
+    # Scores .69, .69, .34, 1.71, and 1.03, .92, .67, 1.28: the last of them is the farthest of its group alone.
+    assert flags["buffer"].tolist() == [False, False, False, True, False, False, False, False]
+    assert flags["group"].tolist() == [False, False, False, True, False, False, False, True]
+
+
+def test_old_versions_are_forgotten(buffer_of, context_of, random):
+    detector = AsyncFilter(memory_versions=2)
+    state = detector.start(context_of(), random)
+    for version in range(4):
+        _, state = detector.judge(state, buffer_of(ONE_DIMENSION, version=version), None)
+    assert sorted(state.means) == sorted(state.counts) == [2, 3]

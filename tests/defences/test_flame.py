@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+
+from asyncfl.defences import Flame
+from asyncfl.defences.flame import majority
+
+ANGLES = np.deg2rad([0, 5, 10, 15, 20, 170, 175, 180])
+"""Five that point one way, three that point the other."""
+UPDATES = np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1) * np.array([1, 1, 2, 4, 4, 9, 9, 9])[:, None]
+EQUAL = np.full(8, 1 / 8)
+
+
+def test_the_majority_is_averaged_at_the_median_length():
+    # Lengths 1, 1, 2, 4, 4, 9, 9, 9 have the median 4: none of the five is longer.
+    np.testing.assert_allclose(Flame().aggregate(UPDATES, EQUAL), UPDATES[:5].mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(Flame().weigh(UPDATES, EQUAL), [0.2] * 5 + [0] * 3)
+    longer = UPDATES.copy()
+    longer[2] *= 4  # 8, and the median 6
+    np.testing.assert_allclose(Flame().weigh(longer, EQUAL), [0.2, 0.2, 0.2 * 6 / 8, 0.2, 0.2, 0, 0, 0])
+
+
+def test_weights_count_among_the_admitted_and_the_mass_is_kept():
+    weights = np.array([0.1, 0.1, 0.1, 0.1, 0.2, 0.1, 0.1, 0.0])
+    moved = Flame().weigh(UPDATES, weights)
+    # Present are seven, with the median length 4, and together .8.
+    np.testing.assert_allclose(moved, 0.8 * np.array([1, 1, 1, 1, 2, 0, 0, 0]) / 6)
+    assert not Flame().aggregate(UPDATES, np.zeros(8)).any()
+
+
+@pytest.mark.parametrize("factor", [1.0, 1e19])
+def test_clusters_do_not_depend_on_lengths(factor):
+    vectors = (UPDATES * np.array([1, factor] * 4)[:, None]).astype(np.float32)
+    assert majority(vectors).tolist() == [True] * 5 + [False] * 3
+    assert majority(vectors[:2]).all()
+
+
+@pytest.mark.parametrize(
+    "vectors",
+    [
+        np.concatenate([UPDATES[:4], -UPDATES[:4]]),
+        np.eye(8, 9) * 3,
+        np.zeros((8, 2)),
+        np.ones((8, 2)),
+    ],
+    ids=["two even camps", "right angles", "nothing", "equal"],
+)
+def test_where_nothing_falls_apart_before_the_rest_all_are_admitted(vectors):
+    assert majority(vectors).all()
+
+
+@pytest.mark.parametrize("n", range(3, 12))
+def test_more_than_half_are_admitted_always(n):
+    assert majority(np.random.default_rng(n).normal(size=(n, 3))).sum() > n / 2
+
+
+def test_noise_is_a_share_of_the_median_length_and_of_the_weights(buffer_of, context_of, random):
+    wide = np.zeros((8, 4000))
+    wide[:, :2] = UPDATES
+    rule, quiet = Flame(noise_factor=0.5), Flame(noise_factor=0)
+    held, state = buffer_of(wide), rule.start(context_of(8, 4000), random)
+    made, after = rule.step(state, held, EQUAL / 2)
+    noise = made.update - quiet.step(state, held, EQUAL / 2)[0].update
+    assert noise.std() == pytest.approx(0.5 * 4 * 0.5, rel=0.05)
+    again, _ = rule.step(after, held, EQUAL / 2)
+    assert abs(np.corrcoef(noise, again.update - made.update + noise)[0, 1]) < 0.1
+
+
+def test_models_are_compared_by_where_they_started(buffer_of, context_of, random):
+    # All point one way, but three started elsewhere: as printed these are taken for the minority.
+    bases = np.zeros((8, 2))
+    bases[5:] = [-50, 0]
+    steps = np.tile([1.0, 0.2], (8, 1))
+    held = buffer_of(steps, bases=bases)
+    for compare, admitted in (("updates", 8), ("models", 5)):
+        rule = Flame(compare=compare, noise_factor=0)
+        made, _ = rule.step(rule.start(context_of(8), random), held, EQUAL)
+        assert np.count_nonzero(made.weights) == admitted

@@ -1,0 +1,48 @@
+import numpy as np
+import pytest
+
+from asyncfl.defences.quasi_newton import hessian
+
+
+def dense(steps, changes):
+    """The same estimate by rank-two updates of whole matrices (Broyden, Fletcher, Goldfarb, Shanno)."""
+    sigma = steps[-1] @ changes[-1] / (steps[-1] @ steps[-1])
+    estimate = sigma * np.eye(len(steps[0]))
+    for s, y in zip(steps, changes, strict=True):
+        seen = estimate @ s
+        estimate = estimate - np.outer(seen, seen) / (s @ seen) + np.outer(y, y) / (y @ s)
+    return estimate
+
+
+def pairs(number, size=6):
+    random = np.random.default_rng(number)
+    half = random.normal(size=(size, size))
+    curvature = half @ half.T + np.eye(size)
+    steps = random.normal(size=(number, size))
+    return curvature, list(steps), list(steps @ curvature)
+
+
+@pytest.mark.parametrize("number", [1, 2, 4])
+def test_the_compact_form_is_the_sum_of_rank_two_updates(number):
+    _, steps, changes = pairs(number)
+    along = np.arange(6.0)
+    np.testing.assert_allclose(hessian(steps, changes)(along), dense(steps, changes) @ along, rtol=1e-8)
+
+
+def test_the_last_step_gives_the_change_that_was_seen_and_a_whole_basis_the_hessian():
+    curvature, steps, changes = pairs(3)
+    np.testing.assert_allclose(hessian(steps, changes)(steps[-1]), changes[-1], rtol=1e-8)
+    # Of a quadratic, with steps that are conjugate: nothing is lost.
+    axes = list(np.linalg.eigh(curvature)[1].T)
+    product = hessian(axes, [curvature @ axis for axis in axes])
+    np.testing.assert_allclose(product(np.ones(6)), curvature @ np.ones(6), rtol=1e-8)
+
+
+def test_steps_of_no_length_are_left_out_and_repeated_ones_do_no_harm():
+    _, (step, other), (change, _) = pairs(2)
+    nothing = np.zeros(6)
+    assert hessian([], []) is None
+    assert hessian([nothing], [change]) is None
+    once = hessian([step], [change])(other)
+    np.testing.assert_allclose(hessian([nothing, step], [change, change])(other), once)
+    np.testing.assert_allclose(hessian([step, step], [change, change])(other), once, rtol=1e-6)

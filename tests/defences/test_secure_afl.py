@@ -1,0 +1,78 @@
+import numpy as np
+import pytest
+
+from asyncfl.defences import SecureAfl
+from asyncfl.testing import check_rule
+
+LR = 0.1
+
+
+def sent(buffer_of, version, gradients, model, clients=None):
+    """A buffer of gradients of one parameter, all computed at `model`."""
+    rows = -LR * np.array(gradients, dtype=float)[:, None]
+    return buffer_of(rows, bases=np.full((len(rows), 1), model), current=[model], version=version, clients=clients)
+
+
+def weights(n):
+    return np.full(n, 1 / n)
+
+
+def test_laws():
+    check_rule(SecureAfl())
+    check_rule(SecureAfl(expected_share=0.4, pairs=1, bound=0.5))
+
+
+def test_at_first_it_is_the_median(buffer_of, context_of, random):
+    rule = SecureAfl()
+    held = sent(buffer_of, 0, [1, 2, 9], 0.0)
+    made, state = rule.step(rule.start(context_of(3, 1, lr=LR), random), held, weights(3))
+    assert made.update == pytest.approx([-0.2])
+    assert made.weights == pytest.approx(weights(3))
+    assert rule.aggregate(held.deltas, weights(3)) == pytest.approx([-0.2])
+    assert not state.coefficients
+
+
+def test_absent_clients_count_with_what_their_own_curvature_foretells(buffer_of, context_of, random):
+    rule = SecureAfl(expected_share=0.0, bound=100.0)
+    state = rule.start(context_of(3, 1, lr=LR), random)
+    # Clients 0, 1 and 2 have f = w^2 / 2, w^2 and 2 w^2: gradients w, 2 w and 4 w.
+    for version, model in ((0, 4.0), (1, 3.0)):
+        _, state = rule.step(state, sent(buffer_of, version, [model, 2 * model, 4 * model], model), weights(3))
+    made, state = rule.step(state, sent(buffer_of, 2, [1.0], 1.0, [0]), np.array([0.5]))
+    # At 1 client 1 would send 2 and client 2 would send 4: the median of 1, 2, 4, of which half counts.
+    assert made.update == pytest.approx([-LR * 2 * 0.5])
+    assert made.weights.tolist() == [0.5]
+    assert state.coefficients == pytest.approx({0: 1, 1: 2, 2: 4})
+
+
+def test_estimates_are_no_longer_than_the_bound(buffer_of, context_of, random):
+    rule = SecureAfl(expected_share=0.0, bound=0.5)
+    state = rule.start(context_of(3, 1, lr=LR), random)
+    _, state = rule.step(state, sent(buffer_of, 0, [3, 3, 3], 1.0), weights(3))
+    made, _ = rule.step(state, sent(buffer_of, 1, [3.0], 2.0, [0]), np.array([1.0]))
+    assert made.update == pytest.approx([-LR * 0.5])  # of 3, .5 and .5
+
+
+def test_a_gradient_that_jumps_is_left_out_and_forgotten(buffer_of, context_of, random):
+    rule = SecureAfl(expected_share=0.25)
+    state = rule.start(context_of(4, 1, lr=LR), random)
+    _, state = rule.step(state, sent(buffer_of, 0, [1, 1, 1, 1], 0.0), weights(4))
+    made, after = rule.step(state, sent(buffer_of, 1, [2, 3, 4, 51], 1.0), weights(4))
+    # Coefficients 1, 2, 3 and 50: the quantile of three quarters is 3.
+    assert made.weights.tolist() == [0.25, 0.25, 0.25, 0]
+    assert after.gradients[3].version == 0
+    assert after.coefficients[3] == pytest.approx(50)
+    # Where nothing is accepted the model stays, whatever is estimated.
+    alone, _ = rule.step(after, sent(buffer_of, 2, [900.0], 2.0, [3]), np.array([1.0]))
+    assert alone.update.tolist() == [0]
+
+
+@pytest.mark.parametrize("size", [1e10, 1e19, 3e38])
+def test_gradients_of_any_size_are_compared(size, buffer_of, context_of, random):
+    rule = SecureAfl(expected_share=0.25)
+    state = rule.start(context_of(4, 1, lr=LR), random)
+    _, state = rule.step(state, sent(buffer_of, 0, [1, 1, 1, 1], 0.0), weights(4))
+    held = sent(buffer_of, 1, [2, 3, 4, -size], 1.0)
+    made, _ = rule.step(state, held, weights(4))
+    assert made.weights.tolist() == [0.25, 0.25, 0.25, 0]
+    assert np.isfinite(made.update).all()
