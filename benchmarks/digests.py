@@ -195,6 +195,7 @@ def _attacks() -> Iterator[tuple[str, dict[str, Any]]]:
         "scaling": {"factor": "replacement"},
         "sign_flip": {"of": "mean", "knowledge": "buffer"},
         "wrong_length": {},
+        "tailored": {"rehearsals": 3},
     }
     for kind, fields in alone.items():
         for name in ("sync", "buffered"):

@@ -7,8 +7,10 @@ its client's turn, and those with the least numbers attack: what happens to othe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +19,7 @@ from asyncfl.answers import numbers
 from asyncfl.client.ticket import Ticket
 from asyncfl.messages import Vector
 from asyncfl.streams import Streams
-from asyncfl.threats import AttackView, Threats
+from asyncfl.threats import AttackView, Rehearsal, Threats
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,34 @@ class Origin:
     """Task whose update they copy."""
     computed_from: tuple[int, ...] = ()
     """Tasks whose updates they are computed from otherwise."""
+
+
+class Answer(Protocol):
+    """What the server would make of a buffer. Rows follow it."""
+
+    @property
+    def struck(self) -> NDArray[np.bool_]:
+        """(n,) counted against the sender."""
+
+    @property
+    def model(self) -> Vector:
+        """(n_parameters,) the next one."""
+
+
+Rehearse: TypeAlias = Callable[[Vector, NDArray[np.float64], NDArray[np.float64] | None], Answer]
+"""(models (n, n_parameters), deviations (n,) of the noise asked for, share of the epochs done (n,) or None) -> what."""
+
+
+@dataclass(frozen=True)
+class Uploading:
+    """What goes with the rows of a buffer when attackers craft theirs."""
+
+    std: NDArray[np.float64]
+    """(n,) deviation of the noise that is added to each row after this."""
+    asked_std: NDArray[np.float64]
+    """(n,) deviation that the scheme asks for."""
+    work: NDArray[np.float64] | None
+    """(n,) share of a task's epochs that was done; None: all."""
 
 
 class Attackers:
@@ -50,6 +80,8 @@ class Attackers:
             self.members.update(threats.draw(streams, clients).tolist())
         else:
             self.drawn = set()
+        self.server: Rehearse | None = None
+        """What the server would make of a buffer, for attacks that rehearse; None: nobody can tell."""
         self._of_round = of_round
         self._begun: list[tuple[float, int, int]] = []
         self._tasks_left = 0
@@ -114,7 +146,13 @@ class Attackers:
         return self._poisoned[client]
 
     def craft(
-        self, rows: Vector, tickets: Sequence[Ticket], attacked: NDArray[np.bool_], version: int, current: Vector
+        self,
+        rows: Vector,
+        tickets: Sequence[Ticket],
+        attacked: NDArray[np.bool_],
+        version: int,
+        current: Vector,
+        uploading: Uploading,
     ) -> Origin:
         """Put in place of the attacked rows what the attackers upload, before noise; what of others is in it.
 
@@ -145,6 +183,8 @@ class Attackers:
             ),
         )
         attack = self.threats.attack
+        if attack.rehearses and self.server is not None:
+            view = replace(view, rehearse=self._rehearsal(self.server, rows, theirs, view, uploading))
         crafted = attack.craft(view)
         if crafted is None:
             return Origin()
@@ -154,3 +194,24 @@ class Attackers:
         others = tuple(tickets[row].task for row in np.flatnonzero(~attacked).tolist())
         place = attack.copied(view)
         return Origin(computed_from=others) if place is None else Origin(copy_of=others[place])
+
+    def _rehearsal(
+        self, server: Rehearse, rows: Vector, theirs: NDArray[np.int64], view: AttackView, uploading: Uploading
+    ) -> Callable[[Vector], Rehearsal]:
+        """What attackers are told who ask what would become of their uploads.
+
+        Noise is drawn once for all that they ask, of the deviation that will be added; from copies of their streams.
+        """
+        noise = np.zeros((len(theirs), rows.shape[1]), dtype=np.float32)
+        for place, row in enumerate(theirs.tolist()):
+            if uploading.std[row]:
+                drawn = copy.deepcopy(view.randoms[place]).standard_normal(rows.shape[1], dtype=np.float32)
+                noise[place] = np.float32(uploading.std[row]) * drawn
+
+        def rehearse(crafted: Vector) -> Rehearsal:
+            models = rows.copy()
+            models[theirs] = view.bases + crafted + noise
+            answer = server(models, uploading.asked_std, uploading.work)
+            return Rehearsal(answer.struck[theirs], answer.model - view.current)
+
+        return rehearse

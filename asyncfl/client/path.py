@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.client.attackers import Attackers, Origin
+from asyncfl.client.attackers import Attackers, Origin, Uploading
 from asyncfl.client.observer import Collection, TaskObserver
-from asyncfl.client.ticket import Ticket
+from asyncfl.client.ticket import Ticket, work_of
 from asyncfl.compression import Compressor
 from asyncfl.data import FederatedData
 from asyncfl.learning import Job, Learner, Training
@@ -137,8 +137,11 @@ class TaskPath:
         sound, origin = np.ones(len(tickets), dtype=bool), Origin()
         self._add_noise(rows, tickets, drawn_from, std, np.flatnonzero(~attacked))
         if self.attackers is not None and attacked.any():
-            origin = self.attackers.craft(rows, tickets, attacked, version, current)
-            if self.attackers.threats.attackers_add_noise:
+            adds = self.attackers.threats.attackers_add_noise
+            work = work_of([ticket.epochs for ticket in tickets], self.training.epochs)
+            uploading = Uploading(std if adds else np.zeros(len(std)), asked_std, work)
+            origin = self.attackers.craft(rows, tickets, attacked, version, current, uploading)
+            if adds:
                 self._add_noise(rows, tickets, drawn_from, std, np.flatnonzero(attacked))
             else:
                 std[attacked] = 0.0

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from asyncfl.messages import Vector
 
@@ -20,3 +24,13 @@ class Ticket:
     """Tasks that the client was given before."""
     epochs: int | None = None
     """Passes over its samples that it has time for; None: all of a task."""
+
+
+def work_of(done: Sequence[int | None], epochs: int) -> NDArray[np.float64] | None:
+    """(n,) share of a task's `epochs` that each update comes of, see `Collected.work`.
+
+    `done`: epochs of each task, None where it did all; the answer is None where all did.
+    """
+    if all(one is None for one in done):
+        return None
+    return np.array([1.0 if one is None else one / epochs for one in done])

@@ -57,13 +57,6 @@ class TaskInFlight:
     """Epochs that its client has done when it stopped; None: all."""
 
 
-def work_of(tasks: Sequence[TaskInFlight], epochs: int) -> NDArray[np.float64] | None:
-    """(n,) share of a task's `epochs` that each update comes of, see `Collected.work`."""
-    if all(task.epochs is None for task in tasks):
-        return None
-    return np.array([1.0 if task.epochs is None else task.epochs / epochs for task in tasks])
-
-
 class TasksInFlight:
     """The tasks in flight, and how those that are no more have ended."""
 

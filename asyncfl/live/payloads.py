@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from asyncfl.client import work_of
 from asyncfl.errors import MessageError
 from asyncfl.federation.phases import epochs_done
-from asyncfl.federation.tasks import TaskInFlight, work_of
+from asyncfl.federation.tasks import TaskInFlight
 from asyncfl.live.vocabulary import Update
 from asyncfl.messages import Collect, Collected, Vector
 from asyncfl.privacy import Contribution
@@ -115,7 +116,7 @@ class Payloads:
             sound=sound,
             clip_norm=next((norm for norm in norms if norm is not None), None),
             upload_std=np.array([self._asked_std(one) for one in uploads], dtype=np.float64),
-            work=work_of(tasks, self._host.federation.path.training.epochs),
+            work=work_of([task.epochs for task in tasks], self._host.federation.path.training.epochs),
         )
 
     def _norm(self, one: Payload) -> float | None:

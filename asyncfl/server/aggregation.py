@@ -34,6 +34,16 @@ class Entered:
 
 
 @dataclass(frozen=True)
+class Rehearsed:
+    """What would come of a buffer. Rows follow it; what is not finite is left out and counts against its sender."""
+
+    struck: NDArray[np.bool_]
+    """(n_updates,) counted against the sender."""
+    model: Vector
+    """(n_parameters,) the next global model, before the server's noise."""
+
+
+@dataclass(frozen=True)
 class Aggregated:
     """What came of a buffer."""
 
@@ -150,6 +160,18 @@ class Aggregation:
             upload_std=upload_std,
             work=work,
         )
+
+    def rehearse(
+        self, models: Vector, upload_std: NDArray[np.float64], work: NDArray[np.float64] | None, version: int
+    ) -> Rehearsed:
+        """What would become of the open buffer if these were its updates, one per task; nothing is remembered of it."""
+        whole = self._buffer_of(models, upload_std, work, version)
+        sound = np.flatnonzero(np.isfinite(models).all(axis=1))
+        struck = np.ones(len(models), dtype=bool)
+        if not len(sound):
+            return Rehearsed(struck, whole.current)
+        struck[sound], model = self.defences.rehearse(whole.only(sound))
+        return Rehearsed(struck, model)
 
     # --- what becomes of it ----------------------------------------------------------------------------------------
 

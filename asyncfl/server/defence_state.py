@@ -5,6 +5,7 @@ The rule, the detector and the strikes are descriptions; what they remember is k
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -125,6 +126,16 @@ class DefenceState:
         if verdict.correction is not None:
             model = model + verdict.correction
         return Outcome(model, factors, notes + verdict.remarks)
+
+    def rehearse(self, buffer: Buffer) -> tuple[NDArray[np.bool_], Vector]:
+        """What would become of `buffer`: (n_updates,) whose senders would be struck or banned, and the next model.
+
+        Nothing is remembered of it. Of a detector that asks clients it is what it does without an answer.
+        """
+        # What is remembered is put in place of what was, never changed, so that a shallow copy is enough.
+        copied = copy.copy(self)
+        verdict, banned = copied.judge(buffer, None)
+        return verdict.strikes | np.isin(buffer.clients, banned), copied.aggregate(buffer, verdict).model
 
     def strike(self, clients: NDArray[np.int64], struck: NDArray[np.bool_]) -> tuple[int, ...]:
         """Clients that are banned for these strikes; see `Strikes.step`."""

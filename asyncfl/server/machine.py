@@ -43,7 +43,7 @@ from asyncfl.messages import (
     UpdateArrived,
     Vector,
 )
-from asyncfl.server.aggregation import Aggregated, Aggregation
+from asyncfl.server.aggregation import Aggregated, Aggregation, Rehearsed
 from asyncfl.server.defence_state import DefencePlan, DefenceState
 from asyncfl.server.door import Door
 from asyncfl.server.in_flight import InFlight
@@ -383,6 +383,13 @@ class Server:
         under_way = len(self._inbox) or len(self._in_flight)
         if self.phase is ServerPhase.FILLING and not under_way and (reason := self.population.why_nobody) is not None:
             self._stop(reason, actions)
+
+    def rehearse(self, models: Vector, upload_std: NDArray[np.float64], work: NDArray[np.float64] | None) -> Rehearsed:
+        """What would come of the buffer whose updates are collected now if these were they; for attackers that know it.
+
+        `models`: (n_updates, n_parameters) in the order of `Collect.tasks`; `upload_std`, `work`: as in `Collected`.
+        """
+        return self._aggregation.rehearse(models, upload_std, work, self.version)
 
     def stop(self, reason: str) -> list[Action]:
         """Last actions of a run that is ended from outside, because nothing can happen any more or it diverged."""

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.client import Ticket
+from asyncfl.client import Ticket, work_of
 from asyncfl.federation.prepare import Federation
-from asyncfl.federation.tasks import TaskInFlight, work_of
+from asyncfl.federation.tasks import TaskInFlight
 from asyncfl.messages import Collected, RequestScores, Vector
 from asyncfl.server import Server
 
@@ -23,6 +23,8 @@ class SimulatedClients:
         self.server = server
         self.path = federation.path
         self.attackers = federation.attackers
+        if self.attackers is not None:
+            self.attackers.server = server.rehearse
         self._last: dict[int, tuple[int, int, int]] = {}
         """Client -> number, base version and turn of its task that was collected last."""
         self._scores_with: dict[int, Vector] = {}
@@ -69,7 +71,7 @@ class SimulatedClients:
             sound=payloads.sound,
             clip_norm=payloads.clip_norm,
             upload_std=payloads.asked_std,
-            work=work_of(tasks, self.path.training.epochs),
+            work=work_of([task.epochs for task in tasks], self.path.training.epochs),
         )
 
     def scoring_begins(self, client: int) -> None:

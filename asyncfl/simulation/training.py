@@ -12,7 +12,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.federation.tasks import TaskInFlight, TasksInFlight, work_of
+from asyncfl.client import work_of
+from asyncfl.federation.tasks import TaskInFlight, TasksInFlight
 from asyncfl.messages import Collect, Collected, RequestScores
 from asyncfl.server import Server
 
@@ -91,7 +92,7 @@ class TrainingOnDemand:
         tasks = self.tasks.collect(action.tasks)
         if self.work is None:
             nothing = np.empty((len(tasks), 0), dtype=np.float32)
-            work = work_of(tasks, self.epochs)
+            work = work_of([task.epochs for task in tasks], self.epochs)
             return Collected(time_s, action.tasks, nothing, np.zeros(len(tasks)), work=work)
         if not self.work.every_task:
             self.trained += len(tasks)

@@ -62,6 +62,8 @@ class _TrainedAgain:
     def __init__(self, recording: Recording, federation: Federation, server: Server) -> None:
         self.federation = federation
         self.server = server
+        if federation.attackers is not None:
+            federation.attackers.server = server.rehearse
         self.turns: dict[int, int] = {}
         self.epochs: dict[int, int] = {}
         """Task -> epochs that its client had done when it stopped."""

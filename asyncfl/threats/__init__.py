@@ -6,7 +6,7 @@ depends on the updates of others; `AttackView` is what it is shown. `backdoor_te
 
 from asyncfl.threats.adaptive import Adaptive
 from asyncfl.threats.alie import Alie, alie_z
-from asyncfl.threats.attack import Attack, AttackView, Knowledge
+from asyncfl.threats.attack import Attack, AttackView, Knowledge, Rehearsal
 from asyncfl.threats.backdoor import Backdoor
 from asyncfl.threats.combined import Combined
 from asyncfl.threats.evaluator_bait import EvaluatorBait
@@ -26,6 +26,7 @@ from asyncfl.threats.scaling import Scaling
 from asyncfl.threats.sign_flip import SignFlip
 from asyncfl.threats.spec import AnyAttack, Threats
 from asyncfl.threats.success import backdoor_test_set
+from asyncfl.threats.tailored import Tailored
 from asyncfl.threats.wrong_length import WrongLength
 
 __all__ = [
@@ -49,9 +50,11 @@ __all__ = [
     "MinMax",
     "MinSum",
     "NonFinite",
+    "Rehearsal",
     "Rhythm",
     "Scaling",
     "SignFlip",
+    "Tailored",
     "Threats",
     "WrongLength",
     "alie_z",

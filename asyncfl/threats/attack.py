@@ -7,7 +7,7 @@ An attacker follows the schedule like everybody else. An attack may change what 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -20,6 +20,16 @@ from asyncfl.messages import Vector
 
 Knowledge = Literal["own", "colluders", "buffer"]
 """What an attacker sees: its own update, those of all attackers in the buffer, or what the honest in it sent."""
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What the server would make of the open buffer if the attackers uploaded something; it remembers nothing of it."""
+
+    struck: NDArray[np.bool_]
+    """(n_attackers,) whether the upload would count against its sender, or is refused as malformed."""
+    moved: Vector
+    """(n_parameters,) next global model less the current one, before the server's noise."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +53,9 @@ class AttackView:
     """Version that the buffer is applied to."""
     randoms: tuple[np.random.Generator, ...]
     """The own stream of each attacker's task: what it draws does not depend on who else is in the buffer."""
+    rehearse: Callable[[Vector], Rehearsal] | None = None
+    """Differences (n_attackers, n_parameters) -> what the server's defences, as they stand, would make of them with the
+    noise that attackers add; None: not to be had, or not asked for (`Attack.rehearses`)."""
 
     @property
     def attackers(self) -> int:
@@ -64,6 +77,11 @@ class Attack(Component):
     def sees(self) -> Knowledge:
         """What `craft` must be shown in `AttackView.known`."""
         return "own"
+
+    @property
+    def rehearses(self) -> bool:
+        """Whether `craft` asks what the server would make of its uploads (`AttackView.rehearse`)."""
+        return False
 
     def faults(self, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
         """What cannot work on samples of `shape` (channels, height, width of images) with `classes` classes.

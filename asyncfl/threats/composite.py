@@ -66,6 +66,10 @@ class Composite(Attack):
         return scores
 
     @property
+    def rehearses(self) -> bool:
+        return any(part.rehearses for part in self._attacks)
+
+    @property
     def rate(self) -> float:
         return math.prod(part.rate for part in self._attacks)
 

@@ -12,7 +12,7 @@ the n products <p, e_i>: one pass over the parameters, whatever the accuracy.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,31 +22,25 @@ from asyncfl.threats.attack import AttackView
 from asyncfl.threats.informed import Deviating
 from asyncfl.threats.rows import centred_products
 
+Direction: TypeAlias = Literal["unit", "std", "sign"]
+
 
 class Perturbing(Deviating):
     """Base of both: subclasses say how large gamma may be."""
 
-    direction: Literal["unit", "std", "sign"] = "std"
+    direction: Direction = "std"
     """p: -mean/|mean|, -deviation, or -sign(mean), coordinate by coordinate."""
 
     def deviate(
         self, known: Vector, mean: NDArray[np.float64], deviation: NDArray[np.float64], view: AttackView
     ) -> NDArray[np.float64]:
         """mean + gamma p; the mean itself where p is 0."""
-        p = self._perturbation(mean, deviation)
+        p = perturbation(self.direction, mean, deviation)
         squared = float(p @ p)
         if squared == 0:
             return mean
         gram, along = centred_products(known, mean, p)
         return mean + self.largest(squared, along, gram) * p
-
-    def _perturbation(self, mean: NDArray[np.float64], deviation: NDArray[np.float64]) -> NDArray[np.float64]:
-        if self.direction == "std":
-            return -deviation
-        if self.direction == "sign":
-            return -np.sign(mean)
-        length = float(np.linalg.norm(mean))
-        return -mean / length if length > 0 else mean
 
     @abstractmethod
     def largest(self, squared: float, along: NDArray[np.float64], gram: NDArray[np.float64]) -> float:
@@ -55,6 +49,18 @@ class Perturbing(Deviating):
         `squared`: |p|^2 > 0; `along`: (n,) <p, e_i>; `gram`: (n, n) <e_i, e_j>.
         """
         raise NotImplementedError
+
+
+def perturbation(
+    direction: Direction, mean: NDArray[np.float64], deviation: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """(n_parameters,) p away from the mean: -mean/|mean|, -deviation or -sign(mean)."""
+    if direction == "std":
+        return -deviation
+    if direction == "sign":
+        return -np.sign(mean)
+    length = float(np.linalg.norm(mean))
+    return -mean / length if length > 0 else mean
 
 
 def squared_distances(gram: NDArray[np.float64]) -> NDArray[np.float64]:

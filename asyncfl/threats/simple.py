@@ -18,6 +18,7 @@ from asyncfl.threats.min_sum import MinSum
 from asyncfl.threats.non_finite import NonFinite
 from asyncfl.threats.scaling import Scaling
 from asyncfl.threats.sign_flip import SignFlip
+from asyncfl.threats.tailored import Tailored
 from asyncfl.threats.wrong_length import WrongLength
 
 SIMPLE: tuple[type[Attack], ...] = (
@@ -28,6 +29,7 @@ SIMPLE: tuple[type[Attack], ...] = (
     Ipm,
     MinMax,
     MinSum,
+    Tailored,
     Mimic,
     Scaling,
     Backdoor,

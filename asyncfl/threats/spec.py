@@ -36,7 +36,7 @@ CountOrShare = Annotated[int | float, BeforeValidator(_count_or_share)]
 
 
 class Threats(Described):
-    """Some clients attack; they follow the schedule and do not know the server's rule."""
+    """Some clients attack; they follow the schedule, and but for `tailored` do not know the server's defences."""
 
     attack: AnyAttack
     """What the attackers do."""

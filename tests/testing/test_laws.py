@@ -110,6 +110,7 @@ def test_every_detector_passes(detector: Detector) -> None:
         {"kind": "ipm"},
         {"kind": "min_max"},
         {"kind": "min_sum"},
+        {"kind": "tailored"},
         {"kind": "mimic"},
         {"kind": "scaling"},
         {"kind": "backdoor", "side": 2},

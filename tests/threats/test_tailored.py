@@ -1,0 +1,171 @@
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from asyncfl.errors import ScenarioError
+from asyncfl.server.defence_state import DefenceState
+from asyncfl.simulation.run import simulate_seed
+from asyncfl.testing import view
+from asyncfl.threats import Rehearsal, SignFlip, Tailored
+
+HONEST = np.array([[3.0, 0, 4], [3, 0, 4], [3, 0, 4], [3, 0, 4]])
+"""All alike: of length 5, and p is their opposite."""
+
+
+def server(weigh, strike=lambda rows: np.zeros(len(rows), bool)):
+    """A server that moves by `weigh(rows)` of honest and crafted rows; what it was asked is kept."""
+    asked = []
+
+    def rehearse(crafted):
+        asked.append(crafted)
+        return Rehearsal(strike(crafted), weigh(np.concatenate([HONEST, crafted])))
+
+    return rehearse, asked
+
+
+def gamma_of(crafted):
+    """Lengths of p between the mean and what was crafted."""
+    assert (crafted == crafted[0]).all()
+    return float(1 - crafted[0] @ HONEST[0] / 25)
+
+
+def crafted_against(rehearse, attack=None, honest=HONEST[:2]):
+    seen = replace(view(honest, HONEST), rehearse=rehearse)
+    return (attack or Tailored()).craft(seen)
+
+
+def longer_than(limit):
+    return lambda rows: np.linalg.norm(rows, axis=1) > limit
+
+
+def test_it_is_as_long_as_the_server_lets_in_without_a_strike():
+    rehearse, asked = server(lambda rows: rows.mean(axis=0), strike=longer_than(12.0))
+    gamma = gamma_of(crafted_against(rehearse))
+    # |mean + gamma p| = 5 |1 - gamma| <= 12: gamma <= 3.4.
+    assert 3.4 - 10 / 2**10 <= gamma <= 3.4
+    assert len(asked) == 11
+    finer = gamma_of(crafted_against(rehearse, Tailored(rehearsals=20)))
+    assert finer == pytest.approx(3.4, abs=1e-4)
+
+
+def test_flags_without_a_strike_count_by_what_they_do_to_the_model():
+    def weigh(rows):
+        kept = rows[np.linalg.norm(rows, axis=1) <= 12]
+        return kept.mean(axis=0)
+
+    rehearse, _ = server(weigh)
+    assert 3.4 - 10 / 2**10 <= gamma_of(crafted_against(rehearse)) <= 3.4
+
+
+def test_an_undefended_server_gets_the_largest_and_one_that_always_strikes_the_mean():
+    mean, _ = server(lambda rows: rows.mean(axis=0))
+    assert gamma_of(crafted_against(mean)) == pytest.approx(10, abs=0.01)
+    assert gamma_of(crafted_against(mean, Tailored(strength=2))) == pytest.approx(2, abs=0.002)
+    strict, _ = server(lambda rows: rows.mean(axis=0), strike=lambda rows: np.ones(len(rows), bool))
+    np.testing.assert_allclose(crafted_against(strict), HONEST[:2], rtol=1e-6)
+
+
+@pytest.mark.parametrize("direction", ["unit", "std", "sign"])
+def test_directions_are_as_long_as_a_typical_update(direction):
+    others = HONEST + np.array([[1, 0, 0], [-1, 0, 0], [0, 2, 0], [0, -2, 0]])
+    rehearse, asked = server(lambda rows: rows.mean(axis=0))
+    seen = replace(view(HONEST[:2], others), rehearse=rehearse)
+    Tailored(direction=direction).craft(seen)
+    typical = np.median(np.linalg.norm(others, axis=1))
+    assert np.linalg.norm(asked[1][0] - asked[0][0]) == pytest.approx(5 * typical, rel=1e-5)
+
+
+def test_alone_attackers_go_by_their_own_updates_and_unseen_they_are_honest():
+    rehearse, _ = server(lambda rows: rows.mean(axis=0), strike=longer_than(12.0))
+    alone = replace(view(HONEST[:1], np.empty((0, 3))), rehearse=rehearse)
+    assert gamma_of(Tailored().craft(alone)) == pytest.approx(3.4, abs=0.01)
+    assert Tailored().craft(view(HONEST[:2], HONEST)) is None
+
+
+@pytest.fixture
+def attacked(scenario):
+    """Scenario with two tailored attackers of eleven against a defence."""
+
+    def described(defence, attack=None, **more):
+        return scenario.override(
+            {
+                "data": {**scenario.data.model_dump(mode="json"), "clients": 11},
+                "threats": {"attack": attack or {"kind": "tailored", "rehearsals": 6}, "attackers": 3},
+                "defence": defence,
+                **more,
+            }
+        )
+
+    return described
+
+
+@pytest.mark.parametrize(
+    "defence",
+    [
+        {"rule": {"kind": "norm_clipping"}},
+        {"detector": {"kind": "kardam", "expected_share": 0.3}, "strikes": {}},
+        {"detector": {"kind": "async_filter"}},
+        {"detector": {"kind": "spectral"}, "strikes": {}},
+    ],
+    ids=lambda defence: next(iter(defence.values()))["kind"],
+)
+def test_it_goes_against_every_defence_in_a_run(attacked, defence):
+    run = simulate_seed(attacked(defence), 0)
+    assert run.stopped == "all versions published" or run.stopped.startswith("diverged")
+
+
+@pytest.mark.parametrize("detector", ["kardam", "fldetector", "spectral"])
+def test_a_rehearsal_leaves_no_trace(attacked, detector, monkeypatch):
+    described = attacked({"detector": {"kind": detector}, "strikes": {}}, {"kind": "sign_flip"})
+    quiet = simulate_seed(described, 0)
+    asked, craft = [], SignFlip.craft
+
+    def asking(self, view):
+        for factor in (1.0, 100.0, np.nan):
+            answer = view.rehearse(np.asarray(-factor * view.honest, dtype=np.float32))
+            asked.append((factor, answer.struck.all(), np.isfinite(answer.moved).all()))
+        return craft(self, view)
+
+    monkeypatch.setattr(SignFlip, "rehearses", True)
+    monkeypatch.setattr(SignFlip, "craft", asking)
+    watched = simulate_seed(described, 0)
+    pd.testing.assert_frame_equal(pd.DataFrame(watched.rounds), pd.DataFrame(quiet.rounds))
+    # What is not finite would be refused, and the rest go on without it.
+    assert {(struck, finite) for factor, struck, finite in asked if np.isnan(factor)} == {(True, True)}
+
+
+def test_what_is_rehearsed_is_what_becomes_of_it(attacked, monkeypatch):
+    """Without noise the model moves as it was foretold."""
+    foretold, craft = [], Tailored.craft
+
+    def noting(self, view):
+        crafted = craft(self, view)
+        if crafted is not None:
+            answer = view.rehearse(crafted)
+            foretold.append((view.version, float(np.linalg.norm(answer.moved))))
+        return crafted
+
+    monkeypatch.setattr(Tailored, "craft", noting)
+    moves, step = {}, DefenceState.aggregate
+
+    def watching(self, buffer, verdict):
+        outcome = step(self, buffer, verdict)
+        moves[buffer.version] = float(np.linalg.norm(outcome.model - buffer.current))
+        return outcome
+
+    monkeypatch.setattr(DefenceState, "aggregate", watching)
+    simulate_seed(attacked({"rule": {"kind": "median"}}), 0)
+    assert foretold
+    for version, moved in foretold:
+        assert moves[version] == pytest.approx(moved, rel=1e-6)
+
+
+def test_a_detector_that_asks_clients_is_refused(attacked):
+    with pytest.raises(ScenarioError, match=r"threats.attack.*must not rehearse with defence.detector safl"):
+        attacked({"detector": {"kind": "safl"}})
+    combined = {"kind": "combined", "attacks": [{"kind": "label_flip"}, {"kind": "tailored"}]}
+    with pytest.raises(ScenarioError, match="must not rehearse"):
+        attacked({"detector": {"kind": "safl"}}, combined)
+    assert attacked({"detector": {"kind": "spectral"}}, combined).threats.attack.rehearses
