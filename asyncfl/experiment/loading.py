@@ -162,6 +162,11 @@ def _own_faults(experiment: Experiment) -> Iterator[Fault]:
             yield Fault(place, "names a value twice")
     for name in set(experiment.axes) & set(experiment.variants):
         yield Fault(f"variants.{name}", "is also an axis; give it another name")
+    for name, covered in experiment.covered.items():
+        if experiment.variants.get(name) != covered.settings():
+            yield Fault(f"covered.{name}", "is also a variant; give it another name")
+        for field, one, other in covered.doubled():
+            yield Fault(f"covered.{name}", f"factors {one} and {other} both change {field}, one would undo the other")
     yield from _quick_faults(experiment)
     yield from _doubled_names(experiment)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from asyncfl.analysis.bounds import Bounds
 from asyncfl.analysis.claims import Claim
@@ -15,6 +15,7 @@ from asyncfl.analysis.grid import several, values_of
 from asyncfl.analysis.table import Table
 from asyncfl.analysis.target import Target
 from asyncfl.component import Described
+from asyncfl.experiment.covering import Covered
 from asyncfl.experiment.files import MOST_LOOKS
 from asyncfl.scenario import MOST_SEEDS
 
@@ -124,6 +125,9 @@ class Experiment(Described):
     variants: dict[str, dict[str, dict[str, Any]]] = Field(default_factory=dict)
     """Name of an axis -> label -> dotted fields that change together; with `recorded`, cells whose runs are not
     computed but were recorded, see `Recorded`."""
+    covered: dict[str, Covered] = Field(default_factory=dict)
+    """Name of an axis -> factors of which not all combinations are run, but all of any few. It stands before the
+    variants, which change what it has set."""
     bounds: dict[str, Bounds] = Field(default_factory=dict)
     """Name -> a grid of bound values."""
     targets: dict[str, Target] = Field(default_factory=dict)
@@ -146,6 +150,19 @@ class Experiment(Described):
     """`<folder>/<file>` below the folder of experiments; set by the reader."""
     folder: str = ""
     """Folder of its file; set by the reader."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_settings(cls, raw: Any) -> Any:
+        """The settings of what is covered are variants like others."""
+        if not isinstance(raw, dict) or not isinstance(raw.get("covered"), dict):
+            return raw
+        try:
+            covered = {name: Covered.model_validate(one).settings() for name, one in raw["covered"].items()}
+        except ValidationError:
+            return raw  # told of the field itself
+        variants = raw.get("variants") or {}
+        return {**raw, "variants": {**covered, **variants}} if isinstance(variants, dict) else raw
 
     @field_validator("margins")
     @classmethod

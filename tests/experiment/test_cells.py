@@ -118,3 +118,58 @@ def test_looks_that_are_none(write, described, looks):
     described["seeds"] = {"full": {"looks": looks}}
     with pytest.raises(ScenarioError, match="looks"):
         load(write(described))
+
+
+COVERED = {
+    "setting": {
+        "factors": {
+            "budget": {f"eps {number}": {"privacy.epsilon": number} for number in (40, 50, 60, 70)},
+            "length": {f"{number} rounds": {"protocol.rounds": number} for number in (2, 3, 4)},
+            "L": {"one": {"privacy.exposures": 1}, "two": {"privacy.exposures": 2}},
+        }
+    }
+}
+
+
+def test_of_what_is_covered_not_all_combinations_are_cells_but_all_pairs(write, described):
+    described["covered"] = COVERED
+    described["axes"] = {"training.lr": [0.1, 0.2]}
+    described["variants"] = {"noise": {"as it is": {}, "more": {"privacy.epsilon": 99}}}
+    described["quick"] = {"variants.setting": ["one, eps 40, 2 rounds"]}
+    described["figure"] = {"kind": "bars", "x": "setting", "hue": "noise", "panels": "training.lr", "y": "train_loss"}
+    described["claims"] = []
+    experiment = load(write(described))
+    assert list(experiment.grid("full")) == ["training.lr", "setting", "noise"]
+    made = cells(experiment, "full")
+    pairs = {(c.scenario.privacy.epsilon, c.scenario.protocol.rounds) for c in made if c.values["noise"] == "as it is"}
+    assert len(pairs) == 4 * 3
+    assert len(made) == 2 * 12 * 2
+    # What a variant changes counts, whatever the setting was.
+    assert {c.scenario.privacy.epsilon for c in made if c.values["noise"] == "more"} == {99}
+    assert {c.values["setting"] for c in cells(experiment, "quick")} == {"one, eps 40, 2 rounds"}
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "message"),
+    [
+        ({"variants": {"setting": {"x": {}}}}, "covered.setting", "is also a variant"),
+        ({"covered": {"setting": {"factors": {"one": {"a": {}}}}}}, "covered.setting.factors", "at least 2"),
+        (
+            {"covered": {"s": {"factors": {n: {n: {"protocol.rounds": 2}} for n in "ab"}}}},
+            "covered.s",
+            "factors a and b both change protocol.rounds",
+        ),
+        (
+            {"covered": {"s": {"factors": {"a": {"x": {"protocol.rouns": 2}}, "b": {"y": {}}}}}},
+            "variants.s.x, y.protocol.rouns",
+            "did you mean rounds",
+        ),
+    ],
+)
+def test_what_cannot_be_covered(write, described, change, field, message):
+    described = {**described, "covered": COVERED, "axes": {}, "variants": {}, "quick": {}, "claims": [], **change}
+    del described["figure"]
+    with pytest.raises(ScenarioError) as caught:
+        load(write(described))
+    [found] = [fault.message for fault in caught.value.faults if fault.field == field]
+    assert message in found

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 
 from asyncfl.analysis.columns import unit_of
 from asyncfl.analysis.evidence.samples import Floats
 from asyncfl.analysis.figures.base import FigureBase, in_words
 from asyncfl.analysis.figures.drawing import scale_in
-from asyncfl.analysis.grid import AxisValues, select
+from asyncfl.analysis.grid import AxisValues, describe, restricted, select
 from asyncfl.analysis.labels import axis_label, end_label, legend_label, value_label
 from asyncfl.analysis.style import LETTER, canvas, save, styled
 from asyncfl.quantities import Scale, number, with_unit
@@ -40,13 +41,25 @@ class Heatmap(FigureBase):
     """Axis down."""
     y: str = "test_accuracy"
     """Column of the values after the last round."""
+    against: dict[str, Any] = Field(default_factory=dict)
+    """Axis -> value: shown is what is lost against the cell there, its value less this one's; none: the value."""
 
     @property
     def axes_named(self) -> list[tuple[str, str]]:
-        return [("x", self.x), ("rows", self.rows), *super().axes_named]
+        compared = [("against", axis) for axis in self.against]
+        return [("x", self.x), ("rows", self.rows), *compared, *super().axes_named]
+
+    @property
+    def values_named(self) -> list[tuple[str, str, Any]]:
+        compared = [("against", axis, value) for axis, value in self.against.items()]
+        return [*super().values_named, *compared]
+
+    def is_run(self, grid: AxisValues) -> bool:
+        return super().is_run(grid) and all(restricted(grid, self.against).values())
 
     def shown(self) -> str:
-        return f"{end_label(self.y)} by {in_words(self.rows)} and {in_words(self.x)}".replace("$", "")
+        lost = f", less than at {describe(self.against)}," if self.against else ""
+        return f"{end_label(self.y)}{lost} by {in_words(self.rows)} and {in_words(self.x)}".replace("$", "")
 
     @property
     def columns_named(self) -> list[tuple[str, str, str]]:
@@ -71,7 +84,7 @@ class Heatmap(FigureBase):
             size = (CELL[0] * len(across) + ROOM[0] + beside, CELL[1] * len(down) + ROOM[1] + 0.7 * below)
             page, axes = canvas(len(panels), caption, title, size)
             known = np.concatenate([each[np.isfinite(each)] for each in values])
-            low, high = (0.0, 100.0) if percent else (known.min(initial=0.0), known.max(initial=1.0))
+            low, high = (0.0, 100.0) if percent and not self.against else (known.min(initial=0.0), known.max(initial=1.0))
             image: Any = None
             whole = bool((known == np.round(known)).all())
             for place, (axis, panel, shown) in enumerate(zip(axes, panels, values, strict=True)):
@@ -84,7 +97,7 @@ class Heatmap(FigureBase):
                 axis.set_ylabel(axis_label(self.rows) if place == 0 else "")
                 if self.panels:
                     axis.set_title(legend_label(self.panels, panel))
-            label = with_unit(end_label(self.y), scale)
+            label = with_unit(f"{'lost ' if self.against else ''}{end_label(self.y)}", scale)
             tall = CELL[1] * len(down)
             said = textwrap.fill(label, max(int(tall / LETTER), 12))
             bar = page.colorbar(image, ax=axes, label=said, aspect=tall / BAR, pad=0.01)
@@ -95,15 +108,25 @@ class Heatmap(FigureBase):
     def _values(self, panel: Any, across: list[Any], down: list[Any], final: pd.DataFrame) -> Floats:
         """(rows, columns) means; NaN where nothing was run, infinite where all seeds diverged."""
         at = dict(self.where) if self.panels is None else {**self.where, self.panels: panel}
-        rows = final[select(final, at) & (final["metric"] == self.y)]
+        rows = final[final["metric"] == self.y]
         values = np.full((len(down), len(across)), np.nan)
         for i, row in enumerate(down):
             for j, column in enumerate(across):
-                found = rows[select(rows, {self.rows: row, self.x: column})]
-                if len(found):
-                    one = found.iloc[0]
-                    values[i, j] = np.inf if one["seeds"] == 0 else one["mean"]
+                cell = {**at, self.rows: row, self.x: column}
+                values[i, j] = _mean(rows, cell)
+                # A cell that diverged has lost everything, and is shown so.
+                if self.against and np.isfinite(values[i, j]):
+                    values[i, j] = _mean(rows, {**cell, **self.against}) - values[i, j]
         return values
+
+
+def _mean(rows: pd.DataFrame, at: dict[str, Any]) -> float:
+    """The mean of a cell; NaN where it was not run, infinite where all seeds diverged."""
+    found = rows[select(rows, at)]
+    if not len(found):
+        return float("nan")
+    one = found.iloc[0]
+    return float("inf") if one["seeds"] == 0 else float(one["mean"])
 
 
 def _draw(axis: Axes, values: Floats, low: float, high: float, whole: bool) -> Any:

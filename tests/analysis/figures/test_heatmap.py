@@ -29,3 +29,17 @@ def test_it_is_drawn_the_same_each_time(tmp_path, changes):
     written = [figure.draw(GRID, {"final": final()}, "a caption", "a title", tmp_path / name) for name in "ab"]
     assert [path.name for path in written[0]] == ["a.svg", "a.png", "a.pdf"]
     assert [path.read_bytes() for path in written[0]] == [path.read_bytes() for path in written[1]]
+
+
+def test_what_is_lost_against_other_cells_is_shown():
+    lost = FIGURE.model_copy(update={"against": {"attack": "none"}})
+    values = [lost._values(p, list(GRID["rule"]), list(GRID["attack"]), final()) for p in GRID["p"]]
+    # The clean cell of the mean was not run at 20 %; all seeds of Krum under flips diverged at 40 %.
+    np.testing.assert_allclose(values[0], [[np.nan, 0], [np.nan, 0.2 - 0.6]])
+    np.testing.assert_allclose(values[1], [[0, 0], [0.1 - 0.5, np.inf]])
+    assert lost.shown() == "final test accuracy, less than at attack = none, by attack and rule"
+    assert lost.is_run(GRID)
+    assert not lost.is_run({**GRID, "attack": ("flip",)})
+    assert ("against", "attack", "none") in lost.values_named
+    beside = FIGURE.model_copy(update={"against": {"p": 0.2}, "panels": None, "where": {"p": 0.4}})
+    np.testing.assert_allclose(beside._values(None, ["krum"], ["none"], final()), [[0.2 - 0.3]])
