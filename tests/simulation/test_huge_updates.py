@@ -42,7 +42,8 @@ def test_attackers_of_any_size_neither_end_a_run_nor_move_its_model_far(
         "defence": {**defence, "root_samples": 20},
     }
     run = simulate_seed(scenario.override(described), 0)
-    accepts_unjudged = defence.get("detector", {}).get("kind") in ("kardam", "safl")
+    # What cannot be judged is let in, or (AsyncFilter) whatever is not the farthest.
+    accepts_unjudged = defence.get("detector", {}).get("kind") in ("kardam", "safl", "async_filter")
     assert run.stopped == "all versions published" or (accepts_unjudged and run.stopped.startswith("diverged"))
     if not accepts_unjudged:
         assert run.rounds[-1]["test_loss"] < 10

@@ -22,7 +22,7 @@ from tests.written import compare, sums, write
 LIST = Path(__file__).with_name("outcomes.json")
 LEFT_OUT = re.compile(
     r"timeline/|stop_at/|privacy/[a-z_]+/(buffered|fedasync)|attack/[a-z_]+/sync|world/alternating/(sync|fedasync)"
-    r"|detector/(safl|spectral|aflguard)/sync|detector/(kardam|zeno..)/fedasync|detector/(async_filter|fldetector)/sync"
+    r"|detector/(safl|spectral|aflguard)/sync|detector/(kardam|zeno..)/fedasync|detector/(async_filter|fldetector)/(sync|fedasync)"
 )
 """Runs that others stand for, or that tests of budgets and timelines look at."""
 TABLES = ("rounds", "clients", "events", "ledger", "spending")

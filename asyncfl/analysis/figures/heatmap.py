@@ -84,7 +84,9 @@ class Heatmap(FigureBase):
             size = (CELL[0] * len(across) + ROOM[0] + beside, CELL[1] * len(down) + ROOM[1] + 0.7 * below)
             page, axes = canvas(len(panels), caption, title, size)
             known = np.concatenate([each[np.isfinite(each)] for each in values])
-            low, high = (0.0, 100.0) if percent and not self.against else (known.min(initial=0.0), known.max(initial=1.0))
+            low, high = (
+                (0.0, 100.0) if percent and not self.against else (known.min(initial=0.0), known.max(initial=1.0))
+            )
             image: Any = None
             whole = bool((known == np.round(known)).all())
             for place, (axis, panel, shown) in enumerate(zip(axes, panels, values, strict=True)):
