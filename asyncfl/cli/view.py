@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 import webbrowser
 from pathlib import Path
@@ -50,7 +51,9 @@ def view(
         _follow(run, target, open_)
         return
     first, *second = [(_loaded(one, seed), str(one)) for one in (run, other) if one is not None]
-    text = page(*first, other=second[0] if second else None, window=window)
+    named = " ".join(shlex.quote(str(one)) for one in (run, other) if one is not None)
+    command = f"asyncfl view {named}" + ("" if seed is None else f" --seed {seed}")
+    text = page(*first, other=second[0] if second else None, window=window, command=command)
     write(text, target)
     console.print(f"{target}: {quantity(len(text.encode()), 'bytes')}")
     if open_:

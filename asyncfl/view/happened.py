@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from asyncfl.trace.events import Kind
-from asyncfl.trace.query import select
 from asyncfl.trace.requests import requests_of
 from asyncfl.trace.tasks import KINDS, Floats, Ints, Tasks, codes
 from asyncfl.trace.tracks import all_microseconds
+from asyncfl.view.density import fill_shown
 from asyncfl.view.packing import Packing
 
 TOLD_BY_TASKS = (
@@ -29,6 +29,12 @@ TOLD_BY_TASKS = (
     Kind.UPLOADED,
 )
 """Kinds of events that the columns of tasks tell already."""
+
+LASTING = (Kind.BANNED, Kind.WENT_OFFLINE, Kind.CAME_ONLINE)
+"""Kinds of events after which a client is another, whatever window is looked at."""
+
+FILLED = 2000
+"""Spans of the run, and again of a window, by which the fill of the buffer is told."""
 
 PHASES = (
     "dispatched_s",
@@ -142,19 +148,38 @@ def select_counting(audit: pa.Table) -> pa.Table:
     return audit.filter(chosen)
 
 
+def events_with(events: pa.Table, tasks: Tasks, since_s: float | None) -> pa.Table:
+    """Of one seed: the events of `tasks`, those of nobody's task while they are under way, and what was so before.
+
+    since_s: where what is shown begins; None: at 0.
+    """
+    time_s, task = events["time_s"].to_numpy(), events["task"].to_numpy()
+    ends = np.concatenate([tasks.left_s, tasks.settled_s])
+    last = tasks.end_s.max(initial=0.0) if np.isnan(tasks.left_s).any() else np.nanmax(ends, initial=0.0)
+    lasting = np.isin(codes(events["kind"], KINDS), [KINDS.index(kind) for kind in LASTING])
+    seen = (time_s >= (since_s or 0.0)) | lasting
+    kept = np.isin(task, tasks.task) | (((task < 0) | lasting) & seen & (time_s <= last))
+    return events.take(pa.array(np.flatnonzero(kept)))
+
+
 def seed_shown(
-    seed: int, tables: dict[str, pa.Table], tasks: Tasks, until_s: float | None, packing: Packing
+    seed: int, tables: dict[str, pa.Table], tasks: Tasks, every: Tasks | None, since_s: float | None, packing: Packing
 ) -> Described:
-    """All of one seed: `tables` of it alone, `tasks` those to show, `until_s` where they end before the run does."""
+    """All of one seed: `tables` of it alone, `tasks` those to show; `every`: all of which they are a window that begins
+    at `since_s`, None where they are all."""
     events = tables["events"]
     end_s = float(events["time_s"].to_numpy().max(initial=0.0))
+    rounds = curves_shown(tables["rounds"], tables.get("audit"), packing)
+    if every is not None:
+        within = np.linspace(since_s or 0.0, min(end_s, tasks.dispatched_s.max(initial=0.0)), FILLED)
+        rounds |= fill_shown(every, np.union1d(np.linspace(0.0, end_s, FILLED), within), packing)
     shown = {
         "seed": seed,
         "end": int(all_microseconds(np.array([end_s]))[0]),
         "tasks": tasks_shown(tasks, packing),
-        "events": events_shown(select(events, until_s=until_s), packing),
+        "events": events_shown(events if every is None else events_with(events, tasks, since_s), packing),
         "requests": requests_shown(events, packing),
-        "rounds": curves_shown(tables["rounds"], tables.get("audit"), packing),
+        "rounds": rounds,
     }
     if "clients" in tables:
         clients = tables["clients"]

@@ -229,16 +229,83 @@ def test_a_run_in_which_nothing_was_asked_of_anybody_is_shown(opened: Opened, bu
         tab.keyboard.press(key)
 
 
-def test_of_too_many_tasks_those_of_a_window_are_drawn_and_it_is_said(opened: Opened, busy: Run) -> None:
+def window_of(tab: Any) -> tuple[float, float]:
+    """From when to when a page shows, in virtual s."""
+    tab.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    kept = tab.evaluate("JSON.parse(decodeURIComponent(location.hash.slice(1)))")
+    return kept["from"], kept["to"]
+
+
+def test_of_a_window_that_was_asked_for_its_first_tasks_are_drawn(opened: Opened, busy: Run) -> None:
     tab = opened(page(busy, "run", window=Window(since_s=1.0), most_tasks=10))
     shown = tasks_of(busy.tables["events"]).select(since_s=1.0)
-    until_s = np.sort(shown.dispatched_s)[9]
-    first = shown.select(seed=0, until_s=until_s)
-    assert " tasks are shown, those that begin from " in tab.locator("#said p").first.inner_text()
+    until_s = float(np.sort(shown.dispatched_s)[9])
+    assert " 10 of them, those that begin from " in tab.locator("#said p").first.inner_text()
+    assert tab.locator("#counts").inner_text().startswith(f"{len(shown.select(seed=0, until_s=until_s))} tasks ")
+    assert window_of(tab) == pytest.approx((1.0, until_s), abs=1e-6)
+    assert tab.locator("#beyond").is_hidden()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_of_too_many_tasks_a_density_is_drawn_and_a_click_opens_those_that_are_here(
+    opened: Opened, busy: Run, theme: str
+) -> None:
+    tab = opened(page(busy, "run", command="asyncfl view 'a run'", most_tasks=20), theme=theme)
+    tasks = tasks_of(busy.tables["events"]).select(seed=0)
+    end_s = float(tasks.end_s[0])
+    said = tab.locator("#counts").inner_text()
+    assert said.startswith(f"{len(tasks)} tasks as a density: 6 lanes of 1 client, 500 spans of ")
+    assert [tab.locator(name).is_visible() for name in ("#fates", "#density", "#beyond")] == [False, True, True]
+    assert colours_in(tab.locator("#lanes").screenshot()) > 10
+    tab.fill("#clients", "1, 3-4")
+    assert " 3 of 6 lanes of 1 client" in tab.locator("#counts").inner_text()
+    tab.fill("#clients", "")
+    before = tab.locator("#lanes").screenshot()
+    tab.select_option("#layer", "unused")
+    assert tab.locator("#lanes").screenshot() != before
+    box = tab.locator("#scroll").bounding_box()
+    tab.mouse.click(box["x"] + box["width"] - 30, box["y"] + 8)
+    from_s, to_s = window_of(tab)
+    assert to_s - from_s == pytest.approx(5 * end_s / 500, rel=1e-3)
+    wanted = f"asyncfl view 'a run' --since {from_s:.7g} --until {to_s:.7g}"
+    assert tab.locator("#beyond code").inner_text() == wanted
+    tab.get_by_role("button", name="tasks one by one").click()
+    held = window_of(tab)
+    assert tab.locator("#density").is_hidden()
+    assert tab.locator("#fates").is_visible()
+    first = tasks.select(until_s=held[1])
     assert tab.locator("#counts").inner_text().startswith(f"{len(first)} tasks ")
-    tab.wait_for_function("location.hash.length > 1")
-    kept = tab.evaluate("JSON.parse(decodeURIComponent(location.hash.slice(1)))")
-    assert kept["from"] == pytest.approx(first.dispatched_s.min(), abs=1e-6)
+    tab.get_by_role("button", name="Show the whole run").click()
+    assert window_of(tab) == pytest.approx((0.0, end_s), abs=1e-5)
+    assert tab.locator("#counts").inner_text() == said
+
+
+def test_a_density_by_keyboard(opened: Opened, busy: Run) -> None:
+    tab = opened(page(busy, "run", most_tasks=20))
+    tab.locator("#scroll").focus()
+    for key in ("ArrowRight", "ArrowDown", "ArrowRight"):
+        tab.keyboard.press(key)
+    said = tab.locator("#live").inner_text()
+    assert re.match(r"clients 1, [\d.]+ s to [\d.]+ s; tasks under way: [\d.]+ per client; downloads: ", said)
+    assert tab.locator("#tip").is_visible()
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector("#density", state="hidden")
+    tab.keyboard.press("ArrowRight")
+    assert tab.locator("#live").inner_text().startswith("task ")
+    for key in ("0", "End", "Home", "ArrowUp"):
+        tab.keyboard.press(key)
+    assert tab.locator("#live").inner_text().startswith("clients 0, 0 s to ")
+
+
+def test_two_densities_over_each_other(opened: Opened, busy: Run, other: Run) -> None:
+    tab = opened(page(busy, "first", other=(other, "second"), most_tasks=40))
+    tasks = sum(len(tasks_of(run.tables["events"]).select(seed=0)) for run in (busy, other))
+    assert tab.locator("#counts").inner_text().startswith(f"{tasks} tasks as a density")
+    box = tab.locator("#scroll").bounding_box()
+    tab.mouse.move(box["x"] + 300, box["y"] + 20)
+    assert "second run" in tab.locator("#tip").inner_text()
+    tab.select_option("#seed", "1")
+    assert "as a density" in tab.locator("#counts").inner_text()
 
 
 def test_a_run_that_is_going_says_so_and_loads_itself_again(opened: Opened, busy: Run) -> None:

@@ -76,15 +76,6 @@ def test_tables_say_what_their_columns_mean_and_leave_out_those_without_values(b
     assert "attack_success" in tables["rounds"]["about"][0]
 
 
-def test_of_too_many_tasks_the_page_shows_a_window_and_says_so(busy: Run) -> None:
-    header, _ = header_of(page(busy, "run", most_tasks=10))
-    (run,) = header["runs"]
-    shown = sum(seed["tasks"]["task"]["n"] for seed in run["seeds"])
-    every = len(tasks_of(busy.tables["events"]))
-    assert 10 <= shown < every
-    assert run["window"].startswith(f"{shown} of {every} tasks are shown, those that begin from 0 s to ")
-
-
 def test_a_window_shows_the_tasks_that_begin_in_it(busy: Run) -> None:
     text = page(busy, "run", window=Window(since_s=1.0, until_s=3.0, seed=1))
     (seed,) = header_of(text)[0]["runs"][0]["seeds"]

@@ -44,6 +44,10 @@ function showTip(found, clientX, clientY) {
   });
   tip.replaceChildren(...(i === null ? [] : [make("b", {}, headline(found)), listed(factsOf(found))]),
     ...said.map((text) => make("div", {}, text)));
+  placeTip(tip, clientX, clientY);
+}
+
+function placeTip(tip, clientX, clientY) {
   const box = tip.getBoundingClientRect();
   tip.style.left = `${Math.max(4, Math.min(clientX + 14, window.innerWidth - box.width - 8))}px`;
   tip.style.top = `${clientY + 18 + box.height > window.innerHeight ? Math.max(4, clientY - box.height - 12) : clientY + 18}px`;

@@ -27,11 +27,13 @@ function buildFilters() {
     make("label", {}, "lane height", height),
     make("fieldset", { "aria-label": "Zoom" }, button("−", "Show more time", () => zoom(2)), button("+", "Show less time", () => zoom(0.5)),
       button("◂", "Earlier", () => pan(-0.5)), button("▸", "Later", () => pan(0.5)), button("whole run", "Show the whole run", showAll)),
+    make("fieldset", { class: "row", id: "density", hidden: true }),
     make("fieldset", { class: "row", id: "fates" }, make("legend", {}, "fates")),
     make("fieldset", { class: "row", id: "marks" }, make("legend", {}, "marks")),
     make("fieldset", { class: "row", id: "phases" }, make("legend", {}, "bars"),
       ...PHASE_LEGEND.filter(([colour]) => occurs(colour)).map(([colour, said]) => make("label", {}, make("i", { style: `background: var(--${colour})` }), said)),
       make("label", {}, "pale: its update was not used")));
+  buildLayers();
   countFilters();
 }
 
@@ -69,7 +71,7 @@ function countFilters() {
 function boxes(id, names, counts, hidden, shape) {
   const focused = document.activeElement?.dataset?.name;
   const legend = byId(id).firstChild;
-  byId(id).hidden = !names.length;
+  byId(id).hidden = !names.length || isDense();
   byId(id).replaceChildren(legend, ...names.map((name) => {
     const box = make("input", { type: "checkbox", checked: !state[hidden].includes(name), "data-name": name, onchange: (event) => {
       const others = state[hidden].filter((one) => one !== name);
@@ -83,9 +85,9 @@ function boxes(id, names, counts, hidden, shape) {
 // Take a choice of the reader's over; `anew`: what is drawn is of another seed.
 function choose(changes, anew = false) {
   Object.assign(state, changes);
-  if (anew) { state.followed = state.cursor = null; showDetails(); }
+  if (anew) { state.followed = state.cursor = state.cell = null; showDetails(); }
   chooseClients();
-  if (anew) showAll();
+  if (anew) { showAll(); buildLayers(); }
   countFilters();
   count();
   redraw();
@@ -93,6 +95,7 @@ function choose(changes, anew = false) {
 
 // One sentence: how many tasks and marks are shown.
 function count() {
+  if (isDense()) { countDense(); return; }
   let [tasks, marks] = [0, 0];
   for (const run of runNumbers()) {
     const seed = seedIn(run);

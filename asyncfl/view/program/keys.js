@@ -3,7 +3,7 @@
 const KEYS = [
   ["← →", "the task before, after"], ["↑ ↓", "the lane above, below"], ["Home End", "the first, the last task of the lane"],
   ["Enter", "follow the task, or let it go"], ["Esc", "let it go"], ["+ −", "show less, more time"],
-  ["[ ]", "earlier, later"], ["0", "the whole run"], ["m", "theme: light, dark"], ["?", "this list"],
+  ["[ ]", "earlier, later"], ["0", "the whole run"], ["Enter", "in a density: show its tasks one by one, or come nearer"], ["m", "theme: light, dark"], ["?", "this list"],
 ];
 
 function moveInLane(step) {
@@ -61,6 +61,8 @@ function setCursor(chosen) {
 
 function onKey(event) {
   if (event.ctrlKey || event.altKey || event.metaKey) return;
+  const inDensity = isDense() && denseKeys(event.key);
+  if (inDensity) { event.preventDefault(); inDensity(); return; }
   const same = state.followed && state.cursor && state.followed.task === state.cursor.task && state.followed.run === state.cursor.run;
   const act = {
     ArrowLeft: () => moveInLane(-1), ArrowRight: () => moveInLane(1), ArrowUp: () => moveLanes(-1), ArrowDown: () => moveLanes(1),
@@ -76,7 +78,7 @@ function onKey(event) {
 
 function cursorTime() {
   const found = placeOf(state.cursor);
-  const time = found ? found.seed.tasks.dispatched[found.i] : NaN;
+  const time = isDense() && state.cell ? timesOf(state.cell)[0] : found ? found.seed.tasks.dispatched[found.i] : NaN;
   return time >= state.from && time <= state.to ? time : undefined;
 }
 
@@ -100,13 +102,17 @@ function listen() {
   drawing.addEventListener("pointermove", (event) => {
     pointer = scaleX(drawing.clientWidth).time(at(event));
     const inLanes = scroll.contains(event.target) && !(dragged && dragged.moved);
-    showTip(inLanes ? taskAt(at(event), event.clientY - scroll.getBoundingClientRect().top - 1) : null, event.clientX, event.clientY);
+    const y = event.clientY - scroll.getBoundingClientRect().top - 1;
+    if (inLanes && isDense()) showCell(cellAt(at(event), y), event.clientX, event.clientY);
+    else showTip(inLanes ? taskAt(at(event), y) : null, event.clientX, event.clientY);
     redraw();
   });
   drawing.addEventListener("pointerleave", () => { pointer = null; showTip(null); redraw(); });
   scroll.addEventListener("click", (event) => {
     if (dragged && dragged.moved) return;
-    const found = taskAt(at(event), event.clientY - scroll.getBoundingClientRect().top - 1);
+    const y = event.clientY - scroll.getBoundingClientRect().top - 1;
+    if (isDense()) { openCell(cellAt(at(event), y)); return; }
+    const found = taskAt(at(event), y);
     const row = found && found.i === null && found.marks.length ? found.seed.events.task[found.marks[0]] : -1;
     if (found && found.i !== null) follow({ run: found.run, task: found.seed.tasks.task[found.i] });
     else follow(row >= 0 ? { run: found.run, task: row } : null);

@@ -100,13 +100,14 @@ const laneHeight = () => {
 };
 
 function layLanes() {
-  const whole = laneHeight() * Math.max(1, shownClients.length);
+  const whole = isDense() ? denseHeight() * Math.max(1, groupsShown().length) : laneHeight() * Math.max(1, shownClients.length);
   byId("tall").style.height = `${whole}px`;
   byId("scroll").style.height = `${Math.min(whole + 2, Math.max(160, window.innerHeight * 0.58))}px`;
 }
 
 function drawLanes() {
   layLanes();
+  if (isDense()) { drawDensity(); return; }
   const scroll = byId("scroll");
   const { context, width, height, left } = sized(byId("lanes"), scroll.clientHeight);
   const [scale, high] = [scaleX(width), laneHeight()];

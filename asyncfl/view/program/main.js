@@ -10,6 +10,7 @@ redraw = () => {
     drawAxis();
     drawLanes();
     drawCurves();
+    showMode();
     state.scroll = byId("scroll").scrollTop;
     remember();
   });
@@ -72,13 +73,14 @@ function showComparison() {
 async function start() {
   model = modelOf(await unpacked(byId("data").textContent));
   byId("data").remove();
-  recall();
+  const known = recall();
   if (!model.runs[0].seeds.some((one) => one.seed === state.seed)) state.seed = model.runs[0].seeds[0].seed;
   setTheme();
   showHead();
   showComparison();
   chooseClients();
   if (state.whole || !(state.to > state.from)) showAll();
+  if (!known && heldSpan() && model.runs.some((run) => run.asked)) setWindow(...heldSpan());
   buildFilters();
   count();
   buildTables();

@@ -79,6 +79,8 @@ function modelOf({ header, numbers }) {
       attackers: new Set(told.attackers || []),
       samples: told.samples ? numbers(told.samples) : null,
       curves: curvesOf(told.rounds, tasks),
+      density: told.density ? densityOf(told.density, told.end / 1e6) : null,
+      held: told.held || null, // from when to when tasks can be seen one by one, where not all can
     };
     seed.bannedAt = new Map();
     for (const row of rows) if (kinds[events.kind[row]] === "banned") seed.bannedAt.set(events.client[row], events.time[row]);
@@ -109,9 +111,20 @@ function modelOf({ header, numbers }) {
   function curvesOf(told, tasks) {
     const curves = { time: inSeconds(told.time), version: numbers(told.version) };
     for (const [name, ref] of Object.entries(told))
-      if (!["time", "version", "measured_time"].includes(name)) curves[name] = numbers(ref);
+      if (!["time", "version", "measured_time", "fill_time"].includes(name)) curves[name] = numbers(ref);
     if (told.measured_time) curves.measured_time = inSeconds(told.measured_time);
+    // Of a window, where updates of tasks that are not here are held too, it is told.
+    if (told.fill) return Object.assign(curves, { fill_time: inSeconds(told.fill_time) });
     return Object.assign(curves, fillOf(tasks, curves.time));
+  }
+
+  function densityOf(told, end) {
+    const layers = Object.fromEntries(Object.entries(told.layers).map(([name, ref]) => {
+      const parts = numbers(ref);
+      return [name, { parts, most: parts.reduce((one, other) => Math.max(one, other), 0) / told.parts }];
+    }));
+    const value = (layer, lane, span) => layers[layer].parts[lane * told.spans + span] / told.parts;
+    return { ...told, layers, value, span_s: end / told.spans };
   }
 
   // How many updates the server holds, whenever that changes; those that are used as they come are counted before they go.
@@ -134,7 +147,7 @@ function modelOf({ header, numbers }) {
   }
 
   const runs = header.runs.map((told) => ({
-    name: told.name, facts: told.facts, notes: told.notes, window: told.window, clients: told.clients,
+    name: told.name, facts: told.facts, notes: told.notes, window: told.window, asked: told.asked, clients: told.clients,
     seeds: told.seeds.map((seed) => seedOf(seed, told.clients)),
     tables: told.tables.map((table) => Object.assign(table, {
       columns: table.columns.map((column) => Object.assign(column, column.codes
@@ -142,5 +155,6 @@ function modelOf({ header, numbers }) {
         : { values: numbers(column), numeric: true })),
     })),
   }));
-  return { runs, kinds, fates: header.fates, going: header.going, reload_s: header.reload_s, compared: header.compared };
+  return { runs, kinds, fates: header.fates, going: header.going, reload_s: header.reload_s, command: header.command,
+    compared: header.compared };
 }

@@ -5,19 +5,23 @@ const state = {
   hiddenFates: [], hiddenMarks: [], table: "summary", tableRun: 0, sortBy: "", sortDown: false, scroll: 0,
   followed: null, // {run, task}: number of a task of the chosen seed
   cursor: null, // the same, where the keyboard is
+  layer: "all", // what a density is of
+  cell: null, // {lane, span}: where the keyboard is in a density
 };
 const REMEMBERED = ["seed", "from", "to", "whole", "laneHeight", "theme", "attackers", "clients", "hiddenFates",
-  "hiddenMarks", "table", "tableRun", "sortBy", "sortDown", "scroll", "followed"];
+  "hiddenMarks", "table", "tableRun", "sortBy", "sortDown", "scroll", "followed", "layer"];
 
 let model;
 let shownClients = [];
 let redraw = () => {};
 
+// Take over what stands in the address; whether there was anything.
 function recall() {
   try {
     const kept = JSON.parse(decodeURIComponent(location.hash.slice(1)));
     for (const name of REMEMBERED) if (typeof kept[name] === typeof state[name]) state[name] = kept[name];
-  } catch { /* nothing is kept, or not by this page */ }
+    return true;
+  } catch { return false; /* nothing is kept, or not by this page */ }
 }
 
 function remember() {
@@ -36,8 +40,11 @@ function seedIn(run) {
 
 const runNumbers = () => [...model.runs.keys()].filter((run) => seedIn(run));
 
+// Whether the page knows no more of a run than its window: of others it knows a density, or all.
+const isCut = (run) => model.runs[run].window && !seedIn(run).density;
+
 function wholeEnd() {
-  return Math.max(...runNumbers().map((run) => model.runs[run].window ? lastShown(seedIn(run)) : seedIn(run).end), 1e-6);
+  return Math.max(...runNumbers().map((run) => isCut(run) ? lastShown(seedIn(run)) : seedIn(run).end), 1e-6);
 }
 
 function lastShown(seed) {
@@ -47,7 +54,7 @@ function lastShown(seed) {
 }
 
 function wholeStart() {
-  const starts = runNumbers().filter((run) => model.runs[run].window)
+  const starts = runNumbers().filter(isCut)
     .map((run) => seedIn(run).tasks.dispatched.reduce((least, at) => Math.min(least, at), Infinity));
   return starts.length === runNumbers().length && starts.length ? Math.min(...starts) : 0;
 }
@@ -72,6 +79,19 @@ const zoom = (factor, around = (state.from + state.to) / 2) =>
   setWindow(around - (around - state.from) * factor, around + (state.to - around) * factor);
 const pan = (share) => setWindow(state.from + (state.to - state.from) * share, state.to + (state.to - state.from) * share);
 const showAll = () => setWindow(wholeStart(), wholeEnd());
+
+// The span in which tasks can be seen one by one in all runs that are shown, where not all can; null: all can.
+function heldSpan() {
+  const spans = runNumbers().map((run) => seedIn(run).held).filter(Boolean);
+  return spans.length ? [Math.max(...spans.map((span) => span[0])), Math.min(...spans.map((span) => span[1]))] : null;
+}
+
+// Whether a density is drawn in place of tasks, as not all that are in view are here.
+function isDense() {
+  const held = heldSpan();
+  const near = 1e-9 * wholeEnd();
+  return held !== null && (state.from < held[0] - near || state.to > held[1] + near);
+}
 
 // Clients whose lanes are shown: "3, 7-12" names some, empty all. null: it cannot be read.
 function clientsNamed(text, clients) {

@@ -1,0 +1,108 @@
+"""Tasks under way by groups of clients and spans of time: what a page shows of a run of too many tasks to draw each.
+
+A value is the mean number of tasks under way per client of the group, over the span: an integral, so that a task that
+lasts for a tenth of a span counts a tenth.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.messages import Fate
+from asyncfl.trace.tasks import FATES, Floats, Ints, Tasks
+from asyncfl.view.packing import Packing
+
+SPANS = 500
+"""Spans of time from the start of a seed to its end."""
+MOST_CELLS = 60_000
+"""Groups of clients times spans, of all seeds of a page together."""
+PARTS = 1000
+"""Values are told in so many parts of 1."""
+
+Described = dict[str, Any]
+
+
+def density_shown(tasks: Tasks, clients: int, end_s: float, seeds: int, packing: Packing) -> Described:
+    """The densities of one seed. tasks: all of it. clients: of the population. seeds: of the page."""
+    each = clients_per_lane(clients, seeds)
+    lanes = math.ceil(clients / each)
+    shown: Described = {"clients_per_lane": each, "lanes": lanes, "spans": SPANS, "tasks": len(tasks)}
+    layers = {
+        name: packing.numbers(np.rint(density(began, ended, tasks.client, clients, each, end_s) * PARTS).astype(int))
+        for name, began, ended in layers_of(tasks)
+    }
+    return shown | {"parts": PARTS, "layers": layers}
+
+
+def clients_per_lane(clients: int, seeds: int) -> int:
+    """Neighbouring clients that share a lane, so that `seeds` densities have at most `MOST_CELLS` cells."""
+    return math.ceil(clients / max(1, MOST_CELLS // SPANS // seeds))
+
+
+def layers_of(tasks: Tasks) -> list[tuple[str, Floats, Floats]]:
+    """(what is under way, when it began, when it ended) in virtual s; NaN where it did not begin."""
+    end_s = np.where(np.isnan(tasks.left_s), tasks.end_s, tasks.left_s)
+    used = (tasks.fate == FATES.index(Fate.AGGREGATED)) & (tasks.weight > 0)
+
+    def until(ended: Floats) -> Floats:
+        return np.where(np.isnan(ended), end_s, ended)
+
+    return [
+        ("all", tasks.dispatched_s, end_s),
+        ("download", tasks.download_started_s, until(tasks.downloaded_s)),
+        ("training", tasks.training_started_s, until(tasks.trained_s)),
+        ("upload", tasks.upload_started_s, until(tasks.uploaded_s)),
+        ("unused", np.where(used, np.nan, tasks.dispatched_s), end_s),
+    ]
+
+
+def density(
+    began_s: Floats, ended_s: Floats, client: Ints, clients: int, per_lane: int, end_s: float
+) -> NDArray[np.float64]:
+    """(lanes * SPANS,) mean number of intervals under way per client, lane by lane.
+
+    began_s, ended_s, client: (n,), NaN where nothing began. Spans are equally long, from 0 to end_s.
+    """
+    lanes = math.ceil(clients / per_lane)
+    known = ~np.isnan(began_s)
+    # An interval is what is under way from its beginning on, less what is from its end on.
+    at = np.concatenate([began_s[known], ended_s[known]])
+    sign = np.repeat([1.0, -1.0], known.sum())
+    lane = np.tile(client[known] // per_lane, 2)
+    at = np.clip(at / (end_s or 1.0) * SPANS, 0.0, SPANS)
+    span = np.minimum(at.astype(np.int64), SPANS - 1)
+    place = lane * SPANS + span
+    shape = (lanes, SPANS)
+    within = np.bincount(place, sign * (span + 1 - at), lanes * SPANS).reshape(shape)
+    begun = np.cumsum(np.bincount(place, sign, lanes * SPANS).reshape(shape), axis=1)
+    within[:, 1:] += begun[:, :-1]
+    in_lane = np.bincount(np.arange(clients) // per_lane, minlength=lanes)
+    # What is under way is never less than nothing, but for the rounding of sums.
+    return (np.maximum(within, 0.0) / in_lane[:, np.newaxis]).ravel()
+
+
+def fill_shown(tasks: Tasks, edges_s: Floats, packing: Packing) -> Described:
+    """How many updates the server holds: the most in each of the spans between `edges_s`.
+
+    Updates that are used as they come are counted before they go.
+    """
+    kept = tasks.only(tasks.held)
+    came, went = kept.uploaded_s, kept.settled_s[~np.isnan(kept.settled_s)]
+    at = np.concatenate([came, went])
+    change = np.repeat([1, -1], [len(came), len(went)])
+    order = np.lexsort((-change, at))
+    at, held = at[order], np.cumsum(change[order])
+    first = np.searchsorted(at, edges_s[:-1], side="left")
+    before = np.concatenate([[0], held])[first]
+    padded = np.append(held, 0)
+    last = np.searchsorted(at, edges_s[1:], side="left")
+    most = np.maximum.reduceat(padded, first) if len(first) else padded[:0]
+    fill = np.where(last > first, np.maximum(most, before), before)
+    return {
+        "fill_time": packing.numbers(np.rint(edges_s[:-1] * 1e6).astype(np.int64)),
+        "fill": packing.numbers(fill.astype(np.int64)),
+    }

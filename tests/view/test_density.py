@@ -1,0 +1,131 @@
+"""How many tasks are under way, by lanes and spans, and how full the buffer is."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from asyncfl.storage import Run
+from asyncfl.trace.tasks import FATES, tasks_of
+from asyncfl.view import Window, page
+from asyncfl.view.density import SPANS, clients_per_lane, density, fill_shown, layers_of
+from asyncfl.view.packing import Packing
+from tests.view.test_packing import read_back
+from tests.view.test_page import header_of
+
+
+def test_a_task_counts_in_a_span_as_long_as_it_is_under_way() -> None:
+    # Spans of 0.01 s; clients 0 and 1 share a lane, 2 has one of its own.
+    began, ended = np.array([0.0, 0.015, 0.0, np.nan]), np.array([0.01, 0.03, 5.0, np.nan])
+    lanes = density(began, ended, np.array([0, 1, 2, 2]), 3, 2, 5.0).reshape(2, SPANS)
+    np.testing.assert_allclose(lanes[0, :4], [0.5, 0.25, 0.5, 0.0], atol=1e-12)
+    np.testing.assert_allclose(lanes[1], 1.0)
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 9), st.floats(0, 9), st.integers(0, 6)), max_size=20),
+    st.integers(1, 7),
+)
+def test_all_that_is_under_way_is_in_some_cell(tasks: list[tuple[float, float, int]], per_lane: int) -> None:
+    began, ended = (np.array([one[side] for one in tasks], np.float64) for side in (0, 1))
+    began, ended = np.minimum(began, ended), np.maximum(began, ended)
+    client = np.array([one[2] for one in tasks], np.int64)
+    lanes = density(began, ended, client, 7, per_lane, 9.0).reshape(-1, SPANS)
+    in_lane = np.bincount(np.arange(7) // per_lane)
+    assert (lanes.sum(axis=1) * 9.0 / SPANS * in_lane).sum() == pytest.approx((ended - began).sum(), abs=1e-6)
+    assert (lanes >= 0).all()
+
+
+def test_lanes_are_as_many_as_there_is_room_for() -> None:
+    assert clients_per_lane(120, 1) == 1
+    assert clients_per_lane(121, 1) == 2
+    assert clients_per_lane(100, 3) == 3
+    assert clients_per_lane(100, 500) == 100
+
+
+def test_layers_are_the_phases_and_what_was_done_for_nothing(busy: Run) -> None:
+    tasks = tasks_of(busy.tables["events"]).select(seed=0)
+    layers = {name: np.nansum(ended - began) for name, began, ended in layers_of(tasks)}
+    used = (tasks.fate == FATES.index("aggregated")) & (tasks.weight > 0)
+    lasting = np.where(np.isnan(tasks.left_s), tasks.end_s, tasks.left_s) - tasks.dispatched_s
+    assert layers["all"] == pytest.approx(lasting.sum())
+    assert layers["unused"] == pytest.approx(lasting[~used].sum())
+    assert layers["training"] >= np.nansum(tasks.training_s)
+    assert layers["download"] + layers["training"] + layers["upload"] <= layers["all"] + 1e-9
+
+
+def test_the_fill_of_a_span_is_the_most_that_was_held_in_it(busy: Run) -> None:
+    tasks = tasks_of(busy.tables["events"]).select(seed=0)
+    kept = tasks.only(tasks.held)
+    edges = np.linspace(0.0, float(tasks.end_s[0]) + 1.0, 40)
+    packing = Packing()
+    header, numbers = read_back(packing.packed(fill_shown(tasks, edges, packing)))
+    settled = np.where(np.isnan(kept.settled_s), np.inf, kept.settled_s)
+    # What is used as it comes is held at that moment.
+    moments = np.concatenate([edges[:-1], kept.uploaded_s])
+
+    def held(at: float) -> int:
+        return int(((kept.uploaded_s <= at) & (settled >= at)).sum())
+
+    wanted = [max(held(at) for at in moments[(moments >= first) & (moments < last)]) for first, last in pairwise(edges)]
+    np.testing.assert_array_equal(numbers(header["fill"]), wanted)
+    assert max(wanted) == 3  # one waits while two are put together
+
+
+def test_a_run_of_too_many_tasks_is_told_as_a_density_and_its_first_tasks(busy: Run) -> None:
+    header, numbers = header_of(page(busy, "run", most_tasks=10))
+    (run,) = header["runs"]
+    every = tasks_of(busy.tables["events"])
+    assert run["window"].startswith(f"These are {len(every)} tasks, shown as a density")
+    for seed in run["seeds"]:
+        told, tasks = seed["density"], every.select(seed=seed["seed"])
+        assert (told["tasks"], told["clients_per_lane"], told["lanes"]) == (len(tasks), 1, 6)
+        under_way = numbers(told["layers"]["all"])
+        lasting = np.where(np.isnan(tasks.left_s), tasks.end_s, tasks.left_s) - tasks.dispatched_s
+        seconds = under_way.sum() / told["parts"] * seed["end"] / 1e6 / told["spans"]
+        assert seconds == pytest.approx(lasting.sum(), rel=0.01)
+        assert seed["held"][0] == 0
+        assert seed["tasks"]["task"]["n"] == len(tasks.select(until_s=seed["held"][1]))
+    assert "density" not in header_of(page(busy, "run"))[0]["runs"][0]["seeds"][0]
+
+
+def test_two_runs_have_both_a_density_on_the_same_lanes(busy: Run, other: Run) -> None:
+    tasks = [len(tasks_of(run.tables["events"])) for run in (busy, other)]
+    header, _ = header_of(page(busy, "one", other=(other, "other"), most_tasks=2 * min(tasks)))
+    lanes = [seed["density"]["lanes"] for run in header["runs"] for seed in run["seeds"]]
+    assert lanes == [6] * 4
+
+
+def test_a_window_has_all_events_of_its_tasks_and_of_no_others(busy: Run) -> None:
+    window = Window(since_s=1.0, until_s=3.0, seed=0)
+    header, numbers = header_of(page(busy, "run", window=window))
+    told = header["runs"][0]["seeds"][0]["events"]
+    tasks = tasks_of(busy.tables["events"]).select(seed=0, since_s=1.0, until_s=3.0)
+    whole = header_of(page(busy, "run", window=Window(seed=0)))
+    all_events, all_numbers = whole[0]["runs"][0]["seeds"][0]["events"], whole[1]
+    of_tasks = np.isin(all_numbers(all_events["task"]), tasks.task)
+    found = numbers(told["task"])
+    assert sorted(found[found >= 0]) == sorted(all_numbers(all_events["task"])[of_tasks])
+    assert numbers(told["time"]).max() > 3.0e6  # a task goes on after the window, and so does what is told of it
+    nobodys = numbers(told["time"])[found < 0]
+    assert len(nobodys)
+
+
+def test_what_a_page_says_of_a_window_without_a_density(busy: Run) -> None:
+    (run,) = header_of(page(busy, "run", window=Window(since_s=1.0)))[0]["runs"]
+    assert "asyncfl view --since and --until show others" in run["window"]
+    assert "density" not in run["seeds"][0]
+
+
+def test_a_seed_in_which_nothing_was_asked_of_anybody_has_an_empty_density(busy: Run) -> None:
+    tasks = tasks_of(busy.tables["events"])
+    none = tasks.only(np.zeros(len(tasks), bool))
+    empty: dict[str, Any] = {
+        name: density(began, ended, none.client, 6, 1, 0.0) for name, began, ended in layers_of(none)
+    }
+    assert all((layer == 0).all() for layer in empty.values())
