@@ -20,6 +20,7 @@ from asyncfl.results.site.runs import FOLDER as RUNS
 from asyncfl.results.site.runs import run_pages
 from asyncfl.results.site.write import FOLDER
 from asyncfl.results.telling import (
+    HOW_FIGURES_ARE_READ,
     SCALE_WARNING,
     explained,
     in_words,
@@ -56,7 +57,9 @@ def index_page(results: str | Path, done: Sequence[Finished], experiments: Mappi
     """index.md: contents, then every figure with its caption, tables and verdicts."""
     root = Path(results)
     lines = ["# Results", "", "To look at: [index.html](index.html). ", ""]
-    lines[-2] += "All verdicts in one table: [claims](claims.md). Runs: [index](runs/index.csv)."
+    lines[-2] += (
+        f"All verdicts in one table: [claims](claims.md). Runs: [index](runs/index.csv). {HOW_FIGURES_ARE_READ}"
+    )
     missing = [name for name in experiments if name not in {item.experiment.name for item in done}]
     if missing:
         lines += [f"Not run yet: {', '.join(missing)}.", ""]

@@ -84,6 +84,8 @@ class FigureView:
     title: str
     caption: str
     is_run: bool
+    is_photographs: bool
+    """Whether it shows images that must stay as they are in the dark."""
     source: str
     """Path of the SVG from the page."""
     width: float = 0.0
@@ -183,7 +185,9 @@ def papers_of(root: Path, done: Sequence[Finished], claims: pd.DataFrame, pages:
 def _section(root: Path, item: Finished, claims: pd.DataFrame, pages: Mapping[str, str]) -> SectionView:
     experiment, page = item.experiment, file_of_paper(item.experiment.source.paper)
     folder = "../" + item.folder.relative_to(root).as_posix()
-    figures = [_figure(item.folder, folder, row) for row in read_csv(item.folder / CAPTIONS).to_dict("records")]
+    sheets = {figure.name for figure in experiment.all_figures if figure.kind == "sheet"}
+    rows = read_csv(item.folder / CAPTIONS).to_dict("records")
+    figures = [_figure(item.folder, folder, row, row["name"] in sheets) for row in rows]
     by_name = {figure.name: figure for figure in figures}
     described = {(claim.says, claim.title): claim for claim in experiment.claims}
     others: list[ClaimView] = []
@@ -211,11 +215,12 @@ def _section(root: Path, item: Finished, claims: pd.DataFrame, pages: Mapping[st
     )
 
 
-def _figure(place: Path, folder: str, row: Mapping[Hashable, Any]) -> FigureView:
+def _figure(place: Path, folder: str, row: Mapping[Hashable, Any], is_photographs: bool) -> FigureView:
     name, title, caption = str(row["name"]), str(row["title"]), str(row["caption"])
     width, height = size_of(place / f"{name}.svg")
     head, foot = around(width, title, caption)[2:] if row["style"] == "page" and width else (0.0, 0.0)
-    return FigureView(name, title, caption, bool(row["is_run"]), f"{folder}/{name}.svg", width, height, head, foot)
+    is_run, source = bool(row["is_run"]), f"{folder}/{name}.svg"
+    return FigureView(name, title, caption, is_run, is_photographs, source, width, height, head, foot)
 
 
 def size_of(svg: Path) -> tuple[float, float]:

@@ -18,7 +18,7 @@ from asyncfl.results.score import score_of
 from asyncfl.results.site.contents import MARKS, papers_of
 from asyncfl.results.site.papers import file_of_paper
 from asyncfl.results.site.standard import CLIP
-from asyncfl.results.telling import SCALE_WARNING, wrong_verdicts
+from asyncfl.results.telling import HOW_FIGURES_ARE_READ, SCALE_WARNING, wrong_verdicts
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -51,6 +51,7 @@ def write_site(
         "clip": CLIP,
         "quick": SCALE_WARNING if len(claims) and (claims["scale"] == "quick").any() else "",
         "style": _text("site.css"),
+        "reading": HOW_FIGURES_ARE_READ,
     }
     front = (
         _pages()
