@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -11,7 +11,7 @@ import pandas as pd
 from asyncfl.analysis.figures import Figure
 from asyncfl.analysis.grid import select
 from asyncfl.analysis.pictures import PICTURES
-from asyncfl.analysis.statistics import convention
+from asyncfl.analysis.statistics import drawn_convention
 from asyncfl.analysis.tables import read_csv, write_csv
 from asyncfl.errors import Fault, ScenarioError
 from asyncfl.experiment import Experiment, Scale
@@ -62,14 +62,24 @@ def caption(experiment: Experiment, scale: Scale, cells: pd.DataFrame, figure: F
         return f"{shows}: a formula, not measured; a ring marks the best whole number."
     where = _of_cells(figure.where, cells)
     cells = cells[select(cells, where)]
-    # a caption names the data once, whatever the number of cells that used them
-    sources = "; ".join(dict.fromkeys(str(text) for text in cells["provenance"] if str(text) not in ("", "nan")))
+    sources = data_in_words([str(text) for text in cells["provenance"] if str(text) not in ("", "nan")])
     data = f" Data: {sources}." if sources else ""
     *fewer, seeds = experiment.seed_counts(scale)
-    others = f", in some cells {' or '.join(map(str, fewer))}" if fewer else ""
-    text = f"{shows}, scale {scale}: {convention(seeds)}{others}.{data}"
+    text = f"{shows}, scale {scale}: {drawn_convention(fewer, seeds, figure.own_values)}.{data}"
     lowered = experiment.lowered(scale, where)
     return text if not lowered else f"{text} Quick scale lowers: {'; '.join(lowered)}."
+
+
+def data_in_words(provenances: Sequence[str]) -> str:
+    """The data of some cells, each set named once: what all cells have first, then what some have. Each provenance is a
+    list of parts, as `asyncfl.sources` tells it."""
+    cells = [text.split("; ") for text in dict.fromkeys(provenances)]
+    parts = list(dict.fromkeys(part for cell in cells for part in cell))
+    shared = [part for part in parts if all(part in cell for cell in cells)]
+    some = [part for part in parts if part not in shared]
+    if not shared or not some:
+        return "; ".join(parts)
+    return f"{'; '.join(shared)}; in some cells also {'; '.join(some)}"
 
 
 def _of_cells(where: Mapping[str, Any], cells: pd.DataFrame) -> dict[str, Any]:

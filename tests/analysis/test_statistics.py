@@ -1,9 +1,22 @@
 import numpy as np
 import pytest
 
-from asyncfl.analysis.statistics import half_width
+from asyncfl.analysis.statistics import OF_TWO, convention, drawn_convention, half_width
 
 
 def test_the_t_interval_of_five_numbers_by_hand():
     # mean 3, sd sqrt(2.5), t(4, .975) = 2.776445
     assert half_width(np.array([1.0, 2, 3, 4, 5])) == pytest.approx(2.776445 * np.sqrt(2.5 / 5), abs=1e-6)
+
+
+def test_two_seeds_give_an_interval_so_many_times_their_difference():
+    assert half_width(np.array([-1.0, 1.0])) == pytest.approx(OF_TWO, abs=5e-4)
+
+
+def test_what_figures_draw_of_seeds():
+    own = "thin lines their own values, as the 95 % t interval is 12.7 times as wide"
+    assert drawn_convention([], 2, "thin lines") == f"mean over n = 2 seeds, {own}"
+    assert drawn_convention([], 6, "thin lines") == convention(6)
+    assert drawn_convention([3], 6, "thin lines") == f"{convention(6)}, in some cells 3"
+    assert drawn_convention([2, 3], 6, "thin lines") == f"{convention(6)}, in some cells 2 or 3, of two {own}"
+    assert drawn_convention([], 2, "") == convention(2)  # a heat map draws no spread

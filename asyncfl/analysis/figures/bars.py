@@ -10,7 +10,8 @@ import pandas as pd
 
 from asyncfl.analysis.evidence.samples import Floats
 from asyncfl.analysis.figures.base import in_words
-from asyncfl.analysis.figures.drawing import diverged_in_words, divided, key, look_at, note, rows_of
+from asyncfl.analysis.figures.coinciding import OWN
+from asyncfl.analysis.figures.drawing import diverged_in_words, divided, key, look_at, note, rows_of, spread
 from asyncfl.analysis.figures.measured import Measured
 from asyncfl.analysis.grid import AxisValues
 from asyncfl.analysis.labels import axis_label, legend_label, value_label
@@ -25,6 +26,7 @@ class Bars(Measured):
     """The value after the last round as bars, for axes that are names."""
 
     mark: ClassVar[str] = "bars"
+    own_values: ClassVar[str] = "dashes"
 
     kind: Literal["bars"] = "bars"
     x: str
@@ -52,11 +54,15 @@ class Bars(Measured):
             rows = rows.set_index(rows[self.x].map(key)).reindex([key(v) for v in points])
             x = np.arange(len(points)) + (number - (len(hues) - 1) / 2) * width
             mean = rows["mean"].to_numpy(float)
-            half = np.nan_to_num((rows["high"] - rows["low"]).to_numpy(float) / 2)
+            low, high, own = spread(rows)
+            half = np.zeros(len(points))
+            np.subtract(high / 2, low / 2, out=half, where=np.isfinite(low) & np.isfinite(high))
             label = None if self.hue is None else legend_label(self.hue, hue) + diverged_in_words(rows)
             finite = np.where(np.isinf(mean), np.nan, mean)
             axis.bar(x, finite, 0.92 * width, color=look["color"], label=label)
-            axis.errorbar(x, finite, half, fmt="none", ecolor="#333333", elinewidth=0.9, capsize=2)
+            axis.errorbar(x[~own], finite[~own], half[~own], fmt="none", ecolor="#333333", elinewidth=0.9, capsize=2)
+            for end in (low, high):
+                axis.plot(x[own], end[own], "_", color="#333333", markersize=6, label=OWN)
             for place in x[np.isinf(mean)]:  # a target that was not reached has no bar
                 note(axis, place, "not by all seeds", look["color"])
         names = [value_label(v, self.x) for v in points]
@@ -74,7 +80,8 @@ class Bars(Measured):
         if not np.isfinite(heights).any():
             axis.set_yticks([])
         else:  # an interval of two seeds may leave the axes, as bands do
-            look_at(axis, [heights], self.log, decade_below(heights) if self.log else 0.0)
+            own = [np.asarray(line.get_ydata(), float) for line in axis.lines if line.get_label() == OWN]
+            look_at(axis, [heights, *own], self.log, decade_below(heights) if self.log else 0.0)
 
 
 def decade_below(heights: Floats) -> float:

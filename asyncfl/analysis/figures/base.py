@@ -25,6 +25,8 @@ class FigureBase(Described):
 
     mark: ClassVar[str] = "lines"
     """What is drawn for the values of `hue`."""
+    own_values: ClassVar[str] = "thin lines"
+    """What two seeds' own values are drawn as; empty: they are not."""
 
     kind: str
     """Which kind of figure it is."""

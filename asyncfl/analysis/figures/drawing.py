@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from asyncfl.analysis.columns import unit_of
+from asyncfl.analysis.evidence.samples import Floats
+from asyncfl.analysis.figures.coinciding import OWN
 from asyncfl.analysis.grid import AxisValues, select
 from asyncfl.analysis.labels import axis_label, column_label, legend_label, value_label
+from asyncfl.analysis.statistics import OF_TWO
 from asyncfl.analysis.style import looks
 from asyncfl.quantities import Scale, scale_of
 
@@ -56,10 +60,26 @@ def bound_lines(
 
 
 def band(axis: Axes, x: Any, rows: pd.DataFrame, look: dict[str, Any], label: str | None) -> None:
-    """A line of means with their intervals as a band; values of one seed have none."""
+    """A line of means with their intervals as a band, of two seeds with their own values as thin lines; values of one
+    seed have neither."""
     axis.plot(x, rows["mean"].to_numpy(float), label=label, **look)
-    low, high = rows["low"].to_numpy(float), rows["high"].to_numpy(float)
-    axis.fill_between(x, low, high, color=look["color"], alpha=0.12, linewidth=0)
+    low, high, own = spread(rows)
+    bare = np.where(own, np.nan, low), np.where(own, np.nan, high)
+    axis.fill_between(x, bare[0], bare[1], color=look["color"], alpha=0.12, linewidth=0)
+    if own.any():
+        for end in (low, high):
+            axis.plot(x, np.where(own, end, np.nan), color=look["color"], linewidth=0.6, zorder=1.9, label=OWN)
+
+
+def spread(rows: pd.DataFrame) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Lower and upper ends of what is drawn around means, and whether they are the values of two seeds.
+
+    Of more seeds they are those of the 95 % interval. That of two is `OF_TWO` times as far and would fill the picture.
+    """
+    mean, low, high = (rows[name].to_numpy(float).copy() for name in ("mean", "low", "high"))
+    own = (rows["seeds"] == 2).to_numpy(bool) & np.isfinite(low) & np.isfinite(high)
+    low[own], high[own] = (mean[own] + (end[own] - mean[own]) / OF_TWO for end in (low, high))
+    return low, high, own
 
 
 def scale_in(frame: pd.DataFrame, columns: Sequence[str], log: bool = False) -> Scale:

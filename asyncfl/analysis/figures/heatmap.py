@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -33,6 +33,8 @@ BAR = 0.14
 
 class Heatmap(FigureBase):
     """The value after the last round as a coloured table with its numbers written in, for two axes of names."""
+
+    own_values: ClassVar[str] = ""
 
     kind: Literal["heatmap"] = "heatmap"
     x: str

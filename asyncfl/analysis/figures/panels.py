@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from asyncfl.analysis.figures.base import FigureBase
+from asyncfl.analysis.figures.coinciding import take_turns
 from asyncfl.analysis.figures.drawing import frame, log_ticks, several_ticks, share_y
 from asyncfl.analysis.grid import AxisValues
 from asyncfl.analysis.labels import legend_label
@@ -114,4 +115,5 @@ class PanelFigure(FigureBase):
                 share_y(axes[: len(panels)])
             for axis in axes:
                 self.finish(axis)
+                take_turns(axis)
             return save(page, stem)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,8 @@ class Sheet(FigureBase):
     The images are those that come out best in the first row, the best first. A row of an upload of other images has
     those above it.
     """
+
+    own_values: ClassVar[str] = ""
 
     kind: Literal["sheet"] = "sheet"
     rows: str

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 
+from asyncfl.analysis.figures import Bars, Curves
 from asyncfl.analysis.figures.bars import decade_below
-from asyncfl.analysis.figures.drawing import log_label, log_ticks, look_at
+from asyncfl.analysis.figures.coinciding import OWN
+from asyncfl.analysis.figures.drawing import log_label, log_ticks, look_at, spread
+from asyncfl.analysis.over_seeds import over_seeds
+from asyncfl.analysis.statistics import half_width
 from asyncfl.analysis.style import styled
 
 
@@ -57,3 +62,33 @@ def test_no_axis_of_counts_reaches_far_below_zero(values, low, high):
         plt.close("all")
     assert low <= bottom <= 0
     assert top >= (high if values[0] == 0 and values[1] == 0 else max(values)) - 0.2
+
+
+def test_around_means_of_two_seeds_are_their_own_values_and_of_more_the_interval():
+    seeds = {1: [4.0], 2: [1.0, 3.0], 3: [1.0, 3.0, 5.0]}
+    frame = pd.DataFrame([{"x": n, "y": y, "diverged": False} for n, values in seeds.items() for y in values])
+    low, high, own = spread(over_seeds(frame, ["x"], by_round=False))
+    half = half_width(np.array(seeds[3]))
+    np.testing.assert_allclose(low, [np.nan, 1.0, 3.0 - half], atol=1e-4)
+    np.testing.assert_allclose(high, [np.nan, 3.0, 3.0 + half], atol=1e-4)
+    assert own.tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("kind", ["curves", "bars"])
+def test_the_own_values_of_two_seeds_are_seen(kind):
+    frame = pd.DataFrame(
+        [{"rule": "mean", "round": r, "y": 2.0 * r + s, "diverged": False} for r in (1, 2) for s in (0, 1)]
+    )
+    with styled():
+        figure, axes = plt.subplots()
+        if kind == "curves":
+            rows = over_seeds(frame, ["rule"], by_round=True)
+            Curves(y="y").draw_panel(axes, {}, [None], {}, {"curves": rows})
+        else:
+            rows = over_seeds(frame[frame["round"] == 2], ["rule"], by_round=False)
+            Bars(x="rule", y="y").draw_panel(axes, {}, [None], {"rule": ("mean",)}, {"final": rows})
+            Bars(x="rule", y="y").frame_panel(axes)
+        own = [np.asarray(line.get_ydata()).tolist() for line in axes.lines if line.get_label() == OWN]
+        plt.close(figure)
+    wanted = [[2.0, 4.0], [3.0, 5.0]] if kind == "curves" else [[4.0], [5.0]]
+    np.testing.assert_allclose(own, wanted, atol=1e-4)

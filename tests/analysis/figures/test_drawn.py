@@ -54,7 +54,7 @@ def curves(grid: dict[str, Any], metrics: dict[str, float]) -> pd.DataFrame:
     for number, point in enumerate(points):
         for metric, size in metrics.items():
             mean = size * (1 + number) * np.arange(1, 21.0)
-            more = {"mean": mean, "low": 0.8 * mean, "high": 1.1 * mean, "diverged": number}
+            more = {"mean": mean, "low": 0.8 * mean, "high": 1.1 * mean, "diverged": number, "seeds": 3}
             parts.append(pd.DataFrame({**point, "metric": metric, "round": rounds, **more}))
     return pd.concat(parts, ignore_index=True)
 
