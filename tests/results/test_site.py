@@ -132,6 +132,17 @@ def test_the_score_leaves_out_what_is_not_run(results: Path) -> None:
     assert "no evidence" in front
 
 
+def test_the_front_page_says_what_does_not_hold_and_why(results: Path) -> None:
+    front = (results / "index.html").read_text()
+    [failing] = re.findall(
+        r"<details open>\s*<summary>Does not hold, and why \(1\)</summary>.*?</details>", front, re.S
+    )
+    assert "the loss rises" in failing
+    assert "least clear step: from 50 to 60 it rises by" in failing
+    holding = front[front.index("<summary>Holds (2)</summary>") :]
+    assert "a &amp; b" in holding[: holding.index("</details>")]  # our explanation
+
+
 def test_text_of_users_is_no_markup(results: Path) -> None:
     for name in ("index.html", "papers/nbafl.html"):
         text = (results / name).read_text()

@@ -157,6 +157,10 @@ class PaperView:
         """All its claims, in the order of the page."""
         return [claim for section in self.sections for claim in section.all_claims]
 
+    def with_verdict(self, verdict: str) -> list[ClaimView]:
+        """Those of its claims that have a verdict."""
+        return [claim for claim in self.claims if claim.verdict == verdict]
+
     @property
     def forest(self) -> list[ClaimView]:
         """Its claims that have an estimate, the highest first."""
