@@ -3,6 +3,7 @@
 # make test-long   the tests that take minutes: kills at random moments
 # make live        the recorded live runs of experiments anew, in real time, about half an hour
 # make docs       the documentation, into build/docs
+# make measured   the verdicts that the documentation tells, from results/
 # make check       formatting, lint, types, architecture
 
 PYTHON ?= python3
@@ -12,7 +13,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SNAKEMAKE_FLAGS ?=
 
-.PHONY: results live test test-long docs check format install clean
+.PHONY: results live test test-long docs measured check format install clean
 
 install: $(READY)
 
@@ -42,6 +43,9 @@ test-long: $(READY)
 docs: $(READY)
 	OMP_NUM_THREADS=1 NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "$(CURDIR)/build/docs/index.html"
+
+measured: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m asyncfl.manual.record workflow/experiments results
 
 check: $(READY)
 	$(BIN)/ruff format --check asyncfl snakemake_logger_plugin_asyncfl tests benchmarks workflow examples docs

@@ -12,9 +12,9 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from asyncfl.manual.measured import experimented  # noqa: E402
 from asyncfl.manual.notebooks import NOTEBOOKS, notebook_page  # noqa: E402
 from asyncfl.manual.pages import component_pages, experiment_pages, reference_pages  # noqa: E402
+from asyncfl.manual.record import experimented  # noqa: E402
 
 FOUND = re.compile(r"(## What the guarantees are worth.*?)^## Commands", flags=re.DOTALL | re.MULTILINE)
 """Of the README, what was measured."""
@@ -24,7 +24,7 @@ made: dict[str, dict[str, str]] = {}
 
 def on_config(config: Any) -> Any:
     """Makes the pages, and puts them where the navigation names their folder."""
-    experiments = experimented(ROOT / "workflow" / "experiments", ROOT / "results")
+    experiments = experimented(ROOT / "workflow" / "experiments")
     folder = Path(config.docs_dir) / "notebooks"
     made["reference"] = reference_pages()
     made["components"] = component_pages(experiments)

@@ -1,19 +1,17 @@
-"""Which experiments of this repository use a component, what they claim of it, and what was measured, where results are
-there."""
+"""Which experiments of this repository use a component, what they claim of it, and what was measured."""
 
 from __future__ import annotations
 
-import csv
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
-from asyncfl.component import Component, components_in
-from asyncfl.experiment.cells import cells
-from asyncfl.experiment.files import find, rule_name
-from asyncfl.experiment.loading import load
-from asyncfl.manual.parts import Part
+from asyncfl.manual.parts import Part, components
+from asyncfl.manual.verdicts import NOT_RUN, kept, tally
+
+MOST_USES = 0.5
+"""Share of the experiments beyond which a component is part of the scenery, and they are not listed."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +24,9 @@ class ClaimSaid:
     why: str = ""
     """Why one that does not hold does not."""
     verdict: str = ""
-    """What was decided; empty where no results are there."""
+    """What was decided; empty where that is not known."""
     measured: str = ""
-    """The numbers, with the scale they were measured at."""
+    """The estimate with its interval, the scale and the seeds that it is from."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +38,20 @@ class Experimented:
     title: str
     source: str
     claims: tuple[ClaimSaid, ...]
-    kinds: frozenset[type[Component]]
+    kinds: frozenset[type]
     """Classes of the components in its scenarios."""
 
     @property
     def command(self) -> str:
         """What runs it."""
+        from asyncfl.experiment.files import rule_name
+
         return f"snakemake --cores 8 {rule_name('', self.name)}"
+
+    @property
+    def tally(self) -> str:
+        """How many claims it makes, and what became of them."""
+        return tally(claim.verdict or NOT_RUN for claim in self.claims)
 
     def claims_about(self, part: Part) -> list[ClaimSaid]:
         """Those of its claims that name the component."""
@@ -55,31 +60,35 @@ class Experimented:
         return [claim for claim in self.claims if pattern.search(claim.says)]
 
 
-def experimented(folder: str | Path, results: str | Path) -> list[Experimented]:
-    """Every experiment below `folder`, with the verdicts in `results/claims.csv` where there is one.
-
-    Raises ScenarioError for a faulty file.
-    """
-    verdicts = _verdicts(Path(results) / "claims.csv")
-    found = []
-    for name, path in find(folder).items():
-        experiment = load(path, name, check=False)
-        scenarios = [] if experiment.scenario is None else [cell.scenario for cell in cells(experiment, "full")]
-        kinds = frozenset(type(part) for scenario in scenarios for part in components_in(scenario))
-        claims = tuple(
-            ClaimSaid(claim.says, claim.expected, claim.why, *verdicts.get((name, claim.says), ()))
-            for claim in experiment.claims
+def remembered() -> list[Experimented]:
+    """Every experiment that this package keeps verdicts of; its files need not be there."""
+    named = {part.path: part.model for part in components()}
+    return [
+        Experimented(
+            name,
+            one["title"],
+            one["source"],
+            tuple(ClaimSaid(claim["says"], claim["expected"], "", *judged(claim)) for claim in one["claims"]),
+            frozenset(named[path] for path in one["components"]),
         )
-        found.append(Experimented(name, experiment.title, str(experiment.source), claims, kinds))
-    return found
+        for name, one in kept().experiments.items()
+    ]
 
 
-def _verdicts(path: Path) -> Mapping[tuple[str, str], tuple[str, str]]:
-    """(experiment, claim) -> (verdict, what was measured)."""
-    if not path.is_file():
-        return {}
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    return {
-        (row["experiment"], row["claim"]): (row["verdict"], f"{row['measured']} ({row['scale']} scale)") for row in rows
-    }
+def using(part: Part, experiments: Iterable[Experimented]) -> tuple[list[Experimented], int]:
+    """Experiments in whose scenarios a component stands, and how many there are of them: where those are most of all,
+    the ones with claims that name it."""
+    every = list(experiments)
+    found = [one for one in every if part.model in one.kinds]
+    if len(found) <= MOST_USES * len(every):
+        return found, len(found)
+    return [one for one in found if one.claims_about(part)], len(found)
+
+
+def judged(claim: Mapping[str, Any] | None) -> tuple[str, str]:
+    """Verdict, and what it rests on."""
+    if claim is None or claim["verdict"] == NOT_RUN:
+        return "", ""
+    seeds = f", {claim['seeds']} seed{'s' if claim['seeds'] != 1 else ''}" if claim["seeds"] else ""
+    scale = "a formula" if claim["scale"] == "formula" else f"{claim['scale']} scale"
+    return claim["verdict"], f"{claim['reason']} ({scale}{seeds})".strip()

@@ -10,11 +10,9 @@ from pathlib import PurePosixPath
 from asyncfl.manual.example import example_text, setting
 from asyncfl.manual.logged import logged_by
 from asyncfl.manual.markdown import escaped, paragraphs, table
-from asyncfl.manual.measured import ClaimSaid, Experimented
+from asyncfl.manual.measured import ClaimSaid, Experimented, using
 from asyncfl.manual.parts import FieldEntry, Part, components, places_of, scenario_part, sections
-
-MOST_USES = 0.5
-"""Share of the experiments beyond which a component is part of the scenery, and they are not listed."""
+from asyncfl.manual.verdicts import kept
 
 
 def page_of(part: Part) -> str:
@@ -181,17 +179,17 @@ def _component(part: Part, experiments: Sequence[Experimented]) -> Iterator[str]
 
 def _measured(part: Part, experiments: Sequence[Experimented], page: str) -> Iterator[str]:
     yield f"Full-scale numbers: [what was measured]({_to('measured.md', page)}). Experiments that use it:"
-    using = [one for one in experiments if part.model in one.kinds]
-    if not using:
+    found, uses = using(part, experiments)
+    if not uses:
         yield "none; its tests do."
         return
-    if len(using) > MOST_USES * len(experiments):
+    if len(found) < uses:
         them = f"[experiments]({_to('experiments/index.md', page)})"
-        yield f"It is part of {len(using)} of the {len(experiments)} {them}; here are those with claims about it."
-        using = [one for one in using if one.claims_about(part)]
-    for one in using:
+        yield f"It is part of {uses} of the {len(experiments)} {them}; here are those with claims about it."
+    yield _whence(experiments)
+    for one in found:
         link = f"{_to(_experiment_page(one), page)}#{anchor_of(one.name)}"
-        yield f"[`{one.name}`]({link}): {escaped(one.title)}."
+        yield f"[`{one.name}`]({link}): {escaped(one.title)}. {one.tally}."
         if claims := one.claims_about(part):
             yield _claims(claims)
 
@@ -214,31 +212,35 @@ def experiment_pages(experiments: Sequence[Experimented]) -> dict[str, str]:
     by_page: dict[str, list[Experimented]] = {}
     for one in experiments:
         by_page.setdefault(_experiment_page(one), []).append(one)
-    judged = any(claim.verdict for one in experiments for claim in one.claims)
-    pages = {page: "\n\n".join(_experiments(page, some, judged)) for page, some in by_page.items()}
+    pages = {page: "\n\n".join(_experiments(page, some)) for page, some in by_page.items()}
     page = "experiments/index.md"
     rows = []
     for one in experiments:
         link = f"{_to(_experiment_page(one), page)}#{anchor_of(one.name)}"
         rows.append((f"[`{one.name}`]({link})", escaped(one.title), f"{len(one.claims)}"))
     about = "What the papers say, as checks. `make results` runs all of them and writes `results/index.html`."
-    pages[page] = "\n\n".join(["# Experiments", about, _whence(judged), table(("experiment", "title", "claims"), rows)])
+    pages[page] = "\n\n".join(
+        ["# Experiments", about, _whence(experiments), table(("experiment", "title", "claims"), rows)]
+    )
     return pages
 
 
-def _whence(judged: bool) -> str:
-    if judged:
-        return "Verdicts and numbers are those of the results that were there when these pages were built."
-    return "These pages were built without results: claims stand with what is expected of them, not with a verdict."
+def _whence(experiments: Sequence[Experimented]) -> str:
+    if any(claim.verdict for one in experiments for claim in one.claims):
+        return (
+            f"Verdicts are those of {kept().date}; at quick scale, which lowers what is simulated, they tell which way "
+            "to look, and are no evidence."
+        )
+    return "No verdicts are kept: claims stand with what is expected of them."
 
 
 def _experiment_page(one: Experimented) -> str:
     return f"experiments/{one.name.partition('/')[0]}.md"
 
 
-def _experiments(page: str, experiments: Sequence[Experimented], judged: bool) -> Iterator[str]:
+def _experiments(page: str, experiments: Sequence[Experimented]) -> Iterator[str]:
     yield f"# {PurePosixPath(page).stem}"
-    yield _whence(judged)
+    yield _whence(experiments)
     for one in experiments:
         yield f"## {one.name} {{ #{anchor_of(one.name)} }}"
         yield f"{escaped(one.title)} ({escaped(one.source)})."

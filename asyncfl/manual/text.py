@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from asyncfl.manual.example import example_text, setting
 from asyncfl.manual.logged import logged_by
 from asyncfl.manual.lookup import Entry
+from asyncfl.manual.measured import remembered, using
 from asyncfl.manual.parts import FieldEntry, Part
 from asyncfl.manual.prose import first_sentence, joined
+from asyncfl.manual.verdicts import DECIDED, kept
 
 LABELS = 10
 """Characters of the labels on the left: `default   `."""
@@ -36,7 +39,26 @@ def _of_part(part: Part, width: int) -> Iterator[str]:
         yield ""
         yield from _paragraph(joined(paragraph), width)
     yield from _fields(part, width)
+    yield from _measured(part, width)
     yield from _example(part)
+
+
+def _measured(part: Part, width: int) -> Iterator[str]:
+    """Experiments of this repository that use a component, and the claims that name it and were decided."""
+    found, uses = using(part, remembered()) if part.kind else ([], 0)
+    if not uses:
+        return
+    yield ""
+    yield f"Measured ({kept().date}; at quick scale verdicts tell which way to look)"
+    if len(found) < uses:
+        yield ""
+        yield from _paragraph(f"Part of {uses} experiments; here are those with claims that name it.", width, "  ")
+    for one in found:
+        yield ""
+        yield from _paragraph(f"{one.name}  {one.tally}", width, "  ")
+        for claim in one.claims_about(part):
+            if claim.verdict in DECIDED:
+                yield from _paragraph(f"{claim.verdict}: {claim.says}: {claim.measured}", width, "      ")
 
 
 def _fields(part: Part, width: int) -> Iterator[str]:
@@ -131,5 +153,10 @@ def facts(entry: Entry) -> dict[str, Any]:
         "logged": [f"{one.table}.{one.name}" for one in logged_by(entry.model)],
         "theory": entry.theory,
         "fields": [facts(field) for field in entry.fields],
+        "measured": [
+            {"experiment": one.name, **asdict(claim)}
+            for one in (using(entry, remembered())[0] if entry.kind else ())
+            for claim in one.claims_about(entry)
+        ],
         "example": example_text(entry),
     }

@@ -10,9 +10,10 @@ import pytest
 
 from asyncfl.manual.logged import logged_by
 from asyncfl.manual.markdown import escaped, paragraphs
-from asyncfl.manual.measured import ClaimSaid, Experimented, experimented
+from asyncfl.manual.measured import ClaimSaid, Experimented
 from asyncfl.manual.pages import anchor_of, component_pages, experiment_pages, page_of, reference_pages
 from asyncfl.manual.parts import all_parts, components
+from asyncfl.manual.record import experimented
 
 ROOT = Path(__file__).parents[2]
 KRUM = next(part for part in components() if part.kind == "krum")
@@ -74,6 +75,7 @@ def test_a_page_tells_the_claims_about_its_component(pages: dict[str, str]) -> N
     assert "[`safl/fig4`](../../experiments/safl.md#safl-fig4)" in text
     assert "| Krum falls | holds |" in text
     assert "FedAvg too" not in text
+    assert "Accuracy. 2 claims: 2 were not run." in text
 
 
 def test_verdicts_stand_beside_claims_where_results_are(tmp_path: Path) -> None:
@@ -83,13 +85,16 @@ def test_verdicts_stand_beside_claims_where_results_are(tmp_path: Path) -> None:
         "axes: {protocol.rounds: [2, 3]}\n"
         "claims: [{check: order, value: final train_loss, along: protocol.rounds, says: it falls}]\n"
     )
-    (tmp_path / "claims.csv").write_text(
-        "experiment,claim,verdict,measured,scale\nfig9,it falls,holds,2.0 then 1.5,quick\n"
-    )
-    (one,) = experimented(tmp_path, tmp_path)
+    known = {("fig9", "it falls"): {"verdict": "holds", "reason": "by [0.4, 0.6]", "seeds": 2, "scale": "quick"}}
+    (one,) = experimented(tmp_path, known)
     assert one.command == "snakemake --cores 8 fig9"
-    assert one.claims == (ClaimSaid("it falls", "holds", "", "holds", "2.0 then 1.5 (quick scale)"),)
-    assert "| it falls | holds | 2.0 then 1.5 (quick scale) |" in experiment_pages([one])["experiments/fig9.md"]
+    assert one.claims == (ClaimSaid("it falls", "holds", "", "holds", "by [0.4, 0.6] (quick scale, 2 seeds)"),)
+    page = experiment_pages([one])["experiments/fig9.md"]
+    assert r"| it falls | holds | by \[0.4, 0.6\] (quick scale, 2 seeds) |" in page
+    assert "are no evidence" in page
+    (none,) = experimented(tmp_path, {})
+    assert none.tally == "1 claim: 1 was not run"
+    assert "No verdicts are kept" in experiment_pages([none])["experiments/fig9.md"]
 
 
 def test_a_docstring_becomes_markdown_that_shows_the_same() -> None:
