@@ -1,4 +1,4 @@
-"""The text of a whole results folder (tables, captions, verdicts, report) of runs made by hand, against a written one.
+"""The text of a whole results folder (tables, captions, verdicts, report, pages) of runs made by hand, against a written one.
 
 `python tests/analysis/test_results.py` writes it anew; read the difference.
 """
@@ -157,6 +157,9 @@ def _texts(folder: Path) -> Iterator[tuple[str, str]]:
     write_report(results, {one.name: one for one in (full, quick, experiment("nbafl/never"))})
     for name in ("claims.md", "index.md"):
         yield name, (results / name).read_text(encoding="utf-8")
+    for name in ("index.html", "papers/nbafl.html"):
+        page = (results / name).read_text(encoding="utf-8")
+        yield name, page[page.index("<body") :].partition("<script")[0]
 
 
 def _whole(folder: Path) -> str:

@@ -7,6 +7,7 @@ A fault is one operator, comparison, constant or returned value that is another.
 and judged by the tests that reach its line (found by the first command; the nearest first). A test that fails, hangs or
 cannot be imported has noticed it; that the same test passes without the fault is checked. `--out` is appended to:
 faults that are in it already are not tried again, unless `--tests` asks for more of them than a survivor has seen.
+`--within asyncfl/live` draws from that folder alone.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import argparse
 import json
 import random
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from multiprocessing import get_context
@@ -33,21 +35,27 @@ PACKAGE = "asyncfl"
 Row = dict[str, Any]
 
 
-def judged(judge: Judge, mutant: Mutant, tests: Sequence[str]) -> Row:
-    """The verdict on a fault: `noticed` (by a test that passes without it), `hung`, `survived` or `not reached`."""
-    row: Row = {"key": mutant.key, "verdict": "survived" if tests else "not reached", "tried": len(tests), "by": None}
-    left = list(tests)
-    while left:
-        outcome = judge.try_out(left, mutant)
+def judged(judge: Judge, mutant: Mutant, tests: Sequence[str], patience_s: float) -> Row:
+    """The verdict on a fault: `noticed` (by a test that passes without it), `hung`, `survived` or `not reached`.
+
+    Tests are tried some at a time, and no more of them once `patience_s` has passed: `tried` says how many there were.
+    """
+    row: Row = {"key": mutant.key, "verdict": "survived" if tests else "not reached", "by": None}
+    left, tried, began_s = list(tests), 0, time.monotonic()
+    while left and time.monotonic() - began_s < patience_s:
+        some = left[: max(20, tried)]
+        outcome = judge.try_out(some, mutant)
         if outcome.word == "passed":
-            break
-        proof = [outcome.test] if outcome.test else left[:1]
+            tried += len(some)
+            left = left[len(some) :]
+            continue
+        proof = [outcome.test] if outcome.test else some[:1]
         if judge.passes(proof[0]):
             row |= {"verdict": "hung" if outcome.word == "hung" else "noticed", "by": outcome.test or outcome.word}
             break
         print(f"fails without any fault, and says nothing: {proof[0]}", flush=True)
         left = [test for test in left if test not in proof]
-    return row | asdict(mutant)
+    return row | {"tried": tried, "seconds": round(time.monotonic() - began_s, 1)} | asdict(mutant)
 
 
 def _work(number: int, home: Path, given: argparse.Namespace, tasks: Queue[Any], rows: Queue[Row]) -> None:
@@ -55,11 +63,13 @@ def _work(number: int, home: Path, given: argparse.Namespace, tasks: Queue[Any],
     reach = Reach(given.coverage, PACKAGE, judge.tests())
     while (mutant := tasks.get()) is not None:
         tests = reach.tests(mutant)
-        rows.put(judged(judge, mutant, tests[: given.tests]) | {"reaching": len(tests)})
+        rows.put(judged(judge, mutant, tests[: given.tests], given.patience) | {"reaching": len(tests)})
 
 
-def _settled(row: Row | None, tests: int) -> bool:
-    return row is not None and (row["verdict"] != "survived" or row["tried"] >= min(tests, row["reaching"]))
+def _settled(row: Row | None, given: argparse.Namespace) -> bool:
+    if row is None or row["verdict"] != "survived":
+        return row is not None
+    return bool(row["tried"] >= min(given.tests, row["reaching"]) or row["seconds"] >= given.patience)
 
 
 def _next(rows: Queue[Row], workers: Sequence[BaseProcess]) -> Row:
@@ -79,6 +89,8 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--tests", type=int, default=1200, help="tests tried for each fault, at most")
     parser.add_argument("--seconds", type=float, default=120.0, help="a test that takes longer hangs")
+    parser.add_argument("--patience", type=float, default=1e9, help="seconds after which no more tests are tried")
+    parser.add_argument("--within", default=PACKAGE, help="file or folder to draw from")
     parser.add_argument("--coverage", type=Path, default=ROOT / ".coverage", help="made with --cov-context=test")
     parser.add_argument("--without", type=Path, help="faults in this file are not drawn")
     parser.add_argument("--out", type=Path, required=True)
@@ -93,9 +105,9 @@ def main() -> None:
 
     barred, known = read(given.without), read(given.out)
     possible = [one for path in sorted((ROOT / PACKAGE).rglob("*.py")) for one in mutants_of(path, ROOT)]
-    possible = [one for one in possible if one.key not in barred]
-    sample = random.Random(given.seed).sample(possible, given.count)
-    fresh = [one for one in sample if not _settled(known.get(one.key), given.tests)]
+    possible = [one for one in possible if one.key not in barred and one.file.startswith(given.within)]
+    sample = random.Random(given.seed).sample(possible, min(given.count, len(possible)))
+    fresh = [one for one in sample if not _settled(known.get(one.key), given)]
     prepare()
     context = get_context("fork")
     tasks, rows = context.Queue(), context.Queue()

@@ -1,4 +1,8 @@
-"""Small faults that can be put into a file: one operator, comparison, constant or returned value that is another."""
+"""Small faults that can be put into a file: one operator, comparison, constant or returned value that is another.
+
+Left out is what nobody can see: `strict` of `zip` (whose lengths are equal unless something else is wrong), and None
+instead of a returned False.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +98,7 @@ def _changes(node: ast.expr, returned: bool) -> Iterator[tuple[str, str, tuple[a
             "constant",
             None,
         )
-    if returned and ast.unparse(node) != "None":
+    if returned and ast.unparse(node) not in ("None", "False"):
         yield "None", "return", None
 
 
@@ -122,5 +126,7 @@ def _places(tree: ast.Module) -> Iterator[_Place]:
         elif isinstance(node, ast.Lambda):
             later = {id(node.body)}
         for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.keyword) and child.arg == "strict" and ast.unparse(node).startswith("zip("):
+                continue
             at_import = place.at_import and id(child) not in later
             waiting.append(_Place(child, head, at_import, returned=isinstance(node, ast.Return)))

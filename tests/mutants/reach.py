@@ -13,7 +13,7 @@ from coverage.numbits import numbits_to_nums
 
 from tests.mutants.faults import Mutant
 
-LISTS = ("tests/test_fields.py", "tests/test_defaults.py", "tests/test_frozen.py", "tests/test_told.py")
+LISTS = tuple(f"tests/test_{name}.py" for name in ("fields", "defaults", "frozen", "told", "finite"))
 OUTCOMES = "tests/simulation/test_outcomes.py"
 
 
@@ -45,11 +45,13 @@ class Reach:
         """Tests that may notice a fault, the likeliest and quickest first.
 
         The mirrored file comes first, then the folders around it, the nearest first, then whole small runs, then those
-        that reach least; for what runs at import all tests may be needed, after the written lists of what is there.
+        that reach least; for what runs at import all tests may be needed, after the written lists of what is there. A
+        line that nothing reaches may be one that only other processes run: then those of its file are tried.
         """
         found = self._by_line.get((mutant.file, mutant.line), set())
         if not found:
             found = set().union(*(self._by_line.get((mutant.file, line), ()) for line in self._lines(mutant)))
+        found = found or self._by_file[mutant.file]
         if mutant.at_import:
             found = set(self.whole)
         mirrored = PurePath("tests", *PurePath(mutant.file).parts[1:])
