@@ -43,10 +43,9 @@ def check_detector(
     check_description(detector, Detector)
     known = context(CLIENTS) if federation is None else federation
     answer = scores or (lambda client, models: 1 / (1 + np.abs(models - 1).mean(axis=1)))
-    verdicts = _run(detector, known, answer, checked=True)
-    again = _run(detector, known, answer, checked=False)
+    verdicts, again = (_run(detector, known, answer) for _ in range(2))
     hold(same(verdicts, again), detector, "equal buffers and equal streams must give equal verdicts")
-    _run(detector, known, lambda client, models: None, checked=True)
+    _run(detector, known, lambda client, models: None)
     if chosen := tuple(trials):
         report = stress(detector, trials=chosen)
         hold(not report.broken, detector, "must do no harm", "; ".join(report.broken))
@@ -66,39 +65,34 @@ def _buffers(n_parameters: int) -> list[Buffer]:
     return held
 
 
-def _run(detector: Detector, known: DefenceContext, answer: Scores, *, checked: bool) -> list[Verdict]:
+def _run(detector: Detector, known: DefenceContext, answer: Scores) -> list[Verdict]:
     state = detector.start(known, random())
     verdicts = []
     for number, held in enumerate(_buffers(known.n_parameters)):
-        state, given = _ask(detector, state, held, answer, checked)
+        state, given = _ask(detector, state, held, answer)
         before = copied((state, held))
         verdict, after = detector.judge(state, held, given)
-        if checked:
-            hold(same(held, before[1]), detector, "a buffer must not be changed")
-            hold(same(state, before[0]), detector, "the state must not be changed but returned anew")
-            _check_verdict(detector, verdict, held)
+        hold(same(held, before[1]), detector, "a buffer must not be changed")
+        hold(same(state, before[0]), detector, "the state must not be changed but returned anew")
+        _check_verdict(detector, verdict, held)
         state = after
         verdicts.append(verdict)
         if number == 3:
             kept = copy.deepcopy(state)
             following = detector.banned(state, int(held.clients[0]))
-            if checked:
-                hold(same(state, kept), detector, "a ban must not change the state but return it anew")
+            hold(same(state, kept), detector, "a ban must not change the state but return it anew")
             state = following
     return verdicts
 
 
-def _ask(
-    detector: Detector, state: Any, held: Buffer, answer: Scores, checked: bool
-) -> tuple[Any, NDArray[np.float64] | None]:
+def _ask(detector: Detector, state: Any, held: Buffer, answer: Scores) -> tuple[Any, NDArray[np.float64] | None]:
     """The state after all requests for a buffer, and the answer to the last."""
     tried: tuple[int, ...] = ()
     while True:
         request, state = detector.request(state, held, tried)
         if request is None:
             return state, None
-        if checked:
-            _check_request(detector, request, held, tried)
+        _check_request(detector, request, held, tried)
         given = answer(request.client, request.models)
         if given is not None:
             return state, np.asarray(given, dtype=np.float64)

@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from asyncfl.component import Component
@@ -33,6 +34,11 @@ def check_description(component: Component, base: type[Component]) -> None:
             f"{type(component).__name__}: must be readable from its own description; {error}"
         ) from None
     hold(same(again, component), component, "must be the same after it is written and read", f"{component} -> {again}")
+
+
+def close(one: NDArray[np.floating], other: NDArray[np.floating]) -> bool:
+    """Whether two ways to compute a float32 vector come to the same."""
+    return np.allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
 def same(left: Any, right: Any) -> bool:

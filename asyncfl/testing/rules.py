@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from asyncfl.defences import Buffer, DefenceContext, Rule
 from asyncfl.messages import Vector
 from asyncfl.testing.builders import buffer, context, random, updates, weights
-from asyncfl.testing.laws import check_description, copied, hold, same
+from asyncfl.testing.laws import check_description, close, copied, hold, same
 
 SIZES = ((1, 1), (5, 1), (8, 4), (13, 3), (20, 7))
 """(n_updates, n_parameters) of the buffers that are tried."""
@@ -52,18 +52,18 @@ def check_rule(
         if any_order:
             order = random(number).permutation(n)
             other, _ = _step(rule, known, held.only(order), factors[order])
-            close = np.allclose(other, moved, rtol=1e-4, atol=1e-5)
-            hold(close, rule, "the order of the updates must not matter", f"{n} updates: {moved} or {other}")
+            alike = close(other, moved)
+            hold(alike, rule, "the order of the updates must not matter", f"{n} updates: {moved} or {other}")
         if n > least_updates:
             _check_absent(rule, known, held, factors)
         none, _ = _step(rule, known, held, np.zeros(n))
         hold(not none.any(), rule, "no weight at all must move nothing", f"moved by {none}")
         if fixed_point:
-            alike = buffer(np.tile(held.deltas[:1], (n, 1)), clients=held.clients.tolist())
-            out, _ = _step(rule, known, alike, factors)
+            equal = buffer(np.tile(held.deltas[:1], (n, 1)), clients=held.clients.tolist())
+            out, _ = _step(rule, known, equal, factors)
             expected = factors.sum() * held.deltas[0]
-            close = np.allclose(out, expected, rtol=1e-4, atol=1e-6)
-            hold(close, rule, "equal updates must come out times the sum of the weights", f"{out}, not {expected}")
+            law = "equal updates must come out times the sum of the weights"
+            hold(close(out, expected), rule, law, f"{out}, not {expected}")
 
 
 def _check_call(rule: Rule, known: DefenceContext, held: Buffer, factors: NDArray[np.float64]) -> Vector:
@@ -98,18 +98,18 @@ def _check_properties(
     if rule.is_linear:
         _, weighed = _step(rule, known, held, factors)
         expected = factors @ held.deltas
-        right = np.allclose(moved, expected, rtol=1e-4, atol=1e-5) and same(weighed, factors)
+        right = close(moved, expected) and same(weighed, factors)
         hold(right, rule, "is_linear: must be the weighted sum of the updates", f"{moved}, not {expected}")
     if rule.is_coordinatewise:
         # Each parameter's values change places between the updates, another way for each parameter.
         n, places = len(held), random(7)
         mixed = np.stack([places.permutation(column) for column in held.deltas.T], axis=1)
-        alike = np.full(n, factors.sum() / n)
+        even = np.full(n, factors.sum() / n)
         one, other = (
-            _step(rule, known, buffer(rows, clients=held.clients.tolist()), alike)[0] for rows in (held.deltas, mixed)
+            _step(rule, known, buffer(rows, clients=held.clients.tolist()), even)[0] for rows in (held.deltas, mixed)
         )
-        close = np.allclose(one, other, rtol=1e-4, atol=1e-5)
-        hold(close, rule, "is_coordinatewise: values may change places between updates", f"{one} or {other}")
+        law = "is_coordinatewise: values may change places between updates"
+        hold(close(one, other), rule, law, f"{one} or {other}")
 
 
 def _check_absent(rule: Rule, known: DefenceContext, held: Buffer, factors: NDArray[np.float64]) -> None:
@@ -127,8 +127,8 @@ def _check_absent(rule: Rule, known: DefenceContext, held: Buffer, factors: NDAr
         samples=held.samples.tolist(),
     )
     changed, _ = _step(rule, known, other, without)
-    close = np.allclose(out, changed, rtol=1e-4, atol=1e-5)
-    hold(close, rule, "an update of weight 0 must take no part", f"{out}, or {changed} if it is another one")
+    law = "an update of weight 0 must take no part"
+    hold(close(out, changed), rule, law, f"{out}, or {changed} if it is another one")
     hold(weighed[last] == 0, rule, "an update of weight 0 must weigh nothing", f"it weighs {weighed[last]}")
 
 

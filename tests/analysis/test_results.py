@@ -1,4 +1,4 @@
-"""The text of a whole results folder (tables, captions, verdicts, report, pages) of runs made by hand, against a written one.
+"""The text of a whole results folder (tables, captions, verdicts, report, pages) of runs made by hand, against a list.
 
 `python tests/analysis/test_results.py` writes it anew; read the difference.
 """

@@ -229,13 +229,15 @@ def test_a_rejected_update_is_told_by_its_rejection(scenario: Scenario) -> None:
     assert honest
     assert own["flags"].str.contains(REJECTION).all()
     assert np.isinf(own["exact_epsilon"]).all()
+    assert own["releases"].tolist() == [1] * len(honest)
 
 
-def test_curious_clients_know_their_own_uploads_and_what_they_were_sent(scenario: Scenario) -> None:
-    changes = {"data.clients": 6, "protocol.rounds": 4, "privacy": {**CLIENTS, "curious": [1, 4]}}
+@pytest.mark.parametrize("curious", [[1, 4], [0, 3], [2, 5]])
+def test_curious_clients_know_their_own_uploads_and_what_they_were_sent(scenario: Scenario, curious: list[int]) -> None:
+    changes = {"data.clients": 6, "protocol.rounds": 4, "privacy": {**CLIENTS, "curious": curious}}
     _, ledger = of(scenario, **changes)
     own = ledger[(ledger["adversary"] == "curious") & (ledger["holder"] == "client")]
-    assert own["client"].tolist() == [0, 2, 3, 5]
+    assert own["client"].tolist() == sorted({0, 1, 2, 3, 4, 5} - set(curious))
     # They are sent versions 1 to 3; four of six noises are unknown to them.
     assert own["squared_mu"].to_numpy() == pytest.approx(np.full(4, 3 * 2**2 / (4 * 4**2)))
     assert set(own["trusts"]) == {"server, links, other clients"}

@@ -238,8 +238,9 @@ def test_the_clock_of_a_client_jumps(tmp_path: Path, caplog: pytest.LogCaptureFi
         table.sit("bob")
 
     with caplog.at_level(logging.WARNING, "asyncfl.live"):
-        run, _ = apart({"protocol": BUFFERED}, tmp_path, scene, shape=False)
+        run, table = apart({"protocol": BUFFERED}, tmp_path, scene, shape=False)
     assert run.stopped == "all versions published"
+    assert table.clients["ann"]._presence is None  # nobody comes and goes by a simulated world
     assert [record.getMessage() for record in caplog.records if "its clock jumped" in record.getMessage()]
     assert any("told of more time than had passed" in note for note in run.notes)
     whole(run)

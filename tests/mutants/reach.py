@@ -46,15 +46,17 @@ class Reach:
 
         The mirrored file comes first, then the folders around it, the nearest first, then whole small runs, then those
         that reach least; for what runs at import all tests may be needed, after the written lists of what is there. A
-        line that nothing reaches may be one that only other processes run: then those of its file are tried.
+        line that nothing reaches may be one that only other processes run: then those of its file are tried. Tests that
+        were written since the map was drawn are tried where they are near.
         """
         found = self._by_line.get((mutant.file, mutant.line), set())
         if not found:
             found = set().union(*(self._by_line.get((mutant.file, line), ()) for line in self._lines(mutant)))
-        found = found or self._by_file[mutant.file]
+        mirrored = PurePath("tests", *PurePath(mutant.file).parts[1:])
+        near = {test for test in self.whole if PurePath(test.partition("::")[0]).parent == mirrored.parent}
+        found = (found or self._by_file[mutant.file]) | {test for test in near if test not in self._breadth}
         if mutant.at_import:
             found = set(self.whole)
-        mirrored = PurePath("tests", *PurePath(mutant.file).parts[1:])
 
         def order(test: str) -> tuple[bool, bool, int, bool, bool, float, str]:
             file = PurePath(test.partition("::")[0])

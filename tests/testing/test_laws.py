@@ -44,7 +44,7 @@ from asyncfl.server.staleness import (
     Staleness,
 )
 from asyncfl.testing import check_attack, check_detector, check_rule, check_staleness, context
-from asyncfl.testing.laws import same
+from asyncfl.testing.laws import close, same
 from asyncfl.threats import AnyAttack, Attack
 
 
@@ -208,6 +208,14 @@ def test_a_rule_that_writes_into_its_updates_fails_at_once() -> None:
     with pytest.raises(ValueError, match="read-only"):
         check_rule(Broken(way="changes"))
     check_rule(Broken(), least_updates=3)
+
+
+def test_float32_in_another_order_is_close_and_a_thousandth_is_not() -> None:
+    one = np.array([0.0, 1.0, -300.0])
+    for change in (9e-5 * one, np.array([9e-6, 1e-5, -1e-5])):
+        assert close(one + change, one)
+    for change in (1.5e-4 * one, np.array([1.5e-5, 0.0, 0.0])):
+        assert not close(one + change, one)
 
 
 class Forgetful(Rule):

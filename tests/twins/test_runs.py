@@ -216,6 +216,16 @@ def test_budgets_that_follow_the_losses_are_followed(tiny: dict[str, Any]) -> No
     assert (server["epsilon_once"] > 0).all()
 
 
+@pytest.mark.parametrize(("noise", "holders"), [(0.0, {"client", "model"}), (0.5, {"client"})])
+def test_models_whose_uploads_hide_noise_of_training_are_no_sums_of_them(
+    tiny: dict[str, Any], noise: float, holders: set[str]
+) -> None:
+    training = {"lr": 0.05, "batch_size": 10, "example_clip": 1.0, "example_noise": noise}
+    private = {"kind": "dp_fedavg", "noise_multiplier": 2.0, "clip_norm": 0.5}
+    run = simulate(described(tiny, privacy=private, training=training, evaluation={"audit": AUDIT}))
+    assert set(run.tables["audit"]["holder"].to_pylist()) == holders
+
+
 def test_why_nothing_is_measured_is_told(tiny: dict[str, Any]) -> None:
     zeroed = {"kind": "dp_fedavg", "noise_multiplier": 1.1, "neighbours": "zero_out"}
     asked = {"clients": 2, "twins": 5, "neighbours": ["ordinary"]}

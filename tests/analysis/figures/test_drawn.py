@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -126,7 +127,7 @@ def drawn(figure: FigureBase, grid: dict[str, Any], tables: dict[str, pd.DataFra
     return described(page, folder / "a.png")
 
 
-def timeline(seed: int, versions: int) -> Timeline:
+def timeline(seed: int, versions: int, **energy_j: float) -> Timeline:
     """A seed whose versions come ever later, and whose updates meet all sorts of fates."""
     rng, at = np.random.default_rng(seed), np.arange(versions + 1)
     return Timeline(
@@ -145,18 +146,20 @@ def timeline(seed: int, versions: int) -> Timeline:
         retransmitted=3,
         cohorts_repeated=0,
         fates={"aggregated": 30, "lost_up": 5 * seed, "timed_out": 0, "unfinished": 5},
+        energy_j={name: size * (1 + rng.random(12)) for name, size in energy_j.items()},
     )
 
 
 TIMELINES = {
     "one timeline": [timeline(1, 6)],
     "timelines of two seeds": [timeline(0, 500), timeline(2, 40)],
+    "timelines with energy": [timeline(seed, 4, training=900.0, sending=5e3, rest=20.0) for seed in (1, 2)],
     "timelines of many seeds": [timeline(seed, 5) for seed in range(9)],
 }
 
 
 def drawn_timelines(timelines: list[Timeline], folder: Path) -> Any:
-    """The same of the two pages of some timelines."""
+    """The same of the pages of some timelines."""
     pages: list[Any] = []
     with mock.patch("matplotlib.pyplot.close", pages.append):
         written = draw_timeline(timelines, "A caption.", folder)
@@ -164,7 +167,8 @@ def drawn_timelines(timelines: list[Timeline], folder: Path) -> Any:
 
 
 def described(page: Any, png: Path) -> dict[str, Any]:
-    """What stands on a page."""
+    """What stands on a page, which is closed then."""
+    plt.close(page)
     return {
         "inches": page.get_size_inches().tolist(),
         "pixels": list(struct.unpack(">II", png.read_bytes()[16:24])),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -46,6 +47,76 @@ def test_what_is_wrong_is_named(folder, faults):
     ]
     (found,) = faults({**dataset, "split": "validation"})
     assert found.startswith(f"{folder}: split validation: cannot be loaded: ValueError: ")
+
+
+class Rows(dict):
+    """A split as `datasets` hands it out: columns by name."""
+
+    def __init__(self, columns, names=None):
+        super().__init__(columns)
+        self.column_names = list(columns)
+        self.features = {name: SimpleNamespace(**({"names": names} if names else {})) for name in columns}
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    """Puts splits where `datasets` would find them; what it was asked for."""
+
+    def put(**splits):
+        asked = []
+
+        def load(name, subset, split, revision):
+            asked.append((name, subset, split, revision))
+            return splits[split]
+
+        module = SimpleNamespace(load_dataset=load, disable_progress_bars=lambda: None)
+        monkeypatch.setitem(sys.modules, "datasets", module)
+        return asked
+
+    return put
+
+
+def test_one_column_may_hold_numbers_lists_or_pictures(hub):
+    said = {"kind": "huggingface", "subset": "small", "revision": "c0ffee", "test_split": None}
+    labels = [row % 2 for row in range(10)]
+    for values, shape in (
+        (list(range(10)), (1,)),
+        ([[row, 2 * row] for row in range(10)], (2,)),
+        ([np.full((4, 6), row, np.uint8) for row in range(10)], (1, 4, 6)),
+        ([np.full((4, 6, 3), row, np.uint8) for row in range(10)], (3, 4, 6)),
+    ):
+        asked = hub(train=Rows({"image": values, "label": labels}, ["even", "odd"]))
+        found = source_of(DataSpec(dataset={**said, "name": f"a/{shape}"}).dataset)
+        assert (found.shape, found.class_names, found.columns) == (shape, ("even", "odd"), ())
+        assert (found.size("train"), found.size("test")) == (8, 2)
+        assert set(asked) == {(f"a/{shape}", "small", "train", "c0ffee")}
+        rows = np.concatenate([found.images(split, np.arange(found.size(split))) for split in ("train", "test")])
+        assert sorted(rows.reshape(10, -1)[:, 0].tolist()) == list(range(10))
+
+
+def test_a_split_to_test_on_and_columns_for_partitions(hub, faults):
+    def rows(first, last):
+        number = np.arange(first, last)
+        return Rows(
+            {
+                "a": number.tolist(),
+                "b": (number / 2).tolist(),
+                "label": (number % 3).tolist(),
+                "writer": [f"w{one % 2}" for one in number],
+                "strokes": [[one, one] for one in number],
+            }
+        )
+
+    hub(train=rows(0, 6), test=rows(6, 9))
+    said = {"kind": "huggingface", "name": "a/b", "features": ["a", "b"]}
+    found = source_of(DataSpec(dataset=said).dataset)
+    assert (found.shape, found.columns, found.size("train"), found.size("test")) == ((2,), ("writer",), 6, 3)
+    np.testing.assert_array_equal(found.images("test", np.arange(3)), [[6, 3], [7, 3.5], [8, 4]])
+    np.testing.assert_array_equal(found.labels("test", np.arange(3)), [0, 1, 2])
+    hub(train=Rows({"a": [[1], [2], [3, 4]], "b": [1, 2, 3], "label": [0, 1, 0]}))
+    assert faults({**said, "name": "c/d", "test_split": None}) == [
+        "c/d: a: must be numbers or pictures of one shape (1,), got int64 (2,) in row 2"
+    ]
 
 
 def test_without_the_package_the_way_out_is_told(monkeypatch, faults):

@@ -53,6 +53,15 @@ def test_train_and_test_folders_and_sizes(put):
     np.testing.assert_allclose(np.sort(data.images[:, 0, 0, 0]), np.repeat([0, 10, 20], 2) / 255, atol=1e-6)
 
 
+def test_pictures_to_test_on_have_the_size_of_those_to_train_on(put, faults):
+    for name in ("cats", "dogs"):
+        put(f"train/{name}/1.png", size=(4, 8))
+        root = put(f"test/{name}/1.png", size=(5, 8))
+    assert faults({"kind": "folder", "path": str(root)}) == [
+        f"{root / 'test'}: must hold pictures of 4x8 pixels as train does, got 5x8; give size"
+    ]
+
+
 def test_a_new_picture_makes_another_data_set(pets, put):
     spec = DataSpec(dataset={"kind": "folder", "path": str(pets)})
     before = spec.content_digest()

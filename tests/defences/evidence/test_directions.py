@@ -1,8 +1,9 @@
 """Directions that clients have in common, guessed from the means of their updates."""
 
 import numpy as np
+import pytest
 
-from asyncfl.defences.evidence.directions import guesses
+from asyncfl.defences.evidence.directions import Direction, guesses
 from asyncfl.defences.evidence.means import no_means, with_buffer
 
 D = 200
@@ -32,6 +33,16 @@ def test_lengths_do_not_count():
 def test_too_few_clients_have_nothing_in_common():
     assert guesses(means_of([UP, UP])) == ()
     assert guesses(means_of([0 * UP] * 4, noise=0.0)) == ()
+
+
+def test_what_is_shorter_than_its_noise_has_no_length():
+    rows = np.tile(0.1 * UP, (4, 1)).astype(np.float32)
+    empty = no_means(4)
+    means = with_buffer(empty, np.arange(4), rows, empty.products(rows), rows @ rows.T, np.full(4, 0.5), 4)
+    _, length, signal = Direction(np.ones(4)).without(0, means, D)
+    assert length == pytest.approx(0.1)  # the noise is said to be .5 sqrt(200 / 3)
+    assert signal == 0.0
+    assert Direction(np.array([1.0, 1.0, 0.0, 0.0])).without(0, means, D)[1:] == (0.0, 0.0)
 
 
 def test_a_client_is_measured_along_the_others_and_noise_is_taken_off():
