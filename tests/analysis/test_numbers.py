@@ -1,10 +1,12 @@
-"""What evidence, statistics, targets, amounts and limits come to, against a written list.
+"""What evidence, claims, statistics, targets, amounts and limits come to, against a written list.
 
 `python tests/analysis/test_numbers.py` writes the list anew; read the difference.
 """
 
 from __future__ import annotations
 
+import itertools
+import json
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -14,7 +16,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from pydantic import TypeAdapter
 
+from asyncfl.analysis.claims import Claim
 from asyncfl.analysis.claims.asked import Asked, exceeds, reaches
 from asyncfl.analysis.contact_sheet import decibels
 from asyncfl.analysis.evidence import p_values, power
@@ -24,7 +28,7 @@ from asyncfl.analysis.evidence.looks import Looks
 from asyncfl.analysis.evidence.samples import Sample, excess, pair
 from asyncfl.analysis.figures.drawing import log_label
 from asyncfl.analysis.final_values import difference, heading
-from asyncfl.analysis.grid import fluctuation
+from asyncfl.analysis.grid import Grid, MissingError, fluctuation
 from asyncfl.analysis.over_seeds import over_seeds
 from asyncfl.analysis.statistics import convention, half_width
 from asyncfl.analysis.style import around
@@ -222,7 +226,83 @@ def _amounts() -> Iterator[tuple[str, Callable[[], Any]]]:
     )
 
 
-CALLS = dict([*_evidence(), *_statistics(), *_amounts()])
+def _grid(kind: str) -> Grid:
+    """Six seeds of three rules at three noises over six rounds: clearly told apart, hardly, or with runs that diverge;
+    or a formula."""
+    random, rows = np.random.default_rng(7), []
+    for rule, noise in itertools.product((1, 2, 3), (0.5, 1.0, 4.0)):
+        for seed in range(1 if kind == "formula" else 6):
+            lost = kind == "diverging" and rule == 3 and seed >= 4
+            own = {"clear": 0.01, "unclear": 0.5}.get(kind, 0.05) * random.standard_normal()
+            for at in range(7):
+                loss = 2.3 - (2.3 - 0.4 * rule - 0.05 * noise - own) * at / 6 + 0.02 * (at % 2)
+                row = {"rule": rule, "noise": noise, "seed": seed, "round": at, "train_loss": loss}
+                row |= {"test_accuracy": 1 - loss / 3, "exact_epsilon": rule * at, "diverged": lost}
+                rows.append(row | {"time_s": 10.0 * at * rule})
+    frame = pd.DataFrame(rows).sample(frac=1.0, random_state=3)  # in no order
+    axes = {"rule": (1, 2, 3), "noise": (0.5, 1.0, 4.0)}
+    return Grid(axes, frame, frame[frame["round"] == 6], exact=kind == "formula", sources=frozenset({"real"}))
+
+
+ACCURACY = "final test_accuracy"
+CLAIMS: list[dict[str, Any]] = [
+    {"check": "order", "along": "rule", "direction": "rises"},
+    {"check": "order", "along": "rule", "direction": "rises", "strict": False, "where": {"rule": [2, 3], "noise": 1.0}},
+    {"check": "order", "along": "noise", "direction": "rises", "margin": 0.1, "log": True},
+    {"check": "order", "along": "noise", "direction": "rises", "margin": 0.1, "strict": False, "absolute": True},
+    {"check": "order", "along": "rule", "value": ACCURACY},
+    {"check": "order", "along": "rule", "value": "final exact_epsilon", "direction": "rises"},
+    {"check": "best_at", "along": "rule", "at": 1, "where": {"noise": 0.5}},
+    {"check": "best_at", "along": "rule", "at": 2, "value": ACCURACY},
+    {"check": "interior_best", "along": "rule"},
+    {"check": "crossover", "along": "rule", "early": 1, "late": 3, "rounds": [1, 4], "where": {"noise": 4.0}},
+    {"check": "crossover", "along": "rule", "early": 3, "late": 1, "rounds": [2, 6], "where": {"noise": 0.5}},
+    {"check": "at_least", "threshold": 0.6, "value": ACCURACY, "where": {"rule": 1}},
+    {"check": "at_least", "threshold": 1.0, "tolerated": 0.4, "where": {"noise": [0.5, 4.0], "rule": 2}},
+    {"check": "near", "target": 0.85, "tolerance": 0.1, "where": {"rule": 2, "noise": 1.0}},
+    {"check": "near", "target": 2, "tolerance": 1, "value": "round 3 train_loss", "where": {"noise": 1.0}},
+    {"check": "no_worse", "along": "rule", "at": 2, "than": 1, "margin": 0.3, "where": {"noise": 1.0}},
+    {"check": "no_worse", "along": "rule", "at": 1, "than": 3, "absolute": True, "value": "mean train_loss"},
+    {"check": "alike", "along": "noise", "at": 0.5, "than": 1.0, "margin": 0.1},
+    {"check": "alike", "along": "rule", "at": 1, "than": 2, "margin": 0.2, "where": {"noise": 1.0}, "log": True},
+    {"check": "times", "along": "rule", "at": 1, "than": 3, "factor": 2.5, "where": {"noise": 0.5}},
+    {"check": "times", "along": "rule", "at": 1, "than": 3, "factor": 1.5, "share": 0.5, "value": ACCURACY},
+    {"check": "times", "along": "rule", "at": 3, "than": 1, "factor": 2, "value": "final time_s", "goal": "high"},
+    {"check": "near", "target": 1, "tolerance": 0.5, "value": "best rule of final train_loss"},
+    {"check": "order", "along": "rule", "says": "nothing", "where": {"rule": [2]}},
+    {"check": "at_least", "threshold": 0, "value": "final nothing"},
+]
+VALUES_OF = ("final", "mean", "lowest", "highest", "fluctuation", "round 2")
+
+
+def _judged(claim: Any, kind: str) -> Any:
+    try:
+        found = claim.judge(_grid(kind), LOOKS if kind == "unclear" else Looks())
+    except MissingError as error:
+        return str(error)
+    return [[one.at, one.measured, one.reason, _decision(one.decision)] for one in found]
+
+
+def _claims() -> Iterator[tuple[str, Callable[[], Any]]]:
+    for description in CLAIMS:
+        claim: Any = TypeAdapter(Claim).validate_python({"says": "so", **description})
+        for kind in ("clear", "unclear", "diverging", "formula"):
+            yield f"{kind}: {json.dumps(description)}", partial(_judged, claim, kind)
+        yield f"named by {json.dumps(description)}", lambda one=claim: [
+            one.title, one.axes_named, one.columns_named, one.rounds_named, one.low_is_good,
+        ]  # fmt: skip
+    for kind in ("clear", "diverging"):
+        at = {"rule": 3, "noise": [0.5]}
+        yield f"{kind} values", lambda kind=kind: [
+            _grid(kind).seeds_of(f"{when} train_loss", at, low) for when in VALUES_OF for low in (True, False)
+        ]  # fmt: skip
+        yield f"{kind} windows", lambda kind=kind: [
+            [_grid(kind).window("train_loss", at, first, last, True) for first, last in ((0, 1), (1, 1), (3, 6))],
+            _grid(kind).curve("time_s", at).to_dict(),
+        ]  # fmt: skip
+
+
+CALLS = dict([*_evidence(), *_statistics(), *_amounts(), *_claims()])
 
 
 @pytest.mark.parametrize("name", CALLS)
