@@ -272,6 +272,7 @@ CLAIMS: list[dict[str, Any]] = [
     {"check": "order", "along": "rule", "says": "nothing", "where": {"rule": [2]}},
     {"check": "at_least", "threshold": 0, "value": "final nothing"},
 ]
+AT = {"rule": 3, "noise": [0.5]}
 VALUES_OF = ("final", "mean", "lowest", "highest", "fluctuation", "round 2")
 
 
@@ -292,13 +293,12 @@ def _claims() -> Iterator[tuple[str, Callable[[], Any]]]:
             one.title, one.axes_named, one.columns_named, one.rounds_named, one.low_is_good,
         ]  # fmt: skip
     for kind in ("clear", "diverging"):
-        at = {"rule": 3, "noise": [0.5]}
         yield f"{kind} values", lambda kind=kind: [
-            _grid(kind).seeds_of(f"{when} train_loss", at, low) for when in VALUES_OF for low in (True, False)
+            _grid(kind).seeds_of(f"{when} train_loss", AT, low) for when in VALUES_OF for low in (True, False)
         ]  # fmt: skip
         yield f"{kind} windows", lambda kind=kind: [
-            [_grid(kind).window("train_loss", at, first, last, True) for first, last in ((0, 1), (1, 1), (3, 6))],
-            _grid(kind).curve("time_s", at).to_dict(),
+            [_grid(kind).window("train_loss", AT, first, last, True) for first, last in ((0, 1), (1, 1), (3, 6))],
+            _grid(kind).curve("time_s", AT).to_dict(),
         ]  # fmt: skip
 
 
