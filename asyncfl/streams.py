@@ -14,6 +14,7 @@ and `training` (initial model, batches, noise, attacks).
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -63,6 +64,11 @@ PURPOSES = {
     "twins": "training",
 }
 """What randomness is used for -> the group it is seeded with."""
+
+
+def unknown_seed() -> int:
+    """A seed that nobody can guess: 128 random bits of the operating system."""
+    return secrets.randbits(128)
 
 
 class Streams:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from asyncfl.streams import PURPOSES, Streams
+from asyncfl.streams import PURPOSES, Streams, unknown_seed
 
 NAMES = st.tuples(st.sampled_from(sorted(PURPOSES)), st.integers(-1, 2**31 - 1), st.integers(-1, 2**31 - 1))
 
@@ -21,6 +21,12 @@ def test_a_stream_is_its_name_and_nothing_else(seed: int, name: tuple, other: tu
     streams.generator(*other).random(100)
     np.testing.assert_array_equal(streams.generator(*name).random(3), first)
     assert (name == other) == (streams.generator(*other).random(3).tolist() == first.tolist())
+
+
+def test_a_seed_that_nobody_knows_cannot_be_guessed() -> None:
+    drawn = {unknown_seed() for _ in range(40)}
+    assert len(drawn) == 40
+    assert 2**120 < max(drawn) < 2**128
 
 
 def test_a_stream_never_changes_between_versions_of_the_program() -> None:

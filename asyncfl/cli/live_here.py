@@ -72,13 +72,12 @@ async def _held(
     from asyncfl.live.run import Round, hold, local_clients
     from asyncfl.live.transport import Memory
     from asyncfl.simulation import SimulatedRuns
-    from asyncfl.streams import Streams
+    from asyncfl.streams import Streams, unknown_seed
 
-    secret = secrets.randbits(63)
     tokens = {str(client): secrets.token_urlsafe(16) for client in range(scenario.data.clients)}
 
     def around(federation: Federation) -> Round:
-        streams = federation.resolved.streams if terms.shape else Streams(secrets.randbits(63))
+        streams = federation.resolved.streams if terms.shape else Streams(unknown_seed())
 
         async def everybody(host: Host) -> None:
             memory = Memory(host.serve)
@@ -91,4 +90,4 @@ async def _held(
 
     resolved = await asyncio.get_running_loop().run_in_executor(None, resolve, scenario, seed, SimulatedRuns())
     progress = None if quiet else version_line
-    return await hold(resolved, terms, tokens, around, secret=secret, progress=progress)
+    return await hold(resolved, terms, tokens, around, secret=unknown_seed(), progress=progress)

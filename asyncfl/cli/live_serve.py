@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from functools import partial
 from pathlib import Path
@@ -83,6 +82,7 @@ async def _served(
     from asyncfl.live.sockets import listening
     from asyncfl.live.wire import server_decoder
     from asyncfl.simulation import SimulatedRuns
+    from asyncfl.streams import unknown_seed
 
     address, port, tls = place
 
@@ -100,5 +100,6 @@ async def _served(
     [seed] = scenario.seeds[:1]
     resolved = await asyncio.get_running_loop().run_in_executor(None, resolve, scenario, seed, SimulatedRuns())
     progress = None if quiet else version_line
-    secret = secrets.randbits(63)
-    return await hold(resolved, terms, tokens, around, secret=secret, at_least=wanted, known=False, progress=progress)
+    return await hold(
+        resolved, terms, tokens, around, secret=unknown_seed(), at_least=wanted, known=False, progress=progress
+    )

@@ -15,11 +15,16 @@ from rich.table import Table
 _NO_TERMINAL = 10_000
 """Width of what is no terminal."""
 
-# Names of files and clients are printed as they are: brackets in them are no markup, colons no emoji.
-console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+
+def as_it_is(**options: Any) -> Console:
+    """A console that prints names of files and clients as they are: brackets are no markup, colons no emoji."""
+    return Console(highlight=False, soft_wrap=True, markup=False, emoji=False, **options)
+
+
+console = as_it_is()
 if not console.is_terminal:
     # No table is broken up for the sake of a width when a file or another program reads.
-    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False, width=_NO_TERMINAL)
+    console = as_it_is(width=_NO_TERMINAL)
 
 _GAP = 2
 """Characters between two columns."""

@@ -8,7 +8,6 @@ what it likes, so a scenario that names some must be the one that the client has
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -36,7 +35,7 @@ from asyncfl.own_classes import IMPORT_PATH
 from asyncfl.privacy import PrivacyContext
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.scenario import Scenario
-from asyncfl.streams import Streams
+from asyncfl.streams import Streams, unknown_seed
 
 SERVER = "the server's scenario"
 
@@ -69,7 +68,7 @@ class Joining:
         resolved = ResolvedSeed(scenario, welcome.seed, welcome.exposures)
         context = privacy_context(resolved, unknown_sizes(welcome.clients, welcome.smallest_samples))
         # The server knows the scenario's seed: what is drawn from it, it could subtract.
-        streams = streams_of(scenario, welcome.seed) if welcome.shape else Streams(secrets.randbits(128))
+        streams = streams_of(scenario, welcome.seed) if welcome.shape else Streams(unknown_seed())
         sizes = data.sizes
         world = scenario.world.start(welcome.clients, resolved.streams) if welcome.shape else None
         workshop = _workshop(resolved, data, context, streams)

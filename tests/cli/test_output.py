@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from asyncfl.cli.output import change, number, print_table, print_text
+from asyncfl.cli.output import as_it_is, change, number, print_table, print_text
 
 COLUMNS = [f"column_{number}" for number in range(12)]
 ROWS = [[f"[/row {row}] :smile:", *(row * 1000.5 + place for place in range(11))] for row in range(3)]
@@ -16,6 +16,13 @@ def printed(width: int, columns: list[str], rows: list[list[object]]) -> str:
     console = Console(file=file, width=width, highlight=False, soft_wrap=True, markup=False, emoji=False)
     print_table(columns, rows, console)
     return file.getvalue()
+
+
+def test_names_are_printed_as_they_are() -> None:
+    file = io.StringIO()
+    to = as_it_is(file=file, force_terminal=True, color_system="standard", width=20)
+    to.print("[b]name[/b] :smile: 12 'text' True and more than fits into a line")
+    assert file.getvalue() == "[b]name[/b] :smile: 12 'text' True and more than fits into a line\n"
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import json
-import secrets
 import time
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
@@ -29,7 +28,7 @@ from asyncfl.live.wire import client_decoder
 from asyncfl.messages import Vector
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.scenario import Scenario
-from asyncfl.streams import Streams
+from asyncfl.streams import Streams, unknown_seed
 
 Kept = MutableMapping[str, str]
 """What a node keeps for the client, as texts."""
@@ -99,7 +98,7 @@ class FlowerClient:
         # Each seed has noise of its own: what was drawn twice could be subtracted.
         self._secret_name, self._sent_name = f"secret of seed {welcome.seed}", f"sent of seed {welcome.seed}"
         self._personal_name = f"personal layers of seed {welcome.seed}"
-        secret = int(kept.setdefault(self._secret_name, str(secrets.randbits(63))))
+        secret = int(kept.setdefault(self._secret_name, str(unknown_seed())))
         self.federation: Federation = prepare(
             ResolvedSeed(clients_scenario(welcome.scenario), welcome.seed, welcome.exposures)
         )

@@ -17,6 +17,7 @@ from asyncfl.live.host import Host
 from asyncfl.live.interrupts import INTERRUPTED, Interrupts
 from asyncfl.live.run import Progress, Round, hold
 from asyncfl.live.terms import Terms
+from asyncfl.streams import unknown_seed
 
 
 async def held(
@@ -52,6 +53,6 @@ async def held(
 
         return everybody
 
-    run = await hold(resolved, Terms(), tokens, around, secret=secrets.randbits(63), here=False, progress=progress)
+    run = await hold(resolved, Terms(), tokens, around, secret=unknown_seed(), here=False, progress=progress)
     run.notes.append("live: over Flower, where a client is started for each message")
     return run

@@ -55,6 +55,7 @@ from asyncfl.live.terms import Terms
 from asyncfl.messages import Publish, Vector
 from asyncfl.privacy import Contribution, State
 from asyncfl.scenario import Scenario
+from asyncfl.streams import unknown_seed
 
 if TYPE_CHECKING:
     import torch
@@ -285,7 +286,7 @@ async def held_own(
         Terms(),
         tokens,
         around,
-        secret=secrets.randbits(63),
+        secret=unknown_seed(),
         known=not by_samples,
         progress=progress,
         federation=federation,
