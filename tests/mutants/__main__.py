@@ -60,7 +60,7 @@ def judged(judge: Judge, mutant: Mutant, tests: Sequence[str], patience_s: float
 
 def _work(number: int, home: Path, given: argparse.Namespace, tasks: Queue[Any], rows: Queue[Row]) -> None:
     judge = Judge(ROOT, home / str(number), given.seconds)
-    reach = Reach(given.coverage, PACKAGE, judge.tests())
+    reach = Reach(ROOT, given.coverage, PACKAGE, judge.tests(), given.commit)
     while (mutant := tasks.get()) is not None:
         tests = reach.tests(mutant)
         rows.put(judged(judge, mutant, tests[: given.tests], given.patience) | {"reaching": len(tests)})
@@ -92,6 +92,7 @@ def main() -> None:
     parser.add_argument("--patience", type=float, default=1e9, help="seconds after which no more tests are tried")
     parser.add_argument("--within", default=PACKAGE, help="file or folder to draw from")
     parser.add_argument("--coverage", type=Path, default=ROOT / ".coverage", help="made with --cov-context=test")
+    parser.add_argument("--commit", help="that the coverage was made at, where it is not this one")
     parser.add_argument("--without", type=Path, help="faults in this file are not drawn")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()

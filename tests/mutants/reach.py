@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import sqlite3
+import subprocess
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from difflib import SequenceMatcher
+from functools import cache
 from os.path import commonpath
 from pathlib import Path, PurePath
 
@@ -18,10 +21,14 @@ OUTCOMES = "tests/simulation/test_outcomes.py"
 
 
 class Reach:
-    """Tests of every line, and how much each test reaches. `whole` are the tests there are."""
+    """Tests of every line, and how much each test reaches. `whole` are the tests there are.
 
-    def __init__(self, database: Path, package: str, whole: Iterable[str]) -> None:
+    `commit`: that of the database, whose lines are found again in the files of `root`; None: these are still the same.
+    """
+
+    def __init__(self, root: Path, database: Path, package: str, whole: Iterable[str], commit: str | None) -> None:
         self.whole = frozenset(whole)
+        self._root = root
         self._by_line: dict[tuple[str, int], set[str]] = defaultdict(set)
         self._by_file: dict[str, set[str]] = defaultdict(set)
         self._breadth: dict[str, int] = defaultdict(int)
@@ -38,8 +45,18 @@ class Reach:
                 numbers = numbits_to_nums(bits)
                 self._breadth[test] += len(numbers)
                 self._by_file[name].add(test)
+                now = self._moved(name, commit) if commit else {}
                 for number in numbers:
-                    self._by_line[name, number].add(test)
+                    self._by_line[name, now.get(number, 0) if commit else number].add(test)
+
+    @cache  # noqa: B019
+    def _moved(self, name: str, commit: str) -> Mapping[int, int]:
+        """Line of a file in an earlier commit -> the same line today."""
+        earlier = subprocess.run(["git", "show", f"{commit}:{name}"], cwd=self._root, capture_output=True, check=False)
+        path = self._root / name
+        now = path.read_bytes().splitlines() if path.is_file() else []
+        blocks = SequenceMatcher(None, earlier.stdout.splitlines(), now, autojunk=False).get_matching_blocks()
+        return {a + step + 1: b + step + 1 for a, b, length in blocks for step in range(length)}
 
     def tests(self, mutant: Mutant) -> list[str]:
         """Tests that may notice a fault, the likeliest and quickest first.
@@ -53,8 +70,9 @@ class Reach:
         if not found:
             found = set().union(*(self._by_line.get((mutant.file, line), ()) for line in self._lines(mutant)))
         mirrored = PurePath("tests", *PurePath(mutant.file).parts[1:])
-        near = {test for test in self.whole if PurePath(test.partition("::")[0]).parent == mirrored.parent}
-        found = (found or self._by_file[mutant.file]) | {test for test in near if test not in self._breadth}
+        rooms = {test: PurePath(test.partition("::")[0]).parts[:-1][:2] for test in self.whole - self._breadth.keys()}
+        found = found or self._by_file[mutant.file]
+        found = found | {test for test, room in rooms.items() if room == mirrored.parts[:-1][:2]}
         if mutant.at_import:
             found = set(self.whole)
 
