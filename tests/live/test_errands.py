@@ -13,7 +13,8 @@ from asyncfl.world import Transfer
 
 def test_in_the_real_world_everything_takes_as_long_as_it_takes() -> None:
     nothing: Any = None
-    craft = Craft(3, nothing, nothing, SimpleNamespace(payload_bytes=999), None, None, None, 7)  # type: ignore[arg-type]
+    load: Any = SimpleNamespace(download_bytes=777, upload_bytes=999)
+    craft = Craft(3, nothing, nothing, load, None, None, None, nothing)
     phases, needed = zip(*craft.phases(nothing), strict=True)
     assert [one.begins for one in phases] == [Kind.DOWNLOAD_STARTED, Kind.TRAINING_STARTED, Kind.UPLOAD_STARTED]
     assert [one.ends for one in phases] == [Kind.DOWNLOADED, Kind.TRAINED, Kind.UPLOADED]
@@ -21,7 +22,10 @@ def test_in_the_real_world_everything_takes_as_long_as_it_takes() -> None:
     assert needed == (True, True, True)
     assert [one.sending and one.sending.way for one in phases] == ["down", None, "up"]
     assert [one.duration_s for one in craft.scoring_phases(nothing, 5)] == [0.0]
-    sent: Any = phases[2].sending
+    fetched, sent = (phases[place].sending for place in (0, 2))
+    assert fetched is not None
+    assert sent is not None
+    assert (fetched.transfer.sent_bytes, fetched.transfer.payload_bytes) == (777, 777)
     assert sent.transfer == Transfer(
         duration_s=0.0,
         delivered=True,

@@ -50,6 +50,10 @@ class Reach:
                     self._by_line[name, now.get(number, 0) if commit else number].add(test)
 
     @cache  # noqa: B019
+    def _text(self, test_file: str) -> str:
+        return (self._root / test_file).read_text(encoding="utf-8")
+
+    @cache  # noqa: B019
     def _moved(self, name: str, commit: str) -> Mapping[int, int]:
         """Line of a file in an earlier commit -> the same line today."""
         earlier = subprocess.run(["git", "show", f"{commit}:{name}"], cwd=self._root, capture_output=True, check=False)
@@ -61,10 +65,10 @@ class Reach:
     def tests(self, mutant: Mutant) -> list[str]:
         """Tests that may notice a fault, the likeliest and quickest first.
 
-        The mirrored file comes first, then the folders around it, the nearest first, then whole small runs, then those
-        that reach least; for what runs at import all tests may be needed, after the written lists of what is there. A
-        line that nothing reaches may be one that only other processes run: then those of its file are tried. Tests that
-        were written since the map was drawn are tried where they are near.
+        The mirrored file comes first, then who imports the module, then the folders around, the nearest first, then
+        whole small runs, then those that reach least; for what runs at import all tests may be needed, after the
+        written lists of what is there. A line that nothing reaches may be one that only other processes run: then those
+        of its file are tried. Tests that were written since the map was drawn are tried where they are near.
         """
         found = self._by_line.get((mutant.file, mutant.line), set())
         if not found:
@@ -76,7 +80,9 @@ class Reach:
         if mutant.at_import:
             found = set(self.whole)
 
-        def order(test: str) -> tuple[bool, bool, int, bool, bool, float, str]:
+        module = mutant.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+        def order(test: str) -> tuple[bool, bool, bool, int, bool, bool, float, str]:
             file = PurePath(test.partition("::")[0])
             listed = mutant.at_import and str(file) in LISTS and not test.endswith("]")
             shared = len(commonpath([file.parent, mirrored.parent]))
@@ -84,7 +90,8 @@ class Reach:
             # Where nothing is reached a process of its own does the work, which takes long.
             breadth = self._breadth.get(test) or math.inf
             reaches, whole = test in self._by_file[mutant.file], str(file) == OUTCOMES
-            return not listed, not mirror, -shared, not reaches, not whole, breadth, test
+            imports = module in self._text(str(file)).split()
+            return not listed, not mirror, not imports, -shared, not reaches, not whole, breadth, test
 
         return sorted(found, key=order)
 
