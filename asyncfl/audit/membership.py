@@ -244,7 +244,7 @@ def likelihood_ratio(seen: Floats, shadows: Floats, included: NDArray[np.bool_])
 
     `seen`: (p,) what the attacked model says; `shadows`: (worlds, p) what shadow models say; `included`: (worlds, p)
     which samples each was trained on. Normal distributions with a mean for each sample and one variance for all.
-    Source: Carlini et al. 2022, section V, with the fixed variance of their section VI.D.
+    Source: Carlini et al. 2022, the likelihood ratio attack with their fixed variance.
     """
     ins, outs = included.sum(0), (~included).sum(0)
     with np.errstate(invalid="ignore", divide="ignore"):

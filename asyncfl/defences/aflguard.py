@@ -34,8 +34,7 @@ class AflGuardState:
 class AflGuard(Detector):
     """Accepts an update u if |u - s| <= lambda |s|, s the server's own update on its root set.
 
-    Use it in asynchronous runs where the server holds clean samples (100 in the source). Source: Fang et al. 2022,
-    equation 4.
+    Use it in asynchronous runs where the server holds clean samples (100 in the source). Source: Fang et al. 2022.
     """
 
     kind: Literal["aflguard"] = "aflguard"

@@ -36,7 +36,7 @@ class AsyncFilter(Detector):
 
     Use it where buffers are large against the spread of staleness. It leaves somebody out of every buffer that it can
     judge, honest or not. Readings: `clusters: buffer` compares scores over groups, which is what they are normalised
-    for; the authors' program clusters each `group` by itself. Source: Kang & Li 2024, section 4; for the size of
+    for; the authors' program clusters each `group` by itself. Source: Kang & Li 2024; for the size of
     groups and the fate of the middle cluster, which is aggregated, the authors' program.
     """
 

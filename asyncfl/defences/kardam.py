@@ -45,7 +45,7 @@ class Kardam(Detector):
     clients.
 
     Use it where the server holds no samples. It turns away a share f/n of honest updates too, and noise on the updates
-    hides what it looks for. Source: Damaskinos et al. 2018, section 3.
+    hides what it looks for. Source: Damaskinos et al. 2018, Lipschitz and frequency filter.
     """
 
     kind: Literal["kardam"] = "kardam"

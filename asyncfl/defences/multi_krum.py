@@ -19,7 +19,7 @@ class MultiKrum(Krum):
     """Mean of the updates with the best Krum scores.
 
     Use it in place of Krum where single updates are noisy. Weights do not enter the choice, but the mean of
-    the chosen. Source: Blanchard et al. 2017, section 5.
+    the chosen. Source: Blanchard et al. 2017, Multi-Krum.
     """
 
     kind: Literal["multi_krum"] = "multi_krum"  # type: ignore[assignment]

@@ -50,8 +50,8 @@ class SecureAfl(Rule):
 
     Use it where single updates are applied as they come, and where the server holds no samples. It keeps 2 `pairs` + 1
     vectors per client. What the source's abstract leaves open is read as in Kardam (the quantile, shared with its
-    authors) and as in FedRecover (a Hessian per client from two pairs). Source: Gao et al. 2026; Cao et al. 2023,
-    section 4, for the estimate.
+    authors) and as in FedRecover (a Hessian per client from two pairs). Source: Gao et al. 2026; Cao et al. 2023
+    for the estimate.
     """
 
     kind: Literal["secure_afl"] = "secure_afl"

@@ -35,7 +35,7 @@ class ZenoPlusPlus(Detector):
     """Accepts a gradient g if rate <v, g> - rho |g|^2 >= -rate epsilon, v a trusted gradient, renewed now and then.
 
     Use it in asynchronous runs where the server holds clean samples and most updates may be poison. g is the client's
-    mean gradient, its update over -lr and its number of steps. Source: Xie, Koyejo, Gupta 2020, section 4.
+    mean gradient, its update over -lr and its number of steps. Source: Xie, Koyejo, Gupta 2020.
     """
 
     kind: Literal["zeno++"] = "zeno++"

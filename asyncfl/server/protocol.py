@@ -172,7 +172,7 @@ class Protocol(Component):
 class Sync(Protocol):
     """Rounds: draw a cohort, wait for it, average. What comes after its round is dropped.
 
-    Source: McMahan et al. 2017, algorithm 1; over-selection by Bonawitz et al. 2019, section 2.2.
+    Source: McMahan et al. 2017, algorithm 1; over-selection by Bonawitz et al. 2019.
     """
 
     kind: Literal["sync"] = "sync"

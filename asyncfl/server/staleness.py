@@ -1,7 +1,7 @@
 """How much an update counts that was trained from an old version.
 
 Staleness tau is the number of versions published between the one a client was sent and the one its update is applied
-to; 0 is fresh. Sources: Xie, Koyejo, Gupta 2019 (FedAsync, section 5), Nguyen et al. 2022 (FedBuff).
+to; 0 is fresh. Sources: Xie, Koyejo, Gupta 2019 (FedAsync), Nguyen et al. 2022 (FedBuff).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Staleness(Component):
 
 
 class ConstantStaleness(Staleness):
-    """1: an old update counts as much as a fresh one. Source: Xie, Koyejo, Gupta 2019, section 5."""
+    """1: an old update counts as much as a fresh one. Source: Xie, Koyejo, Gupta 2019, adaptive mixing."""
 
     kind: Literal["constant"] = "constant"
 
@@ -55,7 +55,7 @@ class ConstantStaleness(Staleness):
 
 
 class PolynomialStaleness(Staleness):
-    """(1 + tau)^-a. Source: Xie, Koyejo, Gupta 2019, section 5; SAFL, equation 2."""
+    """(1 + tau)^-a. Source: Xie, Koyejo, Gupta 2019, adaptive mixing; SAFL, equation 2."""
 
     kind: Literal["polynomial"] = "polynomial"
     exponent: Annotated[float, Field(ge=0), MeasuredIn("1")] = 0.5
@@ -75,7 +75,7 @@ class PolynomialStaleness(Staleness):
 
 
 class HingeStaleness(Staleness):
-    """1 up to tau = b, then 1 / (a (tau - b) + 1). Source: Xie, Koyejo, Gupta 2019, section 5."""
+    """1 up to tau = b, then 1 / (a (tau - b) + 1). Source: Xie, Koyejo, Gupta 2019, adaptive mixing."""
 
     kind: Literal["hinge"] = "hinge"
     slope: Annotated[float, Field(gt=0), MeasuredIn("1")] = 10.0

@@ -19,7 +19,7 @@ class Mimic(Informed):
 
     Nothing in such an upload is wrong; it harms where clients' data differ and a rule takes the many for the truth.
 
-    Source: Karimireddy, He, Jaggi 2022, section 3.
+    Source: Karimireddy, He, Jaggi 2022, mimic attack.
     """
 
     kind: Literal["mimic"] = "mimic"

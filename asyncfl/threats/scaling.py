@@ -30,7 +30,7 @@ class Scaling(Attack):
     By itself it only overstates what an honest client learnt; combined with a label flip or a backdoor it makes the
     aggregate theirs.
 
-    Source: Bagdasaryan et al. 2020, equation 3.
+    Source: Bagdasaryan et al. 2020, model replacement.
     """
 
     kind: Literal["scaling"] = "scaling"
