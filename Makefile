@@ -29,8 +29,8 @@ results: $(READY)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakemake --cores $(CORES) --logger asyncfl $(SNAKEMAKE_FLAGS)
 
 live: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python workflow/record.py clock/truth --at-once 3
-	OMP_NUM_THREADS=1 $(BIN)/python workflow/record.py clock/calibrated --at-once 2 --whole
+	OMP_NUM_THREADS=1 $(BIN)/python workflow/record.py clock/truth --at-once 9
+	OMP_NUM_THREADS=1 $(BIN)/python workflow/record.py clock/calibrated --at-once 1 --whole
 
 test: $(READY)
 	PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
