@@ -9,7 +9,7 @@ import os
 import platform
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -43,12 +43,15 @@ from asyncfl.under_way import Snapshots
 log = logging.getLogger(__name__)
 
 
-def simulate(scenario: Scenario, progress: Progress | None = None, *, limits: Limits = USUAL) -> Run:
-    """The run of `scenario`, all its seeds, in memory.
+def simulate(
+    scenario: Scenario | Mapping[str, Any], progress: Progress | None = None, *, limits: Limits = USUAL
+) -> Run:
+    """The run of `scenario`, built from classes or given as nested mappings of its fields: all its seeds, in memory.
 
-    Nothing is written. Raises ScenarioError where it would take longer or more memory than `limits` say, DataError
-    where the data are missing or too few, and RunError where data or code change meanwhile.
+    Nothing is written. Raises ScenarioError for a scenario that cannot be, or would take longer or more memory than
+    `limits` say, DataError where the data are missing or too few, and RunError where data or code change meanwhile.
     """
+    scenario = _read(scenario)
     limits.check(scenario)
     digest, parts = scenario.digest(), []
     for seed in scenario.seeds:
@@ -57,14 +60,21 @@ def simulate(scenario: Scenario, progress: Progress | None = None, *, limits: Li
     return gather(scenario, parts, digest)
 
 
-def timeline(scenario: Scenario, progress: Progress | None = None, *, limits: Limits = USUAL) -> list[SeedRun]:
-    """The clock of `scenario` alone, without training: one per seed. Raises ScenarioError past `limits`."""
+def timeline(
+    scenario: Scenario | Mapping[str, Any], progress: Progress | None = None, *, limits: Limits = USUAL
+) -> list[SeedRun]:
+    """The clock of `scenario` alone, without training: one per seed. Raises ScenarioError, also past `limits`."""
+    scenario = _read(scenario)
     limits.check(scenario, training=False)
     return [simulate_clock(scenario, seed, progress=progress) for seed in scenario.seeds]
 
 
+def _read(described: Scenario | Mapping[str, Any]) -> Scenario:
+    return described if isinstance(described, Scenario) else Scenario.read(described)
+
+
 def execute(
-    scenario: Scenario,
+    scenario: Scenario | Mapping[str, Any],
     folder: str | Path,
     progress: Progress | None = None,
     *,
@@ -85,6 +95,7 @@ def execute(
     past `limits`, before anything is computed, DataError, and RunError where data or code change meanwhile: the seeds
     of before are kept then.
     """
+    scenario = _read(scenario)
     own = RunFolder(Path(folder), scenario)
     own.check(force)
     if own.is_whole() and not force:

@@ -9,7 +9,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import asyncfl
-from asyncfl import OutputError, Run, RunError, Scenario, execute, simulate, timeline
+from asyncfl import OutputError, Run, RunError, Scenario, ScenarioError, execute, simulate, timeline
 from asyncfl import api as api_module
 
 
@@ -191,6 +191,21 @@ def test_an_update_that_server_and_eavesdropper_both_hold_is_one_release(scenari
     }
     assert held["both"].tolist() == [sum(client == c for client, _ in together) for c in held.index]
     assert held["both"].sum() > held["server"].sum()
+
+
+def test_nested_mappings_stand_for_the_scenario_that_they_describe(scenario: Scenario, tmp_path: Path) -> None:
+    described = scenario.model_dump(mode="json")
+    assert simulate(described).rounds.equals(simulate(scenario).rounds)
+    clocks = [timeline(one)[0].events["time_s"].to_pylist() for one in (described, scenario)]
+    assert clocks[0] == clocks[1]
+    folder = execute(described, tmp_path / "run")
+    assert Run.load(folder).scenario == scenario
+    wrong: list[Any] = [None, "scenario.yaml", 3]
+    for given in wrong:
+        with pytest.raises(ScenarioError, match="a scenario must be a mapping of fields"):
+            simulate(given)
+    with pytest.raises(ScenarioError, match=r"data\.clients: .*got 0"):
+        simulate({**described, "data": {**described["data"], "clients": 0}})
 
 
 def test_the_timeline_needs_no_training(scenario: Scenario) -> None:
