@@ -237,13 +237,6 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
     if data is not None and detector is not None and detector.asks_clients and not wrong and not data.classes:
         message = _no_classes(data, f"{kind_of(detector)} asks clients for accuracies of")
         yield Fault("defence.detector.kind", message)
-    rehearses = threats is not None and not threats.off and threats.attack.rehearses
-    if rehearses and detector is not None and detector.asks_clients:
-        yield Fault(
-            "threats.attack",
-            f"must not rehearse with defence.detector {kind_of(detector)}, whose verdict hangs on what clients answer; "
-            "choose another attack or detector",
-        )
     if data is not None and threats is not None:
         yield from (fault.under("threats") for fault in threats.faults(data.clients, data.classes, data.shape))
     world = parts.get("world")

@@ -44,8 +44,11 @@ class Answer(Protocol):
         """(n_parameters,) the next one."""
 
 
-Rehearse: TypeAlias = Callable[[Vector, NDArray[np.float64], NDArray[np.float64] | None], Answer]
-"""(models (n, n_parameters), deviations (n,) of the noise asked for, share of the epochs done (n,) or None) -> what."""
+Scores: TypeAlias = Callable[[int, Vector], NDArray[np.float64]]
+"""(client, models (n, n_parameters)) -> (n,) what the client says of their accuracy."""
+Rehearse: TypeAlias = Callable[[Vector, NDArray[np.float64], NDArray[np.float64] | None, Scores], Answer]
+"""(models (n, n_parameters), deviations (n,) of the noise asked for, share of the epochs done (n,) or None, what
+clients answer that are asked for scores) -> what becomes of them."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ class Uploading:
     """(n,) deviation that the scheme asks for."""
     work: NDArray[np.float64] | None
     """(n,) share of a task's epochs that was done; None: all."""
+    accuracies: Scores
+    """Of models on a client's data, truly."""
 
 
 class Attackers:
@@ -208,10 +213,14 @@ class Attackers:
                 drawn = copy.deepcopy(view.randoms[place]).standard_normal(rows.shape[1], dtype=np.float32)
                 noise[place] = np.float32(uploading.std[row]) * drawn
 
+        def scores(client: int, models: Vector) -> NDArray[np.float64]:
+            true = uploading.accuracies(client, models)
+            return self.threats.lie(true, self.streams.generator("lies", client)) if client in self.members else true
+
         def rehearse(crafted: Vector) -> Rehearsal:
             models = rows.copy()
             models[theirs] = view.bases + crafted + noise
-            answer = server(models, uploading.asked_std, uploading.work)
+            answer = server(models, uploading.asked_std, uploading.work, scores)
             return Rehearsal(answer.struck[theirs], answer.model - view.current)
 
         return rehearse

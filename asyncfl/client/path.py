@@ -139,7 +139,7 @@ class TaskPath:
         if self.attackers is not None and attacked.any():
             adds = self.attackers.threats.attackers_add_noise
             work = work_of([ticket.epochs for ticket in tickets], self.training.epochs)
-            uploading = Uploading(std if adds else np.zeros(len(std)), asked_std, work)
+            uploading = Uploading(std if adds else np.zeros(len(std)), asked_std, work, self.accuracies)
             origin = self.attackers.craft(rows, tickets, attacked, version, current, uploading)
             if adds:
                 self._add_noise(rows, tickets, drawn_from, std, np.flatnonzero(attacked))

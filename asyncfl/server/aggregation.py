@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from asyncfl.defences import Buffer
 from asyncfl.messages import Action, Collect, Collected, Fate, Judged, RequestScores, Vector
-from asyncfl.server.defence_state import DefenceState
+from asyncfl.server.defence_state import DefenceState, Scores
 from asyncfl.server.patience import Rejections
 from asyncfl.server.tasks import TaskBook, TaskRecord
 
@@ -162,7 +162,12 @@ class Aggregation:
         )
 
     def rehearse(
-        self, models: Vector, upload_std: NDArray[np.float64], work: NDArray[np.float64] | None, version: int
+        self,
+        models: Vector,
+        upload_std: NDArray[np.float64],
+        work: NDArray[np.float64] | None,
+        version: int,
+        scores: Scores,
     ) -> Rehearsed:
         """What would become of the open buffer if these were its updates, one per task; nothing is remembered of it."""
         whole = self._buffer_of(models, upload_std, work, version)
@@ -170,7 +175,7 @@ class Aggregation:
         struck = np.ones(len(models), dtype=bool)
         if not len(sound):
             return Rehearsed(struck, whole.current)
-        struck[sound], model = self.defences.rehearse(whole.only(sound))
+        struck[sound], model = self.defences.rehearse(whole.only(sound), scores)
         return Rehearsed(struck, model)
 
     # --- what becomes of it ----------------------------------------------------------------------------------------

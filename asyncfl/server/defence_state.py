@@ -6,8 +6,9 @@ The rule, the detector and the strikes are descriptions; what they remember is k
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,9 @@ from asyncfl.messages import Vector
 from asyncfl.server.application import next_model
 from asyncfl.server.protocol import Protocol
 from asyncfl.streams import Streams
+
+Scores: TypeAlias = Callable[[int, Vector], NDArray[np.float64]]
+"""(client, models (n, n_parameters)) -> (n,) what the client says of their accuracy."""
 
 
 @dataclass(frozen=True)
@@ -127,14 +131,16 @@ class DefenceState:
             model = model + verdict.correction
         return Outcome(model, factors, notes + verdict.remarks)
 
-    def rehearse(self, buffer: Buffer) -> tuple[NDArray[np.bool_], Vector]:
+    def rehearse(self, buffer: Buffer, scores: Scores) -> tuple[NDArray[np.bool_], Vector]:
         """What would become of `buffer`: (n_updates,) whose senders would be struck or banned, and the next model.
 
-        Nothing is remembered of it. Of a detector that asks clients it is what it does without an answer.
+        Nothing is remembered of it. `scores`: what the first client answers that is asked for any.
         """
         # What is remembered is put in place of what was, never changed, so that a shallow copy is enough.
         copied = copy.copy(self)
-        verdict, banned = copied.judge(buffer, None)
+        request = copied.request(buffer, ())
+        answer = None if request is None else np.asarray(scores(request.client, request.models), dtype=np.float64)
+        verdict, banned = copied.judge(buffer, answer)
         return verdict.strikes | np.isin(buffer.clients, banned), copied.aggregate(buffer, verdict).model
 
     def strike(self, clients: NDArray[np.int64], struck: NDArray[np.bool_]) -> tuple[int, ...]:

@@ -44,7 +44,7 @@ from asyncfl.messages import (
     Vector,
 )
 from asyncfl.server.aggregation import Aggregated, Aggregation, Rehearsed
-from asyncfl.server.defence_state import DefencePlan, DefenceState
+from asyncfl.server.defence_state import DefencePlan, DefenceState, Scores
 from asyncfl.server.door import Door
 from asyncfl.server.in_flight import InFlight
 from asyncfl.server.inbox import Inbox
@@ -384,12 +384,15 @@ class Server:
         if self.phase is ServerPhase.FILLING and not under_way and (reason := self.population.why_nobody) is not None:
             self._stop(reason, actions)
 
-    def rehearse(self, models: Vector, upload_std: NDArray[np.float64], work: NDArray[np.float64] | None) -> Rehearsed:
+    def rehearse(
+        self, models: Vector, upload_std: NDArray[np.float64], work: NDArray[np.float64] | None, scores: Scores
+    ) -> Rehearsed:
         """What would come of the buffer whose updates are collected now if these were they; for attackers that know it.
 
-        `models`: (n_updates, n_parameters) in the order of `Collect.tasks`; `upload_std`, `work`: as in `Collected`.
+        `models`: (n_updates, n_parameters) in the order of `Collect.tasks`; `upload_std`, `work`: as in `Collected`;
+        `scores`: what clients would answer that are asked for any.
         """
-        return self._aggregation.rehearse(models, upload_std, work, self.version)
+        return self._aggregation.rehearse(models, upload_std, work, self.version, scores)
 
     def stop(self, reason: str) -> list[Action]:
         """Last actions of a run that is ended from outside, because nothing can happen any more or it diverged."""

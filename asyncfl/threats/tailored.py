@@ -25,9 +25,9 @@ class Tailored(Attack):
     farther than by the best gamma before, downwards elsewhere. p, as long as the median of the known updates, points
     away from their mean. Where a buffer holds nobody else, the attackers take their own honest updates for the known.
 
-    What follows the server's decision is not rehearsed: its own noise, and compression of the uploads. A detector that
-    asks clients cannot be rehearsed, and is refused. Source: Shejwalkar and Houmansadr 2021, algorithm 1 and equation
-    1, with the server's own defence for its oracle; Fang et al. 2020 for full knowledge.
+    What a client would answer that a detector asks for scores is known too. Not rehearsed are compression of the
+    uploads, and what follows the server's decision: its noise. Source: Shejwalkar and Houmansadr 2021, algorithm 1 and
+    equation 1, with the server's own defence for its oracle; Fang et al. 2020 for full knowledge.
     """
 
     kind: Literal["tailored"] = "tailored"

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from asyncfl.errors import ScenarioError
 from asyncfl.server.defence_state import DefenceState
 from asyncfl.simulation.run import simulate_seed
 from asyncfl.testing import view
@@ -162,10 +161,26 @@ def test_what_is_rehearsed_is_what_becomes_of_it(attacked, monkeypatch):
         assert moves[version] == pytest.approx(moved, rel=1e-6)
 
 
-def test_a_detector_that_asks_clients_is_refused(attacked):
-    with pytest.raises(ScenarioError, match=r"threats.attack.*must not rehearse with defence.detector safl"):
-        attacked({"detector": {"kind": "safl"}})
-    combined = {"kind": "combined", "attacks": [{"kind": "label_flip"}, {"kind": "tailored"}]}
-    with pytest.raises(ScenarioError, match="must not rehearse"):
-        attacked({"detector": {"kind": "safl"}}, combined)
-    assert attacked({"detector": {"kind": "spectral"}}, combined).threats.attack.rehearses
+def test_what_clients_would_answer_is_known_too(attacked, monkeypatch):
+    answered, rehearse = [], DefenceState.rehearse
+
+    def noting(self, buffer, scores):
+        def asked(client, models):
+            answered.append((client, scores(client, models)))
+            return answered[-1][1]
+
+        return rehearse(self, buffer, asked)
+
+    monkeypatch.setattr(DefenceState, "rehearse", noting)
+    run = simulate_seed(attacked({"detector": {"kind": "safl"}, "strikes": {}}), 0)
+    assert run.rounds
+    assert answered
+    assert all(((scores >= 0) & (scores <= 1)).all() for _, scores in answered)
+
+
+def test_in_other_attacks_it_rehearses_as_well(attacked):
+    combined = {"kind": "combined", "attacks": [{"kind": "label_flip"}, {"kind": "tailored", "rehearsals": 2}]}
+    described = attacked({"rule": {"kind": "median"}}, combined)
+    assert described.threats.attack.rehearses
+    alone = attacked({"rule": {"kind": "median"}}, {"kind": "label_flip"})
+    assert simulate_seed(described, 0).rounds[-1]["test_loss"] > simulate_seed(alone, 0).rounds[-1]["test_loss"]
