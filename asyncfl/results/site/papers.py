@@ -40,6 +40,7 @@ _KNOWN = (
         "Reisizadeh et al., FedPAQ: A Communication-Efficient Federated Learning Method (2020)",
         "https://arxiv.org/abs/1909.13014",
     ),
+    Paper("defence", "defences", "Our own: which defence holds against which attack, and where none can"),
     Paper("ledger", "ledger", "Our own: what the noise of several papers is worth in one accounting"),
     Paper("audit", "audit", "Our own: what an attacker finds out, beside what is proven"),
 )
