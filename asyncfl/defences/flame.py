@@ -29,7 +29,7 @@ class Flame(Rule):
     Use it against backdoors, where attackers are a minority that points elsewhere. The source compares whole models,
     which all start from one; those of asynchronous clients differ by the versions that they started from more than by
     what was learnt, so updates are compared instead (`compare: models`: as printed). Two updates, or one, are admitted
-    as they are. Source: Nguyen et al. 2022, algorithm 1.
+    as they are. Source: Nguyen et al. 2022.
     """
 
     kind: Literal["flame"] = "flame"

@@ -57,7 +57,7 @@ class FLDetector(Detector):
     each client is predicted from its own last update, however old, over the models that both came from, suspicions of
     clients that are not in the buffer count where clusters are looked for, and leaving out takes the place of beginning
     anew. A client's first update, and one from the version of its last, are not judged. Source: Zhang et al. 2022,
-    equations 3 to 5, algorithms 1 and 2.
+    and the authors' program.
     """
 
     kind: Literal["fldetector"] = "fldetector"

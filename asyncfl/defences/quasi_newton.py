@@ -6,8 +6,8 @@ pair,
 
     B v = sigma v - [sigma S, Y] [[sigma S^T S, L], [L^T, -D]]^-1 [sigma S^T v, Y^T v].
 
-B maps the last step to the change that was seen over it. Source: Byrd, Nocedal, Schnabel 1994, theorem 2.3; sigma as in
-Zhang et al. 2022, algorithm 1.
+B maps the last step to the change that was seen over it. Source: Byrd, Nocedal, Schnabel 1994; sigma as in the program
+of Zhang et al. 2022.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ class Tailored(Attack):
     away from their mean. Where a buffer holds nobody else, the attackers take their own honest updates for the known.
 
     What a client would answer that a detector asks for scores is known too. Not rehearsed are compression of the
-    uploads, and what follows the server's decision: its noise. Source: Shejwalkar and Houmansadr 2021, algorithm 1 and
-    equation 1, with the server's own defence for its oracle; Fang et al. 2020 for full knowledge.
+    uploads, and what follows the server's decision: its noise. Source: Shejwalkar and Houmansadr 2021,
+    with the server's own defence for its oracle; Fang et al. 2020 for full knowledge.
     """
 
     kind: Literal["tailored"] = "tailored"
