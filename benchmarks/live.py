@@ -40,6 +40,7 @@ class Stored(Workshop):
 
     def __init__(self) -> None:
         """Nothing is trained."""
+        self.personal = None
 
     def train(self, ticket: Ticket, attacks: bool) -> Done:
         """The model as it was sent."""
@@ -121,6 +122,8 @@ async def updates_per_s(scenario: Scenario, every_s: float, look: Look) -> tuple
                 began_s = time.process_time()
                 for look_number in range(1, math.ceil(seconds / every_s)):
                     await asyncio.sleep(look_number * every_s - host.clock.now)
+                    if not process.is_alive():
+                        raise SystemExit(f"the clients' process ended before its time, with {process.exitcode}")
                     look(host)
                 await host.over.wait()
                 used_s = time.process_time() - began_s
