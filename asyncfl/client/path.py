@@ -113,7 +113,10 @@ class TaskPath:
         return self.scheme.needs_every_task or self.personal is not None
 
     def carry_out(self, tickets: Sequence[Ticket], version: int, current: Vector) -> Payloads:
-        """What the clients of `tickets` upload, while `version` with the parameters `current` is the newest."""
+        """What the clients of `tickets` upload, while `version` with the parameters `current` is the newest.
+
+        Raises NoEpochError where one whose ticket has a deadline has nothing to send.
+        """
         attacked = np.zeros(len(tickets), dtype=bool)
         if self.attackers is not None:
             attacked[:] = [self.attackers.attacks(t.task, t.client, t.base_version, t.turn) for t in tickets]
@@ -122,6 +125,7 @@ class TaskPath:
             losses, norms, contributions = self._fetch(rows, tickets)
         else:
             losses = self._train(rows, tickets, attacked)
+            tickets = [ticket.ended(self.training.epochs) for ticket in tickets]
             self._scale(rows, tickets)
             norms = self._norms(rows, tickets)
             contributions = self._hear(tickets, losses, norms)
@@ -190,6 +194,7 @@ class TaskPath:
         )
         row = np.empty((1, self.learner.n_parameters), dtype=np.float32)
         losses = self._train(row, [ticket], np.array([attacked]))
+        ticket = ticket.ended(self.training.epochs)
         self._scale(row, [ticket])
         norms = self._norms(row, [ticket])
         [one] = self._hear([ticket], losses, norms)
@@ -224,14 +229,19 @@ class TaskPath:
             return losses
         streams = [self.streams.generator("epoch_noise", ticket.client, ticket.turn) for ticket in tickets]
         noised = ~attacked | (self.attackers is not None and self.attackers.threats.attackers_add_noise)
-        losses, bases = np.empty(len(jobs)), [job.base for job in jobs]
+        losses, bases, whole = np.empty(len(jobs)), [job.base for job in jobs], rows.copy()
         for epoch in range(self.training.epochs):
-            going = [row for row, job in enumerate(jobs) if epoch < len(job.order)]
+            going = [row for row, job in enumerate(jobs) if epoch < len(job.order) and not _stopped(job, epoch)]
             made = np.empty((len(going), rows.shape[1]), dtype=np.float32)
             parts = [replace(jobs[row], base=bases[row], order=jobs[row].order[epoch : epoch + 1]) for row in going]
-            losses[going] = self._learn(made, parts, [tickets[row] for row in going])
-            rows[going] = made
-            for row in going:
+            found = self._learn(made, parts, [tickets[row] for row in going])
+            for row, model, loss in zip(going, made, found, strict=True):
+                if _stopped(jobs[row], epoch + 1):
+                    # The noise of its last epoch is that of the upload.
+                    rows[row] = whole[row]
+                    continue
+                rows[row] = whole[row] = model
+                losses[row] = loss
                 if noised[row] and epoch + 1 < len(jobs[row].order):
                     one = Contribution(tickets[row].client, self.data.samples(tickets[row].client), tickets[row].turn)
                     std = np.float32(self.scheme.upload_noise(self.context, None, one).std)
@@ -291,7 +301,7 @@ class TaskPath:
         if self.training.example_noise:
             noise = self.streams.bits("example_noise", ticket.client, ticket.turn)
         order = random.permuted(epochs, axis=1)[: ticket.epochs]
-        return Job(base=ticket.base, images=images, labels=labels, order=order, noise=noise)
+        return Job(ticket.base, images, labels, order, noise, ticket.deadline)
 
     def _hear(
         self, tickets: Sequence[Ticket], losses: NDArray[np.float64], norms: NDArray[np.float64]
@@ -377,6 +387,11 @@ class TaskPath:
             ticket = tickets[row]
             stream = (self.streams, "client_noise", ticket.client, ticket.turn)
             add_noise(drawn_from[row], rows[row], float(std[row]), *stream)
+
+
+def _stopped(job: Job, epochs: int) -> bool:
+    """Whether a job was stopped before so many epochs were done."""
+    return job.deadline is not None and job.deadline.epochs_done < epochs
 
 
 def norm_of(vector: NDArray[np.floating], order: int) -> float:

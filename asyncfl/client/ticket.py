@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.learning.deadline import Deadline
 from asyncfl.messages import Vector
 
 
@@ -24,6 +25,12 @@ class Ticket:
     """Tasks that the client was given before."""
     epochs: int | None = None
     """Passes over its samples that it has time for; None: all of a task."""
+    deadline: Deadline | None = None
+    """When a client that really trains has to stop; None: it does not."""
+
+    def ended(self, epochs: int) -> Ticket:
+        """The same after its training, with the epochs that it was stopped after, of so many. Raises NoEpochError."""
+        return self if self.deadline is None else replace(self, epochs=self.deadline.done_of(epochs))
 
 
 def work_of(done: Sequence[int | None], epochs: int) -> NDArray[np.float64] | None:

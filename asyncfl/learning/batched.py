@@ -9,6 +9,7 @@ CPU, the same as on every other path.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from asyncfl.learning.architecture import Architecture, Shape
 from asyncfl.learning.job import Job
 from asyncfl.learning.learner import Learner, split
 from asyncfl.learning.loss import loss_of
+from asyncfl.learning.module import ModuleLearner
 from asyncfl.learning.noise import StandardNormal
 from asyncfl.learning.tensors import tensor_of
 from asyncfl.learning.training import Training
@@ -61,6 +63,10 @@ class BatchedLearner(Learner):
         self._loaded: list[torch.Tensor] = []
 
     def _train(self, rows: NDArray[np.float32], jobs: Sequence[Job], losses: NDArray[np.float64]) -> None:
+        if any(job.deadline is not None for job in jobs):
+            # Each by its own clock, which a step that many share would move for all.
+            self._singly._train(rows, jobs, losses)
+            return
         group = self.group
         if self.training.example_clip is not None and jobs:
             batch = max(self.training.batch_of(job.samples) for job in jobs)
@@ -68,6 +74,10 @@ class BatchedLearner(Learner):
         for start in range(0, len(jobs), group):
             cut = slice(start, start + group)
             self._train_group(rows[cut], jobs[cut], losses[cut])
+
+    @cached_property
+    def _singly(self) -> Learner:
+        return ModuleLearner(self.model, self.training, self.shape, self.n_outputs, str(self.device))
 
     def _train_group(self, rows: NDArray[np.float32], jobs: Sequence[Job], losses: NDArray[np.float64]) -> None:
         import torch

@@ -5,9 +5,11 @@ An epoch's images are gathered once, in their order and with a column of ones, s
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from asyncfl.learning.deadline import Deadline
 from asyncfl.learning.dense import PLANS, BatchBuffers, Stack, padded
 from asyncfl.learning.noise import StandardNormal
 from asyncfl.learning.training import Training
@@ -61,11 +63,12 @@ class DirectTrainer:
         order: torch.Tensor,
         noise: StandardNormal | None = None,
         squared: bool = False,
+        deadline: Deadline | None = None,
     ) -> float:
         """Mean loss of the last epoch; the trained model is written into `row`.
 
         row, base: (n_parameters,); images (m, inputs); wanted (m, outputs): one-hot labels, or numbers where the loss
-        is `squared`; order (epochs, m) int64; noise: of the steps, n_parameters normals each.
+        is `squared`; order (epochs, m) int64; noise: of the steps, n_parameters normals each. `deadline`: see `Job`.
         """
         import torch
 
@@ -73,7 +76,8 @@ class DirectTrainer:
         plan = self._plan(len(images))
         inner = plan.images[:, : stack.widths[0]]
         stack.start(base, squared)
-        for indices in order:
+        loss = math.nan
+        for epoch, indices in enumerate(order, 1):
             torch.index_select(images, 0, indices, out=inner)
             torch.index_select(wanted, 0, indices, out=plan.targets)
             for batch, x, logits, targets in plan.steps:
@@ -87,8 +91,14 @@ class DirectTrainer:
                 stack.step(batch, x, share)
                 if noise is not None:
                     stack.disturb(torch.from_numpy(noise.draw()), share)
-        stack.weights.store(row)
-        return mean_loss(plan.logits, plan.targets, squared)
+                if deadline is not None and deadline.passed():
+                    return loss
+            if deadline is not None:
+                deadline.epochs_done += 1
+            if deadline is not None or epoch == len(order):
+                stack.weights.store(row)
+                loss = mean_loss(plan.logits, plan.targets, squared)
+        return loss
 
 
 def clipped(share: float, clip: float, squared_norm: float) -> float:

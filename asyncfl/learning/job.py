@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.learning.deadline import Deadline
+
 
 @dataclass(frozen=True, eq=False)
 class Job:
@@ -24,6 +26,9 @@ class Job:
     client is stopped; batches are cut from it in turn."""
     noise: np.random.BitGenerator | None = None
     """Random bits that the noise of its steps is made of, moved by training; None only where `example_noise` is 0."""
+    deadline: Deadline | None = None
+    """When training has to stop; None: it does not. It is told of each epoch, and where none was done in time the
+    trained model is left as it was, and its loss is NaN."""
 
     @property
     def samples(self) -> int:

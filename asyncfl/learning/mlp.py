@@ -76,10 +76,11 @@ class MlpLearner(Learner):
                     wanted if squared else self._eye[wanted],
                     tensor_of(np.ascontiguousarray(job.order, np.int64)),
                 )
-                trainer = self.trainer(job.samples)
+                # Only on its weights there is a model at the end of each epoch.
+                trainer = self.trainer(job.samples) if job.deadline is None else self._direct
                 with small_products(self.gemm, trainer.multiplies_little(job.samples)):
                     if isinstance(trainer, DirectTrainer):
-                        losses[number] = trainer.train(*arrays, self._step_noise(job), squared)
+                        losses[number] = trainer.train(*arrays, self._step_noise(job), squared, job.deadline)
                     else:
                         losses[number] = trainer.train(*arrays, squared)
 

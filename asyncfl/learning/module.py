@@ -7,6 +7,7 @@ examples is in `examples`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -45,15 +46,11 @@ class ModuleLearner(Learner):
         self._pull = [torch.zeros_like(w) for w in self._weights]
 
     def _train(self, rows: NDArray[np.float32], jobs: Sequence[Job], losses: NDArray[np.float64]) -> None:
-        import torch
-
         for number, job in enumerate(jobs):
-            losses[number] = self._train_one(job)
-            with torch.no_grad():
-                for part, weight in zip(split(tensor_of(rows[number]), self._weights), self._weights, strict=True):
-                    part.copy_(weight)
+            losses[number] = self._train_one(tensor_of(rows[number]), job)
 
-    def _train_one(self, job: Job) -> float:
+    def _train_one(self, row: torch.Tensor, job: Job) -> float:
+        """Mean loss of the last epoch; the trained model is written into `row`."""
         import torch
 
         t = self.training
@@ -67,8 +64,9 @@ class ModuleLearner(Learner):
                 torch._foreach_mul_(pull, t.proximal_mu)
         images, labels = tensor_of(job.images).to(self.device), tensor_of(job.labels).to(self.device)
         batch = t.batch_of(job.samples)
-        total = 0.0
-        for epoch, order in enumerate(tensor_of(np.asarray(job.order, np.int64)).to(self.device)):
+        mean, deadline = math.nan, job.deadline
+        for epoch, order in enumerate(tensor_of(np.asarray(job.order, np.int64)).to(self.device), 1):
+            total = 0.0
             x, y = images.index_select(0, order), labels.index_select(0, order)
             x = x.contiguous(memory_format=self._format)
             for bx, by in zip(torch.split(x, batch), torch.split(y, batch), strict=True):
@@ -82,9 +80,22 @@ class ModuleLearner(Learner):
                         torch._foreach_add_(velocity, gradient)
                         gradient = velocity
                     torch._foreach_add_(weights, gradient, alpha=-t.lr)
-                if epoch == len(job.order) - 1:
-                    total += loss * len(by)
-        return total / job.samples
+                total += loss * len(by)
+                if deadline is not None and deadline.passed():
+                    return mean
+            if deadline is not None:
+                deadline.epochs_done += 1
+            if deadline is not None or epoch == len(job.order):
+                mean = total / job.samples
+                self._store(row)
+        return mean
+
+    def _store(self, row: torch.Tensor) -> None:
+        import torch
+
+        with torch.no_grad():
+            for part, weight in zip(split(row, self._weights), self._weights, strict=True):
+                part.copy_(weight)
 
     def _gradient(
         self, x: torch.Tensor, y: torch.Tensor, noise: StandardNormal | None

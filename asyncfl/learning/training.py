@@ -44,8 +44,9 @@ class Training(Described):
     """Passes over the client's samples per task."""
     deadline_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Seconds of computing after which a client stops, and uploads what it had at the end of its last whole epoch; who
-    has not done one by then gives the task up. It is the client's own: a lease (`world.failure_detection`) ends only
-    where nothing is heard, and a protocol's `open` says when the server goes on. null: all epochs, however long."""
+    has not done one by then gives the task up. A client that really trains (a live run without --shape) measures them
+    by its own clock. It is the client's own: a lease (`world.failure_detection`) ends only where nothing is heard, and
+    a protocol's `open` says when the server goes on. null: all epochs, however long."""
     proximal_mu: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("1")] = 0.0
     """Strength mu of FedProx's pull towards the model that was sent; 0: plain SGD. Source: Li et al. 2020 (FedProx),
     equation 2; NbAFL, algorithm 1, line 5."""

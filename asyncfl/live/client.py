@@ -306,7 +306,9 @@ class LiveClient:
             if phase.begins is Kind.TRAINING_STARTED and needed:
                 ticket = replace(ticket, epochs=phase.epochs)
                 training = self._train(craft, at, ticket, said.attacks)
-            await self._pass(at, phase, training, ticket)
+            phase = await self._pass(at, phase, training, ticket)
+            if phase.ends is Kind.TRAINED:
+                ticket = replace(ticket, epochs=phase.epochs)
             if phase.fails is not None:
                 report = at.report(self._clock.now)
                 await self._say(Gone(said.task, phase.fails.value, report))
@@ -328,18 +330,20 @@ class LiveClient:
         self._tell(f"task {said.task}: version {said.version} trained, loss {done.loss:.4g}, sent")
 
     def _train(self, craft: Craft, at: At, ticket: Ticket, attacks: bool) -> asyncio.Future[Done]:
-        loop = asyncio.get_running_loop()
+        loop, deadline_s = asyncio.get_running_loop(), None
+        if craft.world is None and craft.load.deadline_s is not None:
+            deadline_s = craft.load.deadline_s / self._clock.speedup
 
         def train() -> Done:
             if craft.world is None:
                 # When a thread is free for it, and not before.
                 loop.call_soon_threadsafe(lambda: at.note(self._clock.now, Kind.TRAINING_STARTED))
-            return craft.workshop.train(ticket, attacks)
+            return craft.workshop.train(ticket, attacks, deadline_s)
 
         return loop.run_in_executor(craft.executor, train)
 
-    async def _pass(self, at: At, phase: Phase, training: asyncio.Future[Done] | None, ticket: Ticket) -> None:
-        """Wait for the end of a phase: for ever, where the client vanishes before."""
+    async def _pass(self, at: At, phase: Phase, training: asyncio.Future[Done] | None, ticket: Ticket) -> Phase:
+        """Wait for the end of a phase, for ever where the client vanishes before. The phase as it came out."""
         clock, sending = self._clock, phase.sending
         began_s = clock.now
         if phase.begins is Kind.UPLOAD_STARTED or (phase.begins is Kind.TRAINING_STARTED and self._has().world):
@@ -352,10 +356,12 @@ class LiveClient:
             await asyncio.wait([training])
             if not training.cancelled() and training.exception() is None:
                 self._has().workshop.keep(ticket.client, training.result().personal)
+            phase = self._has().measured(phase, training)
         if sending is None:
             at.note(clock.now, phase.ends, detail=phase.detail)
         else:
             at.note(clock.now, phase.ends, sending.transfer.sent_bytes, sending.transfer.attempts, sending.way)
+        return phase
 
     async def _on_its_way(self, at: At, sending: Sending | None, duration_s: float, said: str) -> None:
         """Wait that long, with what there is to write down of a message meanwhile."""

@@ -10,12 +10,15 @@ from dataclasses import dataclass, field
 from asyncfl.federation.phases import Phase, ScoringPhase, Sending, scoring_phases, task_phases
 from asyncfl.federation.tasks import Load
 from asyncfl.federation.traffic import Way
+from asyncfl.learning.deadline import NoEpochError
 from asyncfl.live.vocabulary import FromServer, Judge, Noted, Report, Task
 from asyncfl.live.wire import Decoder
-from asyncfl.live.work import Workshop
+from asyncfl.live.work import Done, Workshop
+from asyncfl.messages import Fate
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.threats import Threats
 from asyncfl.trace import Kind
+from asyncfl.trace.events import NO_EPOCH, epochs_detail
 from asyncfl.world import Transfer, WorldState
 
 SENT = "sent"
@@ -53,6 +56,15 @@ class Craft:
             self.workshop.personal is not None and any(phase.ends is Kind.TRAINED for phase in phases)
         )
         return [(phase, needed) for phase in phases]
+
+    def measured(self, phase: Phase, training: asyncio.Future[Done]) -> Phase:
+        """A phase of training that has ended, as it came out: by a real client's own clock, or as it was said."""
+        if self.world is not None or self.load.deadline_s is None:
+            return phase
+        if isinstance(training.exception(), NoEpochError):
+            return phase._replace(ends=Kind.DROPPED_OUT, fails=Fate.DROPPED_OUT, detail=NO_EPOCH)
+        done = None if training.exception() else training.result().epochs
+        return phase if done is None else phase._replace(epochs=done, detail=epochs_detail(done, self.load.epochs))
 
     def scoring_phases(self, said: Judge, models: int) -> list[ScoringPhase]:
         """The phases of a request for scores of so many models."""

@@ -18,12 +18,6 @@ def live_faults(scenario: Scenario, context: PrivacyContext, shape: bool = False
         yield Fault(
             "world.workers", f"must be null, real clients wait each for itself, got {scenario.world.workers}; unset it"
         )
-    deadline_s = scenario.training.deadline_s
-    if not shape and deadline_s is not None:
-        yield Fault(
-            "training.deadline_s",
-            f"must be null without --shape, got {deadline_s:g}: a client that really trains is not stopped; unset it",
-        )
     for way, link in (("downlink", scenario.world.downlink), ("uplink", scenario.world.uplink)):
         if shape and link.is_shared:
             yield Fault(

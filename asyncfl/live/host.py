@@ -105,7 +105,7 @@ class Host(Conductor):
         self._keep_up = keep_up or _nothing
         self._ending: str | None = None
         self.sessions = Sessions(self, members, welcome_of(federation, members, terms))
-        self.reports = Reports(self, self.chronicle, shape=terms.shape)
+        self.reports = Reports(self, self.chronicle, scenario.training, shape=terms.shape)
         self._inbox: asyncio.Queue[Callable[[], list[Action]]] = asyncio.Queue(INBOX)
         self._someone_ready = asyncio.Event()
         self.payloads = Payloads(self)

@@ -18,6 +18,7 @@ from asyncfl.privacy import Contribution
 from asyncfl.privacy.ledger.releases import upload_release
 from asyncfl.privacy.record import Upload
 from asyncfl.trace import Kind
+from asyncfl.trace.events import epochs_detail
 
 if TYPE_CHECKING:
     from asyncfl.live.host import Host
@@ -52,8 +53,8 @@ class Payloads:
     def check(self, said: Update, task: TaskInFlight) -> None:
         """Raises MessageError for an update that was clipped to another norm, or has another budget, than the scheme's:
         noise would be too little, or too much. One that was not finite was clipped to none. The same for one of other
-        epochs than its client does by the deadline (all, without one): it would count for more, or for less than it
-        gives away. That a client really trained for so many cannot be seen."""
+        epochs than its client does by the deadline (all, without one), where the world says how many: it would count
+        for more, or for less than it gives away. That a client really trained for so many cannot be seen."""
         own, told = self.clip_norm, said.clip_norm
         if told is not None and (own is None or not math.isclose(own, told, rel_tol=1e-9)):
             to = "to no norm" if own is None else f"to {own:g}"
@@ -64,7 +65,18 @@ class Payloads:
         self._check_epochs(said, task)
 
     def _check_epochs(self, said: Update, task: TaskInFlight) -> None:
-        training, own = self._host.federation.path.training, self._epochs(task)
+        training = self._host.federation.path.training
+        wanted = "" if said.epochs is None else epochs_detail(said.epochs, training.epochs)
+        for one in said.report:
+            if one.kind == Kind.TRAINED and one.detail != wanted:
+                raise MessageError(f"task {said.task} comes of {said.epochs or 'all'} epochs, and tells {one.detail!r}")
+        if self._world is None and training.deadline_s is not None:
+            # By its own clock: it may have done any number.
+            if said.epochs is not None and said.epochs >= training.epochs:
+                whole = f"a task has {training.epochs}, and who does all does not count them"
+                raise MessageError(f"task {said.task} comes of {said.epochs} epochs, {whole}")
+            return
+        own = self._epochs(task)
         if said.epochs == (None if own == training.epochs else own):
             return
         told = f"all {training.epochs}" if said.epochs is None else said.epochs

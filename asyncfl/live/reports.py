@@ -9,13 +9,14 @@ import logging
 
 from asyncfl.federation.conductor import Conductor
 from asyncfl.federation.tasks import TaskInFlight
+from asyncfl.learning import Training
 from asyncfl.live.chronicle import Chronicle
 from asyncfl.live.errands import SENT
 from asyncfl.live.members import Member
 from asyncfl.live.vocabulary import Report
 from asyncfl.live.wire import WireError
 from asyncfl.trace import Kind
-from asyncfl.trace.events import SCORING_DOWN
+from asyncfl.trace.events import SCORING_DOWN, is_epochs_detail
 
 log = logging.getLogger("asyncfl.live")
 
@@ -44,8 +45,10 @@ COUNTED = (Kind.DOWNLOADED, Kind.UPLOADED, Kind.LOST, Kind.WENT_OFFLINE, Kind.DR
 class Reports:
     """What the clients of one run told of."""
 
-    def __init__(self, conductor: Conductor, chronicle: Chronicle, *, shape: bool) -> None:
-        """`shape`: whether clients wait as the scenario's world says, and tell of its bytes and times."""
+    def __init__(self, conductor: Conductor, chronicle: Chronicle, training: Training, *, shape: bool) -> None:
+        """`training`: what clients are asked for. `shape`: whether they wait as the scenario's world says, and tell of
+        its bytes and times."""
+        self._training = training
         self._conductor, self._chronicle, self._shape = conductor, chronicle, shape
         self.ahead: set[int] = set()
         """Clients that told of more time than had passed."""
@@ -108,6 +111,10 @@ class Reports:
         if kind not in TOLD:
             raise WireError(f"a client does not tell of {kind!r}")
         event = Kind(kind)
+        if event is Kind.TRAINED and detail and not self._may_end(detail):
+            raise WireError(
+                f"a training ends with its epochs where it was stopped, else nothing is said, got {detail!r}"
+            )
         if self._shape and size >= 0 and event in COUNTED:
             self._conductor.traffic.count(size, "up" if (detail or way) == "up" else "down")
         if event is Kind.OVERHEARD:
@@ -116,6 +123,9 @@ class Reports:
         if event is Kind.BUDGET_SPENT:
             task = None
         self._chronicle.place(time_s, event, task, member.number, size=size, attempt=attempt, detail=detail)
+
+    def _may_end(self, detail: str) -> bool:
+        return self._training.deadline_s is not None and is_epochs_detail(detail, self._training.epochs)
 
     def _overheard(self, member: Member, task: TaskInFlight | None, time_s: float, way: str) -> None:
         tasks = [task] if task is not None else []

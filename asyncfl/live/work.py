@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.client import Attackers, TaskPath, Ticket
+from asyncfl.learning.deadline import Deadline
 from asyncfl.learning.personal import PersonalParts
 from asyncfl.messages import Vector
 from asyncfl.threats import Threats
@@ -28,11 +31,16 @@ class Done:
     zeroed: bool
     personal: Vector | None = None
     """(n_personal,) what the task has made of the client's own layers; None: it has none."""
+    epochs: int | None = None
+    """Epochs after which it had to stop; None: it did all, or was told when."""
 
 
 class Workshop:
     """Where the clients of one process train. Each thread has a path of its own; between tasks are kept the layers that
     are the clients' own, and nothing else."""
+
+    now: ClassVar[Callable[[], float]] = staticmethod(time.monotonic)
+    """Seconds of the clock that deadlines are measured by."""
 
     def __init__(
         self,
@@ -72,10 +80,15 @@ class Workshop:
         if self.personal is not None and personal is not None:
             self.personal.put(client, personal)
 
-    def train(self, ticket: Ticket, attacks: bool) -> Done:
-        """Carry out a task. `attacks`: whether its client is an attacker. What it makes of personal layers is not kept
-        yet: see `keep`."""
+    def train(self, ticket: Ticket, attacks: bool, deadline_s: float | None = None) -> Done:
+        """Carry out a task. `attacks`: whether its client is an attacker. `deadline_s`: real seconds from now after
+        which it stops; None: it does not. What it makes of personal layers is not kept yet: see `keep`.
+
+        Raises NoEpochError where nothing was done by then.
+        """
         path = self._path_of(ticket.client)
+        if deadline_s is not None:
+            ticket = replace(ticket, deadline=Deadline(deadline_s, type(self).now))
         if path.attackers is not None:
             path.attackers.drawn = {ticket.task} if attacks else set()
         made = path.carry_out([ticket], ticket.base_version, ticket.base)
@@ -87,8 +100,9 @@ class Workshop:
             model = np.resize(model, (1, length))
         epsilon = upload.contribution.epsilon
         zeroed = bool(made.zeroed[0])
+        stopped = upload.contribution.epochs
         personal = None if path.personal is None else path.personal.of(ticket.client)
-        return Done(model, upload.loss, made.clip_norm, upload.added_std, epsilon, zeroed, personal)
+        return Done(model, upload.loss, made.clip_norm, upload.added_std, epsilon, zeroed, personal, stopped)
 
     def score(
         self, client: int, turn: int, models: Vector, attacks: bool, last_version: int, last_turn: int

@@ -57,6 +57,12 @@ def epochs_detail(done: int, of: int) -> str:
     return f"{done} of {of} epochs"
 
 
+def is_epochs_detail(detail: str, of: int) -> bool:
+    """Whether that is the detail of the end of a training that was stopped, 1..`of` - 1 epochs done."""
+    done = detail.partition(" ")[0]
+    return done.isdecimal() and 1 <= int(done) < of and detail == epochs_detail(int(done), of)
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """One thing that happened."""

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asyncfl.federation.ledger import SeedLedger
 from asyncfl.live.client import LiveClient
 from asyncfl.live.host import Host
 from asyncfl.live.transport import Connect, Connection, EndedError
-from asyncfl.live.vocabulary import Judge, Task, Update
+from asyncfl.live.vocabulary import Judge, Noted, Report, Task, Trace, Update
 from asyncfl.live.wire import encode
 from tests.live.test_live import BUFFERED, SLOW, Scene, held, whole
 
@@ -22,7 +23,7 @@ NOISED = {"kind": "dp_fedavg", "noise_multiplier": 0.5, "clip_norm": 2.0, "noise
 
 
 def told_of_the_first_task(
-    liars: list[LiveClient], claim: float | None, epsilon: float | None, epochs: int | None
+    liars: list[LiveClient], claim: float | None, epsilon: float | None, epochs: int | None, report: Report = ()
 ) -> Scene:
     """The client of the first task sends an update that it says this of; it is put into `liars`."""
 
@@ -31,7 +32,7 @@ def told_of_the_first_task(
             await asyncio.sleep(0.001)
         task = next(iter(host.server.tasks.open.values()))
         liar = next(client for client in clients if client.name == str(task.client))
-        update = Update(task.number, 0.1, claim, 0.0, epsilon, False, (), epochs)
+        update = Update(task.number, 0.1, claim, 0.0, epsilon, False, report, epochs)
         assert liar._connection is not None
         model = np.full((1, host.federation.learner.n_parameters), 0.01, np.float32)
         await liar._connection.send(encode(update, model))
@@ -70,6 +71,41 @@ def test_an_update_counts_for_the_epochs_that_its_client_does_by_the_deadline(to
     run = held(description, told_of_the_first_task(liars, None, None, told), shape=True)
     assert f"comes of {told or 'all 3'} epochs, and client {liars[0].name} does 2 of 3 in" in str(liars[0].over)
     assert {one.contribution.epochs for one in run.uploads} == {2}
+
+
+@pytest.mark.parametrize(
+    ("epochs", "detail", "why"),
+    [
+        (None, "abc", "comes of all epochs, and tells 'abc'"),
+        (2, "1 of 3 epochs", "2 epochs, and tells '1 of 3 epochs'"),
+    ],
+)
+def test_an_update_comes_of_the_epochs_that_its_trace_tells_of(epochs: int | None, detail: str, why: str) -> None:
+    liars: list[LiveClient] = []
+    lie = told_of_the_first_task(liars, None, None, epochs, (Noted(0.0, "trained", detail=detail),))
+    description = {"world": STEADY, "protocol": BUFFERED | {"buffer": 1}, "training": STOPPED}
+    run = held(description, lie, shape=True)
+    assert why in str(liars[0].over)
+    whole(run)
+
+
+@pytest.mark.parametrize("detail", ["abc", "3 of 3 epochs", "1 of 4 epochs", "0 of 3 epochs"])
+def test_what_is_no_number_of_epochs_is_not_put_into_the_trace(detail: str) -> None:
+    """The ledger reads it there, of updates that nobody used."""
+    liars: list[LiveClient] = []
+
+    async def lie(host: Host, clients: list[LiveClient], connect: Connect) -> None:
+        while host.server.tasks.begun == 0:
+            await asyncio.sleep(0.001)
+        task = next(iter(host.server.tasks.open.values()))
+        liars.append(next(client for client in clients if client.name == str(task.client)))
+        assert liars[0]._connection is not None
+        await liars[0]._connection.send(encode(Trace(task.number, (Noted(0.0, "trained", detail=detail),))))
+
+    run = held({"world": STEADY, "protocol": BUFFERED | {"buffer": 1}, "training": STOPPED}, lie, shape=True)
+    assert f"ends with its epochs where it was stopped, else nothing is said, got {detail!r}" in str(liars[0].over)
+    assert len(SeedLedger(run).ledger)
+    whole(run)
 
 
 @pytest.mark.parametrize("what", ["task", "request"])

@@ -255,12 +255,6 @@ def test_a_sender_waits_for_who_does_not_read() -> None:
     virtual_loop.run(main)
 
 
-def test_clients_that_really_train_are_not_stopped(live: Any) -> None:
-    scenario = Scenario.read(SMALL).override({"training.deadline_s": 3.0})
-    with pytest.raises(ScenarioError, match=r"training\.deadline_s: must be null without --shape, got 3: a client"):
-        live(scenario, shape=False)
-
-
 def test_shaped_clients_cannot_wait_for_each_other(live: Any) -> None:
     scenario = Scenario.read(SMALL).override({"world.workers": 2, "world.uplink.server_bandwidth_bps": 1e6})
     with pytest.raises(

@@ -20,6 +20,7 @@ from asyncfl.client import Ticket
 from asyncfl.federation.prepare import Federation, prepare
 from asyncfl.federation.resolve import ResolvedSeed, streams_of
 from asyncfl.files.yaml_text import read_text
+from asyncfl.learning.deadline import NoEpochError
 from asyncfl.live.client import repeated
 from asyncfl.live.flower.letters import EXAMPLES, LOSS, SECONDS, FlowerError, Value
 from asyncfl.live.run import workshop_of
@@ -29,6 +30,7 @@ from asyncfl.messages import Vector
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.scenario import Scenario
 from asyncfl.streams import Streams, unknown_seed
+from asyncfl.trace.events import NO_EPOCH, epochs_detail
 
 Kept = MutableMapping[str, str]
 """What a node keeps for the client, as texts."""
@@ -102,10 +104,13 @@ class FlowerClient:
         self.federation: Federation = prepare(
             ResolvedSeed(clients_scenario(welcome.scenario), welcome.seed, welcome.exposures)
         )
+        self._training = self.federation.resolved.scenario.training
         self._workshop = workshop_of(self.federation, Streams(secret))
         if (own := kept.get(self._personal_name)) is not None:
             self._workshop.keep(self.number, np.frombuffer(base64.b64decode(own), np.float32))
-        self._sent: list[tuple[str, int]] = [tuple(one) for one in json.loads(kept.get(self._sent_name, "[]"))]
+        self._sent: list[tuple[str, int, int | None]] = [
+            tuple(one) for one in json.loads(kept.get(self._sent_name, "[]"))
+        ]
 
     def ready(self) -> Answered:
         """Whether it can afford an upload at all."""
@@ -113,12 +118,12 @@ class FlowerClient:
         return Answered({}, {} if spent is None else {"spent": spent})
 
     def train(self, config: Mapping[str, Value], model: Vector) -> Answered:
-        """The update of a task; none where its budget is spent. `model`: (n_parameters,).
+        """The update of a task; none where its budget is spent, or no epoch was done by the deadline.
 
-        Raises FlowerError where its noise was drawn before.
+        `model`: (n_parameters,). Raises FlowerError where its noise was drawn before.
         """
         task, turn = int(config["task"]), int(config["turn"])
-        last = max((number for what, number in self._sent if what == "upload"), default=-1)
+        last = max((number for what, number, _ in self._sent if what == "upload"), default=-1)
         if turn <= last:
             raise FlowerError(repeated("task", turn, last))
         if (why := self._spent(self._budgets())) is not None:
@@ -126,11 +131,14 @@ class FlowerClient:
             return Answered({}, {"spent": why})
         ticket = Ticket(task, self.number, int(config["server-round"]), model, turn)
         began_s = time.perf_counter()
-        done = self._workshop.train(ticket, bool(config["attacks"]))
+        try:
+            done = self._workshop.train(ticket, bool(config["attacks"]), self._training.deadline_s)
+        except NoEpochError:
+            return Answered({}, {"stopped": NO_EPOCH})
         ended_s = time.perf_counter()
         if done.personal is not None:
             self._kept[self._personal_name] = base64.b64encode(done.personal.tobytes()).decode()
-        self._keep("upload", turn)
+        self._keep("upload", turn, done.epochs)
         spent = self._spent(self._budgets())
         metrics: dict[str, float | int | list[float]] = {
             EXAMPLES: self.federation.data.samples(self.number),
@@ -140,11 +148,16 @@ class FlowerClient:
             "added-std": done.added_std,
             "zeroed": int(done.zeroed),
         }
+        if done.epochs is not None:
+            metrics["epochs"] = done.epochs
         if done.clip_norm is not None:
             metrics["clip-norm"] = done.clip_norm
         if done.epsilon is not None:
             metrics["epsilon"] = done.epsilon
-        return Answered(metrics, {} if spent is None else {"spent": spent}, done.model[0])
+        said = {} if spent is None else {"spent": spent}
+        if done.epochs is not None:
+            said["stopped"] = epochs_detail(done.epochs, self._training.epochs)
+        return Answered(metrics, said, done.model[0])
 
     def score(self, config: Mapping[str, Value], models: Vector) -> Answered:
         """Scores of (n_models, n_parameters) models on its own data; none where its budget does not allow it."""
@@ -165,8 +178,8 @@ class FlowerClient:
 
     # --- budgets ---------------------------------------------------------------------------------------------------
 
-    def _keep(self, what: str, number: int) -> None:
-        self._sent.append((what, number))
+    def _keep(self, what: str, number: int, epochs: int | None = None) -> None:
+        self._sent.append((what, number, epochs))
         self._kept[self._sent_name] = json.dumps(self._sent)
 
     def _budgets(self) -> BudgetTracker | None:
@@ -175,9 +188,9 @@ class FlowerClient:
         if budgets is None:
             return None
         self._affordable = budgets.affords(self.number, 0)
-        for what, number in self._sent:
+        for what, number, epochs in self._sent:
             if what == "upload":
-                budgets.send(self.number)
+                budgets.send(self.number, epochs)
                 self._affordable = budgets.affords(self.number, number + 1)
             else:
                 budgets.answer(self.number, number)

@@ -211,8 +211,9 @@ class NodeConnection:
         spent = str(reply.config.get("spent", ""))[:1000]
         if spent:
             await self.say(Spent(spent))
-        if model is None and spent:
-            ended = self._ended(sent, now_s, Kind.DROPPED_OUT, "budget")
+        stopped = str(reply.config.get("stopped", ""))[:1000] if self.node.ours else ""
+        if model is None and (spent or stopped):
+            ended = self._ended(sent, now_s, Kind.DROPPED_OUT, stopped or "budget")
             await self.say(Gone(sent.of, Fate.DROPPED_OUT.value, (ended,)))
             return
         if model is None:
@@ -221,6 +222,7 @@ class NodeConnection:
             model = np.zeros(self.node.n_parameters + 1, dtype=np.float32)
         elif self.node.clips is not None and base is not None and len(model) == len(base):
             model, clip_norm = self.node.clips.clip(base, model)
+        done = number_of(ours, "epochs")
         update = Update(
             sent.of,
             nan_for(number_of(metrics, LOSS)),
@@ -228,7 +230,8 @@ class NodeConnection:
             number_of(ours, "added-std") or 0.0,
             number_of(ours, "epsilon"),
             bool(number_of(ours, "zeroed")),
-            report_of(reply, sent, model.nbytes, max(0.0, now_s - sent.sent_s)),
+            report_of(reply, sent, model.nbytes, max(0.0, now_s - sent.sent_s), stopped),
+            None if done is None else int(done),
         )
         await self.say(update, model[None])
 
@@ -256,11 +259,11 @@ def scores_of(reply: Reply) -> tuple[float, ...] | None:
     return tuple(float(one) for one in (scores if isinstance(scores, list) else [scores]))
 
 
-def report_of(reply: Reply, sent: SentLetter, bytes_up: int, took_s: float) -> Report:
+def report_of(reply: Reply, sent: SentLetter, bytes_up: int, took_s: float, stopped: str = "") -> Report:
     """What happened at a client, from what its app tells of it.
 
-    `took_s`: from the letter to its answer. An app that tells no seconds of training is taken to have trained for
-    all of them.
+    `took_s`: from the letter to its answer; `stopped`: after how many epochs it stopped, where it did. An app that
+    tells no seconds of training is taken to have trained for all of them.
     """
     began_s = max(0.0, number_of(reply.metrics, "began-s") or 0.0)
     seconds = number_of(reply.metrics, SECONDS)
@@ -269,7 +272,7 @@ def report_of(reply: Reply, sent: SentLetter, bytes_up: int, took_s: float) -> R
     return (
         Noted(0.0, Kind.DOWNLOADED, sent.bytes_down, 1, "down"),
         Noted(began_s, Kind.TRAINING_STARTED),
-        Noted(ended_s, Kind.TRAINED),
+        Noted(ended_s, Kind.TRAINED, detail=stopped),
         Noted(ended_s, Kind.UPLOAD_STARTED, bytes_up),
         *((Noted(ended_s, Kind.BUDGET_SPENT, detail=spent),) if spent else ()),
         Noted(ended_s, Kind.UPLOADED, bytes_up, 1, "up"),

@@ -1,0 +1,129 @@
+"""Clients that really train stop at the deadline by clocks of their own; here these go on at each look at them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.federation.ledger import SeedLedger
+from asyncfl.live.work import Workshop
+from asyncfl.messages import Fate
+from asyncfl.scenario import Scenario
+from asyncfl.trace.query import epochs_done, select
+from tests.live.conftest import SMALL
+from tests.live.flower.test_post import over_flower
+from tests.live.test_live import whole
+
+PRIVATE: dict[str, Any] = {
+    "training": {
+        "lr": 0.1,
+        "batch_size": 10,
+        "epochs": 3,
+        "deadline_s": 5.0,
+        "example_clip": 1.0,
+        "example_noise": 2.0,
+    },
+    "protocol": {"kind": "sync", "rounds": 3, "partial_work": "work"},
+    "privacy": {"kind": "dp_sgd", "clip_norm": 1.0, "noise_multiplier": 2.0},
+}
+"""Two steps an epoch."""
+
+
+Clock = Callable[[Callable[[], float]], None]
+
+
+@pytest.fixture(name="clock")
+def make_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Sets the seconds by which the clock goes on at each look at it."""
+
+    def set_clock(step_s: Callable[[], float]) -> None:
+        at = [0.0]
+
+        def now() -> float:
+            at[0] += step_s()
+            return at[0]
+
+        monkeypatch.setattr(Workshop, "now", staticmethod(now))
+
+    return set_clock
+
+
+def uneven() -> Callable[[], float]:
+    """Now slow, now fast."""
+    random = np.random.default_rng(0)
+    return lambda: float(random.exponential(1.2))
+
+
+def test_what_is_done_by_then_is_sent_and_who_has_done_nothing_gives_up(live: Any, clock: Clock) -> None:
+    clock(uneven())
+    run = live(Scenario.read({**SMALL, **PRIVATE}), shape=False)
+    assert run.stopped == "all versions published"
+    whole(run)
+    done = {one.contribution.epochs for one in run.uploads}
+    assert done == {None, 1, 2}
+    told = epochs_done(run.events)
+    assert {one.task: one.contribution.epochs for one in run.uploads if one.contribution.epochs} == told
+    # Each epoch is a release of its own: the ledger counts those that were done.
+    assert {one.release.count for one in run.uploads} == {1, 2, 3}
+    assert run.fates[Fate.DROPPED_OUT] > 0
+    gone = select(run.events, kinds=["dropped_out"])
+    assert set(gone["detail"].to_pylist()) == {"no epoch by its deadline"}
+    assert not set(gone["task"].to_pylist()) & {one.task for one in run.uploads}
+    assert len(SeedLedger(run).ledger)
+    for model in run.models.values():
+        work = [one.contribution.epochs or 3 for one in model.uploads]
+        np.testing.assert_allclose([one.weight for one in model.uploads], np.array(work) / sum(work))
+
+
+def test_who_is_in_time_is_as_without_a_deadline(live: Any, clock: Clock) -> None:
+    clock(lambda: 0.1)
+    run = live(Scenario.read({**SMALL, **PRIVATE}), shape=False)
+    assert {one.contribution.epochs for one in run.uploads} == {None}
+    assert not epochs_done(run.events)
+    assert run.fates[Fate.DROPPED_OUT] == 0
+
+
+def test_layers_of_a_clients_own_are_trained_as_long(live: Any, clock: Clock) -> None:
+    clock(uneven())
+    description = {
+        "training": {"lr": 0.1, "batch_size": 10, "epochs": 3, "deadline_s": 5.0},
+        "model": {**SMALL["model"], "personal": ["3.*"]},
+    }
+    run = live(Scenario.read({**SMALL, **description}), shape=False)
+    assert run.stopped == "all versions published"
+    whole(run)
+    assert {one.contribution.epochs for one in run.uploads} == {None, 1, 2}
+    assert run.fates[Fate.DROPPED_OUT] > 0
+
+
+def test_over_flower_too(clock: Clock) -> None:
+    clock(uneven())
+    run, _, _ = over_flower({**PRIVATE, "protocol": {**PRIVATE["protocol"], "rounds": 6}})
+    assert run.stopped == "all versions published"
+    whole(run)
+    assert {one.contribution.epochs for one in run.uploads} == {None, 1, 2}
+    assert {one.task: one.contribution.epochs for one in run.uploads if one.contribution.epochs} == epochs_done(
+        run.events
+    )
+    gone = select(run.events, kinds=["dropped_out"])["detail"].to_pylist()
+    assert set(gone) == {"no epoch by its deadline"}
+
+
+def test_noise_after_each_epoch_ends_with_the_noise_of_the_upload(live: Any, clock: Clock) -> None:
+    """Whoever is stopped after two epochs of three sends what whoever has two sends."""
+    clock(lambda: 1.0)
+    private = {
+        "training": {"lr": 0.1, "batch_size": 10, "gradient_clip": 1.0},
+        "privacy": {"kind": "local_gaussian", "epsilon": 50.0, "clip_norm": 1.0, "noise": "epoch"},
+        "protocol": {"kind": "sync", "rounds": 1},
+    }
+    stopped, told = (
+        live(Scenario.read({**SMALL, **private, "training": {**private["training"], **training}}), shape=False)
+        for training in ({"epochs": 3, "deadline_s": 5.0}, {"epochs": 2})
+    )
+    assert {one.release.count for one in stopped.uploads} == {2} == {one.release.count for one in told.uploads}
+    assert [one.loss for one in stopped.uploads] == [one.loss for one in told.uploads]
+    assert stopped.rounds[1]["test_loss"] == told.rounds[1]["test_loss"]
