@@ -6,6 +6,7 @@ order in which they were scheduled.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator
 from typing import TypeAlias
 
@@ -77,9 +78,15 @@ class Clock(Scribe):
         if event.callbacks is not None:
             event.callbacks.append(lambda _: do())
 
+    def until(self, time_s: float) -> simpy.Timeout:
+        """That moment, which is not before now, and finite."""
+        delay_s = time_s - self.env.now
+        # The sum that SimPy takes may be less than that by a rounding, as if the moment had not come.
+        return self.env.timeout(delay_s if self.env.now + delay_s >= time_s else delay_s + math.ulp(time_s))
+
     def stays(self, client: int, duration_s: float) -> Waiting:
         """Wait as long as that, or until the client goes offline, then False."""
         until = self.world.next_change(client, self.env.now)
         stays = self.env.now + duration_s <= until
-        yield self.env.timeout(duration_s if stays else until - self.env.now)
+        yield self.env.timeout(duration_s) if stays else self.until(until)
         return stays

@@ -51,7 +51,7 @@ class ServerLink:
                 note(Mark(0.0, Kind.OVERHEARD))
             pause_s = burst.pause_s / speed
             stays = clock.now + pause_s <= until_s
-            yield clock.env.timeout(pause_s if stays else until_s - clock.now)
+            yield clock.env.timeout(pause_s) if stays else clock.until(until_s)
             if not stays:
                 return transfer.bytes_of(left_packets), attempt
         return None
@@ -62,7 +62,7 @@ class ServerLink:
         flow = self._link.join(env.now, bits, cap_bps)
         through = self._through[flow] = env.event()
         self._changed()
-        yield through if until_s == math.inf else through | env.timeout(until_s - env.now)
+        yield through if until_s == math.inf else through | self._clock.until(until_s)
         if through.triggered:
             return 0.0
         del self._through[flow]

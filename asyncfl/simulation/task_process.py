@@ -181,7 +181,7 @@ class TaskProcess:
         back_s = clock.world.next_change(client, clock.now)
         if back_s == math.inf:
             return
-        yield clock.env.timeout(back_s - clock.now)
+        yield clock.until(back_s)
         if not clock.stopped:
             clock.record(Kind.CAME_ONLINE, client=client)
             if task is not None:

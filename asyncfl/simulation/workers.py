@@ -32,7 +32,7 @@ class Workers:
         if until_s == math.inf:
             yield place
             return place
-        yield place | env.timeout(until_s - env.now)
+        yield place | self._clock.until(until_s)
         if place.triggered:
             return place
         place.cancel()

@@ -179,6 +179,29 @@ def test_models_that_are_quantised_on_their_way_to_clients(live: Live, protocol:
     assert [row["test_loss"] for row in told.rounds] == [row["test_loss"] for row in simulated.rounds]
 
 
+def test_a_client_that_goes_offline_is_back_at_the_end_of_that_period_and_not_at_its_beginning(live: Live) -> None:
+    """By a sum of floats the simulated clock stood just before the moment at which the client went."""
+    loss = {"kind": "independent", "probability": 0.1}
+    uniform = {"kind": "uniform", "low": 0.01}
+    down = {"loss": loss, "retransmission_timeout_s": 0.19506878975716013, "retransmissions": 0, "bandwidth_bps": 1e6}
+    up = {"loss": loss, "retransmission_timeout_s": 0.195668353509244, "retransmissions": 1, "bandwidth_bps": 1e6}
+    world = {
+        "device": WORLD["device"],
+        "downlink": {**down, "latency_s": {**uniform, "high": 0.15}},
+        "uplink": {**up, "latency_s": {**uniform, "high": 0.5540987159628986}},
+        "tap": {"uplink": True, "packet_loss": 0.1},
+        "failure_detection": {"kind": "lease", "seconds": 1.8271822214243771},
+        "availability": {
+            "kind": "alternating",
+            "on_s": {"kind": "exponential", "mean": 0.5},
+            "off_s": {"kind": "exponential", "mean": 0.558661731123304},
+        },
+    }
+    training = {**SMALL["training"], "epochs": 2, "deadline_s": 1.1976566219950917}
+    compression = {"kind": "quantised", "bits": 8}
+    same(live, {"world": world, "protocol": FEDASYNC, "training": training, "download_compression": compression})
+
+
 links = st.fixed_dictionaries(
     {
         "latency_s": st.fixed_dictionaries(

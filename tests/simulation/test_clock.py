@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -45,6 +46,24 @@ def test_a_client_stays_as_long_as_asked_or_until_it_goes_offline(machine: Serve
         clock.start(steps(duration_s))
     clock.env.run()
     assert stayed == [(True, leaves_s / 2), (True, leaves_s), (False, leaves_s)]
+
+
+def test_what_is_waited_for_has_come_whatever_sums_of_floats_say(machine: Server) -> None:
+    """0.61 + (1.82 - 0.61) is less than 1.82: by the sum the client would not have gone offline yet."""
+    clock, stayed = clock_of(machine), list[Any]()
+    assert 0.61 + (1.82 - 0.61) < 1.82
+    change = SimpleNamespace(next_change=lambda client, time_s: 1.82 if time_s < 1.82 else 3.0)
+    clock.world = change  # type: ignore[assignment]
+
+    def steps() -> Steps:
+        yield clock.env.timeout(0.61)
+        stayed.append((yield from clock.stays(0, 5.0)))
+        stayed.append(clock.world.next_change(0, clock.now))
+
+    clock.start(steps())
+    clock.env.run()
+    assert stayed == [False, 3.0]
+    assert clock.now == pytest.approx(1.82, rel=1e-15)
 
 
 def test_events_are_recorded_with_the_time_and_the_servers_version(machine: Server) -> None:
