@@ -23,7 +23,7 @@ def run(*tasks: tuple[float, ...]) -> Any:
             trained_s=ended,
             training_s=ended - began,
             left_s=left,
-            end_s=np.full(len(tasks), 100.0),
+            end_s=np.full(len(tasks), 300.0),
         )
     )
 
@@ -57,13 +57,13 @@ def test_who_goes_offline_while_it_waits_leaves_the_queue() -> None:
     found = places_of([run((0, 0, 2, 2), (0, NAN, NAN, NAN))])
     assert (found.workers, found.turnaround_s) == (None, 0.0)
     found = places_of([run((0, 0, 2, 2), (0, 2, 3, 3), (0, NAN, NAN, NAN))])
-    assert (found.workers, found.turnaround_s) == (1, pytest.approx((100.0 - 3.0) / 2))
+    assert (found.workers, found.turnaround_s) == (1, pytest.approx((300.0 - 3.0) / 2))
 
 
 def test_nobody_shares_who_does_not_wait() -> None:
-    mean_s = 4.0
+    mean_s = 100.0
     for waited_s, workers in ((WAITS * mean_s, None), (1.01 * WAITS * mean_s, 1)):
-        found = places_of([run((0, waited_s, waited_s + mean_s, 9))])
+        found = places_of([run((0, waited_s, waited_s + mean_s, 250))])
         assert (found.workers, found.turnaround_s) == (workers, pytest.approx(waited_s if workers else 0.0))
     assert places_of([run((0, 0, 2, 2), (NAN, NAN, NAN, 1))]).workers is None
 
