@@ -112,7 +112,7 @@ def _seed(events: pa.Table, seed: int | None) -> int:
 
 def _no_such_task(events: pa.Table, task: int) -> Fault:
     last = pc.max(events["task"]).as_py()
-    if last is None or last < 0:
+    if last < 0:
         return Fault("task", f"the trace has no tasks, got {task}")
     if 0 <= task <= last:
         return Fault("task", f"task {task} never began: its client could not be reached")

@@ -40,6 +40,22 @@ def test_a_mark_says_program_format_and_scenario(tmp_path: Path) -> None:
     assert not OwnFolder(tmp_path / "r", "run", "other").is_whole()
 
 
+def test_while_files_are_exchanged_the_folder_is_not_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, seen, replace = tmp_path / "r", [], os.replace
+
+    def exchange(one: str | Path, other: str | Path) -> None:
+        if Path(other).name in ("a", "b", "end"):
+            seen.append((Path(other).name, FolderMark.read(folder), (folder / "end").exists()))
+        replace(one, other)
+
+    put(folder, "abc", files(a="1", end="1"))
+    monkeypatch.setattr(os, "replace", exchange)
+    put(folder, "abc", files(b="2", end="2"))
+    under_way = FolderMark("run", "abc", False, ("a", "b", "end"))
+    assert seen == [("b", under_way, False), ("end", under_way, False)]
+    assert FolderMark.read(folder) == FolderMark("run", "abc", True, ("b", "end"))
+
+
 def test_what_others_put_beside_is_never_touched(tmp_path: Path) -> None:
     put(tmp_path / "r", "abc", files(a="1", b="1", end="1"))
     (tmp_path / "r" / "thesis.tex").write_text("precious")

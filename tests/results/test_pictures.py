@@ -56,19 +56,20 @@ def run_all(experiment: Experiment, folder: Path) -> list[tuple[dict[str, Any], 
 def test_from_runs_to_columns_and_a_sheet(tmp_path: Path) -> None:
     experiment = read(tmp_path)
     runs = run_all(experiment, tmp_path)
+    out = tmp_path / "quick"
     for name in ("one", "other"):
-        make_pictures(experiment, runs, tmp_path / name)
-    assert (tmp_path / "one/pictures.csv").read_bytes() == (tmp_path / "other/pictures.csv").read_bytes()
+        make_pictures(experiment, runs, out / name)
+    assert (out / "one/pictures.csv").read_bytes() == (out / "other/pictures.csv").read_bytes()
     # 2 values, 2 seeds, 2 methods, 3 images
-    assert len(pd.read_csv(tmp_path / "one/pictures.csv")) == 24
-    make_tables(experiment, "quick", runs, tmp_path / "one")
-    ends = read_csv(tmp_path / "one/ends.csv").set_index(["privacy.epsilon", "seed"])
+    assert len(pd.read_csv(out / "one/pictures.csv")) == 24
+    make_tables(experiment, "quick", runs, out / "one")
+    ends = read_csv(out / "one/ends.csv").set_index(["privacy.epsilon", "seed"])
     assert (ends.loc[float("inf"), "ssim_first_layer"] > ends.loc[10, "ssim_first_layer"] + 0.3).all()
     assert ends["ssim_cosine"].between(-1, 1).all()
     assert ends["labels_read_share"].between(0, 1).all()
-    final = read_csv(tmp_path / "one/final.csv")
+    final = read_csv(out / "one/final.csv")
     assert {"ssim_first_layer", "psnr_cosine", "ssim_guess", "labels_chance_share"} <= set(final["metric"])
-    drawn = [path.name for path in make_figures(experiment, "quick", tmp_path / "one")]
+    drawn = [path.name for path in make_figures(experiment, "quick", out / "one")]
     assert drawn == [f"{name}.{ending}" for name in ("sheet", "ssim") for ending in ("svg", "png", "pdf")]
 
 

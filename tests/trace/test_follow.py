@@ -72,6 +72,12 @@ def test_what_is_not_in_the_trace_is_refused(story: pa.Table, task: int, seed: i
         follow(story, task, seed)
 
 
+def test_a_trace_without_tasks_says_so(story: pa.Table) -> None:
+    nobody = story.set_column(story.schema.get_field_index("task"), "task", pa.array([-1] * len(story), pa.int64()))
+    with pytest.raises(InputError, match="task: the trace has no tasks, got 0"):
+        follow(nobody, 0, 3)
+
+
 def test_several_seeds_need_one_to_be_named(lossy: Run) -> None:
     with pytest.raises(InputError, match=r"\(0, 1\), got none"):
         follow(lossy.tables["events"], 0)
