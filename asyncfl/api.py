@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from asyncfl.errors import AsyncflError, OutputError, RunError
+from asyncfl.errors import AsyncflError, OutputError, RunError, system_says
 from asyncfl.federation import (
     Federation,
     SeedLedger,
@@ -170,7 +170,7 @@ def _shelve(part: Run, place: Path) -> None:
             os.replace(mine, place)
         shutil.rmtree(mine, ignore_errors=True)
     except OSError as error:
-        raise OutputError(f"cannot write {place}: {error.strerror or error}") from None
+        raise OutputError(f"cannot write {place}: {system_says(error)}") from None
 
 
 def _conditions(scenario: Scenario) -> str:

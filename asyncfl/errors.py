@@ -34,6 +34,11 @@ def shortened(text: object, length: int = 80) -> str:
     return whole if len(whole) <= length else f"{whole[: length - 13]}...{whole[-10:]}"
 
 
+def system_says(error: OSError) -> str:
+    """What the operating system says against it, without number and path."""
+    return error.strerror or str(error)
+
+
 def nearest(name: object, known: Iterable[object]) -> str | None:
     """The known name that was meant by one that does not exist; None: none is near."""
     as_written = {str(one).lower(): str(one) for one in known}

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from asyncfl.errors import MOST_LISTED, Fault, ScenarioError, hint, nearest, shortened
+from asyncfl.errors import MOST_LISTED, Fault, ScenarioError, hint, nearest, shortened, system_says
 
 
 def test_a_fault_is_told_from_outside_of_its_part() -> None:
@@ -9,6 +9,11 @@ def test_a_fault_is_told_from_outside_of_its_part() -> None:
     assert fault.under("privacy").under("scenario").field == "scenario.privacy.epsilon"
     assert Fault("", "is missing").under("privacy").field == "privacy"
     assert fault.under("") == fault
+
+
+def test_what_the_system_says_comes_without_number_and_path() -> None:
+    assert system_says(PermissionError(13, "Permission denied", "/x")) == "Permission denied"
+    assert system_says(OSError("no words")) == "no words"
 
 
 def test_long_texts_keep_their_beginning_and_end() -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from asyncfl.errors import OutputError, RunError
+from asyncfl.errors import OutputError, RunError, system_says
 from asyncfl.files.parquet import read_parquet
 from asyncfl.files.whole import whole_file
 
@@ -61,5 +61,5 @@ def own_folder(folder: Path, name: str = "") -> Path:
     try:
         own.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"cannot make {own}: {error.strerror or error}") from None
+        raise OutputError(f"cannot make {own}: {system_says(error)}") from None
     return own

@@ -65,7 +65,7 @@ class SeenRun:
     @property
     def end_s(self) -> float:
         """When the trace ends."""
-        return float(self.column("time_s").max(initial=0.0))
+        return float(self.column("time_s").max())
 
 
 @dataclass(frozen=True)

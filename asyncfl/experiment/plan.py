@@ -17,7 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from asyncfl.errors import Fault, OutputError, ScenarioError
+from asyncfl.errors import Fault, OutputError, ScenarioError, system_says
 from asyncfl.experiment.cells import Cell, cells
 from asyncfl.experiment.code import code_digest, combined
 from asyncfl.experiment.files import find, rule_name
@@ -192,9 +192,8 @@ def check_writable(folder: str | Path) -> None:
         with tempfile.TemporaryFile(dir=above):
             pass
     except OSError as error:
-        why = error.strerror or str(error)
         raise OutputError(
-            f"results folder {folder}: {above}: {why}; choose another with --config results=DIR"
+            f"results folder {folder}: {above}: {system_says(error)}; choose another with --config results=DIR"
         ) from None
     # A job writes its log before anything else.
     if not (place / "logs" / "report_on_claims.log").exists():

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from asyncfl.errors import OutputError
+from asyncfl.errors import OutputError, system_says
 from asyncfl.files.whole import held, is_held, part_of, write_text
 
 FORMAT = 3
@@ -87,7 +87,7 @@ class OwnFolder:
             # A process that was killed while it wrote the mark leaves its part behind.
             found = sorted(path.name for path in folder.iterdir() if path.name != part_of(folder / MARK).name)
         except OSError as error:
-            raise OutputError(f"cannot write {folder}: {error.strerror or error}") from None
+            raise OutputError(f"cannot write {folder}: {system_says(error)}") from None
         if mark is None and found:
             some = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
             raise OutputError(
@@ -222,7 +222,7 @@ class OwnFolder:
         try:
             yield
         except OSError as error:
-            raise OutputError(f"cannot write {self.folder}: {error.strerror or error}") from None
+            raise OutputError(f"cannot write {self.folder}: {system_says(error)}") from None
 
 
 def _is_inside(name: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from asyncfl.errors import OutputError
+from asyncfl.errors import OutputError, system_says
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def whole_file(path: str | Path, ours: Callable[[bytes], bool] | None = None) ->
             finally:
                 part.unlink(missing_ok=True)
     except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror or error}") from None
+        raise OutputError(f"cannot write {path}: {system_says(error)}") from None
 
 
 def check_free(files: Iterable[Path], force: bool) -> None:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asyncfl.errors import AsyncflError, Fault, OutputError, ScenarioError, shortened
+from asyncfl.errors import AsyncflError, Fault, OutputError, ScenarioError, shortened, system_says
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -66,7 +66,7 @@ def make_keys(folder: Path, hosts: Sequence[str], clients: Sequence[str], days: 
             if not place.exists():
                 written.append(_write(place, f"{name}:{secrets.token_urlsafe(32)}\n".encode()))
     except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error.strerror or error}") from None
+        raise OutputError(f"cannot write {folder}: {system_says(error)}") from None
     return written
 
 
@@ -171,7 +171,7 @@ def server_context(folder: Path) -> ssl.SSLContext:
             raise KeysError(f"{key} is not the key of {certificate}") from None
         raise KeysError(f"{certificate} and {key} are no certificate and key: {error.reason or error}") from None
     except OSError as error:
-        raise KeysError(f"cannot read {certificate} and {key}: {error.strerror or error}") from None
+        raise KeysError(f"cannot read {certificate} and {key}: {system_says(error)}") from None
     return context
 
 
@@ -185,6 +185,6 @@ def client_context(certificate: Path | None) -> ssl.SSLContext:
     except ssl.SSLError as error:
         raise KeysError(f"{certificate} is no certificate: {error.reason or error}") from None
     except OSError as error:
-        raise KeysError(f"cannot read {certificate}: {error.strerror or error}") from None
+        raise KeysError(f"cannot read {certificate}: {system_says(error)}") from None
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     return context

@@ -12,7 +12,7 @@ from websockets.asyncio.client import connect as websocket_connect
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
-from asyncfl.errors import AsyncflError
+from asyncfl.errors import AsyncflError, system_says
 from asyncfl.live.transport import BACKLOG, Connect, Connection, EndedError, Handler, UntrustedError
 
 
@@ -80,7 +80,7 @@ async def listening(
             server_header=None,
         )
     except OSError as error:
-        raise PortError(f"cannot listen at {host}:{port}: {error.strerror or error}") from None
+        raise PortError(f"cannot listen at {host}:{port}: {system_says(error)}") from None
     try:
         yield server.sockets[0].getsockname()[1]
     finally:

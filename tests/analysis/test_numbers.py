@@ -36,6 +36,7 @@ from asyncfl.analysis.target import Settling, Target
 from asyncfl.analysis.timeline import spread
 from asyncfl.limits import _duration
 from asyncfl.quantities import number, quantity, scale_of, with_interval, with_unit
+from asyncfl.results.verdicts import leaning, why_undecided
 from tests.written import compare, write
 
 LIST = Path(__file__).with_name("numbers.json")
@@ -117,6 +118,13 @@ def _evidence() -> Iterator[tuple[str, Callable[[], Any]]]:
             for strict in (True, False)
         ],
     )
+    for name in SAMPLES:
+        for room in (None, 0.05, 5.0):
+            yield f"undecided {name}, room {room}", lambda name=name, room=room: [
+                [why_undecided(by), leaning(by)]
+                for looks in (Looks(), LOOKS) for strict in (True, False)
+                for by in [_comparison(name, strict=strict, room=room).decide(looks).by]
+            ]  # fmt: skip
     parts = [_comparison(name, threshold=2.0, sign=-1.0) for name in ("clear", "unclear", "against", "same", "one")]
     for all_or_any in (AllOf, AnyOf):
         for chosen in ((0,), (0, 3), (0, 1), (1, 2), (0, 4), (1, 4), (2, 2), (0, 1, 2, 3, 4)):

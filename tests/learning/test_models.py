@@ -93,11 +93,13 @@ def test_convolutions_take_every_data_set(model: Architecture, shape: Shape) -> 
     assert model.module(shape, 10)(torch.zeros(2, *shape)).shape == (2, 10)
 
 
-def test_images_too_small_to_pool_are_refused() -> None:
-    with pytest.raises(ScenarioError, match=r"model\.channels: images must be at least 4"):
-        LeNet().module((1, 3, 3), 10)
-    with pytest.raises(ScenarioError, match=r"images must be at least 4 wide and high, got 3x3"):
-        DigitsNet().module((1, 3, 3), 10)
+@pytest.mark.parametrize(("height", "width"), [(3, 3), (3, 28), (28, 3)])
+def test_images_too_small_to_pool_are_refused(height: int, width: int) -> None:
+    got = f"images must be at least 4 wide and high, got {height}x{width}"
+    with pytest.raises(ScenarioError, match=rf"model\.channels: {got}"):
+        LeNet().module((1, height, width), 10)
+    with pytest.raises(ScenarioError, match=got):
+        DigitsNet().module((1, height, width), 10)
 
 
 def test_initial_parameters_are_those_of_pytorch_defaults() -> None:
