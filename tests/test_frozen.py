@@ -23,7 +23,7 @@ def _dataclasses() -> Iterator[Any]:
 
 MAY_CHANGE = {
     "At", "AuditedClient", "Batch", "ClipState", "Evaluations", "FixedNorm", "LossHistory", "Member", "Newcomer",
-    "Node", "Play", "Post", "Recording", "Run", "SeedRun", "Sightings", "TaskInFlight", "TaskRecord",
+    "Node", "OwnLayers", "Play", "Post", "Recording", "Run", "SeedRun", "Sightings", "TaskInFlight", "TaskRecord",
     "Traffic", "_Sent",
 }  # fmt: skip
 """What is filled while a run goes on or a reader reads."""
