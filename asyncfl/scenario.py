@@ -254,8 +254,9 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
         for fault in defence.faults(protocol.updates_per_version(data.clients)):
             yield fault.under("defence")
     if defence is not None:
-        yield from (fault.under("defence") for fault in reading_faults(protocol.aggregation, defence.rule))
-        yield from (fault.under("protocol") for fault in partial_faults(protocol.partial_work, defence.rule))
+        for field, rule in defence.rules.items():
+            yield from (fault.under("defence") for fault in reading_faults(protocol.aggregation, rule, field))
+            yield from (fault.under("protocol") for fault in partial_faults(protocol.partial_work, rule, field))
     if privacy is not None:
         yield from (fault.under("privacy") for fault in coalition_faults(privacy.curious, data.clients))
         own = privacy.faults(data.clients, protocol.rounds, parts.get("training"))

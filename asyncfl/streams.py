@@ -57,6 +57,7 @@ PURPOSES = {
     "decoys": "training",
     "detection": "training",
     "aggregation": "training",
+    "fallback": "training",
     "shuffle": "training",
     "canaries": "training",
     "membership": "training",

@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from asyncfl.defences.spec import detector_named
+from asyncfl.defences.spec import Defence, detector_named
 from asyncfl.testing.stress import Stressed, StressReport, stress, stress_grid
 from asyncfl.testing.trials import Trial, TrialResult
 
@@ -39,21 +39,27 @@ def main() -> None:
     parser.add_argument("detector")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument("--first", type=int, default=0, help="number of the first repeat; each has its own seeds")
+    parser.add_argument("--fallback", type=json.loads, help='rule where the detector abstains, as JSON: {"kind": ...}')
     parser.add_argument("--root", action="store_true", help="the server holds 100 samples of its own")
     asked = parser.parse_args()
-    detector = detector_named(asked.detector)
-    trials = stress_grid(asked.repeats, root=asked.root or detector.needs_root)
-    known = {case.result.trial for case in done(asked.out, asked.detector)}
+    detector, name = detector_named(asked.detector), asked.detector
+    fallback = None
+    if asked.fallback is not None:
+        named = {"detector": {"kind": asked.detector}, "fallback": asked.fallback}
+        fallback, name = Defence.model_validate(named).fallback, f"{name} {json.dumps(asked.fallback)}"
+    trials = stress_grid(asked.repeats, root=asked.root or detector.needs_root, first=asked.first)
+    known = {case.result.trial for case in done(asked.out, name)}
     with asked.out.open("a") as file:
         if asked.out.stat().st_size and not asked.out.read_text().endswith("\n"):
             file.write("\n")
         for trial in trials:
             if trial not in known:
-                (case,) = stress(detector, trials=[trial]).cases
-                file.write(json.dumps({"detector": asked.detector, **asdict(case)}) + "\n")
+                (case,) = stress(detector, trials=[trial], fallback=fallback).cases
+                file.write(json.dumps({"detector": name, **asdict(case)}) + "\n")
                 file.flush()
     wanted = set(trials)
-    report = StressReport(tuple(case for case in done(asked.out, asked.detector) if case.result.trial in wanted))
+    report = StressReport(tuple(case for case in done(asked.out, name) if case.result.trial in wanted))
     for row in report.rows:
         print(
             f"{row.name:13} honest banned {row.honest_banned:4} of {row.honest:6}, "

@@ -97,6 +97,8 @@ CHANGES: list[dict[str, Any]] = [
     {"defence": {"rule": {"kind": "median", "pre": [{"kind": "bucketing", "size": 7}]}}},
     {"defence": {"rule": {"kind": "median", "pre": [{"kind": "nearest_neighbours", "byzantine": 6}]}}},
     {"defence": {"detector": {"kind": "zeno++"}}},
+    {"defence": {"fallback": {"kind": "median"}}},
+    {"defence": {"fallback": {"kind": "krum", "byzantine": 4}, "detector": {"kind": "evidence"}}},
     {"defence": {"detector": {"kind": "safl"}}, "protocol": {"kind": "fedasync", "rounds": 8, "in_flight": 4}},
     {"defence": {"detector": {"kind": "safl"}}, "world.score_s": 0.5, "world.evaluation_cost": 2.0},
     {"defence": {"strikes": {"threshold": 3, "window": 3}}},

@@ -130,6 +130,11 @@ class Detector(Component):
         return False
 
     @property
+    def abstains(self) -> bool:
+        """Whether it may let updates in of which it knows nothing (`Verdict.unjudged`), as `Defence.fallback` needs."""
+        return False
+
+    @property
     def asks_clients(self) -> bool:
         """Whether it asks clients for accuracies: it has a `request` of its own."""
         return type(self).request is not Detector.request

@@ -68,11 +68,25 @@ class Defence(Described):
     """How updates become one."""
     detector: AnyDetector | None = None
     """Who judges updates before they are aggregated; null: nobody."""
+    fallback: AnyRule | None = None
+    """How updates become one in buffers where the detector abstains: all that it lets in is unjudged. null: by `rule`,
+    the only one that is known to cost no accuracy where nobody attacks. With a rule that is no weighted mean a detector
+    cannot take back later what was let in."""
     strikes: Strikes | None = None
     """When a client whose updates are taken for poison, or are malformed, is banned; null: never."""
     root_samples: Annotated[int, Field(ge=0, le=1_000_000), MeasuredIn("samples")] = 0
     """Samples that the server holds as its own trusted data: of the same data set, but neither a client's nor tested
     on."""
+
+    @property
+    def rules(self) -> dict[str, Rule]:
+        """The rules that buffers are aggregated by, by the names of their fields."""
+        return {"rule": self.rule} | ({} if self.fallback is None else {"fallback": self.fallback})
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether every aggregate is a weighted sum of the updates."""
+        return all(rule.is_linear for rule in self.rules.values())
 
     @property
     def off(self) -> bool:
@@ -81,10 +95,18 @@ class Defence(Described):
 
     def faults(self, collected: int) -> Iterator[Fault]:
         """What cannot work with buffers of `collected` updates, fields named relative to the defence."""
-        yield from (fault.under("rule") for fault in self.rule.faults(collected))
-        for name, part in (("rule", self.rule), ("detector", self.detector)):
+        for name, rule in self.rules.items():
+            yield from (fault.under(name) for fault in rule.faults(collected))
+        for name, part in [*self.rules.items(), ("detector", self.detector)]:
             if part is not None and part.needs_root and not self.root_samples:
                 yield Fault("root_samples", f"must be >= 1 for {name} {kind_of(part)}, got 0; 100 is usual")
+        if self.fallback is not None and not (self.detector is not None and self.detector.abstains):
+            judge = "without a detector" if self.detector is None else f"with detector {kind_of(self.detector)}"
+            yield Fault(
+                "fallback",
+                f"must be null {judge}, got {kind_of(self.fallback)}: it is for buffers that a detector lets in "
+                "unjudged, as evidence does",
+            )
 
 
 def detector_named(kind: str) -> Detector:

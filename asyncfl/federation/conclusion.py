@@ -82,7 +82,7 @@ def conclude(run: SeedRun, federation: Federation, server: Server, recording: Re
         *stop_notes(scheme),
         *([] if scenario.privacy.off else scenario.compression.notes()),
         *_download_notes(scenario),
-        *scenario.defence.rule.notes(scenario.participants),
+        *(note for rule in scenario.defence.rules.values() for note in rule.notes(scenario.participants)),
     ]
     if repeated := len(select(run.events, kinds=[Kind.COHORT_REPEATED])):
         run.notes.append(

@@ -41,10 +41,11 @@ def defence_plan(
         root_gradients=None if data.root is None or not data.classes else partial(_root_gradients, learner, *data.root),
         compressed=not scenario.compression.off,
         noise_between_epochs=scenario.privacy.noise_each_epoch and training.epochs > 1,
-        linear=scenario.defence.rule.is_linear and protocol.aggregation == "delta",
+        linear=scenario.defence.is_linear and protocol.aggregation == "delta",
         weigh=weigh,
     )
-    return DefencePlan(scenario.defence.rule, scenario.defence.detector, scenario.defence.strikes, known)
+    defence = scenario.defence
+    return DefencePlan(defence.rule, defence.detector, defence.strikes, known, defence.fallback)
 
 
 def _root_gradient(learner: Learner, images: NDArray[np.float32], labels: NDArray[np.int64], model: Vector) -> Vector:

@@ -125,21 +125,24 @@ def next_model(
     return Moved(_moved(current, aggregate.update, rate), aggregate.weights, state, aggregate.notes)
 
 
-def partial_faults(partial_work: Partial, rule: Rule) -> Iterator[Fault]:
-    """Factors above a mean's, with a rule that is none, fields named relative to the protocol."""
+def partial_faults(partial_work: Partial, rule: Rule, field: str = "rule") -> Iterator[Fault]:
+    """Factors above a mean's, with a rule that is none, fields named relative to the protocol.
+
+    `field`: of the defence, that holds the rule.
+    """
     if partial_work == "normalised" and not rule.is_linear:
         yield Fault(
             "partial_work",
-            f"must be whole or work with rule {kind_of(rule)}, got normalised, which makes updates longer than they "
-            "were sent; set it, or defence.rule to mean",
+            f"must be whole or work with {field} {kind_of(rule)}, got normalised, which makes updates longer than they "
+            f"were sent; set it, or defence.{field} to mean",
         )
 
 
-def reading_faults(reading: Reading, rule: Rule) -> Iterator[Fault]:
-    """A rule that `reading` would not use, fields named relative to the defence."""
+def reading_faults(reading: Reading, rule: Rule, field: str = "rule") -> Iterator[Fault]:
+    """A rule, of `field`, that `reading` would not use, fields named relative to the defence."""
     if reading in WITHOUT_RULE and not rule.is_linear:
         yield Fault(
-            "rule",
+            field,
             f"must be mean with protocol.aggregation {reading}, got {kind_of(rule)}: that reading is a weighted sum; "
             "set protocol.aggregation to delta, mix or normalised",
         )

@@ -33,6 +33,13 @@ class DefencePlan:
     strikes: Strikes | None = None
     context: DefenceContext | None = None
     """What rule and detector know about the federation; they need it if they remember anything."""
+    fallback: Rule | None = None
+    """In place of the rule where all that the detector lets in is unjudged; None: the rule there too."""
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether every aggregate is a weighted sum of the updates."""
+        return self.rule.is_linear and (self.fallback is None or self.fallback.is_linear)
 
 
 @dataclass(frozen=True)
@@ -55,9 +62,12 @@ class DefenceState:
         self.protocol = protocol
         self.clients = clients
         self._rule: Any = None
+        self._fallback: Any = None
         self._detector: Any = None
         if plan.context is not None:
             self._rule = plan.rule.start(plan.context, streams.generator("aggregation"))
+            if plan.fallback is not None:
+                self._fallback = plan.fallback.start(plan.context, streams.generator("fallback"))
             if plan.detector is not None:
                 self._detector = plan.detector.start(plan.context, streams.generator("detection"))
         self._strikes = None if plan.strikes is None else plan.strikes.start(clients)
@@ -124,9 +134,15 @@ class DefenceState:
             if verdict.weights is not None:
                 factors *= verdict.weights
             accepted = buffer if len(kept) == len(buffer) else buffer.only(kept)
-            rule, reading, rate = self.plan.rule, protocol.aggregation, protocol.rate
-            moved = next_model(accepted, factors[kept], rule, self._rule, reading, rate)
-            model, factors[kept], self._rule, notes = moved.model, moved.weights, moved.state, moved.notes
+            abstained = verdict.unjudged is not None and bool(verdict.unjudged[kept].all())
+            fallback = self.plan.fallback if abstained else None
+            rule, state = (self.plan.rule, self._rule) if fallback is None else (fallback, self._fallback)
+            moved = next_model(accepted, factors[kept], rule, state, protocol.aggregation, protocol.rate)
+            model, factors[kept], notes = moved.model, moved.weights, moved.notes
+            if fallback is None:
+                self._rule = moved.state
+            else:
+                self._fallback = moved.state
         if verdict.correction is not None:
             model = model + verdict.correction
         return Outcome(model, factors, notes + verdict.remarks)

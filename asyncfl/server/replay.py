@@ -65,7 +65,7 @@ def replay(recording: Recording, server: Server, collect: CollectAgain | None = 
             f"the recording holds digests, but detector {kind_of(detector)!r} judges parameters; have "
             "the tasks trained again (--train, train=True), or record the run with evaluation.record: parameters"
         )
-    chooses = not server.plan.defence.rule.is_linear
+    chooses = not server.plan.defence.is_linear
     count = actions = 0
     for call in recording.calls():
         answers = _feed(call, recording, server, collect)

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 from typing import get_args
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from asyncfl.defences import Detector, Strikes
+from asyncfl.defences import Detector, Rule, Strikes
 from asyncfl.privacy.estimators.intervals import upper_bound
 from asyncfl.testing.digits import Skew
 from asyncfl.testing.trials import ATTACKS, Noise, Trial, TrialResult, play
@@ -29,23 +30,24 @@ NOISES: tuple[Noise, ...] = get_args(Noise)
 SKEWS: tuple[Skew, ...] = get_args(Skew)
 
 
-def stress_grid(repeats: int = 1, *, root: bool = False) -> tuple[Trial, ...]:
+def stress_grid(repeats: int = 1, *, root: bool = False, first: int = 0) -> tuple[Trial, ...]:
     """The federations that detectors are tried in, 104 for each of `repeats`, each time with other seeds.
 
     Every skew without attackers at three buffers, each with another noise, and under every attack; buffers, noises and
     shares of attackers go round, so that all pairs of them occur. `root`: the server holds 100 samples of its own.
+    `first`: number of the first repeat; those from another number on have seeds that none before it has.
     """
     trials: list[Trial] = []
-    for repeat in range(repeats):
-        turn = repeat * 7
+    for repeat in range(first, first + repeats):
+        turn, seeds = repeat * 7, count(repeat * len(SKEWS) * (len(BUFFERS) + len(ATTACKS)))
         for skew in SKEWS:
             for place, buffer in enumerate(BUFFERS):
                 noise = NOISES[(place + turn + SKEWS.index(skew)) % 3]
-                trials.append(Trial(skew, buffer=buffer, noise=noise, root=root, seed=len(trials)))
+                trials.append(Trial(skew, buffer=buffer, noise=noise, root=root, seed=next(seeds)))
         for skew in SKEWS:
             for attack in ATTACKS:
                 buffer, noise = BUFFERS[turn % 3], NOISES[turn // 3 % 3]
-                trials.append(Trial(skew, attack, SHARES[turn // 9 % 4], buffer, noise, root=root, seed=len(trials)))
+                trials.append(Trial(skew, attack, SHARES[turn // 9 % 4], buffer, noise, root=root, seed=next(seeds)))
                 turn += 1
     return tuple(trials)
 
@@ -152,19 +154,22 @@ def stress(
     strikes: Strikes | None = None,
     trials: Iterable[Trial] | None = None,
     progress: Callable[[int, int], None] | None = None,
+    *,
+    fallback: Rule | None = None,
 ) -> StressReport:
     """What `detector` does in small federations.
 
     `strikes`: when clients are banned; None: at two strikes within three judged updates. `trials`: the federations;
     None: `stress_grid()`, with a root set where the detector needs one; about a minute on one core, for a detector that
-    takes 3 ms for a buffer. `progress` hears of each federation: how many are done, of how many.
+    takes 3 ms for a buffer. `fallback`: rule in place of the mean where it abstains. `progress` hears
+    of each federation: how many are done, of how many.
     """
     chosen: Sequence[Trial] = tuple(stress_grid(root=detector.needs_root) if trials is None else trials)
     cases = []
     # Threads that wait for each other take longer than the products of so small matrices.
     with threadpool_limits(1):
         for number, trial in enumerate(chosen):
-            result = play(trial, detector, strikes)
+            result = play(trial, detector, strikes, fallback=fallback)
             cases.append(Stressed(result, _plain(trial), _plain(trial.without_attackers)))
             if progress is not None:
                 progress(number + 1, len(chosen))

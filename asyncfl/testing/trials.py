@@ -229,12 +229,20 @@ def _shared_out(skew: Skew, clients: int, seed: int) -> Digits:
 
 
 def play(
-    trial: Trial, detector: Detector | None = None, strikes: Strikes | None = None, rule: Rule | None = None
+    trial: Trial,
+    detector: Detector | None = None,
+    strikes: Strikes | None = None,
+    rule: Rule | None = None,
+    fallback: Rule | None = None,
 ) -> TrialResult:
-    """What becomes of `trial` with a server that has `detector`, bans by `strikes` and aggregates by `rule`."""
+    """What becomes of `trial` with a server that has `detector`, bans by `strikes` and aggregates by `rule`.
+
+    `fallback`: in its place where the detector abstains; None: `rule` there too.
+    """
     federation = TrialClients(trial)
     protocol = Buffered(rounds=trial.versions, buffer=trial.buffer)
-    plan = DefencePlan(rule or Mean(), detector, strikes or Strikes(threshold=2, window=3), federation.context())
+    plan = DefencePlan(rule or Mean(), detector, strikes or Strikes(threshold=2, window=3), fallback=fallback)
+    plan = replace(plan, context=replace(federation.context(), linear=plan.is_linear))
     defences = DefenceState(plan, protocol, trial.clients, federation.streams)
     models = [digits.initial_model(federation.streams)]
     banned = np.zeros(trial.clients, dtype=bool)

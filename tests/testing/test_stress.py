@@ -88,6 +88,7 @@ def test_every_pair_of_settings_occurs_in_the_grid():
     assert {trial.share for trial in attacked} == set(SHARES)
     assert sum(trial.clients - trial.attackers for trial in grid) >= 3000
     assert len(set(stress_grid(3))) == 3 * len(grid)
+    assert stress_grid(1, first=2) == stress_grid(3)[2 * len(grid) :]
 
 
 # --- what it tells ---------------------------------------------------------------------------------------------------

@@ -82,6 +82,11 @@ class Evidence(Detector):
     """Updates per client, at most, that are remembered until a side is certified, to correct the model by; older ones
     stay in it."""
 
+    @property
+    def abstains(self) -> bool:
+        """Until a side is certified."""
+        return True
+
     def start(self, context: DefenceContext, random: np.random.Generator) -> EvidenceState:
         """See `Detector.start`."""
         number = GUESSES + (self.root and context.root_gradients is not None)

@@ -1,0 +1,122 @@
+"""The rule in place of another where the detector abstains, and where that is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from asyncfl.defences import Buffer, Detector, Mean, Median, Rule, Verdict
+from asyncfl.defences.spec import Defence
+from asyncfl.scenario import Scenario
+from asyncfl.server import Buffered, DefencePlan
+from asyncfl.server.defence_state import DefenceState
+from asyncfl.simulation import prepared
+from asyncfl.streams import Streams
+from asyncfl.testing import buffer, context
+
+UPDATES = np.array([[1.0], [1.0], [10.0]])
+
+
+class Doubting(Detector):
+    """Lets everything in; of the rows in `unsure` it knows nothing."""
+
+    kind: str = "tests.server.test_fallback:Doubting"
+    unsure: tuple[int, ...] = ()
+    out: tuple[int, ...] = ()
+
+    def judge(self, state: Any, buffer: Buffer, scores: NDArray[np.float64] | None) -> tuple[Verdict, Any]:
+        rows = np.arange(len(buffer))
+        flagged = np.isin(rows, self.out)
+        return Verdict(flagged, np.zeros(len(buffer), dtype=bool), unjudged=np.isin(rows, self.unsure)), state
+
+
+class Counting(Median):
+    """A rule that remembers how often it was asked."""
+
+    def start(self, context: Any, random: np.random.Generator) -> Any:
+        return 0
+
+    def step(self, state: Any, buffer: Buffer, weights: NDArray[np.float64]) -> tuple[Any, Any]:
+        return super().step(None, buffer, weights)[0], state + 1
+
+
+def moved(detector: Detector, fallback: Rule | None, rule: Rule | None = None, rate: float = 1.0) -> float:
+    plan = DefencePlan(rule or Mean(), detector, None, context(3, 1), fallback)
+    state = DefenceState(plan, Buffered(rounds=9, buffer=3), 3, Streams(0))
+    one = buffer(UPDATES)
+    verdict, _ = state.judge(one, None)
+    return float(state.aggregate(one, verdict).model[0])
+
+
+@pytest.mark.parametrize(
+    ("unsure", "out", "goes"),
+    [
+        ((0, 1, 2), (), 1.0),  # nothing is known: the median
+        ((0, 1), (), 4.0),  # of one something is known: the mean
+        ((0, 2), (1,), 5.5),  # all that is let in is unjudged: the median of 1 and 10
+        ((), (), 4.0),
+    ],
+)
+def test_it_is_used_where_all_that_is_let_in_is_unjudged(
+    unsure: tuple[int, ...], out: tuple[int, ...], goes: float
+) -> None:
+    assert moved(Doubting(unsure=unsure, out=out), Median()) == pytest.approx(goes)
+
+
+def test_without_one_the_rule_goes_on() -> None:
+    assert moved(Doubting(unsure=(0, 1, 2)), None) == pytest.approx(4.0)
+
+
+def test_each_rule_has_a_memory_of_its_own() -> None:
+    plan = DefencePlan(Counting(), Doubting(), None, context(3, 1), Counting())
+    state = DefenceState(plan, Buffered(rounds=9, buffer=3), 3, Streams(0))
+    one = buffer(UPDATES)
+    verdict, _ = state.judge(one, None)
+    doubt = Verdict(verdict.flagged, verdict.strikes, unjudged=np.ones(3, dtype=bool))
+    for said in (verdict, doubt, doubt):
+        state.aggregate(one, said)
+    assert (state._rule, state._fallback) == (1, 2)
+    assert not plan.is_linear
+
+
+def faults(**defence: Any) -> dict[str, str]:
+    found = Defence.model_validate(defence).faults(4)
+    return {fault.field: fault.message for fault in found}
+
+
+def test_it_is_refused_where_it_could_not_work() -> None:
+    median = {"kind": "median"}
+    assert faults(fallback=median, detector={"kind": "evidence"}) == {}
+    assert faults(fallback=median)["fallback"].startswith("must be null without a detector, got median")
+    assert "with detector spectral" in faults(fallback=median, detector={"kind": "spectral"})["fallback"]
+    short = faults(fallback={"kind": "krum", "byzantine": 3}, detector={"kind": "evidence"})
+    assert list(short) == ["fallback"]
+    trusting = faults(fallback={"kind": "fltrust"}, detector={"kind": "evidence"})
+    assert trusting == {"root_samples": "must be >= 1 for fallback fltrust, got 0; 100 is usual"}
+
+
+def test_a_reading_that_is_a_sum_has_no_place_for_it(scenario: Scenario) -> None:
+    changes = {
+        "defence.detector": {"kind": "evidence"},
+        "defence.fallback": {"kind": "median"},
+        "protocol": {
+            "kind": "buffered",
+            "buffer": 2,
+            "rounds": 3,
+            "aggregation": "eq6_literal",
+            "dispatch": {"kind": "constant", "in_flight": 4},
+        },
+    }
+    with pytest.raises(Exception, match=r"defence\.fallback.*must be mean with protocol\.aggregation eq6_literal"):
+        scenario.override(changes)
+
+
+def test_a_detector_is_told_that_nothing_can_be_taken_back(scenario: Scenario) -> None:
+    changes = {"defence.detector": {"kind": "evidence"}, "defence.fallback": {"kind": "median"}}
+    plan = prepared(scenario.override(changes), 0).plan.defence
+    assert isinstance(plan.fallback, Median)
+    assert plan.context is not None
+    assert not plan.context.linear
