@@ -13,9 +13,9 @@ Certificates of lengths, and of likeness to what came in earlier buffers, hold w
 is told. Of two updates of one buffer that are too like each
 other either may have copied the other; so nothing is held against them.
 
-Until a side is certified it abstains: everything is let in, to the server's rule, and counted as unjudged. When it is
-certified first, and that rule is a weighted mean, the model is corrected for what was let in of clients that are now
-left out.
+Until a side is certified it abstains: everything is let in, to the server's rule or its `fallback`, and counted as
+unjudged. What was let in stays in the model: later updates were trained on what it made of it, and taking it back did
+more harm than leaving it.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from pydantic import Field
 
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
+from asyncfl.defences.evidence.contrast import contrast
 from asyncfl.defences.evidence.descent import common_descent
 from asyncfl.defences.evidence.directions import GUESSES, guesses
 from asyncfl.defences.evidence.means import Means, no_means, with_buffer
-from asyncfl.defences.evidence.sides import Sides, SideTest
+from asyncfl.defences.evidence.sides import Sides, SideTest, together
 from asyncfl.defences.evidence.track import Track, empty_track
 from asyncfl.defences.spectral.bank import COMPARABLE, inner_products, squared_norms
 from asyncfl.defences.spectral.certificates import ROUNDING, UNCHECKED, norm_bounds, pair_bounds
 from asyncfl.defences.spectral.detector import longest_steps
-from asyncfl.defences.spectral.gate import Provisional, amends
 from asyncfl.quantities import MeasuredIn
 
 
@@ -50,8 +50,6 @@ class EvidenceState:
     tracks: tuple[Track, ...]
     """One for each guess, and before them one for the root set's descent, where there is a root set."""
     banned: frozenset[int] = frozenset()
-    provisional: tuple[Provisional, ...] | None = ()
-    """The buffers so far, until a side is certified for the first time; None: it has been."""
 
 
 NOTES = ("certified", "along", "needed", "missing_updates", "signal_to_noise", "power", "abstained")
@@ -78,9 +76,11 @@ class Evidence(Detector):
     """Updates of a client whose mean directions are guessed from."""
     kept: Annotated[int, Field(ge=2), MeasuredIn("updates")] = 32
     """Updates of a client that evidence is taken from."""
-    remembered: Annotated[float, Field(ge=0), MeasuredIn("updates per client")] = 5.0
-    """Updates per client, at most, that are remembered until a side is certified, to correct the model by; older ones
-    stay in it."""
+    one_kind: bool = False
+    """Whether clients' data are known to be of one kind (independent draws from the same population). Then a minority
+    that differs from the rest, while nothing else differs, is measured along that difference (`contrast`), which finds
+    those that go along with the honest for the most part, such as label flips. Wrong where honest clients are of two
+    kinds: the fewer of them are then banned."""
 
     @property
     def abstains(self) -> bool:
@@ -89,11 +89,13 @@ class Evidence(Detector):
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> EvidenceState:
         """See `Detector.start`."""
-        number = GUESSES + (self.root and context.root_gradients is not None)
+        number = self._trusted(context) + GUESSES + self.one_kind
         tracks = tuple(empty_track(context.clients, self.kept) for _ in range(number))
-        # What another rule made of an update cannot be taken back.
-        provisional = () if context.linear and self.remembered else None
-        return EvidenceState(context, no_means(context.clients), tracks, provisional=provisional)
+        return EvidenceState(context, no_means(context.clients), tracks)
+
+    def _trusted(self, context: DefenceContext) -> int:
+        """Tracks along what the server's own samples say, before those of guesses."""
+        return int(self.root and context.root_gradients is not None)
 
     def banned(self, state: EvidenceState, client: int) -> EvidenceState:
         """The state without what the client sent, see `Detector.banned`."""
@@ -123,25 +125,16 @@ class Evidence(Detector):
             self.memory,
         )
         out, unjudged = certified.copy(), ~certified
-        provisional, correction = state.provisional, None
         if standing.certified:
             out |= standing.out[clients]
             struck |= standing.struck[clients] & ~certified
             unjudged &= np.isnan(standing.share[clients])
             for row in np.flatnonzero(standing.out[clients] & ~certified):
                 reasons[row] = f"goes {standing.share[clients[row]]:.2f} of the usual way"
-            if provisional is not None:
-                left_out = standing.out.copy()
-                left_out[list(state.banned)] = True
-                correction = amends(provisional, left_out, "rebuild", state.context.factors)
-                provisional = None
-        elif provisional is not None:
-            provisional = self._remembered(state, buffer, sound)
         verdict = Verdict(
             out,
             struck,
             unjudged=unjudged,
-            correction=correction,
             details=tuple(
                 reason or ("left out with a forgery" if bad else "")
                 for reason, bad in zip(reasons, certified, strict=True)
@@ -149,13 +142,13 @@ class Evidence(Detector):
             remarks=_remarks(standing) + ((UNCHECKED,) if state.context.compressed else ()),
             notes=_notes(standing, buffer, unjudged),
         )
-        return verdict, replace(state, means=means, tracks=tracks, provisional=provisional)
+        return verdict, replace(state, means=means, tracks=tracks)
 
     def _measured(
         self, state: EvidenceState, buffer: Buffer, sound: NDArray[np.int64], against: NDArray[np.float64]
     ) -> tuple[Track, ...]:
         """The tracks with what the `sound` rows gain along directions that were guessed before they came."""
-        *trusted, _, _ = tracks = list(state.tracks)
+        tracks, trusted = list(state.tracks), self._trusted(state.context)
         if trusted and state.context.root_gradients is not None:
             descents = [common_descent(state.context.root_gradients(base)) for base in buffer.bases]
             for row in sound.tolist():
@@ -164,7 +157,8 @@ class Evidence(Detector):
                     along = float(np.einsum("i,i->", buffer.deltas[row], direction, dtype=np.float64))
                     variance = (float(buffer.upload_std[row]) * signal) ** 2
                     tracks[0] = tracks[0].add(int(buffer.clients[row]), along * signal, signal**2, variance)
-        for guess, direction in enumerate(guesses(state.means), start=len(trusted)):
+        directions = [*guesses(state.means), *(contrast(state.means) if self.one_kind else ())]
+        for guess, direction in enumerate(directions, start=trusted):
             for row in sound.tolist():
                 client = int(buffer.clients[row])
                 weights, length, signal = direction.without(client, state.means, state.context.n_parameters)
@@ -175,19 +169,14 @@ class Evidence(Detector):
         return tuple(tracks)
 
     def _standing(self, state: EvidenceState, tracks: tuple[Track, ...]) -> Sides:
-        """What is known along the first direction whose side is certified, else along the one that is nearest to it."""
-        found = [self.sides.judge(track, state.banned, len(tracks)) for track in tracks]
-        nearest = max(found, key=lambda one: (bool(one.hindered), one.along))
-        return next((one for one in found if one.certified), nearest)
+        """What is known along all directions whose side is certified, else along the one that is nearest to it.
 
-    def _remembered(self, state: EvidenceState, buffer: Buffer, sound: NDArray[np.int64]) -> tuple[Provisional, ...]:
-        provisional = list(state.provisional or ())
-        factors = state.context.factors_of(buffer, sound)
-        provisional.append(Provisional.of(buffer, sound, np.ones(len(sound), dtype=bool), factors))
-        most = self.remembered * state.context.clients
-        while provisional and sum(len(one.clients) for one in provisional) > most:
-            provisional.pop(0)
-        return tuple(provisional)
+        The server's own samples tell what honest clients with other labels do; where they tell a side, guesses do not
+        count."""
+        found = [self.sides.judge(track, state.banned, len(tracks)) for track in tracks]
+        if certified := [one for one in found if one.certified]:
+            return certified[0] if self._trusted(state.context) and found[0].certified else together(certified)
+        return max(found, key=lambda one: (bool(one.hindered), one.along))
 
     def _certify(self, state: EvidenceState, buffer: Buffer, against: NDArray[np.float64]) -> list[str]:
         """Per update which certificate it breaks, or an empty text."""

@@ -23,22 +23,24 @@ ROUNDS = 30
 
 @dataclass(frozen=True)
 class Direction:
-    """A weighted mean of the clients' means."""
+    """A weighted mean of the clients' means, or the difference of two such means."""
 
     weights: NDArray[np.float64]
-    """(clients,) >= 0; 0 for those that are not part of it."""
+    """(clients,) > 0 on one side, < 0 on the other, if there is one; 0 for those that are not part of it."""
 
     def without(self, client: int, means: Means, n_parameters: int) -> tuple[NDArray[np.float64], float, float]:
         """The direction as it is without `client`, who is to be measured along it.
 
-        Returns weights (clients,) that add up to 1, the length of their sum, and the length that is left of it without
-        the noise: 0 where it is all noise, or fewer than two clients remain.
+        Returns weights (clients,) that add up to 1 on each side, the length of their sum, and the length that is left
+        of it without the noise: 0 where it is all noise, or fewer than two clients remain on a side.
         """
         weights = self.weights.copy()
         weights[client] = 0.0
-        if np.count_nonzero(weights) < FEWEST - 1:
-            return weights, 0.0, 0.0
-        weights /= weights.sum()
+        for side in (self.weights > 0, self.weights < 0):
+            if side.any():
+                if np.count_nonzero(weights[side]) < FEWEST - 1:
+                    return weights, 0.0, 0.0
+                weights[side] /= np.abs(weights[side]).sum()
         square = float(weights @ means.gram @ weights)
         noise = n_parameters * float(np.sum((weights * means.noise_std) ** 2))
         return weights, float(np.sqrt(max(square, 0.0))), float(np.sqrt(max(square - noise, 0.0)))
@@ -54,15 +56,9 @@ def guesses(means: Means) -> tuple[Direction, ...]:
     present = means.present
     if len(present) < FEWEST:
         return ()
-    gram = means.gram[np.ix_(present, present)]
-    lengths = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
-    usual = float(np.median(lengths))
-    if usual == 0:
+    cosines, lengths = cosines_of(means)
+    if not lengths.any():
         return ()
-    lengths = np.maximum(lengths, usual)
-    cosines = gram / np.outer(lengths, lengths)
-    # A row's product with itself is mostly noise.
-    np.fill_diagonal(cosines, 0.0)
     leading = _leading(cosines)
     fuller = leading > 0 if 2 * (leading > 0).sum() >= len(present) else leading < 0
     made = []
@@ -71,6 +67,24 @@ def guesses(means: Means) -> tuple[Direction, ...]:
         weights[present] = _going_along(cosines, first) / lengths
         made.append(Direction(weights))
     return tuple(made)
+
+
+def cosines_of(means: Means) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(n, n) products of the n means that are present, each scaled to length 1, and (n,) what they were divided by.
+
+    Those shorter than usual are divided by the usual length; all 0 where that is 0. Of a row with itself, which is
+    mostly noise, 0.
+    """
+    present = means.present
+    gram = means.gram[np.ix_(present, present)]
+    lengths = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
+    usual = float(np.median(lengths)) if len(present) else 0.0
+    if usual == 0:
+        return np.zeros_like(gram), np.zeros(len(present))
+    lengths = np.maximum(lengths, usual)
+    cosines = gram / np.outer(lengths, lengths)
+    np.fill_diagonal(cosines, 0.0)
+    return cosines, lengths
 
 
 def _going_along(cosines: NDArray[np.float64], members: NDArray[np.bool_]) -> NDArray[np.bool_]:

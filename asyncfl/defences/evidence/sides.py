@@ -29,7 +29,8 @@ Noise is the larger of what the client itself added and what x is seen to vary b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Annotated
 
@@ -39,6 +40,7 @@ from pydantic import Field
 
 from asyncfl.component import Described
 from asyncfl.defences.evidence.bounds import falls_short
+from asyncfl.defences.evidence.spread import spread_of
 from asyncfl.defences.evidence.track import Floats, Track
 from asyncfl.defences.two_means import lower_cluster
 from asyncfl.quantities import MeasuredIn
@@ -78,6 +80,19 @@ class Sides:
     """Why nothing is certified although they are known to go along, in words; empty where that is not so."""
 
 
+def together(certified: Sequence[Sides]) -> Sides:
+    """What is known along several directions whose sides are `certified`: who is out or struck along one of them is.
+
+    The levels of each are shares of the whole (`SideTest.judge`), so that the probabilities of error add up to it. Who
+    goes along is counted along the first; a share is the least along any.
+    """
+    first, *others = certified
+    share, out, struck = first.share, first.out, first.struck
+    for other in others:
+        share, out, struck = np.fmin(share, other.share), out | other.out, struck | other.struck
+    return replace(first, share=share, out=out, struck=struck, power=max(one.power for one in certified))
+
+
 class SideTest(Described):
     """When a common direction is taken for that of the honest, and who is judged by it."""
 
@@ -108,8 +123,8 @@ class SideTest(Described):
         known = expected > 0
         known[list(banned)] = False
         share = np.divide(gained, expected, out=np.full(len(gained), np.nan), where=known)
-        noise = self._noise(recent, share, known)
-        deviation = np.sqrt(noise.sum(axis=1))
+        spread = spread_of(recent, share, known)
+        deviation = np.sqrt(spread.noise(recent, spread.pooled).sum(axis=1))
         clear = np.divide(gained, deviation, out=np.where(gained > 0, np.inf, 0.0), where=deviation > 0)
         along = known & (clear > self.clearness) & (np.minimum(recent.counts, 2) == 2)
         lower = self._lower_group(share, known)
@@ -133,7 +148,7 @@ class SideTest(Described):
         bar = np.where(lower, min(self.direction, lowest), min(0.0, lowest)) * usual * expected
         out = known & (gained + slack < bar)
         power = known & (-usual * expected + slack < bar)
-        whole = self._noise(track, share * usual, known)
+        whole = self._noise_of_majority(track, share * usual, known, along)
         struck = nobody.copy()
         for client in np.flatnonzero(known & (gained < 0)):
             kept = track.expected[client] > 0
@@ -167,15 +182,13 @@ class SideTest(Described):
         group[known] = low & bool(above.mean() - below.mean() > max(self.apart * within, SAME))
         return group
 
-    def _noise(self, track: Track, share: Floats, known: NDArray[np.bool_]) -> Floats:
-        """(clients, kept) variance of what was gained: at least as much as x varies with nine of ten clients."""
-        several = known & (np.count_nonzero(track.expected, axis=1) > 1)
-        if not several.any():
-            return track.variance
-        number = np.count_nonzero(track.expected[several], axis=1)
-        off = track.gained[several] - share[several, None] * track.expected[several]
-        spread = (off**2).sum(axis=1) / (track.expected[several] ** 2).sum(axis=1) * number / (number - 1)
-        return np.asarray(np.maximum(track.variance, float(np.quantile(spread, 0.9)) * track.expected**2))
+    def _noise_of_majority(
+        self, track: Track, share: Floats, known: NDArray[np.bool_], along: NDArray[np.bool_]
+    ) -> Floats:
+        """(clients, kept) variance of what was gained: at least that of nine of ten of those that go `along`."""
+        spread = spread_of(track, share, known)
+        among = spread.own[along & spread.several]
+        return spread.noise(track, float(np.quantile(among, 0.9)) if len(among) else spread.pooled)
 
     def _missing(self, clear: Floats, counts: NDArray[np.int64], known: NDArray[np.bool_], needed: int) -> float:
         """See `Sides.missing`; how clear a client stands grows with the root of its updates."""

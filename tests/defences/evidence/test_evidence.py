@@ -31,17 +31,15 @@ def judged(signals, buffers):
     return verdicts, state
 
 
-def test_it_abstains_until_a_side_is_certified_and_then_strikes_and_amends():
-    verdicts, state = judged([UP] * 6 + [-UP] * 4, 4)
+def test_it_abstains_until_a_side_is_certified_and_then_strikes():
+    verdicts, _ = judged([UP] * 6 + [-UP] * 4, 4)
     assert [verdict.unjudged.all() for verdict in verdicts] == [True, True, False, False]
     assert [int(verdict.flagged.sum()) for verdict in verdicts] == [0, 0, 4, 4]
     assert verdicts[2].strikes.tolist() == [False] * 6 + [True] * 4
     assert verdicts[0].remarks == ("the detector abstained: not enough signal: needs about 2 more updates per client",)
     assert verdicts[2].remarks == ()
-    # Two buffers of .2 = (6 - 4) / 10 of the step were let in; without the four it had been all of it.
-    np.testing.assert_allclose(verdicts[2].correction @ UP / (UP @ UP), 2 * (1 - 0.2), atol=0.1)
-    assert verdicts[3].correction is None
-    assert state.provisional is None
+    # What was let in stays in the model that clients have trained on since.
+    assert not any(verdict.correction is not None for verdict in verdicts)
 
 
 def test_without_attackers_nobody_is_left_out():
@@ -114,12 +112,29 @@ def test_a_root_set_tells_other_labels_from_wrong_ones():
     assert len(Evidence(root=False).start(state.context, None).tracks) == len(begun().tracks)
 
 
-def test_what_a_rule_that_is_no_sum_made_of_updates_is_not_taken_back():
-    state = begun(linear=False)
-    for version in range(4):
-        verdict, state = Evidence().judge(state, sent(version, range(CLIENTS), [UP] * 6 + [-UP] * 4), None)
-        assert verdict.correction is None
-    assert verdict.strikes.sum() == 4
+SIDE = np.eye(1, D, 1)[0] * 0.6
+"""What those that flip labels do besides what all do."""
+
+
+def of_two_kinds(buffers, one_kind, fewer=4):
+    detector = Evidence(one_kind=one_kind)
+    state = detector.start(begun().context, None)
+    signals, verdicts = [UP] * (CLIENTS - fewer) + [0.5 * UP + SIDE] * fewer, []
+    for version in range(buffers):
+        verdict, state = detector.judge(state, sent(version, range(CLIENTS), signals), None)
+        verdicts.append(verdict)
+    return verdicts
+
+
+def test_who_goes_along_for_the_most_part_is_told_where_data_are_of_one_kind():
+    assert not any(verdict.flagged.any() for verdict in of_two_kinds(8, one_kind=False))
+    found = of_two_kinds(8, one_kind=True)
+    assert found[-1].strikes.tolist() == [False] * 6 + [True] * 4
+    assert not any(verdict.flagged[:6].any() for verdict in found)
+
+
+def test_a_half_that_stands_apart_is_no_minority():
+    assert not any(verdict.flagged.any() for verdict in of_two_kinds(8, one_kind=True, fewer=5))
 
 
 @pytest.mark.parametrize(("farthest", "says"), [(2.5, "more than 2 times as far"), (4, "in two groups well apart")])
