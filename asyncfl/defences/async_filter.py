@@ -48,6 +48,11 @@ class AsyncFilter(Detector):
     memory_versions: Annotated[int, Field(ge=1), MeasuredIn("versions")] = 20
     """Versions for which means are kept; an older update is compared with those of its own buffer."""
 
+    @property
+    def abstains(self) -> bool:
+        """Of updates in groups that are too small."""
+        return True
+
     def start(self, context: DefenceContext, random: np.random.Generator) -> AsyncFilterState:
         """Nothing is known of any version."""
         return AsyncFilterState()

@@ -68,6 +68,11 @@ class FLDetector(Detector):
     references: Annotated[int, Field(ge=2, le=1000), MeasuredIn("draws")] = 10
     """B: sets of uniform numbers that the gap statistic compares with, >= 2."""
 
+    @property
+    def abstains(self) -> bool:
+        """While it warms up, and of clients that it cannot predict yet."""
+        return True
+
     def start(self, context: DefenceContext, random: np.random.Generator) -> FLDetectorState:
         """Nothing is known of anybody."""
         return FLDetectorState(context, random)

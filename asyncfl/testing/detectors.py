@@ -124,6 +124,8 @@ def _check_verdict(detector: Detector, verdict: Verdict, held: Buffer) -> None:
     if verdict.unjudged is not None:
         right = verdict.unjudged.shape == (n,) and not bool((verdict.unjudged & verdict.strikes).any())
         hold(right, detector, f"unjudged must be ({n},) and not struck", f"got {verdict.unjudged}")
+        let_in = bool((verdict.unjudged & ~verdict.flagged).any())
+        hold(detector.abstains or not let_in, detector, "abstains must be True where unjudged updates are let in")
     if verdict.weights is not None:
         right = verdict.weights.shape == (n,) and bool((verdict.weights >= 0).all())
         hold(right, detector, f"weights must be ({n},), each >= 0", f"got {verdict.weights}")

@@ -1,4 +1,4 @@
-"""How much clients vary: golden values, that a minority cannot move them far, and that a ban's error keeps to its level."""
+"""How much clients vary: golden values, what a minority can do to it, and that a ban keeps to its level of error."""
 
 import numpy as np
 import pytest
