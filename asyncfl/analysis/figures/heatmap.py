@@ -60,7 +60,7 @@ class Heatmap(FigureBase):
         return super().is_run(grid) and all(restricted(grid, self.against).values())
 
     def shown(self) -> str:
-        lost = f", less than at {describe(self.against)}," if self.against else ""
+        lost = f" lost against {describe(self.against)}," if self.against else ""
         return f"{end_label(self.y)}{lost} by {in_words(self.rows)} and {in_words(self.x)}".replace("$", "")
 
     @property
@@ -101,7 +101,7 @@ class Heatmap(FigureBase):
                 axis.set_ylabel(axis_label(self.rows) if place == 0 else "")
                 if self.panels:
                     axis.set_title(legend_label(self.panels, panel))
-            label = with_unit(f"{'lost ' if self.against else ''}{end_label(self.y)}", scale)
+            label = with_unit(end_label(self.y) + (" lost" if self.against else ""), scale)
             tall = CELL[1] * len(down)
             said = textwrap.fill(label, max(int(tall / LETTER), 12))
             bar = page.colorbar(image, ax=axes, label=said, aspect=tall / BAR, pad=0.01)

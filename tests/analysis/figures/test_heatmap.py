@@ -37,7 +37,7 @@ def test_what_is_lost_against_other_cells_is_shown():
     # The clean cell of the mean was not run at 20 %; all seeds of Krum under flips diverged at 40 %.
     np.testing.assert_allclose(values[0], [[np.nan, 0], [np.nan, 0.2 - 0.6]])
     np.testing.assert_allclose(values[1], [[0, 0], [0.1 - 0.5, np.inf]])
-    assert lost.shown() == "final test accuracy, less than at attack = none, by attack and rule"
+    assert lost.shown() == "final test accuracy lost against attack = none, by attack and rule"
     assert lost.is_run(GRID)
     assert not lost.is_run({**GRID, "attack": ("flip",)})
     assert ("against", "attack", "none") in lost.values_named
