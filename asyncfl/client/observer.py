@@ -10,7 +10,7 @@ from asyncfl.client.ticket import Ticket
 from asyncfl.privacy import Contribution
 
 if TYPE_CHECKING:
-    from asyncfl.client.path import Payloads
+    from asyncfl.client.payloads import Payloads
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.client.attackers import Attackers, Origin, Uploading
 from asyncfl.client.observer import Collection, TaskObserver
+from asyncfl.client.payloads import Payloads, Trained
 from asyncfl.client.ticket import Ticket, work_of
 from asyncfl.compression import Compressor
 from asyncfl.data import FederatedData
@@ -28,45 +29,6 @@ from asyncfl.privacy.record import Upload
 from asyncfl.streams import Streams
 
 _SMALLEST_FACTOR = 1e-30  # smaller ones lose digits in float32
-
-
-@dataclass(frozen=True)
-class Trained:
-    """A task that was trained as soon as its time had come, before anybody asked for its update."""
-
-    ticket: Ticket
-    row: Vector
-    """(n_parameters,) the model, neither clipped nor noised."""
-    loss: float
-    norm: float
-    contribution: Contribution
-    attacked: bool
-
-
-@dataclass(frozen=True)
-class Payloads:
-    """What the clients of some tasks upload. Rows follow the tickets."""
-
-    models: Vector
-    """(n, n_parameters) float32 as uploaded; read-only, valid until the next tasks are carried out."""
-    uploads: tuple[Upload, ...]
-    """The record of each."""
-    norms: NDArray[np.float64]
-    """(n,) norm (as `Scheme.clipped` has it) before clipping of what the scheme clips (model or update)."""
-    clip_norm: float | None
-    """Norm that they were clipped to; None where there was no clipping."""
-    asked_std: NDArray[np.float64]
-    """(n,) standard deviation of the noise that the scheme asks of everybody, all draws of a task together: attackers
-    that add none count as if they did."""
-    sound: NDArray[np.bool_]
-    """(n,) False where the upload has the wrong length; its row is then without meaning."""
-    zeroed: NDArray[np.bool_]
-    """(n,) True where an honest client's payload was not finite and became zero before the noise."""
-
-    @property
-    def losses(self) -> NDArray[np.float64]:
-        """(n,) mean training loss of the last local epoch."""
-        return np.array([one.loss for one in self.uploads], dtype=np.float64)
 
 
 class TaskPath:
@@ -153,10 +115,11 @@ class TaskPath:
                     replace(one, std=0.0) if bad else one for one, bad in zip(releases, attacked, strict=True)
                 )
             sound[attacked] = self.attackers.threats.attack.length_error == 0
+        packed: tuple[bytes, ...] = ()
         if self.compressor is not None:
             # After the noise: what is compressed is protected already.
-            for row, ticket in zip(rows, tickets, strict=True):
-                self.compressor.compress(row, ticket.base, ticket.client, ticket.turn)
+            compress = self.compressor.compress
+            packed = tuple(compress(row, t.base, t.client, t.turn) for row, t in zip(rows, tickets, strict=True))
         if self.scheme.mixing_node is not None:
             random = self.streams.generator("shuffle", number=version)
             self.scheme.mixing_node.shuffle(rows, self.learner.layout, sound, random)
@@ -179,7 +142,7 @@ class TaskPath:
                 tickets, contributions, releases, losses, attacked, std, strict=True
             )
         )
-        payloads = Payloads(loan, uploads, norms, clip_norm, asked_std, sound, zeroed)
+        payloads = Payloads(loan, uploads, norms, clip_norm, asked_std, sound, zeroed, packed)
         if self.observer is not None:
             self.observer.carried_out(Collection(version, tickets, payloads))
         random = self.streams.generator("clip_quantile", number=self._collections)

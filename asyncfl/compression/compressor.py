@@ -20,23 +20,38 @@ class Compressor:
         self.streams = streams
         self._kept: dict[int, NDArray[np.float32]] = {}
 
-    def compress(self, row: Vector, base: Vector, client: int, turn: int) -> None:
-        """Replace in place the model in `row` by what the server makes of the client's update from `base`."""
+    def compress(self, row: Vector, base: Vector, client: int, turn: int) -> bytes:
+        """Replace in place the model in `row` by what the server makes of the client's update from `base`.
+
+        Returns what is sent: the update, packed.
+        """
         # Attackers may send anything: what overflows is not finite, and rejected.
         with np.errstate(over="ignore", invalid="ignore"):
             update = row - base
             kept = self._kept.get(client)
             if kept is not None:
                 update += kept
-            self._send(row, base, update, client, turn)
+            return self._send(row, base, update, client, turn)
 
-    def _send(self, row: Vector, base: Vector, update: Vector, client: int, turn: int) -> None:
-        read = self.compression.decoded(update, self.streams.generator("compression", client, turn))
+    def _send(self, row: Vector, base: Vector, update: Vector, client: int, turn: int) -> bytes:
+        payload = self.compression.packed(update, self.streams.generator("compression", client, turn))
+        read = self.compression.unpacked(payload, len(update))
         if self.compression.remembers:
             left = update - read
             # What is not finite is not remembered: it would spoil all that comes after it.
             self._kept[client] = left if np.isfinite(left).all() else np.zeros_like(left)
         np.add(base, read, out=row)
+        return payload
+
+    def left_of(self, client: int) -> NDArray[np.float32] | None:
+        """(n_parameters,) what the client has not sent yet; None: nothing."""
+        return self._kept.get(client)
+
+    def put(self, client: int, left: NDArray[np.float32] | None) -> None:
+        """Have a client go on with that in place of what it has left."""
+        self._kept.pop(client, None)
+        if left is not None:
+            self._kept[client] = left
 
     def kept(self, clients: Sequence[int]) -> list[float]:
         """L2 norm of what each of `clients` has not sent yet."""

@@ -28,8 +28,9 @@ class TopK(Compression):
     """k over the number of parameters, above 0 to 1; at least one number is sent. Source: Stich, Cordonnier, Jaggi
     2018, algorithm 1."""
     error_feedback: bool = True
-    """Whether a client adds what it did not send to its next update. It does so when its update is collected: of one
-    that is lost nothing is kept. Source: Stich, Cordonnier, Jaggi 2018, algorithm 1."""
+    """Whether a client adds what it did not send to its next update. It does so when its update is collected (in a live
+    run when its training is over): of one that is lost nothing is kept. Source: Stich, Cordonnier, Jaggi 2018,
+    algorithm 1."""
 
     @property
     def remembers(self) -> bool:

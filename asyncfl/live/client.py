@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 from asyncfl.client import Ticket
+from asyncfl.compression import Download
 from asyncfl.federation.phases import Phase, Sending
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.errands import SENT, At, Craft
@@ -221,7 +222,7 @@ class LiveClient:
         self._connection = connection
         self._connected.set()
 
-    async def _say(self, message: Said, models: Vector | None = None) -> None:
+    async def _say(self, message: Said, models: Vector | Download | None = None) -> None:
         """Send it now, or as soon as there is a connection again."""
         frame = encode(message, models)
         while True:

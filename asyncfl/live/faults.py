@@ -39,8 +39,6 @@ def live_faults(scenario: Scenario, context: PrivacyContext, shape: bool = False
         yield Fault(
             "threats.attack", f"must know its own update only (knowledge own), got {sees}; set it, or choose another"
         )
-    if not scenario.compression.off:
-        yield Fault("compression", "must be none: updates of a live run travel as float32")
     if scenario.evaluation.audit is not None:
         yield Fault(
             "evaluation.audit", "must be null: it trains on clients' data, which the server of a live run does not have"
@@ -49,5 +47,9 @@ def live_faults(scenario: Scenario, context: PrivacyContext, shape: bool = False
 
 def flower_faults(scenario: Scenario) -> Iterator[Fault]:
     """What of a scenario cannot be over a grid of Flower."""
-    if not scenario.download_compression.off:
-        yield Fault("download_compression", "must be none: models travel over Flower's grid as arrays of float32")
+    for name, compression in (
+        ("compression", scenario.compression),
+        ("download_compression", scenario.download_compression),
+    ):
+        if not compression.off:
+            yield Fault(name, "must be none: models travel over Flower's grid as arrays of float32")

@@ -318,11 +318,11 @@ class Host(Conductor):
         member.task = None
         if isinstance(said, Update):
             if not self.terms.shape:
-                self.traffic.count(models.nbytes, "up")
+                self.traffic.count(self.payloads.size_of(models[0]), "up")
             self.trained += 1
             task.epochs = said.epochs
             if task.number in self.tasks:
-                self.payloads.keep(Payload(said, models[0], task))
+                self.payloads.keep(Payload(said, self.payloads.read(models[0], task), task))
             actions = self.server.handle(UpdateArrived(self.clock.now, task.number))
         else:
             actions = self.server.handle(ClientGone(self.clock.now, member.number, task.number, Fate(said.fate)))

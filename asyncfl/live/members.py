@@ -7,7 +7,7 @@ import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from asyncfl.compression import Download
+from asyncfl.compression import Compression, Download
 from asyncfl.errors import AsyncflError
 from asyncfl.federation.tasks import TaskInFlight
 from asyncfl.live.transport import Connection, EndedError
@@ -80,11 +80,20 @@ class Admitted:
 class Members:
     """The clients of a federation."""
 
-    def __init__(self, clients: int, tokens: Mapping[str, str], n_parameters: int, *, fewest_samples: int = 1) -> None:
+    def __init__(
+        self,
+        clients: int,
+        tokens: Mapping[str, str],
+        n_parameters: int,
+        *,
+        fewest_samples: int = 1,
+        packing: Compression | None = None,
+    ) -> None:
         """`tokens`: name -> token of those who may take part; numbers are given in this order as they come.
 
-        `fewest_samples`: that a client must have.
+        `fewest_samples`: that a client must have; `packing`: of updates, None: they are sent as they are.
         """
+        self.packing = packing
         self.clients = clients
         self.n_parameters = n_parameters
         self.fewest_samples = fewest_samples

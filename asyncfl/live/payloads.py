@@ -93,6 +93,19 @@ class Payloads:
         speed = 1.0 if attackers is None else attackers.speed(task.number, task.client)
         return epochs_done(self._world.task(task.client, task.turn), self._host.load, speed)
 
+    def size_of(self, sent: Vector) -> int:
+        """Bytes of an update that has arrived, as it was sent."""
+        usual = len(sent) == self._host.federation.learner.n_parameters
+        return self._host.load.upload_bytes if usual else sent.nbytes
+
+    def read(self, sent: Vector, task: TaskInFlight) -> Vector:
+        """The model (length,) of a task in flight; what has arrived is its difference where updates are compressed."""
+        compression = self._host.federation.resolved.scenario.compression
+        if compression.off or len(sent) != self._host.federation.learner.n_parameters:
+            return sent
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._host.server.tasks.model(task.base_version) + sent
+
     def keep(self, payload: Payload) -> None:
         """Keep an update that has arrived."""
         self._payloads[payload.task.number] = payload

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from asyncfl.client import Attackers, TaskPath
+from asyncfl.compression import Compressor
 from asyncfl.errors import ScenarioError
 from asyncfl.federation.conclusion import conclude, seed_run
 from asyncfl.federation.load import load_of
@@ -162,7 +163,8 @@ async def hold(
         rounds.evaluator.learner = learner_of(scenario, federation.data)
     is_prepared = time.perf_counter()
     fewest = 1 if not strangers or scenario.privacy.off else federation.path.context.smallest_samples
-    members = Members(scenario.data.clients, tokens, federation.learner.n_parameters, fewest_samples=fewest)
+    n_parameters, packing = federation.learner.n_parameters, scenario.compression
+    members = Members(scenario.data.clients, tokens, n_parameters, fewest_samples=fewest, packing=packing)
     with ThreadPoolExecutor(1, "aggregation") as executor:
         watcher = Evaluations(rounds, lambda: host.in_flight, progress, lambda reason: host.end(reason))
         watcher.personal = None if apart else federation.path.personal
@@ -238,7 +240,10 @@ def workshop_of(federation: Federation, streams: Streams) -> Workshop:
         learner: Learner = learner_of(scenario, data)
         if isinstance(federation.learner, PartlyShared):
             learner = federation.learner.around(learner)
-        return TaskPath(data, learner, scenario.training, scenario.privacy, context, streams, attackers)
+        compressor = None if scenario.compression.off else Compressor(scenario.compression, streams)
+        return TaskPath(
+            data, learner, scenario.training, scenario.privacy, context, streams, attackers, compressor=compressor
+        )
 
     return Workshop(make_path, scenario.threats, federation.path.personal)
 

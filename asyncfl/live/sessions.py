@@ -76,7 +76,7 @@ class Sessions:
     def __init__(self, house: House, members: Members, welcome: Welcome) -> None:
         """`welcome`: see `welcome_of`."""
         self._house, self._members, self._welcome = house, members, welcome
-        self._decoder: Decoder[FromClient] = server_decoder(members.n_parameters)
+        self._decoder: Decoder[FromClient] = server_decoder(members.n_parameters, members.packing)
         self._running: set[asyncio.Task[None]] = set()
         self._strangers: dict[int, Connection] = {}
         self._stood_still_s = -math.inf

@@ -2,7 +2,8 @@
 
     bytes 0-1   b"AF"
     byte  2     version of the wire, `VERSION`
-    byte  3     0: models as float32; 1: one model, as the scenario's compression of downloads packs it
+    byte  3     0: models as float32; 1: one model, or from clients its difference from the one that was sent, as the
+                scenario's compression of downloads, or of updates, packs it
     bytes 4-7   length of the message (little-endian, as all numbers here)
     bytes 8-15  rows and columns of the models that come with it, 4 bytes each
     then        the message as MessagePack, 0-bytes up to a multiple of 8, the models
@@ -140,6 +141,7 @@ def client_decoder(n_parameters: int, packing: Compression | None = None) -> Dec
     return Decoder(FromServer, FrameLimits(rows=4096, columns=n_parameters), packing)
 
 
-def server_decoder(n_parameters: int) -> Decoder[FromClient]:
-    """What a server reads. A model of another length is let in: it is judged, as one that is not finite is."""
-    return Decoder(FromClient, FrameLimits(columns=2 * n_parameters + 1024))
+def server_decoder(n_parameters: int, packing: Compression | None = None) -> Decoder[FromClient]:
+    """What a server reads. `packing`: of updates; None: none. A model of another length is let in: it is judged, as one
+    that is not finite is."""
+    return Decoder(FromClient, FrameLimits(columns=2 * n_parameters + 1024), packing)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.client import Attackers, TaskPath, Ticket
+from asyncfl.compression import Download
 from asyncfl.learning.deadline import Deadline
 from asyncfl.learning.personal import PersonalParts
 from asyncfl.messages import Vector
@@ -22,8 +23,8 @@ from asyncfl.threats import Threats
 class Done:
     """The update of a task, and what is said of it."""
 
-    model: Vector
-    """(1, length) as it is uploaded: one of the wrong length, where an attacker sends that."""
+    model: Vector | Download
+    """(1, length) as it is uploaded, or the update, packed; one of the wrong length, where an attacker sends that."""
     loss: float
     clip_norm: float | None
     added_std: float
@@ -37,7 +38,7 @@ class Done:
 
 class Workshop:
     """Where the clients of one process train. Each thread has a path of its own; between tasks are kept the layers that
-    are the clients' own, and nothing else."""
+    are the clients' own, what compression left of their updates, and nothing else."""
 
     now: ClassVar[Callable[[], float]] = staticmethod(time.monotonic)
     """Seconds of the clock that deadlines are measured by."""
@@ -52,6 +53,8 @@ class Workshop:
         layers are shared."""
         self.threats = threats
         self.personal = personal
+        self._left: dict[int, Vector | None] = {}
+        self._left_next: dict[int, Vector | None] = {}
         self._make_path = make_path
         self._own = threading.local()
         self._making = threading.Lock()
@@ -73,10 +76,14 @@ class Workshop:
         path = self._path()
         if self.personal is not None and path.personal is not None:
             path.personal.put(client, self.personal.of(client))
+        if path.compressor is not None:
+            path.compressor.put(client, self._left.get(client))
         return path
 
     def keep(self, client: int, personal: Vector | None) -> None:
-        """Have a client go on with these layers of its own: its training is over."""
+        """Have a client go on with these layers of its own, and with what compression left over: its training is
+        over."""
+        self._left[client] = self._left_next.pop(client, None)
         if self.personal is not None and personal is not None:
             self.personal.put(client, personal)
 
@@ -98,11 +105,16 @@ class Workshop:
             error = self.threats.attack.length_error
             length = max(1, model.shape[1] + error)
             model = np.resize(model, (1, length))
+        sent: Vector | Download = model
+        if made.packed and made.sound[0]:
+            sent = Download(model[0], made.packed[0])
+        if path.compressor is not None:
+            self._left_next[ticket.client] = path.compressor.left_of(ticket.client)
         epsilon = upload.contribution.epsilon
         zeroed = bool(made.zeroed[0])
         stopped = upload.contribution.epochs
         personal = None if path.personal is None else path.personal.of(ticket.client)
-        return Done(model, upload.loss, made.clip_norm, upload.added_std, epsilon, zeroed, personal, stopped)
+        return Done(sent, upload.loss, made.clip_norm, upload.added_std, epsilon, zeroed, personal, stopped)
 
     def score(
         self, client: int, turn: int, models: Vector, attacks: bool, last_version: int, last_turn: int

@@ -5,9 +5,8 @@ import pytest
 
 from asyncfl.audit.holdings import HeldReleases
 from asyncfl.audit.recognition import Recognition, of_honest, records_of
-from asyncfl.client import Ticket
+from asyncfl.client import Payloads, Ticket
 from asyncfl.client.observer import Collection
-from asyncfl.client.path import Payloads
 from asyncfl.federation import Federation
 from asyncfl.scenario import Scenario
 from asyncfl.simulation.run import prepared

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from asyncfl.api import gather, run_of
+from asyncfl.compression import Quantised, TopK
 from asyncfl.errors import DataError, ScenarioError
 from asyncfl.federation.ledger import SeedLedger
 from asyncfl.live.client import LEFT
@@ -22,6 +23,7 @@ from asyncfl.live.wire import client_decoder, encode
 from asyncfl.privacy.flags import SEED
 from asyncfl.scenario import Scenario
 from asyncfl.testing.recorded import replay_run
+from asyncfl.trace.query import select
 from tests.live.apart import Table, apart
 from tests.live.conftest import SMALL
 from tests.live.test_live import whole
@@ -53,6 +55,23 @@ def test_a_run_begins_with_those_who_are_there_and_takes_in_who_comes_later(tmp_
     assert all(client.ended_well for client in table.clients.values())
     assert all(np.isnan(row["train_loss"]) and row["test_accuracy"] > 0 for row in run.rounds)
     assert any("samples of their own" in note for note in run.notes)
+    whole(run)
+
+
+@pytest.mark.parametrize("shape", [False, True], ids=["real", "shaped"])
+def test_both_ways_are_compressed(tmp_path: Path, shape: bool) -> None:
+    async def scene(table: Table) -> None:
+        table.sit("ann", 30)
+        table.sit("bob", 40)
+
+    ways = {"compression": {"kind": "top_k", "share": 0.1}, "download_compression": {"kind": "quantised", "bits": 4}}
+    run, table = apart({**DESCRIPTION, **ways}, tmp_path, scene, shape=shape)
+    assert run.stopped == "all versions published"
+    sizes = {kind: set(select(run.events, kinds=[kind])["bytes"].to_pylist()) for kind in ("uploaded", "downloaded")}
+    n = table.host.federation.learner.n_parameters
+    assert sizes == {"uploaded": {TopK(share=0.1).payload_bytes(n)}, "downloaded": {Quantised(bits=4).payload_bytes(n)}}
+    for way, kind in (("bytes_up", "uploaded"), ("bytes_down", "downloaded")):
+        assert 0 < run.rounds[-1][way] <= len(select(run.events, kinds=[kind])) * max(sizes[kind]) + 4 * n
     whole(run)
 
 

@@ -179,6 +179,32 @@ def test_models_that_are_quantised_on_their_way_to_clients(live: Live, protocol:
     assert [row["test_loss"] for row in told.rounds] == [row["test_loss"] for row in simulated.rounds]
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(
+    "compression",
+    [{"kind": "quantised", "bits": 4}, {"kind": "top_k", "share": 0.1}, {"kind": "top_k", "error_feedback": False}],
+    ids=["quantised", "top_k", "forgetful"],
+)
+def test_updates_that_are_compressed(live: Live, protocol: str, compression: dict[str, Any]) -> None:
+    """So are models: both ways at once."""
+    description = {
+        "protocol": PROTOCOLS[protocol],
+        "world": WORLD,
+        "compression": compression,
+        "download_compression": {"kind": "quantised"},
+    }
+    told, simulated = same(live, description), simulate_seed(Scenario.read({**SMALL, **description}), 0)
+    assert [one.loss for one in told.uploads] == [one.loss for one in simulated.uploads]
+    assert [row["test_loss"] for row in told.rounds] == [row["test_loss"] for row in simulated.rounds]
+    assert told.rounds[-1]["bytes_up"] == simulated.rounds[-1]["bytes_up"]
+
+
+def test_an_attacker_of_another_length_is_not_compressed(live: Live) -> None:
+    threats = {"attackers": 2, "attack": {"kind": "wrong_length"}}
+    told = same(live, {"protocol": SYNC, "world": WORLD, "threats": threats, "compression": {"kind": "quantised"}})
+    assert told.fates["rejected"] > 0
+
+
 def test_a_client_that_goes_offline_is_back_at_the_end_of_that_period_and_not_at_its_beginning(live: Live) -> None:
     """By a sum of floats the simulated clock stood just before the moment at which the client went."""
     loss = {"kind": "independent", "probability": 0.1}

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from asyncfl.client import Ticket
+from asyncfl.compression import Download
 from asyncfl.federation.prepare import Federation, prepare
 from asyncfl.federation.resolve import ResolvedSeed, streams_of
 from asyncfl.files.yaml_text import read_text
@@ -157,7 +158,9 @@ class FlowerClient:
         said = {} if spent is None else {"spent": spent}
         if done.epochs is not None:
             said["stopped"] = epochs_detail(done.epochs, self._training.epochs)
-        return Answered(metrics, said, done.model[0])
+        # Over Flower no update is compressed.
+        model = done.model.model if isinstance(done.model, Download) else done.model[0]
+        return Answered(metrics, said, model)
 
     def score(self, config: Mapping[str, Value], models: Vector) -> Answered:
         """Scores of (n_models, n_parameters) models on its own data; none where its budget does not allow it."""
