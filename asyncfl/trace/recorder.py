@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from asyncfl.trace.events import SCHEMA, Kind
+from asyncfl.trace.shelf import Shelf
 
 FLUSH_EVERY = 65_536
-"""Events kept as Python objects before they are packed into an Arrow batch."""
+"""Events kept as Python objects before they are packed into an Arrow batch and put on disk."""
 
 GIVEN = tuple(name for name in SCHEMA.names if name not in ("seq", "seed"))
 """Columns that an event brings with it; the recorder knows the other two."""
@@ -19,13 +20,13 @@ NAN = float("nan")
 
 
 class Recorder:
-    """The events of one seed, packed as they grow, so that a long run costs some 100 bytes an event."""
+    """The events of one seed, put on disk as they grow, some 100 bytes each, so that a long run's memory does not."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         # One event after another in a single flat list: a tuple for each would keep the garbage collector busy.
         self._values: list[Any] = []
-        self._batches: list[pa.RecordBatch] = []
+        self._shelf = Shelf(SCHEMA)
         self._packed = 0
 
     def __len__(self) -> int:
@@ -50,7 +51,7 @@ class Recorder:
         values += (time_s, kind, task, client, version, base_version, staleness, size, attempt, weight, detail)
         if len(values) >= FLUSH_EVERY * len(GIVEN):
             batch = self._batch()
-            self._batches.append(batch)
+            self._shelf.put(batch)
             self._packed += len(batch)
             self._values = []
 
@@ -71,5 +72,5 @@ class Recorder:
     def table(self) -> pa.Table:
         """All events so far, in the order in which they happened. Nothing of the recorder changes: however often it is
         asked on the way, the last table is the same."""
-        batches = [*self._batches, *([self._batch()] if self._values else [])]
+        batches = [*self._shelf.batches(), *([self._batch()] if self._values else [])]
         return pa.Table.from_batches(batches, schema=SCHEMA).unify_dictionaries()
