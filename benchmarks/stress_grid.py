@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from asyncfl.defences.spec import Defence, detector_named
+from asyncfl.defences.spec import Defence
 from asyncfl.testing.stress import Stressed, StressReport, stress, stress_grid
 from asyncfl.testing.trials import Trial, TrialResult
 
@@ -36,18 +36,21 @@ def done(path: Path, detector: str) -> Iterator[Stressed]:
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("detector")
+    parser.add_argument("detector", help='kind of it, or as JSON: {"kind": ...}')
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--first", type=int, default=0, help="number of the first repeat; each has its own seeds")
     parser.add_argument("--fallback", type=json.loads, help='rule where the detector abstains, as JSON: {"kind": ...}')
     parser.add_argument("--root", action="store_true", help="the server holds 100 samples of its own")
     asked = parser.parse_args()
-    detector, name = detector_named(asked.detector), asked.detector
-    fallback = None
+    name, named = asked.detector, {"detector": {"kind": asked.detector}, "fallback": asked.fallback}
+    if asked.detector.startswith("{"):
+        named["detector"] = json.loads(asked.detector)
     if asked.fallback is not None:
-        named = {"detector": {"kind": asked.detector}, "fallback": asked.fallback}
-        fallback, name = Defence.model_validate(named).fallback, f"{name} {json.dumps(asked.fallback)}"
+        name += f" {json.dumps(asked.fallback)}"
+    defence = Defence.model_validate(named)
+    detector, fallback = defence.detector, defence.fallback
+    assert detector is not None
     trials = stress_grid(asked.repeats, root=asked.root or detector.needs_root, first=asked.first)
     known = {case.result.trial for case in done(asked.out, name)}
     with asked.out.open("a") as file:

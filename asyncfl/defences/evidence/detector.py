@@ -35,7 +35,7 @@ from asyncfl.defences.evidence.directions import GUESSES, guesses
 from asyncfl.defences.evidence.means import Means, no_means, with_buffer
 from asyncfl.defences.evidence.sides import Sides, SideTest, together
 from asyncfl.defences.evidence.track import Track, empty_track
-from asyncfl.defences.spectral.bank import COMPARABLE, inner_products, squared_norms
+from asyncfl.defences.spectral.bank import COMPARABLE, inner_products
 from asyncfl.defences.spectral.certificates import ROUNDING, UNCHECKED, norm_bounds, pair_bounds
 from asyncfl.defences.spectral.detector import longest_steps
 from asyncfl.quantities import MeasuredIn
@@ -108,7 +108,7 @@ class Evidence(Detector):
         """See `Detector.judge`. `scores` are not used."""
         deltas, clients = buffer.deltas, buffer.clients
         own, against = inner_products(deltas, deltas), state.means.products(deltas)
-        reasons = self._certify(state, buffer, against)
+        reasons = self._certify(state, buffer, np.sqrt(np.diagonal(own)), against)
         struck = np.array([bool(reason) for reason in reasons], dtype=bool)
         # What a client sends along with a forgery is left out too.
         certified = np.isin(clients, clients[struck])
@@ -178,12 +178,13 @@ class Evidence(Detector):
             return certified[0] if self._trusted(state.context) and found[0].certified else together(certified)
         return max(found, key=lambda one: (bool(one.hindered), one.along))
 
-    def _certify(self, state: EvidenceState, buffer: Buffer, against: NDArray[np.float64]) -> list[str]:
-        """Per update which certificate it breaks, or an empty text."""
+    def _certify(
+        self, state: EvidenceState, buffer: Buffer, lengths: NDArray[np.float64], against: NDArray[np.float64]
+    ) -> list[str]:
+        """Per update, of `lengths` (n,), which certificate it breaks, or an empty text."""
         d, noise, others = state.context.n_parameters, buffer.upload_std, state.means.noise_std
         every = longest_steps(state.context)
         step, reasons = every[buffer.clients], [""] * len(buffer)
-        lengths = np.sqrt(squared_norms(buffer.deltas))
         for row in np.flatnonzero(lengths > COMPARABLE):
             reasons[row] = f"norm {lengths[row]:.4g} cannot be compared with anything"
         if state.context.compressed:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import saxpy
 
 from asyncfl.defences.spectral.bank import products_with
 from asyncfl.messages import Vector
@@ -77,7 +78,7 @@ def with_buffer(
         share = 1 / min(int(counts[client]) + 1, most)
         before, kept = rows[client], 1 - share
         update = updates[row]
-        rows[client] = update.copy() if before is None else np.float32(kept) * before + np.float32(share) * update
+        rows[client] = update.copy() if before is None else _between(before, update, share)
         # The mean is a sum of two whose products are known: nothing has to be multiplied again.
         square = kept**2 * gram[client, client] + 2 * kept * share * products[row, client] + share**2 * own[row, row]
         gram[client] = gram[:, client] = kept * gram[client] + share * products[row]
@@ -86,3 +87,9 @@ def with_buffer(
         noise[client] = np.hypot(kept * noise[client], share * noise_std[row])
         products[:, client] = kept * products[:, client] + share * own[:, row]
     return Means(tuple(rows), gram, counts, noise)
+
+
+def _between(before: Vector, update: Vector, share: float) -> Vector:
+    """(1 - share) `before` + share `update`, with no more than one row of memory besides."""
+    row = np.multiply(before, np.float32(1 - share))
+    return np.asarray(saxpy(update, row, a=share))

@@ -87,6 +87,14 @@ def test_lengths_no_honest_client_can_have_are_struck_at_once(signal, noise):
     assert state.means.present.tolist() == [0]
 
 
+def test_what_is_too_long_to_be_multiplied_is_struck_and_the_others_are_judged():
+    rows = np.array([UP, UP, 1e19 * UP])
+    verdict, state = Evidence().judge(begun(), buffer(rows, upload_std=NOISE, drift=0.0), None)
+    assert verdict.strikes[2]
+    assert verdict.details[2].endswith("cannot be compared with anything")
+    assert np.isfinite(state.means.gram).all()
+
+
 def test_who_is_banned_is_forgotten():
     _, state = judged([UP] * 6 + [-UP] * 4, 3)
     state = Evidence().banned(state, 7)

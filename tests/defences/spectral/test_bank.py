@@ -55,7 +55,8 @@ def test_long_rows_lose_nothing_to_rounding():
     rows = random.normal(size=(3, 5 * CHUNK + 17)).astype(np.float32)
     exact = rows.astype(np.float64) @ rows.astype(np.float64).T
     scale = np.sqrt(np.outer(np.diag(exact), np.diag(exact)))
-    assert (np.abs(inner_products(rows, rows) - exact) / scale).max() < 5e-7
+    for right in (rows, rows.copy(), list(rows)):
+        assert (np.abs(inner_products(rows, right) - exact) / scale).max() < 5e-7
     assert squared_norms(rows) == pytest.approx(np.diag(exact), rel=1e-12)
 
 
