@@ -230,7 +230,7 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
             unfit = list(model.faults(data.shape, data.outputs))
             unfit = unfit or list(model.personal_faults(data.shape, data.outputs))
             yield from (fault.under("model") for fault in unfit)
-            if defence is not None and not unfit:
+            if defence is not None and model.personal and not unfit:
                 parting = model.parting(data.shape, data.outputs)
                 yield from (fault.under("defence") for fault in parting.root_faults(defence.root_samples))
     detector = None if defence is None else defence.detector
