@@ -144,6 +144,7 @@ def test_losses_over_decades_are_judged_on_their_logarithm():
     assert answer({**claim, "log": True}, wide) == "does not hold"
     found = TypeAdapter(Claim).validate_python({"says": "so", "log": True, **claim}).judge(wide)
     assert "1e+08" in found[0].measured  # the geometric mean
+    assert re.fullmatch(r"wanted at most 2.3, got \[.*e.*, .*e.*\]", found[0].reason)  # the value is no factor
     ratio = TypeAdapter(Claim).validate_python({"says": "", "log": True, **ORDER}).judge(grid({1: 4.0, 2: 2.0}))
     assert "a factor in [" in ratio[0].reason
 

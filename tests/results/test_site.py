@@ -24,7 +24,7 @@ from asyncfl.results.figures import make_figures
 from asyncfl.results.finished import Finished
 from asyncfl.results.report import write_report
 from asyncfl.results.score import score_of
-from asyncfl.results.site.contents import figure_of, papers_of, size_of, table_cells
+from asyncfl.results.site.contents import ClaimView, PaperView, SectionView, figure_of, papers_of, size_of, table_cells
 from asyncfl.results.site.papers import file_of_paper, paper_of
 from asyncfl.results.site.runs import run_pages, write_run_pages
 from asyncfl.results.site.standard import standard
@@ -139,6 +139,7 @@ def test_the_front_page_says_what_does_not_hold_and_why(results: Path) -> None:
     )
     assert "the loss rises" in failing
     assert "least clear step: from 50 to 60 it rises by" in failing
+    assert "Not decided:" not in front  # none is open
     holding = front[front.index("<summary>Holds (2)</summary>") :]
     assert "a &amp; b" in holding[: holding.index("</details>")]  # our explanation
 
@@ -374,3 +375,12 @@ def test_a_tile_leads_to_its_claim_and_keys_go_along_the_strip(looked_at: Callab
     assert said[0].strip() in target.inner_text()
     tab.get_by_role("link", name="all results").click()
     tab.wait_for_url("**/index.html")
+
+
+def test_a_paper_counts_why_its_claims_are_open() -> None:
+    why = ["underpowered", "no variance known", "underpowered"]
+    rows = [{"verdict": "not decided", "undecided": one} for one in why] + [{"verdict": "holds", "undecided": ""}]
+    claims = [ClaimView(row, "", "", None) for row in rows]
+    section = SectionView("a", "", "", "", [], claims, [], [], [])
+    view = PaperView(paper_of("a"), score_of(pd.DataFrame({"verdict": [], "leaning": []})), [section])
+    assert view.open_because == "2 underpowered, 1 no variance known"

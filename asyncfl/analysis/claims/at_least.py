@@ -29,6 +29,13 @@ class AtLeast(ClaimBase):
         counted = self.judged_as is None and kind == "statistical" and unit_of(self.column) == "clients"
         return "count" if counted else kind
 
+    def in_words(self, low: float, high: float) -> str:
+        """An interval of the value itself, which is no difference: on a logarithm too no factor."""
+        if not self.log:
+            return super().in_words(low, high)
+        with np.errstate(over="ignore"):
+            return self.interval(float(np.exp(low)), float(np.exp(high)))
+
     def point(self, grid: Grid, at: dict[str, Any]) -> Point:
         x = self.read(grid, at)
         threshold = float(self.on_scale(np.array(self.threshold)))

@@ -254,13 +254,18 @@ class ClaimBase(Described):
     def in_words(self, low: float, high: float) -> str:
         """An interval of differences in words; of a claim that is judged on logarithms, one of factors."""
 
-        def side(value: float) -> str:
-            if np.isinf(value):
-                return "−∞" if value < 0 else "∞"
-            unit = "" if self.log else unit_of(self.column)
-            return quantity(value + 0.0, unit) if unit in SCALES else f"{value + 0.0:.3g}"
-
         if self.log:
             with np.errstate(over="ignore"):
-                return f"a factor in [{side(np.exp(low))}, {side(np.exp(high))}]"
-        return side(low) if low == high else f"[{side(low)}, {side(high)}]"
+                return f"a factor in [{self.side(np.exp(low), '')}, {self.side(np.exp(high), '')}]"
+        return self.interval(low, high)
+
+    def interval(self, low: float, high: float) -> str:
+        """An interval of the claim's value in words; one without width is a number."""
+        unit = unit_of(self.column)
+        return self.side(low, unit) if low == high else f"[{self.side(low, unit)}, {self.side(high, unit)}]"
+
+    def side(self, value: float, unit: str) -> str:
+        """An end of an interval in words."""
+        if np.isinf(value):
+            return "−∞" if value < 0 else "∞"
+        return quantity(value + 0.0, unit) if unit in SCALES else f"{value + 0.0:.3g}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -160,6 +161,12 @@ class PaperView:
     def with_verdict(self, verdict: str) -> list[ClaimView]:
         """Those of its claims that have a verdict."""
         return [claim for claim in self.claims if claim.verdict == verdict]
+
+    @property
+    def open_because(self) -> str:
+        """Why its claims are not decided, and how many each: `3 underpowered, 1 no variance known`."""
+        counts = Counter(str(claim.row["undecided"]) for claim in self.with_verdict("not decided"))
+        return ", ".join(f"{number} {why}" for why, number in counts.most_common())
 
     @property
     def forest(self) -> list[ClaimView]:
