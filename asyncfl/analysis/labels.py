@@ -96,7 +96,7 @@ DOMAINS = {
 WHOLE_RUN = (
     *TARGETS,
     *("bytes_", "exposures_", "overheard_", "attacker_", "epsilon_", "staleness_", "honest_", "malicious_"),
-    *("round_s_", "versions", "precision", "recall", "ssim_", "psnr_", "labels_"),
+    *("round_s_", "versions", "precision", "recall", "measured_of_", "sensitivity_share_", "ssim_", "psnr_", "labels_"),
 )
 """Beginnings of columns that are counted over a whole run."""
 

@@ -25,9 +25,11 @@ def convention(seeds: int) -> str:
 def drawn_convention(fewer: Sequence[int], seeds: int, own: str) -> str:
     """What figures show of `seeds` seeds, and in some cells of `fewer`.
 
-    own: the marks that two seeds' own values have; empty: none are drawn.
+    own: the marks that two seeds' own values have; empty: means are drawn alone.
     """
     others = f", in some cells {' or '.join(map(str, fewer))}" if fewer else ""
+    if not own and seeds > 1:
+        return f"mean over n = {seeds} seeds{others}"
     if not own or 2 not in (*fewer, seeds):
         return convention(seeds) + others
     wide = f"{own} their own values, as the 95 % t interval is {OF_TWO:.1f} times as wide"

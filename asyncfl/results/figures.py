@@ -11,7 +11,6 @@ import pandas as pd
 from asyncfl.analysis.figures import Figure
 from asyncfl.analysis.grid import select
 from asyncfl.analysis.pictures import PICTURES
-from asyncfl.analysis.statistics import drawn_convention
 from asyncfl.analysis.tables import read_csv, write_csv
 from asyncfl.errors import Fault, ScenarioError
 from asyncfl.experiment import Experiment, Scale
@@ -65,7 +64,7 @@ def caption(experiment: Experiment, scale: Scale, cells: pd.DataFrame, figure: F
     sources = data_in_words([str(text) for text in cells["provenance"] if str(text) not in ("", "nan")])
     data = f" Data: {sources}." if sources else ""
     *fewer, seeds = experiment.seed_counts(scale)
-    text = f"{shows}, scale {scale}: {drawn_convention(fewer, seeds, figure.own_values)}.{data}"
+    text = f"{shows}, scale {scale}: {figure.of_seeds(fewer, seeds)}.{data}"
     lowered = experiment.lowered(scale, where)
     return text if not lowered else f"{text} Quick scale lowers: {'; '.join(lowered)}."
 

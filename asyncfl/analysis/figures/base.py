@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,6 +16,7 @@ from pydantic import Field
 from asyncfl.analysis.bounds import Bounds
 from asyncfl.analysis.grid import AxisValues, restricted, several, values_of
 from asyncfl.analysis.labels import axis_label, value_label
+from asyncfl.analysis.statistics import drawn_convention
 from asyncfl.analysis.style import canvas, save, styled
 from asyncfl.component import Described
 
@@ -26,7 +27,7 @@ class FigureBase(Described):
     mark: ClassVar[str] = "lines"
     """What is drawn for the values of `hue`."""
     own_values: ClassVar[str] = "thin lines"
-    """What two seeds' own values are drawn as; empty: they are not."""
+    """What two seeds' own values are drawn as; empty: no spread is drawn."""
 
     kind: str
     """Which kind of figure it is."""
@@ -65,6 +66,10 @@ class FigureBase(Described):
     def bound_named(self) -> str | None:
         """Entry of `bounds` that is drawn instead of measured values; None: measured values are."""
         return None
+
+    def of_seeds(self, fewer: Sequence[int], seeds: int) -> str:
+        """What is drawn of `seeds` seeds, and in some cells of `fewer`."""
+        return drawn_convention(fewer, seeds, self.own_values)
 
     @abstractmethod
     def shown(self) -> str:

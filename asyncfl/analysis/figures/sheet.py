@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -24,8 +24,6 @@ class Sheet(FigureBase):
     those above it.
     """
 
-    own_values: ClassVar[str] = ""
-
     kind: Literal["sheet"] = "sheet"
     rows: str
     """Axis down."""
@@ -40,6 +38,9 @@ class Sheet(FigureBase):
 
     def shown(self) -> str:
         return f"true images and what was made of them, a row for each {in_words(self.rows)}"
+
+    def of_seeds(self, fewer: Sequence[int], seeds: int) -> str:
+        return f"the first of n = {seeds} seeds" if seeds > 1 else "n = 1 seed"
 
     @property
     def columns_named(self) -> list[tuple[str, str, str]]:
