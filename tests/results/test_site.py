@@ -2,63 +2,30 @@
 
 from __future__ import annotations
 
-import io
 import math
 import re
-from collections.abc import Callable, Iterator
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
+from jinja2 import Environment, PackageLoader
 
 from asyncfl.analysis.claims import Order
 from asyncfl.analysis.figures import Curves, Final, Sheet
 from asyncfl.errors import RunError
-from asyncfl.experiment import Experiment
 from asyncfl.results.figures import make_figures
 from asyncfl.results.finished import Finished
-from asyncfl.results.report import write_report
 from asyncfl.results.score import score_of
 from asyncfl.results.site.contents import ClaimView, PaperView, SectionView, figure_of, papers_of, size_of, table_cells
 from asyncfl.results.site.papers import file_of_paper, paper_of
 from asyncfl.results.site.runs import run_pages, write_run_pages
 from asyncfl.results.site.standard import standard
 from asyncfl.results.site.write import page_files
-from asyncfl.results.tables import make_tables
-from asyncfl.results.verdicts import make_verdicts
-from tests.analysis.test_results import write_run
-
-EVIL = "<script>alert('x')</script>"
-EPSILON = "privacy.epsilon"
-CLAIMS: list[dict[str, Any]] = [
-    {"check": "order", "along": EPSILON, "says": f"the loss falls {EVIL}", "why": "a & b"},
-    {"check": "order", "along": EPSILON, "says": "the loss rises", "direction": "rises"},
-    {"check": "at_least", "value": "final test_accuracy", "threshold": 0.3, "says": "accurate everywhere"},
-    {"check": "best_at", "along": EPSILON, "at": 100, "says": "best where nothing is run"},
-]
-
-
-def described(**fields: Any) -> Experiment:
-    made: dict[str, Any] = {
-        "title": f"Loss {EVIL}",
-        "source": {"paper": "nbafl", "figure": 2},
-        "scenario": {"protocol": {"kind": "sync", "rounds": 4}},
-        "axes": {EPSILON: [50, 60, 100]},
-        "figures": [
-            {"kind": "curves", "hue": EPSILON, "name": "loss"},
-            {"kind": "final", "x": EPSILON, "y": "train_loss", "name": "later", "where": {EPSILON: 100}},
-        ],
-        "tables": [{"rows": EPSILON}],
-        "claims": CLAIMS,
-        "quick": {f"axes.{EPSILON}": [50, 60]},
-        "name": "nbafl/one",
-    }
-    return Experiment.model_validate({**made, **fields})
+from tests.results.conftest import EPSILON, EVIL, described
 
 
 class Links(HTMLParser):
@@ -82,23 +49,6 @@ class Links(HTMLParser):
                 assert value not in self.anchors, f"two of {value}"
                 self.anchors.add(value)
         self.scripts += tag == "script"
-
-
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A results folder with two papers, of which one has not been run."""
-    place = tmp_path_factory.mktemp("site")
-    root, experiment = place / "results", described()
-    runs = [({EPSILON: at}, write_run(root / "runs" / f"{at}", loss, 2)) for at, loss in ((50, 0.7), (60, 0.45))]
-    for _, run in runs:
-        (run / "scenario.yaml").write_text("seeds: [0, 1]\n")
-    folder = root / "quick" / experiment.name
-    make_tables(experiment, "quick", runs, folder)
-    make_figures(experiment, "quick", folder)
-    make_verdicts(experiment, "quick", folder)
-    never = described(name="safl/never", source={"paper": "safl"})
-    write_report(root, {one.name: one for one in (experiment, never)})
-    return root
 
 
 def test_a_page_for_each_paper_and_one_in_front(results: Path) -> None:
@@ -159,6 +109,22 @@ def test_claims_stand_under_the_figure_that_shows_them(results: Path) -> None:
     assert "Claims that no figure shows" in page  # accuracy is on none
     assert "Its file is missing" not in page
     assert page.count("Not run at this scale.") == 1
+
+
+def test_long_lists_of_what_was_measured_wait_to_be_opened() -> None:
+    measured = {"short": "epsilon 50: 0.7", "one": "x" * 201, "three": " | ".join(["x" * 90] * 3)}
+    page = (
+        Environment(loader=PackageLoader("asyncfl.results.site"), autoescape=True).get_template("parts.html.j2").module
+    )
+    rows = {
+        name: {"measured": text, "verdict": "holds", "claim": name, "scale": "formula", "check": "", "reason": ""}
+        | {"margin_why": "", "undecided": "", "why": "", "expected": "holds", "leaning": ""}
+        for name, text in measured.items()
+    }
+    shown = {name: str(page.claim_list([ClaimView(row, name, "", None)], 10)) for name, row in rows.items()}
+    assert '<p class="small soft">Measured: epsilon 50: 0.7</p>' in shown["short"]
+    assert "<summary>Measured, at 1 point</summary>" in shown["one"]
+    assert "<summary>Measured, at 3 points</summary>" in shown["three"]
 
 
 def test_a_claim_finds_its_figure() -> None:
@@ -278,103 +244,12 @@ def test_runs_have_pages_as_far_as_there_is_room(tmp_path: Path, monkeypatch: py
     assert write_run_pages(tmp_path, done, tmp_path / "none", room_bytes=150) == 1
 
 
-@pytest.fixture
-def looked_at(chromium: Any, results: Path) -> Iterator[Callable[..., Any]]:
-    """Opens a page of the results; fails where one tells of an error or asks anybody but the disk."""
-    tabs, faults = [], []
-
-    def looked_at(name: str, width: int = 1280, theme: str = "light") -> Any:
-        tab = chromium.new_page(viewport={"width": width, "height": 900}, color_scheme=theme)
-        tabs.append(tab)
-        tab.on("console", lambda message: faults.append(message.text))
-        tab.on("pageerror", lambda error: faults.append(str(error)))
-        tab.on("dialog", lambda dialog: (faults.append(dialog.message), dialog.dismiss()))
-        tab.on("requestfailed", lambda asked: faults.append(f"{asked.url} failed"))
-        tab.on("request", lambda asked: faults.append(asked.url) if not asked.url.startswith("file:") else None)
-        tab.goto((results / name).as_uri())
-        return tab
-
-    yield looked_at
-    for tab in tabs:
-        tab.close()
-    assert faults == []
-
-
-def lightness(picture: bytes) -> np.ndarray[Any, Any]:
-    """0..255 of each pixel."""
-    from PIL import Image
-
-    with Image.open(io.BytesIO(picture)) as image:
-        return np.asarray(image.convert("L"))
-
-
-@pytest.mark.parametrize(("width", "theme"), [(400, "dark"), (1280, "light")])
-def test_pages_are_drawn_in_either_theme(looked_at: Callable[..., Any], width: int, theme: str) -> None:
-    ground = {"light": "rgb(255, 255, 255)", "dark": "rgb(15, 20, 25)"}[theme]
-    for name in ("index.html", "papers/nbafl.html", "papers/safl.html"):
-        tab = looked_at(name, width, theme)
-        assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == ground
-        assert len(np.unique(lightness(tab.screenshot()))) > 20
-        assert tab.evaluate("document.documentElement.scrollWidth") <= width, name
-
-
-def test_figures_are_dark_in_the_dark_and_their_texts_light(looked_at: Callable[..., Any]) -> None:
-    for theme, light in (("light", True), ("dark", False)):
-        tab = looked_at("papers/nbafl.html", theme=theme)
-        picture = tab.locator(".picture").first
-        picture.scroll_into_view_if_needed()
-        tab.wait_for_function("document.querySelector('.picture img').complete")
-        seen = lightness(picture.screenshot())
-        assert bool(np.median(seen) > 230) == light
-        assert bool(np.median(seen) < 40) != light
-        assert (seen.max() if theme == "dark" else 255 - seen.min()) > 180
-
-
 def test_photographs_stay_as_they_are_in_the_dark(results: Path) -> None:
     sheet = Sheet(name="loss", rows=EPSILON, method="l2")
     experiment = described().model_copy(update={"figures": (sheet,), "claims": ()})
     folder = results / "quick" / "nbafl" / "one"
     [paper] = papers_of(results, [Finished(experiment, "quick", folder)], pd.read_csv(results / "claims.csv"), {})
     assert [figure.is_photographs for figure in paper.sections[0].figures] == [True, False]
-
-
-def test_the_table_of_claims_is_searched_filtered_and_sorted(looked_at: Callable[..., Any]) -> None:
-    tab = looked_at("index.html")
-    shown, rows = tab.locator("#shown"), tab.locator("#all-claims tbody tr:visible")
-    assert shown.inner_text() == "4 of 4 claims"
-    tab.keyboard.press("/")
-    tab.keyboard.type("ACCURATE where")
-    assert shown.inner_text() == "1 of 4 claims"
-    assert "accurate everywhere" in rows.inner_text()
-    tab.keyboard.press("Escape")
-    assert shown.inner_text() == "4 of 4 claims"
-    tab.select_option("#filter-verdict", "does not hold")
-    assert shown.inner_text() == "1 of 4 claims"
-    assert "the loss rises" in rows.inner_text()
-    tab.select_option("#filter-verdict", "")
-    tab.select_option("#filter-paper", "nbafl")
-    assert rows.count() == 4
-    head = tab.locator("#all-claims th", has_text="claim").first
-    for direction in ("ascending", "descending"):
-        head.get_by_role("button").click()
-        assert head.get_attribute("aria-sort") == direction
-        claims = [text.lower() for text in rows.locator("td:nth-child(2)").all_inner_texts()]
-        assert claims == sorted(claims, reverse=direction == "descending")
-
-
-def test_a_tile_leads_to_its_claim_and_keys_go_along_the_strip(looked_at: Callable[..., Any]) -> None:
-    tab = looked_at("index.html")
-    tab.locator(".tiles a").first.focus()
-    tab.keyboard.press("ArrowRight")
-    said = tab.evaluate("document.activeElement.querySelector('.hidden-text').textContent").split(": ", 1)
-    tab.keyboard.press("Enter")
-    tab.wait_for_url("**/papers/nbafl.html#*")
-    target = tab.locator("li:target")
-    assert target.is_visible()
-    assert said[1].strip() in target.inner_text()
-    assert said[0].strip() in target.inner_text()
-    tab.get_by_role("link", name="all results").click()
-    tab.wait_for_url("**/index.html")
 
 
 def test_a_paper_counts_why_its_claims_are_open() -> None:

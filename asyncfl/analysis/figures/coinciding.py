@@ -63,13 +63,22 @@ def _goes_right(line: Line2D) -> bool:
 
 def _compared(axis: Axes, lines: Sequence[Line2D]) -> tuple[Floats, Floats]:
     """(columns,) places in points, and (lines, columns) where each line is there; NaN where it is not."""
-    drawn = [axis.transData.transform(np.column_stack([line.get_xdata(), line.get_ydata()])) for line in lines]
+    drawn = [_points(axis, line) for line in lines]
     step = STEP * axis.figure.dpi / 72
     first = min(float(points[0, 0]) for points in drawn)
     last = max(float(points[-1, 0]) for points in drawn)
     across = np.arange(first, last + step, step).clip(max=last)
     heights = [np.interp(across, points[:, 0], points[:, 1], left=np.nan, right=np.nan) for points in drawn]
     return across, np.array(heights)
+
+
+def _points(axis: Axes, line: Line2D) -> Floats:
+    """(points, 2) places of a line's points, the second NaN where it has no value or none on a logarithmic axis."""
+    x, y = np.asarray(line.get_xdata(), float), np.asarray(line.get_ydata(), float)
+    known = np.isfinite(y) & ((y > 0) | (axis.get_yscale() != "log"))
+    # What is not finite would take the place across with it.
+    points = axis.transData.transform(np.column_stack([x, np.where(known, y, axis.get_ylim()[0])]))
+    return np.column_stack([points[:, 0], np.where(known, points[:, 1], np.nan)])
 
 
 def _stretches(heights: Floats) -> Iterator[tuple[tuple[int, ...], int, int]]:
@@ -99,7 +108,7 @@ def _set_markers_aside(axis: Axes, lines: Sequence[Line2D]) -> None:
 
     at: dict[tuple[int, int], list[tuple[Line2D, int]]] = {}
     for line in lines:
-        points = axis.transData.transform(np.column_stack([line.get_xdata(), line.get_ydata()]))
+        points = _points(axis, line)
         for place in _marked_places(line):
             if np.isfinite(points[place]).all():
                 x, y = np.rint(points[place] / (4 * NEAR)).astype(int).tolist()

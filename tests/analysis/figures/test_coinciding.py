@@ -79,6 +79,18 @@ def test_lines_with_other_places_of_their_points_are_compared_too(axes: Any) -> 
     assert all(line.get_xdata()[[0, -1]] == pytest.approx([2, 8], abs=0.05) for line in told)
 
 
+@pytest.mark.parametrize("scale", ["linear", "log"])
+def test_values_that_are_not_there_end_a_line(axes: Any, scale: str) -> None:
+    axes.set(yscale=scale, ylim=(1, 10))
+    axes.plot([0, 4, 8, 10], [4, 4, np.inf, 4], "o-", color=COLOURS[0])
+    axes.plot([0, 4, 8, 10], [4, 4, np.nan, 4], "s-", color=COLOURS[1])
+    axes.plot([0, 4, 8, 10], [np.inf, np.nan, -np.inf, 9], "^-", color=COLOURS[2])
+    take_turns(axes)
+    told = [line.get_xdata() for line in axes.lines if line.get_linestyle() == "--"]
+    assert [(x[0], x[-1]) for x in told] == [pytest.approx((0, 4), abs=0.05)] * 2
+    assert sum(line.get_label() == OWN for line in axes.lines) == 2 + 2 * 3
+
+
 def test_markers_at_one_place_stand_beside_each_other(axes: Any) -> None:
     for colour, marker in zip(COLOURS[:3], "os^", strict=True):
         axes.plot([0, 5, 10], [4, 4 if marker == "o" else 6, 7], marker, color=colour)
