@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from asyncfl.errors import ScenarioError
+from asyncfl.field_texts import schema_with_texts
 from asyncfl.scenario import Scenario
 from asyncfl.world.distributions import Fixed
 
@@ -171,7 +172,7 @@ def test_a_reading_that_is_a_plain_sum_takes_no_other_rule(tiny: dict[str, Any],
 
 
 def test_the_schema_describes_every_part() -> None:
-    schema = Scenario.model_json_schema()
+    schema = schema_with_texts(Scenario)
     assert set(schema["properties"]) == set(Scenario.model_fields)
     assert all(part.get("description") for part in schema["properties"].values())
 
