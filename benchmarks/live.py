@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 
@@ -35,12 +36,17 @@ from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
 
 
+def no_path(attackers: object) -> NoReturn:
+    """There is none."""
+    raise AssertionError("a stored update takes no training")
+
+
 class Stored(Workshop):
     """Answers each task at once, with an update that was there before: none, so that the model stays finite."""
 
     def __init__(self) -> None:
         """Nothing is trained."""
-        self.personal = None
+        super().__init__(no_path, None)
 
     def train(self, ticket: Ticket, attacks: bool, deadline_s: float | None = None) -> Done:
         """The model as it was sent."""
