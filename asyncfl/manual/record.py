@@ -2,8 +2,8 @@
 
     python -m asyncfl.manual.record workflow/experiments results
 
-writes `measured.json` anew from a folder of results; without one, verdicts stay and the rest follows the experiments. A
-component belongs to the experiments in one of whose scenarios it stands.
+writes `measured.json` anew from a folder of results; without one it follows the experiments, and verdicts stay where
+the scenarios are those that they are of. A component belongs to the experiments in one of whose scenarios it stands.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def judged_in(results: Path) -> Claims:
 
 def outline(name: str, experiment: Experiment) -> dict[str, Any]:
     """What of an experiment the file repeats, but for its components: they follow from `made_of`."""
-    grid = experiment.model_dump(mode="json", include={"scenario", "axes", "variants"})
+    grid = experiment.model_dump(mode="json", include={"scenario", "axes", "variants", "quick", "seeds"})
     return {
         "title": experiment.title,
         "source": str(experiment.source),
@@ -94,11 +94,14 @@ def _with_verdict(claim: Mapping[str, Any], known: Mapping[str, Any] | None) -> 
 
 def main(folder: str, results: str | None = None) -> None:
     """Write the file anew, from the experiments in a folder and their results."""
-    known, date = kept().claims, kept().date
+    experiments = {name: load(path, name, check=False) for name, path in find(folder).items()}
+    date, of = kept().date, {name: one["made_of"] for name, one in kept().experiments.items()}
+    same = {name for name, one in experiments.items() if outline(name, one)["made_of"] == of.get(name)}
+    known: Claims = {key: claim for key, claim in kept().claims.items() if key[0] in same}
     if results is not None:
         known = judged_in(Path(results))
         date = datetime.fromtimestamp((Path(results) / "claims.csv").stat().st_mtime, UTC).date().isoformat()
-    write_text(made({name: load(path, name, check=False) for name, path in find(folder).items()}, known, date), KEPT)
+    write_text(made(experiments, known, date), KEPT)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from asyncfl.manual.lookup import find as find_entry
 from asyncfl.manual.measured import remembered, using
 from asyncfl.manual.parts import components
 from asyncfl.manual.text import explained, facts
-from asyncfl.manual.verdicts import DECIDED, NOT_RUN, SAID, kept, tally
+from asyncfl.manual.verdicts import DECIDED, NOT_RUN, SAID, Kept, kept, tally
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENTS = ROOT / "workflow" / "experiments"
@@ -66,6 +66,15 @@ def test_verdicts_come_from_a_folder_of_results(tmp_path: Path, monkeypatch: pyt
     assert {"defence.rule.mean", "defence.rule.median", "protocol.sync"} <= set(
         told["experiments"]["fig9"]["components"]
     )
+    # Later the same experiment keeps its verdicts, and another of that name has none.
+    monkeypatch.setattr(record, "kept", lambda: Kept(told["date"], told["experiments"]))
+    record.main(str(tmp_path))
+    assert json.loads((tmp_path / "measured.json").read_text()) == told
+    changed = (tmp_path / "fig9.yaml").read_text().replace("rounds: 2", "rounds: 3")
+    (tmp_path / "fig9.yaml").write_text(changed)
+    record.main(str(tmp_path))
+    claims = json.loads((tmp_path / "measured.json").read_text())["experiments"]["fig9"]["claims"]
+    assert [claim["verdict"] for claim in claims] == [NOT_RUN, NOT_RUN]
 
 
 def test_what_is_told_of_a_component_is_what_its_experiments_came_to() -> None:
