@@ -191,6 +191,8 @@ def test_what_came_is_shortened() -> None:
         ("epochs", "3", "must be a valid integer, got '3'"),
         ("epochs", 1.5, "must be a whole number, got 1.5"),
         ("epochs", 10**400, "must be a whole number of at most 64 bits, got 1000"),
+        ("epochs", -(2**63) - 1, "must be a whole number of at most 64 bits, got -9223372036854775809"),
+        ("epochs", 2**63, "must be a whole number of at most 64 bits, got 9223372036854775808"),
         ("batch_size", True, "must be a valid integer, or must be 'full', got True"),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from asyncfl.analysis.claims import Claim
-from asyncfl.analysis.grid import Grid, MissingError, describe, fluctuation, restricted
+from asyncfl.analysis.grid import Grid, MissingError, describe, fluctuation, restricted, same
 
 NOISE = np.array([0.0, 0.01, 0.02, -0.01, 0.015, -0.02, 0.005])
 
@@ -85,6 +85,14 @@ def test_interior_best_beats_both_ends():
     assert answer(claim, grid({1: 3.0, 2: 1.0, 3: 1.0}, shared=False)) == "not decided"
     with pytest.raises(MissingError, match="no interior point"):
         answer(claim, grid({1: 3.0, 2: 1.0}))
+
+
+def test_axis_values_are_found_in_whatever_csv_made_of_them():
+    assert same(pd.Series(["50", "inf", "none", "5e1"]), 50).tolist() == [True, False, False, True]
+    assert same(pd.Series([50.0, 60.0]), 50).tolist() == [True, False]
+    assert same(pd.Series([True, False]), "true").tolist() == [True, False]
+    assert same(pd.Series([True, False]), "false").tolist() == [False, True]
+    assert same(pd.Series(["krum", "50"]), "50").tolist() == [False, True]
 
 
 def test_a_curve_begins_with_round_1():

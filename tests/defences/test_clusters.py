@@ -26,6 +26,11 @@ def test_no_other_cuts_are_better_and_equal_numbers_stay_together(numbers, clust
     assert squares(numbers, label) == pytest.approx(best, abs=1e-9)
 
 
+def test_clusters_far_from_zero_are_told_apart_too():
+    near = np.array([0.0, 0.1, 5.0, 5.1, 0.2])
+    assert in_clusters(1e8 + near, 2).tolist() == in_clusters(near, 2).tolist() == [0, 0, 1, 1, 0]
+
+
 def test_three_clusters_by_hand():
     assert in_clusters(np.array([9.0, 1, 2, 30, 1, 31, 10]), 3).tolist() == [1, 0, 0, 2, 0, 2, 1]
     assert in_clusters(np.array([5.0, 5, 5]), 3).tolist() == [0, 0, 0]

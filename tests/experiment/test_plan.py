@@ -49,6 +49,12 @@ def test_cheap_runs_share_a_job_and_dear_ones_do_not(folder, tmp_path, monkeypat
     assert len(make_plan(folder, "full", results=tmp_path / "results").jobs) == 12
 
 
+def test_a_job_that_is_just_full_is_not_begun_anew():
+    half = planning.JOB_SECONDS / 2
+    jobs = planning._filled([("a", half, "x"), ("b", half, "x"), ("c", 1.0, "x"), ("d", 2 * half, "x")])
+    assert [(digests, cost) for digests, _, cost in jobs] == [(("a", "b"), 2 * half), (("c",), 1.0), (("d",), 2 * half)]
+
+
 def test_a_run_on_disk_is_not_bound_to_one_that_is_missing(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(planning, "JOB_SECONDS", 1e9)
     results = tmp_path / "results"

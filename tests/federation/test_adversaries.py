@@ -10,11 +10,13 @@ import pytest
 
 from asyncfl.errors import ScenarioError
 from asyncfl.federation import SeedLedger, SeedRun
-from asyncfl.privacy.accounting.gaussian import exact_epsilon
+from asyncfl.federation.holdings import overheard
+from asyncfl.privacy.accounting.gaussian import analytic_multiplier, classical_constant, exact_epsilon
 from asyncfl.privacy.flags import BARE, COMPUTED, CRAFTED, LOSSES, REJECTION, SCORES, WEIGHTS
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
 from asyncfl.trace import Kind
+from asyncfl.trace.events import SCORING_UP
 from asyncfl.trace.query import select
 
 SERVER = {"kind": "dp_fedavg", "noise_multiplier": 1.1, "noise_at": "server"}
@@ -211,8 +213,6 @@ def test_scores_are_accounted_for_where_they_have_noise_and_flagged_where_not(sc
     assert not noised["flags"].str.contains(SCORES).any()
     times = np.bincount([row["client"] for row in select(run.events, kinds=[Kind.SCORED]).to_pylist()], minlength=5)
     own = noised[(noised["adversary"] == "server") & (noised["holder"] == "client")]
-    from asyncfl.privacy.accounting.gaussian import analytic_multiplier, classical_constant
-
     upload = (6 / classical_constant(1e-5)) ** 2
     answer = analytic_multiplier(0.5, 1e-5) ** -2
     assert own["squared_mu"].to_numpy() == pytest.approx(own["releases"].to_numpy() * upload + times * answer)
@@ -220,6 +220,18 @@ def test_scores_are_accounted_for_where_they_have_noise_and_flagged_where_not(sc
     # A detector decides by them: all that entered, or did not, and each score, is known to who holds all models.
     public = noised[(noised["adversary"] == "public") & (noised["holder"] == "client")]
     assert public["squared_mu"].to_numpy() == pytest.approx(3 * upload + times * answer)
+
+
+def test_who_hears_some_scores_knows_those(scenario: Scenario) -> None:
+    private = {"kind": "local_gaussian", "epsilon": 6, "scores": {"epsilon": 0.5}}
+    run, ledger = of(scenario, **{**SCORED, "world.tap": {"scoring": True, "packet_loss": 0.3}}, privacy=private)
+    heard = np.zeros(5)
+    for row in overheard(run.events, SCORING_UP, tasks=False).to_pylist():
+        heard[row["client"]] += 1
+    answers = select(run.events, kinds=[Kind.SCORED]).to_pylist()
+    assert 0 < heard.sum() < len(answers)
+    own = ledger[(ledger["adversary"] == "eavesdropper") & (ledger["holder"] == "client")]
+    assert own["squared_mu"].to_numpy() == pytest.approx(heard / analytic_multiplier(0.5, 1e-5) ** 2)
 
 
 def test_a_rejected_update_is_told_by_its_rejection(scenario: Scenario) -> None:

@@ -5,13 +5,25 @@ from pydantic import ValidationError
 
 from asyncfl.server import Buffered, FedAsync, FedBuff, Protocol, Sync
 from asyncfl.server.dispatch import CohortDispatch, ConstantDispatch, ContinuousDispatch, DispatchPolicy
-from asyncfl.server.opening import OpenCount, OpenDeadline
+from asyncfl.server.opening import OpenAll, OpenCount, OpenDeadline
+from asyncfl.server.staleness import ConstantStaleness
 
 
 def test_sync_draws_cohorts_and_drops_what_is_late() -> None:
     sync = Sync(rounds=3, participants=0.2)
     assert (sync.dispatch.at_publish(50), sync.dispatch.level(50), sync.late) == (10, 0, "drop")
     assert sync.updates_per_version(50) == 10
+
+
+class Bare(Protocol):
+    kind: str = "own:Bare"
+
+
+def test_a_protocol_of_ones_own_says_what_it_leaves_out() -> None:
+    bare = Bare(rounds=3)
+    assert (bare.dispatch, bare.opening, bare.late) == (CohortDispatch(), OpenAll(), "drop")
+    assert (bare.staleness, bare.max_staleness, bare.divisor) == (ConstantStaleness(), None, "buffer")
+    assert (bare.aggregation, bare.rate, bare.weighting) == ("delta", 1.0, "samples")
 
 
 def test_a_count_and_a_share_of_clients() -> None:

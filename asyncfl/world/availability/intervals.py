@@ -107,6 +107,6 @@ class IntervalPresence(ScheduledPresence):
         from_s, until_s = begun_s + froms[place], begun_s + untils[place]
         if around and place == len(untils) - 1:
             return from_s, begun_s + period_s + untils[0]
-        if around and place == 0 and begun_s > 0:
+        if around and place == 0 and begun_s:
             return begun_s - period_s + froms[-1], until_s
         return from_s, until_s
