@@ -57,6 +57,7 @@ def test_from_runs_to_columns_and_a_sheet(tmp_path: Path) -> None:
     experiment = read(tmp_path)
     runs = run_all(experiment, tmp_path)
     out = tmp_path / "quick"
+    (out / "other").mkdir(parents=True)
     for name in ("one", "other"):
         make_pictures(experiment, runs, out / name)
     assert (out / "one/pictures.csv").read_bytes() == (out / "other/pictures.csv").read_bytes()

@@ -67,6 +67,20 @@ def test_everybody_holds_samples_of_their_own(skew):
     assert classes >= {"IID": 9.5, "domains": 9.5}.get(skew, 0)
 
 
+def test_samples_are_digits_each_moved_by_a_pixel_one_way():
+    images, labels = digits._all_digits()
+    rolled = [np.roll(images, move, axis=(2, 3)) for move in ((0, 0), (0, 1), (1, 0), (0, -1), (-1, 0))]
+    known = {image.tobytes(): label for copy in rolled for image, label in zip(copy, labels, strict=True)}
+    held = digits.shared_out("IID", 100, Streams(2))
+    for client in range(100):
+        for image, label in zip(held.images[client], held.labels[client], strict=True):
+            assert known[image.tobytes()] == label
+    ways = [{image.tobytes() for image in copy} for copy in rolled]
+    every = {image.tobytes() for one in held.images for image in one}
+    assert all(len(way & every) > 100 for way in ways)
+    assert every <= set().union(*ways)
+
+
 def test_without_attackers_the_network_learns():
     assert play(Trial(noise="none")).accuracy > 0.8
 
