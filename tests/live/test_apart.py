@@ -242,6 +242,16 @@ def test_noise_comes_from_the_clients_own_secret_unless_the_run_is_shaped(tmp_pa
     assert any("can subtract it" in note for note in run.notes) == shape
 
 
+def test_without_noise_one_sample_is_enough(tmp_path: Path) -> None:
+    async def scene(table: Table) -> None:
+        table.sit("ann", 30)
+        table.sit("bob", 1)
+
+    run, _ = apart(DESCRIPTION, tmp_path, scene)
+    assert run.stopped == "all versions published"
+    assert 1 in run.sizes[:2]
+
+
 def test_the_clock_of_a_client_jumps(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def scene(table: Table) -> None:
         client = table.sit("ann")

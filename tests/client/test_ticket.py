@@ -1,0 +1,15 @@
+"""What share of a task's epochs updates come of."""
+
+from __future__ import annotations
+
+import pytest
+
+from asyncfl.client.ticket import work_of
+
+
+def test_work_is_told_where_somebody_was_stopped() -> None:
+    assert work_of([None, None], 4) is None
+    assert work_of([], 4) is None
+    found = work_of([None, 1, 2, 4], 4)
+    assert found is not None
+    assert found.tolist() == pytest.approx([1.0, 0.25, 0.5, 1.0])
