@@ -4,9 +4,11 @@ Assumptions (the only ones):
 
 1. Fewer than half of the federation's clients attack.
 2. How far honest clients go along a direction that more than half of all clients share, as a multiple x of the usual,
-   is spread about 1 no further down than `tail` times as far as up. Data that differ spread both ways; attackers can
-   add to what is seen above, which makes the test more cautious, but cannot take away honest clients from there. A
-   single one that goes far enough along makes it abstain while it does so, which is told.
+   is spread about its middle no further down than `tail` times as far as up. Data that differ spread both ways. The
+   middle is that of all clients, not of those alone that go along, who are the upper part of all where data differ
+   much; attackers that oppose the others can but lower it. They can add to what is seen above, which makes the test
+   more cautious, but cannot take away honest clients from there. A single one that goes far enough along makes it
+   abstain while it does so, which is told.
 3. What a client gains varies by Gaussian noise of its own, of the deviation that the server knows, drawn anew for each
    update. Only then are the probabilities below bounds. Where the server knows of none (no privacy, or noise within
    training) the variance is estimated, from how much nine of ten clients are seen to vary: for who varies more, or
@@ -17,14 +19,16 @@ their own noise above 0 along the direction: a count of clients, not of updates,
 nothing, and a minority cannot have it. Where clients are in two groups well apart, the count is of the upper one.
 Clients that are banned count as attackers that are gone. Then
 
-- an update is left out where its sender's x is below min(0, 1 - tail t), t how far the highest x is above 1, but for
-  noise of probability `false_flag_rate`; below min(`direction`, 1 - tail t) where clients are in two groups well apart,
-  and it is in the lower;
-- a client is struck where its x since some update of its is below min(0, 1 - tail t), but for noise that has
-  probability `false_ban_rate` for this client in a whole run, however often one looks (see `bounds`): who merely does
-  not help is left out, only who works against the majority is banned.
+- an update is left out where its sender's x is below min(0, c - tail t), c the median x (of the upper group, where
+  there are two well apart) and t how far the highest x is above c, but for noise of probability `false_flag_rate`;
+  below min(`direction`, c - tail t) where it is in the lower of two groups;
+- a client is struck where its x since some update of its is below min(0, c - tail t), c the median of all, in groups or
+  not, since honest clients of few labels are in groups too; but for noise that has probability `false_ban_rate` for
+  this client in a whole run, however often one looks (see `bounds`). Who merely does not help is left out, only who
+  works against the majority is banned.
 
-Noise is the larger of what the client itself added and what x is seen to vary by from update to update.
+Noise is the larger of what the client itself added and what its x is seen to vary by from update to update (`spread`);
+for strikes at least as much as nine of ten of those vary that go along.
 """
 
 from __future__ import annotations
@@ -141,8 +145,9 @@ class SideTest(Described):
             return Sides(False, share, nobody, nobody, count, needed, missing, signal, 0.0)
         usual = float(np.median(share[along]))
         share = share / usual
-        lowest = 1 - self.tail * (float(np.nanmax(share)) - 1)
-        if 1 - lowest > self.tail * self.widest:
+        highest = float(np.nanmax(share))
+        lowest, least_of_all = self._lowest(share[~lower]), self._lowest(share)
+        if highest - 1 > self.widest:
             return Sides(False, share, nobody, nobody, count, needed, np.inf, signal, 0.0, self._wide)
         slack = NormalDist().inv_cdf(1 - self.false_flag_rate / guesses) * deviation
         bar = np.where(lower, min(self.direction, lowest), min(0.0, lowest)) * usual * expected
@@ -152,7 +157,7 @@ class SideTest(Described):
         struck = nobody.copy()
         for client in np.flatnonzero(known & (gained < 0)):
             kept = track.expected[client] > 0
-            least = min(0.0, lowest) * usual * track.expected[client][kept]
+            least = min(0.0, least_of_all) * usual * track.expected[client][kept]
             level = self.false_ban_rate / guesses
             first = int(track.counts[client]) - int(kept.sum()) + 1
             values, known_before = track.gained[client][kept] - least, track.variance[client][kept]
@@ -160,6 +165,11 @@ class SideTest(Described):
         left = len(known) - len(banned)
         found = float(power.sum() / max(left, 1))
         return Sides(True, share, out | struck, struck, count, needed, np.nan, signal, found)
+
+    def _lowest(self, share: Floats) -> float:
+        """How far down honest clients may be, if the middle of `share` is that of the honest; NaN does not count."""
+        middle = float(np.nanmedian(share))
+        return middle - self.tail * (float(np.nanmax(share)) - middle)
 
     @property
     def _wide(self) -> str:

@@ -80,6 +80,14 @@ def test_who_goes_less_far_than_others_go_further_is_not_judged():
     assert not sides.hindered
 
 
+def test_where_more_than_half_go_along_because_data_differ_nobody_is_judged_by_these_alone():
+    """25 of 40 go .14 to 1.5 along, the others down to -1.6: spread evenly, though not about those that go along."""
+    sides = judge([*np.linspace(0.14, 1.5, 25), *np.linspace(-1.6, 0.1, 15)], noise=0.02)
+    assert sides.certified
+    assert not sides.out.any()
+    assert not sides.struck.any()
+
+
 def test_noise_is_waited_out_and_it_is_said_how_long():
     sides = judge([1.0] * 6 + [-1.0] * 4, noise=0.9, updates=4)
     assert not sides.certified
