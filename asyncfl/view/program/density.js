@@ -9,7 +9,7 @@ const firstDensity = () => densityIn(runNumbers()[0]);
 // Numbers of the lanes in which a chosen client is.
 const groupsShown = () => [...new Set(shownClients.map((client) => Math.floor(client / firstDensity().clients_per_lane)))];
 
-const denseHeight = () => state.laneHeight || Math.max(3, Math.min(26, Math.floor(440 / Math.max(1, groupsShown().length))));
+const denseHeight = () => state.laneHeight || Math.max(3 * runNumbers().length, Math.min(26, Math.floor(440 / Math.max(1, groupsShown().length))));
 const layerMost = () => Math.max(...runNumbers().map((run) => densityIn(run).layers[state.layer].most), 1e-9);
 
 function clientsOf(lane) {
