@@ -28,7 +28,7 @@ def text_of(model: type[BaseModel], name: str) -> str:
     declaring = next(base for base in model.__mro__ if name in vars(base).get("__annotations__", ()))
     try:
         file = inspect.getsourcefile(declaring)
-    except TypeError:  # made without a file
+    except (TypeError, OSError):  # made without a file
         return ""
     return _texts_in(file).get(declaring.__qualname__, {}).get(name, "") if file else ""
 

@@ -104,7 +104,7 @@ class TaskPath:
         self._add_noise(rows, tickets, drawn_from, std, np.flatnonzero(~attacked))
         if self.attackers is not None and attacked.any():
             adds = self.attackers.threats.attackers_add_noise
-            work = work_of([ticket.epochs for ticket in tickets], self.training.epochs)
+            work = work_of([one.epochs for one in contributions], self.training.epochs)
             uploading = Uploading(std if adds else np.zeros(len(std)), asked_std, work, self.accuracies)
             origin = self.attackers.craft(rows, tickets, attacked, version, current, uploading)
             if adds:

@@ -53,8 +53,9 @@ class PartlyShared(Learner):
         self, rows: Vector, jobs: Sequence[Job], personal: Sequence[Vector]
     ) -> tuple[NDArray[np.float64], list[Vector]]:
         """Losses as of `train`, and the clients' personal parts (n_personal,) afterwards; `personal`: before."""
-        whole = np.empty((len(jobs), self.whole.n_parameters), np.float32)
         joined = [replace(job, base=self.parting.join(job.base, own)) for job, own in zip(jobs, personal, strict=True)]
+        # Who is stopped before an epoch is done is left with what it began with.
+        whole = np.stack([job.base for job in joined])
         losses = self.whole.train(whole, joined)
         rows[...], after = self.parting.split(whole)
         return losses, list(after.copy())

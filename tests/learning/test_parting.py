@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from asyncfl.learning.deadline import Deadline
 from asyncfl.learning.job import Job
 from asyncfl.learning.learner import make_learner
 from asyncfl.learning.models import CharLstm, DigitsNet, Mlp, SmallCnn
@@ -96,8 +99,6 @@ def job(learner: PartlyShared, seed: int = 0) -> Job:
 
 
 def test_training_is_that_of_the_whole_model(learner: PartlyShared) -> None:
-    from dataclasses import replace
-
     parts, rows = PersonalParts(learner), np.empty((2, learner.n_parameters), np.float32)
     jobs = [job(learner, 1), job(learner, 2)]
     losses = parts.train(rows, jobs, [5, 3])
@@ -112,6 +113,17 @@ def test_training_is_that_of_the_whole_model(learner: PartlyShared) -> None:
     assert (parts.of(5) != learner.parting.split(whole[0])[1]).any()
     np.testing.assert_array_equal(parts.of(3), learner.parting.split(whole[1])[1])
     assert parts.stacked(6).shape == (6, 8)
+
+
+def test_who_is_stopped_in_its_first_epoch_keeps_the_layers_that_it_had(learner: PartlyShared) -> None:
+    parts, rows = PersonalParts(learner), np.empty((1, learner.n_parameters), np.float32)
+    parts.train(rows, [job(learner, 1)], [4])
+    before = parts.of(4).copy()
+    moments = iter(range(100))
+    stopped = replace(job(learner, 2), deadline=Deadline(0.5, lambda: float(next(moments))))
+    parts.train(rows, [stopped], [4])
+    np.testing.assert_array_equal(parts.of(4), before)
+    np.testing.assert_array_equal(rows[0], stopped.base)
 
 
 def test_who_knows_the_shared_part_alone_takes_the_initial_personal_one(learner: PartlyShared) -> None:

@@ -17,8 +17,6 @@ def test_the_report_opens_on_its_description_not_on_the_graph_of_all_rules() -> 
     assert entries
     assert all(isinstance(name, str) and value == [] for name, value in entries.items())
     assert 'report: "workflow/report/workflow.rst"' in (ROOT / "Snakefile").read_text(encoding="utf-8")
-    said = publish_parts((ROOT / "workflow/report/workflow.rst").read_text(encoding="utf-8"), writer="html")[
-        "body"
-    ]
+    said = publish_parts((ROOT / "workflow/report/workflow.rst").read_text(encoding="utf-8"), writer="html")["body"]
     assert "index.html" in said
     assert "system-message" not in said
