@@ -74,11 +74,15 @@ def band(axis: Axes, x: Any, rows: pd.DataFrame, look: dict[str, Any], label: st
 def spread(rows: pd.DataFrame) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     """Lower and upper ends of what is drawn around means, and whether they are the values of two seeds.
 
-    Of more seeds they are those of the 95 % interval. That of two is `OF_TWO` times as far and would fill the picture.
+    Of more seeds they are those of the 95 % interval. That of two is `OF_TWO` times as far and would fill the picture:
+    where two are left of more, as the others diverged, nothing is drawn around their mean.
     """
     mean, low, high = (rows[name].to_numpy(float).copy() for name in ("mean", "low", "high"))
-    own = (rows["seeds"] == 2).to_numpy(bool) & np.isfinite(low) & np.isfinite(high)
-    low[own], high[own] = (mean[own] + (end[own] - mean[own]) / OF_TWO for end in (low, high))
+    two = (rows["seeds"] == 2).to_numpy(bool) & np.isfinite(low) & np.isfinite(high)
+    low[two], high[two] = (mean[two] + (end[two] - mean[two]) / OF_TWO for end in (low, high))
+    left = two & (rows["diverged"].fillna(0) > 0).to_numpy(bool)
+    low[left] = high[left] = np.nan
+    own = two & ~left
     return low, high, own
 
 

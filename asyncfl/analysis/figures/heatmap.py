@@ -76,7 +76,7 @@ class Heatmap(FigureBase):
         across, down = list(grid[self.x]), list(grid[self.rows])
         names = {self.rows: down, self.x: across}
         percent = unit_of(self.y) == "share"
-        scale = Scale(0.01, "%") if percent else scale_in(tables["final"], [self.y])
+        scale = Scale(0.01, "points" if self.against else "%") if percent else scale_in(tables["final"], [self.y])
         values = [self._values(panel, across, down, tables["final"]) / scale.factor for panel in panels]
         from matplotlib.ticker import MaxNLocator
 
@@ -110,7 +110,11 @@ class Heatmap(FigureBase):
             return save(page, stem)
 
     def _values(self, panel: Any, across: list[Any], down: list[Any], final: pd.DataFrame) -> Floats:
-        """(rows, columns) means; NaN where nothing was run, infinite where all seeds diverged."""
+        """(rows, columns) means, of those that did not diverge; NaN where nothing was run, infinite where all diverged.
+
+        Of what is lost: infinite where any seed diverged, as it has lost everything, and minus infinite where one of
+        the cell that it is lost against did.
+        """
         at = dict(self.where) if self.panels is None else {**self.where, self.panels: panel}
         rows = final[final["metric"] == self.y]
         values = np.full((len(down), len(across)), np.nan)
@@ -118,19 +122,20 @@ class Heatmap(FigureBase):
             for j, column in enumerate(across):
                 cell = {**at, self.rows: row, self.x: column}
                 values[i, j] = _mean(rows, cell)
-                # A cell that diverged has lost everything, and is shown so.
-                if self.against and np.isfinite(values[i, j]):
-                    values[i, j] = _mean(rows, {**cell, **self.against}) - values[i, j]
+                if self.against and not np.isnan(values[i, j]):
+                    whole, left = (_mean(rows, one, every=True) for one in ({**cell, **self.against}, cell))
+                    values[i, j] = left if np.isinf(left) else -np.inf if np.isinf(whole) else whole - left
         return values
 
 
-def _mean(rows: pd.DataFrame, at: dict[str, Any]) -> float:
-    """The mean of a cell; NaN where it was not run, infinite where all seeds diverged."""
+def _mean(rows: pd.DataFrame, at: dict[str, Any], every: bool = False) -> float:
+    """The mean of a cell; NaN where it was not run, infinite where all seeds diverged, or any of them where `every`."""
     found = rows[select(rows, at)]
     if not len(found):
         return float("nan")
     one = found.iloc[0]
-    return float("inf") if one["seeds"] == 0 else float(one["mean"])
+    gone = one["seeds"] == 0 or (every and one["diverged"] > 0)
+    return float("inf") if gone else float(one["mean"])
 
 
 def _draw(axis: Axes, values: Floats, low: float, high: float, whole: bool) -> Any:
@@ -142,7 +147,7 @@ def _draw(axis: Axes, values: Floats, low: float, high: float, whole: bool) -> A
             continue
         dark = np.isfinite(value) and (value - low) < 0.6 * (high - low)
         plain = f"{value:.{0 if whole else 1}f}" if abs(value) < 1000 else number(value)
-        text = "diverged" if np.isinf(value) else plain
+        text = {np.inf: "diverged", -np.inf: "reference\ndiverged"}.get(value, plain)
         size = 6 if np.isinf(value) else 7
         axis.text(j, i, text, ha="center", va="center", fontsize=size, color="white" if dark else "black")
     axis.grid(False)

@@ -43,3 +43,18 @@ def test_what_is_lost_against_other_cells_is_shown():
     assert ("against", "attack", "none") in lost.values_named
     beside = FIGURE.model_copy(update={"against": {"p": 0.2}, "panels": None, "where": {"p": 0.4}})
     np.testing.assert_allclose(beside._values(None, ["krum"], ["none"], final()), [[0.2 - 0.3]])
+
+
+@pytest.mark.parametrize(("of_own", "of_reference", "expected"), [(1, 0, np.inf), (0, 1, -np.inf), (1, 1, np.inf)])
+def test_a_seed_that_diverged_has_lost_everything_and_is_compared_with_nothing(
+    tmp_path, of_own, of_reference, expected
+):
+    lost = FIGURE.model_copy(update={"against": {"attack": "none"}})
+    rows = pd.DataFrame(
+        {"attack": a, "rule": "krum", "p": 0.2, "metric": "test_accuracy", "mean": m, "seeds": 2, "diverged": d}
+        for a, m, d in [("none", 0.7, of_reference), ("flip", 0.6, of_own)]
+    )
+    [[value]] = lost._values(0.2, ["krum"], ["flip"], rows)
+    assert value == expected
+    svg = lost.draw(GRID, {"final": rows}, "", "", tmp_path / "drawn")[0]
+    assert svg.stat().st_size > 0
