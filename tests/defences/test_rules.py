@@ -17,6 +17,7 @@ from asyncfl.defences import (
     TrimmedMean,
 )
 from asyncfl.defences.bulyan import nearest_to_median
+from asyncfl.defences.robust import weighted_sum
 
 LINE = np.array([[0.0], [1.0], [1.5], [2.0], [10.0]], dtype=np.float32)
 
@@ -81,6 +82,15 @@ def test_centred_clipping_remembers_its_centre(buffer_of, context_of, random):
     still, after = rule.step(state, buffer, np.zeros(2))
     assert still.update.tolist() == [0, 0]
     assert after.centre.tolist() == [3, 0]
+
+
+def test_a_sum_keeps_what_huge_updates_weigh_and_skips_what_weighs_nothing():
+    updates = np.array([[1e38, -1e38], [np.inf, np.nan], [2.0, 3.0]], np.float32)
+    found = weighted_sum(np.array([1e-40, 0.0, 0.5]), updates)
+    assert found.dtype == np.float32
+    assert found == pytest.approx([1.01, 1.49], rel=1e-6)
+    assert weighted_sum(np.array([0.0, 0.0, 0.5]), updates).tolist() == [1.0, 1.5]
+    assert weighted_sum(np.array([1e-40, 1e-41]), updates[::2]) == pytest.approx([0.01, -0.01], rel=1e-6)
 
 
 def test_buckets_are_filled_in_order_or_at_random(buffer_of, context_of, random):
