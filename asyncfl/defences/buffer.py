@@ -36,6 +36,9 @@ class Buffer:
     """(n_updates,) standard deviation of the noise that an honest sender has added to each parameter of this upload."""
     work: NDArray[np.float64] | None = None
     """(n_updates,) share of a task's epochs that each comes of, above 0 to 1; None: all are whole."""
+    origin: Vector | None = None
+    """(n_parameters,) what the server's reading takes the differences from that a rule is handed: the current model
+    (`mix`), or nothing (`normalised`); None: what each client was sent (`delta`), as detectors always see them."""
 
     def __len__(self) -> int:
         return len(self.models)
@@ -47,12 +50,17 @@ class Buffer:
 
     @cached_property
     def deltas(self) -> Vector:
-        """(n_updates, n_parameters) float32: what each client changed in the model it was sent."""
+        """(n_updates, n_parameters) float32: what is aggregated, the differences from `origin`, where there is none
+        what each client changed in the model it was sent."""
         deltas = np.empty_like(self.models)
         for row, model in enumerate(self.models):
-            np.subtract(model, self.bases[self.base_of[row]], out=deltas[row])
+            np.subtract(model, self.base(row) if self.origin is None else self.origin, out=deltas[row])
         deltas.flags.writeable = False
         return deltas
+
+    def base(self, row: int) -> Vector:
+        """(n_parameters,) the model that the update in that row was trained from."""
+        return self.bases[self.base_of[row]]
 
     def only(self, kept: NDArray[np.int64]) -> Buffer:
         """The same buffer with only the rows `kept`, in that order."""
@@ -67,4 +75,5 @@ class Buffer:
             self.samples[kept],
             self.upload_std[kept],
             None if self.work is None else self.work[kept],
+            self.origin,
         )

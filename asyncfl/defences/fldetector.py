@@ -110,7 +110,7 @@ class FLDetector(Detector):
         judged = np.zeros(len(buffer), dtype=bool)
         for row, client in enumerate(buffer.clients.tolist()):
             last, new = gradients.get(client), sent[row]
-            models.setdefault(new.version, np.array(buffer.bases[buffer.base_of[row]]))
+            models.setdefault(new.version, np.array(buffer.base(row)))
             gradients[client] = new
             if product is None or last is None or last.version == new.version:
                 continue

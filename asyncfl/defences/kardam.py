@@ -71,7 +71,7 @@ class Kardam(Detector):
         details = [""] * len(buffer)
         for row, client in enumerate(buffer.clients.tolist()):
             version = int(buffer.base_versions[row])
-            model = models.setdefault(version, np.array(buffer.bases[buffer.base_of[row]]))
+            model = models.setdefault(version, np.array(buffer.base(row)))
             with np.errstate(over="ignore"):
                 gradient = buffer.deltas[row] * np.float32(gradient_scale(state.context, buffer, row))
             if client in gradients and versions[client] != version:

@@ -80,6 +80,9 @@ class SecureAfl(Rule):
         counted = np.where(accepted, weights, 0.0)
         absent = [client for client in state.gradients if client not in set(buffer.clients[rows].tolist())]
         estimates = self._estimates(state, absent, buffer.current) if accepted.any() else []
+        if buffer.origin is not None:
+            # As the others are: differences of the model that would be sent from what all are compared with.
+            estimates = [estimate + (buffer.current - buffer.origin) for estimate in estimates]
         update = self._median(buffer.deltas[accepted], estimates, counted)
         return Aggregate(update, counted), state
 
@@ -98,7 +101,7 @@ class SecureAfl(Rule):
         of_row: dict[int, float] = {}
         for row, new in sent.items():
             client = int(buffer.clients[row])
-            models.setdefault(new.version, np.array(buffer.bases[buffer.base_of[row]]))
+            models.setdefault(new.version, np.array(buffer.base(row)))
             last = state.gradients.get(client)
             if last is not None and last.version != new.version:
                 of_row[row] = coefficients[client] = _coefficient(last, new, models)

@@ -50,7 +50,8 @@ class Gradient:
 def gradient_of(context: DefenceContext, buffer: Buffer, row: int) -> Gradient:
     """The mean gradient that the update in that row comes of."""
     scale = gradient_scale(context, buffer, row)
-    return Gradient(np.array(buffer.deltas[row]), scale, int(buffer.base_versions[row]))
+    # Whatever the server takes differences from, a gradient is of the model that was sent.
+    return Gradient(buffer.models[row] - buffer.base(row), scale, int(buffer.base_versions[row]))
 
 
 def largest_but(share: float, values: Iterable[float]) -> float:

@@ -106,8 +106,7 @@ def next_model(
         shares = factors / factors.sum()
         if rule.is_linear:
             return Moved(_sum(shares, models), shares, state)
-        origin = replace(buffer, bases=(np.zeros_like(current),), base_of=np.zeros(len(buffer), dtype=np.int64))
-        aggregate, state = _stepped(rule, state, origin, shares)
+        aggregate, state = _stepped(rule, state, replace(buffer, origin=np.zeros_like(current)), shares)
         return Moved(aggregate.update, aggregate.weights, state, aggregate.notes)
     if rule.is_linear:
         # The weighted sum needs no matrix of differences: sum f_i (w_i - b_i) = sum f_i w_i - sum over bases.
@@ -119,8 +118,7 @@ def next_model(
                 step -= np.float32(factors[buffer.base_of == index].sum()) * base
         return Moved(_moved(current, step, rate), factors, state)
     if reading == "mix":
-        nowhere = np.zeros(len(buffer), dtype=np.int64)
-        buffer = replace(buffer, bases=(current,), base_of=nowhere)
+        buffer = replace(buffer, origin=current)
     aggregate, state = _stepped(rule, state, buffer, factors)
     return Moved(_moved(current, aggregate.update, rate), aggregate.weights, state, aggregate.notes)
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from asyncfl.defences import SecureAfl
+from asyncfl.server.application import next_model
 from asyncfl.testing import check_rule
 
 LR = 0.1
@@ -76,3 +77,29 @@ def test_gradients_of_any_size_are_compared(size, buffer_of, context_of, random)
     made, _ = rule.step(state, held, weights(4))
     assert made.weights.tolist() == [0.25, 0.25, 0.25, 0]
     assert np.isfinite(made.update).all()
+
+
+@pytest.mark.parametrize("reading", ["mix", "normalised"])
+def test_gradients_are_those_of_the_models_that_were_sent_however_updates_are_applied(
+    reading, buffer_of, context_of, random
+):
+    rule = SecureAfl(expected_share=0.0, bound=100.0)
+
+    def after(reading):
+        """Loss w^2 / 2 for clients 0 and 1: both answer version 0 fresh, client 0 answers version 1 at version 5."""
+        state = rule.start(context_of(2, 1, lr=LR), random)
+        _, state = rule.step(state, sent(buffer_of, 0, [2, 2], 2.0), weights(2))
+        late = buffer_of([[-LR]], clients=[0], base_versions=[1], version=5, bases=[[1.0]], current=[0.5])
+        moved = next_model(late, np.ones(1), rule, state, reading)
+        return moved.model, moved.state
+
+    model, state = after(reading)
+    delta, expected = after("delta")
+    assert state.gradients[0].values() == pytest.approx([1.0])
+    assert state.models[1] == pytest.approx([1.0])
+    assert state.coefficients == pytest.approx(expected.coefficients)
+    assert state.changes[0][0] == pytest.approx(expected.changes[0][0])
+    # Client 1 would now send 2 lr less than .5, so .3: as a model, or as a difference from .5. Client 0 sent .9, which
+    # is .1 less than it was sent. With two the median is the lower or the middle of both.
+    assert delta == pytest.approx([0.5 + (-0.1 - 0.2) / 2])
+    assert model == pytest.approx([(0.9 + 0.3) / 2])
