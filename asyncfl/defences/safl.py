@@ -11,6 +11,7 @@ evaluator may lie; late in training honest and poisoned accuracies overlap.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
@@ -30,7 +31,7 @@ class SaflState:
     """What is remembered between a request and its answer."""
 
     random: np.random.Generator
-    """The detector's own stream: decoys and their places. The one part of the state that moves on by itself."""
+    """The detector's own stream: decoys and their places."""
     models: Vector | None = None
     """(n_models, n_parameters) what is being scored for the open buffer; None: nothing yet."""
     rows: NDArray[np.int64] | None = None
@@ -85,16 +86,16 @@ class Safl(Detector):
         return ScoreRequest(evaluator, state.models), replace(state, evaluator=evaluator)
 
     def _shuffled(self, state: SaflState, buffer: Buffer) -> SaflState:
-        n = len(buffer)
-        order = state.random.permutation(n + self.decoys)
+        n, random = len(buffer), copy.deepcopy(state.random)
+        order = random.permutation(n + self.decoys)
         models = np.empty((n + self.decoys, buffer.models.shape[1]), dtype=np.float32)
         for place, row in enumerate(order):
             if row < n:
                 models[place] = buffer.models[row]
             else:
-                state.random.standard_normal(dtype=np.float32, out=models[place])
+                random.standard_normal(dtype=np.float32, out=models[place])
         models.flags.writeable = False
-        return replace(state, models=models, rows=np.where(order < n, order, -1))
+        return replace(state, random=random, models=models, rows=np.where(order < n, order, -1))
 
     def judge(self, state: SaflState, buffer: Buffer, scores: NDArray[np.float64] | None) -> tuple[Verdict, SaflState]:
         """The updates in the lower cluster are flagged and struck, see `Detector.judge`.

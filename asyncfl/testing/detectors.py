@@ -89,7 +89,11 @@ def _ask(detector: Detector, state: Any, held: Buffer, answer: Scores) -> tuple[
     """The state after all requests for a buffer, and the answer to the last."""
     tried: tuple[int, ...] = ()
     while True:
-        request, state = detector.request(state, held, tried)
+        before = copied((state, held))
+        request, following = detector.request(state, held, tried)
+        hold(same(held, before[1]), detector, "a buffer must not be changed")
+        hold(same(state, before[0]), detector, "the state must not be changed by a request but returned anew")
+        state = following
         if request is None:
             return state, None
         _check_request(detector, request, held, tried)

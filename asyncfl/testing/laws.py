@@ -42,12 +42,9 @@ def close(one: NDArray[np.floating], other: NDArray[np.floating]) -> bool:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two values hold the same, arrays and dataclasses compared by content.
-
-    Generators are alike whatever they have drawn: they are the one part of a state that may move on by itself.
-    """
-    if isinstance(left, np.random.Generator):
-        return isinstance(right, np.random.Generator)
+    """Whether two values hold the same, arrays and dataclasses compared by content, generators by what they will draw."""
+    if isinstance(left, np.random.Generator) and isinstance(right, np.random.Generator):
+        return same(left.bit_generator.state, right.bit_generator.state)
     if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
         left, right = np.asarray(left), np.asarray(right)
         if left.shape != right.shape or left.dtype != right.dtype:

@@ -390,6 +390,25 @@ def test_a_detector_is_answered_accuracies_that_fall_with_the_distance_from_1() 
     assert Curious.sizes[:6] == [1, 8, 8, 5, 12, 10]  # of one and of many, growing and shrinking
 
 
+class Shuffling(Curious):
+    """Draws from its own stream for what it asks."""
+
+    kind: str = "own:Shuffling"
+
+    def start(self, context: Any, random: Any) -> Any:
+        return random
+
+    def request(self, state: Any, buffer: Any, tried: Any) -> Any:
+        if not tried:
+            state.standard_normal()
+        return super().request(state, buffer, tried)
+
+
+def test_a_request_that_moves_the_stream_in_place_is_found() -> None:
+    with pytest.raises(AssertionError, match="Shuffling: the state must not be changed by a request but returned anew"):
+        check_detector(Shuffling())
+
+
 class Counting(Mean):
     kind: str = "own:Counting"  # type: ignore[assignment]
     poisoned: ClassVar[dict[int, int]] = {}
@@ -500,7 +519,8 @@ def test_a_lie_may_be_the_least_and_the_best_score() -> None:
         ({"a": 1}, {"a": 2}, False),
         (Count(3), Count(3), True),
         (Count(3), Count(4), False),
-        (np.random.default_rng(0), np.random.default_rng(1), True),
+        (np.random.default_rng(0), np.random.default_rng(0), True),
+        (np.random.default_rng(0), np.random.default_rng(1), False),
         (np.random.default_rng(0), 1, False),
     ],
 )
