@@ -42,7 +42,7 @@ def close(one: NDArray[np.floating], other: NDArray[np.floating]) -> bool:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two values hold the same, arrays and dataclasses compared by content, generators by what they will draw."""
+    """Whether two values hold the same: arrays and dataclasses by content, generators by what they will draw."""
     if isinstance(left, np.random.Generator) and isinstance(right, np.random.Generator):
         return same(left.bit_generator.state, right.bit_generator.state)
     if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):

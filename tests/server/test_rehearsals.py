@@ -16,11 +16,11 @@ from asyncfl.streams import Streams
 from asyncfl.testing import buffer, context, updates
 from asyncfl.testing.laws import same
 
-RULES = (
-    "mean krum multi_krum trimmed_mean median geometric_median bulyan norm_clipping centred_clipping basgd fltrust flame "
-    "secure_afl"
-).split()
-DETECTORS = "safl kardam zeno++ aflguard async_filter fldetector spectral evidence".split()
+RULES = [
+    *("mean", "krum", "multi_krum", "trimmed_mean", "median", "geometric_median", "bulyan", "norm_clipping"),
+    *("centred_clipping", "basgd", "fltrust", "flame", "secure_afl"),
+]
+DETECTORS = ["safl", "kardam", "zeno++", "aflguard", "async_filter", "fldetector", "spectral", "evidence"]
 
 
 @pytest.mark.parametrize("kind", [*RULES, *DETECTORS])
