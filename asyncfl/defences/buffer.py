@@ -60,7 +60,7 @@ class Buffer:
 
     def base(self, row: int) -> Vector:
         """(n_parameters,) the model that the update in that row was trained from."""
-        return self.bases[self.base_of[row]]
+        return self.bases[int(self.base_of[row])]
 
     def only(self, kept: NDArray[np.int64]) -> Buffer:
         """The same buffer with only the rows `kept`, in that order."""

@@ -79,6 +79,10 @@ class Rule(Component):
         """The aggregate of `buffer` and the next state. This is what a run calls; `state` is not changed."""
         return Aggregate(self.combine(buffer, weights), self.weigh(buffer.deltas, weights)), state
 
+    def banned(self, state: Any, client: int) -> Any:
+        """The next state after `client` was banned: forget what it sent. `state` is not changed."""
+        return state
+
     @property
     def is_linear(self) -> bool:
         """Whether the aggregate is always the weighted sum, `weights @ updates`, which may be computed in its place."""

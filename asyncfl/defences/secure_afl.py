@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,7 @@ class SecureAfl(Rule):
     gradient g' at model w', is above the (1 - expected_share) quantile of all clients' last ones; a client's first
     update is accepted. A client that is not in the buffer counts with g' + H (w - w'), w the current model and H the
     L-BFGS estimate from its own last `pairs` differences, as long as `bound` at most, as the update that it would make.
+    So does one whose update in the buffer a detector left out; who is banned is forgotten.
     Weights count together: the aggregate is the sum of the accepted updates' weights times the median.
 
     Use it where single updates are applied as they come, and where the server holds no samples. It keeps 2 `pairs` + 1
@@ -85,6 +86,23 @@ class SecureAfl(Rule):
             estimates = [estimate + (buffer.current - buffer.origin) for estimate in estimates]
         update = self._median(buffer.deltas[accepted], estimates, counted)
         return Aggregate(update, counted), state
+
+    def banned(self, state: SecureAflState, client: int) -> SecureAflState:
+        """Forget what `client` sent: nothing is estimated for it any more."""
+
+        def others(kept: dict[int, Any]) -> dict[int, Any]:
+            return {who: what for who, what in kept.items() if who != client}
+
+        gradients = others(state.gradients)
+        known = {gradient.version for gradient in gradients.values()}
+        return replace(
+            state,
+            gradients=gradients,
+            models={version: model for version, model in state.models.items() if version in known},
+            steps=others(state.steps),
+            changes=others(state.changes),
+            coefficients=others(state.coefficients),
+        )
 
     def _median(self, updates: Vector, estimates: list[Vector], weights: NDArray[np.float64]) -> Vector:
         if not len(updates):

@@ -164,7 +164,10 @@ class DefenceState:
         if self.plan.strikes is None or self._strikes is None:
             return ()
         banned, self._strikes = self.plan.strikes.step(self._strikes, clients, struck)
-        if self.plan.detector is not None:
-            for client in banned:
+        for client in banned:
+            if self.plan.detector is not None:
                 self._detector = self.plan.detector.banned(self._detector, client)
+            self._rule = self.plan.rule.banned(self._rule, client)
+            if self.plan.fallback is not None:
+                self._fallback = self.plan.fallback.banned(self._fallback, client)
         return banned

@@ -87,7 +87,10 @@ def _check_call(rule: Rule, known: DefenceContext, held: Buffer, factors: NDArra
     hold(same(state, before[0]), rule, "the state must not be changed but returned anew")
     again, _ = rule.step(copy.deepcopy(before[0]), held, factors)
     hold(same(again.update, out), rule, "equal calls must give equal aggregates", f"{out}, then {again.update}")
-    rule.step(after, held, factors)
+    kept = copy.deepcopy(after)
+    following = rule.banned(after, int(held.clients[0]))
+    hold(same(after, kept), rule, "a ban must not change the state but return it anew")
+    rule.step(following, held, factors)
     return out
 
 

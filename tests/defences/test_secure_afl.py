@@ -103,3 +103,16 @@ def test_gradients_are_those_of_the_models_that_were_sent_however_updates_are_ap
     # is .1 less than it was sent. With two the median is the lower or the middle of both.
     assert delta == pytest.approx([0.5 + (-0.1 - 0.2) / 2])
     assert model == pytest.approx([(0.9 + 0.3) / 2])
+
+
+def test_who_is_banned_counts_no_more(buffer_of, context_of, random):
+    rule = SecureAfl(expected_share=0.0, bound=100.0)
+    state = rule.start(context_of(3, 1, lr=LR), random)
+    for version, model in ((0, 4.0), (1, 3.0)):
+        _, state = rule.step(state, sent(buffer_of, version, [model, 2 * model, 40 * model], model), weights(3))
+    left = rule.banned(rule.banned(state, 2), 1)
+    assert [set(kept) for kept in (left.gradients, left.steps, left.changes, left.coefficients)] == [{0}] * 4
+    made, _ = rule.step(left, sent(buffer_of, 2, [1.0], 1.0, [0]), np.array([1.0]))
+    assert made.update == pytest.approx([-LR])
+    nobody = rule.banned(left, 0)
+    assert not nobody.models

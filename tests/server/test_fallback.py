@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from asyncfl.defences import Buffer, Detector, Mean, Median, Rule, Verdict
+from asyncfl.defences import Buffer, Detector, Mean, Median, Rule, Strikes, Verdict
 from asyncfl.defences.spec import Defence
 from asyncfl.scenario import Scenario
 from asyncfl.server import Buffered, DefencePlan
@@ -80,6 +80,27 @@ def test_each_rule_has_a_memory_of_its_own() -> None:
         state.aggregate(one, said)
     assert (state._rule, state._fallback) == (1, 2)
     assert not plan.is_linear
+
+
+class Remembering(Median):
+    """A rule that remembers whom it was told to forget."""
+
+    def start(self, context: Any, random: np.random.Generator) -> Any:
+        return ()
+
+    def step(self, state: Any, buffer: Buffer, weights: NDArray[np.float64]) -> tuple[Any, Any]:
+        return super().step(None, buffer, weights)[0], state
+
+    def banned(self, state: Any, client: int) -> Any:
+        return (*state, client)
+
+
+def test_rules_are_told_who_is_banned_with_or_without_a_detector() -> None:
+    for detector in (Doubting(), None):
+        plan = DefencePlan(Remembering(), detector, Strikes(threshold=1, window=1), context(3, 1), Remembering())
+        state = DefenceState(plan, Buffered(rounds=9, buffer=3), 3, Streams(0))
+        assert state.strike(np.array([0, 2]), np.array([False, True])) == (2,)
+        assert (state._rule, state._fallback) == ((2,), (2,))
 
 
 def faults(**defence: Any) -> dict[str, str]:

@@ -237,6 +237,22 @@ def test_a_state_that_is_changed_in_place_is_found() -> None:
         check_rule(Forgetful())
 
 
+class Unforgiving(Mean):
+    kind: str = "own:Unforgiving"  # type: ignore[assignment]
+
+    def start(self, context: Any, random: Any) -> Any:
+        return []
+
+    def banned(self, state: Any, client: int) -> Any:
+        state.append(client)
+        return state
+
+
+def test_a_rule_whose_state_a_ban_changes_in_place_is_found() -> None:
+    with pytest.raises(AssertionError, match="Unforgiving: a ban must not change the state but return it anew"):
+        check_rule(Unforgiving())
+
+
 class Thawed(Staleness):
     model_config = ConfigDict(frozen=False)
     kind: str = "own:Thawed"
