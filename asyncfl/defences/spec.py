@@ -68,12 +68,12 @@ class Defence(Described):
     """How updates become one."""
     detector: AnyDetector | None = None
     """Who judges updates before they are aggregated; null: nobody."""
+    strikes: Strikes | None = None
+    """When a client whose updates are taken for poison, or are malformed, is banned; null: never."""
     fallback: AnyRule | None = None
     """How updates become one in buffers where the detector abstains: all that it lets in is unjudged. null: by `rule`,
     the only one that is known to cost no accuracy where nobody attacks. With a rule that is no weighted mean a detector
     cannot take back later what was let in."""
-    strikes: Strikes | None = None
-    """When a client whose updates are taken for poison, or are malformed, is banned; null: never."""
     root_samples: Annotated[int, Field(ge=0, le=1_000_000), MeasuredIn("samples")] = 0
     """Samples that the server holds as its own trusted data: of the same data set, but neither a client's nor tested
     on."""
