@@ -12,13 +12,15 @@ an attack m must come from the buffer.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.component import choice
+from asyncfl.component import choice, kind_of
+from asyncfl.errors import Fault
 from asyncfl.messages import Vector
 from asyncfl.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView, Knowledge
@@ -46,6 +48,16 @@ class Adaptive(Composite):
     @property
     def parts(self) -> tuple[tuple[str, Attack], ...]:
         return (("attack", self.attack),)
+
+    def faults(self, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
+        """Those of the inner attack, and an inner attack that rehearses what it uploads."""
+        yield from super().faults(classes, shape)
+        if self.attack.rehearses:
+            yield Fault(
+                "attack",
+                f"must not rehearse its uploads, which are disguised after that, got {kind_of(self.attack)}, which "
+                "does; take it by itself, or another one",
+            )
 
     @property
     def sees(self) -> Knowledge:

@@ -103,6 +103,11 @@ class Attack(Component):
         """
         return None
 
+    @property
+    def changes_uploads(self) -> bool:
+        """Whether something else may be uploaded than what was trained: `craft` is written, or the length is wrong."""
+        return type(self).craft is not Attack.craft or self.length_error != 0
+
     def copied(self, view: AttackView) -> int | None:
         """Row of `view.known` that all attackers upload as it is, picked without regard to what it holds.
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import model_validator
 
-from asyncfl.component import choice
+from asyncfl.component import choice, kind_of
+from asyncfl.errors import Fault
 from asyncfl.messages import Vector
 from asyncfl.threats.adaptive import Adaptive
 from asyncfl.threats.attack import Attack, AttackView
@@ -35,6 +37,18 @@ class Combined(Composite):
     @property
     def parts(self) -> tuple[tuple[str, Attack], ...]:
         return tuple((f"attacks.{number}", part) for number, part in enumerate(self.attacks))
+
+    def faults(self, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
+        """Those of the parts, and a part that rehearses uploads which another one changes after it."""
+        yield from super().faults(classes, shape)
+        for number, part in enumerate(self.attacks):
+            after = [kind_of(later) for later in self.attacks[number + 1 :] if later.changes_uploads]
+            if part.rehearses and after:
+                yield Fault(
+                    f"attacks.{number}",
+                    f"must come after {', '.join(after)}, got {kind_of(part)} before, which rehearses what is uploaded; "
+                    "put it last",
+                )
 
     def craft(self, view: AttackView) -> Vector:
         """What the last attack makes of what the others made of the honest updates.

@@ -7,7 +7,7 @@ import pytest
 from asyncfl.server.defence_state import DefenceState
 from asyncfl.simulation.run import simulate_seed
 from asyncfl.testing import view
-from asyncfl.threats import Rehearsal, SignFlip, Tailored
+from asyncfl.threats import Rehearsal, SignFlip, Tailored, Threats
 
 HONEST = np.array([[3.0, 0, 4], [3, 0, 4], [3, 0, 4], [3, 0, 4]])
 """All alike: of length 5, and p is their opposite."""
@@ -184,3 +184,27 @@ def test_in_other_attacks_it_rehearses_as_well(attacked):
     assert described.threats.attack.rehearses
     alone = attacked({"rule": {"kind": "median"}}, {"kind": "label_flip"})
     assert simulate_seed(described, 0).rounds[-1]["test_loss"] > simulate_seed(alone, 0).rounds[-1]["test_loss"]
+
+
+@pytest.mark.parametrize(
+    ("attack", "field"),
+    [
+        ({"kind": "adaptive", "attack": {"kind": "tailored"}}, "attack.attack"),
+        ({"kind": "combined", "attacks": [{"kind": "tailored"}, {"kind": "scaling"}]}, "attack.attacks.0"),
+        (
+            {"kind": "combined", "attacks": [{"kind": "adaptive", "attack": {"kind": "tailored"}}]},
+            "attack.attacks.0.attack",
+        ),
+    ],
+)
+def test_it_is_refused_where_what_it_rehearsed_would_be_changed_before_it_is_sent(attack, field):
+    threats = Threats.model_validate({"attack": attack, "attackers": 0.2})
+    found = {fault.field: fault.message for fault in threats.faults(10, 10, (1, 8, 8))}
+    assert list(found) == [field]
+    assert "tailored" in found[field]
+
+
+def test_it_may_come_before_attacks_that_change_no_upload():
+    after = [{"kind": "label_flip"}, {"kind": "tailored"}, {"kind": "flooding"}, {"kind": "lying_evaluator"}]
+    threats = Threats.model_validate({"attack": {"kind": "combined", "attacks": after}, "attackers": 0.2})
+    assert not list(threats.faults(10, 10, (1, 8, 8)))
