@@ -46,7 +46,7 @@ class Combined(Composite):
             if part.rehearses and after:
                 yield Fault(
                     f"attacks.{number}",
-                    f"must come after {', '.join(after)}, got {kind_of(part)} before, which rehearses what is uploaded; "
+                    f"must come after {', '.join(after)}, got {kind_of(part)} before, which rehearses uploads; "
                     "put it last",
                 )
 

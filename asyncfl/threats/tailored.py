@@ -1,7 +1,8 @@
-"""Tailored: the attack that knows the defence in place, and is as strong as that defence lets it be."""
+"""Tailored: an attack that tries on a copy of the defence in place how strong it may be."""
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 import numpy as np
@@ -17,24 +18,28 @@ from asyncfl.threats.rows import each, moments
 
 
 class Tailored(Attack):
-    """Uploads mean + gamma p, with the gamma that moves the next model farthest along p without a strike.
+    """Uploads mean + gamma p, with the gamma found that moves the next model farthest along p without a strike.
 
-    The attackers know all: what the honest of the buffer sent, rule, detector and strikes with all that they remember.
-    They rehearse: a copy of the defences is asked what would become of the buffer, uploads, noise and all. gamma is
-    found by bisection: from half of `strength` steps are halved, upwards where nobody is struck and the model moves
-    farther than by the best gamma before, downwards elsewhere. p, as long as the median of the known updates, points
-    away from their mean. Where a buffer holds nobody else, the attackers take their own honest updates for the known.
+    The attackers know what the honest of the buffer sent, and rule, detector and strikes with all that they remember.
+    They rehearse: a copy of the defences is asked what would become of the buffer. A third of the rehearsals tries
+    gammas evenly spaced up to `strength`, the others halve the distance from the best of these to the next. p, as long
+    as the median of the known updates, points away from their mean. Where a buffer holds nobody else, the attackers
+    take their own honest updates for the known.
 
-    What a client would answer that a detector asks for scores is known too. Not rehearsed are compression of the
-    uploads, and what follows the server's decision: its noise. Source: Shejwalkar and Houmansadr 2021,
-    with the server's own defence for its oracle; Fang et al. 2020 for full knowledge.
+    It is a lower bound on what an attacker can do who knows the defence: it looks one buffer ahead, along one
+    direction, all upload the same, and no strike is risked, even one that would not ban; where every gamma is struck,
+    the honest mean is sent. Not rehearsed are compression of the uploads and the server's noise. Guessed are the noise
+    of uploads (as normal, whatever the scheme draws), and the answers to a detector that asks for scores: without the
+    noise of scores, from the personal layers of now, and with attackers lying in every version, whatever the rhythm.
+    Source: Shejwalkar and Houmansadr 2021, with the server's own defence for its oracle; Fang et al. 2020 for full
+    knowledge.
     """
 
     kind: Literal["tailored"] = "tailored"
     direction: Direction = "unit"
     """p: -mean, -deviation, or -sign(mean), coordinate by coordinate, as long as the known updates are."""
     strength: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("median lengths")] = 10.0
-    """Largest gamma that is looked for, > 0: what an undefended server gets."""
+    """Largest gamma that is tried, > 0: what an undefended server gets."""
     rehearsals: Annotated[int, Field(ge=1, le=100), MeasuredIn("rehearsals")] = 10
     """Values of gamma that are tried for each buffer, beside 0, >= 1; each costs the server's judging once."""
 
@@ -73,15 +78,25 @@ class Tailored(Attack):
             return -np.inf if answer.struck.any() or not np.isfinite(far) else far
 
         best, most = 0.0, damage(0.0)
-        gamma, step = self.strength / 2, self.strength / 4
-        for _ in range(self.rehearsals):
+        # What a defence lets in need not be one interval: large updates may be left out and larger ones not.
+        coarse = math.ceil(self.rehearsals / 3)
+        for place in range(1, coarse + 1):
+            gamma = self.strength * place / coarse
+            far = damage(gamma)
+            if far > most:
+                best, most = gamma, far
+        if best == self.strength:
+            return best
+        step = self.strength / coarse / 2
+        gamma = best + step
+        for _ in range(self.rehearsals - coarse):
+            step /= 2
             far = damage(gamma)
             if far > most:
                 best, most = gamma, far
                 gamma += step
             else:
                 gamma -= step
-            step /= 2
         return best
 
     def _uploads(self, upload: NDArray[np.float64], view: AttackView) -> Vector:
