@@ -197,7 +197,7 @@ class ClientsTable(Described):
     discarded: Count
     """Updates of it that were discarded, as nobody could score them."""
     train_loss: Number
-    """Loss of its last trained task; NaN: none was."""
+    """Loss of its last trained task of which it is known; NaN: of none."""
     exposures_up: Count
     """Updates of it that the tap holds."""
     exposures_down: Count

@@ -6,7 +6,6 @@ from the stream of its (client, turn), so neither the moment nor the order of tr
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -175,10 +174,10 @@ class TaskPath:
     def untrained(self, task: int, client: int, base_version: int, clip_norm: float | None) -> Upload:
         """The record of an upload that was trained elsewhere, as the scheme describes it: its loss is not known."""
         one = Contribution(client, self.data.samples(client))
-        return self._not_sent(task, base_version, one, clip_norm, math.nan, False)
+        return self._not_sent(task, base_version, one, clip_norm, None, False)
 
     def _not_sent(
-        self, task: int, base: int, one: Contribution, clip_norm: float | None, loss: float, attacked: bool
+        self, task: int, base: int, one: Contribution, clip_norm: float | None, loss: float | None, attacked: bool
     ) -> Upload:
         release = upload_release(self.scheme, self.context, clip_norm, one)
         return Upload(task, base, one, release, clip_norm, loss, attacked, 0.0)

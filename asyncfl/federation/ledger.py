@@ -265,7 +265,7 @@ class SeedLedger:
             if task >= 0 and task not in found:
                 one = Contribution(client, int(self.run.sizes[client]), epochs=stopped.get(task))
                 release = typical[client] if one.epochs is None else self._stopped(one)
-                found[task] = Upload(task, base, one, release, self._clip_norm, math.nan, False, release.std)
+                found[task] = Upload(task, base, one, release, self._clip_norm, None, False, release.std)
         for upload in self.run.uploads:
             if upload.task in found and not math.isfinite(upload.release.std):
                 # A run that diverged knows no noise any more; its multipliers are those that it would have had.

@@ -97,7 +97,8 @@ def clients_table(run: SeedRun) -> pa.Table:
 
     train_loss = np.full(clients, np.nan)
     for upload in sorted(run.uploads, key=lambda upload: upload.task):  # tasks are numbered as they are given out
-        train_loss[upload.client] = upload.loss
+        if upload.loss is not None:
+            train_loss[upload.client] = upload.loss
 
     spent_s = np.full(clients, np.nan)
     for client, time_s in (run.spent or {}).items():

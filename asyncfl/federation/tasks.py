@@ -50,7 +50,7 @@ class TaskInFlight:
     base: Vector | None = None
     """The model that it was sent, kept where the task must be trained even after the server has forgotten it."""
     trained: bool = False
-    """Whether it has been trained ahead of its collection."""
+    """Whether it has been trained ahead of its collection, or its client told so or may have done it untold."""
     overheard: bool = False
     """Whether the tap holds its update."""
     epochs: int | None = None

@@ -38,6 +38,7 @@ from asyncfl.live.vocabulary import (
     Leaving,
     Over,
     Ready,
+    Report,
     Scores,
     Spent,
     Task,
@@ -279,7 +280,7 @@ class Host(Conductor):
                 return self.presence.left(member)
             case Trace():
                 member.left.append(said.task)
-                self.reports.place(member, said.task, said.report)
+                self._place(member, said.task, said.report)
                 return []
         raise WireError(f"a client does not say {type(said).__name__} here")
 
@@ -305,7 +306,7 @@ class Host(Conductor):
         if isinstance(said, Gone) and said.fate not in (Fate.LOST_DOWN, Fate.LOST_UP, Fate.DROPPED_OUT):
             raise WireError(f"a task of a client does not end {said.fate!r}")
         if self.stopped is not None:
-            self.reports.place(member, said.task, said.report, arrived_s)
+            self._place(member, said.task, said.report, arrived_s)
             return []
         if whose is None or task is None or task.number != said.task:
             # Given up meanwhile: the client is told by what it is given next.
@@ -314,7 +315,15 @@ class Host(Conductor):
             return []
         if isinstance(said, Update):
             self.payloads.check(said, task)
+        # What was feared when its connection ended is known now.
+        task.trained = False
         self.reports.place(member, said.task, said.report, arrived_s)
+        if isinstance(said, Gone):
+            # A shaped client knows beforehand that nothing comes of it, and trains for its own layers alone.
+            vain = self.federation.path.every_task or not self.terms.shape
+            task.trained = vain and (task.trained or said.fate == Fate.LOST_UP)
+        if task.number not in self.tasks:
+            self.payloads.lost(task)
         member.task = None
         if isinstance(said, Update):
             if not self.terms.shape:
@@ -329,6 +338,12 @@ class Host(Conductor):
             self.then(lambda: self.idle(member))
         self.questions.ask_held(member)
         return actions
+
+    def _place(self, member: Member, number: int, report: Report, arrived_s: float | None = None) -> None:
+        """Put what a client tells of into the trace, and what it has trained in vain on record."""
+        self.reports.place(member, number, report, arrived_s)
+        if (task := member.task) is not None and task.number == number and number not in self.tasks:
+            self.payloads.lost(task)
 
     def idle(self, member: Member) -> list[Action]:
         """The client waits for a task."""
@@ -379,6 +394,7 @@ class Host(Conductor):
 
     def _forget(self, task: TaskInFlight) -> None:
         self.payloads.forget(task.number)
+        self.payloads.lost(task)
 
     def _set_timer(self, action: SetTimer) -> None:
         def fires() -> None:

@@ -15,7 +15,7 @@ from asyncfl.federation.tasks import TaskInFlight
 from asyncfl.live.vocabulary import Update
 from asyncfl.messages import Collect, Collected, Vector
 from asyncfl.privacy import Contribution
-from asyncfl.privacy.ledger.releases import upload_release
+from asyncfl.privacy.ledger.releases import upload_release, usable_norm
 from asyncfl.privacy.record import Upload
 from asyncfl.trace import Kind
 from asyncfl.trace.events import epochs_detail
@@ -114,6 +114,21 @@ class Payloads:
         """Nobody will ask for the update of that task any more."""
         self._payloads.pop(task, None)
 
+    def lost(self, task: TaskInFlight) -> None:
+        """A task is over for the server. Where its client has trained it in vain, and its later updates tell of that
+        (by its own layers, or by what compression left over), that is put on record."""
+        record, path = self._host.federation.record, self._host.federation.path
+        if not task.trained or record.upload(task.number) is not None:
+            return
+        if path.every_task or self._host.federation.resolved.scenario.compression.remembers:
+            norm = usable_norm(path.scheme, path.context, self.clip_norm)
+            epsilon = path.state.epsilon(task.client, task.turn)
+            samples = int(self._host.server.samples[task.client])
+            one = Contribution(task.client, samples, task.turn, epsilon, epochs=task.epochs)
+            release = upload_release(path.scheme, path.context, norm, one)
+            attacked = self._attacked(task)
+            record.dropped(Upload(task.number, task.base_version, one, release, norm, None, attacked, 0.0))
+
     def collect(self, action: Collect) -> Collected:
         """The updates of a buffer."""
         tasks = self._host.tasks.collect(action.tasks)
@@ -158,9 +173,12 @@ class Payloads:
         samples = int(self._host.server.samples[task.client])
         contribution = Contribution(task.client, samples, task.turn, said.epsilon, epochs=said.epochs)
         release = upload_release(path.scheme, path.context, norm, contribution)
-        attacked = self._host.attackers is not None and self._host.attackers.attacks(
-            task.number, task.client, task.base_version, task.turn
-        )
+        attacked = self._attacked(task)
         if attacked and self._host.attackers is not None and not self._host.attackers.threats.attackers_add_noise:
             release = replace(release, std=0.0)
         return Upload(task.number, task.base_version, contribution, release, norm, said.loss, attacked, said.added_std)
+
+    def _attacked(self, task: TaskInFlight) -> bool:
+        """Whether a task is an attack."""
+        attackers = self._host.attackers
+        return attackers is not None and attackers.attacks(task.number, task.client, task.base_version, task.turn)

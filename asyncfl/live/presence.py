@@ -25,6 +25,7 @@ class Presence:
         if self._host.stopped is not None or member.connection is not None or not self._host.clock.has_begun:
             return []
         task = member.task
+        self._untold(member)
         if task is not None and not self._host.terms.shape:
             # A shaped client has told of it.
             self._host.chronicle.record(Kind.WENT_OFFLINE, client=member.number)
@@ -47,12 +48,18 @@ class Presence:
         if member.lease is not None:
             member.lease.cancel()
             member.lease = None
+        self._untold(member)
         task, member.task, member.at_s, member.missed = member.task, None, None, True
         self._host.chronicle.record(Kind.WENT_OFFLINE, client=member.number)
         if task is not None and task.number in self._host.tasks:
             self._host.chronicle.note(Kind.DROPPED_OUT, task, detail="left")
         self._host.then(lambda: self._host.questions.no_answer(member))
         return self._host.server.handle(ClientLeft(self._host.clock.now, member.number))
+
+    def _untold(self, member: Member) -> None:
+        """Nobody was told how far a client came that is away: it may have trained its task."""
+        if member.task is not None and member.task.number not in member.left:
+            member.task.trained = True
 
     def _lease_ended(self, member: Member) -> list[Action]:
         if self._host.stopped is not None or member.connection is not None:
@@ -82,11 +89,13 @@ class Presence:
         if member.lease is not None:
             member.lease.cancel()
             member.lease = None
-        left, member.left = member.left, []
         if member.task is not None and member.task.number in hello.tasks:
             # It goes on where it was.
+            member.left = []
             self.came_online(member)
             return []
+        self._untold(member)
+        left, member.left = member.left, []
         member.at_s = None
         ends = [
             lambda: self.came_online(member),

@@ -73,6 +73,8 @@ class Reports:
             time_s = began_s + one.after_s
             if arrived_s is not None:
                 time_s = arrived_s if one.kind == Kind.UPLOADED else min(time_s, arrived_s)
+            if task is not None and one.kind == Kind.TRAINED and (time_s <= end_s or self._conductor.stopped is None):
+                task.trained = True
             if time_s > end_s:
                 continue
             self._place_one(member, task, one.kind, time_s, one.size, one.attempt, one.detail, way)

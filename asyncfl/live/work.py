@@ -114,7 +114,7 @@ class Workshop:
         zeroed = bool(made.zeroed[0])
         stopped = upload.contribution.epochs
         personal = None if path.personal is None else path.personal.of(ticket.client)
-        return Done(sent, upload.loss, made.clip_norm, upload.added_std, epsilon, zeroed, personal, stopped)
+        return Done(sent, float(made.losses[0]), made.clip_norm, upload.added_std, epsilon, zeroed, personal, stopped)
 
     def score(
         self, client: int, turn: int, models: Vector, attacks: bool, last_version: int, last_turn: int

@@ -25,8 +25,8 @@ class Upload:
     """What it is to an accountant: the noise on it, and what that hides."""
     clip_norm: float | None
     """Norm that it was clipped to; None where there was no clipping."""
-    loss: float
-    """Mean training loss of the last local epoch."""
+    loss: float | None
+    """Mean training loss of the last local epoch; None: nobody was told."""
     attacked: bool
     """Whether the task was an attack."""
     added_std: float

@@ -194,7 +194,9 @@ def test_updates_that_are_compressed(live: Live, protocol: str, compression: dic
         "download_compression": {"kind": "quantised"},
     }
     told, simulated = same(live, description), simulate_seed(Scenario.read({**SMALL, **description}), 0)
-    assert [one.loss for one in told.uploads] == [one.loss for one in simulated.uploads]
+    # What real clients have trained in vain is in what they have left over.
+    collected = [one.loss for one in told.uploads if one.loss is not None]
+    assert collected == [one.loss for one in simulated.uploads]
     assert [row["test_loss"] for row in told.rounds] == [row["test_loss"] for row in simulated.rounds]
     assert told.rounds[-1]["bytes_up"] == simulated.rounds[-1]["bytes_up"]
 

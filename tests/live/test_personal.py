@@ -12,6 +12,7 @@ import pytest
 
 from asyncfl import simulate
 from asyncfl.errors import ScenarioError
+from asyncfl.federation.ledger import SeedLedger
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live.transport import EndedError
 from asyncfl.scenario import Scenario
@@ -26,6 +27,8 @@ PERSONAL: dict[str, Any] = {
     "model": {**SMALL["model"], "personal": ["3.*"]},
     "evaluation": {"keep": {"every": 1}, "clients_every": 2},
 }
+LOSSY_UP: dict[str, Any] = {**WORLD, "uplink": {**WORLD["uplink"], **LOSSY, "retransmissions": 0}}
+LEAVING_WORLD: dict[str, Any] = {**WORLD, **LEAVING, "failure_detection": {"kind": "lease", "seconds": 0.2}}
 JUDGED = ("version", "participants", "train_loss", "test_loss", "test_accuracy", "client_accuracy_worst_decile")
 
 
@@ -118,7 +121,7 @@ def test_a_client_on_a_machine_of_its_own_keeps_its_layers_over_connections_and_
     assert all(np.isnan(row["test_loss"]) and not row["diverged"] for row in run.rounds)
     assert any("no version is judged: what is known are the losses that clients told" in note for note in run.notes)
     assert not any("began with the initial personal layers again" in note for note in run.notes)
-    assert {one.client for one in run.uploads if np.isfinite(one.loss)} == {0, 1}
+    assert {one.client for one in run.uploads if one.loss is not None and np.isfinite(one.loss)} == {0, 1}
 
 
 def test_a_client_whose_process_was_started_again_begins_anew_and_the_run_says_so(tmp_path: Path) -> None:
@@ -180,3 +183,37 @@ def test_a_file_to_start_from_is_refused_where_clients_are_sent_no_layers_of_the
 def nothing(*_: Any) -> float:
     """A metric of one's own."""
     return 0.0
+
+
+NOISE_IN_TRAINING: dict[str, Any] = {
+    "training": {"lr": 0.1, "batch_size": 10, "epochs": 1, "example_clip": 1.0, "example_noise": 2.0},
+    "privacy": {"kind": "dp_sgd", "clip_norm": 1.0, "noise_multiplier": 2.0},
+}
+
+
+@pytest.mark.parametrize("world", [LOSSY_UP, LEAVING_WORLD], ids=["lossy", "leaving"])
+def test_what_was_trained_in_vain_counts_as_in_a_simulation(live: Live, world: dict[str, Any]) -> None:
+    """Layers go on with it, and so do all later updates of the client."""
+    scenario = Scenario.read({**SMALL, **NOISE_IN_TRAINING, **PERSONAL, "protocol": BUFFERED, "world": world})
+    told, simulated = live(scenario), simulate_seed(scenario, 0)
+    assert difference(simulated, told) is None
+    assert [one.contribution for one in told.uploads] == [one.contribution for one in simulated.uploads]
+    in_vain = {one.task for one in told.uploads} - set(select(told.events, kinds=["uploaded"])["task"].to_pylist())
+    assert len(in_vain) > 1
+    ours, theirs = SeedLedger(told), SeedLedger(simulated)
+    assert ours.spending == theirs.spending
+    assert ours.ledger.drop_columns("flags") == theirs.ledger.drop_columns("flags")
+
+
+def test_what_compression_left_of_it_counts_too(live: Live) -> None:
+    """A client that goes offline in mid-upload has kept that already."""
+    world = {**LEAVING_WORLD, "uplink": {**WORLD["uplink"], "bandwidth_bps": 1e4}}
+    in_vain = []
+    for error_feedback in (True, False):
+        compression = {"kind": "top_k", "share": 0.1, "error_feedback": error_feedback}
+        run = live(Scenario.read({**SMALL, "protocol": BUFFERED, "world": world, "compression": compression}))
+        sent, trained = (set(select(run.events, kinds=[kind])["task"].to_pylist()) for kind in ("uploaded", "trained"))
+        in_vain.append({one.task for one in run.uploads if one.loss is None})
+        assert in_vain[-1] <= trained
+        assert in_vain[-1] - sent or not error_feedback
+    assert not in_vain[1]
