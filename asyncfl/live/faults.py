@@ -24,6 +24,13 @@ def live_faults(scenario: Scenario, context: PrivacyContext, shape: bool = False
                 f"world.{way}.server_bandwidth_bps",
                 f"must be .inf, no client knows what others send, got {link.server_bandwidth_bps:g}; leave it out",
             )
+    training, partial_work = scenario.training, scenario.protocol.partial_work
+    if not shape and training.deadline_s is not None and partial_work == "normalised":
+        yield Fault(
+            "protocol.partial_work",
+            "must be whole or work where clients stop by clocks of their own (training.deadline_s), got normalised: "
+            "nobody can check how much they did, and who claims less would count for more",
+        )
     state = scenario.privacy.start(context)
     learns = any(getattr(type(state), name) is not getattr(State, name) for name in ("trained", "collected"))
     if scenario.privacy.needs_every_task or learns:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asyncfl.errors import ScenarioError
 from asyncfl.federation.ledger import SeedLedger
 from asyncfl.live.work import Workshop
 from asyncfl.messages import Fate
@@ -127,3 +128,13 @@ def test_noise_after_each_epoch_ends_with_the_noise_of_the_upload(live: Any, clo
     assert {one.release.count for one in stopped.uploads} == {2} == {one.release.count for one in told.uploads}
     assert [one.loss for one in stopped.uploads] == [one.loss for one in told.uploads]
     assert stopped.rounds[1]["test_loss"] == told.rounds[1]["test_loss"]
+
+
+def test_work_that_nobody_can_check_is_not_what_an_update_is_multiplied_by(live: Any) -> None:
+    """Whoever trains all and says that it was one epoch would count for three."""
+    protocol = {**PRIVATE["protocol"], "partial_work": "normalised", "rounds": 1}
+    training = {**SMALL["training"], "epochs": 3, "deadline_s": 5.0}
+    scenario = Scenario.read({**SMALL, "training": training, "protocol": protocol})
+    with pytest.raises(ScenarioError, match=r"protocol\.partial_work: must be whole or work where clients stop by"):
+        live(scenario, shape=False)
+    assert live(scenario).stopped == "all versions published"
