@@ -216,13 +216,18 @@ class NodeConnection:
             ended = self._ended(sent, now_s, Kind.DROPPED_OUT, stopped or "budget")
             await self.say(Gone(sent.of, Fate.DROPPED_OUT.value, (ended,)))
             return
+        done = whole_number_of(ours, "epochs")
+        if "epochs" in ours and not done:
+            log.warning("%s: its epochs must be a whole number >= 1, got %s", self.peer, shortened(ours["epochs"], 100))
+            ended = self._ended(sent, now_s, Kind.DROPPED_OUT, "app")
+            await self.say(Gone(sent.of, Fate.DROPPED_OUT.value, (ended,)))
+            return
         if model is None:
             log.warning("%s: its reply holds no model", self.peer)
             # What is no model is judged as one of the wrong length.
             model = np.zeros(self.node.n_parameters + 1, dtype=np.float32)
         elif self.node.clips is not None and base is not None and len(model) == len(base):
             model, clip_norm = self.node.clips.clip(base, model)
-        done = number_of(ours, "epochs")
         update = Update(
             sent.of,
             nan_for(number_of(metrics, LOSS)),
@@ -231,7 +236,7 @@ class NodeConnection:
             number_of(ours, "epsilon"),
             bool(number_of(ours, "zeroed")),
             report_of(reply, sent, model.nbytes, max(0.0, now_s - sent.sent_s), stopped),
-            None if done is None else int(done),
+            done,
         )
         await self.say(update, model[None])
 
@@ -249,6 +254,12 @@ def number_of(metrics: Mapping[str, Metric], name: str) -> float | None:
     """A metric that is a number; None where there is none."""
     value = metrics.get(name)
     return float(value) if isinstance(value, int | float) else None
+
+
+def whole_number_of(metrics: Mapping[str, Metric], name: str) -> int | None:
+    """A metric that is a whole number, 0..2**53; None where there is none."""
+    value = number_of(metrics, name)
+    return int(value) if value is not None and 0 <= value <= 2**53 and value.is_integer() else None
 
 
 def scores_of(reply: Reply) -> tuple[float, ...] | None:

@@ -26,7 +26,7 @@ from asyncfl.live.flower.letters import (
     Reply,
     Value,
 )
-from asyncfl.live.flower.node import Clips, Node, NodeConnection, SentLetter, number_of
+from asyncfl.live.flower.node import Clips, Node, NodeConnection, SentLetter, whole_number_of
 from asyncfl.live.transport import Connection
 from asyncfl.live.vocabulary import Ready
 
@@ -246,10 +246,13 @@ class Post:
                     f"node {one.number} cannot say who it is: {shortened(' '.join(reply.reason.split()), 500)}"
                 )
             return
-        samples = number_of(reply.metrics, EXAMPLES)
-        if samples is None or samples < 1:
-            raise FlowerError(f"node {one.number} must answer a query with metric {EXAMPLES} >= 1, got {samples}")
-        one.samples = int(samples)
+        samples = whole_number_of(reply.metrics, EXAMPLES)
+        if not samples:
+            told = shortened(reply.metrics.get(EXAMPLES), 100)
+            raise FlowerError(
+                f"node {one.number} must answer a query with metric {EXAMPLES}, a whole number >= 1, got {told}"
+            )
+        one.samples = samples
         one.wants = str(reply.config.get("name", ""))
 
     async def _prepared(self, node: Node, reply: Reply) -> None:

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 
+import numpy as np
 import pytest
 
 from asyncfl.live.flower.letters import Reply
-from asyncfl.live.flower.node import SECONDS, SentLetter, nan_for, number_of, report_of, scores_of
-from asyncfl.live.vocabulary import Noted
+from asyncfl.live.flower.node import (
+    SECONDS,
+    Node,
+    NodeConnection,
+    SentLetter,
+    nan_for,
+    number_of,
+    report_of,
+    scores_of,
+    whole_number_of,
+)
+from asyncfl.live.vocabulary import FromClient, Gone, Noted
+from asyncfl.live.wire import server_decoder
+from asyncfl.messages import Fate
 from asyncfl.trace import Kind
 
 SENT = SentLetter(3, "train", 80, 10.0)
@@ -20,6 +34,26 @@ def test_a_number_is_read_where_one_stands() -> None:
     assert number_of(metrics, "missing") is None
     assert math.isnan(nan_for(None))
     assert nan_for(0.25) == 0.25
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e30, 1.5, -1.0, "2"])
+def test_what_is_no_whole_number_is_none(value: float | str) -> None:
+    assert whole_number_of({"epochs": value}, "epochs") is None
+    assert whole_number_of({"epochs": 2.0}, "epochs") == 2
+    assert whole_number_of({}, "epochs") is None
+
+
+@pytest.mark.parametrize("value", [math.nan, 1e30, 0.0, 1.5])
+def test_epochs_that_nobody_can_have_done_end_a_task_and_not_the_run(value: float) -> None:
+    async def said() -> FromClient:
+        node = Node(1, "ann", "token", 20, 3)
+        connection = NodeConnection(node)
+        await connection.answer(SENT, Reply("a", model=np.zeros(3, np.float32), metrics={"epochs": value}), 12.0)
+        return server_decoder(3).decode(await connection.receive())[0]
+
+    gone = asyncio.run(said())
+    assert isinstance(gone, Gone)
+    assert gone.fate == Fate.DROPPED_OUT
 
 
 @pytest.mark.parametrize(
