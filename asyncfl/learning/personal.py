@@ -102,6 +102,10 @@ class PersonalParts:
         """Have a client go on with this part (n_personal,)."""
         self._own[client] = part
 
+    def take(self, client: int) -> Vector:
+        """The part of a client (n_personal,), which is not kept here any longer."""
+        return self._own.pop(client, self.learner.initial)
+
     def copy(self) -> PersonalParts:
         """What they are now, whatever clients make of them later."""
         same = PersonalParts(self.learner)

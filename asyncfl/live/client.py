@@ -356,7 +356,7 @@ class LiveClient:
         if phase.ends is Kind.TRAINED and training is not None:
             await asyncio.wait([training])
             if not training.cancelled() and training.exception() is None:
-                self._has().workshop.keep(ticket.client, training.result().personal)
+                self._has().workshop.keep(ticket.client, training.result())
             phase = self._has().measured(phase, training)
         if sending is None:
             at.note(clock.now, phase.ends, detail=phase.detail)
@@ -404,7 +404,9 @@ class LiveClient:
         )
         for phase in craft.scoring_phases(said, len(models)):
             if phase.sending is None:
-                scoring = asyncio.get_running_loop().run_in_executor(craft.executor, score)
+                scoring = asyncio.get_running_loop().run_in_executor(
+                    craft.executor, partial(score, own=craft.workshop.own_layers(craft.number))
+                )
             await self._on_its_way(at, phase.sending, phase.duration_s, phase.said)
             if phase.sending is None and scoring is not None:
                 await asyncio.wait([scoring])

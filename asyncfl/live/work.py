@@ -32,6 +32,8 @@ class Done:
     zeroed: bool
     personal: Vector | None = None
     """(n_personal,) what the task has made of the client's own layers; None: it has none."""
+    left_over: Vector | None = None
+    """(n_parameters,) what compression leaves over for the client's next update; None: nothing."""
     epochs: int | None = None
     """Epochs after which it had to stop; None: it did all, or was told when."""
 
@@ -54,7 +56,6 @@ class Workshop:
         self.threats = threats
         self.personal = personal
         self._left: dict[int, Vector | None] = {}
-        self._left_next: dict[int, Vector | None] = {}
         self._make_path = make_path
         self._own = threading.local()
         self._making = threading.Lock()
@@ -80,12 +81,13 @@ class Workshop:
             path.compressor.put(client, self._left.get(client))
         return path
 
-    def keep(self, client: int, personal: Vector | None) -> None:
-        """Have a client go on with these layers of its own, and with what compression left over: its training is
-        over."""
-        self._left[client] = self._left_next.pop(client, None)
-        if self.personal is not None and personal is not None:
-            self.personal.put(client, personal)
+    def keep(self, client: int, done: Done) -> None:
+        """Have a client go on with what a training that is over has made of its own layers, and with what compression
+        left over."""
+        if done.left_over is not None:
+            self._left[client] = done.left_over
+        if self.personal is not None and done.personal is not None:
+            self.personal.put(client, done.personal)
 
     def train(self, ticket: Ticket, attacks: bool, deadline_s: float | None = None) -> Done:
         """Carry out a task. `attacks`: whether its client is an attacker. `deadline_s`: real seconds from now after
@@ -108,23 +110,41 @@ class Workshop:
         sent: Vector | Download = model
         if made.packed and made.sound[0]:
             sent = Download(model[0], made.packed[0])
+        left_over = None
         if path.compressor is not None:
-            self._left_next[ticket.client] = path.compressor.left_of(ticket.client)
+            left_over = path.compressor.left_of(ticket.client)
+            # It is kept here, once, and not in each thread too.
+            path.compressor.put(ticket.client, None)
         epsilon = upload.contribution.epsilon
         zeroed = bool(made.zeroed[0])
         stopped = upload.contribution.epochs
-        personal = None if path.personal is None else path.personal.of(ticket.client)
-        return Done(sent, float(made.losses[0]), made.clip_norm, upload.added_std, epsilon, zeroed, personal, stopped)
+        personal = None if path.personal is None else path.personal.take(ticket.client)
+        return Done(
+            sent, float(made.losses[0]), made.clip_norm, upload.added_std, epsilon, zeroed, personal, left_over, stopped
+        )
+
+    def own_layers(self, client: int) -> Vector | None:
+        """(n_personal,) the layers that a client has of its own now; None: all are shared."""
+        return None if self.personal is None else self.personal.of(client)
 
     def score(
-        self, client: int, turn: int, models: Vector, attacks: bool, last_version: int, last_turn: int
+        self,
+        client: int,
+        turn: int,
+        models: Vector,
+        attacks: bool,
+        last_version: int,
+        last_turn: int,
+        own: Vector | None = None,
     ) -> NDArray[np.float64]:
         """(n_models,) accuracy of each model on the client's data, or what an attacker says of them.
 
-        `turn`: requests that it was sent before; `last_version`, `last_turn`: of its task that was collected last.
+        `own`: see `own_layers`, as they were when scoring began, however long it waits for a thread; `turn`: requests
+        that it was sent before; `last_version`, `last_turn`: of its task that was collected last.
         """
-        path = self._path_of(client)
-        scores = np.asarray(path.accuracies(client, models), dtype=np.float64)
+        path = self._path()
+        own = self.own_layers(client) if own is None else own
+        scores = np.asarray(path.accuracies(client, models, own), dtype=np.float64)
         if path.scheme.scores is not None:
             random = path.streams.generator("score_noise", client, turn)
             scores = scores + path.scheme.scores.std_of(

@@ -107,8 +107,8 @@ class FlowerClient:
         )
         self._training = self.federation.resolved.scenario.training
         self._workshop = workshop_of(self.federation, Streams(secret))
-        if (own := kept.get(self._personal_name)) is not None:
-            self._workshop.keep(self.number, np.frombuffer(base64.b64decode(own), np.float32))
+        if (own := kept.get(self._personal_name)) is not None and self._workshop.personal is not None:
+            self._workshop.personal.put(self.number, np.frombuffer(base64.b64decode(own), np.float32))
         self._sent: list[tuple[str, int, int | None]] = [
             tuple(one) for one in json.loads(kept.get(self._sent_name, "[]"))
         ]
