@@ -57,7 +57,7 @@ def _held_by(who: str, rows: Sequence[Row]) -> list[Row]:
 
 def _parts(who: str, rows: Sequence[Row], models: Sequence[Row], several: bool) -> Iterator[str]:
     """What stands between semicolons: epsilon, the claim about models if it fails, flags, trust."""
-    worst = max(rows, key=lambda row: (row["provable"], _bare(row), _measured(row), row["exact_epsilon"]))
+    worst = max(rows, key=_badness)
     flags = list(dict.fromkeys(flag for row in rows for flag in row["flags"].split("; ") if flag))
     if _epsilon(worst) == 0:
         # Flags of releases that epsilons leave out are all that there may be.
@@ -82,11 +82,11 @@ def _of_clients(worst: Row, rows: Sequence[Row], several: bool) -> str:
         claimed = f"{worst['claimed_epsilon']:.4g}"
         beside.append(f"the claimed {claimed} does not hold" if broken else f"claimed {claimed}")
     status = max((row["status"] for row in rows), key=list(RESTS_ON).index)
-    largest = max([worst, *rows], key=_exact)
+    largest = max([worst, *rows], key=lambda row: _alike(_exact(row)))
     if not math.isinf(exact) and (status != "proven" or provable != exact):
         whose = "" if largest is worst else f" for {_client(largest, several)}"
         beside.append(f"{_number(largest['exact_epsilon'])}{whose} {RESTS_ON[status]}")
-    furthest = max([worst, *rows], key=_measured)
+    furthest = max([worst, *rows], key=lambda row: _alike(_measured(row)))
     if _measured(furthest) > 0 and not (_bare(worst) and furthest is worst):
         whose = "" if furthest is worst else f" for {_client(furthest, several)}"
         beside.append(f"measured by {_source(furthest)} at least {_number(_measured(furthest))}{whose}")
@@ -114,6 +114,16 @@ def _of_models(rows: Sequence[Row]) -> Iterator[str]:
         yield f"the {claimed:.4g} claimed for published models is not proven"
     else:
         yield f"the {claimed:.4g} claimed for published models does not hold: epsilon is {_number(_known(worst))}"
+
+
+def _badness(row: Row) -> tuple[float, ...]:
+    """What the client is chosen by that a statement is about; of equal ones it is the first."""
+    return _alike(row["provable"]), _bare(row), _alike(_measured(row)), _alike(row["exact_epsilon"])
+
+
+def _alike(epsilon: float) -> float:
+    """To five digits, one more than is told: who is ahead by less may be so by rounding in float32 alone."""
+    return float(f"{epsilon:.5g}")
 
 
 def _epsilon(row: Row) -> float:
