@@ -111,20 +111,20 @@ def make_plan(folder: str | Path, scale: str, only: Iterable[str] = (), results:
     paths = find(folder)
     experiments = load_all(paths)
     names = select(list(paths), only)
-    selected = {}
-    for name in names:
-        with_digest = tuple(
-            [(cell, cell.scenario.digest()) for cell in at_look] for at_look in all_cells(experiments[name], chosen)
+    # Also of those that look at their cells and are not selected: their runs may be grown.
+    planned = {
+        name: Planned(
+            experiment,
+            paths[name],
+            tuple([(cell, cell.scenario.digest()) for cell in look] for look in all_cells(experiment, chosen)),
         )
-        selected[name] = Planned(experiments[name], paths[name], with_digest)
-    looked_at = [experiment for experiment in experiments.values() if len(experiment.seeds.looks(chosen).at) > 1]
-    growing = {
-        cell.scenario.digest()
-        for experiment in looked_at
-        for cell in chain.from_iterable(all_cells(experiment, chosen))
-        if cell.recording is None
+        for name, experiment in experiments.items()
+        if name in names or len(experiment.seeds.looks(chosen).at) > 1
     }
-    return Plan(chosen, experiments, paths, selected, _jobs(selected, Path(results) / "runs"), frozenset(growing))
+    selected = {name: planned[name] for name in names}
+    looked_at = chain.from_iterable(chain(*one.looks) for one in planned.values() if len(one.looks) > 1)
+    growing = frozenset(digest for cell, digest in looked_at if cell.recording is None)
+    return Plan(chosen, experiments, paths, selected, _jobs(selected, Path(results) / "runs"), growing)
 
 
 def all_cells(experiment: Experiment, scale: Scale) -> Iterator[list[Cell]]:
