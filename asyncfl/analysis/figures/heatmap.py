@@ -121,10 +121,10 @@ class Heatmap(FigureBase):
         for i, row in enumerate(down):
             for j, column in enumerate(across):
                 cell = {**at, self.rows: row, self.x: column}
-                values[i, j] = _mean(rows, cell)
-                if self.against and not np.isnan(values[i, j]):
-                    whole, left = (_mean(rows, one, every=True) for one in ({**cell, **self.against}, cell))
-                    values[i, j] = left if np.isinf(left) else -np.inf if np.isinf(whole) else whole - left
+                left = values[i, j] = _mean(rows, cell, every=bool(self.against))
+                if self.against and np.isfinite(left):
+                    whole = _mean(rows, {**cell, **self.against}, every=True)
+                    values[i, j] = -np.inf if np.isinf(whole) else whole - left
         return values
 
 
