@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from asyncfl.component import choice
 from asyncfl.compression.base import BYTES_PER_NUMBER, Compression
-from asyncfl.compression.compressor import Compressor
+from asyncfl.compression.compressor import Compressor, compressor_of
 from asyncfl.compression.downloads import Download, Downloads, download_faults
 from asyncfl.compression.none import NoCompression
 from asyncfl.compression.quantised import Quantised
@@ -27,5 +27,6 @@ __all__ = [
     "NoCompression",
     "Quantised",
     "TopK",
+    "compressor_of",
     "download_faults",
 ]

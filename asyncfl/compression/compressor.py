@@ -12,6 +12,11 @@ from asyncfl.messages import Vector
 from asyncfl.streams import Streams
 
 
+def compressor_of(compression: Compression, streams: Streams) -> Compressor | None:
+    """What compresses the uploads of one run; None: nothing does."""
+    return None if compression.off else Compressor(compression, streams)
+
+
 class Compressor:
     """Compresses the uploads of one run."""
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.client import Attackers, TaskPath
-from asyncfl.compression import Compressor, Downloads
+from asyncfl.compression import Downloads, compressor_of
 from asyncfl.data import FederatedData
 from asyncfl.federation.context import privacy_context
 from asyncfl.federation.defence import defence_plan
@@ -56,8 +56,7 @@ def prepare(resolved: ResolvedSeed) -> Federation:
     context = privacy_context(resolved, data.sizes)
     attackers = attackers_of(scenario, streams)
     state = scenario.privacy.start(context)
-    compression = scenario.compression
-    compressor = None if compression.off else Compressor(compression, streams)
+    compressor = compressor_of(scenario.compression, streams)
     path = TaskPath(data, learner, scenario.training, scenario.privacy, context, streams, attackers, state, compressor)
     record = Record()
     defence = defence_plan(scenario, data, learner)

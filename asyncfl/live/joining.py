@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from asyncfl.client import Attackers, TaskPath
-from asyncfl.compression import Compressor
+from asyncfl.compression import compressor_of
 from asyncfl.data import FederatedData
 from asyncfl.data.own_samples import OwnSamples
 from asyncfl.description import fields_of, sound_parts
@@ -101,7 +101,7 @@ def _workshop(resolved: ResolvedSeed, data: FederatedData, context: PrivacyConte
         learner: Learner = learner_of(scenario, data)
         if personal is not None:
             learner = personal.learner.around(learner)
-        compressor = None if scenario.compression.off else Compressor(scenario.compression, streams)
+        compressor = compressor_of(scenario.compression, streams)
         return TaskPath(
             data, learner, scenario.training, scenario.privacy, context, streams, attackers, compressor=compressor
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from asyncfl.client import Attackers, TaskPath
-from asyncfl.compression import Compressor
+from asyncfl.compression import compressor_of
 from asyncfl.errors import ScenarioError
 from asyncfl.federation.conclusion import conclude, seed_run
 from asyncfl.federation.load import load_of
@@ -240,7 +240,7 @@ def workshop_of(federation: Federation, streams: Streams) -> Workshop:
         learner: Learner = learner_of(scenario, data)
         if isinstance(federation.learner, PartlyShared):
             learner = federation.learner.around(learner)
-        compressor = None if scenario.compression.off else Compressor(scenario.compression, streams)
+        compressor = compressor_of(scenario.compression, streams)
         return TaskPath(
             data, learner, scenario.training, scenario.privacy, context, streams, attackers, compressor=compressor
         )

@@ -21,7 +21,7 @@ import numpy as np
 from asyncfl.audit.imitation import AsItWas
 from asyncfl.audit.reconstruction.overheard import Overheard
 from asyncfl.client import TaskPath
-from asyncfl.compression import Compressor
+from asyncfl.compression import compressor_of
 from asyncfl.errors import RunError
 from asyncfl.learning import Training, make_learner
 from asyncfl.messages import Vector
@@ -77,8 +77,7 @@ def remade(
         at_once = {"epochs": 1} if scheme.noise_each_epoch else {}
         learner = make_learner(learner.model, training.model_copy(update=at_once), learner.shape, learner.n_outputs)
     state = AsItWas(held.upload.clip_norm, budget)
-    compression = federation.resolved.scenario.compression
-    compressor = None if compression.off else Compressor(compression, old.streams)
+    compressor = compressor_of(federation.resolved.scenario.compression, old.streams)
     path = TaskPath(old.data, learner, training, scheme, old.context, old.streams, None, state, compressor)
     made = path.carry_out([held.ticket], held.ticket.base_version, held.ticket.base)
     [upload] = made.uploads
