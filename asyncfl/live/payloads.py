@@ -122,12 +122,7 @@ class Payloads:
             return
         if path.every_task or self._host.federation.resolved.scenario.compression.remembers:
             norm = usable_norm(path.scheme, path.context, self.clip_norm)
-            epsilon = path.state.epsilon(task.client, task.turn)
-            samples = int(self._host.server.samples[task.client])
-            one = Contribution(task.client, samples, task.turn, epsilon, epochs=task.epochs)
-            release = upload_release(path.scheme, path.context, norm, one)
-            attacked = self._attacked(task)
-            record.dropped(Upload(task.number, task.base_version, one, release, norm, None, attacked, 0.0))
+            record.dropped(self._record(task, path.state.epsilon(task.client, task.turn), task.epochs, norm))
 
     def collect(self, action: Collect) -> Collected:
         """The updates of a buffer."""
@@ -169,16 +164,17 @@ class Payloads:
         return path.scheme.upload_noise(path.context, upload.clip_norm, upload.contribution).upload_std
 
     def _upload(self, one: Payload, norm: float | None) -> Upload:
-        path, task, said = self._host.federation.path, one.task, one.update
-        samples = int(self._host.server.samples[task.client])
-        contribution = Contribution(task.client, samples, task.turn, said.epsilon, epochs=said.epochs)
-        release = upload_release(path.scheme, path.context, norm, contribution)
-        attacked = self._attacked(task)
-        if attacked and self._host.attackers is not None and not self._host.attackers.threats.attackers_add_noise:
-            release = replace(release, std=0.0)
-        return Upload(task.number, task.base_version, contribution, release, norm, said.loss, attacked, said.added_std)
+        said, attackers = one.update, self._host.attackers
+        made = self._record(one.task, said.epsilon, said.epochs, norm)
+        if made.attacked and attackers is not None and not attackers.threats.attackers_add_noise:
+            made = replace(made, release=replace(made.release, std=0.0))
+        return replace(made, loss=said.loss, added_std=said.added_std)
 
-    def _attacked(self, task: TaskInFlight) -> bool:
-        """Whether a task is an attack."""
-        attackers = self._host.attackers
-        return attackers is not None and attackers.attacks(task.number, task.client, task.base_version, task.turn)
+    def _record(self, task: TaskInFlight, epsilon: float | None, epochs: int | None, norm: float | None) -> Upload:
+        """The update of a task as the scheme describes it, clipped to `norm`, without what its client tells of it."""
+        path, attackers = self._host.federation.path, self._host.attackers
+        samples = int(self._host.server.samples[task.client])
+        contribution = Contribution(task.client, samples, task.turn, epsilon, epochs=epochs)
+        release = upload_release(path.scheme, path.context, norm, contribution)
+        attacked = attackers is not None and attackers.attacks(task.number, task.client, task.base_version, task.turn)
+        return Upload(task.number, task.base_version, contribution, release, norm, None, attacked, 0.0)

@@ -21,7 +21,7 @@ from asyncfl.live.host import Host
 from asyncfl.live.joining import Joining
 from asyncfl.live.run import Round, hold
 from asyncfl.live.terms import Terms
-from asyncfl.live.transport import Connect, Memory
+from asyncfl.live.transport import Connect, EndedError, Memory
 from asyncfl.live.vocabulary import Welcome
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
@@ -63,6 +63,17 @@ class Table:
         self.clients[name] = client
         self.running[name] = asyncio.ensure_future(client.run())
         return client
+
+    def cut(self, name: str) -> None:
+        """The network of a client is another one from now on: nothing comes through, and only the client knows."""
+        connection = self.clients[name]._connection
+        assert connection is not None
+
+        async def nothing() -> bytes:
+            raise EndedError("gone")
+
+        connection.receive = nothing  # type: ignore[method-assign]
+        connection._incoming.end()  # type: ignore[attr-defined]
 
     async def until(self, condition: Callable[[], object]) -> None:
         """Wait for something."""
