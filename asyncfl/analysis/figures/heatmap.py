@@ -146,7 +146,8 @@ def _draw(axis: Axes, values: Floats, low: float, high: float, whole: bool) -> A
         if np.isnan(value):
             continue
         dark = np.isfinite(value) and (value - low) < 0.6 * (high - low)
-        plain = f"{value:.{0 if whole else 1}f}" if abs(value) < 1000 else number(value)
+        places = 0 if whole else 1
+        plain = f"{round(value, places) + 0.0:.{places}f}" if abs(value) < 1000 else number(value)
         text = {np.inf: "diverged", -np.inf: "reference\ndiverged"}.get(value, plain)
         size = 6 if np.isinf(value) else 7
         axis.text(j, i, text, ha="center", va="center", fontsize=size, color="white" if dark else "black")
