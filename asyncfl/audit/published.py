@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from asyncfl.federation import Federation
 from asyncfl.messages import Vector
 from asyncfl.server.aggregation import Aggregated
-from asyncfl.server.machine import ServerNoise
+from asyncfl.server.plan import ServerNoise
 
 Tell = Callable[[int, Vector], None]
 """Is told version and model, (n_parameters,), which it must not change."""

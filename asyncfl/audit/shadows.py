@@ -42,12 +42,10 @@ def train_again(
     held = np.zeros(path.data.clients + 1, dtype=np.int64)
     held[ticket.client + 1 :] = len(labels)
     data = replace(path.data, images=images, labels=labels, offsets=held, canaries=None)
-    state = AsItWas(upload.clip_norm, upload.contribution.epsilon)
     # What the client had not sent before, where its compression remembers that, nobody else knows.
     compressor = None if path.compressor is None else Compressor(path.compressor.compression, elsewhere)
-    imitated = TaskPath(
-        data, path.learner, path.training, path.scheme, path.context, elsewhere, None, state, compressor
-    )
+    imitated = TaskPath(data, path.learner, path.training, path.scheme, path.context, elsewhere, compressor=compressor)
+    imitated.state = AsItWas(upload.clip_norm, upload.contribution.epsilon)
     model: Vector = imitated.carry_out([ticket], ticket.base_version, ticket.base).models[0].copy()
     return model
 

@@ -42,13 +42,11 @@ class TaskPath:
         context: PrivacyContext,
         streams: Streams,
         attackers: Attackers | None = None,
-        state: State | None = None,
         compressor: Compressor | None = None,
     ) -> None:
         """`learner`: where the scheme adds noise after each epoch, one that trains one epoch at a time.
 
-        `state`: what the scheme remembers over the run; None: that of its beginning. `compressor` None: updates are
-        sent as they are."""
+        `compressor` None: updates are sent as they are."""
         self.data = data
         self.learner = learner
         self.training = training
@@ -56,7 +54,8 @@ class TaskPath:
         self.context = context
         self.streams = streams
         self.attackers = attackers
-        self.state = scheme.start(context) if state is None else state
+        self.state: State = scheme.start(context)
+        """What the scheme remembers over the run. Who trains a task again puts in its place what was known then."""
         self.compressor = compressor
         self.observer: TaskObserver | None = None
         """Who is told of each collection; None: nobody."""

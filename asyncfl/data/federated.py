@@ -108,3 +108,13 @@ class FederatedData:
         """Test images and labels of one domain, as views."""
         part = slice(int(self.test_offsets[domain]), int(self.test_offsets[domain + 1]))
         return self.test_images[part], self.test_labels[part]
+
+
+def joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """Rows of all parts, one part after another; of one part that very array, not a copy."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def offsets_of(sizes: list[int]) -> NDArray[np.int64]:
+    """(n + 1,) where each of n parts of these sizes begins, and where the last ends."""
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

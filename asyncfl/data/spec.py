@@ -14,7 +14,7 @@ from asyncfl.data.array_sets import AnyName, array_source, named_or, resolved, w
 from asyncfl.data.canaries import Canaries, PlantedCanaries, plant
 from asyncfl.data.catalog import CATALOG, DatasetName
 from asyncfl.data.concept import Concept, Relabelled, Restyled
-from asyncfl.data.federated import FederatedData, Source
+from asyncfl.data.federated import FederatedData, Source, joined, offsets_of
 from asyncfl.data.limits import SampleRequest, other, overdrawn, root_overdrawn, root_shortages, shortages
 from asyncfl.data.npz import NpzSource
 from asyncfl.data.own import Bundled, Dataset, HuggingFace, NpyFolder, NpzFile, PictureFolder, TableFile
@@ -227,7 +227,7 @@ class DataSpec(Described):
                 shares, _ = self._shares(domain, self.sources()[domain], samples, streams)
                 own = np.array([len(share) for share in shares])
             sizes.append(own)
-        return _joined(sizes)
+        return joined(sizes)
 
     def build(self, streams: Streams, root_samples: int = 0) -> FederatedData:
         """Samples of all clients, the test set, and `root_samples` of the server's own.
@@ -253,19 +253,16 @@ class DataSpec(Described):
             raise DataError(fault.under("data") for fault in faults)
         images, labels, test_images, test_labels, sizes = [], [], [], [], []
         root_images, root_labels = [], []
-        for domain, source in enumerate(sources):
-            shares, label_of = self._shares(domain, source, samples, streams)
-            sizes += [len(share) for share in shares]
+        for domain, (source, held, owners, named) in enumerate(self._shared_out(sources, streams)):
             members = domain * per_domain + np.arange(per_domain)
-            owners = np.repeat(members, [len(share) for share in shares])
-            held = np.concatenate(shares)
+            sizes += np.bincount(owners - members[0], minlength=per_domain).tolist()
             if isinstance(source, ArraySource) and source.on_disk:
                 mapped = MappedRows(source, self.train_on, held, source.shape, self.scaling == "standardised")
                 images.append(cast(NDArray[np.float32], mapped))  # an array to whoever trains on it
             else:
                 pixels = source.images(self.train_on, held)
                 images.append(self._scaled(source, self._seen(pixels, owners)))
-            labels.append(self._named(label_of, owners, streams))
+            labels.append(named)
             random = streams.generator("samples", client=0, number=domain)
             pixels, label_of, tested = source.test_set(asked.tested, random, self.test_on)
             owners = members[np.arange(len(label_of)) % per_domain]
@@ -285,7 +282,7 @@ class DataSpec(Described):
         said = [source.provenance for source in sources] + ([self.concept.said] if self.concept else [])
         said += [self.canaries.said] if self.canaries else []
         said += ["clients hold the test split, tested on the training split"] if self.train_on == "test" else []
-        held_images, held_labels, offsets = _joined(images), _joined(labels), _offsets(sizes)
+        held_images, held_labels, offsets = joined(images), joined(labels), offsets_of(sizes)
         planted: PlantedCanaries | None = None
         if self.canaries is not None:
             if faults := list(self.canaries.faults(self.clients, len(held_labels))):
@@ -297,16 +294,16 @@ class DataSpec(Described):
             images=held_images,
             labels=held_labels,
             offsets=offsets,
-            test_images=_joined(test_images),
-            test_labels=_joined(test_labels),
+            test_images=joined(test_images),
+            test_labels=joined(test_labels),
             classes=self.classes,
             source=self.resolve_source(),
             provenance="; ".join(said),
             original=self.concept is None and planted is None and all(source.is_original for source in sources),
             domains=self.names,
             client_domains=np.repeat(np.arange(len(sources)), per_domain),
-            test_offsets=_offsets([len(part) for part in test_labels]),
-            root=(_joined(root_images), _joined(root_labels)) if root_samples else None,
+            test_offsets=offsets_of([len(part) for part in test_labels]),
+            root=(joined(root_images), joined(root_labels)) if root_samples else None,
             canaries=planted,
         )
 
@@ -317,9 +314,14 @@ class DataSpec(Described):
         `build` with equal streams shares them out, without reading features. Raises DataError."""
         if faults := list(self.faults()):
             raise DataError(fault.under("data") for fault in faults)
-        sources, per_domain = self.sources(), self._clients_per_domain
+        yield from self._shared_out(self.sources(), streams)
+
+    def _shared_out(
+        self, sources: list[SampleSource], streams: Streams
+    ) -> Iterator[tuple[SampleSource, NDArray[np.int64], NDArray[np.int64], NDArray[Any]]]:
+        samples, per_domain = self._samples(sources), self._clients_per_domain
         for domain, source in enumerate(sources):
-            shares, labels = self._shares(domain, source, self._samples(sources), streams)
+            shares, labels = self._shares(domain, source, samples, streams)
             owners = np.repeat(domain * per_domain + np.arange(per_domain), [len(share) for share in shares])
             yield source, np.concatenate(shares), owners, self._named(labels, owners, streams)
 
@@ -395,11 +397,3 @@ class DataSpec(Described):
     def _scaled(self, source: SampleSource, images: NDArray[Any]) -> NDArray[np.float32]:
         images = to_common_shape(images) if self.domains else images
         return source.scaled(images, self.scaling == "standardised")
-
-
-def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def _offsets(sizes: list[int]) -> NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

@@ -22,7 +22,7 @@ from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.privacy.record import Record
 from asyncfl.scenario import Scenario
 from asyncfl.server import DefencePlan, ServerPlan
-from asyncfl.server.machine import ServerNoise
+from asyncfl.server.plan import ServerNoise
 from asyncfl.streams import Streams
 
 
@@ -55,9 +55,8 @@ def prepare(resolved: ResolvedSeed) -> Federation:
     learner, initial = started(scenario, data, streams)
     context = privacy_context(resolved, data.sizes)
     attackers = attackers_of(scenario, streams)
-    state = scenario.privacy.start(context)
     compressor = compressor_of(scenario.compression, streams)
-    path = TaskPath(data, learner, scenario.training, scenario.privacy, context, streams, attackers, state, compressor)
+    path = TaskPath(data, learner, scenario.training, scenario.privacy, context, streams, attackers, compressor)
     record = Record()
     defence = defence_plan(scenario, data, learner)
     plan = server_plan(scenario, data.sizes, initial, streams, RecordedNoise(path, record), defence)

@@ -1,7 +1,8 @@
 """The protocol without clock or sockets: what the server does with what it hears."""
 
 from asyncfl.server.defence_state import DefencePlan
-from asyncfl.server.machine import Server, ServerPhase, ServerPlan
+from asyncfl.server.machine import Server, ServerPhase
+from asyncfl.server.plan import ServerPlan
 from asyncfl.server.protocol import AnyProtocol, Buffered, FedAsync, FedBuff, Protocol, Scoring, Sync
 
 __all__ = [

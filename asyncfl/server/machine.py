@@ -13,15 +13,13 @@ message that cannot be true is refused (`door`): MessageError, and nothing has c
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from enum import Enum, auto
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.compression import Downloads
 from asyncfl.messages import (
     Action,
     Ban,
@@ -44,19 +42,14 @@ from asyncfl.messages import (
     Vector,
 )
 from asyncfl.server.aggregation import Aggregated, Aggregation, Rehearsed
-from asyncfl.server.defence_state import DefencePlan, DefenceState, Scores
+from asyncfl.server.defence_state import DefenceState, Scores
 from asyncfl.server.door import Door
 from asyncfl.server.in_flight import InFlight
 from asyncfl.server.inbox import Inbox
 from asyncfl.server.patience import Patience, Rejections
+from asyncfl.server.plan import ServerPlan
 from asyncfl.server.population import Population
-from asyncfl.server.protocol import Protocol
 from asyncfl.server.tasks import TaskBook, TaskRecord
-from asyncfl.streams import Streams
-
-ServerNoise: TypeAlias = Callable[[Aggregated, int], tuple[Vector, float]]
-"""(what came of a buffer, version that it makes) -> (the model with the server's noise, its std). Asked for as it is
-published."""
 
 AGGREGATION = "aggregated"
 """Timer of an aggregation that takes time: it is set when a buffer is judged, and fires when the model is there."""
@@ -70,35 +63,6 @@ class ServerPhase(Enum):
     SCORING = auto()
     AGGREGATING = auto()
     STOPPED = auto()
-
-
-@dataclass(frozen=True)
-class ServerPlan:
-    """Everything the server knows before it starts."""
-
-    protocol: Protocol
-    samples: NDArray[np.int64]
-    """(clients,) number of training samples of each client; of one that joins, what is expected before it has."""
-    initial: Vector
-    """(n_parameters,) version 0; of length 0 where only the clock is simulated."""
-    streams: Streams
-    defence: DefencePlan = DefencePlan()
-    noise: ServerNoise | None = None
-    """Added to the aggregate before it is published; None for none."""
-    aggregate_s: float = 0.0
-    """Seconds that an aggregation takes, whatever is in the buffer."""
-    aggregate_s_per_update: float = 0.0
-    """Seconds that each update of a buffer adds to that."""
-    evaluate_s: float = 0.0
-    """Seconds that the evaluation of a model takes before it is published, where it is evaluated."""
-    evaluate_every: int = 0
-    """Versions between two evaluations; 0: only the last version."""
-    score_s: float = 0.0
-    """Virtual seconds that the server's own part in judging a buffer takes, where a detector does."""
-    everybody_present: bool = True
-    """Whether all clients take part from the start; else nobody does before it joins."""
-    downloads: Downloads | None = None
-    """What makes published models smaller for their way to clients; None: they are sent as they are."""
 
 
 class Server:
@@ -307,7 +271,7 @@ class Server:
             self._decide(message.scores, message.time_s, actions)
 
     def _decide(self, scores: NDArray[np.float64] | None, time_s: float, actions: list[Action]) -> None:
-        seconds = self._aggregation_s()
+        seconds = self.plan.seconds_to(self.version + 1, len(self._aggregation.tasks))
         self._made = made = self._aggregation.decide(scores, actions)
         self.noted.update(set(made.notes))
         self._ban(made.banned, actions)
@@ -316,17 +280,6 @@ class Server:
             actions.append(SetTimer(AGGREGATION, seconds))
         else:
             self._publish(time_s, actions)
-
-    def _aggregation_s(self) -> float:
-        """Seconds from now until the buffer that is open has become a version."""
-        plan, makes = self.plan, self.version + 1
-        seconds = plan.aggregate_s + plan.aggregate_s_per_update * len(self._aggregation.tasks)
-        if plan.defence.detector is not None:
-            seconds += plan.score_s
-        every = plan.evaluate_every
-        if makes == self.protocol.rounds or (every and makes % every == 0):
-            seconds += plan.evaluate_s
-        return seconds
 
     def _ban(self, clients: tuple[int, ...], actions: list[Action]) -> None:
         for client in clients:

@@ -43,7 +43,8 @@ from asyncfl.messages import (
     UpdateArrived,
     Vector,
 )
-from asyncfl.server.machine import Server, ServerPlan
+from asyncfl.server.machine import Server
+from asyncfl.server.plan import ServerPlan
 
 Detail: TypeAlias = Literal["digests", "parameters"]
 """What is written of a model."""

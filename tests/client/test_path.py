@@ -303,7 +303,7 @@ class Towards(Counting):
 
 
 def updates_of(scheme: Scheme, base: float = 2.0) -> tuple[np.ndarray, Payloads]:
-    path = TaskPath(federation(), Towards(), Training(), scheme, CONTEXT, Streams(0), None, scheme.start(CONTEXT))  # type: ignore[arg-type]
+    path = TaskPath(federation(), Towards(), Training(), scheme, CONTEXT, Streams(0))  # type: ignore[arg-type]
     bases = np.full(PARAMETERS, base, np.float32)
     payloads = path.carry_out([Ticket(1, 1, 0, bases)], 0, bases)
     return payloads.models[0] - bases, payloads
@@ -354,7 +354,7 @@ def test_models_are_clipped_with_their_base() -> None:
 
 def test_the_adaptive_clip_norm_moves_after_each_collection() -> None:
     scheme = DpFedAvg.model_validate({"noise_multiplier": 0, "adaptive": {"learning_rate": 0.5}})
-    path = TaskPath(federation(), Towards(), Training(), scheme, CONTEXT, Streams(0), None, scheme.start(CONTEXT))  # type: ignore[arg-type]
+    path = TaskPath(federation(), Towards(), Training(), scheme, CONTEXT, Streams(0))  # type: ignore[arg-type]
     base = np.zeros(PARAMETERS, np.float32)
     used = [path.carry_out([Ticket(task, 1, 0, base)], task, base).clip_norm for task in range(3)]
     assert used == pytest.approx([1, np.exp(0.25), np.exp(0.5)])

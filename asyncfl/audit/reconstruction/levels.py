@@ -76,9 +76,9 @@ def remade(
     if (training, scheme.noise_each_epoch) != (old.training, old.scheme.noise_each_epoch):
         at_once = {"epochs": 1} if scheme.noise_each_epoch else {}
         learner = make_learner(learner.model, training.model_copy(update=at_once), learner.shape, learner.n_outputs)
-    state = AsItWas(held.upload.clip_norm, budget)
     compressor = compressor_of(federation.resolved.scenario.compression, old.streams)
-    path = TaskPath(old.data, learner, training, scheme, old.context, old.streams, None, state, compressor)
+    path = TaskPath(old.data, learner, training, scheme, old.context, old.streams, compressor=compressor)
+    path.state = AsItWas(held.upload.clip_norm, budget)
     made = path.carry_out([held.ticket], held.ticket.base_version, held.ticket.base)
     [upload] = made.uploads
     return NoisedUpload(epsilon, made.models[0].copy(), _std(scheme, training, upload.added_std, held))

@@ -27,11 +27,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.errors import Fault
@@ -56,6 +53,7 @@ from asyncfl.privacy.schemes.adaptive.formulas import (
     round_budget,
     sensitivity_of,
 )
+from asyncfl.privacy.schemes.adaptive.losses import LossHistory
 from asyncfl.privacy.schemes.adaptive.shuffle import Shuffler
 from asyncfl.quantities import MeasuredIn
 
@@ -196,8 +194,7 @@ class AdaptiveBudgets(Scheme):
     def start(self, context: PrivacyContext) -> State:
         """No losses yet; clipping to M, of `gradient` to lr M, or not at all."""
         norm = None if self._without_noise else self.clip_norm * self._unit(context)
-        nothing = np.full(context.clients, np.nan)
-        return LossHistory(self, norm, nothing, nothing.copy())
+        return LossHistory(self.budgets, self.budget if self.adapts else None, self.floor, norm)
 
     def budget(self, client: int, loss_max: float, loss: float) -> float:
         """Budget of the client's next upload after a first loss and a latest loss, see `budgets`; never below floor,
@@ -393,36 +390,3 @@ class AdaptiveBudgets(Scheme):
             constant_budget(own, measure) if own else budget for own, budget in zip(spent, self.budgets, strict=True)
         )
         return self.model_copy(update={"budgets": budgets, "adjustment": "none"})
-
-
-@dataclass
-class LossHistory(State):
-    """First and latest loss of each client: all that the scheme remembers over a run."""
-
-    scheme: AdaptiveBudgets
-    norm: float | None
-    """Norm that updates are clipped to; None: no clipping."""
-    first: NDArray[np.float64]
-    """(clients,) first loss that was finite; NaN: none yet."""
-    last: NDArray[np.float64]
-    """(clients,) latest loss, infinite where it was not finite; NaN: none yet."""
-
-    def clip_norm(self, norms: NDArray[np.floating]) -> float | None:
-        """M, of `gradient` lr M; None where nothing is clipped."""
-        return self.norm
-
-    def epsilon(self, client: int, turn: int) -> float | None:
-        """The client's budget after the losses so far."""
-        scheme = self.scheme
-        if not scheme.adapts or math.isnan(self.last[client]):
-            return scheme.budgets[client]
-        if math.isnan(self.first[client]):
-            return scheme.floor
-        return scheme.budget(client, float(self.first[client]), float(self.last[client]))
-
-    def trained(self, contribution: Contribution, loss: float, norm: float) -> None:
-        """Remember the loss."""
-        client = contribution.client
-        if math.isnan(self.first[client]) and math.isfinite(loss):
-            self.first[client] = loss
-        self.last[client] = loss if math.isfinite(loss) else math.inf

@@ -15,7 +15,7 @@ from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.context import Contribution
 from asyncfl.privacy.ledger.releases import upload_release
 from asyncfl.privacy.record import Upload
-from asyncfl.privacy.schemes.adaptive.scheme import LossHistory
+from asyncfl.privacy.schemes.adaptive.losses import LossHistory
 
 CONTEXT = PrivacyContext(
     clients=5, participants=5, rounds=250, smallest_samples=1000, exposures=0, batch_size=32, epochs=1, lr=0.01
