@@ -76,6 +76,60 @@ def test_the_schema_offers_each_kind_and_an_import_path() -> None:
     assert branches[-1]["properties"]["kind"]["pattern"] == r"^\w+(\.\w+)*:\w+$"
 
 
+def test_an_object_that_is_made_already_is_taken_as_it_is() -> None:
+    mine = Mine(kind="elsewhere", corners=4)
+    assert Drawing(shape=mine).shape is mine
+    assert Drawing(shape=mine).model_dump(mode="json") == {"shape": {"kind": "elsewhere", "corners": 4}}
+
+
+class Numbers(Described):
+    whole: int = 0
+    real: float = 0.0
+    one: Literal[1, 2] = 1
+    truth: bool = False
+
+
+@pytest.mark.parametrize("value", [-(2**63), 2**63 - 1, 1e3, 0])
+def test_a_whole_number_has_64_bits(value: float) -> None:
+    assert Numbers(whole=value).whole == value  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("whole", -(2**63) - 1, "must be a whole number of at most 64 bits"),
+        ("whole", 2**63, "must be a whole number of at most 64 bits"),
+        ("whole", True, "Input should be a valid integer"),
+        ("whole", "3", "Input should be a valid integer"),
+        ("whole", b"3", "Input should be a valid integer"),
+        ("whole", 1.5, "Input should be a valid integer"),
+        ("real", True, "Input should be a valid number"),
+        ("real", "1.0", "Input should be a valid number"),
+        ("real", float("nan"), "must be a number"),
+        ("one", True, "Input should be a valid integer"),
+        ("one", 3, "Input should be 1 or 2"),
+        ("truth", 1, "Input should be a valid boolean"),
+        ("truth", "yes", "Input should be a valid boolean"),
+    ],
+)
+def test_numbers_truth_values_and_texts_are_never_read_out_of_each_other(field: str, value: Any, message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        Numbers(**{field: value})
+
+
+def test_infinities_survive_and_defaults_are_checked_too() -> None:
+    far = Numbers(real=float("-inf"))
+    assert far.model_dump_json() == '{"whole":0,"real":-Infinity,"one":1,"truth":false}'
+    assert Numbers.model_validate_json(far.model_dump_json()) == far
+    assert Numbers(real=3).real == 3.0
+
+    class Wrong(Described):
+        count: int = "many"  # type: ignore[assignment]
+
+    with pytest.raises(ValidationError, match="valid integer"):
+        Wrong()
+
+
 def test_a_description_cannot_be_changed() -> None:
     with pytest.raises(ValidationError):
         Drawing().shape = Square()  # type: ignore[misc]

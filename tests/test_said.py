@@ -29,6 +29,10 @@ COHORT = {**BUFFERED, "dispatch": {"kind": "cohort", "participants": 4, "over_se
 FLIP = {"kind": "sign_flip"}
 NBAFL = {"kind": "nbafl", "epsilon": 60.0}
 FEDAVG = {"kind": "dp_fedavg", "noise_multiplier": 0.5, "clip_norm": 0.5}
+ADAPTIVE = {"kind": "adaptive", "budgets": [2.0] * 6}
+TWINS = {"clients": 2, "twins": 10, "neighbours": ["ordinary", "zeroed"]}
+SHUFFLED = {**ADAPTIVE, "shuffler": {"swaps": 2}}
+SLOW_SERVER = {"world.aggregate_s": 2.0, "world.aggregate_s_per_number": 0.001, "world.evaluate_s": 0.25}
 CHANGES: list[dict[str, Any]] = [
     {},
     *({"model": {"kind": kind}} for kind in ("cnn", "lenet", "small_cnn", "digits")),
@@ -141,6 +145,89 @@ CHANGES: list[dict[str, Any]] = [
     {"training.example_clip": None, "training.example_noise": 0.5},
     {"training.proximal_mu": -0.1},
     {"training.momentum": 1.0},
+    *(
+        {"privacy": {**FEDAVG, "stop_at": {"epsilon": 30.0, "adversary": who, "of": of}}}
+        for who in ("eavesdropper", "curious", "public", "both")
+        for of in ("uploads", "models", "all")
+    ),
+    {"privacy": {**FEDAVG, "stop_at": {"epsilon": 30.0, "adversary": "curious"}, "curious": [1]}},
+    {
+        "privacy": {**FEDAVG, "stop_at": {"epsilon": 30.0, "adversary": "curious"}, "curious": [1]},
+        "defence": {"detector": {"kind": "safl"}},
+    },
+    {"privacy": {**FEDAVG, "stop_at": {"epsilon": 30.0, "adversary": "curious", "of": "all"}, "curious": 0.5}},
+    *(
+        {
+            "privacy": {**FEDAVG, "stop_at": {"epsilon": 30.0, "adversary": "eavesdropper", "of": of}},
+            "world.tap": {link: True},
+        }
+        for link in ("uplink", "downlink", "scoring")
+        for of in ("uploads", "models", "all")
+    ),
+    {
+        "privacy": {**FEDAVG, "stop_at": {"epsilon": 30.0, "adversary": "public", "of": "all"}},
+        "threats": {"attack": {"kind": "mimic"}, "attackers": 1},
+    },
+    {"privacy": {**FEDAVG, "stop_at": {"epsilon": 1e-9}}},
+    {"privacy": {**FEDAVG, "stop_at": {"epsilon": 3.0, "delta": 0.0}}},
+    {"privacy": {**FEDAVG, "stop_at": {"epsilon": 3.0, "accountant": "naive"}}},
+    {"privacy": {**FEDAVG, "stop_at": {"epsilon": 3.0, "accountant": "naive", "delta": 1e-5}}},
+    {"privacy": {**NBAFL, "stop_at": {"epsilon": 1e4}}, "compression": {"kind": "top_k", "share": 0.1}},
+    {"privacy": {**ADAPTIVE, "stop_at": {"epsilon": 10.0}}},
+    {"privacy": ADAPTIVE, "data.canaries": {"count": 1, "unit": "client"}},
+    {"privacy": FEDAVG, "data.canaries": {"count": 1, "unit": "client"}},
+    {"data.canaries": {"count": 121}},
+    {"data.canaries": {"count": 120}},
+    {"privacy": {**FEDAVG, "curious": [6]}},
+    {"privacy": {**FEDAVG, "curious": [0, 1, 2, 3, 4, 5]}},
+    {"privacy": {**FEDAVG, "curious": 1.0}},
+    {"privacy": SHUFFLED},
+    {"privacy": SHUFFLED, "protocol.over_selection": 2.0, "protocol.participants": 3},
+    {"privacy": SHUFFLED, "protocol.late": "carry"},
+    {"privacy": SHUFFLED, "protocol": BUFFERED},
+    {"privacy": SHUFFLED, "protocol": {**BUFFERED, "partial_work": "work", "staleness": {"kind": "polynomial"}}},
+    {"privacy": SHUFFLED, "protocol.weighting": "samples"},
+    {"privacy": SHUFFLED, "protocol.weighting": "samples", "data.partition": {"kind": "quantity"}},
+    {"privacy": SHUFFLED, "defence": {"detector": {"kind": "kardam"}, "strikes": {}, "rule": {"kind": "krum"}}},
+    {"protocol.partial_work": "normalised", "privacy": {**ADAPTIVE, "upload": "gradient"}},
+    {"protocol.partial_work": "normalised", "defence": {"rule": {"kind": "krum"}}},
+    {"model.personal": ["1.*"]},
+    {"model.personal": ["3.*"], "evaluation.keep": "last"},
+    {"model.personal": ["*"]},
+    {"model.personal": ["nothing"]},
+    {"model.personal": ["3.*"], "defence": {"rule": {"kind": "fltrust"}, "root_samples": 5}},
+    {"compression": {"kind": "top_k", "share": 0.1}},
+    {"compression": {"kind": "quantised", "bits": 4}, "download_compression": {"kind": "quantised", "bits": 4}},
+    {"download_compression": {"kind": "top_k", "share": 0.1}},
+    {"evaluation.keep": {"every": 1}},
+    {"evaluation.keep": {"every": 2}},
+    {"evaluation.audit": TWINS},
+    {"evaluation.audit": {**TWINS, "clients": [0, 5]}},
+    {"evaluation.audit": {**TWINS, "clients": [0, 6]}},
+    {"evaluation.audit": {**TWINS, "clients": 7}},
+    {"evaluation.audit": {**TWINS, "clients": [1, 1], "neighbours": ["zeroed", "zeroed"]}},
+    {"defence": {"strikes": {"threshold": 1, "window": 50}}},
+    {**SLOW_SERVER, "protocol": BUFFERED},
+    {**SLOW_SERVER, "protocol": {**BUFFERED, "time_limit_s": 7.5}, "seeds": 3},
+    {**SLOW_SERVER, "world.availability": {"kind": "alternating", "on_s": 2.0, "off_s": 1.0}, "training.epochs": 3},
+    {"data.samples_per_client": None, "evaluation.audit": TWINS, "seeds": 2},
+    {"data.dataset": {"kind": "scikit_learn", "name": "digits"}, "data.source": "real"},
+    {"data.dataset": {"kind": "scikit_learn", "name": "diabetes"}, "data.source": "real", "model": {"kind": "linear"}},
+    {
+        "data.dataset": {"kind": "scikit_learn", "name": "diabetes"},
+        "data.source": "real",
+        "defence": {"detector": {"kind": "safl"}},
+    },
+    {
+        "data.dataset": {"kind": "scikit_learn", "name": "diabetes"},
+        "data.source": "real",
+        "model": {"kind": "char_lstm"},
+    },
+    {"seeds": [-1]},
+    {"seeds": 0},
+    {"seeds": True},
+    {"seeds": "3"},
+    {"seeding": {"data": -1, "clock": 2.5, "training": 0}},
     {"seeds": 100_000},
     {"seeds": 100_001},
     {"seeds": [3, 3]},
