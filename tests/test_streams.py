@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from asyncfl.streams import PURPOSES, Streams, unknown_seed
+from asyncfl.streams import PURPOSES, RandomOrder, Streams, unknown_seed
 
 NAMES = st.tuples(st.sampled_from(sorted(PURPOSES)), st.integers(-1, 2**31 - 1), st.integers(-1, 2**31 - 1))
 
@@ -103,6 +103,33 @@ def test_numbers_drawn_one_at_a_time_and_in_arrays_have_one_distribution() -> No
     table = ranks.reshape(20, 1000) / 2.0**64
     assert abs(np.corrcoef(table[:, :-1].ravel(), table[:, 1:].ravel())[0, 1]) < 4 / 20_000**0.5
     assert abs(np.corrcoef(table[:-1].ravel(), table[1:].ravel())[0, 1]) < 4 / 20_000**0.5
+
+
+def _mixed(word: int) -> int:
+    """SplitMix64's output function (Steele, Lea and Flood 2014), on whole numbers."""
+    word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
+    word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) % 2**64
+    return word ^ (word >> 31)
+
+
+@pytest.mark.parametrize(("n", "proposed"), [(1, 32), (2111, 32), (2112, 33), (6400, 100), (2**32, 8192)])
+def test_an_order_is_splitmix_read_backwards_and_ranks_are_read_forwards(n: int, proposed: int) -> None:
+    key, step = 0x0123456789ABCDEF, 0x9E3779B97F4A7C15
+    order = RandomOrder(key)
+    words = [_mixed((key - place * step) % 2**64) for place in range(1, proposed + 1)]
+    assert list(order.proposals(n)) == [int((word >> 11) * 2.0**-53 * n) for word in words]
+    places = [0, 1, 2**32]
+    assert order.ranks(np.array(places)).tolist() == [_mixed((key + place * step) % 2**64) for place in places]
+    assert order.generator().integers(1000, size=3).tolist() == [330, 855, 975]
+
+
+def test_other_kinds_of_streams_never_change_between_versions_of_the_program() -> None:
+    streams = Streams(7)
+    assert streams.bits("client_noise", 3, 4).random_raw(2).tolist() == [2178221423302740723, 5873009636725296391]
+    assert torch.rand(2, generator=streams.torch_generator("initial_model", 3, 4)).tolist() == pytest.approx(
+        [0.3899354, 0.3721416]
+    )
+    assert streams.generator("server_noise").integers(1000, size=2).tolist() == [928, 253]
 
 
 def test_an_order_never_changes_between_versions_of_the_program() -> None:
