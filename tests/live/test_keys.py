@@ -129,3 +129,56 @@ def test_the_certificate_names_the_server_and_ends(tmp_path: Path, keys: Path) -
     assert [str(one) for one in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
     assert (certificate.not_valid_after_utc - certificate.not_valid_before_utc).days == 31
     assert server_context(keys).minimum_version is ssl.TLSVersion.TLSv1_3
+    said = {one.oid._name: (one.critical, one.value) for one in certificate.extensions}
+    critical = {"basicConstraints"}
+    assert {name for name, (marked, _) in said.items() if marked} == critical
+    assert (said["basicConstraints"][1].ca, said["basicConstraints"][1].path_length) == (False, None)
+    assert [use._name for use in said["extendedKeyUsage"][1]] == ["serverAuth"]
+    own, issuer = said["subjectKeyIdentifier"][1], said["authorityKeyIdentifier"][1]
+    assert issuer.key_identifier == own.digest, "signed by itself"
+
+
+@pytest.mark.parametrize(
+    ("host", "good"),
+    [
+        ("a" * 63 + ".org", True),
+        ("a" * 64 + ".org", False),
+        (".".join(["a" * 49] * 5) + ".abc", True),
+        (".".join(["a" * 49] * 5) + ".abcd", False),
+        ("*.example.org", True),
+        ("example.org.", True),
+        ("-example.org", False),
+        ("example-.org", False),
+        ("::1", True),
+        ("example.org:8000", False),
+    ],
+)
+def test_what_a_server_may_be_called(tmp_path: Path, host: str, good: bool) -> None:
+    assert len(".".join(["a" * 49] * 5) + ".abc") == 253
+    if good:
+        assert len(make_keys(tmp_path / "keys", [host], [], 1)) == 2
+    else:
+        with pytest.raises(ScenarioError, match="--host: must be a name or an address, without port"):
+            make_keys(tmp_path / "keys", [host], [], 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "good"),
+    [
+        ("ann:" + "s" * 22, True),
+        ("ann:" + "s" * 21, False),
+        ("ann:" + "s" * 200, True),
+        ("ann:" + "s" * 201, False),
+        ("a" * 99 + ":" + "s" * 30, True),
+        ("a" * 100 + ":" + "s" * 30, False),
+        ("_ann:" + "s" * 30, False),
+        ("ann" + "s" * 30, False),
+    ],
+)
+def test_what_a_token_file_holds(tmp_path: Path, text: str, good: bool) -> None:
+    (tmp_path / "one.token").write_text(f" {text}\n")
+    if good:
+        assert ":".join(read_token(tmp_path / "one.token")) == text
+    else:
+        with pytest.raises(KeysError, match="must hold a client's name, a colon and its token"):
+            read_token(tmp_path / "one.token")
