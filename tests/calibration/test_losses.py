@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncfl.calibration.losses import fitted_loss, lost_in_bursts
+from asyncfl.calibration.losses import FEWEST_MESSAGES, MOST_PACKETS, fitted_loss, lost_in_bursts
 from asyncfl.calibration.messages import SeenMessage
 from asyncfl.world.loss import GilbertElliottLoss, NoLoss
 
@@ -45,3 +45,37 @@ def test_a_message_that_was_given_up_lost_at_least_one_packet_more() -> None:
     lost = SeenMessage(0, (1000,), (0.0,), np.nan)
     found = fitted_loss([arrived] * 7 + [lost] * 3, 1500)
     assert found.loss.mean_loss() == pytest.approx(0.3, rel=1e-4)
+
+
+def test_a_transmission_that_was_the_last_of_a_lost_message_is_known_to_have_lost_one_packet() -> None:
+    # Of 8 packets 2 were sent again, in vain: 8 + 2 went, 2 are known to be lost, and of the last 2 one at least.
+    found = fitted_loss([SeenMessage(0, (8000, 2000), (0.0, 1.0), np.nan)], 1000)
+    assert (found.packets, found.lost, found.compared) == (10, 2, {})
+    p = np.linspace(0.2, 0.5, 30001)
+    likelihood = p**2 * (1 - p) ** 6 * (1 - (1 - p) ** 2)
+    assert found.loss.mean_loss() == pytest.approx(p[likelihood.argmax()], abs=2e-5)
+
+
+def test_bursts_are_looked_for_in_enough_messages_that_are_not_too_long() -> None:
+    def compared(messages: int, packets: int = 4, quiet: int = 0) -> bool:
+        lossy = SeenMessage(0, (1000 * packets, 1000), (0.0, 1.0), 2.0)
+        whole = SeenMessage(0, (1000 * packets,), (0.0,), 1.0)
+        return bool(fitted_loss([lossy] * (messages - quiet) + [whole] * quiet, 1000).compared)
+
+    assert [compared(FEWEST_MESSAGES - 1), compared(FEWEST_MESSAGES)] == [False, True]
+    # As many losses as messages are asked for.
+    assert [compared(40, quiet=40 - FEWEST_MESSAGES + more) for more in (0, 1)] == [True, False]
+    assert not compared(FEWEST_MESSAGES, packets=MOST_PACKETS + 1)
+
+
+def test_independent_losses_have_one_parameter_and_bursts_two() -> None:
+    # Of 2 packets each nothing is lost of 20 messages, one of 20, both of 20: a channel that stays good with 2/3.
+    whole = SeenMessage(0, (2000,), (0.0,), 1.0)
+    one, both = (SeenMessage(0, (2000, size), (0.0, 1.0), 2.0) for size in (1000, 2000))
+    found = fitted_loss([*[whole] * 20, *[one] * 20, *[both] * 20], 1000)
+    # Half of all packets: (1/4, 1/2, 1/4) for 0, 1 and 2.
+    alone = 20 * np.log(0.25) + 20 * np.log(0.5) + 20 * np.log(0.25)
+    assert found.compared["independent"] == pytest.approx(2 - 2 * alone)
+    assert found.compared["gilbert_elliott"] == pytest.approx(4 - 2 * 60 * np.log(1 / 3))
+    assert isinstance(found.loss, GilbertElliottLoss)
+    assert (found.loss.good_to_bad, found.loss.bad_to_good) == pytest.approx((1 / 3, 1 / 3), abs=1e-3)

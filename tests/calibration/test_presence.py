@@ -7,8 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from asyncfl.calibration.presence import Sightings, _follow
+from asyncfl.calibration.presence import Sightings, _follow, presence_of
 from asyncfl.scenario import Scenario
+from asyncfl.trace.events import Kind
+from asyncfl.world.availability import AlternatingAvailability, AlwaysOnline
+from asyncfl.world.distributions import Exponential, Fixed
+from tests.calibration.by_hand import seen_run
 from tests.calibration.conftest import fitted_to
 
 
@@ -46,3 +50,84 @@ def test_fixed_periods_offline_are_told_from_exponential_ones(known: Scenario) -
     assert np.median(found.off.exact) == pytest.approx(15.0)
     assert found.availability.off_s.expected() == pytest.approx(15.0, rel=0.01)  # type: ignore[attr-defined]
     assert found.availability.on_s.expected() == pytest.approx(40, rel=0.25)  # type: ignore[attr-defined]
+
+
+def followed(*story: tuple[float, int, str, float], end_s: float = 30.0) -> Sightings:
+    seen = Sightings()
+    _follow(list(story), end_s, seen)
+    return seen
+
+
+def test_who_cannot_be_reached_at_first_is_offline_from_then_on() -> None:
+    assert followed((3.0, 0, "away", 3.0)) == Sightings(first_offline=1, offline_s=27.0)
+    back = followed((3.0, 0, "away", 3.0), (5.0, 0, "away", 5.0), (9.0, 1, "came", 9.0), (12.0, 2, "at it", 14.0))
+    assert back == Sightings(first_offline=1, offline_s=6.0, came=1, gaps_online=[3.0], online_s=2.0)
+
+
+def test_what_goes_on_at_the_same_moment_leaves_no_gap() -> None:
+    seen = followed((1.0, 2, "at it", 4.0), (4.0, 2, "at it", 6.0), (6.0, 0, "away", 6.0))
+    assert seen == Sightings(first_online=1, online_s=5.0, offline_s=24.0)
+
+
+def test_a_period_that_was_seen_to_begin_may_be_cut_off_by_the_end() -> None:
+    seen = followed((0.0, 2, "at it", 4.0), (4.0, 0, "went", 4.0))
+    assert seen == Sightings(first_online=1, online_s=4.0, went=1, offline_s=26.0, cut_off=[26.0])
+    # Of whom nothing was known it is not known that it went; and who comes back without having been away comes not.
+    assert followed((4.0, 0, "went", 4.0), (5.0, 1, "came", 5.0)) == Sightings()
+
+
+def test_rates_are_times_over_time() -> None:
+    seen = Sightings(online_s=40.0, went=3, offline_s=10.0, came=2)
+    assert seen.log_likelihood(0.1, 0.3) == pytest.approx(3 * math.log(0.1) - 4 + 2 * math.log(0.3) - 3)
+
+
+def test_the_sightings_of_clients_are_read_from_their_tasks_and_events() -> None:
+    def at(time_s: float, kind: Kind, task: int, client: int) -> tuple[float, Kind, dict[str, int]]:
+        return time_s, kind, {"task": task, "client": client}
+
+    run = seen_run(
+        at(1.0, Kind.DISPATCHED, 0, 0),
+        at(2.0, Kind.DISPATCHED, 1, 1),
+        at(4.0, Kind.WENT_OFFLINE, 0, 0),
+        at(4.0, Kind.DROPPED_OUT, 0, 0),
+        at(5.0, Kind.UPLOADED, 1, 1),
+        at(8.0, Kind.WENT_OFFLINE, -1, 1),
+        at(9.0, Kind.CAME_ONLINE, -1, 0),
+        at(9.0, Kind.DISPATCHED, 2, 0),
+        at(20.0, Kind.STOPPED, -1, -1),
+    )
+    found = presence_of([run])
+    assert found.sightings == Sightings(
+        online_s=3.0 + 11.0 + 3.0,
+        went=1,
+        offline_s=5.0 + 12.0,
+        came=1,
+        gaps_offline=[3.0],
+        first_online=2,
+        whole_off=[5.0],
+    )
+    twice = presence_of([run, run]).sightings
+    assert (twice.online_s, twice.first_online, twice.whole_off) == (34.0, 4, [5.0, 5.0])
+
+
+def test_the_likeliest_rates_are_those_of_what_was_seen_whole() -> None:
+    def at(time_s: float, kind: Kind, task: int) -> tuple[float, Kind, dict[str, int]]:
+        return time_s, kind, {"task": task, "client": 0}
+
+    # Online for 3 s, offline for 5 s, and so on, without a gap, and online at first, as m/(l + m) of all clients are:
+    # 4/l - 12 = 1/(l + m) = 5/m - 20.
+    story = []
+    for number in range(4):
+        story += [at(8.0 * number, Kind.DISPATCHED, number), at(8.0 * number + 3, Kind.WENT_OFFLINE, number)]
+        story += [at(8.0 * number + 8, Kind.CAME_ONLINE, -1)]
+    found = presence_of([seen_run(*story, samples=(10,))])
+    assert isinstance(found.availability, AlternatingAvailability)
+    turns_off = 1 / found.availability.on_s.expected()
+    turns_on = 1 / (4 / turns_off - 12) - turns_off
+    assert 4 / turns_off - 12 == pytest.approx(5 / turns_on - 20, rel=0.01)
+    assert isinstance(found.availability.on_s, Exponential)
+    # All of 5 s: fixed periods are likelier than any.
+    assert found.availability.off_s == Fixed(value=5.0)
+    nobody = presence_of([seen_run(at(0.0, Kind.DISPATCHED, 0), at(3.0, Kind.UPLOADED, 0), samples=(10,))])
+    assert nobody.availability == AlwaysOnline()
+    assert nobody.off is None

@@ -1,22 +1,146 @@
-"""How far a twin has gone, and what is put in the ledger of answers without noise."""
+"""Whose twins are followed, which of them go on, how far one has gone, and what another clip norm changes elsewhere."""
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from asyncfl.twins.audit import so_far
+from asyncfl.privacy import Noise
+from asyncfl.twins.audit import CLIMBED_AGAIN, AuditedClient, Other, TwinsObserver, so_far
+from asyncfl.twins.neighbours import Neighbour
+
+
+def task(std: float, *distances: float, number: int = 1) -> Any:
+    twins = {number: SimpleNamespace(distances=distances)}
+    return SimpleNamespace(twins=twins, release=SimpleNamespace(std=std))
+
+
+def watching(clients: Any = 2, kinds: tuple[str, ...] = ("ascent", "zeroed"), **path: Any) -> TwinsObserver:
+    given = {"personal": None, "state": {"remembers": 0}, "data": SimpleNamespace(canaries=None)} | path
+    federation: Any = SimpleNamespace(path=SimpleNamespace(**given), resolved=SimpleNamespace(seed=5))
+    return TwinsObserver(federation, SimpleNamespace(clients=clients, neighbours=kinds))  # type: ignore[arg-type]
+
+
+def following(*numbers: int, lengths: Any = (), kind: Any = "ascent") -> AuditedClient:
+    followed = [Neighbour(kind, number) for number in numbers]
+    twins = {number: SimpleNamespace(distances=(length,)) for number, length in zip(numbers, lengths, strict=False)}
+    tasks: Any = {0: SimpleNamespace(twins=twins, release=SimpleNamespace(std=1.0))}
+    return AuditedClient(0, followed, dict.fromkeys(numbers, "state"), 40, tasks)  # type: ignore[arg-type]
 
 
 def test_distances_add_up_in_units_of_the_noise_where_there_is_any() -> None:
-    def task(std: float, *distances: float, number: int = 1) -> Any:
-        twins = {number: SimpleNamespace(distances=distances)}
-        return SimpleNamespace(twins=twins, release=SimpleNamespace(std=std))
-
     client: Any = SimpleNamespace(tasks={0: task(2.0, 3.0, 4.0), 1: task(0.0, 5.0), 2: task(1.0, 7.0, number=2)})
     first, second, third = (SimpleNamespace(number=number) for number in (1, 2, 3))
     assert so_far(client, first) == pytest.approx(25 / 4 + 25)  # type: ignore[arg-type]
     assert so_far(client, second) == pytest.approx(49)  # type: ignore[arg-type]
     assert so_far(client, third) == 0.0  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("there", "left"), [(1, 1), (3, 3), (4, 3), (6, 3), (7, 4), (8, 4), (9, 5), (20, 10)])
+def test_the_further_half_goes_on_and_three_at_least(there: int, left: int) -> None:
+    audited = following(*range(there), lengths=[float(n % 7) for n in range(there)])
+    watching()._halve(audited)
+    # The furthest first, and of those as far the first.
+    best = sorted(range(there), key=lambda n: (-(n % 7), n))[:left]
+    assert [one.number for one in audited.followed] == sorted(best)
+    assert sorted(audited.states) == sorted(best)
+
+
+def test_each_kind_is_halved_by_itself() -> None:
+    audited = following(*range(8), lengths=range(8))
+    audited.followed[:2] = [Neighbour("zeroed", 0), Neighbour("zeroed", 1)]
+    watching()._halve(audited)
+    assert [one.number for one in audited.followed] == [0, 1, 5, 6, 7]
+
+
+@pytest.mark.parametrize(("lengths", "left"), [((5.0, 2.0, 3.0), [0, 2, 40]), ((2.0, 2.0, 3.0), [0, 2, 40])])
+def test_a_new_climb_takes_the_place_of_the_one_that_went_least_far(lengths: Any, left: list[int]) -> None:
+    observer, started = watching(), []
+    observer._training = SimpleNamespace(model=lambda ticket, layers: ("learner", "model"))  # type: ignore[assignment]
+    observer._climbed = lambda start, *made: started.append((start.number, *made)) or start  # type: ignore[assignment,method-assign,func-returns-value]
+    audited = following(0, 1, 2, lengths=lengths)
+    observer._climb_again(audited, SimpleNamespace())  # type: ignore[arg-type]
+    assert [one.number for one in audited.followed] == left
+    assert sorted(audited.states) == left
+    assert started == [(40, 0, "learner", "model")]
+    assert audited.next_number == 41
+    fewer = following(0, 1, lengths=lengths)
+    observer._climb_again(fewer, SimpleNamespace())  # type: ignore[arg-type]
+    assert [one.number for one in fewer.followed] == [0, 1, 40]
+    # What is remembered in its world is its own.
+    assert fewer.states[40] == {"remembers": 0}
+    assert fewer.states[40] is not observer.path.state
+    none = following(0, 1, lengths=lengths, kind="zeroed")
+    observer._climb_again(none, SimpleNamespace())  # type: ignore[arg-type]
+    assert [one.number for one in none.followed] == [0, 1]
+
+
+def test_climbs_are_tried_again_ever_more_rarely() -> None:
+    assert tuple(2**power for power in range(1, 9)) == CLIMBED_AGAIN
+
+
+def test_as_many_clients_are_followed_as_were_asked_for_or_those_named() -> None:
+    observer = watching(2)
+    assert observer._is_audited(7)
+    observer.clients = {3: following(), 4: following()}
+    assert [observer._is_audited(one) for one in (3, 4, 5)] == [True, True, False]
+    observer.strayed = {4}
+    assert [observer._is_audited(one) for one in (3, 4)] == [True, False]
+    named = watching((2, 5))
+    named.clients = {2: following()}
+    assert [named._is_audited(one) for one in (2, 5, 6)] == [True, True, False]
+    zeroed = watching((2, 5), data=SimpleNamespace(canaries=SimpleNamespace(zeroed={5})))
+    assert [zeroed._is_audited(one) for one in (2, 5)] == [True, False]
+
+
+def test_layers_of_ones_own_are_followed_from_the_first_task_or_not_at_all() -> None:
+    observer = watching(2, personal=object())
+    observer.clients = {1: following()}
+    observer._begun = {1, 2}
+    assert [observer._is_audited(one) for one in (1, 2, 3)] == [True, False, True]
+    observer.clients[1].waiting = {8: None}  # type: ignore[dict-item]
+    tickets = [SimpleNamespace(client=client, task=number) for client, number in ((1, 8), (1, 9), (2, 8))]
+    assert [observer._is_compared(one) for one in tickets] == [True, False, False]  # type: ignore[arg-type]
+    shared = watching(2)
+    shared._begun = {2}
+    assert shared._is_audited(2)
+
+
+def test_what_another_clip_norm_changes_in_uploads_of_others() -> None:
+    asked = []
+
+    def noise(context: Any, clip: Any, contribution: Any) -> Noise:
+        asked.append((context, clip, contribution))
+        return Noise(0.5 * clip)
+
+    observer = watching(scheme=SimpleNamespace(upload_noise=noise), context="context")
+    norms = np.array([9.0, 1.0, 2.5, math.inf, 4.0, 7.0])
+    uploads = [
+        SimpleNamespace(task=20 + row, attacked=row == 5, contribution=row, release=SimpleNamespace(std=1.5))
+        for row in range(6)
+    ]
+    payloads = SimpleNamespace(norms=norms, uploads=uploads, clip_norm=3.0)
+    collection: Any = SimpleNamespace(payloads=payloads)
+    twin: Any = SimpleNamespace(clip_norm=2.0)
+    assert observer._others(collection, 0, twin) == [
+        Other(21, 0.0, 1.5, 1.0),
+        Other(22, 0.5, 1.5, 1.0),
+        Other(24, 1.0, 1.5, 1.0),
+    ]
+    assert asked == [("context", 2.0, row) for row in (1, 2, 4)]
+    payloads.clip_norm = None
+    assert [one.distance for one in observer._others(collection, 0, twin)] == [0.0, 0.5, 2.0]
+
+
+def test_it_is_told_how_many_twins_were_trained() -> None:
+    told: list[Any] = []
+    observer = watching()
+    observer.stage = lambda *what: told.append(what)
+    observer.ended()
+    observer.trained_twins = 7
+    observer.ended()
+    assert told == [("twins trained in seed 5", 0, 0), ("twins trained in seed 5", 7, 7)]

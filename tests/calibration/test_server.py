@@ -1,0 +1,128 @@
+"""What the server takes over a buffer, and how clients give up, from events written by hand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.calibration.observations import Trainings, trainings_of
+from asyncfl.calibration.server import GivingUp, giving_up, server_s
+from asyncfl.trace.events import NO_EPOCH, Kind
+from tests.calibration.by_hand import seen_run
+
+One = tuple[float, Kind, dict[str, Any]]
+
+
+def task(number: int, at_s: float, arrived_s: float, version: int, until_s: float) -> list[One]:
+    """A task that ended in the version after `version`, at `until_s`."""
+    of = {"task": number, "client": number % 2, "version": version}
+    return [
+        (at_s, Kind.DISPATCHED, of),
+        (arrived_s, Kind.UPLOADED, of),
+        (until_s, Kind.AGGREGATED, of),
+    ]
+
+
+def published(version: int, at_s: float) -> One:
+    return at_s, Kind.PUBLISHED, {"version": version}
+
+
+def found(*events: One | list[One]) -> list[float]:
+    flat = [one for some in events for one in (some if isinstance(some, list) else [some])]
+    return server_s([seen_run(*sorted(flat, key=lambda one: one[0]))]).tolist()
+
+
+def test_from_the_last_update_to_the_version() -> None:
+    first = [published(0, 0.0), task(0, 0.0, 2.0, 0, 5.5), task(1, 0.0, 5.0, 0, 5.5), published(1, 5.5)]
+    assert found(*first) == [0.5]
+    # The next one's update came before version 1 was out, and waited for that.
+    assert found(*first, task(2, 0.0, 3.0, 1, 6.25), published(2, 6.25)) == [0.5, 0.75]
+    assert found(*first, task(2, 0.0, 6.0, 1, 7.0), published(2, 7.0)) == [0.5, 1.0]
+
+
+def test_from_when_it_began_where_that_is_told_or_a_timer_did() -> None:
+    one = [published(0, 0.0), task(0, 0.0, 2.0, 0, 9.0), published(1, 9.0)]
+    assert found(*one) == [7.0]
+    assert found(*one, (1.5, Kind.AGGREGATION_STARTED, {}), (9.5, Kind.AGGREGATION_STARTED, {})) == [7.0]
+    assert found(*one, (5.0, Kind.AGGREGATION_STARTED, {}), (6.0, Kind.AGGREGATION_STARTED, {})) == [3.0]
+    assert found(*one, (4.0, Kind.TIMER_FIRED, {}), (7.0, Kind.TIMER_FIRED, {})) == [2.0]
+    assert found(*one, (2.0, Kind.TIMER_FIRED, {})) == [7.0]
+    assert found(*one, (1.0, Kind.TIMER_FIRED, {}), (9.0, Kind.TIMER_FIRED, {})) == [7.0]
+    assert found(*one, (7.0, Kind.TIMER_FIRED, {}), (2.5, Kind.AGGREGATION_STARTED, {})) == [6.5]
+
+
+def test_versions_that_waited_for_somebody_else_tell_nothing() -> None:
+    one = [published(0, 0.0), task(0, 0.0, 2.0, 0, 9.0), published(1, 9.0)]
+    for kind in (Kind.LOST, Kind.DROPPED_OUT, Kind.DISCARDED):
+        of = {"detail": "up"} if kind == Kind.LOST else {}
+        assert found(*one, (2.0, kind, of)) == [7.0]
+        assert found(*one, (2.5, kind, of)) == []
+        assert found(*one, (9.0, kind, of)) == []
+        assert found(*one, (9.5, kind, of)) == [7.0]
+    assert found(*one, (1.0, Kind.SCORES_REQUESTED, {})) == []
+    assert found(published(0, 0.0), published(1, 3.0)) == []
+
+
+def dropped(number: int, at_s: float, size: int = -1, detail: str = "") -> list[One]:
+    of = {"task": number, "client": number % 2}
+    return [(0.0, Kind.DISPATCHED, of), (at_s, Kind.DROPPED_OUT, {**of, "bytes": size, "detail": detail})]
+
+
+def gave_up(begun: int, *events: list[One]) -> GivingUp:
+    flat = sorted((one for some in events for one in some), key=lambda one: one[0])
+    nothing = np.zeros(begun)
+    trainings = Trainings(nothing.astype(int), nothing, nothing, nothing > 0)
+    return giving_up([seen_run(*flat)], trainings, np.array([0.5, 0.25]))
+
+
+def test_of_trainings_that_broke_off_the_likelier_rule_is_told() -> None:
+    # Work of 20 samples at .5 s for client 0, 40 at .25 s for client 1: 10 s each. Of 4 trainings 2 broke off: by the
+    # task (1/2)^4 / 100, by the second (2/t)^2 e^-2 in t seconds, which is as much at t = 10 * 2 * 4 / e = 29.4 s.
+    assert gave_up(4, dropped(0, 14.0), dropped(1, 15.0)) == GivingUp(0.0, 2 / 29.0, 2)
+    assert gave_up(4, dropped(0, 14.0), dropped(1, 16.0)) == GivingUp(0.5, 0.0, 2)
+
+
+def test_who_breaks_off_a_message_does_so_by_the_second() -> None:
+    assert gave_up(4, dropped(0, 90.0, size=0), dropped(1, 60.0)) == GivingUp(0.0, 2 / 150, 2)
+
+
+def test_all_trainings_that_began_broke_off() -> None:
+    assert gave_up(2, dropped(0, 90.0), dropped(1, 60.0)) == GivingUp(0.0, 2 / 150, 2)
+
+
+def test_who_was_away_or_stopped_did_not_give_up() -> None:
+    others = [dropped(number, 3.0, detail=detail) for number, detail in enumerate(["offline", "left", NO_EPOCH])]
+    assert gave_up(9, *others) == GivingUp(0.0, 0.0, 0)
+    nobody: list[One] = [(1.0, Kind.DROPPED_OUT, {"task": -1})]
+    assert gave_up(9, nobody) == GivingUp(0.0, 0.0, 0)
+
+
+def test_trainings_are_samples_times_epochs_and_the_time_they_took_or_were_seen_to() -> None:
+    def trained(number: int, began_s: float, *more: One) -> list[One]:
+        of = {"task": number, "client": number % 2}
+        return [(0.0, Kind.DISPATCHED, of), (began_s, Kind.TRAINING_STARTED, of), *more]
+
+    def at(time_s: float, kind: Kind, number: int, **more: Any) -> One:
+        return time_s, kind, {"task": number, "client": number % 2, **more}
+
+    events = [
+        *trained(0, 1.0, at(4.0, Kind.TRAINED, 0)),
+        *trained(1, 2.0, at(4.0, Kind.TRAINED, 1, detail="1 of 2 epochs")),
+        *trained(2, 2.0, at(7.0, Kind.DROPPED_OUT, 2)),
+        *trained(3, 3.0),
+        (0.0, Kind.DISPATCHED, {"task": 4, "client": 0}),
+        (20.0, Kind.STOPPED, {}),
+    ]
+    run = seen_run(*sorted(events, key=lambda one: one[0]))
+    told = trainings_of([run])
+    assert told.client.tolist() == [0, 1, 0, 1]
+    assert told.work.tolist() == [20.0, 40.0, 20.0, 40.0]
+    assert told.seconds.tolist() == [3.0, 2.0, 5.0, 17.0]
+    assert told.seen.tolist() == [True, False, False, False]
+    nothing = trainings_of([seen_run(*sorted(events, key=lambda one: one[0]), samples=(0, 1))])
+    assert nothing.client.tolist() == [1, 1]
+    assert math.isclose(run.end_s, 20.0)
+    assert pytest.approx(told.work) == trainings_of([run]).work

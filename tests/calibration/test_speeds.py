@@ -1,0 +1,73 @@
+"""Speeds and the jitter of tasks, from trainings written by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asyncfl.calibration.observations import Trainings
+from asyncfl.calibration.speeds import Speeds, of_mean_one, speeds_of
+from asyncfl.world.distributions import Distribution, Exponential, Fixed, Listed, Lognormal, Pareto, Uniform
+
+
+def speeds(clients: int, *rows: tuple[int, float, float, bool]) -> Speeds:
+    """Of trainings as (client, work, seconds, seen to its end)."""
+    client, work, seconds, seen = map(np.array, zip(*rows, strict=True))
+    return speeds_of(clients, Trainings(client, work * 1.0, seconds * 1.0, seen))
+
+
+def test_a_client_is_as_fast_as_it_is_in_the_mean() -> None:
+    found = speeds(
+        4, (0, 10, 2.0, True), (0, 20, 4.0, True), (1, 10, 5.0, True), (2, 10, 1.0, False), (3, 10, 9.0, True)
+    )
+    assert found.s_per_sample == pytest.approx([0.2, 0.5, 0.5, 0.9])
+    assert (found.unseen, found.trainings) == ((2,), 4)
+    assert found.jitter.distribution == Fixed(value=1.0)
+    # Of those who were seen, not of whom the median was given.
+    assert found.population.exact == pytest.approx([0.2, 0.5, 0.9])
+
+
+def test_what_scatters_is_the_factor_of_a_task_widened_for_the_means_own_error() -> None:
+    found = speeds(2, (0, 10, 10.0, True), (0, 10, 40.0, True), (1, 10, 3.0, True), (0, 10, 20.0, True))
+    # ln 2 apart from the mean of three logarithms: sqrt(3/2) of that, over their mean.
+    factors = np.exp(np.array([-1, 0, 1]) * np.log(2) * np.sqrt(1.5))
+    assert found.jitter.exact == pytest.approx(factors / factors.mean())
+    assert found.s_per_sample == pytest.approx([7 / 3, 0.3])
+
+
+def test_trainings_that_differ_by_rounding_do_not_scatter() -> None:
+    def scattered(apart: float) -> bool:
+        half = np.log1p(apart) / np.sqrt(2)
+        rows = [(0, 1, float(np.exp(sign * half)), True) for _ in range(6) for sign in (-1, 1)]
+        # The mean's own error is that of twelve.
+        made = speeds(1, *rows).jitter.exact
+        return bool(np.ptp(made) > 0)
+
+    assert [scattered(1e-4), scattered(2e-4)] == [False, True]
+
+
+def test_a_training_that_was_cut_off_late_counts_as_one_that_took_so_long() -> None:
+    rows = [(0, 1, 1.0, True), (0, 1, 3.0, True), (1, 1, 2.0, True), *[(0, 1, s, True) for s in (1.0, 2.0, 3.0) * 2]]
+    assert speeds(2, *rows).s_per_sample == pytest.approx([2.0, 2.0])
+    more = speeds(3, *rows, (0, 1, 11.0, False), (0, 1, 1.9, False), (2, 1, 50.0, False))
+    assert more.s_per_sample == pytest.approx([27 / 9, 2.0, 2.5])
+    assert more.unseen == (2,)
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        (Uniform(low=1, high=3), Uniform(low=0.5, high=1.5)),
+        (Exponential(mean=4, minimum=1), Exponential(mean=1, minimum=0.25)),
+        (Lognormal(median=3, sigma=0.5), Lognormal(median=np.exp(-0.125), sigma=0.5)),
+        (Pareto(minimum=2, alpha=3), Pareto(minimum=2 / 3, alpha=3)),
+        (Pareto(minimum=2, alpha=0.9), Fixed(value=1)),
+        (Listed(values=(1.0, 3.0)), Fixed(value=1)),
+    ],
+)
+def test_a_shape_is_scaled_to_a_mean_of_1(given: Distribution, made: Distribution) -> None:
+    found = of_mean_one(given)
+    assert type(found) is type(made)
+    for name in set(type(made).model_fields) - {"kind"}:
+        assert getattr(found, name) == pytest.approx(getattr(made, name))
+    assert found.expected() == pytest.approx(1.0)

@@ -1,0 +1,129 @@
+"""Neighbouring data: how many of which kind, what they are made of, and what a client trains on instead of its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.evaluation import OF_CLIENTS, OF_SAMPLES
+from asyncfl.twins.neighbours import Neighbour, neighbours, shown
+
+LOW, HIGH = np.full((1, 1, 1), -1.0, np.float32), np.full((1, 1, 1), 2.0, np.float32)
+SIZES = [3, 2, 5]
+
+
+def federated(classes: int | None = 4, clients: int = 3) -> Any:
+    """Client c holds images c + place/10 in classes place % 4; domain 1 has images 100 and 101 in classes 2 and 3."""
+
+    def client(number: int) -> tuple[Any, Any]:
+        size = SIZES[number % 3]
+        return np.float32(number + np.arange(size) / 10).reshape(-1, 1, 1, 1), np.arange(size) % 4
+
+    pool = np.float32([100, 101]).reshape(-1, 1, 1, 1)
+    return SimpleNamespace(
+        clients=clients,
+        classes=classes,
+        client_domains=np.ones(clients, int),
+        client=client,
+        samples=lambda number: SIZES[number % 3],
+        test_of=lambda domain: (pool, np.array([2, 3]) if classes else np.array([[0.5], [1.5]])) if domain else None,
+        feature_range=lambda: (LOW, HIGH),
+        wrong_label=lambda label, random: (label + 1) % 4 if classes else label + 10,
+    )
+
+
+def found(kinds: tuple[Any, ...], twins: int, **of: Any) -> list[Neighbour]:
+    return list(neighbours(federated(**of), 0, kinds, twins, np.random.default_rng(0)))
+
+
+def test_there_are_as_many_of_each_kind_as_can_be() -> None:
+    every = found((*OF_SAMPLES, *OF_CLIENTS), 7 * 11 + 6, clients=12)
+    assert [one.number for one in every] == list(range(len(every)))
+    expected = {
+        "ordinary": 11,
+        "mislabelled": 11,
+        "noise": 11,
+        "brightest": 11,
+        "ascent": 8,
+        "exchanged": 8,
+        "zeroed": 1,
+    }
+    assert Counter(one.kind for one in every) == expected
+    few = found(("ascent", "exchanged", "zeroed", "noise"), 11, clients=12)
+    assert Counter(one.kind for one in few) == {"ascent": 2, "exchanged": 2, "zeroed": 1, "noise": 2}
+    assert len(found((*OF_SAMPLES, *OF_CLIENTS), 1)) == 7
+    assert len(found(("exchanged",), 50)) == 2
+
+
+def test_partners_are_others_each_once() -> None:
+    some = found(("exchanged",), 6, clients=9)
+    assert len({one.partner for one in some}) == 6
+    assert all(1 <= one.partner < 9 and one.image is None and one.sample == -1 for one in some)
+    assert {one.partner for one in found(("exchanged",), 8, clients=9)} == set(range(1, 9))
+
+
+@pytest.mark.parametrize("kind", OF_SAMPLES)
+def test_what_stands_in_the_samples_place(kind: Any) -> None:
+    made = found((kind,), 8)
+    assert {one.sample for one in made} == {0, 1, 2}
+    assert {one.partner for one in made} == {-1}
+    for one in made:
+        assert one.image is not None
+        assert one.image.dtype == np.float32
+        assert one.image.shape == (1, 1, 1)
+        value = one.image.item()
+        if kind in ("ordinary", "mislabelled"):
+            # Of the test images 100 and 101, whose classes are 2 and 3.
+            right = kind == "ordinary"
+            assert one.label == ({100.0: 2, 101.0: 3} if right else {100.0: 3, 101.0: 0})[value]
+        elif kind == "noise":
+            assert -1 <= value < 2
+            assert one.label in (3, 0)
+        else:
+            assert value == 2.0
+            assert one.label in (3, 0)
+        assert isinstance(one.label, int)
+    assert {one.label for one in made} == ({2, 3} if kind == "ordinary" else {3, 0})
+    if kind == "noise":
+        assert len({one.image.item() for one in made if one.image is not None}) == 8
+
+
+def test_labels_of_a_regression_are_numbers() -> None:
+    [one] = found(("ordinary",), 1, classes=None)
+    assert one.label.tolist() in ([0.5], [1.5])
+    [one] = found(("brightest",), 1, classes=None)
+    assert one.label.tolist() in ([10.5], [11.5])
+
+
+def test_what_a_client_trains_on() -> None:
+    data = federated()
+    own, labels = data.client(0)
+    image = np.full((1, 1, 1), 9, np.float32)
+    images, named = Neighbour("noise", 0, sample=1, image=image, label=3).data(data, 0)
+    assert images.ravel() == pytest.approx([0.0, 9.0, 0.2])
+    assert named.tolist() == [0, 3, 2]
+    assert own.ravel() == pytest.approx([0.0, 0.1, 0.2])
+    # Of two samples the first comes twice, of five the first three are taken.
+    images, named = Neighbour("exchanged", 0, partner=1).data(data, 0)
+    assert images.ravel() == pytest.approx([1.0, 1.1, 1.0])
+    assert named.tolist() == [0, 1, 0]
+    images, _ = Neighbour("exchanged", 0, partner=2).data(data, 0)
+    assert images.ravel() == pytest.approx([2.0, 2.1, 2.2])
+    images, named = Neighbour("exchanged", 0, partner=0).data(data, 1)
+    assert images.ravel() == pytest.approx([0.0, 0.1])
+    images, named = Neighbour("zeroed", 0).data(data, 0)
+    assert images.ravel() == pytest.approx(own.ravel())
+    assert named.tolist() == labels.tolist()
+
+
+def test_neighbours_in_words() -> None:
+    assert Neighbour("zeroed", 0).said == "all data are left out, so that the update is zero"
+    assert Neighbour("exchanged", 0, partner=0).said == "all data are those of client 0"
+    said = "sample 0 is replaced (noise), the other one has label 0.25, 3"
+    assert Neighbour("noise", 0, sample=0, label=np.array([0.25, 3.0])).said == said
+    assert shown(7) == "7"
+    assert [Neighbour(kind, 0).unit for kind in ("ascent", "exchanged", "zeroed")] == ["sample", "client", "client"]

@@ -1,0 +1,251 @@
+"""What twins are told of: rows of the table, what goes into the ledger, and which sentences stand beside it."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from asyncfl.federation.holdings import Holding
+from asyncfl.privacy.accounting.gaussian import exact_epsilon
+from asyncfl.privacy.scheme import Guarantee
+from asyncfl.twins import tables
+from asyncfl.twins.neighbours import Neighbour
+from asyncfl.twins.tables import counted_kinds
+from asyncfl.twins.transcripts import TwinRelease
+
+SAMPLE = Guarantee("sample", "replace", "heuristic", 2.0, 1e-3, 1)
+CLIENT = Guarantee("client", "replace", "proven", 2.0, 1e-3, 1)
+ZERO_OUT = Guarantee("client", "zero_out", "proven", 2.0, 1e-3, 1)
+OF_SAMPLES = ("ordinary", "mislabelled", "noise", "brightest", "ascent")
+IMAGE = Neighbour("noise", 0, sample=3, label=7)
+NOBODYS = Neighbour("exchanged", 1, partner=2)
+
+
+def released(time_s: float, task: int, distance: float, neighbour: Neighbour = IMAGE, **of: Any) -> TwinRelease:
+    std, sensitivity = of.get("std", 2.0), of.get("sensitivity", 4.0)
+    rows = ((10.0, distance**2, std, std),)
+    return TwinRelease(time_s, task, neighbour, distance, sensitivity, std, std, rows, None, of.get("pure", 0.5))
+
+
+def findings(stated: Guarantee | None = SAMPLE, versions: tuple[int, ...] = (0, 4, 5), **of: Any) -> Any:
+    """Of seed 3, whose versions came at 0 s, 10 s, 20 s, ...; client 6 may be audited, and stands in the ledger."""
+    scheme = SimpleNamespace(
+        upload_guarantee=lambda context, client: stated, model_guarantee=lambda context: of.get("of_models", stated)
+    )
+    path = SimpleNamespace(scheme=scheme, context=None, data=None)
+    audit = SimpleNamespace(clients=of.get("wanted", 1), neighbours=of.get("kinds", ("noise", "exchanged")))
+    observer = SimpleNamespace(
+        path=path,
+        audit=audit,
+        clients={one.client: one for one in of.get("clients", ())},
+        not_finite=of.get("not_finite", {}),
+        strayed=of.get("strayed", set()),
+    )
+    rounds = [{"version": version, "time_s": 10.0 * place} for place, version in enumerate(versions)]
+    run = SimpleNamespace(seed=3, events=None, rounds=rounds, models={})
+    keys: dict[str, list[Any]] = {"seed": [3], "holder": ["client"], "client": [6], "adversary": ["server"]}
+    return tables._Findings(observer, run, pa.table(keys))  # type: ignore[arg-type]
+
+
+def client(number: int = 6, **of: Any) -> Any:
+    return SimpleNamespace(client=number, followed=of.get("followed", []), tasks=of.get("tasks", {}))
+
+
+@pytest.fixture(autouse=True)
+def _nobody_holds_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "holdings", lambda events, published: {"server": Holding({}, {})})
+
+
+ROW = (3, "client", 6, "server")
+
+
+def test_kinds_that_are_neighbours_in_the_sense_of_a_claim() -> None:
+    assert counted_kinds(ZERO_OUT) == ("zeroed",)
+    assert counted_kinds(SAMPLE) == OF_SAMPLES
+    assert counted_kinds(CLIENT) == counted_kinds(None) == (*OF_SAMPLES, "exchanged", "zeroed")
+
+
+def test_each_release_is_a_row_and_the_last_epsilon_what_is_measured() -> None:
+    found = findings()
+    of_task = {place: SimpleNamespace(neighbour=one) for place, one in enumerate([IMAGE, NOBODYS, IMAGE])}
+    audited = client(tasks={8: SimpleNamespace(twins=of_task)})
+    found._add(ROW, audited, SAMPLE, [released(10.0, 8, 1.0), released(10.5, 9, 3.0, sensitivity=0.0)])
+    first, second = found.rows
+    alone = exact_epsilon([1 / 4, 9 / 4], 1e-3)
+    assert first == {
+        "seed": 3,
+        "holder": "client",
+        "client": 6,
+        "adversary": "server",
+        "kind": "noise",
+        "counts": True,
+        "task": 8,
+        "version": 4,
+        "time_s": 10.0,
+        "twins": 2,
+        "sample": 3,
+        "label": 7,
+        "distance": 1.0,
+        "sensitivity": 4.0,
+        "sensitivity_share": 0.25,
+        "sigma": 2.0,
+        "twin_sigma": 2.0,
+        "delta": 1e-3,
+        "epsilon_once": alone[0],
+        "epsilon": alone[0],
+    }
+    assert (second["version"], second["twins"], second["epsilon_once"]) == (5, 1, alone[1])
+    assert math.isnan(second["sensitivity_share"])
+    assert second["epsilon"] == pytest.approx(exact_epsilon(10 / 4, 1e-3))
+    assert found.measured == {ROW: second["epsilon"]}
+    # A nearer twin takes nothing away, and what came after the last version stands with it.
+    found._add(ROW, audited, SAMPLE, [released(99.0, 8, 0.1)])
+    assert found.rows[-1]["version"] == 5
+    assert found.measured == {ROW: second["epsilon"]}
+
+
+def test_what_is_no_neighbour_or_stands_in_no_row_is_told_and_not_measured() -> None:
+    found = findings()
+    found._add(ROW, client(), SAMPLE, [released(1.0, 8, 1.0, NOBODYS)])
+    found._add((3, "client", 5, "server"), client(5), SAMPLE, [released(1.0, 8, 1.0)])
+    found._add(ROW, client(), SAMPLE, [])
+    assert [(row["counts"], row["client"], row["sample"], row["label"]) for row in found.rows] == [
+        (False, 6, -1, -1),
+        (True, 5, 3, 7),
+    ]
+    assert found.measured == {}
+    numbers = Neighbour("noise", 2, sample=0, label=np.array([0.5]))
+    found._add(ROW, client(), SAMPLE, [released(1.0, 8, 1.0, numbers)])
+    assert found.rows[-1]["label"] == -1
+
+
+def test_where_nothing_is_claimed_epsilons_are_pure() -> None:
+    found = findings(None)
+    found._add(ROW, client(), None, [released(0.0, 8, 1.0, pure=0.5), released(0.0, 9, 1.0, pure=0.25)])
+    assert [(row["delta"], row["epsilon_once"], row["epsilon"]) for row in found.rows] == [
+        (0.0, 0.5, 0.5),
+        (0.0, 0.25, 0.75),
+    ]
+
+
+def test_adversaries_that_hold_the_same_are_answered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(
+        tables, "epsilons", lambda releases, delta: asked.append((len(releases), delta)) or (np.zeros(9), np.zeros(9))
+    )
+    found = findings()
+    for releases in (
+        [released(0.0, 8, 1.0)],
+        [released(5.0, 8, 1.0)],
+        [released(0.0, 9, 1.0)],
+        [released(0.0, 8, 2.0)],
+    ):
+        found._epsilons(releases, 1e-3)
+    found._epsilons([released(0.0, 8, 1.0)], 1e-4)
+    found._epsilons([released(0.0, 8, 1.0, pure=0.1)], 1e-4)
+    assert len(asked) == 5
+
+
+def test_of_those_followed_the_furthest_stands_for_its_kind() -> None:
+    near, far, alike, other = (Neighbour("noise", n) for n in (4, 2, 3, 9))
+    twins = {
+        one.number: SimpleNamespace(neighbour=one, distances=(length,))
+        for one, length in ((near, 1.0), (far, 2.0), (alike, 2.0), (other, 8.0))
+    }
+    task = SimpleNamespace(twins=twins, release=SimpleNamespace(std=1.0))
+    audited = client(followed=[near, alike, far, Neighbour("zeroed", 1)], tasks={0: task})
+    assert tables._best(audited, "noise") is far
+    assert tables._best(audited, "ascent") is None
+
+
+def test_rounding_of_float32_breaks_no_sensitivity() -> None:
+    assert not tables._exceeds(1.0 + 1e-5, 1.0)
+    assert not tables._exceeds(2.0 * (1 + 1e-5), 2.0)
+    assert tables._exceeds(1.0 + 1.01e-5, 1.0)
+    assert not tables._exceeds(math.inf, math.inf)
+
+
+def test_why_nothing_is_measured_of_a_client() -> None:
+    of = {"wanted": (1, 2, 3, 4, 6), "not_finite": {2: 5, 9: 1}, "strayed": {3}, "clients": [client()]}
+    assert list(findings(**of)._unmeasured()) == [
+        "audit: nothing is measured of client 1, 4, of whom no honest update was collected in seed 3",
+        "audit: nothing is measured of client 2, of whom no update was finite in seed 3",
+        "audit: nothing is measured of client 3, of whom its own layers learned from an attack first in seed 3",
+    ]
+    assert list(findings(clients=[client()])._unmeasured()) == []
+
+
+def test_why_nothing_is_measured_at_all() -> None:
+    assert list(findings()._unmeasured()) == ["audit: nothing is measured in seed 3: no honest update was collected"]
+    assert list(findings(not_finite={1: 2, 4: 5})._unmeasured()) == [
+        "audit: nothing is measured in seed 3: not one of the 7 honest updates collected was finite"
+    ]
+    assert list(findings(ZERO_OUT, clients=[client()])._unmeasured()) == [
+        "audit: nothing is measured in seed 3: for the claim (zero_out of a client) only these twins are neighbours: "
+        "zeroed"
+    ]
+    assert list(findings(SAMPLE, clients=[client()], kinds=("zeroed",))._unmeasured()) == [
+        "audit: nothing is measured in seed 3: for the claim (replace of a sample) only these twins are neighbours: "
+        + ", ".join(OF_SAMPLES)
+    ]
+
+
+def test_notes_name_the_first_example_and_how_many_there_are() -> None:
+    def notes(number: int, measured: float = 1.0) -> list[str]:
+        found = findings(clients=[client()])
+        found.measured = {ROW: measured}
+        examples = [SimpleNamespace(said=f"example {place}") for place in range(number)]
+        return list(found._notes(examples))
+
+    assert notes(0) == []
+    begin = "audit: the assumed sensitivity is disproved by example in seed 3: example 0"
+    assert notes(1) == [begin]
+    assert notes(2) == [f"{begin}, and the same for 1 more client"]
+    assert notes(4) == [f"{begin}, and the same for 3 more clients"]
+    [note] = notes(0, math.inf)
+    assert note.startswith("audit: epsilon is infinite where")
+
+
+def test_an_example_is_a_collected_upload_beyond_what_is_assumed() -> None:
+    def task(number: int, distance: float, sensitivity: float) -> Any:
+        twin = SimpleNamespace(neighbour=IMAGE, distance=distance)
+        release = SimpleNamespace(sensitivity=sensitivity)
+        return SimpleNamespace(task=number, base_version=4, release=release, twins={0: twin})
+
+    tasks = {8: task(8, 3.0, 2.0), 9: task(9, 9.0, 2.0), 10: task(10, 5.0, 2.0)}
+    found = findings(clients=[client(tasks=tasks), client(2, tasks={8: task(8, 2.0, 2.0)}), client(1)])
+    found.held = {"eavesdropper": Holding({8: 1.0}, {}), "server": Holding({10: 1.0}, {})}
+    [one] = found._examples()
+    assert (one.client, one.task, one.base_version, one.distance, one.sensitivity) == (6, 10, 4, 5.0, 2.0)
+    assert one.said == (
+        "client 6, task 10 from version 4: sample 3 is replaced (noise), the other one has label 7; "
+        "|u - u'| is 5, assumed at most 2"
+    )
+
+
+@pytest.mark.parametrize(
+    ("of_models", "each_epoch", "example_noise", "linear", "detector", "sums"),
+    [
+        (SAMPLE, False, 0.0, True, None, True),
+        (None, False, 0.0, True, None, False),
+        (SAMPLE, True, 0.0, True, None, False),
+        (SAMPLE, False, 0.5, True, None, False),
+        (SAMPLE, False, 0.0, False, None, False),
+        (SAMPLE, False, 0.0, True, "krum", False),
+    ],
+)
+def test_models_are_measured_where_they_are_sums_that_something_is_stated_of(
+    of_models: Any, each_epoch: bool, example_noise: float, linear: bool, detector: Any, sums: bool
+) -> None:
+    found = findings(of_models=of_models)
+    found.path.scheme.noise_each_epoch = each_epoch
+    found.path.training = SimpleNamespace(example_noise=example_noise)
+    defence = SimpleNamespace(rule=SimpleNamespace(is_linear=linear), detector=detector)
+    resolved = SimpleNamespace(scenario=SimpleNamespace(defence=defence))
+    found.observer.federation = SimpleNamespace(resolved=resolved)
+    assert found._models_are_sums is sums
