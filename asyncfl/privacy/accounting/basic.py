@@ -35,8 +35,6 @@ def amplified(epsilon: float, rate: float) -> float:
 
 def epsilon_of_one(event: MechanismEvent, delta: float, neighbours: Neighbours = "add_remove") -> float:
     """Smallest epsilon of one release of `event` at its share `delta` (0..1, exclusive); pure ones take no notice."""
-    if event.silent or event.unbounded:
-        return math.inf if event.unbounded else 0.0
     if event.mechanism != "gaussian":
         return event.epsilon
     moved = 2.0 if event.rate < 1 and neighbours == "replace" else 1.0

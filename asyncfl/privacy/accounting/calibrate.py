@@ -64,19 +64,13 @@ def _by_distributions(epsilon: float, delta: float, releases: int, rate: float, 
         event = MechanismEvent("gaussian", math.exp(log_multiplier), releases, rate)
         return math.log(max(smallest_epsilon([event], delta, neighbours), 1e-12) / epsilon)
 
-    # Another accountant tells a multiplier that is enough.
+    # Another accountant tells a multiplier that is enough, but for rounding.
     other: Accountant = "rdp" if neighbours == "add_remove" else "basic"
     enough = multiplier_for(epsilon, delta, "gaussian", releases, rate, neighbours, other)
-    high = math.log(enough or 1.0)
-    at_high = excess(high)
-    while at_high > 0:
-        high += 0.1
-        at_high = excess(high)
-    low, at_low = high, at_high
-    while at_low <= 0:
+    assert enough is not None
+    low = high = math.log(enough) + 1e-6
+    while (at_low := excess(low)) <= 0:
         # Epsilon is nearly inverse to the noise.
-        high, at_high = low, at_low
-        low += at_low - 0.01
-        at_low = excess(low)
+        low, high = low + at_low - 0.01, low
     found = float(brentq(excess, low, high, xtol=1e-6))
     return math.exp(found if excess(found) <= 0 else min(found + 2e-6, high))

@@ -81,8 +81,7 @@ class Gaussians:
 
 
 def laplace_classes(difference: NDArray[np.floating], scale: float) -> NDArray[np.int64]:
-    """(len(BINS),) coordinates of u - u' (any shape) by their shift |u_i - u'_i|/scale; of those below all classes none
-    counts."""
+    """(len(BINS),) coordinates of u - u' (d,) by their shift |u_i - u'_i|/scale; none below all classes counts."""
     shifts = np.abs(np.asarray(difference, dtype=np.float64)) / scale
     return np.bincount(np.searchsorted(BINS, shifts, side="right"), minlength=len(BINS) + 1)[1:].astype(np.int64)
 

@@ -4,13 +4,14 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
+from scipy.optimize import brentq
 from scipy.stats import laplace, ncx2, norm
 
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
-from asyncfl.privacy.accounting.two_worlds import BINS, Gaussians, Worlds, _Loss, laplace_classes
+from asyncfl.privacy.accounting.two_worlds import BINS, Gaussians, Worlds, _log1p_rest, _Loss, laplace_classes
 
 
 def worlds(*rows: tuple[float, float, float, float]) -> Worlds:
@@ -68,9 +69,9 @@ def test_unequal_spreads_are_non_central_chi_squares(d: int, s: float, t: float,
 
 
 def test_both_directions_count() -> None:
-    one, other = worlds((5, 0.3, 1.0, 1.4)), worlds((5, 0.3, 1.4, 1.0))
+    one, other = worlds((30, 0.3, 1.0, 1.4)), worlds((30, 0.3, 1.4, 1.0))
     assert one.epsilon(1e-3) == other.epsilon(1e-3)
-    ways = [loss((5, 0.3, *pair)).epsilon(1e-3) for pair in ((1.0, 1.4), (1.4, 1.0))]
+    ways = [loss((30, 0.3, *pair)).epsilon(1e-3) for pair in ((1.0, 1.4), (1.4, 1.0))]
     assert one.epsilon(1e-3) == max(ways)
     assert ways[0] != ways[1]
 
@@ -150,6 +151,7 @@ def test_no_noise_and_no_difference() -> None:
     assert worlds((9, 1e-20, 1.0, 1.0)).epsilon(1e-5) == 0.0
 
 
+@settings(max_examples=40)
 @given(
     d=st.integers(1, 10**7),
     distance=st.floats(0, 3),
@@ -163,3 +165,140 @@ def test_epsilon_is_where_delta_is_enough(d: int, distance: float, ratio: float,
     if found > 0 and ratio != 1.0:
         largest = max(loss(row).log_delta(found)[0], loss((d, distance**2, ratio, 1.0)).log_delta(found)[0])
         assert largest == pytest.approx(math.log(delta), abs=1e-6)
+
+
+def shifted(number: int, shift: float = 0.5) -> _Loss:
+    """The loss of so many Laplace numbers, each shifted by the largest class below `shift`."""
+    classes = np.zeros(len(BINS), np.int64)
+    classes[np.searchsorted(BINS, shift) - 1] = number
+    return _Loss(Gaussians.of([]), classes)
+
+
+def test_worlds_differ_by_what_is_released_or_by_how_it_is_spread() -> None:
+    rows = [
+        (3.0, 0.5, 1.0, 1.0),
+        (3.0, 0.0, 1.0, 2.0),
+        (0.0, 0.0, 1.0, 2.0),
+        (3.0, 0.0, 1.0, 1.0),
+        (3.0, 0.0, 0.0, 0.0),
+    ]
+    assert Gaussians.of(rows).telling.tolist() == [True, True, False, False, False]
+    # Nothing of no numbers, and nothing twice: neither counts, with noise or without.
+    assert worlds((0, 0.0, 0.0, 1.0), (5, 0.0, 0.0, 0.0)).epsilon(1e-5) == 0.0
+    one, same = (50, 0.3, 1.0, 1.4), (9, 0.0, 0.0, 0.0)
+    assert worlds(one, same).epsilon(1e-3) == worlds(one).epsilon(1e-3)
+
+
+def test_a_shift_counts_as_the_largest_limit_that_is_no_larger() -> None:
+    shifts = [0.0, 0.99e-12, BINS[0], BINS[7], np.nextafter(BINS[8], 0), -BINS[8], BINS[-1], 1e9]
+    found = laplace_classes(np.array(shifts) * 4, 4.0)
+    assert len(found) == len(BINS)
+    assert {place: number for place, number in enumerate(found.tolist()) if number} == {
+        0: 1,
+        7: 2,
+        8: 1,
+        len(BINS) - 1: 2,
+    }
+
+
+@pytest.mark.parametrize("x", [0.0199, -0.0199, 0.0201, -0.0201, 1e-9, -3e-5, 0.3, -0.6])
+def test_a_logarithm_less_its_argument_keeps_its_digits(x: float) -> None:
+    series = math.fsum(-((-x) ** power) / power for power in range(2, 200)) if x else 0.0
+    assert _log1p_rest(x) == pytest.approx(series, rel=1e-13)
+    turned = x * np.exp(0.4j)
+    assert abs(_log1p_rest(turned) + sum((-turned) ** power / power for power in range(2, 200))) < 3e-12 * abs(series)
+
+
+ROWS = [(3, 0.7, 1.0, 1.3), (4, 0.2, 1.2, 1.0), (2, 0.5, 0.8, 0.8), (3, 0.1, 1.0, 1.3)]
+
+
+def test_cumulants_are_those_of_the_formulas_and_slopes_their_derivatives() -> None:
+    both = _Loss(Gaussians.of(ROWS), shifted(3).counts * (BINS[np.searchsorted(BINS, 0.5) - 1] == BINS))
+    a = shifted(3).shifts[0]
+
+    def cumulant(z: float) -> float:
+        total = 3 * math.log(((1 + z) * math.exp(z * a) + z * math.exp(-(1 + z) * a)) / (1 + 2 * z))
+        for d, square, s, t in ROWS:
+            rho = 1 - s**2 / t**2
+            total -= d / 2 * (z * math.log(1 - rho) + math.log(1 + z * rho))
+            total += z * (1 + z) * square / (2 * t**2 * (1 + z * rho))
+        return total
+
+    at = np.array([0.0, 0.1, 0.7, 1.5])
+    assert both.cumulant(at) == pytest.approx([cumulant(z) for z in at], rel=1e-12, abs=1e-14)
+    for z in at:
+        step = 1e-5
+        assert both.slope(float(z)) == pytest.approx((cumulant(z + step) - cumulant(z - step)) / (2 * step), rel=1e-7)
+
+
+def test_where_losses_end_and_cumulants_too() -> None:
+    # K has a pole where 1 + z rho = 0; with the wider noise in the second world losses have a largest value.
+    assert loss((4, 0.2, 1.2, 1.0)).end == pytest.approx(1 / (1.44 - 1))
+    assert loss(*ROWS).end == pytest.approx(1 / 0.44)
+    assert loss((3, 0.7, 1.0, 1.3)).end == loss((2, 0.5, 0.8, 0.8)).end == math.inf
+    assert loss((4, 0.2, 1.2, 1.0)).most == loss((2, 0.5, 0.8, 0.8)).most == math.inf
+    # L = d ln(t/s) + |x - u'|^2/2t^2 - |x - u|^2/2s^2 is largest in between, at x - u = (u - u')/(t^2/s^2 - 1).
+    most = 3 * math.log(1.3) + 0.7 / (2 * (1.3**2 - 1))
+    assert loss((3, 0.7, 1.0, 1.3)).most == pytest.approx(most)
+    assert shifted(3).most == pytest.approx(3 * shifted(3).shifts[0])
+    assert loss((3, 0.7, 1.0, 1.3)).log_delta(most * (1 + 1e-12)) == (-math.inf, math.inf)
+    assert -math.inf < loss((3, 0.7, 1.0, 1.3)).log_delta(most - 1e-6)[0] < math.log(1e-6)
+    assert loss((3, 0.7, 1.0, 1.3), (2, 0.5, 0.8, 0.8)).most == math.inf
+
+
+@pytest.mark.parametrize(
+    "one", [loss((9, 1.0, 1.0, 1.0)), loss((9, 1e-4, 1.0, 1.0)), loss(*ROWS), loss((40, 0.7, 1.0, 1.3)), shifted(9)]
+)
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 2.0])
+def test_the_saddle_is_where_the_integrand_is_least_and_as_wide_as_it_bends(one: _Loss, epsilon: float) -> None:
+    z, width = one._saddle(epsilon)
+
+    def falls(z: float) -> float:
+        return one.slope(z) - epsilon - 1 / z - 1 / (1 + z)
+
+    root = brentq(falls, 1e-6, min(1e6, one.end * (1 - 1e-9)), rtol=1e-14)
+    assert z == pytest.approx(root, rel=0.011)
+    step = 1e-5 * z
+    assert width == pytest.approx(((falls(z + step) - falls(z - step)) / (2 * step)) ** -0.5, rel=1e-3)
+
+
+def test_a_loss_that_bends_steeply_is_summed_from_few_points_and_one_with_an_edge_from_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[int] = []
+    cumulant = _Loss.cumulant
+    monkeypatch.setattr(_Loss, "cumulant", lambda self, z: seen.append(len(z)) or cumulant(self, z))
+
+    def points(one: _Loss, epsilon: float) -> int:
+        seen.clear()
+        one.log_delta(epsilon)
+        assert seen[0] == 1  # the saddle itself
+        return sum(seen[1:])
+
+    gaussian, several = loss((9, 1.0, 1.0, 1.0)), loss((30, 0.25, 1.0, 1.3))
+    assert [points(gaussian, epsilon) for epsilon in (0.0, 3.0)] == [128, 128]
+    assert [points(several, epsilon) for epsilon in (0.0, 1.0, 3.0)] == [512, 512, 256]
+    assert points(loss((9, 900.0, 1.0, 1.0)), 1.0) == 1024
+    assert points(shifted(40), 1.0) == 128
+    assert points(shifted(1), 0.1) == 2**18
+
+
+@pytest.mark.parametrize(
+    ("one", "steps"),
+    [
+        (loss((9, 1.0, 1.0, 1.0)), (4, 5, 6)),
+        (loss((9, 1e-4, 1.0, 1.0)), (5, 6, 2)),
+        (loss((9, 900.0, 1.0, 1.0)), (4, 4, 5)),
+        (loss((10**6, 0.0, 1.0, 1.0001)), (4, 5, 2)),
+        (shifted(40), (7, 5, 6)),
+    ],
+)
+def test_few_steps_lead_to_an_epsilon_of_any_size(one: _Loss, steps: tuple[int, ...]) -> None:
+    asked: list[float] = []
+    judge = one.log_delta
+    one.log_delta = lambda at: asked.append(at) or judge(at)  # type: ignore[method-assign,func-returns-value]
+    for delta, most in zip((1e-9, 1e-3, 0.3), steps, strict=True):
+        asked.clear()
+        found = one.epsilon(delta)
+        assert len(asked) <= most
+        assert found == 0 or judge(found)[0] == pytest.approx(math.log(delta), abs=1e-7)
