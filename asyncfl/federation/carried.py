@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import numpy as np
+import pyarrow.compute as pc
 
+from asyncfl.federation.recorded import Uploads
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.privacy import PrivacyContext
 from asyncfl.privacy.ledger.releases import usable_norm
-from asyncfl.privacy.record import Upload
 
 
-def carried(uploads: Sequence[Upload], resolved: ResolvedSeed, context: PrivacyContext) -> dict[int, tuple[int, ...]]:
+def carried(uploads: Uploads, resolved: ResolvedSeed, context: PrivacyContext) -> dict[int, tuple[int, ...]]:
     """Task -> other tasks that its update tells of, of those that do. `uploads`: all, by task.
 
     What compression left of a client's earlier updates is in its next ones. So is, with personal layers, what its
@@ -21,9 +22,16 @@ def carried(uploads: Sequence[Upload], resolved: ResolvedSeed, context: PrivacyC
     compression = resolved.scenario.compression
     left_over = compression.remembers and not compression.off
     in_layers = bool(resolved.scenario.model.personal) and _noise_in_training(uploads, resolved, context)
-    earlier = _earlier(uploads) if left_over or in_layers else {}
+    earlier, readers = {}, uploads
+    if left_over or in_layers:
+        earlier = _earlier(uploads)
+    else:
+        made_of_others = pc.or_(
+            uploads.table["copy_of"].is_valid(), pc.greater(pc.list_value_length(uploads.table["computed_from"]), 0)
+        )
+        readers = uploads.at(np.flatnonzero(made_of_others.to_numpy()))
     found = {}
-    for upload in uploads:
+    for upload in readers:
         made_of = upload.computed_from if upload.copy_of is None else (*upload.computed_from, upload.copy_of)
         depends_on = (upload.task, *made_of) if in_layers else (upload.task,)
         before = {task for one in depends_on for task in earlier.get(one, ())}
@@ -32,7 +40,7 @@ def carried(uploads: Sequence[Upload], resolved: ResolvedSeed, context: PrivacyC
     return found
 
 
-def _earlier(uploads: Sequence[Upload]) -> dict[int, tuple[int, ...]]:
+def _earlier(uploads: Uploads) -> dict[int, tuple[int, ...]]:
     """Task -> earlier tasks of the same client."""
     found: dict[int, tuple[int, ...]] = {}
     of_client: dict[int, tuple[int, ...]] = {}
@@ -42,7 +50,7 @@ def _earlier(uploads: Sequence[Upload]) -> dict[int, tuple[int, ...]]:
     return found
 
 
-def _noise_in_training(uploads: Sequence[Upload], resolved: ResolvedSeed, context: PrivacyContext) -> bool:
+def _noise_in_training(uploads: Uploads, resolved: ResolvedSeed, context: PrivacyContext) -> bool:
     """Whether training draws the noise, which a scheme has of all uploads or of none."""
     scheme = resolved.scenario.privacy
     return any(

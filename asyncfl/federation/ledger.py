@@ -11,25 +11,23 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from asyncfl.federation.adversaries import TRUSTS, Answer, Observed, Rejected
-from asyncfl.federation.carried import carried
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.seed_run import SeedRun
-from asyncfl.privacy import Contribution, Guarantee, PrivacyContext, Scheme
+from asyncfl.federation.sent import SentUploads
+from asyncfl.privacy import Guarantee, PrivacyContext, Scheme
 from asyncfl.privacy.coalition import coalition
 from asyncfl.privacy.flags import COMPUTED, CRAFTED, LOSSES, REJECTION, SCORES, SEED, WEIGHTS
 from asyncfl.privacy.ledger.accounts import Account
 from asyncfl.privacy.ledger.knowledge import knowledge
 from asyncfl.privacy.ledger.published import as_models
-from asyncfl.privacy.ledger.releases import Floats, answer_release, typical_uploads, upload_release, usable_norm
+from asyncfl.privacy.ledger.releases import Floats, answer_release, usable_norm
 from asyncfl.privacy.ledger.spending import COLUMNS as SPENDING
 from asyncfl.privacy.ledger.spending import largest, spending
 from asyncfl.privacy.ledger.tables import COLUMNS, NOTHING, ledger
 from asyncfl.privacy.ledger.views import NEVER, Sent, Versions, View
-from asyncfl.privacy.record import Upload
-from asyncfl.privacy.release import Release
 from asyncfl.stages import Stage, nobody_waits, one_by_one
 from asyncfl.trace import Kind
-from asyncfl.trace.query import epochs_done, select
+from asyncfl.trace.query import select
 from asyncfl.trace.requests import requests_of
 
 TYPES = {
@@ -78,7 +76,7 @@ class SeedLedger:
         """What everybody holds at the end; see `asyncfl.privacy.ledger.tables.COLUMNS`."""
         promised = [self._promised(client) for client in range(len(self.run.sizes))]
         columns = ledger(
-            self._scheme, self._context, self.run.sizes, self._uploads, self._models, self._clip_norm, promised
+            self._scheme, self._context, self.run.sizes, self._uploads, self._models, self._all.clip_norm, promised
         )
         if self.run.seed_known:
             rows = zip(columns["flags"].tolist(), columns["adversary"].tolist(), strict=True)
@@ -206,12 +204,13 @@ class SeedLedger:
                 found.setdefault(client, []).append(LOSSES)
         for one in self._rejected:
             found.setdefault(one.client, []).append(REJECTION)
-        for upload in self.run.uploads:
-            if upload.attacked:
-                found.setdefault(upload.client, []).append(CRAFTED)
-        client_of = dict(zip(self._sent.task.tolist(), self._sent.client.tolist(), strict=True))
-        for task in {task for upload in self.run.uploads for task in upload.computed_from}:
-            found.setdefault(client_of[task], []).append(COMPUTED)
+        trained = self.run.uploads
+        for client in dict.fromkeys(trained.column("contribution.client")[trained.column("attacked")].tolist()):
+            found.setdefault(client, []).append(CRAFTED)
+        if copied := set(trained.table["computed_from"].combine_chunks().flatten().to_pylist()):
+            client_of = dict(zip(self._sent.task.tolist(), self._sent.client.tolist(), strict=True))
+            for task in copied:
+                found.setdefault(client_of[task], []).append(COMPUTED)
         every = [flag for flags in found.values() for flag in flags if flag != CRAFTED]
         if not self._versions.fixed_weights and (self._versions.server_std > 0).any() and not view.knows_server_noise:
             sent, granted = self._sent, view.granted(self._sent)
@@ -224,7 +223,7 @@ class SeedLedger:
     @cached_property
     def _touched(self) -> frozenset[int]:
         """Clients that did anything with their data."""
-        trained = {upload.client for upload in self.run.uploads} | {upload.client for upload in self._all}
+        trained = set(self._all.uploads.column("contribution.client").tolist())
         return frozenset(trained | {answer.client for answer in self._answers})
 
     # --- what was sent ---------------------------------------------------------------------------------------------
@@ -248,131 +247,31 @@ class SeedLedger:
         return coalition(self._scheme.curious, len(self.run.sizes), self._resolved.streams)
 
     @cached_property
-    def _clip_norm(self) -> float | None:
-        used = [upload.clip_norm for upload in self.run.uploads if upload.clip_norm is not None]
-        return used[-1] if used else None
+    def _versions(self) -> Versions:
+        n = max((int(row["version"]) for row in self.run.rounds), default=0) + 1
+        entered, std = np.zeros(n, dtype=bool), np.zeros(n)
+        norm = usable_norm(self._scheme, self._context, self._all.clip_norm)
+        noise, models = self._scheme.model_noise(self._context, norm), self.run.models
+        entered[models.versions] = True
+        std[models.versions] = np.where(np.isfinite(models.server_std), models.server_std, noise.std)
+        stated = self._scheme.model_guarantee(self._context)
+        claim = math.inf if stated is None else stated.share
+        return Versions(entered, std, noise.distribution == "laplace", self._context.fixed_weights, claim)
 
     @cached_property
-    def _all(self) -> list[Upload]:
-        """Every update that somebody may hold, by task. One that nobody trained, since nobody used it, would have been
-        typical."""
-        sent = select(self.run.events, kinds=[Kind.UPLOADED, Kind.OVERHEARD])
-        typical = typical_uploads(self._scheme, self._context, self.run.sizes, self._clip_norm)
-        columns = (sent[name].to_pylist() for name in ("task", "client", "base_version"))
-        found: dict[int, Upload] = {}
-        stopped = epochs_done(self.run.events)
-        for task, client, base in zip(*columns, strict=True):
-            if task >= 0 and task not in found:
-                one = Contribution(client, int(self.run.sizes[client]), epochs=stopped.get(task))
-                release = typical[client] if one.epochs is None else self._stopped(one)
-                found[task] = Upload(task, base, one, release, self._clip_norm, None, False, release.std)
-        for upload in self.run.uploads:
-            if upload.task in found and not math.isfinite(upload.release.std):
-                # A run that diverged knows no noise any more; its multipliers are those that it would have had.
-                release = found[upload.task].release
-                upload = replace(upload, release=release, added_std=release.std)
-            found[upload.task] = upload
-        return [found[task] for task in sorted(found)]
-
-    def _stopped(self, one: Contribution) -> Release:
-        """A typical upload of a client that was stopped."""
-        epsilon = self._scheme.start(self._context).epsilon(one.client, one.turn)
-        norm = usable_norm(self._scheme, self._context, self._clip_norm)
-        return upload_release(self._scheme, self._context, norm, replace(one, epsilon=epsilon))
+    def _all(self) -> SentUploads:
+        return SentUploads(self.run, self._resolved, self._context)
 
     @cached_property
     def _sent(self) -> Sent:
-        uploads, row = self._all, {upload.task: place for place, upload in enumerate(self._all)}
-        version = np.zeros(len(uploads), dtype=np.int64)
-        weight = np.zeros(len(uploads))
-        for number, model in self.run.models.items():
-            for upload in model.uploads:
-                at = row[upload.task]
-                version[at] = number
-                weight[at] = self._context.rate / len(model.uploads) if upload.weight is None else abs(upload.weight)
-        judged = select(self.run.events, kinds=[Kind.FLAGGED])
-        for task, before in zip(judged["task"].to_pylist(), judged["version"].to_pylist(), strict=True):
-            if task in row and before + 1 < len(self._versions.entered):
-                version[row[task]] = before + 1
-        releases = [upload.release for upload in uploads]
-        model_sensitivity = np.array([self._model_sensitivity(upload) for upload in uploads])
-        sensitivity = np.array([one.sensitivity for one in releases], dtype=np.float64)
-        # Of bare uploads a scheme may say nothing: what one changes in a model is what it changes in the upload.
-        sensitivity = np.where(np.isinf(sensitivity), model_sensitivity, sensitivity)
-        model_sensitivity = np.where(np.isinf(model_sensitivity), sensitivity, model_sensitivity)
-        whole = self._resolved.scenario.compression.off
-        if not whole:
-            # What is compressed may be longer than it was clipped to: its own noise protects it, the server's does not.
-            bare = np.array([one.std == 0 for one in releases], dtype=bool)
-            sensitivity, model_sensitivity = (np.where(bare, np.inf, s) for s in (sensitivity, model_sensitivity))
-        return Sent(
-            task=np.array([upload.task for upload in uploads], dtype=np.int64),
-            client=np.array([upload.client for upload in uploads], dtype=np.int64),
-            base_version=np.array([max(upload.base_version, 0) for upload in uploads], dtype=np.int64),
-            version=version,
-            weight=weight,
-            laplace=np.array([one.distribution == "laplace" for one in releases], dtype=bool),
-            std=np.array([one.std for one in releases], dtype=np.float64),
-            sensitivity=sensitivity,
-            model_sensitivity=model_sensitivity,
-            count=np.array([one.count for one in releases], dtype=np.int64),
-            epsilon=np.array([one.epsilon for one in releases], dtype=np.float64),
-            additive=np.array(
-                [
-                    whole and one.distribution == "gaussian" and one.count == 1 and upload.added_std == one.std
-                    for one, upload in zip(releases, uploads, strict=True)
-                ],
-                dtype=bool,
-            ),
-            copy_of=np.array(
-                [-1 if upload.copy_of is None else row[upload.copy_of] for upload in uploads], dtype=np.int64
-            ),
-            computed_from=tuple(
-                (row[reader], np.array([row[task] for task in sources], dtype=np.int64))
-                for reader, sources in carried(uploads, self._resolved, self._context).items()
-            ),
-        )
-
-    @cached_property
-    def _known_sensitivities(self) -> dict[tuple[float | None, int], float]:
-        return {}
-
-    def _model_sensitivity(self, upload: Upload) -> float:
-        """What one neighbour in the sense of published models changes in a model that is this upload."""
-        norm, samples = usable_norm(self._scheme, self._context, upload.clip_norm), upload.contribution.samples
-        if (norm, samples) not in self._known_sensitivities:
-            alone = replace(upload.contribution, weight=1.0)
-            found = self._scheme.model_noise(self._context, norm, [alone]).sensitivity
-            self._known_sensitivities[norm, samples] = found / 1.0
-        return self._known_sensitivities[norm, samples]
+        return self._all.sent(len(self._versions.entered))
 
     @cached_property
     def _proven(self) -> Floats | None:
         """(n,) sensitivities that are proven where those of the scheme are heuristic; None: they are not, or nothing
         is."""
         stated = [one for one in self._stated if one is not None]
-        if all(one.status != "heuristic" for one in stated):
-            return None
-        norms = [usable_norm(self._scheme, self._context, upload.clip_norm) for upload in self._all]
-        found = np.array(
-            [
-                self._scheme.proven_sensitivity(self._context, norm, upload.contribution)
-                for norm, upload in zip(norms, self._all, strict=True)
-            ]
-        )
-        return found if np.isfinite(found).any() else None
-
-    @cached_property
-    def _versions(self) -> Versions:
-        n = max((int(row["version"]) for row in self.run.rounds), default=0) + 1
-        entered, std = np.zeros(n, dtype=bool), np.zeros(n)
-        noise = self._scheme.model_noise(self._context, usable_norm(self._scheme, self._context, self._clip_norm))
-        for number, model in self.run.models.items():
-            entered[number] = True
-            std[number] = model.server_std if math.isfinite(model.server_std) else noise.std
-        stated = self._scheme.model_guarantee(self._context)
-        claim = math.inf if stated is None else stated.share
-        return Versions(entered, std, noise.distribution == "laplace", self._context.fixed_weights, claim)
+        return None if all(one.status != "heuristic" for one in stated) else self._all.proven
 
     # --- what else is told -----------------------------------------------------------------------------------------
 
@@ -393,10 +292,15 @@ class SeedLedger:
     @cached_property
     def _rejected(self) -> list[Rejected]:
         """Honest updates that the server did not take for what they hold."""
-        honest = {upload.task: upload for upload in self.run.uploads if not upload.attacked}
-        rows = select(self.run.events, kinds=[Kind.REJECTED])
+        rows, trained = select(self.run.events, kinds=[Kind.REJECTED]), self.run.uploads
+        if not len(rows):
+            return []
+        columns = (
+            trained.column(name)[~trained.column("attacked")].tolist() for name in ("task", "contribution.client")
+        )
+        honest = dict(zip(*columns, strict=True))
         pairs = zip(rows["task"].to_pylist(), rows["version"].to_pylist(), strict=True)
-        return [Rejected(task, honest[task].client, version + 1) for task, version in pairs if task in honest]
+        return [Rejected(task, honest[task], version + 1) for task, version in pairs if task in honest]
 
     # --- when ------------------------------------------------------------------------------------------------------
 

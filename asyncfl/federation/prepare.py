@@ -13,13 +13,13 @@ from asyncfl.data import FederatedData
 from asyncfl.federation.context import privacy_context
 from asyncfl.federation.defence import defence_plan
 from asyncfl.federation.publishing import RecordedNoise
+from asyncfl.federation.record import Record
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.learning import Learner, make_learner
 from asyncfl.learning.personal import PartlyShared
 from asyncfl.learning.weights import starting_parameters
 from asyncfl.messages import Vector
 from asyncfl.privacy.ledger.budgets import BudgetTracker
-from asyncfl.privacy.record import Record
 from asyncfl.scenario import Scenario
 from asyncfl.server import DefencePlan, ServerPlan
 from asyncfl.server.plan import ServerNoise

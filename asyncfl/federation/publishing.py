@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from asyncfl.client import TaskPath
+from asyncfl.federation.record import Record
 from asyncfl.messages import Vector
 from asyncfl.privacy.noise.drawing import add_noise
-from asyncfl.privacy.record import ModelRelease, Record, Upload
+from asyncfl.privacy.record import ModelRelease, Upload
 from asyncfl.server.aggregation import Aggregated, Entered
 
 

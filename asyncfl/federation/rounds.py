@@ -19,14 +19,13 @@ from asyncfl.federation.kept import KeptModels
 from asyncfl.federation.personal import PersonalEvaluator
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.regression import NOT_MEASURED as NOT_TESTED
+from asyncfl.federation.rows import Row, Rows
 from asyncfl.federation.traffic import Traffic
 from asyncfl.federation.upload_budgets import budget_columns
 from asyncfl.learning.personal import PersonalParts
 from asyncfl.messages import Judged, Publish, Vector
 from asyncfl.scenario import Scenario
 
-Row: TypeAlias = dict[str, Any]
-"""A row of the table of rounds."""
 Progress: TypeAlias = Callable[[dict[str, Any]], None]
 """Is told each row of the table of rounds as soon as it is known."""
 SoFar: TypeAlias = Callable[[], Mapping[str, pa.Table]]
@@ -60,7 +59,7 @@ class Rounds:
         """Clients of whom an attacker's update has been judged."""
         self._numbers: dict[str, float] = {}
         self.seconds = 0.0
-        self.rows: list[dict[str, Any]] = []
+        self.rows = Rows()
         self.by_client: dict[int, tuple[float, NDArray[np.float64]]] = {}
         """Version -> when it was published, and (clients, 2) its loss and accuracy on each client's own data."""
         self._personal = None if federation is None else federation.path.personal
@@ -176,6 +175,7 @@ class Rounds:
         row["diverged"] = not all(math.isfinite(value) for value in [*losses, float(publish.model.sum())])
         if self.federation is not None:
             self.kept.offer(publish.version, publish.model, row)
+        self.rows.completed()
         log.debug(
             "seed %d: version %d at %.6g s of %d updates, train loss %.6g, test loss %.6g, test accuracy %.4g",
             *(row[name] for name in ("seed", "version", "time_s", "participants", *JUDGED)),
@@ -199,7 +199,7 @@ class Rounds:
     def _budgets(self, version: int) -> dict[str, float]:
         if self.federation is None:
             return {}
-        return budget_columns(self.federation.path, self.federation.record.models.get(version))
+        return budget_columns(self.federation.path, self.federation.record.model(version))
 
 
 def diverged_at(version: int) -> str:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from asyncfl.federation.recorded import Models, Uploads
 from asyncfl.federation.resolve import ResolvedSeed
+from asyncfl.federation.rows import Row
 from asyncfl.federation.traffic import Traffic
 from asyncfl.messages import Vector
 from asyncfl.privacy import PrivacyContext
-from asyncfl.privacy.record import ModelRelease, Upload
 from asyncfl.server.recording import Recording
 from asyncfl.world.power import Power
 
@@ -24,16 +27,16 @@ class SeedRun:
 
     seed: int
     stopped: str
-    rounds: list[dict[str, Any]]
+    rounds: Sequence[Row]
     events: pa.Table
     fates: dict[str, int]
     traffic: Traffic
     trained: int
     used: int
     sizes: NDArray[np.int64]
-    uploads: tuple[Upload, ...] = ()
+    uploads: Uploads = field(default_factory=partial(Uploads.of, ()))
     """One per trained task, in the order in which they were collected, or dropped."""
-    models: dict[int, ModelRelease] = field(default_factory=dict)
+    models: Models = field(default_factory=partial(Models.of, (), Uploads.of(())))
     """Version -> what was published, where updates entered it."""
     by_client: dict[int, tuple[float, NDArray[np.float64]]] = field(default_factory=dict)
     """Version -> when it was published, and (clients, 2) its loss and accuracy on each client's own data."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,14 @@ from asyncfl.federation.energy import energy
 from asyncfl.federation.evaluation import BY_DOMAIN, METRIC
 from asyncfl.federation.fairness import COLUMNS as FAIRNESS
 from asyncfl.federation.regression import COLUMNS as REGRESSION
-from asyncfl.federation.rounds import DETECTOR, Row
+from asyncfl.federation.rounds import DETECTOR
+from asyncfl.federation.rows import Row
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.upload_budgets import BUDGETS
 
 ROUNDS = schema_of(RoundsTable)
+AT_A_TIME = 4096
+"""Rows that are objects, two kilobytes each, while a table is made of them."""
 
 
 def rounds_table(run: SeedRun) -> pa.Table:
@@ -41,7 +45,11 @@ def table_of_rounds(rows: Sequence[Row]) -> pa.Table:
     numbers = sorted({name for row in rows for name in row if name.startswith(DETECTOR)})
     further += [pa.field(name, pa.float64()) for name in numbers]
     none = dict.fromkeys(numbers, np.nan)
-    return pa.Table.from_pylist([none | row for row in rows], schema=pa.schema([*ROUNDS, *further]))
+    schema, left = pa.schema([*ROUNDS, *further]), iter(rows)
+    parts = [schema.empty_table()]
+    while part := [none | row for row in islice(left, AT_A_TIME)]:
+        parts.append(pa.Table.from_pylist(part, schema=schema))
+    return pa.concat_tables(parts).combine_chunks()
 
 
 def per_client_table(run: SeedRun) -> pa.Table | None:
@@ -96,9 +104,9 @@ def clients_table(run: SeedRun) -> pa.Table:
         return column
 
     train_loss = np.full(clients, np.nan)
-    for upload in sorted(run.uploads, key=lambda upload: upload.task):  # tasks are numbered as they are given out
-        if upload.loss is not None:
-            train_loss[upload.client] = upload.loss
+    told = run.uploads.at(run.uploads.rows[1])  # tasks are numbered as they are given out
+    told = told.at(np.flatnonzero(told.table["loss"].is_valid().to_numpy()))
+    train_loss[told.column("contribution.client")] = told.column("loss")
 
     spent_s = np.full(clients, np.nan)
     for client, time_s in (run.spent or {}).items():
@@ -177,7 +185,10 @@ def _budgets(spent: dict[int, float]) -> dict[str, Any]:
 
 def _detection(run: SeedRun) -> dict[str, Any]:
     """Sums over all versions; precision and recall None where nothing was accused, or nothing malicious came."""
-    total = {name: sum(row[name] for row in run.rounds) for name in COUNTS}
+    total = dict.fromkeys(COUNTS, 0)
+    for row in run.rounds:
+        for name in COUNTS:
+            total[name] += row[name]
     accused = total["true_positives"] + total["false_positives"]
     malicious = total["true_positives"] + total["false_negatives"]
     return {

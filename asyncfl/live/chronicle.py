@@ -6,6 +6,7 @@ a task of which its client has not reported.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +31,7 @@ class Chronicle(Scribe):
         self.clock = clock
         self._earliest = earliest
         self._version = 0
-        self._published: list[float] = []
+        self._published = array("d")
         self._held: list[tuple[Any, ...]] = []
         self._flush_at = FLUSH_EVERY
 

@@ -118,7 +118,7 @@ class Payloads:
         """A task is over for the server. Where its client has trained it in vain, and its later updates tell of that
         (by its own layers, or by what compression left over), that is put on record."""
         record, path = self._host.federation.record, self._host.federation.path
-        if not task.trained or record.upload(task.number) is not None:
+        if not task.trained or record.knows(task.number):
             return
         if path.every_task or self._host.federation.resolved.scenario.compression.remembers:
             norm = usable_norm(path.scheme, path.context, self.clip_norm)

@@ -17,7 +17,8 @@ from asyncfl.federation.conclusion import conclude, seed_run
 from asyncfl.federation.load import load_of
 from asyncfl.federation.prepare import Federation, learner_of, prepare
 from asyncfl.federation.resolve import ResolvedSeed
-from asyncfl.federation.rounds import Rounds, Row
+from asyncfl.federation.rounds import Rounds
+from asyncfl.federation.rows import Row
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.traffic import Traffic
 from asyncfl.learning import Learner

@@ -1,11 +1,10 @@
-"""What happened in one seed, written once where it happens: each upload, and each model that was published.
+"""What happened in one seed, written once where it happens: an upload, and a model that was published.
 
 Ledger, budgets, tables and audits read these records; nothing of them is rebuilt from the trace.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from asyncfl.privacy.context import Contribution
@@ -72,37 +71,3 @@ class ModelRelease:
     def contributions(self) -> tuple[Contribution, ...]:
         """(n_uploads,) what each of them brought."""
         return tuple(one.contribution for one in self.uploads)
-
-
-class Record:
-    """The uploads and published models of one seed, as they happen."""
-
-    def __init__(self) -> None:
-        self._uploads: dict[int, Upload] = {}
-        self.models: dict[int, ModelRelease] = {}
-        """Version -> what was published; without version 0, and without versions that no update entered."""
-        self.newest: tuple[Upload, ...] = ()
-        """The uploads that were collected last."""
-
-    @property
-    def uploads(self) -> tuple[Upload, ...]:
-        """All of them, in the order in which they were collected, or dropped."""
-        return tuple(self._uploads.values())
-
-    def collected(self, uploads: Iterable[Upload]) -> None:
-        """The server has collected these uploads together."""
-        self.newest = tuple(uploads)
-        self._uploads.update((one.task, one) for one in self.newest)
-
-    def dropped(self, upload: Upload) -> None:
-        """A task was trained whose update nobody will collect."""
-        self._uploads[upload.task] = upload
-
-    def upload(self, task: int) -> Upload | None:
-        """The upload of that task; None: it was not made here."""
-        return self._uploads.get(task)
-
-    def published(self, model: ModelRelease) -> None:
-        """That model is out: what its uploads weigh is settled."""
-        self.models[model.version] = model
-        self._uploads.update((one.task, one) for one in model.uploads)

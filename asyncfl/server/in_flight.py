@@ -7,8 +7,6 @@ open, leaves another count.
 
 from __future__ import annotations
 
-from collections import Counter
-
 from asyncfl.messages import Action, CohortRepeated, Dispatch, SetTimer
 from asyncfl.server.opening import Filling
 from asyncfl.server.population import Population
@@ -33,8 +31,9 @@ class InFlight:
         """Whether the time is up within which the last cohort should have come."""
         self._streams = streams
         self._begun_singly = 0
-        self._cohorts = Counter[int]()
-        self._draws = Counter[int]()
+        self._cohorts = 0
+        self._draws = -1, 0
+        """A version, and the cohorts and parts of cohorts that were drawn for it."""
         self._tasks: dict[int, TaskRecord] = {}
         self._cohort = 0
         self._cohort_coming = 0
@@ -68,7 +67,7 @@ class InFlight:
 
     def deadline(self, cohort: int) -> None:
         """The time is up of that cohort, counted from 0; it means nothing once another has been asked."""
-        self.deadline_passed |= cohort == self._cohorts.total() - 1
+        self.deadline_passed |= cohort == self._cohorts - 1
 
     # --- ends ------------------------------------------------------------------------------------------------------
 
@@ -112,17 +111,18 @@ class InFlight:
         number = self.dispatch.at_publish(self.clients)
         if not number:
             return
-        self._cohorts[version] += 1
+        self._cohorts += 1
         self._cohort = self._cohort_coming = self._unreached = 0
         self._enlarge_cohort(number, version, time_s, actions)
         self.deadline_passed = False
         if (seconds := self.opening.seconds) is not None:
             # Of the cohort, not of its version: a cohort that is asked again for one has a time of its own.
-            actions.append(SetTimer(f"deadline:{self._cohorts.total() - 1}", seconds))
+            actions.append(SetTimer(f"deadline:{self._cohorts - 1}", seconds))
 
     def _enlarge_cohort(self, number: int, version: int, time_s: float, actions: list[Action]) -> None:
-        order = self._streams.order("cohorts", self._draws[version], version)
-        self._draws[version] += 1
+        before = self._draws[1] if self._draws[0] == version else 0
+        order = self._streams.order("cohorts", before, version)
+        self._draws = version, before + 1
         drawn = self._begin(number, order, version, version, time_s, actions)
         self._cohort += drawn
         self._cohort_coming += drawn

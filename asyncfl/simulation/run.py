@@ -17,7 +17,8 @@ from asyncfl.federation.context import privacy_context
 from asyncfl.federation.load import load_of
 from asyncfl.federation.prepare import Federation, attackers_of, prepare, server_plan
 from asyncfl.federation.resolve import resolve, streams_of, with_exposures
-from asyncfl.federation.rounds import Progress, Rounds, Row, Watch
+from asyncfl.federation.rounds import Progress, Rounds, Watch
+from asyncfl.federation.rows import Row
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.tables import table_of_rounds
 from asyncfl.privacy.ledger.budgets import BudgetTracker

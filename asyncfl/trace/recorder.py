@@ -26,7 +26,7 @@ class Recorder:
         self.seed = seed
         # One event after another in a single flat list: a tuple for each would keep the garbage collector busy.
         self._values: list[Any] = []
-        self._shelf = Shelf(SCHEMA)
+        self._shelf = Shelf()
         self._packed = 0
 
     def __len__(self) -> int:

@@ -15,8 +15,7 @@ class Shelf:
     Where no such file can be written (a full disk), batches are kept in memory.
     """
 
-    def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
+    def __init__(self) -> None:
         self._file: IO[bytes] | None = None
         self._ends: list[int] = []
         self._kept: list[pa.RecordBatch] = []
@@ -32,7 +31,7 @@ class Shelf:
             self._kept.append(batch)
             return
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, self._schema) as writer:
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
             writer.write_batch(batch)
         made, end = sink.getvalue(), self._ends[-1] if self._ends else 0
         try:

@@ -67,6 +67,7 @@ class _Findings:
         self.held = holdings(run.events, {row["version"]: row["time_s"] for row in run.rounds})
         self.published = np.array([row["time_s"] for row in run.rounds])
         self.versions = [row["version"] for row in run.rounds]
+        self.models = list(run.models.values())
         self.rows: list[dict[str, Any]] = []
         self._known_epsilons: dict[Any, tuple[Floats, Floats]] = {}
         self.measured: dict[Row, float] = {}
@@ -117,12 +118,11 @@ class _Findings:
     def _models(self, adversary: str, held: Holding, client: AuditedClient) -> None:
         stated = self.path.scheme.model_guarantee(self.path.context)
         row = (self.run.seed, "model", -1, adversary)
-        models = list(self.run.models.values())
         for kind in self.observer.audit.neighbours:
             neighbour = _best(client, kind)
             if neighbour is None:
                 continue
-            releases = list(model_transcript(self.path, client, neighbour, held, models))
+            releases = list(model_transcript(self.path, client, neighbour, held, self.models))
             self._add(row, client, stated, releases)
             disproved = any(_exceeds(one.distance, one.sensitivity) for one in releases)
             if disproved and kind in counted_kinds(stated) and row in self.known:

@@ -24,7 +24,7 @@ def read(shelf: Shelf) -> list[int]:
 
 
 def test_what_was_put_is_read_in_order_however_often_and_after_the_shelf_is_gone() -> None:
-    shelf = Shelf(SCHEMA)
+    shelf = Shelf()
     assert shelf.batches() == []
     shelf.put(batch(1, 2))
     assert read(shelf) == read(shelf) == [1, 2]
@@ -40,7 +40,7 @@ def test_what_was_put_is_read_in_order_however_often_and_after_the_shelf_is_gone
 
 @pytest.mark.parametrize("fails_at", [0, 1])
 def test_on_a_full_disk_batches_stay_in_memory(monkeypatch: pytest.MonkeyPatch, fails_at: int) -> None:
-    shelf = Shelf(SCHEMA)
+    shelf = Shelf()
 
     def full(*_: Any, **__: Any) -> NoReturn:
         raise OSError(28, "No space left on device")

@@ -40,7 +40,8 @@ from asyncfl.federation import SeedLedger, rounds_table
 from asyncfl.federation.context import privacy_context
 from asyncfl.federation.prepare import Federation, prepare
 from asyncfl.federation.resolve import ResolvedSeed
-from asyncfl.federation.rounds import Rounds, Row, diverged_at
+from asyncfl.federation.rounds import Rounds, diverged_at
+from asyncfl.federation.rows import Row
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.learning import Architecture
 from asyncfl.learning.architecture import Shape

@@ -1,0 +1,122 @@
+"""The uploads and the models of a seed, read from columns: most of a long run's lie on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from asyncfl.federation.record_columns import MODELS, UPLOADS, models_packed, uploads_of, uploads_packed
+from asyncfl.privacy.record import ModelRelease, Upload
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Uploads(Sequence[Upload]):
+    """Uploads, each made anew when it is looked at."""
+
+    table: pa.Table
+    """A row each, with the columns of `record_columns.UPLOADS`."""
+
+    @classmethod
+    def of(cls, uploads: Sequence[Upload], before: Iterable[pa.RecordBatch] = ()) -> Uploads:
+        """These `uploads`, after those that were packed `before`."""
+        return cls(pa.Table.from_batches([*before, uploads_packed(uploads)], UPLOADS))
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def __iter__(self) -> Iterator[Upload]:
+        for batch in self.table.to_batches():
+            yield from uploads_of(batch)
+
+    @overload
+    def __getitem__(self, place: int) -> Upload: ...
+    @overload
+    def __getitem__(self, place: slice) -> Uploads: ...
+    def __getitem__(self, place: int | slice) -> Upload | Uploads:
+        if isinstance(place, slice):
+            return self.at(np.arange(len(self))[place])
+        row = range(len(self))[place]
+        [found] = Uploads(self.table.slice(row, 1))
+        return found
+
+    def at(self, rows: Ints) -> Uploads:
+        """The uploads in these rows, in their order."""
+        return Uploads(self.table.take(rows))
+
+    def column(self, name: str) -> NDArray[Any]:
+        """(n,) a column of `record_columns.UPLOADS`; NaN where a number may be missing, and is."""
+        found: NDArray[Any] = self.table[name].to_numpy()
+        return found
+
+    @cached_property
+    def rows(self) -> tuple[Ints, Ints]:
+        """((n,) tasks, rising; (n,) the row of each)."""
+        tasks = self.column("task")
+        order = np.argsort(tasks)
+        return tasks[order], order
+
+    def rows_of(self, tasks: Ints) -> Ints:
+        """(n,) the rows of these tasks, all of which are there."""
+        rising, rows = self.rows
+        found: Ints = rows[np.searchsorted(rising, tasks)]
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Models(Mapping[int, ModelRelease]):
+    """Version -> what was published, each made anew when it is looked at; without versions that no update entered."""
+
+    table: pa.Table
+    """A row each, with the columns of `record_columns.MODELS`; versions rise."""
+    uploads: Uploads
+    """Among them those of all models."""
+
+    @classmethod
+    def of(cls, models: Sequence[ModelRelease], uploads: Uploads, before: Iterable[pa.RecordBatch] = ()) -> Models:
+        """These `models`, after those that were packed `before`."""
+        return cls(pa.Table.from_batches([*before, models_packed(models)], MODELS), uploads)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.versions.tolist())
+
+    def __getitem__(self, version: int) -> ModelRelease:
+        row = int(np.searchsorted(self.versions, version))
+        if row == len(self) or self.versions[row] != version:
+            raise KeyError(version)
+        [found] = self.table.slice(row, 1).to_pylist()
+        rows = self.uploads.rows_of(np.array(found["tasks"], dtype=np.int64))
+        # Updates of one model were collected together.
+        first = int(rows.min())
+        near = [*Uploads(self.uploads.table.slice(first, int(rows.max()) + 1 - first))]
+        entered = tuple(near[row - first] for row in rows.tolist())
+        return ModelRelease(version, entered, found["clip_norm"], found["server_std"])
+
+    @cached_property
+    def versions(self) -> Ints:
+        """(n_models,) their versions, rising."""
+        found: Ints = self.table["version"].to_numpy()
+        return found
+
+    @property
+    def server_std(self) -> NDArray[np.float64]:
+        """(n_models,) standard deviation of the noise on each parameter that the server added."""
+        found: NDArray[np.float64] = self.table["server_std"].to_numpy()
+        return found
+
+    @property
+    def entered(self) -> tuple[Ints, Ints, Ints]:
+        """(tasks of all updates that entered models; the version of each; how many entered that)."""
+        tasks = self.table["tasks"].combine_chunks()
+        counts = tasks.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
+        return tasks.flatten().to_numpy(), np.repeat(self.versions, counts), np.repeat(counts, counts)

@@ -1,0 +1,79 @@
+"""The rows of the table of rounds: those that are still written to in memory, all others on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, TypeAlias, overload
+
+import pyarrow as pa
+
+from asyncfl.trace.shelf import Shelf
+
+Row: TypeAlias = dict[str, Any]
+"""A row of the table of rounds."""
+
+PUT_AWAY_AT = 1024
+"""Rows that are kept as objects, two kilobytes each, before they are packed and put on disk."""
+
+
+class Rows(Sequence[Row]):
+    """Rows in the order of their versions. One that is complete must not be changed, but for the last of all."""
+
+    def __init__(self) -> None:
+        self._shelf = Shelf()
+        self._away = 0
+        self._complete = 0
+        """Rows in memory that are complete."""
+        self._recent: list[Row] = []
+
+    def append(self, row: Row) -> None:
+        """Add a row, which may be completed later."""
+        self._recent.append(row)
+
+    def completed(self) -> None:
+        """The first of those rows that were not complete now is."""
+        self._complete += 1
+        if self._complete > PUT_AWAY_AT:
+            self._put_away(self._complete - 1)
+
+    def _put_away(self, number: int) -> None:
+        # Others may add rows meanwhile.
+        for _, alike in groupby(self._recent[:number], key=_columns):
+            self._shelf.put(pa.RecordBatch.from_pylist(list(alike)))
+        del self._recent[:number]
+        self._away += number
+        self._complete -= number
+
+    def __len__(self) -> int:
+        return self._away + len(self._recent)
+
+    def __iter__(self) -> Iterator[Row]:
+        for batch in self._shelf.batches():
+            yield from batch.to_pylist()
+        yield from self._recent
+
+    def __eq__(self, other: object) -> bool:
+        """Whether other rows, a list of them for example, are the same in the same order."""
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(one == another for one, another in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @overload
+    def __getitem__(self, place: int) -> Row: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Row]: ...
+    def __getitem__(self, place: int | slice) -> Row | list[Row]:
+        if isinstance(place, slice):
+            return list(self)[place]
+        number = range(len(self))[place]
+        if number >= self._away:
+            return self._recent[number - self._away]
+        return next(row for at, row in enumerate(self) if at == number)
+
+
+def _columns(row: Row) -> tuple[tuple[str, type], ...]:
+    """What rows have in common that can be packed together without a change."""
+    return tuple((name, type(value)) for name, value in row.items())

@@ -1,0 +1,158 @@
+"""Every update of a seed that somebody may hold: those that were trained, and those that nobody needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from asyncfl.federation.carried import carried
+from asyncfl.federation.recorded import Uploads
+from asyncfl.federation.resolve import ResolvedSeed
+from asyncfl.federation.seed_run import SeedRun
+from asyncfl.privacy import Contribution, PrivacyContext, Scheme
+from asyncfl.privacy.ledger.releases import Floats, Ints, typical_uploads, upload_release, usable_norm
+from asyncfl.privacy.ledger.views import Sent
+from asyncfl.privacy.record import Upload
+from asyncfl.privacy.release import Release
+from asyncfl.trace import Kind
+from asyncfl.trace.query import epochs_done, select
+
+
+@dataclass(frozen=True)
+class SentUploads:
+    """The updates of one seed that left their clients."""
+
+    run: SeedRun
+    resolved: ResolvedSeed
+    context: PrivacyContext
+
+    @property
+    def _scheme(self) -> Scheme:
+        scheme: Scheme = self.resolved.scenario.privacy
+        return scheme
+
+    @cached_property
+    def clip_norm(self) -> float | None:
+        """Norm that the last update which was clipped was clipped to; None: there was none."""
+        used = self.run.uploads.table["clip_norm"].drop_null()
+        return float(used[-1].as_py()) if len(used) else None
+
+    @cached_property
+    def uploads(self) -> Uploads:
+        """All of them, by task. One that nobody trained, since nobody used it, would have been typical."""
+        trained = self.run.uploads
+        made = list(self._made())
+        whole = trained.at(np.flatnonzero(~np.isin(trained.column("task"), [one.task for one in made])))
+        every = pa.concat_tables([whole.table, Uploads.of(made).table]).unify_dictionaries()
+        return Uploads(every.take(np.argsort(every["task"].to_numpy())))
+
+    def _made(self) -> Iterator[Upload]:
+        """Those that were not trained, and those whose noise is not known any more, since the run diverged: their
+        multipliers are those that they would have had."""
+        events = select(self.run.events, kinds=[Kind.UPLOADED, Kind.OVERHEARD])
+        events = events.filter(pc.field("task") >= 0)
+        tasks, first = np.unique(events["task"].to_numpy(), return_index=True)
+        trained = self.run.uploads
+        known = trained.column("task")[np.isfinite(trained.column("release.std"))]
+        first = first[~np.isin(tasks, known)]
+        if not len(first):
+            return
+        typical = typical_uploads(self._scheme, self.context, self.run.sizes, self.clip_norm)
+        stopped, rows = epochs_done(self.run.events), trained.rows
+        columns = (events[name].to_numpy()[first].tolist() for name in ("task", "client", "base_version"))
+        for task, client, base in zip(*columns, strict=True):
+            one = Contribution(client, int(self.run.sizes[client]), epochs=stopped.get(task))
+            release = typical[client] if one.epochs is None else self._stopped(one)
+            at = int(np.searchsorted(rows[0], task))
+            if at < len(trained) and rows[0][at] == task:
+                yield replace(trained[int(rows[1][at])], release=release, added_std=release.std)
+            else:
+                yield Upload(task, base, one, release, self.clip_norm, None, False, release.std)
+
+    def _stopped(self, one: Contribution) -> Release:
+        """A typical upload of a client that was stopped."""
+        epsilon = self._scheme.start(self.context).epsilon(one.client, one.turn)
+        norm = usable_norm(self._scheme, self.context, self.clip_norm)
+        return upload_release(self._scheme, self.context, norm, replace(one, epsilon=epsilon))
+
+    # --- as the accounts see them ----------------------------------------------------------------------------------
+
+    def sent(self, n_versions: int) -> Sent:
+        """All of them as columns. `n_versions`: that were published, the initial model among them."""
+        uploads, version, weight = self.uploads, *self._entered(n_versions)
+        table = uploads.table
+        laplace = pc.equal(table["release.distribution"].cast(pa.string()), "laplace").to_numpy().astype(bool)
+        std, count = uploads.column("release.std"), uploads.column("release.count")
+        sensitivity, model_sensitivity = uploads.column("release.sensitivity"), self._model_sensitivities
+        # Of bare uploads a scheme may say nothing: what one changes in a model is what it changes in the upload.
+        sensitivity = np.where(np.isinf(sensitivity), model_sensitivity, sensitivity)
+        model_sensitivity = np.where(np.isinf(model_sensitivity), sensitivity, model_sensitivity)
+        whole = self.resolved.scenario.compression.off
+        if not whole:
+            # What is compressed may be longer than it was clipped to: its own noise protects it, the server's does not.
+            sensitivity, model_sensitivity = (np.where(std == 0, np.inf, s) for s in (sensitivity, model_sensitivity))
+        copy_of = pc.fill_null(table["copy_of"], -1).to_numpy().copy()
+        copy_of[copy_of >= 0] = uploads.rows_of(copy_of[copy_of >= 0])
+        tells_of = carried(uploads, self.resolved, self.context)
+        readers = uploads.rows_of(np.array(list(tells_of), dtype=np.int64)).tolist()
+        sources = (uploads.rows_of(np.array(tasks, dtype=np.int64)) for tasks in tells_of.values())
+        return Sent(
+            task=uploads.column("task"),
+            client=uploads.column("contribution.client"),
+            base_version=np.maximum(uploads.column("base_version"), 0),
+            version=version,
+            weight=weight,
+            laplace=laplace,
+            std=std,
+            sensitivity=sensitivity,
+            model_sensitivity=model_sensitivity,
+            count=count,
+            epsilon=uploads.column("release.epsilon"),
+            additive=~laplace & (count == 1) & (uploads.column("added_std") == std) & whole,
+            copy_of=copy_of,
+            computed_from=tuple(zip(readers, sources, strict=True)),
+        )
+
+    def _entered(self, n_versions: int) -> tuple[Ints, Floats]:
+        """((n,) version that each entered, or was left out of; (n,) its weight there)."""
+        uploads = self.uploads
+        version, weight = np.zeros(len(uploads), dtype=np.int64), np.zeros(len(uploads))
+        tasks, versions, of = self.run.models.entered
+        rows = uploads.rows_of(tasks)
+        version[rows] = versions
+        own = uploads.table["contribution.weight"]
+        known = own.is_valid().to_numpy()[rows]
+        weight[rows] = np.where(known, np.abs(own.to_numpy()[rows]), self.context.rate / of)
+        judged = select(self.run.events, kinds=[Kind.FLAGGED])
+        tasks, makes = judged["task"].to_numpy(), judged["version"].to_numpy() + 1
+        found = np.isin(tasks, uploads.column("task")) & (makes < n_versions)
+        version[uploads.rows_of(tasks[found])] = makes[found]
+        return version, weight
+
+    @property
+    def _model_sensitivities(self) -> Floats:
+        """(n,) what one neighbour in the sense of published models changes in a model that is this upload."""
+        table, known = self.uploads.table, dict[tuple[float | None, int], float]()
+        found = np.empty(len(table))
+        pairs = zip(table["clip_norm"].to_pylist(), table["contribution.samples"].to_pylist(), strict=True)
+        for row, pair in enumerate(pairs):
+            if pair not in known:
+                norm = usable_norm(self._scheme, self.context, pair[0])
+                alone = replace(self.uploads[row].contribution, weight=1.0)
+                known[pair] = self._scheme.model_noise(self.context, norm, [alone]).sensitivity
+            found[row] = known[pair]
+        return found
+
+    @property
+    def proven(self) -> Floats | None:
+        """(n,) sensitivities that are proven; None: none is."""
+        found = np.empty(len(self.uploads))
+        for row, upload in enumerate(self.uploads):
+            norm = usable_norm(self._scheme, self.context, upload.clip_norm)
+            found[row] = self._scheme.proven_sensitivity(self.context, norm, upload.contribution)
+        return found if np.isfinite(found).any() else None

@@ -1,0 +1,140 @@
+"""The record of uploads and models: written once, and complete when a model is out."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import tracemalloc
+
+import pytest
+
+from asyncfl.federation import record as records
+from asyncfl.federation.record import Record
+from asyncfl.privacy import Contribution, Release
+from asyncfl.privacy.record import ModelRelease, Upload
+
+RELEASE = Release("gaussian", 0.5, 2.0, 1, "replace", "proven", 3.0, 1e-5)
+
+
+def upload(task: int, client: int = 0, turn: int = 0) -> Upload:
+    return Upload(task, 0, Contribution(client, 20, turn), RELEASE, 1.0, 2.5, False, 0.5)
+
+
+def test_an_upload_weighs_nothing_before_the_model_that_it_entered_is_out() -> None:
+    record = Record()
+    first, second = upload(4, client=1, turn=3), upload(7, client=2)
+    record.collected([first, second])
+    assert [one.weight for one in record.uploads] == [None, None]
+    model = ModelRelease(1, (first.weighing(0.25),), 1.0, 0.1)
+    assert record.upload(4) == first, "what is still to be published changes nothing"
+    record.published(model)
+    assert [(one.task, one.client, one.turn, one.weight) for one in record.uploads] == [
+        (4, 1, 3, 0.25),
+        (7, 2, 0, None),
+    ]
+    assert dict(record.models) == {1: model}
+    assert [one.weight for one in model.contributions] == [0.25]
+
+
+def test_uploads_stand_in_the_order_in_which_they_were_collected_or_dropped() -> None:
+    record = Record()
+    record.collected([upload(3), upload(1)])
+    record.dropped(upload(2))
+    assert [one.task for one in record.newest] == [3, 1], "what was dropped was not collected"
+    record.collected([upload(0)])
+    record.published(ModelRelease(1, (upload(1).weighing(1.0),), None, 0.0))
+    assert [one.task for one in record.uploads] == [3, 1, 2, 0]
+    assert [one.task for one in record.newest] == [0]
+    assert record.upload(9) is None
+
+
+def test_a_record_cannot_be_rewritten() -> None:
+    one = upload(0)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        one.loss = 0.0  # type: ignore[misc]
+    assert one.weighing(0.5) != one
+    assert one.weight is None
+
+
+BARE = Release("laplace", math.inf, math.inf, 0, "none", "none", math.inf, 0.0)
+ODD = (
+    Upload(0, -1, Contribution(-1, 1), BARE, None, None, True, 0.0, copy_of=2, computed_from=(2, 1)),
+    Upload(1, 0, Contribution(3, 7, 2, epsilon=math.inf, epochs=0), RELEASE, math.inf, math.inf, False, 1e-300),
+    Upload(2, 5, Contribution(0, 1, epsilon=0.1, weight=-0.5), RELEASE, 0.1, None, False, 0.1, computed_from=(0,)),
+    upload(3, client=2**40, turn=2**40),
+)
+"""Uploads with whatever may be missing, is infinite, or large."""
+
+
+def told(record: Record) -> tuple[list[Upload], dict[int, ModelRelease]]:
+    return list(record.uploads), dict(record.models)
+
+
+@pytest.mark.parametrize("put_away_at", [1, 3, 1000])
+def test_what_lies_on_disk_is_read_as_it_was(monkeypatch: pytest.MonkeyPatch, put_away_at: int) -> None:
+    monkeypatch.setattr(records, "PUT_AWAY_AT", put_away_at)
+    record, uploads, models = Record(), dict[int, Upload](), dict[int, ModelRelease]()
+    for version in range(1, 6):
+        made = [dataclasses.replace(one, task=5 * version + one.task) for one in ODD]
+        lost = upload(5 * version + 4)
+        record.dropped(lost)
+        record.collected(made)
+        model = ModelRelease(version, (made[3].weighing(0.25), made[1].weighing(0.0)), [None, 0.5][version % 2], 0.1)
+        record.published(model)
+        assert record.model(version) == model
+        uploads |= {one.task: one for one in (lost, *made)}
+        uploads |= {one.task: one for one in model.uploads}
+        models[version] = model
+        assert told(record) == (list(uploads.values()), models)
+    assert record.newest == tuple(made)
+    assert [record.upload(task) for task in (5, 12, 29, 30)] == [uploads[5], uploads[12], uploads[29], None]
+    assert [record.knows(task) for task in (4, 5, 12, 29, 30)] == [False, True, True, True, False]
+    assert record.uploads[-1] == uploads[28]
+    assert list(record.uploads[3:5]) == list(uploads.values())[3:5]
+    with pytest.raises(KeyError):
+        record.models[6]
+
+
+def test_a_loss_that_is_not_a_number_is_not_one_that_nobody_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "PUT_AWAY_AT", 1)
+    record = Record()
+    record.collected([dataclasses.replace(upload(0), loss=math.nan), dataclasses.replace(upload(1), loss=None)])
+    record.published(ModelRelease(1, (upload(2).weighing(1.0),), None, 0.0))
+    record.published(ModelRelease(2, (upload(3).weighing(1.0),), None, 0.0))
+    first, second, *_ = record.uploads
+    assert math.isnan(first.loss or 0.0)
+    assert second.loss is None
+
+
+def test_an_upload_that_is_settled_enters_no_other_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "PUT_AWAY_AT", 1)
+    record = Record()
+    for version in range(3):
+        record.collected([upload(version)])
+        record.published(ModelRelease(version, (upload(version).weighing(1.0),), None, 0.0))
+    before = told(record)
+    with pytest.raises(ValueError, match=r"tasks \[0\] weigh was settled before version 3"):
+        record.published(ModelRelease(3, (upload(0).weighing(0.5),), None, 0.0))
+    assert told(record) == before
+
+
+def test_memory_grows_by_a_few_bytes_for_each_upload(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "PUT_AWAY_AT", 500)
+    record, n = Record(), 4000
+
+    def publish(first: int) -> None:
+        for task in range(first, first + n, 10):
+            made = [dataclasses.replace(upload(one), loss=float(one)) for one in range(task, task + 10)]
+            record.collected(made)
+            record.published(ModelRelease(1 + task // 10, tuple(one.weighing(0.1) for one in made), 1.0, 0.0))
+
+    publish(0)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        publish(n)
+        grown = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert grown < 20 * n, f"{grown / n:.0f} bytes for each"
+    assert len(record.uploads) == 2 * n
