@@ -139,5 +139,4 @@ def _weighted(weights: NDArray[np.float64], count: int, random: np.random.Genera
     """
     arrival = random.standard_exponential(len(weights))
     with np.errstate(divide="ignore"):
-        keys = np.where(weights > 0, arrival / weights, np.inf)
-    return np.lexsort((arrival, keys))[:count]
+        return np.lexsort((arrival, arrival / weights))[:count]
