@@ -243,7 +243,7 @@ def _calls() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "distances", lambda: [
         squared_distances(_drawn(5, 30)),
         squared_distances(np.repeat(_drawn(2, 30), 3, 0) * 1e4 + 1e-3 * _drawn(6, 30)),
-        centred_products(_drawn(5, 30)), most_similar(_drawn(5, 30), _drawn(30, seed=3)),
+        np.abs(centred_products(_drawn(5, 30))), most_similar(_drawn(5, 30), _drawn(30, seed=3)),
         *(krum_scores(squared_distances(_drawn(6, 9)).astype(float), k) for k in (1, 3)), majority(_drawn(7, 4)),
         majority(np.vstack([np.ones((5, 4)) + 0.1 * _drawn(5, 4), -np.ones((2, 4))]).astype(np.float32)),
         nearest_to_median(_drawn(7, 5), 3), nearest_to_median(_drawn(6, 5), 1),
