@@ -147,6 +147,18 @@ class FairnessColumns(Described):
     """Mean loss of the tenth of the clients on whose data it is highest."""
 
 
+class AggregateColumns(Described):
+    """Further columns of `rounds.parquet` where `evaluation.aggregates` asks for them: what was made of a buffer,
+    before the server's noise, against the mean of its honest updates, each by the weight that the server gives it."""
+
+    aggregate_error: Number
+    """Squared L2 distance of the aggregate, per unit of its weight, from the mean of the honest updates."""
+    honest_spread: Number
+    """Mean squared L2 distance of the honest updates from it."""
+    attackers_weight: Share
+    """The attackers' share of the weight of the buffer, as it came."""
+
+
 class PerClientTable(Described):
     """`per_client.parquet`, where `evaluation.clients_every` asks for it: one row per seed, version that was looked at,
     and client; the model (with the client's own layers, where some are personal) on the client's own data."""

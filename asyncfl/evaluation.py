@@ -83,6 +83,10 @@ class Evaluation(Described):
     """Versions between two evaluations on each client's own data, one by one, which tell how evenly clients are served
     (columns `client_...` of the table of rounds), and are written down client by client (table `per_client`); 0:
     none."""
+    aggregates: bool = False
+    """Whether it is told how far each aggregate is from the mean of the honest updates of its buffer (columns
+    `aggregate_error`, `honest_spread`, `attackers_weight` of the table of rounds, `kappa` and `kappa_bound` of
+    experiments); only with `protocol.aggregation: delta`."""
     metrics: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], Metric] = Field(default_factory=dict)
     """Name -> metric of one's own, a function `my_module:my_metric` of a model's outputs and the labels, whenever the
     test set is evaluated; a column `metric_<name>` of the table of rounds."""

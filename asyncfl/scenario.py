@@ -264,6 +264,12 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
         if privacy.mixing_node is not None and defence is not None and not faults:
             yield from _shuffler_faults(data, protocol, defence)
     evaluation = parts.get("evaluation")
+    if evaluation is not None and evaluation.aggregates and protocol.aggregation != "delta":
+        yield Fault(
+            "evaluation.aggregates",
+            f"must be false with protocol.aggregation {protocol.aggregation}: errors are of mean updates, which other "
+            "readings do not add to the model; leave it out, or set protocol.aggregation to delta",
+        )
     if evaluation is not None and evaluation.audit is not None:
         yield from (fault.under("evaluation.audit") for fault in evaluation.audit.faults(data.clients))
     if (downloads := parts.get("download_compression")) is not None:

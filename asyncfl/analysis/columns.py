@@ -15,6 +15,7 @@ import pyarrow as pa
 from asyncfl.analysis.pictures import PictureColumns
 from asyncfl.columns import (
     FAMILIES,
+    AggregateColumns,
     AuditTable,
     Clients,
     ClientsTable,
@@ -115,6 +116,13 @@ class WholeRunColumns(Described):
     """Part of the honest updates judged that was flagged."""
     malicious_banned_share: Share
     """Part of the attackers that was banned."""
+    kappa: Number
+    """Squared errors of the aggregates over the spread of the honest updates, of the versions of whose buffer's weight
+    the attackers had less than half; where `evaluation.aggregates` asks for it."""
+    kappa_bound: Number
+    """Least kappa that a rule can guarantee which does not know who is who, for those buffers (Allouah et al. 2023)."""
+    outnumbered_share: Share
+    """Part of the versions of whose buffer's weight the attackers had half or more: nothing can be guaranteed there."""
 
 
 METHODS = ("first_layer", "cosine", "l2")
@@ -133,7 +141,13 @@ def measured_columns(
     uploads are attacked, if they are.
     """
     found = columns_of(
-        RoundsTable, RegressionColumns, FairnessColumns, UploadBudgetColumns, EpsilonColumns, AddedRoundColumns
+        RoundsTable,
+        RegressionColumns,
+        FairnessColumns,
+        AggregateColumns,
+        UploadBudgetColumns,
+        EpsilonColumns,
+        AddedRoundColumns,
     )
     found = {name: column for name, column in found.items() if name not in NOT_MEASURED}
     accuracy = FAMILIES["test_accuracy_"]
@@ -174,6 +188,7 @@ def page() -> str:
         RoundsTable,
         RegressionColumns,
         FairnessColumns,
+        AggregateColumns,
         UploadBudgetColumns,
         EpsilonColumns,
         AddedRoundColumns,

@@ -67,6 +67,12 @@ COLUMNS = {
     "measured_of_provable": "measured ε over proven ε",
     "sensitivity_share_max": "furthest twin over the assumed sensitivity",
     "attacker_upload_share": "attackers' share of arrivals",
+    "kappa": "squared error of aggregates over honest spread",
+    "kappa_bound": "least that a rule without identities can guarantee",
+    "outnumbered_share": "share of buffers without an honest majority",
+    "aggregate_error": "squared error of the aggregate",
+    "honest_spread": "spread of the honest updates",
+    "attackers_weight": "attackers' share of a buffer's weight",
     "attacker_aggregated_share": "attackers' share of aggregated updates",
     "ssim_first_layer": "SSIM, by division at the first layer",
     "ssim_cosine": "SSIM, by descent on the cosine distance",
@@ -95,7 +101,18 @@ DOMAINS = {
 
 WHOLE_RUN = (
     *TARGETS,
-    *("bytes_", "exposures_", "overheard_", "attacker_", "epsilon_", "staleness_", "honest_", "malicious_"),
+    *(
+        "bytes_",
+        "exposures_",
+        "overheard_",
+        "attacker_",
+        "kappa",
+        "outnumbered_share",
+        "epsilon_",
+        "staleness_",
+        "honest_",
+        "malicious_",
+    ),
     *("round_s_", "versions", "precision", "recall", "measured_of_", "sensitivity_share_", "ssim_", "psnr_", "labels_"),
 )
 """Beginnings of columns that are counted over a whole run."""

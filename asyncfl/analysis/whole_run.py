@@ -9,6 +9,8 @@ import pandas as pd
 
 HIGH = 0.95
 """Share of the values that lie below the `high` quantile."""
+HALF = 0.5 - 1e-9
+"""Of a buffer's weight, but for rounding."""
 COUNTS = ("judged", "true_positives", "false_positives", "false_negatives")
 
 
@@ -20,7 +22,8 @@ def whole_run(rounds: pd.DataFrame, clients: pd.DataFrame, summary: dict[str, An
     `_down`: transfers of a client that the tap holds; `exposures_up_median`; `exposures_assumed`;
     `overheard_down_share`; `staleness_mean` over all aggregated updates, `staleness_max`; `attacker_upload_share`,
     `attacker_aggregated_share`: the attackers' part of what arrived, and of what was aggregated with a weight above 0
-    (an update that Krum does not choose is not among that).
+    (an update that Krum does not choose is not among that). Where aggregates were measured: `kappa`, `kappa_bound`,
+    `outnumbered_share`.
 
     Of detection (left out for runs that were written without it): updates `judged`, `true_positives`,
     `false_positives`, `false_negatives` of all verdicts; `precision` (NaN where nobody was accused), `recall` (NaN
@@ -40,6 +43,8 @@ def whole_run(rounds: pd.DataFrame, clients: pd.DataFrame, summary: dict[str, An
     counted["exposures_up_median"] = by_seed["exposures_up"].median()
     if {"staleness_mean", "participants"} <= set(rounds):
         counted = counted.join(_staleness(rounds))
+    if "aggregate_error" in rounds:
+        counted = counted.join(_robustness(rounds))
     if "time_s" in rounds:
         counted = counted.join(_round_times(rounds))
     said = [summary.get("seeds", {}).get(str(seed), {}) for seed in counted.index]
@@ -57,6 +62,23 @@ def _staleness(rounds: pd.DataFrame) -> pd.DataFrame:
     by_seed = known.groupby("seed")["staleness_mean"]
     made["staleness_median"], made["staleness_high"] = by_seed.median(), by_seed.quantile(HIGH)
     return made
+
+
+def _robustness(rounds: pd.DataFrame) -> pd.DataFrame:
+    """Errors of aggregates over the spread of the honest updates, and the least that a rule without identities can
+    guarantee, see `asyncfl.federation.aggregate_errors`; nothing where attackers have half of the buffer's weight."""
+    made = rounds[rounds["attackers_weight"].notna()]
+    held = made[made["attackers_weight"] < HALF]
+    share = held["attackers_weight"]
+    least = share / (1 - 2 * share) * held["honest_spread"]
+    spread = held["honest_spread"].groupby(held["seed"]).sum()
+    return pd.DataFrame(
+        {
+            "kappa": held["aggregate_error"].groupby(held["seed"]).sum() / spread,
+            "kappa_bound": least.groupby(held["seed"]).sum() / spread,
+            "outnumbered_share": (made["attackers_weight"] >= HALF).groupby(made["seed"]).mean(),
+        }
+    )
 
 
 def _round_times(rounds: pd.DataFrame) -> pd.DataFrame:

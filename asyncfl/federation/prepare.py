@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from asyncfl.client import Attackers, TaskPath
 from asyncfl.compression import Downloads, compressor_of
 from asyncfl.data import FederatedData
+from asyncfl.federation.aggregate_errors import AggregateErrors
 from asyncfl.federation.context import privacy_context
 from asyncfl.federation.defence import defence_plan
 from asyncfl.federation.publishing import RecordedNoise
@@ -38,6 +39,8 @@ class Federation:
     record: Record
     """What was uploaded and published so far: nothing."""
     plan: ServerPlan
+    aggregates: AggregateErrors | None = None
+    """What measures each aggregate; None: nothing does."""
 
     def budget_tracker(self) -> BudgetTracker | None:
         """A tracker of what the clients spend of their budgets, nothing so far; None: they have none to stop at."""
@@ -60,7 +63,15 @@ def prepare(resolved: ResolvedSeed) -> Federation:
     record = Record()
     defence = defence_plan(scenario, data, learner)
     plan = server_plan(scenario, data.sizes, initial, streams, RecordedNoise(path, record), defence)
-    return Federation(resolved, data, learner, attackers, path, record, plan)
+    aggregates = None
+    if scenario.evaluation.aggregates:
+        aggregates = AggregateErrors(scenario.protocol, _nobody if attackers is None else attackers.malicious)
+        plan = replace(plan, onlooker=aggregates)
+    return Federation(resolved, data, learner, attackers, path, record, plan, aggregates)
+
+
+def _nobody(task: int, client: int) -> bool:
+    return False
 
 
 def started(scenario: Scenario, data: FederatedData, streams: Streams) -> tuple[Learner, Vector]:

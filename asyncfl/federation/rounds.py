@@ -116,6 +116,7 @@ class Rounds:
             "attack_success": math.nan,
             **by_domain(self._domains, [math.nan] * len(self._domains)),
             **self._asked(),
+            **self._aggregated(publish.version),
             **self._budgets(publish.version),
         }
         row |= self._numbers
@@ -132,6 +133,11 @@ class Rounds:
         if not self.evaluator.data.classes:
             asked |= NOT_TESTED
         return asked | NOT_MEASURED if evaluation.clients_every else asked
+
+    def _aggregated(self, version: int) -> dict[str, float]:
+        """Columns about the aggregate that the version came from, where they are asked for."""
+        aggregates = None if self.federation is None else self.federation.aggregates
+        return {} if aggregates is None else aggregates.columns(version)
 
     @property
     def _domains(self) -> Sequence[str]:

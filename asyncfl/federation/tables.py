@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from asyncfl.columns import PerClientTable, RoundsTable, schema_of
+from asyncfl.columns import AggregateColumns, PerClientTable, RoundsTable, schema_of
 from asyncfl.defences.quality import COUNTS
 from asyncfl.federation.energy import energy
 from asyncfl.federation.evaluation import BY_DOMAIN, METRIC
@@ -22,6 +22,7 @@ from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.upload_budgets import BUDGETS
 
 ROUNDS = schema_of(RoundsTable)
+AGGREGATE = tuple(AggregateColumns.model_fields)
 AT_A_TIME = 4096
 """Rows that are objects, two kilobytes each, while a table is made of them."""
 
@@ -34,13 +35,14 @@ def rounds_table(run: SeedRun) -> pa.Table:
 def table_of_rounds(rows: Sequence[Row]) -> pa.Table:
     """The table of rounds, as far as it has come; a federation of several domains has the columns of
     `evaluation.by_domain` as well, one with budgets for each upload those of `UploadBudgetColumns`, a regression those
-    of `RegressionColumns`, one that is asked for them those of `FairnessColumns` and of metrics of a user's own, one
-    with a detector a column for each of its numbers, `detector_` and the name (NaN: it gave none)."""
+    of `RegressionColumns`, one that is asked for them those of `FairnessColumns`, of `AggregateColumns` and of
+    metrics of a user's own, one with a detector a column for each of its numbers, `detector_` and the name (NaN: it
+    gave none)."""
     measured = rows[0] if rows else {}
     further = [
         pa.field(name, pa.float64())
         for name in measured
-        if name.startswith((BY_DOMAIN, METRIC)) or name in BUDGETS or name in (*FAIRNESS, *REGRESSION)
+        if name.startswith((BY_DOMAIN, METRIC)) or name in BUDGETS or name in (*FAIRNESS, *AGGREGATE, *REGRESSION)
     ]
     numbers = sorted({name for row in rows for name in row if name.startswith(DETECTOR)})
     further += [pa.field(name, pa.float64()) for name in numbers]

@@ -9,16 +9,21 @@ The server goes along step by step: what time passes between them, and who else 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.defences import Buffer
+from asyncfl.defences import Buffer, Verdict
 from asyncfl.messages import Action, Collect, Collected, Fate, Judged, RequestScores, Vector
-from asyncfl.server.defence_state import DefenceState, Scores
+from asyncfl.server.defence_state import DefenceState, Outcome, Scores
 from asyncfl.server.patience import Rejections
 from asyncfl.server.tasks import TaskBook, TaskRecord
+
+Onlooker: TypeAlias = Callable[[Buffer, tuple[int, ...], Verdict, Outcome], None]
+"""(buffer, tasks of its updates, verdict, what was made of it): is shown each buffer that is aggregated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +68,18 @@ class Aggregation:
     """The open buffer of one server, one after another. `samples`: (clients,) training samples of each client."""
 
     def __init__(
-        self, defences: DefenceState, book: TaskBook, rejections: Rejections, samples: NDArray[np.int64]
+        self,
+        defences: DefenceState,
+        book: TaskBook,
+        rejections: Rejections,
+        samples: NDArray[np.int64],
+        onlooker: Onlooker | None = None,
     ) -> None:
         self.defences = defences
         self.book = book
         self.rejections = rejections
         self.samples = samples
+        self.onlooker = onlooker
         self.last_request = -1
         """Number of the last request for scores; they are numbered 0, 1, 2, ..."""
         self._tasks: list[TaskRecord] = []
@@ -199,6 +210,8 @@ class Aggregation:
         buffer = self._judged()
         verdict, banned = self.defences.judge(buffer, scores)
         outcome = self.defences.aggregate(buffer, verdict)
+        if self.onlooker is not None:
+            self.onlooker(buffer, self.tasks, verdict, outcome)
         numbers, tasks, entered = self.tasks, self.clear(), []
         for row, task in enumerate(tasks):
             detail = verdict.details[row] if verdict.details else ""

@@ -89,7 +89,7 @@ class Server:
         self._in_flight = InFlight(plan.protocol, self.population, self.tasks, plan.streams)
         self._inbox = Inbox(plan.protocol.max_staleness)
         defences = DefenceState(plan.defence, plan.protocol, self.clients, plan.streams)
-        self._aggregation = Aggregation(defences, self.tasks, self.rejections, self.samples)
+        self._aggregation = Aggregation(defences, self.tasks, self.rejections, self.samples, plan.onlooker)
         self._made: Aggregated | None = None
 
     # --- what happens to it ----------------------------------------------------------------------------------------

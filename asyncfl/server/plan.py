@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from asyncfl.compression import Downloads
 from asyncfl.messages import Vector
-from asyncfl.server.aggregation import Aggregated
+from asyncfl.server.aggregation import Aggregated, Onlooker
 from asyncfl.server.defence_state import DefencePlan
 from asyncfl.server.protocol import Protocol
 from asyncfl.streams import Streams
@@ -44,6 +44,8 @@ class ServerPlan:
     """Versions between two evaluations; 0: only the last version."""
     score_s: float = 0.0
     """Virtual seconds that the server's own part in judging a buffer takes, where a detector does."""
+    onlooker: Onlooker | None = None
+    """Is shown each buffer that is aggregated; None: nobody."""
     everybody_present: bool = True
     """Whether all clients take part from the start; else nobody does before it joins."""
     downloads: Downloads | None = None

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.types as types
 
 from asyncfl.columns import (
+    AggregateColumns,
     ClientsTable,
     Column,
     EpsilonColumns,
@@ -35,7 +36,9 @@ DETECTION = (
 )
 """Columns of the table of rounds that tell of a detector, besides those that begin with `detector_`."""
 
-KNOWN: dict[str, Column] = columns_of(RoundsTable, FairnessColumns, UploadBudgetColumns, EpsilonColumns, ClientsTable)
+KNOWN: dict[str, Column] = columns_of(
+    RoundsTable, FairnessColumns, AggregateColumns, UploadBudgetColumns, EpsilonColumns, ClientsTable
+)
 
 Described = dict[str, Any]
 

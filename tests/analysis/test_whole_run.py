@@ -72,3 +72,22 @@ def test_exposure_and_the_attackers_part():
     assert np.isnan(row["exposures_assumed"])
     assert row["attacker_upload_share"] == 0.6
     assert row["attacker_aggregated_share"] == pytest.approx(0.2)
+
+
+def test_kappa_is_of_the_buffers_in_which_the_honest_outweigh_the_attackers():
+    # Version 1: error 2 at spread 1, a quarter of the weight; version 2: 1 at 3, a third; version 3: outnumbered.
+    measured = pd.DataFrame(
+        {
+            "aggregate_error": [np.nan, 2.0, 1.0, 50.0],
+            "honest_spread": [np.nan, 1.0, 3.0, 1.0],
+            "attackers_weight": [np.nan, 0.25, 1 / 3, 0.5],
+        }
+    )
+    rounds = measured.assign(seed=0, round=range(4), participants=1, staleness_mean=0.0, staleness_max=0)
+    row = whole_run(rounds, CLIENTS, {"seeds": {"0": {}}}).iloc[0]
+    assert row["kappa"] == pytest.approx((2 + 1) / (1 + 3))
+    # a / (1 - 2 a) is 1 / 2 in the first, 1 in the second.
+    assert row["kappa_bound"] == pytest.approx((1 / 2 * 1 + 1 * 3) / 4)
+    assert row["outnumbered_share"] == pytest.approx(1 / 3)
+    nobody = rounds.assign(attackers_weight=0.6)
+    assert np.isnan(whole_run(nobody, CLIENTS, {"seeds": {"0": {}}}).iloc[0]["kappa"])

@@ -9,6 +9,7 @@ import pytest
 from asyncfl.api import simulate
 from asyncfl.columns import (
     FAMILIES,
+    AggregateColumns,
     ClientsTable,
     EpsilonColumns,
     FairnessColumns,
@@ -19,7 +20,7 @@ from asyncfl.columns import (
 from asyncfl.scenario import Scenario
 
 CLIENTS = columns_of(ClientsTable)
-ROUNDS = columns_of(RoundsTable, FairnessColumns, UploadBudgetColumns, EpsilonColumns)
+ROUNDS = columns_of(RoundsTable, FairnessColumns, AggregateColumns, UploadBudgetColumns, EpsilonColumns)
 
 
 @pytest.mark.parametrize(
@@ -30,8 +31,9 @@ ROUNDS = columns_of(RoundsTable, FairnessColumns, UploadBudgetColumns, EpsilonCo
         {"data.domains": ["mnist", "usps"], "data.clients": 4, "data.test_samples": 20},
         {"world.power": {"compute_w": 5.0}},
         {"threats.attackers": 0.2, "threats.attack": {"kind": "sign_flip"}, "defence.detector": {"kind": "spectral"}},
+        {"evaluation.aggregates": True},
     ],
-    ids=["plain", "budgets", "domains", "power", "detector"],
+    ids=["plain", "budgets", "domains", "power", "detector", "aggregates"],
 )
 def test_every_column_of_a_run_is_declared_with_its_type(scenario: Scenario, changes: dict[str, Any]) -> None:
     tables = simulate(scenario.override({"protocol.rounds": 2, **changes})).tables

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 
 from asyncfl.analysis.bounds import ARGUMENTS, Bound, first_fault, of
+from asyncfl.analysis.evidence.samples import Floats
 from asyncfl.analysis.figures.base import in_words
 from asyncfl.analysis.figures.drawing import (
     band,
@@ -28,6 +29,9 @@ from asyncfl.quantities import with_unit
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+LIMIT: dict[str, Any] = {"color": "#000000", "linestyle": (0, (4, 2)), "marker": "_", "zorder": 1.8}
+"""The line of a limit."""
+
 
 class Final(Measured):
     """The value after the last round against an axis, one line per value of `hue`."""
@@ -39,6 +43,9 @@ class Final(Measured):
     """Column of the values after the last round."""
     log_x: bool = False
     """Logarithmic x axis, for an axis of numbers that range over decades."""
+    limit: str | None = None
+    """Column of the values after the last round that is drawn beside `y` as a black dashed line, the largest over
+    `hue`: what nobody can pass, or is to stay below."""
     bound: Bound | None = None
     """A theorem drawn in a panel beside the measured values, over the same axis and hue."""
 
@@ -46,9 +53,14 @@ class Final(Measured):
     def axes_named(self) -> list[tuple[str, str]]:
         return [("x", self.x), *super().axes_named]
 
+    @property
+    def columns_named(self) -> list[tuple[str, str, str]]:
+        return super().columns_named + ([] if self.limit is None else [("limit", "ends", self.limit)])
+
     def against(self) -> str:
         beside = "" if self.bound is None else f", beside theorem {self.bound.theorem}"
-        return f" against {in_words(self.x)}{beside}"
+        limit = "" if self.limit is None else f"; dashed: {self.label(self.limit)}"
+        return f" against {in_words(self.x)}{beside}{limit}"
 
     def own_bound(self, grid: AxisValues) -> pd.DataFrame | None:
         return None if self.bound is None else self.bound.over(self._arguments(grid)).assign(name=self._entry)
@@ -78,12 +90,22 @@ class Final(Measured):
             rows = rows.set_index(rows[self.x].map(key)).reindex([key(v) for v in grid[self.x]])
             label = None if self.hue is None else legend_label(self.hue, hue) + diverged_in_words(rows)
             band(axis, places, rows, look, label)
+        if self.limit is not None:
+            axis.plot(places, self._limits(at, hues, grid, tables) / up.factor, label=self.label(self.limit), **LIMIT)
         axis.set_xlabel(axis_label(self.x))
         axis.set_ylabel(with_unit(self.label(self.y), up))
         if self.log_x:
             axis.set_xscale("log")
             axis.minorticks_off()
         axis.set_xticks(places, names)
+
+    def _limits(
+        self, at: dict[str, Any], hues: list[Any], grid: AxisValues, tables: Mapping[str, pd.DataFrame]
+    ) -> Floats:
+        """(points of x,) the largest mean of `limit` over the hues; NaN where there is none."""
+        found = pd.concat([rows_of(tables[self.table], self.limit or "", at, self.hue, hue) for hue in hues])
+        largest = found["mean"].groupby(found[self.x].map(key)).max()
+        return largest.reindex([key(value) for value in grid[self.x]]).to_numpy(float)
 
     def draw_beside(self, axes: list[Axes], hues: list[Any], tables: Mapping[str, pd.DataFrame]) -> None:
         if self.bound is None:

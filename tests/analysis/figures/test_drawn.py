@@ -97,6 +97,10 @@ CASES: dict[str, tuple[FigureBase, dict[str, Any], dict[str, pd.DataFrame]]] = {
     "final values over names": (
         Final(x="attack", y="time_s", where={"p": 0.2, "rule": "mean"}), GRID, {"final": final(GRID, {"time_s": 9e3})},
     ),
+    "final values and a limit": (
+        Final(x="attack", y="train_loss", hue="rule", limit="test_loss", where={"p": 0.2}, log=True), GRID,
+        {"final": final(GRID, {"train_loss": 3.0, "test_loss": 1.0})},
+    ),
     "a heat map of shares": (
         Heatmap(x="rule", rows="attack", panels="p"), GRID, {"final": final(GRID, {"test_accuracy": 1.0})},
     ),

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from asyncfl.defences import Buffer, Detector, Verdict
+from asyncfl.errors import ScenarioError
+from asyncfl.federation.aggregate_errors import aggregate_error
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import simulate_seed
+
+
+class KnowsLong(Detector):
+    """Leaves out what is more than twice as long as the shortest, as are flipped updates of thrice the length."""
+
+    kind: str = f"{__name__}:KnowsLong"
+
+    def judge(self, state: Any, buffer: Buffer, scores: Any) -> tuple[Verdict, Any]:
+        lengths = np.linalg.norm(buffer.deltas, axis=1)
+        return Verdict(lengths > 2 * np.min(lengths), np.zeros(len(buffer), dtype=bool)), state
+
+
+def measured(*args: Any) -> tuple[float, float, float]:
+    found = aggregate_error(*(np.asarray(one) for one in args))
+    return found["aggregate_error"], found["honest_spread"], found["attackers_weight"]
+
+
+def test_errors_are_squared_distances_from_the_weighted_mean_of_the_honest() -> None:
+    updates = [[0.0, 0.0], [4.0, 0.0], [9.0, 9.0]]
+    # The mean of the first two by 3 to 1 is (1, 0), their spread (3 * 1 + 1 * 9) / 4.
+    assert measured(updates, [3.0, 1.0, 4.0], [False, False, True], [1.0, 2.0]) == pytest.approx((4.0, 3.0, 0.5))
+
+
+def test_without_honest_weight_there_is_nothing_to_compare_with() -> None:
+    error, spread, share = measured([[1.0], [2.0]], [0.0, 1.0], [False, True], [0.0])
+    assert math.isnan(error)
+    assert math.isnan(spread)
+    assert share == 1.0
+
+
+@given(attackers=st.integers(1, 20), others=st.integers(1, 40))
+def test_a_rule_that_follows_the_majority_meets_the_bound_on_the_buffer_that_proves_it(
+    attackers: int, others: int
+) -> None:
+    n = 2 * attackers + others
+    updates = np.zeros((n, 1))
+    updates[:attackers] = 1.0
+    silent = np.zeros(n, dtype=bool)
+    silent[-attackers:] = True
+    # Those at 1 are honest, and as many attackers hide among those at 0: where the median is.
+    error, spread, share = measured(updates, np.ones(n), silent, [0.0])
+    assert error / spread == pytest.approx(share / (1 - 2 * share)) == pytest.approx(attackers / (n - 2 * attackers))
+
+
+def test_the_mean_without_attackers_is_off_by_rounding_alone(scenario: Scenario) -> None:
+    rows = simulate_seed(scenario.override({"evaluation.aggregates": True}), 0).rounds
+    assert math.isnan(rows[0]["aggregate_error"])
+    assert math.isnan(rows[0]["attackers_weight"])
+    for row in rows[1:]:
+        assert row["aggregate_error"] < 1e-9 * row["honest_spread"]
+        assert row["attackers_weight"] == pytest.approx(0)
+    assert "aggregate_error" not in simulate_seed(scenario, 0).rounds[0]
+
+
+def test_errors_are_those_of_the_attack_whatever_the_server_adds_and_however_far_it_goes(scenario: Scenario) -> None:
+    attacked = scenario.override(
+        {
+            "evaluation.aggregates": True,
+            "threats": {"attack": {"kind": "sign_flip", "factor": 3.0}, "attackers": 0.4},
+            "protocol": {"kind": "fedbuff", "rounds": 1, "buffer": 5, "dispatch": {"kind": "constant", "in_flight": 5}},
+        }
+    )
+    [_, row] = simulate_seed(attacked, 0).rounds
+    assert row["attackers_weight"] == pytest.approx(0.4)
+    assert row["aggregate_error"] > row["honest_spread"]
+    [_, slower] = simulate_seed(attacked.override({"protocol.server_rate": 0.5}), 0).rounds
+    assert slower["aggregate_error"] == pytest.approx(row["aggregate_error"], rel=1e-4)
+    at_the_server = {"kind": "dp_fedavg", "clip_norm": 100.0, "noise_multiplier": 1.0, "noise_at": "server"}
+    [_, noisy] = simulate_seed(attacked.override({"privacy": at_the_server}), 0).rounds
+    assert noisy["sigma_d"] > 0
+    assert noisy["aggregate_error"] == pytest.approx(row["aggregate_error"], rel=1e-4)
+
+
+def test_who_is_left_out_counts_as_the_attackers_weight_but_not_in_the_aggregate(scenario: Scenario) -> None:
+    flipped = {"attack": {"kind": "sign_flip", "factor": 3.0}, "attackers": 0.4}
+    attacked = scenario.override({"evaluation.aggregates": True, "threats": flipped, "protocol.rounds": 1})
+    [_, row] = simulate_seed(attacked.override({"defence.detector": {"kind": f"{__name__}:KnowsLong"}}), 0).rounds
+    assert row["attackers_weight"] == pytest.approx(0.4)
+    assert row["aggregate_error"] < 1e-9 * row["honest_spread"]
+
+
+def test_other_readings_of_an_aggregate_have_no_such_error(scenario: Scenario) -> None:
+    mixed = {"kind": "buffered", "rounds": 1, "buffer": 5, "aggregation": "mix"}
+    with pytest.raises(ScenarioError, match=r"evaluation\.aggregates: must be false with protocol\.aggregation mix"):
+        scenario.override({"evaluation.aggregates": True, "protocol": mixed})
