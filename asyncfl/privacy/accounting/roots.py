@@ -8,7 +8,7 @@ from collections.abc import Callable
 def just_enough(
     missing: Callable[[float], float], start: float = 1.0, precision: float = 1e-15, least: float = 1e-300
 ) -> float:
-    """Smallest number > 0 that is enough, to a relative `precision` and never too little.
+    """Smallest number > 0 that is enough, to a relative `precision` (1e-15 or more) and never too little.
 
     `missing`: what is missing at a number, > 0 or not; it never rises, and comes down to 0 somewhere. `start` > 0:
     where it is looked for first, doubling and halving. Where less than `least` is enough, some number below that.
@@ -22,9 +22,9 @@ def just_enough(
         if low < least:
             return low
         low, high = low / 2, low
-    found = float(brentq(missing, low, high, xtol=precision * low, rtol=max(precision, 1e-15), maxiter=500))
+    found = float(brentq(missing, low, high, xtol=precision * low, rtol=precision, maxiter=500))
     # The method ends on either side.
-    step = max(precision, 2**-52)
+    step = precision
     while missing(found) > 0 and found < high:
         found, step = min(found * (1 + step), high), 2 * step
     return found

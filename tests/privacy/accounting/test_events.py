@@ -86,3 +86,36 @@ def test_a_replaced_record_moves_a_sum_twice_as_far():
     ]
     assert [part.parameter for part in under(events, "replace")] == [0.5, 1.5, 0.5, 1.0]
     assert list(under(events, "add_remove")) == events
+
+
+@pytest.mark.parametrize(
+    ("event", "unbounded", "silent", "epsilon"),
+    [
+        (MechanismEvent("gaussian", 0.0), True, False, math.inf),
+        (MechanismEvent("gaussian", 0.0, 2, 0.5), True, False, math.inf),
+        (MechanismEvent("gaussian", 0.0, 0), False, True, math.inf),
+        (MechanismEvent("gaussian", 0.0, 1, 0.0), False, True, math.inf),
+        (MechanismEvent("gaussian", math.inf), False, True, 0.0),
+        (MechanismEvent("gaussian", 2.0), False, False, math.nan),
+        (MechanismEvent("gaussian", 2.0, 0), False, True, math.nan),
+        (MechanismEvent("laplace", 0.0), True, False, math.inf),
+        (MechanismEvent("laplace", math.inf, 4), False, True, 0.0),
+        (MechanismEvent("laplace", 4.0), False, False, 0.25),
+        (MechanismEvent("pure", 0.0), False, True, 0.0),
+        (MechanismEvent("pure", math.inf), True, False, math.inf),
+        (MechanismEvent("pure", 3.0), False, False, 3.0),
+    ],
+)
+def test_what_hides_nothing_and_what_tells_nothing(event, unbounded, silent, epsilon):
+    assert (event.unbounded, event.silent) == (unbounded, silent)
+    assert event.epsilon == pytest.approx(epsilon, nan_ok=True)
+
+
+def test_an_event_is_one_release_of_all_data_unless_it_says_otherwise():
+    assert MechanismEvent("laplace", 3.0) == MechanismEvent("laplace", 3.0, 1, 1.0)
+    assert str(MechanismEvent("gaussian", 0.5, 3, 0.25)) == "gaussian:0.5@0.25x3"
+    assert [str(parse_event(text)) for text in ("gaussian:1e-9", "pure:1e9x1000000000", "gaussian:1@1")] == [
+        "gaussian:1e-09x1",
+        "pure:1e+09x1000000000",
+        "gaussian:1x1",
+    ]

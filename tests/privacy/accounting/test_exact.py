@@ -136,3 +136,44 @@ def test_no_other_accountant_proves_less() -> None:
     renyi = epsilon_by("rdp", many, 1e-12)
     # A grid of losses alone says .115.
     assert smallest_epsilon(many, 1e-12) == renyi == pytest.approx(0.032, abs=5e-4)
+
+
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+@pytest.mark.parametrize(
+    ("count", "rate", "multiplier", "delta"), [(30, 0.3, 0.05, 1e-3), (7, 0.5, 0.2, 0.05), (40, 0.01, 0.01, 1e-5)]
+)
+def test_the_best_number_of_turns_counts(
+    count: int, rate: float, multiplier: float, delta: float, neighbours: Neighbours
+) -> None:
+    drawn, moved = binom(count, rate), 2.0 if neighbours == "replace" else 1.0
+    told = [
+        float(exact_epsilon(k * (moved / multiplier) ** 2, min((delta - drawn.sf(k)) / (1 - drawn.pmf(0)), 1 - 1e-16)))
+        for k in range(1, count + 1)
+        if drawn.sf(k) < delta
+    ]
+    event = MechanismEvent("gaussian", multiplier, count, rate)
+    # Or each by itself: ln(1 + rate (e^epsilon - 1)) at a share delta/(count rate).
+    alone = float(exact_epsilon((moved / multiplier) ** 2, delta / count / rate))
+    expected = min(*told, count * float(np.logaddexp(math.log1p(-rate), math.log(rate) + alone)))
+    assert revealed_epsilon(event, delta, neighbours) == pytest.approx(expected, rel=1e-9)
+
+
+def test_what_is_hardly_ever_drawn_tells_nothing() -> None:
+    # Of two releases with 1/10 each one holds the record with probability .19.
+    event = MechanismEvent("gaussian", 0.01, 2, 0.1)
+    assert revealed_epsilon(event, 0.1901, "add_remove") == 0
+    assert revealed_epsilon(event, 0.1899, "add_remove") > 0
+
+
+def test_losses_are_too_many_for_a_grid_of_two_million_cells_and_too_coarse_in_steps_of_a_hundred() -> None:
+    event = MechanismEvent("gaussian", 0.01, 1, 0.1)
+    # Losses reach 1/(2 z^2) and 15 standard deviations of 1/z beyond.
+    step = (0.5e4 + 15e2) / 2e6
+    assert [is_revealing(event, step * (1 + more)) for more in (-1e-9, 1e-9)] == [True, False]
+    assert [is_revealing(event, step) for step in (100.0, 100.1)] == [False, True]
+
+
+def test_sorts_that_hide_next_to_nothing_share_delta_among_them() -> None:
+    one, other = MechanismEvent("gaussian", 1e-6, 3, 0.01), MechanismEvent("gaussian", 2e-6, 9, 0.01)
+    parts = [revealed_epsilon(event, 5e-6, "add_remove") for event in (one, other)]
+    assert smallest_epsilon([one, other], 1e-5) == pytest.approx(sum(parts), rel=1e-12)

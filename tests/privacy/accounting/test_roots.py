@@ -35,3 +35,23 @@ def test_where_next_to_nothing_is_enough_it_is_told_so() -> None:
 
     assert 0 < just_enough(missing, least=1e-12) < 1e-12
     assert len(asked) < 50
+
+
+def test_it_is_looked_for_by_doubling_and_halving_from_where_it_starts() -> None:
+    def asked(needed: float, start: float) -> list[float]:
+        seen: list[float] = []
+        just_enough(lambda x: seen.append(x) or needed - x, start)  # type: ignore[func-returns-value]
+        return seen
+
+    assert asked(5.0, 1.0)[:4] == [1.0, 2.0, 4.0, 8.0]
+    assert asked(0.3, 1.0)[:3] == [1.0, 0.5, 0.25]
+    # A line is met at once, between the two that lie around it.
+    assert len(asked(5.0, 1.0)) <= 9
+    assert len(asked(0.3, 1.0)) <= 8
+
+
+def test_from_next_to_nothing_to_as_much_as_there_is() -> None:
+    assert just_enough(lambda x: 1e-200 - x) == pytest.approx(1e-200, rel=1e-14)
+    assert just_enough(lambda x: 1e200 - x) == pytest.approx(1e200, rel=1e-14)
+    assert just_enough(lambda x: 0.25 - x, least=0.5) < 0.5
+    assert just_enough(lambda x: 0.25 - x, least=0.2) == 0.25
