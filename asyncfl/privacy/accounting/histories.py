@@ -166,12 +166,13 @@ def _groups(
             for column in (result.basic, result.advanced, result.rdp, result.exact):
                 column[places[bare[0] :]] = np.inf
             places, numbers = places[: bare[0]], numbers[: bare[0]]
-        # What tells nothing leaves the numbers as they are: any noise stands for it.
-        z = np.where(numbers > 0, multiplier[places], 1.0)
-        if not numbers.any():
+        told = np.flatnonzero(numbers)
+        if not len(told):
             continue
-        z = np.where(numbers > 0, z, z[np.argmax(numbers > 0)])
-        of = np.where(numbers > 0, laplace[places], laplace[places][np.argmax(numbers > 0)])
+        # What tells nothing leaves the numbers as they are: any noise stands for it.
+        like = places.copy()
+        like[numbers == 0] = places[told[0]]
+        of, z = laplace[like], multiplier[like]
         kinds, which = np.unique(np.column_stack([of, z]), axis=0, return_inverse=True)
         each = np.zeros((len(places), len(kinds)), dtype=np.int64)
         each[np.arange(len(places)), which.ravel()] = numbers
@@ -191,16 +192,14 @@ def _single_budgets(groups: list[_Group], delta: float, result: SpentEpsilons) -
     """Basic and advanced composition, see `accounting.basic`."""
     varied = [group for group in groups if group.gaussian_kinds > _FEW_KINDS]
     asked = [_Shares(group, delta) for group in groups if group.gaussian_kinds <= _FEW_KINDS]
-    squares = np.concatenate([np.repeat(one.squares, len(one.share)) for one in asked]) if asked else np.empty(0)
-    shares = np.concatenate([np.tile(one.share, len(one.squares)) for one in asked]) if asked else np.empty(0)
-    # Of all these holders at once: most of them ask for the same.
-    whole, halved = exact_epsilon(squares, shares), exact_epsilon(squares, shares / 2)
-    start = 0
-    for one in asked:
-        shape = (len(one.squares), len(one.share))
-        stop = start + shape[0] * shape[1]
-        one.fill(result, whole[start:stop].reshape(shape).T, halved[start:stop].reshape(shape).T, delta)
-        start = stop
+    if asked:
+        squares = np.concatenate([np.repeat(one.squares, len(one.share)) for one in asked])
+        shares = np.concatenate([np.tile(one.share, len(one.squares)) for one in asked])
+        # Of all these holders at once: most of them ask for the same.
+        whole, halved = exact_epsilon(squares, shares), exact_epsilon(squares, shares / 2)
+        stops = np.cumsum([len(one.squares) * len(one.share) for one in asked])[:-1]
+        for one, *parts in zip(asked, np.split(whole, stops), np.split(halved, stops), strict=True):
+            one.fill(result, *(part.reshape(len(one.squares), len(one.share)).T for part in parts), delta)
     both = [_Shares(group, delta) for group in varied]
     for one, whole, halved in zip(both, _interpolated(both, 1.0), _interpolated(both, 0.5), strict=True):
         one.fill(result, whole, halved, delta)
