@@ -25,6 +25,6 @@ def just_enough(
     found = float(brentq(missing, low, high, xtol=precision * low, rtol=precision, maxiter=500))
     # The method ends on either side.
     step = precision
-    while missing(found) > 0 and found < high:
+    while missing(found) > 0:
         found, step = min(found * (1 + step), high), 2 * step
     return found

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from asyncfl.privacy.accounting import renyi
 from asyncfl.privacy.accounting.events import MechanismEvent
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.accounting.renyi import (
@@ -107,3 +108,19 @@ def test_nothing_costs_nothing_and_no_noise_costs_everything():
     assert renyi_epsilon([], 1e-5) == 0
     assert renyi_epsilon([MechanismEvent("gaussian", math.inf, 5), MechanismEvent("laplace", 1.0, 0)], 1e-5) == 0
     assert renyi_epsilon([MechanismEvent("gaussian", 0.0), MechanismEvent("laplace", 1.0)], 1e-5) == math.inf
+
+
+def test_where_little_divergence_remains_delta_alone_is_enough():
+    # Total variation is at most sqrt(1 - e^-KL), and the least divergence bounds KL: delta^2 = 1e-10.
+    limit = -math.log1p(-1e-10)
+    curves = np.full((2, len(ORDERS)), limit) * [[1 - 1e-4], [1 + 1e-4]]
+    # Else ln(1 - 1/a) - ln(delta a)/(a - 1) at the largest order, 1024.
+    rest = math.log1p(-1 / 1024) - math.log(1e-5 * 1024) / 1023
+    assert epsilon_of_curves(curves, 1e-5) == pytest.approx([0, rest], rel=1e-6)
+
+
+def test_no_more_rows_are_converted_at_once_than_there_is_memory_for(monkeypatch):
+    asked = []
+    monkeypatch.setattr(renyi, "epsilon_of_curves", lambda rows, delta: asked.append(len(rows)) or np.zeros(len(rows)))
+    assert len(epsilon_of_multiples(np.arange(1100.0), gaussian_curve(1.0), 1e-5)) == 1100
+    assert asked == [512, 512, 76]
