@@ -126,7 +126,7 @@ def _exposures(axis: Axes, timelines: Sequence[Timeline]) -> None:
 
 def _bars(axis: Axes, counts: Sequence[NDArray[np.int64]]) -> None:
     """Shares of the values 0, 1, 2, ..., all seeds together; neighbours share a bar where there are many."""
-    longest = max(max((len(one) for one in counts), default=1), 1)
+    longest = max(1, *map(len, counts))
     total = np.sum([np.pad(one, (0, longest - len(one))) for one in counts], axis=0)
     width = -(-longest // BARS)
     shares = np.add.reduceat(total, np.arange(0, longest, width)) / max(int(total.sum()), 1)

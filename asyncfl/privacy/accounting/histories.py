@@ -198,8 +198,9 @@ def _single_budgets(groups: list[_Group], delta: float, result: SpentEpsilons) -
         # Of all these holders at once: most of them ask for the same.
         whole, halved = exact_epsilon(squares, shares), exact_epsilon(squares, shares / 2)
         stops = np.cumsum([len(one.squares) * len(one.share) for one in asked])[:-1]
-        for one, *parts in zip(asked, np.split(whole, stops), np.split(halved, stops), strict=True):
-            one.fill(result, *(part.reshape(len(one.squares), len(one.share)).T for part in parts), delta)
+        for one, of_share, of_half in zip(asked, np.split(whole, stops), np.split(halved, stops), strict=True):
+            shape = len(one.squares), len(one.share)
+            one.fill(result, of_share.reshape(shape).T, of_half.reshape(shape).T, delta)
     both = [_Shares(group, delta) for group in varied]
     for one, whole, halved in zip(both, _interpolated(both, 1.0), _interpolated(both, 0.5), strict=True):
         one.fill(result, whole, halved, delta)
