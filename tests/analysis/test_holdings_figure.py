@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
+from matplotlib import pyplot
 from PIL import Image
 
 from asyncfl.analysis.holdings_figure import holdings_figure
+from asyncfl.analysis.style import around
 from asyncfl.data.holdings import Holdings
 
 
@@ -24,3 +28,80 @@ def test_the_picture_is_drawn_and_the_same_each_time(tmp_path, clients, classes)
             assert picture.width > 900
             assert np.asarray(picture.convert("L")).std() > 5
     assert drawn[0] == drawn[-1]
+
+
+def page_of(holdings, folder):
+    """What matplotlib was given to write: the page, and its axes."""
+    pages = []
+    with mock.patch("matplotlib.pyplot.close", pages.append):
+        holdings_figure(holdings, "Who holds what", folder / "one")
+    [page] = pages
+    pyplot.close(page)
+    return page, page.axes
+
+
+def made(clients, classes, owners=(), names=None):
+    counts = np.zeros((clients, classes), np.int64)
+    counts[np.arange(clients), np.arange(clients) % classes] = 8
+    counts[0, -1] = 2
+    names = names or tuple(f"class {number}" for number in range(classes))
+    return Holdings(counts, names, "writer", owners, (), "mine.npz (10 + 5 samples)")
+
+
+@pytest.mark.parametrize(
+    ("clients", "classes", "inches"),
+    [(3, 2, (4.6, 3.0)), (30, 20, (6.7, 4.6)), (40, 40, (8.4, 6.7)), (90, 3, (9.0, 3.0))],
+)
+def test_it_grows_with_clients_and_classes(tmp_path, clients, classes, inches):
+    page, (above, below, *_) = page_of(made(clients, classes), tmp_path)
+    width, height = page.get_size_inches()
+    _, _, head, foot = around(width, "Who holds what", page.texts[1].get_text().replace("\n", " "))
+    assert (width, height - head - foot) == pytest.approx(inches)
+    assert below.get_xlim() == pytest.approx((-0.6, clients - 0.4))
+    assert below.get_ylim() == pytest.approx((-0.6, classes - 0.4))
+    assert [bar.get_height() for bar in above.patches] == [10, *[8] * (clients - 1)]
+    heights = [axis.get_position().height for axis in (above, below)]
+    assert heights[1] / heights[0] == pytest.approx(inches[1] - 1.2, rel=0.02)
+
+
+def test_numbers_of_few_clients_are_bubbles_whose_area_they_are(tmp_path):
+    _, (above, below) = page_of(made(30, 20), tmp_path)
+    assert {bar.get_width() for bar in above.patches} == {0.8}
+    [bubbles] = below.collections
+    assert bubbles.get_offsets().tolist()[:3] == [[0, 0], [0, 19], [1, 1]]
+    # The largest fills 80 % of what a client has of the width: 72 points an inch, less an inch at the side.
+    # Here classes have less: of a body of 4.6 inches 1.8 are for other things.
+    largest = (72 * 0.8 * (4.6 - 1.8) / 20) ** 2
+    assert bubbles.get_sizes()[:3] == pytest.approx([largest, largest / 4, largest])
+    assert page_of(made(3, 2), tmp_path)[1][1].collections[0].get_sizes()[0] == 250
+    narrow = page_of(made(40, 3), tmp_path)[1][1].collections[0].get_sizes()
+    assert narrow[:2] == pytest.approx([(72 * 0.8 * 7.4 / 40) ** 2, (72 * 0.8 * 7.4 / 40) ** 2 / 4])
+    assert page_of(made(40, 40), tmp_path)[1][1].collections[0].get_sizes().min() >= 1.5
+
+
+def test_names_stand_at_the_axes_while_there_are_few(tmp_path):
+    _, (_, below) = page_of(made(4, 2, names=("a class of many letters", "sixteen letters!")), tmp_path)
+    assert [text.get_text() for text in below.get_yticklabels()] == ["a class of many…", "sixteen letters!"]
+    assert [(text.get_text(), text.get_rotation()) for text in below.get_xticklabels()] == [
+        (str(number), 0.0) for number in range(4)
+    ]
+    assert (below.get_xlabel(), below.get_ylabel()) == ("client", "class")
+    _, (_, below) = page_of(made(3, 2, ("me", "you", "all")), tmp_path)
+    assert [(text.get_text(), text.get_rotation()) for text in below.get_xticklabels()] == [
+        ("me", 90.0), ("you", 90.0), ("all", 90.0)
+    ]  # fmt: skip
+    assert below.get_xlabel() == "client, by its writer"
+
+
+def test_numbers_of_many_clients_are_shades(tmp_path):
+    _, (above, below, bar) = page_of(made(41, 3), tmp_path)
+    assert {one.get_width() for one in above.patches} == {1.0}
+    [image] = below.images
+    assert image.get_array().shape == (3, 41)
+    assert image.get_array()[2, 0] == 2
+    assert image.get_array().mask.sum() == 3 * 41 - 42
+    assert bar.get_ylabel() == "samples"
+    assert [text.get_text() for text in below.get_yticklabels()] == ["class 0", "class 1", "class 2"]
+    _, (_, below, _) = page_of(made(3, 41), tmp_path)
+    assert below.images
+    assert "class 0" not in [text.get_text() for text in below.get_yticklabels()]
