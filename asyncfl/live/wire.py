@@ -21,6 +21,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import numpy as np
 
+from asyncfl.component import kind_of
 from asyncfl.compression import Compression, Download
 from asyncfl.errors import AsyncflError, shortened
 from asyncfl.live.vocabulary import VERSION, FromClient, FromServer, Said
@@ -80,9 +81,16 @@ def encode(message: Said, models: Vector | Download | None = None) -> bytes:
 class Decoder(Generic[S]):
     """Reads the messages of one side."""
 
-    def __init__(self, of: Any, limits: FrameLimits, packing: Compression | None = None) -> None:
-        """`of`: the union of messages that may come. `packing`: how a model may be packed; None: none may."""
+    def __init__(
+        self, of: Any, limits: FrameLimits, packing: Compression | None = None, always_packed: int | None = None
+    ) -> None:
+        """`of`: the union of messages that may come. `packing`: how a model may be packed; None: none may.
+
+        `always_packed`: length of models that come packed only, where there is a packing, and of all that do; None:
+        packed or not, they may have any.
+        """
         self.limits = limits
+        self._always_packed = always_packed
         self._packing = None if packing is None or packing.off else packing
         self._decoder: msgspec.msgpack.Decoder[S] = msgspec.msgpack.Decoder(of)
 
@@ -112,6 +120,8 @@ class Decoder(Generic[S]):
             raise WireError(
                 f"at most {limits.rows} models of {limits.columns} parameters may come, got {rows} of {columns}"
             )
+        if rows and self._packing is not None and self._always_packed is not None:
+            self._check_packed(form, columns, self._packing, self._always_packed)
         start = _HEAD.size + length
         start += -start % _ALIGNED
         size = 4 * rows * columns if packing is None else packing.payload_bytes(columns)
@@ -129,6 +139,17 @@ class Decoder(Generic[S]):
         models.flags.writeable = False
         return message, models
 
+    @staticmethod
+    def _check_packed(form: int, columns: int, packing: Compression, wanted: int) -> None:
+        if form == PACKED and columns != wanted:
+            raise WireError(f"what is packed must be an update of {wanted} parameters, got {columns}")
+        if form == PLAIN and columns == wanted:
+            kind = kind_of(packing)
+            raise WireError(
+                f"updates of {wanted} parameters come packed here ({kind}), got float32; both sides need the same "
+                "compression"
+            )
+
     def _unpacked(self, payload: memoryview, columns: int, packing: Compression) -> Vector:
         try:
             return packing.unpacked(payload, columns)
@@ -142,6 +163,6 @@ def client_decoder(n_parameters: int, packing: Compression | None = None) -> Dec
 
 
 def server_decoder(n_parameters: int, packing: Compression | None = None) -> Decoder[FromClient]:
-    """What a server reads. `packing`: of updates; None: none. A model of another length is let in: it is judged, as one
-    that is not finite is."""
-    return Decoder(FromClient, FrameLimits(columns=2 * n_parameters + 1024), packing)
+    """What a server reads. `packing`: of updates; None: none. A model of another length is let in as float32: it is
+    judged, as one that is not finite is."""
+    return Decoder(FromClient, FrameLimits(columns=2 * n_parameters + 1024), packing, n_parameters)

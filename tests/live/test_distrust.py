@@ -64,6 +64,16 @@ def test_the_servers_noise_is_the_schemes_whatever_a_client_tells(
     assert (why or run.stopped) in str(liars[0].over)
 
 
+def test_floats_do_not_pass_for_a_packed_update_whose_bytes_are_counted() -> None:
+    liars: list[LiveClient] = []
+    packed = {"world": SLOW, "protocol": BUFFERED | {"buffer": 1}, "compression": {"kind": "top_k", "share": 0.1}}
+    run = held(packed, told_of_the_first_task(liars, None, None, None), shape=True)
+    assert run.stopped == "all versions published"
+    whole(run)
+    assert "come packed here (top_k), got float32" in str(liars[0].over)
+    assert 0.1 not in {one.loss for one in run.uploads}, "what it told of it"
+
+
 @pytest.mark.parametrize("told", [None, 1, 3])
 def test_an_update_counts_for_the_epochs_that_its_client_does_by_the_deadline(told: int | None) -> None:
     liars: list[LiveClient] = []

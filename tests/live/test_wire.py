@@ -106,6 +106,21 @@ def test_a_packed_model_is_sent_as_it_is_counted_and_read_as_what_it_was_packed_
     np.testing.assert_array_equal(plain, MODEL)
 
 
+def test_a_server_takes_packed_updates_of_the_models_length_and_no_others_so_written() -> None:
+    server = server_decoder(N, PACKING)
+    payload = encode(UPDATE, Download(PACKING.unpacked(PAYLOAD, N), PAYLOAD))
+    said, came = server.decode(payload)
+    assert (said, came.tolist()) == (UPDATE, [PACKING.unpacked(PAYLOAD, N).tolist()])
+    # One of another length is judged as one that is not finite is.
+    _, other = server.decode(encode(UPDATE, MODEL[:, :4]))
+    assert other.shape == (1, 4)
+    with pytest.raises(WireError, match=r"updates of 6 parameters come packed here \(quantised\), got float32"):
+        server.decode(encode(UPDATE, MODEL))
+    short = PACKING.packed(MODEL[0, :4], np.random.default_rng(0))
+    with pytest.raises(WireError, match="what is packed must be an update of 6 parameters, got 4"):
+        server.decode(encode(UPDATE, Download(MODEL[0, :4], short)))
+
+
 @pytest.mark.parametrize(
     ("frame", "why"),
     [
