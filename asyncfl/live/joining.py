@@ -84,6 +84,11 @@ class Joining:
             f"client {welcome.client} of {welcome.clients}, {scenario.n_parameters} parameters{stay}, {noise}; all "
             f"that is random is drawn from {drawn}"
         )
+        if scenario.compression.remembers:
+            tell(
+                "what compression leaves out of an update is kept in memory for the next one: whoever starts this "
+                "client again loses it"
+            )
         decoder = client_decoder(scenario.n_parameters, scenario.download_compression)
         return Craft(welcome.client, workshop, executor, load, world, threats, budgets, decoder)
 

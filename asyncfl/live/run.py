@@ -230,6 +230,12 @@ def _notes(terms: Terms, host: Host) -> list[str]:
             f"live: {len(host.reports.ahead)} clients told of more time than had passed: what they told of is put "
             "before the message that it came with"
         )
+    renewed = sorted(host.members.renewed)
+    if renewed and host.federation.resolved.scenario.compression.remembers:
+        notes.append(
+            f"live: clients {', '.join(map(str, renewed))} came back as other processes, without what compression had "
+            "left of their updates"
+        )
     return notes
 
 

@@ -38,6 +38,8 @@ class Table:
         self.host, self.connect = host, connect
         self.clients: dict[str, LiveClient] = {}
         self.running: dict[str, asyncio.Task[str]] = {}
+        self.told: list[str] = []
+        """What clients were told as they were let in."""
         self._folder, self._executor = folder, executor
 
     def sit(
@@ -57,7 +59,7 @@ class Table:
         path = self._folder / f"{name}.npz"
         np.savez(path, x_train=images, y_train=np.arange(samples) % classes)
         joining = Joining(OwnSamples(path), agreed)
-        craft = prepare or partial(joining.craft, executor=self._executor, tell=str)
+        craft = prepare or partial(joining.craft, executor=self._executor, tell=self.told.append)
         token = TOKENS.get(name, "none")
         client = LiveClient(name, token, connect or self.connect, craft, samples=samples, **options)
         self.clients[name] = client

@@ -75,6 +75,28 @@ def test_both_ways_are_compressed(tmp_path: Path, shape: bool) -> None:
     whole(run)
 
 
+@pytest.mark.parametrize("error_feedback", [True, False])
+def test_who_is_started_again_loses_what_compression_left_and_both_sides_say_so(
+    tmp_path: Path, error_feedback: bool
+) -> None:
+    async def scene(table: Table) -> None:
+        table.sit("ann")
+        table.sit("bob")
+        await table.until(lambda: table.host.server.version >= 1)
+        # It dies without a word.
+        table.running["ann"].cancel()
+        await asyncio.gather(table.running["ann"], return_exceptions=True)
+        table.sit("ann")
+
+    compression = {"kind": "top_k", "share": 0.1, "error_feedback": error_feedback}
+    run, table = apart({**DESCRIPTION, "compression": compression}, tmp_path, scene)
+    ann = table.host.members.by_name["ann"].number
+    lost = f"live: clients {ann} came back as other processes, without what compression had left of their updates"
+    assert (lost in run.notes) == error_feedback
+    kept = "what compression leaves out of an update is kept in memory for the next one: whoever starts this client"
+    assert sum(line.startswith(kept) for line in table.told) == 3 * error_feedback
+
+
 def test_who_leaves_ends_its_task_and_may_come_back_with_other_samples(tmp_path: Path) -> None:
     async def scene(table: Table) -> None:
         table.sit("ann")
