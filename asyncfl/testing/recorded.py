@@ -11,18 +11,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from asyncfl.defences import Buffer
 from asyncfl.errors import RunError
 from asyncfl.federation import Federation
+from asyncfl.files.own_folder import FolderMark
 from asyncfl.learning.conditions import computing_with
 from asyncfl.messages import Fate, Vector
-from asyncfl.run_files import conditions_of
+from asyncfl.run_files import conditions_of, read_table
 from asyncfl.server import Server
 from asyncfl.server.recording import Recording, parameters_of
 from asyncfl.server.replay import Replayed, replay
-from asyncfl.storage import MESSAGES
+from asyncfl.storage import LIVE, MESSAGES
+from asyncfl.trace import Kind
+from asyncfl.trace.query import select
 
 
 def read_recording(path: str | Path, seed: int | None = None) -> Recording:
@@ -37,7 +41,7 @@ def replay_run(folder: str | Path, seed: int | None = None, *, train: bool = Fal
     The server is made from the folder's `scenario.yaml`, and everything is computed with as many threads and by the
     same library as in the run, since sums of floats depend on them. A recording with digests alone is replayed as far
     as it goes; `train`: what was collected is trained again and compared with the digests, then it goes all the way.
-    Raises ReplayError, RunError, see `asyncfl.server.replay.replay`.
+    Raises ReplayError, RunError, see `asyncfl.server.replay.replay`; RunError also for what cannot be trained again.
     """
     from asyncfl.scenario import Scenario
     from asyncfl.simulation import prepared
@@ -51,9 +55,39 @@ def replay_run(folder: str | Path, seed: int | None = None, *, train: bool = Fal
                 "a run that learns from tasks whose updates never arrived (by its privacy scheme, in personal layers) "
                 "cannot be replayed without a clock"
             )
-        server = Server(replace(federation.plan, everybody_present=recording.everybody_present))
-        again = _TrainedAgain(recording, federation, server) if train and recording.detail == "digests" else None
+        again, server = None, Server(replace(federation.plan, everybody_present=recording.everybody_present))
+        if train and recording.detail == "digests":
+            if scenario.compression.remembers and (number := _trained_in_vain(Path(folder), recording)):
+                raise RunError(
+                    f"clients trained {number} tasks whose updates nobody collected, and what compression left of "
+                    "these is in later updates, which cannot be trained again without them; record live runs with "
+                    "evaluation.record: parameters, or without error feedback (compression.error_feedback: false)"
+                )
+            again = _TrainedAgain(recording, federation, server)
         return replay(recording, server, again)
+
+
+def _trained_in_vain(folder: Path, recording: Recording) -> int:
+    """Tasks that real clients trained, and that nobody collected, before others of theirs that were."""
+    mark = FolderMark.read(folder)
+    if mark is None or mark.holds != LIVE:
+        # Simulated clients keep what is left over of what is collected.
+        return 0
+    collected, left_out = set[int](), set[int]()
+    for call in recording.calls():
+        if call.hears["type"] == "Collected":
+            collected.update(call.hears["tasks"])
+        elif call.hears["type"] == "ClientGone" and call.hears["fate"] == Fate.LOST_UP:
+            # With a shape a client knows before that it will be lost, and does not train.
+            left_out.add(call.hears["task"])
+    events = read_table(folder, "events")
+    trained = select(events.filter(pc.field("seed") == recording.seed), kinds=[Kind.TRAINED])
+    client_of = dict(zip(trained["task"].to_pylist(), trained["client"].to_pylist(), strict=True))
+    last: dict[int, int] = {}
+    for task in collected & set(client_of):
+        last[client_of[task]] = max(task, last.get(client_of[task], -1))
+    vain = set(client_of) - collected - left_out
+    return sum(task < last.get(client_of[task], -1) for task in vain)
 
 
 class _TrainedAgain:

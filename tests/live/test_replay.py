@@ -1,0 +1,53 @@
+"""Live runs decided again, their updates trained once more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asyncfl.api import gather, run_of
+from asyncfl.errors import RunError
+from asyncfl.federation.seed_run import SeedRun
+from asyncfl.scenario import Scenario
+from asyncfl.storage import LIVE
+from asyncfl.testing import replay_run
+from tests.live.conftest import SMALL
+from tests.live.test_identity import WORLD
+from tests.live.test_personal import BUFFERED, LEAVING_WORLD
+
+VANISHING = {**LEAVING_WORLD, "uplink": {**WORLD["uplink"], "bandwidth_bps": 1e4}}
+"""Clients go offline in mid-upload, too."""
+
+
+@pytest.mark.parametrize(
+    ("world", "error_feedback"),
+    [
+        (WORLD, True),
+        (VANISHING, False),
+        (VANISHING, True),
+    ],
+    ids=["nothing in vain", "forgetful", "in vain"],
+)
+def test_a_replay_trains_again_what_can_be_and_names_what_cannot(
+    live: Callable[[Scenario], SeedRun], tmp_path: Path, world: dict[str, Any], error_feedback: bool
+) -> None:
+    scenario = Scenario.read(
+        {
+            **SMALL,
+            "protocol": BUFFERED,
+            "world": world,
+            "compression": {"kind": "top_k", "share": 0.1, "error_feedback": error_feedback},
+            "evaluation": {"record": "digests"},
+        }
+    )
+    folder = gather(scenario, [run_of(scenario, live(scenario))]).save(tmp_path / "run", holds=LIVE)
+    if world is VANISHING and error_feedback:
+        why = r"clients trained \d+ tasks whose updates nobody collected, and what compression left of these"
+        with pytest.raises(RunError, match=why):
+            replay_run(folder, train=True)
+        assert replay_run(folder).unchecked == ("models of versions above 0",)
+    else:
+        assert replay_run(folder, train=True).unchecked == ()
