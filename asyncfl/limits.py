@@ -80,7 +80,7 @@ def clock_seconds(scenario: Scenario) -> tuple[float, float]:
     samples = (scenario.data.samples_per_client or 1000) * scenario.training.epochs
     task_s = max(float(np.median(speeds)) * samples, 1e-9)
     busy_s = world.aggregate_s + world.aggregate_s_per_number * scenario.n_parameters * scenario.participants
-    busy_s += world.evaluate_s
+    busy_s += 0.0 if world.evaluate_beside else world.evaluate_s
     if scenario.defence.detector is not None:
         busy_s += world.score_s + world.evaluation_cost * task_s * scenario.participants
     virtual_s = min(rounds * (busy_s + task_s), scenario.protocol.time_limit_s or math.inf)

@@ -243,6 +243,13 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
     if world is not None and protocol is not None and protocol.time_limit_s is None:
         for fault in world.hopeless():
             yield Fault(f"world.{fault.field}", f"{fault.message}; lower it or set protocol.time_limit_s")
+    training = parts.get("training")
+    if world is not None and world.processors is not None and training is not None and training.deadline_s is not None:
+        yield Fault(
+            "training.deadline_s",
+            f"must be null where clients share world.processors, got {training.deadline_s:g}: how many epochs they do "
+            "by then would depend on the others; unset either",
+        )
     if data is None or protocol is None:
         return
     if threats is not None:

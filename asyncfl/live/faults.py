@@ -18,6 +18,16 @@ def live_faults(scenario: Scenario, context: PrivacyContext, shape: bool = False
         yield Fault(
             "world.workers", f"must be null, real clients wait each for itself, got {scenario.world.workers}; unset it"
         )
+    if shape and scenario.world.processors is not None:
+        yield Fault(
+            "world.processors",
+            f"must be null, real clients compute each for itself, got {scenario.world.processors:g}; unset it",
+        )
+    if shape and scenario.world.aggregate_alone:
+        yield Fault(
+            "world.aggregate_alone",
+            "must be false, a real server hears its clients while it waits as the world says, got true; unset it",
+        )
     for way, link in (("downlink", scenario.world.downlink), ("uplink", scenario.world.uplink)):
         if shape and link.is_shared:
             yield Fault(

@@ -38,6 +38,9 @@ class ServerPlan:
     """Seconds that an aggregation takes, whatever is in the buffer."""
     aggregate_s_per_update: float = 0.0
     """Seconds that each update of a buffer adds to that."""
+    aggregate_alone: bool = False
+    """Whether whoever drives the server lets these pass before it hands the updates over, so that nobody is given a
+    task meanwhile."""
     evaluate_s: float = 0.0
     """Seconds that the evaluation of a model takes before it is published, where it is evaluated."""
     evaluate_every: int = 0
@@ -53,10 +56,20 @@ class ServerPlan:
 
     def seconds_to(self, version: int, updates: int) -> float:
         """Seconds from the moment that a buffer of so many updates is judged until it has become `version`."""
-        seconds = self.aggregate_s + self.aggregate_s_per_update * updates
+        seconds = 0.0 if self.aggregate_alone else self._aggregation_s(updates)
         if self.defence.detector is not None:
             seconds += self.score_s
-        every = self.evaluate_every
-        if version == self.protocol.rounds or (every and version % every == 0):
+        if self.is_evaluated(version):
             seconds += self.evaluate_s
         return seconds
+
+    def seconds_alone(self, updates: int) -> float:
+        """Seconds before the updates of a buffer are handed over."""
+        return self._aggregation_s(updates) if self.aggregate_alone else 0.0
+
+    def is_evaluated(self, version: int) -> bool:
+        """Whether a version is evaluated."""
+        return version == self.protocol.rounds or (self.evaluate_every > 0 and version % self.evaluate_every == 0)
+
+    def _aggregation_s(self, updates: int) -> float:
+        return self.aggregate_s + self.aggregate_s_per_update * updates

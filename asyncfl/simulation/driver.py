@@ -16,12 +16,14 @@ from asyncfl.messages import (
     Collected,
     Dispatch,
     Input,
+    Publish,
     RequestScores,
     SetTimer,
     TimerFired,
 )
 from asyncfl.privacy import MixingNode
 from asyncfl.server import Server
+from asyncfl.server.machine import AGGREGATION
 from asyncfl.simulation.budgets import SpentBudgets
 from asyncfl.simulation.client_side import ClientSide
 from asyncfl.simulation.clock import Clock, Steps
@@ -29,7 +31,7 @@ from asyncfl.simulation.scoring import ScoreRequests
 from asyncfl.simulation.task_process import TaskProcess
 from asyncfl.simulation.training import TrainingOnDemand
 from asyncfl.simulation.transfers import Transfers
-from asyncfl.simulation.workers import Workers
+from asyncfl.simulation.workers import Processors, Workers
 from asyncfl.trace import Kind, Recorder
 from asyncfl.world import WorldState
 
@@ -59,7 +61,9 @@ class Driver(Conductor):
         self.budgets = SpentBudgets(clients.budgets, clock, self.tasks)
         # A request for scores waits for the client's task only where clients do one thing after another.
         running: dict[int, simpy.Process] | None = {} if clients.scoring == "serial" else None
-        workers = Workers(clock, world.workers, world.turnaround_s)
+        self.processors = Processors(clock, world.processors)
+        self._evaluating: simpy.Process | None = None
+        workers = Workers(clock, world.workers, world.turnaround_s, self.processors)
         self.task_process = TaskProcess(
             clock, self.tasks, self.transfers, self.training, self.budgets, clients, running, workers
         )
@@ -106,9 +110,11 @@ class Driver(Conductor):
         self.clock.start(self.requests.carry_out(action))
 
     def _held_back(self, action: Collect) -> bool:
-        if self.mixing_node is None or not self.mixing_node.seconds:
+        on_the_way_s = 0.0 if self.mixing_node is None else self.mixing_node.seconds
+        aggregate_s = self.server.plan.seconds_alone(len(action.tasks))
+        if not on_the_way_s and not aggregate_s:
             return False
-        self.clock.start(self._pass_mixing_node(action, self.mixing_node.seconds))
+        self.clock.start(self._hold_back(action, on_the_way_s, aggregate_s))
         return True
 
     def _updates(self, action: Collect) -> Collected:
@@ -120,16 +126,36 @@ class Driver(Conductor):
             self.clock.note(Kind.ZEROED, task, detail="not finite, sent as zero with the noise")
         return collected
 
-    def _pass_mixing_node(self, action: Collect, seconds: float) -> Steps:
-        yield self.clock.env.timeout(seconds)
+    def _hold_back(self, action: Collect, on_the_way_s: float, aggregate_s: float) -> Steps:
+        """Hand updates over that pass a node first, or that the server aggregates while it does nothing else."""
+        if on_the_way_s:
+            yield self.clock.env.timeout(on_the_way_s)
+        if aggregate_s and not self.clock.stopped:
+            self.clock.record(Kind.AGGREGATION_STARTED)
+            yield from self.processors.work(aggregate_s)
         if not self.clock.stopped:
             self.tell(self._updates(action))
+
+    def _published(self, action: Publish) -> None:
+        super()._published(action)
+        seconds = self.clock.world.evaluate_beside_s
+        if seconds and self.processors.are_shared and self.server.plan.is_evaluated(action.version):
+            self._evaluating = self.clock.start(self._evaluate(seconds, self._evaluating))
+
+    def _evaluate(self, seconds: float, before: simpy.Process | None) -> Steps:
+        """Keep a processor busy, when the evaluation `before` is over."""
+        if before is not None and before.is_alive:
+            yield before
+        yield from self.processors.work(seconds)
 
     def _set_timer(self, action: SetTimer) -> None:
         self.clock.start(self._timer(action))
 
     def _timer(self, action: SetTimer) -> Steps:
-        yield self.clock.env.timeout(action.delay_s)
+        if action.timer == AGGREGATION:
+            yield from self.processors.work(action.delay_s)
+        else:
+            yield self.clock.env.timeout(action.delay_s)
         if not self.clock.stopped:
             self.clock.record(Kind.TIMER_FIRED, detail=action.timer)
             self.tell(TimerFired(self.clock.now, action.timer))

@@ -72,10 +72,12 @@ class TaskProcess:
         clock = self.clock
         speed = 1.0 if self.attackers is None else self.attackers.speed(task.number, task.client)
         began_s = clock.now
-        passed_s = (lambda: clock.now - began_s) if self.transfers.any_shared else None
+        is_shared = self.transfers.any_shared or self.workers.processors.are_shared
+        passed_s = (lambda: clock.now - began_s) if is_shared else None
         for phase in task_phases(clock.world.task(task.client, task.turn), self.load, speed, passed_s):
             shared = self.transfers.shares(phase.sending)
-            if phase.patience_s < phase.duration_s and not shared:
+            slowed = self.workers.processors.are_shared and phase.begins is Kind.TRAINING_STARTED
+            if phase.patience_s < phase.duration_s and not (shared or slowed):
                 phase = phase.given_up(phase.patience_s)
             sending, place = phase.sending, None
             if phase.begins is Kind.TRAINING_STARTED:
@@ -91,6 +93,8 @@ class TaskProcess:
                 self.budgets.send(task)
             if sending is not None and shared:
                 phase, stays = yield from self._shares(task, phase, sending)
+            elif slowed:
+                phase, stays = yield from self._computes(task, phase)
             else:
                 if sending is not None:
                     self.transfers.begin(task, sending)
@@ -140,6 +144,17 @@ class TaskProcess:
             return phase.given_up(clock.now - began_s, broken), True
         self.transfers.traffic.count(broken[0], sending.way)
         self._went_offline(task, *broken)
+        return phase, False
+
+    def _computes(self, task: TaskInFlight, phase: Phase) -> Generator[simpy.Event, None, tuple[Phase, bool]]:
+        """Wait for a training on processors that others work on. Its value: see `_shares`."""
+        clock, began_s = self.clock, self.clock.now
+        offline_s, gives_up_s = clock.world.next_change(task.client, began_s), began_s + phase.patience_s
+        if not (yield from self.workers.processors.work(phase.duration_s, min(offline_s, gives_up_s))):
+            return phase, True
+        if gives_up_s <= offline_s:
+            return phase.given_up(clock.now - began_s), True
+        self._went_offline(task, -1, -1)
         return phase, False
 
     def _went_offline(self, task: TaskInFlight, sent_bytes: int, attempts: int) -> None:

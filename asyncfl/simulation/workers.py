@@ -1,4 +1,5 @@
-"""Places to compute, where clients share a machine: who finds none free waits its turn, first come, first served."""
+"""Places to compute, where clients share a machine: who finds none free waits its turn, first come, first served; and
+the machine's processors, where its server works on them too."""
 
 from __future__ import annotations
 
@@ -10,13 +11,38 @@ from typing import Any
 import simpy
 
 from asyncfl.simulation.clock import Clock
+from asyncfl.simulation.fair_share import FairShare
+
+
+class Processors:
+    """The processors that clients and server of one seed share: with n at work each gets min(1, processors / n)."""
+
+    def __init__(self, clock: Clock, number: float | None) -> None:
+        """`number`: of processors; None: everybody has one, and nobody slows another down."""
+        self._clock = clock
+        self._share = None if number is None else FairShare(clock, number)
+
+    @property
+    def are_shared(self) -> bool:
+        """Whether work may take longer than it would alone."""
+        return self._share is not None
+
+    def work(self, alone_s: float, until_s: float = math.inf) -> Generator[simpy.Event, None, float]:
+        """Do what takes `alone_s` on a processor of one's own. Its value: how much of that is missing at `until_s`,
+        which is looked at only where processors are shared."""
+        if self._share is None or alone_s == 0:
+            yield self._clock.env.timeout(alone_s)
+            return 0.0
+        return (yield from self._share.take(alone_s, 1.0, until_s))
 
 
 class Workers:
     """The places at which the clients of one seed compute."""
 
-    def __init__(self, clock: Clock, number: int | None, turnaround_s: float) -> None:
-        """`number`: of places; None: as many as there are clients. `turnaround_s`: how long one stays empty."""
+    def __init__(self, clock: Clock, number: int | None, turnaround_s: float, processors: Processors) -> None:
+        """`number`: of places; None: as many as there are clients. `turnaround_s`: how long one stays empty.
+        `processors`: what clients compute on."""
+        self.processors = processors
         self._clock = clock
         self._turnaround_s = turnaround_s
         self._places = None if number is None else simpy.Resource(clock.env, number)

@@ -37,6 +37,10 @@ class World(Described):
     turnaround_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Seconds from the end of a client's computing until the next one can begin in its place, where they share a
     machine."""
+    processors: Annotated[float, Field(ge=1, allow_inf_nan=False), MeasuredIn("processors")] | None = None
+    """Processors of the machine that clients and server share: where more trainings, scorings, aggregations and
+    evaluations are under way, all are slowed down alike; a fraction where threads hold each other up; null: each has
+    one."""
     downlink: Link = Link()
     """Links from the server to the clients."""
     uplink: Link = Link()
@@ -58,9 +62,15 @@ class World(Described):
     """Seconds that the server takes to aggregate a buffer, whatever is in it."""
     aggregate_s_per_number: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Seconds that each number of a buffer adds to that: a buffer holds updates times parameters of them."""
+    aggregate_alone: bool = False
+    """Whether the server does nothing else while it aggregates: nobody is given a task, and what comes in is heard when
+    the version is out; else it goes on with both."""
     evaluate_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Seconds that the server takes to evaluate a model on its test set before it publishes it, where it does so
     (`evaluation.test_every`)."""
+    evaluate_beside: bool = False
+    """Whether the server publishes a version first and evaluates it while the run goes on, one version after another,
+    as real servers do: that takes time of the `processors` only."""
     score_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Seconds that the server takes to judge a buffer, where a defence does."""
     evaluation_cost: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("factor")] = 1 / 3
@@ -87,6 +97,8 @@ class World(Described):
             dropout_per_s=self.dropout_per_s,
             workers=self.workers,
             turnaround_s=self.turnaround_s,
+            processors=self.processors,
+            evaluate_beside_s=self.evaluate_s if self.evaluate_beside else 0.0,
             evaluation_cost=self.evaluation_cost,
             tap=self.tap,
         )

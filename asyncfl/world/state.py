@@ -47,6 +47,10 @@ class WorldState:
     """Clients that compute at the same time; None: all."""
     turnaround_s: float
     """Seconds until a place to compute can be taken by the next."""
+    processors: float | None
+    """Processors that clients and server share; None: each has one."""
+    evaluate_beside_s: float
+    """Seconds that the server takes to evaluate a version that is published already; 0: it does so before, or never."""
     evaluation_cost: float
     tap: Tap
 

@@ -256,11 +256,15 @@ def test_a_sender_waits_for_who_does_not_read() -> None:
 
 
 def test_shaped_clients_cannot_wait_for_each_other(live: Any) -> None:
-    scenario = Scenario.read(SMALL).override({"world.workers": 2, "world.uplink.server_bandwidth_bps": 1e6})
+    one_machine = {"world.workers": 2, "world.processors": 1.5, "world.aggregate_alone": True}
+    scenario = Scenario.read(SMALL).override({**one_machine, "world.uplink.server_bandwidth_bps": 1e6})
     with pytest.raises(
         ScenarioError, match=r"world\.workers: must be null, real clients wait each for itself, got 2"
     ) as got:
         live(scenario)
-    assert "world.uplink.server_bandwidth_bps: must be .inf, no client knows what others send, got 1e+06" in str(
-        got.value
-    )
+    for said in (
+        "world.uplink.server_bandwidth_bps: must be .inf, no client knows what others send, got 1e+06",
+        "world.processors: must be null, real clients compute each for itself, got 1.5",
+        "world.aggregate_alone: must be false, a real server hears its clients while it waits as the world says",
+    ):
+        assert said in str(got.value)

@@ -1,0 +1,177 @@
+"""Clients and server that work on the same processors slow each other down."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from asyncfl.defences import Safl
+from asyncfl.errors import ScenarioError
+from asyncfl.federation.seed_run import SeedRun
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import simulate_clock
+from asyncfl.trace.query import select
+from asyncfl.trace.tasks import tasks_of
+
+BUFFERED: dict[str, Any] = {
+    "kind": "buffered", "rounds": 8, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 4},
+}  # fmt: skip
+
+
+def scenario(protocol: dict[str, Any] | None = None, **world: Any) -> Scenario:
+    """Trainings that take 1 s on a processor of one's own."""
+    return Scenario.read(
+        {
+            "data": {"dataset": "mnist", "clients": 6, "samples_per_client": 10, "source": "embedded"},
+            "model": {"kind": "mlp", "hidden": [4]},
+            "training": {"epochs": 1},
+            "protocol": protocol or {"kind": "sync", "rounds": 4},
+            "world": {"device": {"kind": "fixed", "s_per_sample": 0.1}, **world},
+        }
+    )
+
+
+def clock(protocol: dict[str, Any] | None = None, **world: Any) -> SeedRun:
+    return simulate_clock(scenario(protocol, **world), 0)
+
+
+def rounds_s(run: SeedRun) -> Any:
+    return np.diff([row["time_s"] for row in run.rounds])
+
+
+@pytest.mark.parametrize("workers", [1, 2, 6, None])
+def test_on_one_processor_a_round_takes_all_work_together_however_many_places_there_are(workers: int | None) -> None:
+    server = {"aggregate_s": 0.5, "evaluate_s": 0.25, "evaluate_beside": True}
+    run = clock(workers=workers, processors=1, **server)
+    # Version n is evaluated while the clients train for the next: 6 trainings, an aggregation, an evaluation.
+    assert rounds_s(run) == pytest.approx([6 + 0.5 + 0.25] * 4)
+    before = clock(workers=workers, processors=1, aggregate_s=0.5, evaluate_s=0.25)
+    assert rounds_s(before) == pytest.approx([6 + 0.5 + 0.25] * 4)
+
+
+def test_more_at_work_than_processors_are_slowed_down_alike() -> None:
+    # Six trainings on 1.5 processors take 6 / 1.5 s, on four 6 / 4 s, on more than there are clients 1 s.
+    for processors, round_s in ((1.5, 4), (4, 1.5), (6, 1), (100, 1)):
+        assert rounds_s(clock(processors=processors)) == pytest.approx([round_s] * 4)
+    # Two of them on two places: alone on their processors, three turns of 1 s; on 1.25 processors 1.6 s each.
+    assert rounds_s(clock(workers=2, processors=2)) == pytest.approx([3] * 4)
+    assert rounds_s(clock(workers=2, processors=1.25)) == pytest.approx([4.8] * 4)
+
+
+def test_an_evaluation_beside_the_run_takes_its_share_by_hand() -> None:
+    """Two places and two processors: while 0.5 s of evaluation are done at 2/3 of the speed, so are the trainings."""
+    run = clock(workers=2, processors=2, evaluate_s=0.5, evaluate_beside=True)
+    assert rounds_s(run) == pytest.approx([3 + 0.5 / 2] * 4)
+    tasks = tasks_of(run.events)
+    first = tasks.only(tasks.base_version == 0)
+    assert sorted(first.trained_s.tolist()) == pytest.approx([1.25, 1.25, 2.25, 2.25, 3.25, 3.25])
+
+
+def test_evaluations_wait_for_each_other() -> None:
+    """On two processors each of two trainings and one evaluation gets 2/3, however many versions wait for theirs."""
+    run = clock({"kind": "sync", "rounds": 4, "participants": 2}, processors=2, evaluate_s=10, evaluate_beside=True)
+    assert rounds_s(run) == pytest.approx([1.5] * 4)
+
+
+def test_nobody_waits_for_an_evaluation_beside_the_run_where_processors_are_not_shared() -> None:
+    assert rounds_s(clock(evaluate_s=0.5, evaluate_beside=True)) == pytest.approx([1] * 4)
+    assert rounds_s(clock(evaluate_s=0.5)) == pytest.approx([1.5] * 4)
+
+
+def test_where_there_is_a_processor_for_everybody_nothing_changes() -> None:
+    world: dict[str, Any] = {
+        "device": {"kind": "lognormal", "median_s_per_sample": 0.1, "sigma": 0.5},
+        "availability": {"kind": "alternating", "on_s": {"kind": "exponential", "mean": 6}, "off_s": 2.0},
+        "workers": 3, "turnaround_s": 0.1, "aggregate_s": 0.2, "dropout": 0.1, "dropout_per_s": 0.05,
+        "uplink": {"latency_s": 0.3, "server_bandwidth_bps": 1e5},
+    }  # fmt: skip
+    protocol = {**BUFFERED, "rounds": 20}
+    alone, roomy = clock(protocol, **world), clock(protocol, processors=50, **world)
+    told = ("kind", "task", "client", "version", "staleness", "bytes", "attempt", "detail")
+    kinds = alone.events["kind"].to_pylist()
+    assert {"dropped_out", "went_offline"} <= set(kinds)
+    assert roomy.events.select(told).to_pylist() == alone.events.select(told).to_pylist()
+    assert roomy.events["time_s"].to_numpy() == pytest.approx(alone.events["time_s"].to_numpy())
+
+
+def test_clients_that_score_take_their_share(federation: Any) -> None:
+    """On one processor that never rests the time is all work that was done, but for what is not finished yet."""
+    protocol = {"rounds": 4, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 4}}
+    world = {"device": {"kind": "fixed", "s_per_sample": 0.01}, "evaluation_cost": 1.0}
+    driver = federation(protocol, {**world, "processors": 1}, detector=Safl())
+    driver.run()
+    events = driver.clock.recorder.table()
+    trained, scored = (select(events, kinds=[kind]) for kind in ("trained", "scores_requested"))
+    models = sum(int(said.split()[0]) for said in scored["detail"].to_pylist())
+    done_s = float(len(trained) + models)
+    assert models >= 8
+    assert done_s <= driver.clock.now <= done_s + 4
+    roomy, alone = (federation(protocol, {**world, **more}, detector=Safl()) for more in ({"processors": 9}, {}))
+    assert roomy.run() == alone.run()
+    assert roomy.watcher.published_at == [(version, pytest.approx(at)) for version, at in alone.watcher.published_at]
+
+
+@pytest.mark.parametrize("processors", [None, 50])
+def test_a_server_that_does_nothing_else_while_it_aggregates_gives_nobody_a_task(processors: float | None) -> None:
+    protocol = {**BUFFERED, "buffer": 3, "rounds": 30}
+    world = {
+        "aggregate_s": 0.2,
+        "processors": processors,
+        "device": {"kind": "fixed", "s_per_sample": 0.1, "jitter": {"kind": "lognormal", "median": 1.0, "sigma": 0.3}},
+    }
+    goes_on, alone = (clock(protocol, **world, aggregate_alone=one) for one in (False, True))
+    for run in (goes_on, alone):
+        given, aggregates, published = (
+            select(run.events, kinds=[kind])["time_s"].to_numpy()
+            for kind in ("dispatched", "aggregation_started", "published")
+        )
+        assert published[1:] - aggregates[: len(published) - 1] == pytest.approx([0.2] * 30)
+        within = [((began <= given) & (given < began + 0.2 - 1e-9)).sum() for began in aggregates]
+        assert (max(within) == 0) == (run is alone)
+    # A task that is under way when a version comes out is a version older then: three of four that are allowed, for the
+    # last that came has no successor yet; else all four, and those that have come while it was made.
+    staleness = [np.mean([row["staleness_mean"] for row in run.rounds[6:]]) for run in (alone, goes_on)]
+    assert staleness[0] == pytest.approx(3 / 3, abs=0.05)
+    assert staleness[1] > 4 / 3
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    processors=st.floats(1, 4),
+    workers=st.sampled_from([None, 2, 3]),
+    off_s=st.floats(0.5, 5),
+    dropout_per_s=st.sampled_from([0.0, 0.2]),
+)
+def test_every_task_has_a_fate_and_no_training_is_faster_than_alone(
+    processors: float, workers: int | None, off_s: float, dropout_per_s: float
+) -> None:
+    run = clock(
+        BUFFERED,
+        workers=workers,
+        processors=processors,
+        aggregate_s=0.1,
+        evaluate_s=0.2,
+        evaluate_beside=True,
+        dropout_per_s=dropout_per_s,
+        availability={"kind": "alternating", "on_s": {"kind": "exponential", "mean": 5}, "off_s": off_s},
+    )
+    tasks = tasks_of(run.events)
+    assert sum(run.fates.values()) == len(tasks)
+    took_s = tasks.training_s[~np.isnan(tasks.trained_s)]
+    assert (took_s >= 1 - 1e-6).all()
+    # All work that was done fits into the time that there was.
+    done_s = len(took_s) + 0.1 * (len(run.rounds) - 1)
+    assert done_s <= processors * tasks.end_s.max(initial=0) + 1e-6
+
+
+def test_a_deadline_of_trainings_is_refused_where_nobody_knows_how_far_they_come() -> None:
+    description = scenario(processors=2).model_dump(mode="json")
+    description["training"]["deadline_s"] = 3.0
+    with pytest.raises(
+        ScenarioError, match=r"training\.deadline_s: must be null where clients share world\.processors"
+    ):
+        Scenario.read(description)
