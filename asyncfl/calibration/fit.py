@@ -14,7 +14,8 @@ from asyncfl.calibration.families import SAME, FittedShape, Floats
 from asyncfl.calibration.messages import Links, links_of, messages_of
 from asyncfl.calibration.observations import SeenRun, trainings_of
 from asyncfl.calibration.presence import FittedPresence, presence_of
-from asyncfl.calibration.server import GivingUp, giving_up, server_s
+from asyncfl.calibration.server import GivingUp, aggregates_alone, aggregations_of, evaluated_s, giving_up
+from asyncfl.calibration.sharing import sharing_of
 from asyncfl.calibration.speeds import Speeds, speeds_of
 from asyncfl.calibration.workers import SharedPlaces, places_of
 from asyncfl.errors import RunError
@@ -54,8 +55,14 @@ class Calibration:
     presence: FittedPresence
     giving_up: GivingUp
     places: SharedPlaces
+    processors: float | None
+    """Processors that clients and server share; None: nobody slows another down."""
     aggregate_s: Floats
-    """Seconds that the server took, of each version of which it can be told."""
+    """Seconds that the server would have taken on a processor of its own, of each version of which it can be told."""
+    aggregate_alone: bool
+    """Whether it did nothing else meanwhile."""
+    evaluate_s: float
+    """Seconds that it would have taken over a version beside the run; 0: that left no trace."""
     before: World
     """The world that the runs' scenario describes: what events cannot show is taken from it."""
 
@@ -71,15 +78,20 @@ class Calibration:
             "device": device.model_copy(update={"jitter": jitter}),
             "workers": self.places.workers,
             "turnaround_s": self.places.turnaround_s,
+            "processors": self.processors,
             "downlink": _link(self.downlink, self.before.downlink, population),
             "uplink": _link(self.uplink, self.before.uplink, population),
             "availability": self.presence.availability,
             "dropout": given_up.dropout,
             "dropout_per_s": given_up.dropout_per_s,
-            "aggregate_s": float(np.median(self.aggregate_s)) if len(self.aggregate_s) else self.before.aggregate_s,
         }
         if len(self.aggregate_s):
-            fields |= {"aggregate_s_per_number": 0.0, "evaluate_s": 0.0}
+            fields |= {"aggregate_s": float(self.aggregate_s.mean()), "aggregate_s_per_number": 0.0}
+            fields |= {"aggregate_alone": self.aggregate_alone}
+            # What is evaluated before it is published is in that.
+            fields |= {"evaluate_s": 0.0, "evaluate_beside": False}
+        if self.evaluate_s:
+            fields |= {"evaluate_s": self.evaluate_s, "evaluate_beside": True}
         return World.model_validate({**self.before.model_dump(mode="json"), **_plain(fields)})
 
     def parts(self) -> list[Part]:
@@ -138,7 +150,12 @@ def calibrate(runs: Sequence[SeenRun]) -> Calibration:
         )
     number = clients.pop()
     before = runs[0].scenario.world
-    trainings = trainings_of(runs)
+    places = places_of(runs)
+    aggregated = [aggregations_of(run) for run in runs]
+    asked_alone = [aggregates_alone(run, one) for run, one in zip(runs, aggregated, strict=True)]
+    seen_alone = [one for one in asked_alone if one is not None]
+    sharing = sharing_of(runs, aggregated, [evaluated_s(run) for run in runs], places.workers)
+    trainings = trainings_of(runs, sharing.work)
     speeds = speeds_of(number, trainings)
     links = {}
     for way, link in (("down", before.downlink), ("up", before.uplink)):
@@ -148,9 +165,12 @@ def calibrate(runs: Sequence[SeenRun]) -> Calibration:
         downlink=links["down"],
         uplink=links["up"],
         presence=presence_of(runs),
-        places=places_of(runs),
+        places=places,
+        processors=sharing.processors,
+        aggregate_alone=before.aggregate_alone if not seen_alone else all(seen_alone),
+        evaluate_s=sharing.evaluate_s,
         giving_up=giving_up(runs, trainings, speeds.s_per_sample),
-        aggregate_s=server_s(runs),
+        aggregate_s=np.concatenate([sharing.work(place, *one) for place, one in enumerate(aggregated)]),
         before=before,
     )
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,9 @@ from asyncfl.trace.tasks import KINDS, Tasks, codes, tasks_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+Work: TypeAlias = Callable[[int, Floats, Floats], Floats]
+"""(place of a run, beginnings, ends) -> seconds on a processor of its own that each of these intervals comes to."""
 
 FEWEST_TASKS = 10
 """Trainings seen to their end that a world is fitted to at least."""
@@ -63,6 +67,15 @@ class SeenRun:
         return column
 
     @property
+    def seen_to_their_end(self) -> NDArray[np.bool_]:
+        """(tasks,) whether the training came to its end, and was not stopped at its deadline."""
+        rows = self.rows(Kind.TRAINED)
+        whole = np.array([not detail for detail in self.events["detail"].take(rows).to_pylist()], dtype=bool)
+        tasks = self.tasks
+        begun = ~np.isnan(tasks.training_started_s) & ~np.isnan(tasks.trained_s)
+        return np.asarray(begun & np.isin(tasks.task, self.column("task")[rows[whole]]))
+
+    @property
     def end_s(self) -> float:
         """When the trace ends."""
         return float(self.column("time_s").max())
@@ -76,6 +89,7 @@ class Trainings:
     work: Floats
     """Samples times epochs."""
     seconds: Floats
+    """On a processor of its own."""
     seen: NDArray[np.bool_]
     """Whether it came to its end; else it took longer than that."""
 
@@ -95,19 +109,16 @@ def seen_run(run: Run, name: str, seed: int | None) -> SeenRun:
     return SeenRun.of(f"{name}, seed {seed}", run.scenario, samples, events)
 
 
-def trainings_of(runs: Sequence[SeenRun]) -> Trainings:
-    """All trainings that had begun, of all runs."""
+def trainings_of(runs: Sequence[SeenRun], work: Work) -> Trainings:
+    """All trainings that had begun, of all runs. `work`: what they would have taken alone."""
     parts = []
-    for run in runs:
-        begun = run.tasks.only(~np.isnan(run.tasks.training_started_s))
-        # Who was stopped at its deadline would have taken longer.
-        rows = run.rows(Kind.TRAINED)
-        whole = np.array([not detail for detail in run.events["detail"].take(rows).to_pylist()], dtype=bool)
-        ended = ~np.isnan(begun.trained_s)
-        seen = ended & np.isin(begun.task, run.column("task")[rows[whole]])
-        until_s = np.where(ended, begun.trained_s, np.where(np.isnan(begun.left_s), begun.end_s, begun.left_s))
-        work = run.samples[begun.client] * float(run.scenario.training.epochs)
-        parts.append((begun.client, work, until_s - begun.training_started_s, seen))
-    client, work, seconds, seen = (np.concatenate(column) for column in zip(*parts, strict=True))
-    some = work > 0
-    return Trainings(client[some], work[some].astype(np.float64), seconds[some].astype(np.float64), seen[some])
+    for place, run in enumerate(runs):
+        begun = ~np.isnan(run.tasks.training_started_s)
+        tasks, seen = run.tasks.only(begun), run.seen_to_their_end[begun]
+        left_s = np.where(np.isnan(tasks.left_s), tasks.end_s, tasks.left_s)
+        until_s = np.where(np.isnan(tasks.trained_s), left_s, tasks.trained_s)
+        asked = run.samples[tasks.client] * float(run.scenario.training.epochs)
+        parts.append((tasks.client, asked, work(place, tasks.training_started_s, until_s), seen))
+    client, asked, seconds, seen = (np.concatenate(column) for column in zip(*parts, strict=True))
+    some = asked > 0
+    return Trainings(client[some], asked[some].astype(np.float64), seconds[some].astype(np.float64), seen[some])

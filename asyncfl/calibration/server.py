@@ -26,18 +26,16 @@ class GivingUp:
     times: int
 
 
-def server_s(runs: Sequence[SeenRun]) -> Floats:
-    """Seconds from the last update of a buffer to the version made of it, of each version that was not kept waiting
-    for anything else; none where clients score updates, for whom the server waits too."""
-    found: list[float] = []
-    for run in runs:
-        if len(run.rows(Kind.SCORES_REQUESTED)):
-            continue
-        time_s, version = run.column("time_s"), run.column("version")
+def aggregations_of(run: SeenRun) -> tuple[Floats, Floats]:
+    """From the last update of a buffer to the version made of it: when that began and ended, of each version that was
+    not kept waiting for anything else; none where clients score updates, for whom the server waits too."""
+    found: list[tuple[float, float]] = []
+    if not len(run.rows(Kind.SCORES_REQUESTED)):
+        time_s = run.column("time_s")
         used = run.tasks.only(run.tasks.fate == FATES.index(Fate.AGGREGATED))
         timers = time_s[run.rows(Kind.TIMER_FIRED)]
         failed = time_s[run.rows(Kind.LOST, Kind.DROPPED_OUT, Kind.DISCARDED)]
-        published = {int(version[row]): float(time_s[row]) for row in run.rows(Kind.PUBLISHED)}
+        published = published_s(run)
         started = time_s[run.rows(Kind.AGGREGATION_STARTED)]
         for number, at_s in published.items():
             theirs = used.uploaded_s[(used.making == number) & (used.uploaded_s <= at_s)]
@@ -53,8 +51,41 @@ def server_s(runs: Sequence[SeenRun]) -> Floats:
             elif ((failed > began_s) & (failed <= at_s)).any():
                 continue  # it waited for who did not come
             # What had come before the last version was published waited for that.
-            found.append(at_s - max(began_s, published.get(number - 1, 0.0)))
-    return np.array(found)
+            found.append((max(began_s, published.get(number - 1, 0.0)), at_s))
+    began, ended = np.array(found).reshape(-1, 2).T
+    return began, ended
+
+
+def aggregates_alone(run: SeenRun, aggregated: tuple[Floats, Floats]) -> bool | None:
+    """Whether the server mostly gave nobody a task while it aggregated, although somebody was due; None: nobody was.
+
+    `aggregated`: when it began and ended.
+    """
+    began_s, ended_s = (one[aggregated[1] > aggregated[0]] for one in aggregated)
+    if not len(began_s) or not run.scenario.protocol.dispatch.level(len(run.samples)):
+        return None
+    published = published_s(run)
+    tasks, made_s = run.tasks, np.array([published[version] for version in range(len(published))])
+    # A task that is given as a version is published is of that version, and begins no aggregation of the next.
+    for_next = np.isin(tasks.dispatched_s, made_s[tasks.base_version])
+    given_s = np.sort(tasks.dispatched_s[~for_next])
+    meanwhile = np.searchsorted(given_s, ended_s, side="left") > np.searchsorted(given_s, began_s, side="left")
+    # What came just before the last update of a buffer may be heard just after it.
+    return float(meanwhile.mean()) < 0.5
+
+
+def evaluated_s(run: SeenRun) -> Floats:
+    """When versions were published that are evaluated, ascending."""
+    every, last = run.scenario.evaluation.test_every, run.scenario.protocol.rounds
+    published = published_s(run)
+    due = [version for version in published if version == last or (every > 0 and version % every == 0)]
+    return np.sort([published[version] for version in due])
+
+
+def published_s(run: SeenRun) -> dict[int, float]:
+    """Version -> when it was published."""
+    time_s, version = run.column("time_s"), run.column("version")
+    return {int(version[row]): float(time_s[row]) for row in run.rows(Kind.PUBLISHED)}
 
 
 def giving_up(runs: Sequence[SeenRun], trainings: Trainings, s_per_sample: Floats) -> GivingUp:

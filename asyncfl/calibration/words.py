@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from asyncfl.calibration.fit import Calibration
 from asyncfl.quantities import NONE, number, quantity
 from asyncfl.world.availability import AlternatingAvailability
@@ -64,6 +62,10 @@ def table(found: Calibration) -> tuple[list[str], list[list[str]]]:
         pause = amount(found.places.turnaround_s, "s")
         said = f"{places}, {pause} between two, others wait {amount(float(waits_s.mean()), 's')}"
     rows.append(["compute at a time", said, f"{len(waits_s)} trainings", NONE])
+    said = "one for each, nobody slows another down"
+    if found.processors is not None:
+        said = f"{number(found.processors)}, shared by clients and server"
+    rows.append(["processors", said, f"{found.speeds.trainings} trainings", NONE])
     presence = found.presence.availability
     said = "always online"
     if isinstance(presence, AlternatingAvailability):
@@ -77,12 +79,9 @@ def table(found: Calibration) -> tuple[list[str], list[list[str]]]:
         said = f"{given_up.dropout:.3g} of trainings" if given_up.dropout else f"{given_up.dropout_per_s:.3g} per s"
     rows.append(["tasks given up", said, f"{given_up.times} times", NONE])
     if len(found.aggregate_s):
-        rows.append(
-            [
-                "server, a buffer",
-                amount(float(np.median(found.aggregate_s)), "s"),
-                f"{len(found.aggregate_s)} versions",
-                NONE,
-            ]
-        )
+        mean_s = float(found.aggregate_s.mean())
+        rows.append(["server, a buffer", amount(mean_s, "s"), f"{len(found.aggregate_s)} versions", NONE])
+    if found.evaluate_s:
+        told = f"{found.speeds.trainings} trainings"
+        rows.append(["server, an evaluation", amount(found.evaluate_s, "s"), told, NONE])
     return ["part", "fitted", "from", "gap"], rows

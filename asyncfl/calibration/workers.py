@@ -11,9 +11,9 @@ from asyncfl.calibration.observations import Floats, SeenRun
 
 WAITS = 0.01
 """Share of a training's time that clients must wait for their turn in the mean, where they are said to share."""
-HELD = 0.02
-"""Share of the time of trainings for which so many must be under way: moments at which one ends and the next begins
-are no sharing."""
+HELD = 0.05
+"""Share of the time in which somebody waits for which so many must be under way: moments at which one ends and the next
+begins are no sharing."""
 
 
 @dataclass(frozen=True)
@@ -30,54 +30,63 @@ class SharedPlaces:
 
 def places_of(runs: Sequence[SeenRun]) -> SharedPlaces:
     """Whether clients wait for a place to compute, and how many places there are."""
-    waits, computing, most = [], [], 0
-    steps: list[tuple[Floats, Floats, Floats]] = []
-    for run in runs:
+    turns = [_Turns.of(run) for run in runs]
+    waits_s = np.concatenate([one.began_s - one.came_s for one in turns])
+    waits_s = waits_s[~np.isnan(waits_s)]
+    computing_s = np.concatenate([run.tasks.training_s for run in runs])
+    shared = len(waits_s) > 0 and float(waits_s.mean()) > WAITS * float(np.nanmean(computing_s))
+    if not shared:
+        return SharedPlaces(None, waits_s, 0.0)
+    held_s = [one.held_s() for one in turns]
+    together = np.sum([np.pad(one, (0, max(map(len, held_s)) - len(one))) for one in held_s], axis=0)
+    places = int(np.flatnonzero(together > HELD * together.sum()).max(initial=1))
+    empty_s = [one.empty_s(places) for one in turns]
+    # Who comes while a place stands empty does not see all of it.
+    seen = np.concatenate([found for found, _ in empty_s])
+    if not len(seen):
+        seen = np.concatenate([found for _, found in empty_s])
+    return SharedPlaces(places, waits_s, max(0.0, float(seen.mean())) if len(seen) else 0.0)
+
+
+@dataclass(frozen=True)
+class _Turns:
+    """Turns of one run, as columns: when who computes came, began and ended. NaN: it left before it began."""
+
+    came_s: Floats
+    began_s: Floats
+    ended_s: Floats
+
+    @classmethod
+    def of(cls, run: SeenRun) -> _Turns:
         tasks = run.tasks
-        waits.append(tasks.training_started_s - tasks.downloaded_s)
         came = ~np.isnan(tasks.downloaded_s)
         left_s = np.where(np.isnan(tasks.left_s), tasks.end_s, tasks.left_s)
         ended_s = np.where(np.isnan(tasks.trained_s), left_s, tasks.trained_s)
-        began_s = tasks.training_started_s
-        steps.append((tasks.downloaded_s[came], began_s[came], ended_s[came]))
-        done = ~np.isnan(tasks.training_s)
-        computing.append(tasks.training_s[done])
-        most = max(most, _at_once(tasks.training_started_s[done], tasks.trained_s[done]))
-    waits_s = np.concatenate(waits)
-    waits_s = np.asarray(waits_s[~np.isnan(waits_s)], dtype=np.float64)
-    mean_s = float(np.concatenate(computing).mean())
-    shared = len(waits_s) > 0 and float(waits_s.mean()) > WAITS * mean_s
-    if not shared:
-        return SharedPlaces(None, waits_s, 0.0)
-    empty_s, taken = np.sum([_empty(*one, most) for one in steps], axis=0)
-    return SharedPlaces(most, waits_s, float(empty_s / max(taken, 1)))
+        return cls(tasks.downloaded_s[came], tasks.training_started_s[came], ended_s[came])
 
+    def held_s(self) -> Floats:
+        """Seconds in which somebody waited, by the number of clients that computed meanwhile."""
+        computes = ~np.isnan(self.began_s)
+        # Who went offline while it waited leaves the queue, and takes no place.
+        at_s = np.concatenate([self.came_s, np.where(computes, self.began_s, self.ended_s), self.ended_s])
+        nobody = np.zeros(len(self.came_s))
+        waiting = np.concatenate([nobody + 1, nobody - 1, nobody])
+        inside = np.concatenate([nobody, computes, -computes.astype(np.float64)])
+        order = np.argsort(at_s, kind="stable")
+        queue, taken = np.cumsum(waiting[order])[:-1], np.cumsum(inside[order])[:-1]
+        some = (queue > 0) & (taken > 0)
+        held_s = np.bincount(taken[some].astype(np.int64), np.diff(at_s[order])[some], 2)
+        return np.asarray(held_s, dtype=np.float64)
 
-def _empty(came_s: Floats, began_s: Floats, ended_s: Floats, places: int) -> tuple[float, int]:
-    """Seconds that places stood empty while somebody waited, all together, and how many then were taken."""
-    computes = ~np.isnan(began_s)
-    # Who went offline while it waited leaves the queue, and takes no place.
-    at_s = np.concatenate([came_s, np.where(computes, began_s, ended_s), ended_s])
-    nobody = np.zeros(len(came_s))
-    waiting = np.concatenate([nobody + 1, nobody - 1, nobody])
-    inside = np.concatenate([nobody, computes, -computes.astype(np.float64)])
-    order = np.argsort(at_s, kind="stable")
-    queue, taken = np.cumsum(waiting[order]), np.cumsum(inside[order])
-    some = queue[:-1] > 0
-    free = np.maximum(places - taken[:-1], 0)
-    return float((np.diff(at_s[order]) * free)[some].sum()), int((inside[order][1:] > 0)[some].sum())
+    def empty_s(self, places: int) -> tuple[Floats, Floats]:
+        """How long places stood empty before they were taken by who had waited since before they were left, and by who
+        came after that and waited too.
 
-
-def _at_once(began_s: Floats, ended_s: Floats) -> int:
-    """The largest number of intervals that were under way together for `HELD` of the time that any was."""
-    lasts = ended_s > began_s
-    began_s, ended_s = began_s[lasts], ended_s[lasts]
-    if not len(began_s):
-        return 0
-    at_s = np.concatenate([began_s, ended_s])
-    step = np.concatenate([np.ones(len(began_s)), -np.ones(len(ended_s))])
-    order = np.lexsort((step, at_s))
-    under_way = np.cumsum(step[order])[:-1].astype(np.int64)
-    held_s = np.bincount(under_way, np.diff(at_s[order]))
-    held_s[0] = 0.0
-    return int(np.flatnonzero(held_s > HELD * held_s.sum()).max())
+        First come, first served: the place that is taken next is the one that was left first.
+        """
+        computes = ~np.isnan(self.began_s)
+        order = np.argsort(self.began_s[computes], kind="stable")
+        came_s, began_s = self.came_s[computes][order][places:], self.began_s[computes][order][places:]
+        left_s = np.sort(self.ended_s[computes])[: len(began_s)]
+        before, waited = came_s <= left_s, began_s > came_s
+        return (began_s - left_s)[before], (began_s - left_s)[~before & waited]

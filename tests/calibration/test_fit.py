@@ -185,11 +185,24 @@ def test_too_few_trainings_are_refused(known: Scenario) -> None:
         SeenRun.of("a run", known, run.sizes, run.events)
 
 
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_a_pause_between_two_on_a_place_is_found_exactly(known: Scenario, workers: int) -> None:
+    """Also where many places are taken at once: at the beginning, and by who comes when nobody waits."""
+    world = {
+        "device": {"kind": "lognormal", "median_s_per_sample": 0.01, "sigma": 0.5},
+        "workers": workers,
+        "turnaround_s": 0.25,
+    }
+    changes = {"world": world, "protocol.rounds": 20, "protocol.dispatch.in_flight": 2 * workers + 3}
+    found = fitted_to(known.override(changes)).places
+    assert (found.workers, found.turnaround_s) == (workers, pytest.approx(0.25))
+
+
 def test_clients_that_share_a_machine_are_seen_to_wait_for_each_other(known: Scenario) -> None:
     shared = fitted_to(known.override({"world.workers": 3, "world.turnaround_s": 0.1, "protocol.rounds": 60}))
     assert shared.places.workers == 3
     assert shared.world().workers == 3
-    assert shared.places.turnaround_s == pytest.approx(0.1, rel=0.1)
+    assert shared.places.turnaround_s == pytest.approx(0.1)
     alone = fitted_to(known.override({"protocol.rounds": 60}))
     assert alone.places.workers is None
     np.testing.assert_allclose(shared.speeds.s_per_sample, alone.speeds.s_per_sample, rtol=0.2)

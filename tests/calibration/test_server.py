@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from asyncfl.calibration.observations import Trainings, trainings_of
-from asyncfl.calibration.server import GivingUp, giving_up, server_s
+from asyncfl.calibration.server import GivingUp, aggregates_alone, aggregations_of, evaluated_s, giving_up
 from asyncfl.trace.events import NO_EPOCH, Kind
 from tests.calibration.by_hand import seen_run
 
@@ -32,7 +34,8 @@ def published(version: int, at_s: float) -> One:
 
 def found(*events: One | list[One]) -> list[float]:
     flat = [one for some in events for one in (some if isinstance(some, list) else [some])]
-    return server_s([seen_run(*sorted(flat, key=lambda one: one[0]))]).tolist()
+    began_s, ended_s = aggregations_of(seen_run(*sorted(flat, key=lambda one: one[0])))
+    return (ended_s - began_s).tolist()
 
 
 def test_from_the_last_update_to_the_version() -> None:
@@ -64,6 +67,30 @@ def test_versions_that_waited_for_somebody_else_tell_nothing() -> None:
         assert found(*one, (9.5, kind, of)) == [7.0]
     assert found(*one, (1.0, Kind.SCORES_REQUESTED, {})) == []
     assert found(published(0, 0.0), published(1, 3.0)) == []
+
+
+def test_a_server_aggregates_alone_that_gives_nobody_a_task_meanwhile() -> None:
+    def alone(*given_s: float, in_flight: int = 2) -> bool | None:
+        first = [published(0, 0.0), *task(0, 0.0, 2.0, 0, 3.0), published(1, 3.0)]
+        rest = [*task(1, 3.0, 6.0, 1, 8.0), published(2, 8.0)]
+        given = [(at, Kind.DISPATCHED, {"task": 2 + n, "base_version": int(at >= 3)}) for n, at in enumerate(given_s)]
+        run = seen_run(*sorted([*first, *rest, *given], key=lambda one: one[0]))
+        dispatch = SimpleNamespace(level=lambda clients: in_flight)
+        run = replace(run, scenario=SimpleNamespace(protocol=SimpleNamespace(dispatch=dispatch)))
+        return aggregates_alone(run, aggregations_of(run))
+
+    assert alone(3.0, 8.0) is True
+    assert alone(2.0, 6.5) is False
+    assert alone(2.5) is False  # in one of two
+    assert alone(2.5, in_flight=0) is None
+
+
+def test_versions_are_evaluated_that_the_scenario_names_and_the_last() -> None:
+    run = seen_run(*(published(version, 1.5 * version) for version in range(6)))
+    for every, versions in ((1, range(6)), (2, (0, 2, 4, 5)), (0, (5,))):
+        asked = SimpleNamespace(evaluation=SimpleNamespace(test_every=every), protocol=SimpleNamespace(rounds=5))
+        chosen = replace(run, scenario=asked)
+        assert evaluated_s(chosen).tolist() == [1.5 * version for version in versions]
 
 
 def dropped(number: int, at_s: float, size: int = -1, detail: str = "") -> list[One]:
@@ -117,12 +144,20 @@ def test_trainings_are_samples_times_epochs_and_the_time_they_took_or_were_seen_
         (20.0, Kind.STOPPED, {}),
     ]
     run = seen_run(*sorted(events, key=lambda one: one[0]))
-    told = trainings_of([run])
+
+    def seconds(place: int, began_s: Any, ended_s: Any) -> Any:
+        return ended_s - began_s
+
+    told = trainings_of([run], seconds)
     assert told.client.tolist() == [0, 1, 0, 1]
     assert told.work.tolist() == [20.0, 40.0, 20.0, 40.0]
     assert told.seconds.tolist() == [3.0, 2.0, 5.0, 17.0]
     assert told.seen.tolist() == [True, False, False, False]
-    nothing = trainings_of([seen_run(*sorted(events, key=lambda one: one[0]), samples=(0, 1))])
+    nothing = trainings_of([seen_run(*sorted(events, key=lambda one: one[0]), samples=(0, 1))], seconds)
     assert nothing.client.tolist() == [1, 1]
     assert math.isclose(run.end_s, 20.0)
-    assert pytest.approx(told.work) == trainings_of([run]).work
+    assert pytest.approx(told.work) == trainings_of([run], seconds).work
+    assert (
+        trainings_of([run, run], lambda place, began_s, ended_s: 0 * began_s + place).seconds.tolist()
+        == [0] * 4 + [1] * 4
+    )

@@ -1,0 +1,218 @@
+"""How many processors clients and server share, from how much longer trainings took while more was under way.
+
+With n at work on P processors each gets r(n) = min(1, P / n) of one (egalitarian processor sharing: Kleinrock, Queueing
+Systems II, 1976, section 4.4). So a training that was under way from b to e did
+
+    w = integral from b to e of r(n(t)) dt
+
+of work, and where works have the density f, its end has the density f(w) r(n(e)). When clients trained and the server
+aggregated is known. It evaluates versions that it has published one after another, and what comes with that: each is so
+much work, whose beginning is known and whose end follows. P and that work are what makes the ends likeliest, f being
+log-Laplace about the client's own median: one odd training in a hundred does not move them. Either is said to be there
+where it is likelier by more than a parameter costs (Schwarz, Ann. Statist. 6, 1978).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize
+
+from asyncfl.calibration.observations import Floats, Ints, SeenRun
+
+TRIED = 12
+"""Numbers of processors that are tried before the best is refined."""
+SPREAD = 1e-6
+"""Least spread of the logarithms of works: of equal ones only rounding differs."""
+STEPS = 70
+"""Evaluations of the likelihood, at most, that refine the best."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """How many were at work in one run."""
+
+    at_s: Floats
+    """(n,) when that changed, ascending."""
+    at_work: Floats
+    """(n,) number from then on."""
+
+    @classmethod
+    def of(cls, at_s: Floats, change: Floats) -> Load:
+        """From when somebody began (1) or ended (-1), in any order; what one moment changes is taken together."""
+        moments, place = np.unique(at_s, return_inverse=True)
+        return cls(moments, np.cumsum(np.bincount(place, change, len(moments))))
+
+    def rate(self, processors: float) -> Floats:
+        """(n,) share of a processor that each gets from then on."""
+        return np.asarray(np.minimum(1.0, processors / np.maximum(self.at_work, 1.0)))
+
+    def rate_before(self, time_s: Floats, processors: float) -> Floats:
+        """Share that each got just before these moments, which are after the first change."""
+        return self.rate(processors)[np.searchsorted(self.at_s, time_s, side="left") - 1]
+
+    def done(self, time_s: Floats, processors: float) -> Floats:
+        """Seconds of work that one had done by then who was at it all the time."""
+        return np.asarray(np.interp(time_s, self.at_s, self._done(processors)))
+
+    def reached(self, done: Floats, processors: float) -> Floats:
+        """When one had done so much."""
+        return np.asarray(np.interp(done, self._done(processors), self.at_s))
+
+    def _done(self, processors: float) -> Floats:
+        return np.concatenate([[0.0], np.cumsum(self.rate(processors)[:-1] * np.diff(self.at_s))])
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What one run had under way on its machine."""
+
+    others: Load
+    """Trainings and aggregations."""
+    published_s: Floats
+    """(n,) when versions were published that were evaluated then, ascending."""
+    client: Ints
+    asked: Floats
+    began_s: Floats
+    ended_s: Floats
+    """Trainings that were seen to their end: whose, samples times epochs, from when to when."""
+
+    @classmethod
+    def of(cls, run: SeenRun, aggregated: tuple[Floats, Floats], published_s: Floats, workers: int | None) -> Machine:
+        """`aggregated`: beginnings and ends. `workers`: clients that train at a time; None: all."""
+        tasks = run.tasks.only(~np.isnan(run.tasks.training_started_s))
+        left_s = np.where(np.isnan(tasks.left_s), tasks.end_s, tasks.left_s)
+        trained_s = np.where(np.isnan(tasks.trained_s), left_s, tasks.trained_s)
+        at_s = np.concatenate([tasks.training_started_s, trained_s, *aggregated, [0.0, run.end_s]])
+        one, server, none = np.ones(len(tasks)), np.ones(len(aggregated[0])), np.zeros(2)
+        clients = Load.of(at_s, np.concatenate([one, -one, 0 * server, 0 * server, none]))
+        servers = Load.of(at_s, np.concatenate([0 * one, 0 * one, server, -server, none]))
+        most = math.inf if workers is None else workers
+        whole = run.tasks.only(run.seen_to_their_end)
+        asked = np.asarray(run.samples[whole.client] * float(run.scenario.training.epochs), dtype=np.float64)
+        some = (asked > 0) & (whole.trained_s > whole.training_started_s)
+        whole = whole.only(some)
+        return cls(
+            Load(clients.at_s, np.minimum(clients.at_work, most) + servers.at_work),
+            published_s,
+            whole.client,
+            asked[some],
+            whole.training_started_s,
+            whole.trained_s,
+        )
+
+    def load(self, processors: float, evaluate_s: float) -> Load:
+        """How many were at work, where an evaluation is that much work."""
+        if not evaluate_s or not len(self.published_s):
+            return self.others
+        others = self.others
+        with_it = Load(others.at_s, others.at_work + 1)
+        # First come, first served, in time that is measured in what one more at work has done:
+        # end_k = max over j <= k of (came_j + (k - j + 1) evaluate_s).
+        came = with_it.done(self.published_s, processors)
+        turn = np.arange(len(came)) * evaluate_s
+        ended = np.maximum.accumulate(came - turn) + turn + evaluate_s
+        began_s, ended_s = (with_it.reached(one, processors) for one in (ended - evaluate_s, ended))
+        moments = np.unique(np.concatenate([others.at_s, began_s, ended_s]))
+        before = others.at_work[np.searchsorted(others.at_s, moments, side="right") - 1]
+        evaluates = np.searchsorted(began_s, moments, side="right") - np.searchsorted(ended_s, moments, side="right")
+        return Load(moments, before + evaluates)
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """The processors that runs had, and what an evaluation beside them took."""
+
+    processors: float | None
+    """None: nobody slows another down."""
+    evaluate_s: float
+    """Seconds on a processor of its own; 0: none is seen."""
+    loads: tuple[Load, ...]
+    """Of each run."""
+
+    def work(self, run: int, began_s: Floats, ended_s: Floats) -> Floats:
+        """Seconds on a processor of its own that intervals of a run come to."""
+        if self.processors is None:
+            return ended_s - began_s
+        load = self.loads[run]
+        return load.done(ended_s, self.processors) - load.done(began_s, self.processors)
+
+
+def sharing_of(
+    runs: Sequence[SeenRun],
+    aggregated: Sequence[tuple[Floats, Floats]],
+    published_s: Sequence[Floats],
+    workers: int | None,
+) -> Sharing:
+    """The processors that runs shared. aggregated, published_s: of each run, see `Machine`; workers: clients that train
+    at a time, None: all."""
+    machines = [Machine.of(*one, workers) for one in zip(runs, aggregated, published_s, strict=True)]
+    alone = Sharing(None, 0.0, tuple(one.others for one in machines))
+    client = np.concatenate([one.client for one in machines])
+    several = np.bincount(client, minlength=1)[client] > 1
+    most = max(float(one.others.at_work.max()) for one in machines) + 1
+    if np.count_nonzero(several) < 2:
+        return alone
+
+    def likelihood(processors: float, evaluate_s: float) -> float:
+        works, rates = [], []
+        for one in machines:
+            load = one.load(processors, evaluate_s)
+            done = load.done(one.ended_s, processors) - load.done(one.began_s, processors)
+            works.append(done / one.asked)
+            rates.append(load.rate_before(one.ended_s, processors))
+        work, rate = np.concatenate(works), np.concatenate(rates)
+        return _log_likelihood(work[several], rate[several], client[several])
+
+    costs = math.log(np.count_nonzero(several)) / 2
+    without = likelihood(most, 0.0)
+    usual_s = float(np.median(np.concatenate([one.ended_s - one.began_s for one in machines])))
+    evaluates = (0.0, 0.1 * usual_s, 0.5 * usual_s) if any(len(one.published_s) for one in machines) else (0.0,)
+    tried = [(p, e) for e in evaluates for p in np.geomspace(1.0, most, TRIED).tolist()]
+    found = [likelihood(*one) for one in tried]
+    plain = _refined(likelihood, *tried[int(np.argmax(found[:TRIED]))], both=False)
+    both = _refined(likelihood, *tried[int(np.argmax(found))], both=len(evaluates) > 1)
+    best = both if both.log > plain.log + costs else plain
+    if best.log <= without + costs:
+        return alone
+    loads = tuple(one.load(best.processors, best.evaluate_s) for one in machines)
+    return Sharing(best.processors, best.evaluate_s, loads)
+
+
+class _Likelihood(NamedTuple):
+    processors: float
+    evaluate_s: float
+    log: float
+
+
+def _refined(
+    likelihood: Callable[[float, float], float], processors: float, evaluate_s: float, *, both: bool
+) -> _Likelihood:
+    """The likeliest near there. `both`: else the evaluation stays as it is."""
+    start = np.array([processors, evaluate_s] if both else [processors])
+
+    def at(free: Floats) -> _Likelihood:
+        p, e = max(1.0, float(free[0])), max(0.0, float(free[1])) if both else evaluate_s
+        return _Likelihood(p, e, likelihood(p, e))
+
+    simplex = np.vstack([start, start + np.diag(0.2 * start + 1e-9)])
+    options = {"maxfev": STEPS, "initial_simplex": simplex, "xatol": 1e-6, "fatol": 1e-3}
+    found = optimize.minimize(lambda free: -at(free).log, start, method="Nelder-Mead", options=options)
+    return at(found.x)
+
+
+def _log_likelihood(work: Floats, rate: Floats, client: NDArray[np.int64]) -> float:
+    """Of works whose logarithms are Laplace about their client's median, at their best spread, less a constant."""
+    logs = np.log(np.maximum(work, 1e-300))
+    order = np.lexsort((logs, client))
+    of, first = np.unique(client[order], return_index=True)
+    number = np.diff(np.append(first, len(order)))
+    ordered = logs[order]
+    middle = (ordered[first + (number - 1) // 2] + ordered[first + number // 2]) / 2
+    apart = np.abs(logs - middle[np.searchsorted(of, client)])
+    return float(-len(logs) * math.log(apart.mean() + SPREAD) - logs.sum() + np.log(rate).sum())

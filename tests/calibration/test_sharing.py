@@ -1,0 +1,110 @@
+"""How many processors clients and server share, of runs whose world is known."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.calibration.fit import Calibration
+from asyncfl.calibration.sharing import Load, Machine
+from asyncfl.federation.seed_run import SeedRun
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import simulate_clock
+from tests.calibration.conftest import fitted_to
+
+ONE_MACHINE: dict[str, Any] = {
+    "data": {"dataset": "mnist", "clients": 12, "samples_per_client": 100, "source": "embedded"},
+    "model": {"kind": "mlp", "hidden": [4]},
+    "training": {"batch_size": 50, "epochs": 1},
+    "protocol": {"kind": "fedbuff", "rounds": 120, "buffer": 5, "dispatch": {"kind": "constant", "in_flight": 7}},
+    "evaluation": {"test_every": 1},
+    "world": {
+        "device": {
+            "kind": "lognormal", "median_s_per_sample": 0.01, "sigma": 0.2,
+            "jitter": {"kind": "lognormal", "median": 1.0, "sigma": 0.3},
+        },
+        "workers": 2, "processors": 2, "turnaround_s": 0.02, "aggregate_s": 0.3, "aggregate_alone": True,
+        "evaluate_s": 0.8, "evaluate_beside": True,
+    },
+}  # fmt: skip
+
+
+def test_work_is_the_share_of_a_processor_added_up() -> None:
+    # One at work from 0, two from 1, three from 3 to 6, on 1.5 processors.
+    load = Load.of(np.array([0.0, 1.0, 3.0, 6.0, 6.0, 6.0]), np.array([1.0, 1, 1, -1, -1, -1]))
+    assert load.at_work.tolist() == [1, 2, 3, 0]
+    assert load.rate(1.5).tolist() == [1, 0.75, 0.5, 1]
+    assert load.done(np.array([0.0, 1.0, 2.0, 3.0, 6.0]), 1.5).tolist() == [0, 1, 1.75, 2.5, 4]
+    assert load.reached(np.array([1.75, 4.0]), 1.5).tolist() == [2, 6]
+    assert load.rate_before(np.array([1.0, 3.0, 6.0]), 1.5).tolist() == [1, 0.75, 0.5]
+
+
+def test_evaluations_follow_one_another_as_fast_as_processors_allow() -> None:
+    # Beside one training on one processor each gets a half: 1 s of evaluation takes 2 s, and the second waits for it.
+    nothing = np.empty(0)
+    training = Load.of(np.array([0.0, 8.0, 20.0]), np.array([1.0, -1.0, 0.0]))
+    machine = Machine(training, np.array([2.0, 3.0, 9.0]), nothing.astype(np.int64), nothing, nothing, nothing)
+    load = machine.load(1.0, 1.0)
+    assert load.at_s.tolist() == [0, 2, 4, 6, 8, 9, 10, 20]
+    assert load.at_work.tolist() == [1, 2, 2, 1, 0, 1, 0, 0]
+    assert machine.load(1.0, 0.0) is training
+
+
+@pytest.fixture(scope="module")
+def known() -> Scenario:
+    return Scenario.read(ONE_MACHINE)
+
+
+@pytest.fixture(scope="module")
+def found(known: Scenario) -> Calibration:
+    return fitted_to(known)
+
+
+def test_what_clients_and_server_take_of_each_other_is_found(known: Scenario, found: Calibration) -> None:
+    assert found.processors == pytest.approx(2, rel=0.04)
+    assert found.evaluate_s == pytest.approx(0.8, rel=0.25)
+    assert found.aggregate_s == pytest.approx(0.3, rel=0.03)
+    assert (found.places.workers, found.places.turnaround_s) == (2, pytest.approx(0.02))
+    world = found.world()
+    assert (world.processors, world.evaluate_s) == pytest.approx((found.processors, found.evaluate_s), rel=1e-5)
+    assert (world.evaluate_beside, world.aggregate_alone) == (True, True)
+    # Its clients are as fast as they would be alone, not as they were seen to be.
+    alone = fitted_to(known.override({"world.processors": None}))
+    assert (alone.processors, alone.evaluate_s, alone.world().evaluate_beside) == (None, 0.0, False)
+    ratio = found.speeds.s_per_sample / alone.speeds.s_per_sample
+    assert ratio.mean() == pytest.approx(1, rel=0.02)
+
+
+def test_the_fitted_world_predicts_half_as_many_versions(known: Scenario, found: Calibration) -> None:
+    """With a larger buffer there is less for the server to do, which leaves more to the clients."""
+    change = {"protocol.rounds": 50, "protocol.buffer": 10, "protocol.dispatch.in_flight": 12, "seeding.clock": 0}
+
+    def round_s(run: SeedRun) -> float:
+        return float(run.rounds[-1]["time_s"]) / 50
+
+    truth = round_s(simulate_clock(known.override(change), 0))
+    world = found.world().model_dump(mode="json")
+    assert round_s(simulate_clock(known.override({**change, "world": world}), 0)) == pytest.approx(truth, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "jitter",
+    [1.0, {"kind": "exponential", "mean": 1.0}, {"kind": "pareto", "minimum": 1.0, "alpha": 2.5}],
+    ids=["fixed", "exponential", "pareto"],
+)
+@pytest.mark.parametrize("workers", [None, 3])
+def test_nobody_shares_processors_who_is_not_slowed_down(known: Scenario, jitter: Any, workers: int | None) -> None:
+    changes = {"world.processors": None, "world.workers": workers, "world.device.jitter": jitter}
+    found = fitted_to(known.override({**changes, "protocol.rounds": 30}))
+    assert (found.processors, found.evaluate_s) == (None, 0.0)
+    assert math.isclose(found.aggregate_s.mean(), 0.3)
+
+
+def test_without_a_place_to_wait_for_it_is_seen_where_fewer_are_at_work_at_times(known: Scenario) -> None:
+    cohort = {"kind": "sync", "rounds": 40, "participants": 7}
+    found = fitted_to(known.override({"world.workers": None, "world.processors": 3, "protocol": cohort}))
+    assert found.places.workers is None
+    assert found.processors == pytest.approx(3, rel=0.05)
