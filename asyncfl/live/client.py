@@ -12,20 +12,17 @@ import math
 import secrets
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from asyncfl.client import Ticket
 from asyncfl.compression import Download
-from asyncfl.federation.phases import Phase, Sending
 from asyncfl.live.clock import LiveClock
+from asyncfl.live.duties import Duties
 from asyncfl.live.errands import SENT, At, Craft
 from asyncfl.live.transport import Connect, Connection, EndedError
 from asyncfl.live.vocabulary import (
     Begin,
     FromServer,
-    Gone,
     Hello,
     Judge,
     Leaving,
@@ -35,17 +32,13 @@ from asyncfl.live.vocabulary import (
     Ready,
     Refused,
     Said,
-    Scores,
-    Spent,
     Task,
     TaskGone,
     Trace,
-    Update,
     Welcome,
 )
 from asyncfl.live.wire import Decoder, WireError, client_decoder, encode
-from asyncfl.live.work import Done
-from asyncfl.messages import Fate, Vector
+from asyncfl.messages import Vector
 from asyncfl.trace import Kind
 from asyncfl.world import WorldState
 
@@ -100,7 +93,7 @@ class LiveClient:
         self._given_up: list[int] = []
         self._turns = dict.fromkeys(("task", "request"), -1)
         """What the server asks for -> the last of them, by its count: each has noise of its own."""
-        self._spent = False
+        self._duties: Duties | None = None
         self._presence: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
 
@@ -170,9 +163,9 @@ class LiveClient:
                     if not self._clock.has_begun:
                         self._begin(message.now_s)
                 case Task() if self._comes_next("task", message.turn):
-                    self._start(message.task, self._task(message, models[0]))
+                    self._start(message.task, partial(self._has().task, message, models[0]))
                 case Judge() if self._comes_next("request", message.turn):
-                    self._start(-1, self._judge(message, models))
+                    self._start(-1, partial(self._has().judge, message, models))
                 case TaskGone():
                     self._drop(message.task)
                 case Ping():
@@ -212,7 +205,8 @@ class LiveClient:
             self._decoder = craft.decoder
             spent, budgets = None, craft.budgets
             if budgets is not None and not budgets.affords(craft.number, 0):
-                spent, self._spent = budgets.said(craft.number), True
+                spent = budgets.said(craft.number)
+            self._duties = Duties(craft, self._clock, self._say, self._tell, spent=spent is not None)
             online = craft.world is None or craft.world.online(craft.number, max(0.0, welcome.now_s))
             await connection.send(encode(Ready(online, spent)))
         if welcome.now_s >= 0 and not self._clock.has_begun:
@@ -271,11 +265,16 @@ class LiveClient:
         if connection is not None:
             await connection.close()
 
-    # --- tasks -----------------------------------------------------------------------------------------------------
+    # --- what it is at ---------------------------------------------------------------------------------------------
 
-    def _start(self, number: int, steps: Coroutine[Any, Any, None]) -> None:
+    def _has(self) -> Duties:
+        if self._duties is None:
+            raise WireError("it gives work to a client that it has not let in")
+        return self._duties
+
+    def _start(self, number: int, does: Callable[[At], Coroutine[Any, Any, None]]) -> None:
         at = self._at[number] = At(number, self._clock.now)
-        at.doing = asyncio.ensure_future(steps)
+        at.doing = asyncio.ensure_future(does(at))
         at.doing.add_done_callback(partial(self._done, at))
 
     def _done(self, at: At, doing: asyncio.Task[None]) -> None:
@@ -292,137 +291,6 @@ class LiveClient:
         at = self._at.pop(number, None)
         if at is not None and at.doing is not None:
             at.doing.cancel()
-
-    async def _task(self, said: Task, model: Vector) -> None:
-        craft, at = self._has(), self._at[said.task]
-        if self._spent:
-            # That it is spent was not heard: the connection ended as it was said.
-            await self._say(Spent("" if craft.budgets is None else craft.budgets.said(craft.number)))
-            await self._say(Gone(said.task, Fate.DROPPED_OUT.value, at.report(self._clock.now)))
-            return
-        # The model is a view of the frame that it came in, read-only as that is.
-        ticket = Ticket(said.task, craft.number, said.version, model, said.turn)
-        training: asyncio.Future[Done] | None = None
-        for phase, needed in craft.phases(said):
-            if phase.begins is Kind.TRAINING_STARTED and needed:
-                ticket = replace(ticket, epochs=phase.epochs)
-                training = self._train(craft, at, ticket, said.attacks)
-            phase = await self._pass(at, phase, training, ticket)
-            if phase.ends is Kind.TRAINED:
-                ticket = replace(ticket, epochs=phase.epochs)
-            if phase.fails is not None:
-                report = at.report(self._clock.now)
-                await self._say(Gone(said.task, phase.fails.value, report))
-                return
-        if training is None:
-            raise ValueError(f"task {said.task} was not trained")
-        done = await training
-        update = Update(
-            said.task,
-            done.loss,
-            done.clip_norm,
-            done.added_std,
-            done.epsilon,
-            done.zeroed,
-            at.report(self._clock.now),
-            ticket.epochs,
-        )
-        await self._say(update, done.model)
-        self._tell(f"task {said.task}: version {said.version} trained, loss {done.loss:.4g}, sent")
-
-    def _train(self, craft: Craft, at: At, ticket: Ticket, attacks: bool) -> asyncio.Future[Done]:
-        loop, deadline_s = asyncio.get_running_loop(), None
-        if craft.world is None and craft.load.deadline_s is not None:
-            deadline_s = craft.load.deadline_s / self._clock.speedup
-
-        def train() -> Done:
-            if craft.world is None:
-                # When a thread is free for it, and not before.
-                loop.call_soon_threadsafe(lambda: at.note(self._clock.now, Kind.TRAINING_STARTED))
-            return craft.workshop.train(ticket, attacks, deadline_s)
-
-        return loop.run_in_executor(craft.executor, train)
-
-    async def _pass(self, at: At, phase: Phase, training: asyncio.Future[Done] | None, ticket: Ticket) -> Phase:
-        """Wait for the end of a phase, for ever where the client vanishes before. The phase as it came out."""
-        clock, sending = self._clock, phase.sending
-        began_s = clock.now
-        if phase.begins is Kind.UPLOAD_STARTED or (phase.begins is Kind.TRAINING_STARTED and self._has().world):
-            # Of the download the server knows.
-            at.note(began_s, phase.begins, -1 if sending is None else sending.transfer.payload_bytes)
-        if phase.begins is Kind.UPLOAD_STARTED:
-            await self._spend(at, ticket)
-        await self._on_its_way(at, sending, phase.duration_s, "" if sending is None else sending.way)
-        if phase.ends is Kind.TRAINED and training is not None:
-            await asyncio.wait([training])
-            if not training.cancelled() and training.exception() is None:
-                self._has().workshop.keep(ticket.client, training.result())
-            phase = self._has().measured(phase, training)
-        if sending is None:
-            at.note(clock.now, phase.ends, detail=phase.detail)
-        else:
-            at.note(clock.now, phase.ends, sending.transfer.sent_bytes, sending.transfer.attempts, sending.way)
-        return phase
-
-    async def _on_its_way(self, at: At, sending: Sending | None, duration_s: float, said: str) -> None:
-        """Wait that long, with what there is to write down of a message meanwhile."""
-        craft, clock = self._has(), self._clock
-        if craft.world is None:
-            return
-        began_s = clock.now
-        until_s = craft.world.next_change(craft.number, began_s)
-        at.sending, at.sent_s = sending, began_s
-        for mark in () if sending is None else sending.marks():
-            if began_s + mark.at_s <= until_s:
-                at.note(began_s + mark.at_s, mark.kind, mark.size, mark.attempt, said)
-        end_s = began_s + duration_s
-        await clock.until(end_s if end_s <= until_s else math.inf)
-        at.sending = None
-
-    async def _spend(self, at: At, ticket: Ticket) -> None:
-        """An upload begins. Sent is spent, whether or not it arrives: somebody may hear it."""
-        craft = self._has()
-        budgets = craft.budgets
-        if budgets is None or self._spent:
-            return
-        budgets.send(craft.number, ticket.epochs)
-        if not budgets.affords(craft.number, ticket.turn + 1):
-            self._spent = True
-            at.note(self._clock.now, Kind.BUDGET_SPENT, detail=budgets.said(craft.number))
-            await self._say(Spent(budgets.said(craft.number)))
-
-    # --- scores ----------------------------------------------------------------------------------------------------
-
-    async def _judge(self, said: Judge, models: Vector) -> None:
-        craft, at = self._has(), self._at[-1]
-        if self._spent or (craft.budgets is not None and not craft.budgets.answer(craft.number, len(models))):
-            await self._say(Scores(said.request, None, at.report(self._clock.now)))
-            return
-        answered, scoring = True, None
-        score = partial(
-            craft.workshop.score, craft.number, said.turn, models, said.attacks, said.last_version, said.last_turn
-        )
-        for phase in craft.scoring_phases(said, len(models)):
-            if phase.sending is None:
-                scoring = asyncio.get_running_loop().run_in_executor(
-                    craft.executor, partial(score, own=craft.workshop.own_layers(craft.number))
-                )
-            await self._on_its_way(at, phase.sending, phase.duration_s, phase.said)
-            if phase.sending is None and scoring is not None:
-                await asyncio.wait([scoring])
-            if phase.sending is not None:
-                transfer = phase.sending.transfer
-                at.note(self._clock.now, SENT, transfer.sent_bytes, detail=phase.sending.way)
-                answered = transfer.delivered
-        scores = None
-        if answered and scoring is not None and not self._spent:
-            scores = tuple((await scoring).tolist())
-        await self._say(Scores(said.request, scores, at.report(self._clock.now)))
-
-    def _has(self) -> Craft:
-        if self._craft is None:
-            raise ValueError("the client was not let in")
-        return self._craft
 
 
 def repeated(what: str, turn: int, last: int) -> str:

@@ -8,7 +8,6 @@ What comes in waits in a queue of limited length; where that is full, connection
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Executor
@@ -16,15 +15,16 @@ from contextlib import suppress
 from functools import partial
 
 from asyncfl.client import Attackers
-from asyncfl.errors import AsyncflError, MessageError
+from asyncfl.errors import AsyncflError
 from asyncfl.federation.conductor import Conductor, Watcher
 from asyncfl.federation.load import load_of
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.tasks import TaskInFlight
 from asyncfl.live.chronicle import Chronicle
 from asyncfl.live.clock import LiveClock
+from asyncfl.live.hearing import Hearing
 from asyncfl.live.members import Member, Members
-from asyncfl.live.payloads import Payload, Payloads
+from asyncfl.live.payloads import Payloads
 from asyncfl.live.presence import Presence
 from asyncfl.live.questions import Questions
 from asyncfl.live.reports import Reports
@@ -34,39 +34,25 @@ from asyncfl.live.transport import Connection
 from asyncfl.live.vocabulary import (
     Begin,
     FromClient,
-    Gone,
-    Leaving,
     Over,
-    Ready,
-    Report,
-    Scores,
-    Spent,
     Task,
-    Trace,
-    Update,
 )
-from asyncfl.live.wire import WireError
 from asyncfl.messages import (
     Action,
-    BudgetSpent,
     ClientGone,
     ClientIdle,
     ClientJoined,
     Collect,
     Collected,
     Dispatch,
-    Fate,
     RequestScores,
     SetTimer,
     TimerFired,
-    UpdateArrived,
     Vector,
 )
 from asyncfl.server import Server
 from asyncfl.trace import Kind, Recorder
 from asyncfl.world.failure_detection import FailureDetection
-
-log = logging.getLogger("asyncfl.live")
 
 INBOX = 64
 """Messages that wait for the server before connections are no longer read."""
@@ -108,7 +94,9 @@ class Host(Conductor):
         self.sessions = Sessions(self, members, welcome_of(federation, members, terms))
         self.reports = Reports(self, self.chronicle, scenario.training, shape=terms.shape)
         self._inbox: asyncio.Queue[Callable[[], list[Action]]] = asyncio.Queue(INBOX)
-        self._someone_ready = asyncio.Event()
+        self.someone_ready = asyncio.Event()
+        """Set when a client has prepared itself."""
+        self.hearing = Hearing(self)
         self.payloads = Payloads(self)
         self.presence = Presence(self)
         self.questions = Questions(self)
@@ -124,8 +112,8 @@ class Host(Conductor):
     async def run(self, at_least: int) -> str:
         """Wait for `at_least` clients, then run to the end. Returns why it ended."""
         while self._waiting < at_least and self._ending is None:
-            self._someone_ready.clear()
-            await self._either(self._someone_ready, self._something)
+            self.someone_ready.clear()
+            await self._either(self.someone_ready, self._something)
             await self._take_in_before()
         try:
             await self._start()
@@ -169,7 +157,7 @@ class Host(Conductor):
                 await self._do(self.server.handle(ClientJoined(0.0, member.number, member.samples)))
         for member in self.members.ready:
             if member.spent is not None:
-                await self._do(self._spend(member, member.spent))
+                await self._do(self.hearing.spend(member, member.spent))
         # Once that is on its way to everybody, tasks go out in the order in which they are dispatched.
         await asyncio.sleep(0)
         await self._do(self.server.start(self.clock.now))
@@ -177,7 +165,7 @@ class Host(Conductor):
     def end(self, reason: str) -> None:
         """Have the run stop, as soon as what is being done is done."""
         self._ending = reason
-        self._someone_ready.set()
+        self.someone_ready.set()
         self.tell(lambda: self.server.stop(reason))
 
     @property
@@ -255,7 +243,7 @@ class Host(Conductor):
         self, member: Member, said: FromClient, models: Vector, arrived_s: float, judged: asyncio.Future[None]
     ) -> list[Action]:
         try:
-            return self._hear(member, said, models, arrived_s)
+            return self.hearing.hear(member, said, models, arrived_s)
         except AsyncflError as error:
             if not judged.done():
                 judged.set_exception(error)
@@ -264,102 +252,11 @@ class Host(Conductor):
             if not judged.done():
                 judged.set_result(None)
 
-    def _hear(self, member: Member, said: FromClient, models: Vector, arrived_s: float) -> list[Action]:
-        match said:
-            case Ready():
-                return self._prepared(member, said)
-            case Update() | Gone():
-                return self._answered(member, said, models, arrived_s)
-            case Scores():
-                return self.questions.scored(member, said)
-            case Spent():
-                return self._spend(member, said.detail)
-            case Leaving():
-                log.info("client %s leaves", member.name)
-                member.ready = member.online = False
-                return self.presence.left(member)
-            case Trace():
-                member.left.append(said.task)
-                self._place(member, said.task, said.report)
-                return []
-        raise WireError(f"a client does not say {type(said).__name__} here")
-
-    def _prepared(self, member: Member, said: Ready) -> list[Action]:
-        member.ready, member.online, member.spent = True, said.online, said.spent
-        self._someone_ready.set()
-        if self.clock.has_begun:
-            # It was let in before the run began, and got ready while it did.
-            member.say(Begin(self.clock.now))
-        if not self.server.door.is_started or self.server.door.takes_part(member.number):
-            return []
-        self.presence.came_online(member)
-        actions = self.server.handle(ClientJoined(self.clock.now, member.number, member.samples))
-        return actions if said.spent is None else [*actions, *self._spend(member, said.spent)]
-
-    def _answered(self, member: Member, said: Update | Gone, models: Vector, arrived_s: float) -> list[Action]:
-        task, door = member.task, self.server.door
-        whose = door.sender_of(said.task)
-        if whose is not None and whose != member.number:
-            raise MessageError(f"task {said.task} is client {whose}'s, got an answer of {member.number}")
-        if isinstance(said, Update) and len(models) != 1:
-            raise WireError(f"an update comes with its model, got {len(models)}")
-        if isinstance(said, Gone) and said.fate not in (Fate.LOST_DOWN, Fate.LOST_UP, Fate.DROPPED_OUT):
-            raise WireError(f"a task of a client does not end {said.fate!r}")
-        if self.stopped is not None:
-            self._place(member, said.task, said.report, arrived_s)
-            return []
-        if whose is None or task is None or task.number != said.task:
-            # Given up meanwhile: the client is told by what it is given next.
-            if said.task >= self.server.tasks.begun or task is not None:
-                raise MessageError(f"task {said.task} is not one that client {member.number} is at")
-            return []
-        if isinstance(said, Update):
-            self.payloads.check(said, task)
-        # What was feared when its connection ended is known now.
-        task.trained = False
-        self.reports.place(member, said.task, said.report, arrived_s)
-        if isinstance(said, Gone):
-            # A shaped client knows beforehand that nothing comes of it, and trains for its own layers alone.
-            vain = self.federation.path.every_task or not self.terms.shape
-            task.trained = vain and (task.trained or said.fate == Fate.LOST_UP)
-        if task.number not in self.tasks:
-            self.payloads.lost(task)
-        member.task = None
-        if isinstance(said, Update):
-            if not self.terms.shape:
-                self.traffic.count(self.payloads.size_of(models[0]), "up")
-            self.trained += 1
-            task.epochs = said.epochs
-            if task.number in self.tasks:
-                self.payloads.keep(Payload(said, self.payloads.read(models[0], task), task))
-            actions = self.server.handle(UpdateArrived(self.clock.now, task.number))
-        else:
-            actions = self.server.handle(ClientGone(self.clock.now, member.number, task.number, Fate(said.fate)))
-            self.then(lambda: self.idle(member))
-        self.questions.ask_held(member)
-        return actions
-
-    def _place(self, member: Member, number: int, report: Report, arrived_s: float | None = None) -> None:
-        """Put what a client tells of into the trace, and what it has trained in vain on record."""
-        self.reports.place(member, number, report, arrived_s)
-        if (task := member.task) is not None and task.number == number and number not in self.tasks:
-            self.payloads.lost(task)
-
     def idle(self, member: Member) -> list[Action]:
         """The client waits for a task."""
         if self.stopped is not None or self.server.door.tasks_of(member.number):
             return []
         return self.server.handle(ClientIdle(self.clock.now, member.number))
-
-    def _spend(self, member: Member, detail: str) -> list[Action]:
-        if member.number in self.spent:
-            return []
-        member.spent = detail
-        self.spent[member.number] = self.clock.now
-        if member.task is None:
-            # Else it is in the report of the task.
-            self.chronicle.record(Kind.BUDGET_SPENT, client=member.number, detail=detail)
-        return self.server.handle(BudgetSpent(self.clock.now, member.number))
 
     # --- what the server asks for ----------------------------------------------------------------------------------
 
