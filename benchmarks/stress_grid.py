@@ -1,10 +1,10 @@
 """Thousands of small federations with a detector, one after another, to be gone on with: what `asyncfl stress` adds up.
 
-    python benchmarks/stress_grid.py evidence --out grid.jsonl --repeats 10            # 1040 federations, half an hour
-    python benchmarks/stress_grid.py evidence --out grid.jsonl --repeats 10 --root     # in the same or another file
+    python benchmarks/stress_grid.py evidence --out grid.jsonl --repeats 2 --seeds 5   # 1040 federations, half an hour
+    python benchmarks/stress_grid.py evidence --out grid.jsonl --root --seeds 5        # in the same or another file
 
 Each federation is a line of the file as soon as it is done; those that stand there already are not done again, and a
-last line that was cut off is. Then the table is printed.
+last line that was cut off is. Then the table is printed, and the cells that are behind the plain mean.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from asyncfl.defences.spec import Defence
-from asyncfl.testing.stress import Stressed, StressReport, stress, stress_grid
+from asyncfl.testing.stress import MOST_LOST, Stressed, StressReport, cell_name, stress, stress_grid
 from asyncfl.testing.trials import Trial, TrialResult
 
 
@@ -29,8 +29,8 @@ def done(path: Path, detector: str) -> Iterator[Stressed]:
         except json.JSONDecodeError:
             continue
         if case["detector"] == detector:
-            result = case["result"]
-            yield Stressed(TrialResult(**{**result, "trial": Trial(**result["trial"])}), case["mean"], case["clean"])
+            result, numbers = case["result"], (case[name] for name in ("mean", "clean", "better", "worse"))
+            yield Stressed(TrialResult(**{**result, "trial": Trial(**result["trial"])}), *numbers)
 
 
 def main() -> None:
@@ -39,6 +39,7 @@ def main() -> None:
     parser.add_argument("detector", help='kind of it, or as JSON: {"kind": ...}')
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument("--seeds", type=int, default=1, help="federations of each cell, one after another")
     parser.add_argument("--first", type=int, default=0, help="number of the first repeat; each has its own seeds")
     parser.add_argument("--fallback", type=json.loads, help='rule where the detector abstains, as JSON: {"kind": ...}')
     parser.add_argument("--root", action="store_true", help="the server holds 100 samples of its own")
@@ -51,7 +52,7 @@ def main() -> None:
     defence = Defence.model_validate(named)
     detector, fallback = defence.detector, defence.fallback
     assert detector is not None
-    trials = stress_grid(asked.repeats, root=asked.root or detector.needs_root, first=asked.first)
+    trials = stress_grid(asked.repeats, root=asked.root or detector.needs_root, first=asked.first, seeds=asked.seeds)
     known = {case.result.trial for case in done(asked.out, name)}
     with asked.out.open("a") as file:
         if asked.out.stat().st_size and not asked.out.read_text().endswith("\n"):
@@ -72,12 +73,13 @@ def main() -> None:
             f"{100 * row.gained:+6.2f} points beyond the mean, at worst {100 * row.worst:+6.2f}, "
             f"{100 * row.lost:5.2f} short of no attack"
         )
-    print(
-        f"{report.honest_banned} of {report.honest} honest clients banned, in {report.harmed} of {len(report.cases)} "
-        f"federations: in at most {100 * report.most_harmed:.3g} % of such federations (exact, 95 %); "
-        f"worst attack: {report.worst_attack}"
-    )
-    print(*report.broken, sep="\n")
+    for cell in sorted(report.cells, key=lambda cell: cell.gained):
+        if cell.gained < -MOST_LOST:
+            print(
+                f"cell {100 * cell.gained:+.2f} points ({100 * cell.low:+.2f} to {100 * cell.high:+.2f}, "
+                f"{cell.federations} seeds): {cell_name(cell.trial)}"
+            )
+    print(*report.told, *report.broken, sep="\n")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ ACCURACY = ("beyond the mean, points", "at worst, points", "short of no attack, 
 def stress(
     detector: Annotated[str, typer.Argument(help="kind of a detector, or my_module:MyDetector")],
     repeats: Annotated[int, typer.Option(help="times that the grid is gone through, with other seeds", min=1)] = 1,
+    seeds: Annotated[int, typer.Option(help="federations of each cell, which differ by their seed alone", min=1)] = 1,
     root: Annotated[bool, typer.Option("--root", help="the server holds 100 samples of its own")] = False,
     json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
@@ -35,7 +36,7 @@ def stress(
     from asyncfl.testing.stress import stress_grid
 
     chosen = detector_named(detector)
-    trials = stress_grid(repeats, root=root or chosen.needs_root)
+    trials = stress_grid(repeats, root=root or chosen.needs_root, seeds=seeds)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=stderr, disable=quiet or not stderr.is_terminal) as bar:
         task = bar.add_task("federations", total=len(trials))
@@ -50,16 +51,15 @@ def stress(
                 "most_harmed": report.most_harmed,
                 "worst_attack": report.worst_attack,
                 "broken": list(report.broken),
+                "behind": [{**asdict(case), "gained_between": case.gained_between} for case in report.behind],
                 "rows": [asdict(row) for row in report.rows],
+                "cells": [asdict(cell) for cell in report.cells],
             }
         )
         return
     print_table(["", *BANNED, *JUDGED, *ACCURACY], [_cells(row) for row in report.rows])
-    print_text(
-        f"{report.honest_banned} of {report.honest} honest clients banned, in {report.harmed} of {len(report.cases)} "
-        f"federations: in at most {100 * report.most_harmed:.3g} % of such federations (exact, 95 %). "
-        f"Worst attack: {report.worst_attack}."
-    )
+    for said in report.told:
+        print_text(said)
     for broken in report.broken:
         print_text(f"Law broken: {broken}.")
 

@@ -155,6 +155,11 @@ def gradients_by_class(images: NDArray[np.float32], labels: NDArray[np.int64]) -
 
 def accuracies(models: Vector, images: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.float64]:
     """(n,) share of `images` (m, 1, 8, 8) that each of `models` (n, N_PARAMETERS) names rightly."""
+    return np.asarray(named_rightly(models, images, labels).mean(axis=1))
+
+
+def named_rightly(models: Vector, images: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """(n, m) which of `images` (m, 1, 8, 8) each of `models` (n, N_PARAMETERS) names rightly."""
     one, first, two, second = _layers(np.asarray(models, dtype=np.float32))
     hidden = np.maximum(images.reshape(1, len(images), PIXELS) @ one + first, 0)
-    return np.asarray(((hidden @ two + second).argmax(axis=2) == labels).mean(axis=1))
+    return np.asarray((hidden @ two + second).argmax(axis=2) == labels)

@@ -135,9 +135,8 @@ class TrialClients:
         self.malicious = np.isin(np.arange(trial.clients), ranks[: trial.attackers])
         self.attack = None if trial.attack is None else ATTACKS[trial.attack]
         self.selection = self.streams.generator("selection")
-        self.batches = self.streams.generator("batches")
-        self.noise = self.streams.generator("client_noise")
         self.served = np.zeros(trial.clients)
+        self.turns = np.zeros(trial.clients, dtype=np.int64)
         self.held = list(zip(self.data.images, self.data.labels, strict=True))
         if self.attack is not None:
             random = self.streams.generator("poison")
@@ -171,11 +170,16 @@ class TrialClients:
         return np.array(chosen, dtype=np.int64)
 
     def buffer(self, clients: NDArray[np.int64], models: list[Vector]) -> Buffer:
-        """What `clients` upload; `models`: those of the last versions, the newest last."""
+        """What `clients` upload; `models`: those of the last versions, the newest last.
+
+        A client's batches and noise are those of its turn, so that a ban leaves the luck of all others as it was.
+        """
         version, n = len(models) - 1, len(clients)
+        turns = self._next_turns(clients)
         ages = np.minimum(self.selection.integers(0, 3, n), version)
         bases = np.stack([models[version - age] for age in ages])
-        deltas = self._crafted(clients, bases, self._trained(clients, bases), models[version], version)
+        noise = self._noise(clients, turns)
+        deltas = self._crafted(clients, bases, self._trained(clients, bases, turns), noise, models[version], version)
         versions, base_of = np.unique(version - ages, return_inverse=True)
         uploads = (bases + deltas).astype(np.float32)
         uploads.flags.writeable = False
@@ -191,22 +195,37 @@ class TrialClients:
             np.full(n, NOISE[self.trial.noise]),
         )
 
-    def _trained(self, clients: NDArray[np.int64], bases: Vector) -> Vector:
+    def _next_turns(self, clients: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(n,) tasks that each of `clients` was given before, those earlier in this buffer among them."""
+        turns = np.empty(len(clients), dtype=np.int64)
+        for row, client in enumerate(clients):
+            turns[row] = self.turns[client]
+            self.turns[client] += 1
+        return turns
+
+    def _noise(self, clients: NDArray[np.int64], turns: NDArray[np.int64]) -> Vector:
+        drawn = np.zeros((len(clients), digits.N_PARAMETERS), dtype=np.float32)
+        if std := NOISE[self.trial.noise]:
+            for row, (client, turn) in enumerate(zip(clients.tolist(), turns.tolist(), strict=True)):
+                self.streams.generator("client_noise", client, turn).standard_normal(dtype=np.float32, out=drawn[row])
+            drawn *= np.float32(std)
+        return drawn
+
+    def _trained(self, clients: NDArray[np.int64], bases: Vector, turns: NDArray[np.int64]) -> Vector:
         number = digits.STEPS * digits.BATCH
         images = np.empty((len(clients), number, digits.PIXELS), dtype=np.float32)
         labels = np.empty((len(clients), number), dtype=np.int64)
-        for row, client in enumerate(clients):
+        for row, (client, turn) in enumerate(zip(clients.tolist(), turns.tolist(), strict=True)):
             mine, named = self.held[client]
-            drawn = self.batches.integers(0, len(named), number)
+            drawn = self.streams.generator("batches", client, turn).integers(0, len(named), number)
             images[row], labels[row] = mine[drawn].reshape(number, digits.PIXELS), named[drawn]
         shape = (len(clients), digits.STEPS, digits.BATCH)
         return digits.trained(bases, images.reshape(*shape, digits.PIXELS), labels.reshape(shape))
 
     def _crafted(
-        self, clients: NDArray[np.int64], bases: Vector, deltas: Vector, current: Vector, version: int
+        self, clients: NDArray[np.int64], bases: Vector, deltas: Vector, noise: Vector, current: Vector, version: int
     ) -> Vector:
-        """The updates as they are sent: with noise, and those of attackers made by their attack."""
-        noise = (NOISE[self.trial.noise] * self.noise.standard_normal(deltas.shape)).astype(np.float32)
+        """The updates as they are sent: with `noise`, and those of attackers made by their attack."""
         bad = self.malicious[clients]
         if self.attack is not None and bad.any():
             own = deltas[bad]
@@ -239,6 +258,17 @@ def play(
 
     `fallback`: in its place where the detector abstains; None: `rule` there too.
     """
+    return played(trial, detector, strikes, rule, fallback)[0]
+
+
+def played(
+    trial: Trial,
+    detector: Detector | None = None,
+    strikes: Strikes | None = None,
+    rule: Rule | None = None,
+    fallback: Rule | None = None,
+) -> tuple[TrialResult, NDArray[np.bool_]]:
+    """The same, and (TESTED,) which test samples the last model names rightly."""
     federation = TrialClients(trial)
     protocol = Buffered(rounds=trial.versions, buffer=trial.buffer)
     plan = DefencePlan(rule or Mean(), detector, strikes or Strikes(threshold=2, window=3), fallback=fallback)
@@ -266,7 +296,8 @@ def play(
         if banned.all():
             break
     wrong = banned & ~federation.malicious
-    return TrialResult(
+    right = digits.named_rightly(models[-1][None], *federation.data.test)[0]
+    result = TrialResult(
         trial,
         trial.clients - trial.attackers,
         trial.attackers,
@@ -277,5 +308,6 @@ def play(
         attacks_judged=int(counts[2]),
         attacks_flagged=int(counts[3]),
         unjudged=int(counts[4]),
-        accuracy=float(digits.accuracies(models[-1][None], *federation.data.test)[0]),
+        accuracy=float(right.mean()),
     )
+    return result, right

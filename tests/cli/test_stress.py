@@ -21,7 +21,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     grid = (Trial("IID", turns=3), Trial("IID", "sign flip", 0.4, turns=4), Trial("shards", "IPM", 0.1, turns=3))
-    monkeypatch.setattr(sys.modules["asyncfl.testing.stress"], "stress_grid", lambda repeats, root: grid * repeats)
+    monkeypatch.setattr(
+        sys.modules["asyncfl.testing.stress"], "stress_grid", lambda repeats, root, seeds: grid * repeats * seeds
+    )
 
 
 def ask(*arguments: str) -> Any:

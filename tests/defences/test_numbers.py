@@ -197,9 +197,13 @@ def _calls() -> Iterator[tuple[str, Callable[[], Any]]]:
     for level in (1e-4, 0.05, 0.5):
         yield f"bounds at {level}", lambda level=level: [
             strays(np.linspace(0, 3, 5), level, np.array([0.0, 0.1, 1.0, 2.0, 0.5])), suffixes(values),
-            [falls_short(values * size, np.full(6, 0.04), level, first) for size in (0.3, 1, 2, 5) for first in (1, 7)],
-            [falls_short(values * 2, np.full(6, 0.04), level, 2, np.array([0, 0, 0.2, 0.2, 1, 1]) * size)
-             for size in (0.1, 1, 9)], falls_short(values[:0], values[:0], level),
+            [
+                bool(falls_short(values * size, np.full(6, 0.04), level, first))
+                for size in (0.3, 1, 2, 5)
+                for first in (1, 7)
+            ],
+            [bool(falls_short(values * 2, np.full(6, 0.04), level, 2, np.array([0, 0, 0.2, 0.2, 1, 1]) * size))
+             for size in (0.1, 1, 9)], bool(falls_short(values[:0], values[:0], level)),
         ]  # fmt: skip
     yield "descent", lambda: [
         *common_descent(_drawn(3, 8)), *common_descent(np.zeros((2, 8), np.float32)),

@@ -55,16 +55,18 @@ def _result(trial: Trial, harmed: int, accuracy: float) -> TrialResult:
 
 def _report() -> Any:
     cases = [
-        Stressed(_result(Trial("IID"), 0, 0.8), 0.81, 0.81),
-        Stressed(_result(Trial("shards", buffer=5), 1, 0.7), 0.75, 0.75),
-        Stressed(_result(Trial("IID", "ALIE", 0.25), 2, 0.6), 0.5, 0.8),
-        Stressed(_result(Trial("domains", "IPM", 0.4), 2, 0.3), 0.6, 0.8),
+        Stressed(_result(Trial("IID"), 0, 0.8), 0.81, 0.81, 3, 7),
+        Stressed(_result(Trial("shards", buffer=5), 1, 0.7), 0.75, 0.75, 5, 25),
+        Stressed(_result(Trial("IID", "ALIE", 0.25), 2, 0.6), 0.5, 0.8, 60, 20),
+        Stressed(_result(Trial("domains", "IPM", 0.4), 2, 0.3), 0.6, 0.8, 0, 120),
     ]
     told: list[Any] = []
     for some in (cases, cases[:1], cases[2:3]):
         one = StressReport(tuple(some))
         told += [one.honest, one.honest_banned, one.harmed, one.most_harmed, one.worst_attack, list(one.broken)]
-        told += [one.rows]
+        told += [one.rows, list(one.told)]
+        told += [[cell.federations, cell.gained] for cell in one.cells]
+        told += [case.gained_between for case in some]
     return told
 
 

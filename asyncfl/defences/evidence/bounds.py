@@ -35,20 +35,39 @@ def strays(variance: Floats, level: Floats | float, usual: Floats | float) -> Fl
 
 
 def suffixes(values: Floats) -> Floats:
-    """Sums of the last n, n - 1, ..., 1 of `values` (n,)."""
-    return np.cumsum(values[::-1])[::-1]
+    """Sums of the last n, n - 1, ..., 1 of `values` (..., n)."""
+    return np.cumsum(values[..., ::-1], axis=-1)[..., ::-1]
 
 
-def falls_short(values: Floats, variances: Floats, level: float, first: int = 1, known: Floats | None = None) -> bool:
-    """Whether the sum of `values` (n,) since one of them is lower than honest ones come, but with probability `level`.
+def falls_short(
+    values: Floats,
+    variances: Floats,
+    level: float,
+    first: NDArray[np.int64] | int = 1,
+    known: Floats | None = None,
+    seen: NDArray[np.bool_] | None = None,
+) -> NDArray[np.bool_]:
+    """(...) whether a sum of `values` (..., n) since one of them is lower than honest ones come, but with probability
+    `level` for each row.
 
-    `variances`: (n,) of their noise. `first`: running number of the first of them, 1 and up. `known`: (n,) variances as
-    known before each came, where > 0; None: `variances`.
+    `variances`: (..., n) of their noise. `first`: (...) running number of the first of them, 1 and up where it is seen.
+    `known`: (..., n) variances as known before each came, where > 0; None: `variances`. `seen`: (..., n) which of them
+    there are, values and variances of the others being 0; None: all.
     """
-    if not len(values):
-        return False
-    starts = first + np.arange(len(values))
+    if not values.shape[-1]:
+        return np.zeros(values.shape[:-1], dtype=bool)
+    there = np.ones(values.shape, dtype=bool) if seen is None else seen
+    starts = np.maximum(np.asarray(first)[..., None] + np.arange(values.shape[-1]), 1)
     levels = level / (starts * (starts + 1.0))
     total, begun = suffixes(variances), variances if known is None else np.where(known > 0, known, variances)
-    bound = np.maximum(strays(total, levels, 4 * begun), strays(total, levels, 4 * float(np.median(variances))))
-    return bool((suffixes(values) < -bound).any())
+    usual = _median(variances, there)[..., None]
+    bound = np.maximum(strays(total, levels, 4 * begun), strays(total, levels, 4 * usual))
+    return np.asarray(((suffixes(values) < -bound) & there).any(axis=-1))
+
+
+def _median(values: Floats, there: NDArray[np.bool_]) -> Floats:
+    """(...) median of those of `values` (..., n) that are `there`; 0 where none are."""
+    number = there.sum(axis=-1)[..., None]
+    ranked = np.sort(np.where(there, values, np.inf), axis=-1)
+    middle = [np.take_along_axis(ranked, np.maximum(place, 0), axis=-1) for place in ((number - 1) // 2, number // 2)]
+    return np.asarray(np.where(number > 0, (middle[0] + middle[1]) / 2, 0.0)[..., 0])

@@ -79,8 +79,8 @@ class Evidence(Detector):
     one_kind: bool = False
     """Whether clients' data are known to be of one kind (independent draws from the same population). Then a minority
     that differs from the rest, while nothing else differs, is measured along that difference (`contrast`), which finds
-    those that go along with the honest for the most part, such as label flips. Wrong where honest clients are of two
-    kinds: the fewer of them are then banned."""
+    those that go along with the honest for the most part, such as label flips, and a group well below the others is
+    left out. Wrong where honest clients are of two kinds: the fewer of them are then left out or banned."""
 
     @property
     def abstains(self) -> bool:
@@ -173,7 +173,7 @@ class Evidence(Detector):
 
         The server's own samples tell what honest clients with other labels do; where they tell a side, guesses do not
         count."""
-        found = [self.sides.judge(track, state.banned, len(tracks)) for track in tracks]
+        found = [self.sides.judge(track, state.banned, len(tracks), one_kind=self.one_kind) for track in tracks]
         if certified := [one for one in found if one.certified]:
             return certified[0] if self._trusted(state.context) and found[0].certified else together(certified)
         return max(found, key=lambda one: (bool(one.hindered), one.along))

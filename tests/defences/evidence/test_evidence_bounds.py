@@ -55,3 +55,18 @@ def test_a_later_start_is_granted_a_smaller_error():
     assert falls_short(values, np.ones(3), 0.01)
     assert not falls_short(values, np.ones(3), 0.01, first=5000)
     assert not falls_short(np.zeros(0), np.zeros(0), 0.01)
+
+
+def test_rows_are_judged_each_by_itself_and_what_is_missing_does_not_count():
+    random = np.random.default_rng(3)
+    lengths, values, variances = [0, 1, 4, 6, 6], np.zeros((5, 6)), np.zeros((5, 6))
+    for row, n in enumerate(lengths):
+        values[row, 6 - n :], variances[row, 6 - n :] = random.standard_normal(n) - 3 * row, random.uniform(0.5, 2, n)
+    seen, so_far = np.arange(6) >= 6 - np.array(lengths)[:, None], np.array([0, 3, 4, 9, 40])
+    together = falls_short(values, variances, 0.01, so_far - 5, seen=seen)
+    single = [
+        bool(falls_short(values[row, 6 - n :], variances[row, 6 - n :], 0.01, int(so_far[row]) - n + 1))
+        for row, n in enumerate(lengths)
+    ]
+    assert together.tolist() == single
+    assert 0 < sum(single) < 5
