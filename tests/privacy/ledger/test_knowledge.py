@@ -1,0 +1,210 @@
+"""What is left of versions and uploads to an adversary, of a few updates, worked out by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.privacy.ledger.knowledge import knowledge
+from asyncfl.privacy.ledger.views import NEVER, Sent, Versions, View
+from asyncfl.privacy.release import Release
+
+
+def sent(*rows: tuple[int, int, float, float, float], **of: Any) -> Sent:
+    """Updates as (client, version that it entered, weight, noise, sensitivity)."""
+    client, version, weight, std, sensitivity = map(np.array, zip(*rows, strict=True))
+    n = len(rows)
+    whole = Sent(
+        task=np.arange(n),
+        client=client.astype(np.int64),
+        base_version=np.zeros(n, np.int64),
+        version=version.astype(np.int64),
+        weight=weight * 1.0,
+        laplace=np.zeros(n, bool),
+        std=std * 1.0,
+        sensitivity=sensitivity * 1.0,
+        model_sensitivity=sensitivity * 10.0,
+        count=np.full(n, 2),
+        epsilon=np.arange(n) + 0.5,
+        additive=np.ones(n, bool),
+        copy_of=np.full(n, -1),
+    )
+    return replace(whole, **of)
+
+
+def versions(*server_std: float, **of: Any) -> Versions:
+    """Versions 1, 2, ... with this noise of the server."""
+    usual = {"server_laplace": False, "fixed_weights": True, "epsilon": 9.0} | of
+    std = np.array([0.0, *server_std])
+    return Versions(np.arange(len(std)) > 0, std, **usual)
+
+
+def view(uploads: dict[int, int], models: dict[int, int], n: int, v: int, **of: Any) -> View:
+    """Row of an upload, version -> moment at which it is got."""
+    held, got = np.full(n, NEVER), np.full(v + 1, NEVER)
+    for place, moment in uploads.items():
+        held[place] = moment
+    for version, moment in models.items():
+        got[version] = moment
+    return View("any", held, got, **of)
+
+
+def told(of: Sent, published: Versions, uploads: dict[int, int], models: dict[int, int], **more: Any) -> list[Any]:
+    """(client, moment, noise, sensitivity, mechanisms, claim, counted, Laplace) of each release."""
+    found = knowledge(of, published, view(uploads, models, len(of.task), len(published.server_std) - 1, **more))
+    columns = (found.holder, found.moment, found.sigma, found.sensitivity, found.count, found.epsilon, found.counted)
+    return [tuple(row) for row in zip(*(column.tolist() for column in (*columns, found.laplace)), strict=True)]
+
+
+ROWS = sent((0, 1, 0.5, 2.0, 1.0), (1, 1, 0.25, 4.0, 1.0), (0, 2, 1.0, 3.0, 2.0))
+
+
+def about(value: float) -> Any:
+    return pytest.approx(value)
+
+
+def test_a_held_upload_is_known_as_it_is() -> None:
+    assert told(ROWS, versions(0.0, 0.0), {2: 5, 1: 7}, {}) == [
+        (0, 5, 3.0, 2.0, 2, 2.5, 1, False),
+        (1, 7, 4.0, 1.0, 2, 1.5, 1, False),
+    ]
+
+
+def test_a_version_is_one_sum_to_each_client_that_is_in_it() -> None:
+    noise = np.sqrt(0.5**2 * 4 + 0.25**2 * 16 + 0.75**2)
+    assert told(ROWS, versions(0.75, 0.0), {}, {1: 3}) == [
+        (1, 3, about(noise), 0.25, 1, 1.5, 1, False),
+        (0, 3, about(noise), 0.5, 1, 0.5, 1, False),
+    ]
+    # Who knows the server's noise has that of the clients alone; and no claim is above that of a version.
+    known = told(ROWS, versions(0.75, 0.0, epsilon=1.0), {}, {1: 3}, knows_server_noise=True)
+    assert known == [
+        (1, 3, about(np.sqrt(2)), 0.25, 1, 1.0, 1, False),
+        (0, 3, about(np.sqrt(2)), 0.5, 1, 0.5, 1, False),
+    ]
+
+
+def test_what_is_held_of_a_version_is_taken_out_of_it() -> None:
+    left = np.sqrt(0.25**2 * 16 + 0.75**2)
+    assert told(ROWS, versions(0.75, 0.0), {0: 1}, {1: 3}) == [
+        (0, 1, 2.0, 1.0, 2, 0.5, 1, False),
+        (1, 3, about(left), 0.25, 1, 1.5, 1, False),
+    ]
+    assert told(ROWS, versions(0.75, 0.0), {0: 1, 1: 2}, {1: 3})[2:] == []
+
+
+def test_later_versions_tell_of_earlier_ones() -> None:
+    # Whoever holds the second is granted the first, at the same moment.
+    found = told(ROWS, versions(0.0, 0.5), {}, {2: 4})
+    assert [(client, moment, round(noise, 9), shift) for client, moment, noise, shift, *_ in found] == [
+        (1, 4, round(np.sqrt(2), 9), 0.25),
+        (0, 4, round(np.sqrt(2), 9), 0.5),
+        (0, 4, round(np.sqrt(9.25), 9), 2.0),
+    ]
+
+
+def test_several_updates_of_a_client_point_the_same_way() -> None:
+    twice = sent((0, 1, 0.5, 2.0, 1.0), (0, 1, 0.25, 4.0, 3.0), (0, 0, 0.0, 1.0, 1.0))
+    assert told(twice, versions(0.0), {}, {1: 3}) == [(0, 3, about(np.sqrt(2)), 1.25, 1, 2.0, 1, False)]
+
+
+def test_an_update_that_entered_no_version_is_in_none() -> None:
+    """Where weights follow the data each that was looked at counts as held; who was not judged was not looked at."""
+    rows = sent((0, 1, 0.5, 2.0, 1.0), (1, 1, 0.0, 4.0, 1.0), (2, 0, 0.0, 3.0, 1.0))
+    followed = versions(0.75, fixed_weights=False)
+    assert told(rows, followed, {}, {0: 0, 1: 3}) == [
+        (0, 3, 2.0, 1.0, 2, 0.5, 1, False),
+        (1, 3, 4.0, 1.0, 2, 1.5, 1, False),
+    ]
+    # With fixed weights what weighed nothing is no part of a version.
+    assert told(rows, versions(0.0), {}, {0: 0, 1: 3}) == [(0, 3, 1.0, 0.5, 1, 0.5, 1, False)]
+
+
+def test_noise_that_does_not_add_up_counts_as_held_where_the_server_adds_none() -> None:
+    rows = replace(ROWS, additive=np.array([False, True, True]), laplace=np.array([True, False, False]))
+    assert told(rows, versions(0.0, 0.0), {}, {1: 3}) == [
+        (1, 3, 1.0, 0.25, 1, 1.5, 1, False),
+        (0, 3, 2.0, 1.0, 2, 0.5, 1, True),
+    ]
+    # Else the server's noise and that of the others hide it, its own does not.
+    hidden = np.sqrt(0.25**2 * 16 + 0.75**2)
+    assert told(rows, versions(0.75, 0.0), {}, {1: 3}) == [
+        (1, 3, about(hidden), 0.25, 1, 1.5, 1, False),
+        (0, 3, about(hidden), 0.5, 1, 0.5, 1, False),
+    ]
+
+
+def test_laplace_noise_of_the_server_counts_alone() -> None:
+    assert told(ROWS, versions(0.75, 0.0, server_laplace=True), {}, {1: 3}) == [
+        (1, 3, 0.75, 2.5, 1, 1.5, 1, True),
+        (0, 3, 0.75, 5.0, 1, 0.5, 1, True),
+    ]
+    assert told(ROWS, versions(0.75, 0.0, server_laplace=True), {}, {1: 3}, knows_server_noise=True) == [
+        (1, 3, about(np.sqrt(2)), 0.25, 1, 1.5, 1, False),
+        (0, 3, about(np.sqrt(2)), 0.5, 1, 0.5, 1, False),
+    ]
+
+
+def test_members_hide_nothing_and_nothing_is_told_of_them() -> None:
+    assert told(ROWS, versions(0.75, 0.0), {0: 1, 1: 2}, {1: 3}, members=frozenset([0])) == [
+        (1, 2, 4.0, 1.0, 2, 1.5, 1, False)
+    ]
+    assert told(ROWS, versions(0.75, 0.0), {}, {1: 3}, members=frozenset([0])) == [
+        (1, 3, about(np.sqrt(1 + 0.75**2)), 0.25, 1, 1.5, 1, False)
+    ]
+
+
+def test_what_else_is_got_counts_as_no_upload() -> None:
+    score = Release("gaussian", 0.5, 0.1, 1, "replace", "proven", 3.0, 1e-5)
+    found = told(ROWS, versions(0.0, 0.0), {0: 4}, {}, further=((7, 2, score),))
+    assert found == [(7, 2, 0.5, 0.1, 1, 3.0, 0, False), (0, 4, 2.0, 1.0, 2, 0.5, 1, False)]
+
+
+def test_what_was_computed_from_others_says_no_more_than_they() -> None:
+    rows = replace(ROWS, computed_from=((2, np.array([1])),))
+    assert told(rows, versions(0.0, 0.0), {2: 5}, {}) == [
+        (1, 5, 4.0, 1.0, 2, 1.5, 1, False),
+        (0, 5, 3.0, 2.0, 2, 2.5, 1, False),
+    ]
+    # What was known before is known from then on.
+    assert told(rows, versions(0.0, 0.0), {2: 5, 1: 3}, {})[0][:2] == (1, 3)
+
+
+COPIED = sent((0, 1, 0.5, 2.0, 1.0), (1, 1, 0.25, 3.0, 1.0), (2, 1, 0.25, 1.0, 1.0), copy_of=np.array([-1, 0, -1]))
+
+
+def test_a_copy_in_a_version_makes_what_it_copies_weigh_so_much_more() -> None:
+    # (.5 + .25) of the victim's part, the copy's own noise and the third's.
+    noise = np.sqrt(0.75**2 * 4 + 0.25**2 * 9 + 0.25**2)
+    found = {row[0]: row[2:4] for row in told(COPIED, versions(0.0), {}, {1: 3})}
+    assert found[0] == (about(noise), about(0.75))
+    assert found[2] == (about(noise), 0.25)
+
+
+def test_a_held_copy_is_the_victims_upload_under_noise_of_both() -> None:
+    found = [row for row in told(COPIED, versions(0.0), {1: 2}, {1: 3}) if row[0] == 0]
+    first, second = found
+    assert first[:6] == (0, 2, about(np.sqrt(4 + 9)), 1.0, 1, 0.5)
+    # Of the victim's noise the copy leaves 1/(1/4 + 1/9) unknown, and 9/13 of its shift is new.
+    unknown = 1 / (1 / 4 + 1 / 9)
+    noise = np.sqrt(0.5**2 * unknown + 0.25**2)
+    assert second[:6] == (0, 3, about(noise), about(0.5 * 9 / 13), 1, 0.5)
+    # Without noise of its own it is the upload itself, and nothing is left.
+    bare = replace(COPIED, std=np.array([2.0, 0.0, 1.0]))
+    first, second = [row for row in told(bare, versions(0.5), {1: 2}, {1: 3}) if row[0] == 0]
+    assert first[2:4] == (2.0, 1.0)
+    assert second[2:4] == (about(np.sqrt(0.25**2 + 0.25)), 0.0)
+
+
+def test_a_copy_of_an_update_that_did_not_enter_tells_of_it_by_the_version_alone() -> None:
+    rows = replace(COPIED, weight=np.array([0.0, 0.25, 0.25]), version=np.array([0, 1, 1]))
+    found = {row[0]: row for row in told(rows, versions(0.5), {}, {1: 3})}
+    noise = np.sqrt(0.25**2 * (4 + 9 + 1) + 0.25)
+    assert found[0][:4] == (0, 3, about(noise), 0.25)
+    laplace = {row[0]: row for row in told(rows, versions(0.5, server_laplace=True), {}, {1: 3})}
+    assert laplace[0][:4] == (0, 3, 0.5, 2.5)
+    assert laplace[0][-1] is True
+    assert 0 not in {row[0] for row in told(rows, versions(0.5), {}, {1: 3}, members=frozenset([0]))}
