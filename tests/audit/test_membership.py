@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,19 @@ import pytest
 from asyncfl.api import execute
 from asyncfl.audit import table
 from asyncfl.audit.again import FinishedRun
-from asyncfl.audit.membership import LAST_MODEL, LIKELIHOOD, UPLOAD_LOSS, audit_membership, likelihood_ratio
+from asyncfl.audit.membership import (
+    LAST_MODEL,
+    LIKELIHOOD,
+    UPLOAD_LOSS,
+    MembershipScores,
+    _confidence,
+    _row,
+    audit_membership,
+    likelihood_ratio,
+)  # fmt: skip
 from asyncfl.audit.membership_files import save
 from asyncfl.errors import RunError, ScenarioError
+from asyncfl.privacy.estimators.roc import area, at_false_rate
 from asyncfl.scenario import Scenario
 
 
@@ -76,3 +87,49 @@ def test_what_cannot_be_attacked(tmp_path: Path, tiny: dict[str, Any]) -> None:
         RunError, match=r"at least 200 non-members, and the test set has 199 .* raise data.test_samples"
     ):
         audit_membership(few, (0,))
+
+
+def test_the_ratio_is_between_two_normals_with_a_variance_each() -> None:
+    # Two samples: in around 4 and 10 (variance (2 + 8)/2), out around 0 and 2 (variance (2 + 0)/2).
+    included = np.array([[True, True], [True, True], [False, False], [False, False]])
+    shadows = np.array([[3.0, 8.0], [5.0, 12.0], [-1.0, 2.0], [1.0, 2.0]])
+    of_in, of_out = (2 + 8) / 2, (2 + 0) / 2
+    expected = [
+        (x - out) ** 2 / (2 * of_out) - (x - mean) ** 2 / (2 * of_in) + np.log(of_out / of_in) / 2
+        for x, mean, out in ((1.0, 4.0, 0.0), (7.0, 10.0, 2.0))
+    ]
+    assert likelihood_ratio(np.array([1.0, 7.0]), shadows, included) == pytest.approx(expected)
+    # Of a sample that is in one world, or out of one, nothing is known, and it changes nothing for the others.
+    third = np.array([True, False, False, False])[:, None]
+    more = likelihood_ratio(
+        np.array([1.0, 7.0, 5.0]), np.hstack([shadows, [[9.0], [0.0], [50.0], [0.0]]]), np.hstack([included, third])
+    )
+    assert more == pytest.approx([*expected, 0.0])
+    assert likelihood_ratio(np.array([5.0]), shadows[:, :1], ~third).tolist() == [0.0]
+
+
+def test_confidence_is_the_logarithm_of_the_odds_and_finite() -> None:
+    losses = np.array([np.log(2), -np.log(0.9), 0.0, 1e-30, 80.0, np.inf, np.nan])
+    learner: Any = SimpleNamespace(losses=lambda *of: losses)
+    found = _confidence(learner, *[np.empty(0)] * 3)  # type: ignore[arg-type]
+    assert found[:2] == pytest.approx([0.0, np.log(9)])
+    # ln of 1e-22, the least loss that is told from none; and no more than 50 either way.
+    assert found[2:4] == pytest.approx([50.0, 50.0])
+    assert found[4:6] == pytest.approx([-50.0, -50.0])
+    assert found[6] == 0.0
+
+
+def test_a_row_tells_rates_with_their_interval() -> None:
+    members, others = np.arange(100.0), np.arange(-199.5, 0.5 + 4)
+    row = _row(3, "server", "loss of uploads", MembershipScores(members, others))
+    point = at_false_rate(members, others)
+    assert (row["members"], row["others"]) == (100, len(others))
+    assert (row["true_positives"], row["false_positives"], row["true_positive_rate"]) == (
+        point.true_positives,
+        point.false_positives,
+        point.rate,
+    )
+    assert (row["rate_low"], row["rate_high"]) == point.between
+    assert row["area"] == area(members, others)
+    assert (row["seed"], row["adversary"], row["attack"], row["measured"]) == (3, "server", "loss of uploads", None)
+    assert (row["method"], row["unit"]) == ("membership", "sample")

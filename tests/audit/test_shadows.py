@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -57,3 +60,33 @@ def test_each_world_has_as_many_samples_as_the_client_and_each_sample_as_many_wo
     assert (drawn.sum(1) == 10).all()
     assert drawn.sum(0).min() >= 18
     assert drawn.sum(0).max() <= 22
+
+
+def test_samples_go_round_once_before_one_comes_again() -> None:
+    pool = ShadowPool(np.zeros((9, 1, 1, 1), np.float32), np.zeros(9, np.int64), np.arange(9) < 3)
+    drawn = list(worlds(pool, 6, np.random.default_rng(1)))
+    assert [int(world.sum()) for world in drawn] == [3] * 6
+    for start in (0, 3):
+        assert np.sum(drawn[start : start + 3], axis=0).tolist() == [1] * 9
+
+
+def test_a_pool_takes_what_is_left_of_its_domain_label_by_label() -> None:
+    data: Any = SimpleNamespace(
+        client=lambda client: (np.zeros((3, 1), np.float32), np.array([4, 5, 4])),
+        client_domains=np.array([1]),
+        test_offsets=np.array([0, 2, 8]),
+        test_labels=np.array([4, 5, 4, 4, 5, 5, 6, 4]),
+        test_images=np.arange(8, dtype=np.float32)[:, None],
+        classes=10,
+    )
+    left = np.array([True] * 8)
+    left[3] = False
+    pool = pool_of(data, 0, left, 5)
+    # Of domain 1, whose samples are 2 to 7: a 4, a 5, a 4, and then a 4 (there is none any more) and a 5.
+    assert pool.images[3:, 0].tolist() == [2, 4, 7, 5]
+    assert pool.labels.tolist() == [4, 5, 4, 4, 5, 4, 5]
+    assert pool.member.tolist() == [True] * 3 + [False] * 4
+    assert left.tolist() == [True, True, False, False, False, False, True, False]
+    data.classes = None
+    left[:] = True
+    assert pool_of(data, 0, left, 4).images[3:, 0].tolist() == [2, 3, 4, 5]
