@@ -92,15 +92,13 @@ def epsilon_of_losses(loss: NDArray[np.floating], probability: NDArray[np.floati
     quantile = int(np.searchsorted(-above, -delta))  # first place with no more than delta on it and above
     if quantile == 0:
         return 0.0
-    last = min(quantile, len(loss) - 1)  # here what lies beyond is little enough, so epsilon is no larger
-    reference = loss[last]
+    # At the loss before that little enough lies beyond, so epsilon is no larger.
+    reference = loss[quantile - 1]
     near = int(np.searchsorted(loss, reference - _REACH))
     weighed = np.cumsum((probability[near:] * np.exp(reference - loss[near:]))[::-1])[::-1]
     # On each place and above; the last one's neighbour is needed too.
-    at, n = loss[near : last + 1], last - near + 2
-    mass, weighed = np.append(above[near:], 0.0)[:n], np.append(weighed, 0.0)[:n]
-    beyond = mass[1:] - np.exp(at - reference) * weighed[1:]
+    mass, weighed = np.append(above[near:], 0.0), np.append(weighed, 0.0)
+    at = loss[near:quantile]
+    beyond = mass[1:][: len(at)] - np.exp(at - reference) * weighed[1:][: len(at)]
     place = int(np.argmax(beyond <= delta))  # epsilon lies below this loss, and above the one before it
-    if mass[place] <= delta:
-        return max(float(at[place]), 0.0)
     return max(float(reference) + math.log((mass[place] - delta) / weighed[place]), 0.0)
