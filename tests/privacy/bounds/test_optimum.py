@@ -1,6 +1,7 @@
 """Best numbers of rounds and participants."""
 
 import numpy as np
+import pytest
 
 from asyncfl.privacy.bounds import (
     BoundSettings,
@@ -36,3 +37,36 @@ def test_theorem_3_is_searched_where_it_is_defined():
 
 def test_nowhere_defined_has_no_best():
     assert optimum(lambda K: PartialParticipation(LossConstants(), BoundSettings())(25, K), 50) is None
+
+
+def within(low, high, at):
+    """A parabola around `at` that is defined from `low` to `high` alone."""
+    return lambda t: np.where((t >= low) & (t <= high), (t - at) ** 2 + 3, np.nan)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "at", "best", "real", "interior"),
+    [
+        (1, 20, 5.2, 5, 5.2, True),
+        (1, 20, 4.51, 5, 4.51, True),
+        (1, 20, 5.49, 5, 5.49, True),
+        (3, 9, 3.4, 3, 3.4, False),
+        (3, 9, 2.0, 3, 3.0, False),
+        (3, 9, 8.7, 9, 8.7, False),
+        (3, 9, 30.0, 9, 9.0, False),
+        (4, 4, 4.3, 4, 4.0, False),
+        (3.8, 5.2, 4.3, 4, 4.3, False),
+    ],
+)
+def test_the_best_whole_number_and_the_real_one_beside_it(low, high, at, best, real, interior):
+    found = optimum(within(low, high, at), 10 if high < 10 else 20)
+    assert (found.best, found.interior) == (best, interior)
+    assert found.bound == pytest.approx((best - at) ** 2 + 3)
+    assert found.real == pytest.approx(real, abs=2e-5)
+
+
+def test_all_numbers_up_to_the_largest_are_looked_at():
+    asked = []
+    found = optimum(lambda t: asked.append(t) or -np.asarray(t) * 1.0, 7)
+    assert asked[0].tolist() == [1, 2, 3, 4, 5, 6, 7]
+    assert (found.best, found.bound) == (7, -7)
