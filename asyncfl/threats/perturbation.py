@@ -54,13 +54,10 @@ class Perturbing(Deviating):
 def perturbation(
     direction: Direction, mean: NDArray[np.float64], deviation: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """(n_parameters,) p away from the mean: -mean/|mean|, -deviation or -sign(mean)."""
+    """(n_parameters,) p away from the mean: -mean (of any length, gamma makes up for it), -deviation or -sign(mean)."""
     if direction == "std":
         return -deviation
-    if direction == "sign":
-        return -np.sign(mean)
-    length = float(np.linalg.norm(mean))
-    return -mean / length if length > 0 else mean
+    return -np.sign(mean) if direction == "sign" else -mean
 
 
 def squared_distances(gram: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -5,6 +5,7 @@ import pytest
 from PIL import Image
 
 from asyncfl.data import DataSpec
+from asyncfl.data.own import NpyFolder, PictureFolder
 from asyncfl.data.own.base import source_of
 from asyncfl.streams import Streams
 
@@ -110,3 +111,18 @@ def test_folders_that_are_none(tmp_path, put, faults):
     assert faults({"kind": "folder", "path": str(root)}) == [
         f"{root / 'test'}: must hold the classes cats, dogs, got also mice"
     ]
+
+
+def test_each_picture_is_compared_with_the_first(put, faults):
+    put("cats/1.png", root="pair")
+    put("cats/2.png", size=(5, 6), root="pair")
+    root = put("dogs/1.png", size=(4, 7), root="pair")
+    assert [one.partition("pair: ")[2].partition("\n")[0] for one in faults({"kind": "folder", "path": str(root)})] == [
+        "cats/2.png: must be 4x6 pixels (height x width) as the first, got 5x6; give size",
+        "dogs/1.png: must be 4x6 pixels (height x width) as the first, got 4x7; give size",
+    ]
+
+
+def test_a_name_that_cannot_be_one_has_no_files():
+    assert PictureFolder(path="a\0b").files == ("a\0b",)
+    assert NpyFolder(path="a\0b").files == ("a\0b",)

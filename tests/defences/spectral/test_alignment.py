@@ -69,3 +69,10 @@ def test_small_shortfalls_are_forgiven_however_sharp():
 def test_equal_points_do_not_lag():
     assert not lagging(np.ones(10), 5.0).any()
     assert not lagging(np.ones(0), 5.0).any()
+
+
+def test_two_groups_that_lie_just_so_far_apart_are_one():
+    """Both have deviation 1, their means lie 10 apart."""
+    along = np.array([-1.0, 1.0, 9.0, 11.0, 9.0, 11.0])
+    assert not lagging(along, 10.0).any()
+    assert lagging(along, 9.99).tolist() == [True, True, False, False, False, False]

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from asyncfl.live.flower.letters import Reply
+from asyncfl.live.flower.letters import Failure, Reply
 from asyncfl.live.flower.node import (
     SECONDS,
     Node,
@@ -20,7 +20,8 @@ from asyncfl.live.flower.node import (
     scores_of,
     whole_number_of,
 )
-from asyncfl.live.vocabulary import FromClient, Gone, Noted
+from asyncfl.live.transport import EndedError
+from asyncfl.live.vocabulary import FromClient, Gone, Noted, Spent, Update
 from asyncfl.live.wire import server_decoder
 from asyncfl.messages import Fate
 from asyncfl.trace import Kind
@@ -93,3 +94,71 @@ def test_what_an_app_tells_of_its_time_is_taken_as_it_can_be(
     report = report_of(Reply("a", metrics=told, config={"spent": "all of it"}), SENT, 120, 4.0)
     assert [one.after_s for one in report] == [0.0, began_s, *[ended_s] * 4]
     assert report[4] == Noted(ended_s, Kind.BUDGET_SPENT, detail="all of it")
+
+
+async def _answered(reply: Reply, sent: SentLetter = SENT, *, ours: bool = True) -> list[FromClient]:
+    node = Node(1, "ann", "token", 20, 3, ours=ours)
+    connection = NodeConnection(node)
+    await connection.answer(sent, reply, 12.5)
+    connection.drop()
+    said = []
+    while True:
+        try:
+            said.append(server_decoder(3).decode(await connection.receive())[0])
+        except EndedError:
+            return said
+
+
+@pytest.mark.parametrize(
+    ("failure", "fate", "kind", "detail"),
+    [
+        (Failure.EXPIRED, Fate.LOST_UP, Kind.LOST, "up"),
+        (Failure.LATE, Fate.LOST_UP, Kind.LOST, "up"),
+        (203, Fate.DROPPED_OUT, Kind.DROPPED_OUT, "app"),
+    ],
+)
+def test_a_letter_that_failed_ends_its_task_when_that_is_heard(
+    failure: int, fate: Fate, kind: Kind, detail: str
+) -> None:
+    said = asyncio.run(_answered(Reply("a", failure, "why")))
+    assert said == [Gone(3, fate.value, (Noted(2.5, kind, detail=detail),))]
+
+
+def test_a_client_whose_budget_is_spent_sends_nothing_more() -> None:
+    gone = Gone(3, "dropped_out", (Noted(2.5, Kind.DROPPED_OUT, detail="budget"),))
+    spent = Reply("a", config={"spent": "all of it"})
+    assert asyncio.run(_answered(spent)) == [Spent("all of it"), gone]
+    stopped = asyncio.run(_answered(Reply("a", config={"stopped": "no epoch"})))
+    assert stopped == [Gone(3, "dropped_out", (Noted(2.5, Kind.DROPPED_OUT, detail="no epoch"),))]
+
+
+def test_an_update_says_what_our_app_tells_and_of_anothers_nothing() -> None:
+    metrics = {"train_loss": 0.5, "clip-norm": 2.0, "added-std": 0.25, "epsilon": 3.0, "zeroed": 1, "epochs": 2}
+    reply = Reply("a", model=np.zeros(3, np.float32), metrics=metrics)
+    [ours], [other] = (asyncio.run(_answered(reply, ours=one)) for one in (True, False))
+    assert isinstance(ours, Update)
+    assert isinstance(other, Update)
+    assert (ours.loss, ours.clip_norm, ours.added_std, ours.epsilon, ours.zeroed, ours.epochs) == (
+        0.5, 2.0, 0.25, 3.0, True, 2,
+    )  # fmt: skip
+    assert (other.loss, other.clip_norm, other.added_std, other.epsilon, other.zeroed, other.epochs) == (
+        0.5, None, 0.0, None, False, None,
+    )  # fmt: skip
+    assert [one.after_s for one in ours.report] == [0.0, 0.0, 2.5, 2.5, 2.5]
+
+
+def test_what_nobody_waits_for_is_forgotten() -> None:
+    node = Node(1, "ann", "token", 20, 3)
+    node.client, node.welcome = 4, b"hello"
+    for number in (8, 9):
+        node.write("train", number, {"task": number})
+        node.bases[number] = np.zeros(3, np.float32)
+    node.write("scores", 8, {})
+    node.sent = {"a": SentLetter(9, "train", 80, 1.0), "b": SentLetter(9, "scores", 80, 1.0)}
+    node.sent["c"] = SentLetter(7, "train", 80, 1.0)
+    assert node.tasks == (7, 8, 9, 9)
+    assert node.outgoing[0][0].config == {"task": 8, "client": 4, "welcome": b"hello"}
+    node.forget(9)
+    assert node.tasks == (7, 8)
+    assert [(letter.kind, of) for letter, of in node.outgoing] == [("train", 8), ("scores", 8)]
+    assert (list(node.sent), list(node.bases)) == (["b", "c"], [8])
