@@ -1,14 +1,14 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from asyncfl.component import Described
-from asyncfl.description import faults_of, override
+from asyncfl.description import _Finding, _together, differing_fields, faults_of, fields_of, override
 from asyncfl.errors import Fault
 from asyncfl.learning import Training
 from asyncfl.learning.models.small_cnn import SmallCnn
@@ -211,3 +211,30 @@ def test_whole_numbers_and_decimals_may_stand_for_each_other_where_nothing_is_lo
 def test_numbers_are_no_truth_values() -> None:
     (fault,) = told(Tap, {"uplink": 1})
     assert fault.message == "must be a valid boolean, got 1"
+
+
+def test_nested_fields_have_dotted_names() -> None:
+    assert fields_of({"a": {"b": 1, "c": {}}, "d": [2], 3: None}) == {"a.b": 1, "a.c": {}, "d": [2], "3": None}
+    assert fields_of(7, "x") == {"x": 7}
+
+
+def test_fields_that_differ_come_with_both_values() -> None:
+    one = {"a": {"b": 1, "c": 2}, "d": {"e": 3}, "f": 4}
+    other = {"a": {"b": 1, "c": 5}, "d": 6, "g": 7}
+    assert differing_fields(one, other) == [("a.c", 2, 5), ("d", {"e": 3}, 6), ("f", 4, None), ("g", None, 7)]
+    assert differing_fields(one, one) == []
+    assert differing_fields({}, {"a": {"b": 1}}, "x") == [("x.a", None, {"b": 1})]
+
+
+def test_what_branches_of_a_choice_say_becomes_one_sentence() -> None:
+    class Either(Described):
+        number: Annotated[int, Field(ge=3)] | Annotated[float, Field(lt=1)] = 3
+
+    [fault] = told(Either, {"number": 2})
+    assert fault == Fault("number", "must be greater than or equal to 3, or must be less than 1, got 2")
+    assert _together([_Finding("must be a", ", got x"), _Finding("must be b", ", got y")]) == (
+        "must be a, got x, or must be b, got y"
+    )
+    assert _together([_Finding("must be a", ", got x"), _Finding("must be b", ", got x")]) == (
+        "must be a, or must be b, got x"
+    )

@@ -100,3 +100,10 @@ def test_what_was_given_is_not_changed_and_cannot_be():
     assert x.flags.writeable
     with pytest.raises(ValueError, match="read-only"):
         own._features["train"][0] = 1
+
+
+def test_of_columns_it_knows_its_own_alone():
+    own = source(np.zeros((4, 1)), [0, 1, 0, 1], np.zeros((2, 1)), np.array([0, 1]))
+    assert (own.name, own.title, own.columns, own.nominal(), own.nominal("test")) == ("mine", "mine.npz", (), 4, 2)
+    with pytest.raises(KeyError):
+        own.column("writer", "train", np.arange(2))
