@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from asyncfl.data import CATALOG, DataSpec
-from asyncfl.data.partition import Dirichlet, Quantity
+from asyncfl.data.partition import Dirichlet, Partition, Quantity
 from asyncfl.errors import DataError, ScenarioError
 from asyncfl.scenario import Scenario
 from asyncfl.streams import Streams
@@ -454,3 +454,21 @@ def test_names_and_descriptions_survive_writing_and_reading(tiny):
         scenario = Scenario.read(tiny)
         assert Scenario.read(scenario.resolved()) == scenario
         assert scenario.resolved()["data"]["dataset"] == dataset
+
+
+class Unfair(Partition):
+    """Gives all to the first clients, one to the next, and the last gets none."""
+
+    kind: str = "tests:Unfair"
+    shares: int = 3
+
+    def assign(self, labels, clients, samples_per_client, rng):
+        most = [np.arange(3), np.arange(3, 4), np.arange(0)]
+        return most[: self.shares]
+
+
+@pytest.mark.parametrize(("shares", "got"), [(3, "client 2 got none"), (2, "got 2 shares")])
+def test_a_partition_that_leaves_somebody_nothing_is_told(shares, got):
+    spec = DataSpec(clients=3, samples_per_client=4, source="embedded", partition=Unfair(shares=shares))
+    with pytest.raises(DataError, match=rf"Unfair must leave each of 3 clients at least one sample, {got}"):
+        spec.build(Streams(0))

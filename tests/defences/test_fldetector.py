@@ -85,3 +85,11 @@ def test_the_banned_are_forgotten(buffer_of, context_of, random):
     after = FLDetector().banned(state, 3)
     assert 3 not in {*after.gradients, *after.missed, *after.scores}
     assert {3} <= set(state.gradients) & set(state.missed) & set(state.scores)
+
+
+def test_where_all_of_a_buffer_is_left_out_nothing_is_learnt_of_the_curvature(buffer_of, context_of, random):
+    detector = FLDetector(warm_up=0, window=2)
+    _, state = play(detector, buffer_of, context_of, random, 4)
+    held = buffer_of(np.ones((8, 2)), bases=np.zeros((8, 2)), current=np.zeros(2), version=4)
+    assert detector._curved(state, held, [], np.ones(8, bool)) is state
+    assert len(state.steps) == len(state.changes) == 3

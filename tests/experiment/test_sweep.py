@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +11,18 @@ import yaml
 
 from asyncfl.errors import ScenarioError
 from asyncfl.experiment.loading import load
-from asyncfl.experiment.sweep import read_axes, run_all, split_values, sweep_cells, sweep_of, to_yaml
+from asyncfl.experiment.sweep import (
+    Swept,
+    _result,
+    _run,
+    cores,
+    read_axes,
+    run_all,
+    split_values,
+    sweep_cells,
+    sweep_of,
+    to_yaml,
+)
 from asyncfl.limits import USUAL, Limits
 
 
@@ -104,3 +118,41 @@ def test_seeds_may_be_set_as_any_field_and_only_once(file: Path) -> None:
     assert sweep_of(file, ["training.lr=.1,.2"], 3).seeds.full == 3
     with pytest.raises(ScenarioError, match="--set seeds: must be left out where --seeds is given"):
         sweep_of(file, ["seeds=[4,5]", "training.lr=.1,.2"], 3)
+
+
+def test_a_run_whose_process_dies_or_breaks_is_a_failure_of_that_run_alone(tmp_path: Path) -> None:
+    told = []
+    for error in (BrokenProcessPool("pool"), MemoryError("no room")):
+        done: Future[Swept] = Future()
+        done.set_exception(error)
+        told.append(_result(done, tmp_path))
+    assert told == [
+        Swept(tmp_path, 0.0, "BrokenProcessPool: its process was killed"),
+        Swept(tmp_path, 0.0, "MemoryError: no room"),
+    ]
+    done = Future()
+    done.set_result(told[0])
+    assert _result(done, tmp_path) is told[0]
+
+
+def test_what_a_run_raises_is_told_where_it_is_the_users_and_raised_where_it_is_not(
+    tmp_path: Path, tiny: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise RuntimeError("wrong")
+
+    monkeypatch.setattr("asyncfl.api.execute", fails)
+    monkeypatch.setattr("asyncfl.experiment.sweep.blamed", lambda error: None)
+    with pytest.raises(RuntimeError, match="wrong"):
+        _run(tiny, tmp_path / "one", USUAL)
+    monkeypatch.setattr("asyncfl.experiment.sweep.blamed", lambda error: f"yours: {error}")
+    swept = _run(tiny, tmp_path / "one", USUAL)
+    assert (swept.folder, swept.failed, swept.was_there) == (tmp_path / "one", "yours: wrong", False)
+    assert 0 < swept.seconds < 60
+    assert _run({**tiny, "seeds": 0}, tmp_path / "one", USUAL).failed.startswith("seeds: must be a number of seeds")
+
+
+def test_a_hundred_hundreds_of_runs_are_a_sweep(file: Path) -> None:
+    axes = [f"training.lr={','.join(map(str, range(1, 101)))}", f"seeding.data={','.join(map(str, range(100)))}"]
+    assert len(sweep_of(file, axes).axes["training.lr"]) == 100
+    assert 1 <= cores() <= os.cpu_count()  # type: ignore[operator]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
 
 from asyncfl.federation import SeedRun, clients_table
+from asyncfl.federation.resolve import resolve
 from asyncfl.scenario import Scenario
-from asyncfl.simulation import simulate_seed
+from asyncfl.simulation import SimulatedRuns, simulate_seed
 
 TAPPED: dict[str, Any] = {
     "protocol.rounds": 8,
@@ -52,3 +54,20 @@ def test_measured_exposures_are_what_the_tap_catches_most(scenario: Scenario) ->
     assert run.context is not None
     assert run.context.exposures == 3
     assert clients_table(run)["exposures_up"].to_pylist() == [3] * 5
+
+
+@pytest.mark.parametrize(
+    ("quantile", "exposures"),
+    [(None, 9), (1.0, 9), (0.75, 4), (0.5, 3), (0.51, 4), (0.001, 2), (0.25, 2)],
+)
+def test_the_quantile_of_what_replicates_counted_is_rounded_up(
+    scenario: Scenario, quantile: float | None, exposures: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 1, 2, 3, 4, 9 the quarters are 2, 3, 4; where one falls on a count it is that count."""
+    measured = {"kind": "measured", "replicates": 5, "quantile": quantile}
+    asked = scenario.override({**TAPPED, "privacy.exposures": measured})
+    monkeypatch.setattr(sys.modules[resolve.__module__], "_overheard", lambda *_: (4, 1, 9, 3, 2))
+    found = resolve(asked, 3, SimulatedRuns())
+    assert (found.exposures, found.calibration, found.seed) == (exposures, (4, 1, 9, 3, 2), 3)
+    plain = resolve(scenario, 3, SimulatedRuns())
+    assert plain.calibration == ()

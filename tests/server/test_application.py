@@ -73,3 +73,11 @@ def test_a_rule_sees_differences_to_the_base_or_to_the_current_model(reading: st
     updates = buffer(column(2.0)[0], column(1.0, 3.0), list(column(2.0, 0.0)), np.array([0, 1]))
     moved = next_model(updates, np.array([0.5, 0.25]), Median(), reading=reading)
     assert moved.model == pytest.approx([value])
+
+
+def test_where_nothing_has_a_weight_the_normalised_reading_leaves_the_model_as_it_was() -> None:
+    updates = buffer(column(2.0)[0], column(1.0, 3.0), [column(2.0)[0]], np.array([0, 0]))
+    for rule in (Mean(), Median()):
+        moved = next_model(updates, np.zeros(2), rule, "remembered", reading="normalised")
+        assert (moved.model.tolist(), moved.weights.tolist(), moved.state) == ([2.0], [0.0, 0.0], "remembered")
+        assert moved.model is not updates.current

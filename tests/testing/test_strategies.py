@@ -64,3 +64,20 @@ def test_the_smallest_of_each_is_found_and_up_to_a_dozen_are_drawn(strategy: Any
     assert find(strategy, lambda _: True).shape == smallest
     if smallest[0] < 3:
         assert len(find(strategy, lambda array: len(array) == 12)) == 12
+
+
+def test_sequences_of_arrivals_fit_their_clients() -> None:
+    with_losses, without = strategies.arrivals(3, most=4), strategies.arrivals(3, losses=False)
+    assert find(with_losses, lambda steps: any(isinstance(one, Lost) for one in steps))
+    assert len(find(with_losses, lambda steps: len(steps) == 4)) == 4
+    assert find(without, lambda steps: 2 in steps) == [2]
+
+    @given(with_losses, without)
+    def fit(some: list[Any], plain: list[Any]) -> None:
+        clients = [one.client if isinstance(one, Lost) else one for one in some]
+        assert len(some) <= 4
+        assert set(clients) <= {0, 1, 2}
+        assert {one.fate for one in some if isinstance(one, Lost)} <= set(strategies.LOSSES)
+        assert set(plain) <= {0, 1, 2}
+
+    fit()

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from asyncfl.streams import Streams
-from asyncfl.world.availability import AlternatingAvailability, AlwaysOnline, AnyAvailability, Traits
+from asyncfl.world.availability import (
+    AlternatingAvailability,
+    AlwaysOnline,
+    AnyAvailability,
+    DiurnalAvailability,
+    Traits,
+)
 
 
 def traits(clients: int) -> Traits:
@@ -137,3 +143,17 @@ def test_vanishing_periods_still_pass() -> None:
 def test_illegal_patterns_are_faults(description) -> None:
     with pytest.raises(ValidationError):
         TypeAdapter(AnyAvailability).validate_python(description)
+
+
+def test_times_and_clients_that_a_schedule_does_not_have_are_refused() -> None:
+    presence = DiurnalAvailability(hours=8).start(traits(2), Streams(0))
+    for client in (-1, 2):
+        with pytest.raises(ValueError, match=rf"client must be 0\.\.1, got {client}"):
+            presence.online(client, 0.0)
+    for time_s in (-1.0, math.inf, math.nan):
+        with pytest.raises(ValueError, match="time_s must be finite and >= 0, got"):
+            presence.next_change(0, time_s)
+    assert presence.all_online(0.0).tolist() == [presence.online(client, 0.0) for client in range(2)]
+    assert DiurnalAvailability(hours=8).changes_per_s == pytest.approx(2 / 86400)
+    assert AlternatingAvailability(on_s=6, off_s=2).changes_per_s == 0.25
+    assert AlwaysOnline().changes_per_s == 0.0
