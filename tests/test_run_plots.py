@@ -146,3 +146,20 @@ def test_what_is_infinite_is_not_drawn() -> None:
     clients = pd.DataFrame({"seed": 0, "version": 1, "client": [0, 1, 2], "loss": [1.0, np.inf, 3.0]})
     median, worst = plot_clients(clients, "loss", "version").axes[0].lines
     assert (median.get_ydata().tolist(), worst.get_ydata().tolist()) == ([3.0], [np.inf])
+
+
+def test_several_seeds_are_faint_behind_their_mean_and_one_is_not(run: Run) -> None:
+    [axes] = run.plot().axes
+    assert [(one.get_markersize(), one.get_alpha()) for one in axes.lines[:2]] == [(3, 0.5)] * 2
+    assert (axes.lines[2].get_linewidth(), axes.lines[2].get_color(), axes.lines[2].get_alpha()) == (2, "black", None)
+    [alone] = plot_rounds(run.rounds[run.rounds["seed"] == 0], None, "version").axes
+    assert [(one.get_markersize(), one.get_alpha()) for one in alone.lines] == [(3, 1)]
+    [clients] = run.plot(by_client=True).axes
+    assert [one.get_markersize() for one in clients.lines] == [3, 3]
+    [band] = clients.collections
+    assert band.get_alpha() == 0.25
+    by_version = run.per_client.groupby("version")["loss"]
+    ends = band.get_paths()[0].vertices
+    for version, values in by_version:
+        drawn = ends[ends[:, 0] == version][:, 1]
+        assert (drawn.min(), drawn.max()) == pytest.approx((values.quantile(0.1), values.quantile(0.9)))

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import io
+import sys
 
 import pytest
 from rich.console import Console
 
+from asyncfl.cli import main
 from asyncfl.cli.output import as_it_is, change, number, print_table, print_text
+from asyncfl.cli.trace_views import _share
+from asyncfl.errors import RunError
 
 COLUMNS = [f"column_{number}" for number in range(12)]
 ROWS = [[f"[/row {row}] :smile:", *(row * 1000.5 + place for place in range(11))] for row in range(3)]
@@ -71,3 +75,35 @@ def test_a_sentence_goes_on_at_a_word_and_indented(width: int, most: int) -> Non
 )
 def test_a_change_has_no_digit_that_is_not_in_the_two_numbers(one: float, other: float, expected: str) -> None:
     assert number(change(one, other)) == expected
+
+
+@pytest.mark.parametrize(
+    ("raised", "status", "said"),
+    [
+        (KeyboardInterrupt(), 130, ""),
+        (RunError("no run"), 2, "asyncfl: no run\n"),
+        (BrokenPipeError(), 0, ""),
+    ],
+)
+def test_how_the_program_ends(
+    raised: BaseException,
+    status: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def ends(args: object) -> None:
+        raise raised
+
+    errors = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", errors)
+    monkeypatch.setattr("asyncfl.cli.app", ends)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == status
+    assert errors.closed == isinstance(raised, BrokenPipeError)
+    assert errors.closed or errors.getvalue() == said
+
+
+@pytest.mark.parametrize(("part", "total", "share"), [(1, 8, "12.5"), (0, 3, "0.0"), (0, 0, "—"), (2, 3, "66.7")])
+def test_shares_of_a_task_s_time(part: float, total: float, share: str) -> None:
+    assert _share(part, total) == share

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asyncfl.errors import MessageError
 from asyncfl.live.members import Members
 from asyncfl.live.sessions import Sessions
 from asyncfl.live.transport import Connection, EndedError, Memory
@@ -275,3 +276,16 @@ def test_connections_that_do_not_end_are_ended_after_ten_seconds() -> None:
             await ann.receive()
 
     assert held(scene).happened == ["ann lost"]
+
+
+def test_a_long_reason_is_cut() -> None:
+    async def scene(house: House) -> None:
+        async def refuse(member: Any, said: Any, models: Any) -> None:
+            raise MessageError("x" * 2000)
+
+        house.hear = refuse  # type: ignore[method-assign]
+        ann, _ = await house.join()
+        await ann.send(encode(TRACE))
+        assert await hears(ann) == Refused("x" * 1000)
+
+    held(scene)

@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 
 from asyncfl.compression import Download, Quantised
 from asyncfl.live.vocabulary import Gone, Hello, Noted, Ping, Pong, Ready, Said, Scores, Spent, Task, Trace, Update
-from asyncfl.live.wire import WireError, client_decoder, encode, server_decoder
+from asyncfl.live.wire import FrameLimits, WireError, client_decoder, encode, server_decoder
 
 N = 6
 REPORT = (Noted(0.5, "downloaded", 24, 1, "down"), Noted(1.0, "trained"))
@@ -168,3 +168,13 @@ def test_ten_thousand_malformed_frames_raise_nothing_else() -> None:
             assert models.dtype == np.float32
     assert len(refused) > 8000
     assert all(0 < len(reason) < 400 for reason in refused)
+
+
+def test_a_client_may_be_sent_so_many_models_and_a_reason_is_short() -> None:
+    assert client_decoder(N).limits == FrameLimits(300_000, 4096, N)
+    with pytest.raises(WireError) as refused:
+        server_decoder(N).decode(encode(Hello("a" * 101, "t", 1, 1, instance="b" * 500)))
+    assert len(str(refused.value)) <= len("not a message: ") + 200
+    long = encode(Ready(True, "x" * 290_000))
+    with pytest.raises(WireError, match="length <= 1000"):
+        server_decoder(N).decode(long)

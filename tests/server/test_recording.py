@@ -22,7 +22,16 @@ from asyncfl.messages import (
     UpdateArrived,
 )
 from asyncfl.server import ServerPlan, Sync
-from asyncfl.server.recording import RecordedServer, Recording, digest_of, message_of, parameters_of, plain
+from asyncfl.server.recording import (
+    RecordedServer,
+    Recording,
+    _headed,
+    digest_of,
+    message_of,
+    parameters_of,
+    plain,
+)
+from asyncfl.server.replay import _brief
 from asyncfl.streams import Streams
 
 NAN = float("nan")
@@ -188,3 +197,22 @@ def test_only_a_line_that_describes_a_federation_begins_a_seed(tmp_path: Path) -
     recording.lines[1] = "gone"
     path.write_text(recording.text())
     assert Recording.read(path).lines == recording.lines
+
+
+def test_of_a_damaged_line_sixty_characters_are_shown() -> None:
+    recording = Recording("digests", (1, 2), 3, 0, True)
+    recording.lines.append("x" * 200)
+    with pytest.raises(RunError) as caught:
+        list(recording.calls())
+    assert str(caught.value) == f"line 2 of the recording is damaged: {'x' * 60}"
+    with pytest.raises(RunError) as caught:
+        _headed("y" * 200, "line 7")
+    assert str(caught.value) == f"line 7 is damaged: {'y' * 60}"
+    assert len(digest_of(np.zeros(3, np.float32))) == 16
+
+
+@pytest.mark.parametrize(("value", "shown"), [("x" * 78, f"'{'x' * 78}'"), ("x" * 79, f"'{'x' * 76}...")])
+def test_a_long_value_is_cut(value: str, shown: str) -> None:
+    assert _brief(value) == shown
+    assert _brief({"digests": [1], "more": 2}) == "[1]"
+    assert _brief({"more": 2}) == "{'more': 2}"

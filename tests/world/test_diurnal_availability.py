@@ -85,3 +85,22 @@ def test_any_moment_can_be_asked_about_in_any_order(
         assert other.online(1, until_s) != online
     times = changes(other, 1, 6e5)
     assert all(a < b for a, b in pairwise(times))
+
+
+def test_a_window_begins_on_its_day_or_the_next_and_lasts_a_day_at_most() -> None:
+    late = presence(from_h=60.0, hours=1.0)
+    assert late.online(0, 0.0), "48 h after the midnight of the day before yesterday"
+    assert changes(late, 0, 30 * HOUR_S) == pytest.approx([1 * HOUR_S, 24 * HOUR_S, 25 * HOUR_S])
+    for hours_later in (0.0, 24.0):
+        one = presence(from_h=6.0 + hours_later, hours=20.0)
+        assert changes(one, 0, 30 * HOUR_S) == pytest.approx([2 * HOUR_S, 6 * HOUR_S, 26 * HOUR_S])
+    long = presence(from_h=20.0, hours=30.0)
+    assert long.next_change(0, 0.0) == math.inf
+    assert presence(from_h=20.0, hours=23.5).next_change(0, 0.0) == pytest.approx(19.5 * HOUR_S)
+
+
+def test_zones_without_a_share_are_empty_and_shares_are_not_all_0() -> None:
+    one = presence(300, from_h=0.0, hours=6.0, zones_h=[12, 0, -12], shares=[0, 1, 0])
+    assert one.all_online(0.0).all()
+    with pytest.raises(ValidationError, match=r"for each of zones_h \(2\), not all 0, got 2"):
+        DiurnalAvailability(hours=1, zones_h=(0, 1), shares=(0, 0))

@@ -187,3 +187,16 @@ def test_illegal_questions_raise_and_change_nothing(ask) -> None:
     with pytest.raises(ValueError, match="must be"):
         ask(state)
     assert everything(state.task(0, 0)) == before
+
+
+def test_turns_are_31_bits() -> None:
+    state = World().start(2, Streams(0))
+    assert state.task(1, 2**31 - 1).number == 2**31 - 1
+    for turn in (-1, 2**31):
+        with pytest.raises(ValueError, match=rf"must be 0\.\.2\^31-1, got {turn}"):
+            state.task(0, turn)
+    for client in (-1, 2):
+        with pytest.raises(ValueError, match=rf"client must be 0\.\.1, got {client}"):
+            state.scoring(client, 0)
+    with pytest.raises(ValueError, match="clients must be >= 1, got 0"):
+        World().start(0, Streams(0))
