@@ -1,0 +1,107 @@
+"""What attackers are told who ask what would become of their uploads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.client import Attackers, Ticket
+from asyncfl.client.attackers import Origin, Uploading
+from asyncfl.streams import Streams
+from asyncfl.threats import Attack, AttackView, Threats
+
+CLIENTS, PARAMETERS = 6, 3
+
+
+@dataclass
+class Told:
+    """What a server made of a buffer."""
+
+    struck: np.ndarray
+    model: np.ndarray
+
+
+class Asking(Attack):
+    """Asks what would become of twice its update, and sends it."""
+
+    kind: str = "tests:Asking"
+
+    @property
+    def rehearses(self) -> bool:
+        return True
+
+    @property
+    def sees(self) -> Any:
+        return "buffer"
+
+    def craft(self, view: AttackView) -> np.ndarray:
+        assert view.rehearse is not None
+        answer = view.rehearse(2 * view.honest)
+        HEARD.append(answer)
+        return 2 * view.honest
+
+
+HEARD: list[Any] = []
+
+
+@pytest.mark.parametrize("std", [0.0, 0.5])
+def test_the_server_is_asked_with_the_noise_that_will_be_added_and_with_lies(std: float) -> None:
+    HEARD.clear()
+    threats = Threats(attack=Asking(), attackers=2)
+    attackers = Attackers(threats, CLIENTS, 10, Streams(0))
+    asked: list[Any] = []
+
+    def server(models: Any, upload_std: Any, work: Any, scores: Any) -> Told:
+        tried = np.arange(2.0)[:, None] * np.ones((2, PARAMETERS))
+        told = [scores(client, tried) for client in range(CLIENTS)]
+        asked.append((models.copy(), upload_std, work, told))
+        return Told(np.arange(CLIENTS) % 2 == 0, np.full(PARAMETERS, 7.0, np.float32))
+
+    attackers.server = server
+    base = np.full(PARAMETERS, 0.25, np.float32)
+    tickets = [Ticket(20 + client, client, 0, base, turn=client) for client in range(CLIENTS)]
+    rows = base + np.arange(1, CLIENTS + 1, dtype=np.float32)[:, None]
+    bad = np.isin(np.arange(CLIENTS), list(attackers.members))
+    assert bad.sum() == 2
+    honest = rows.copy()
+    uploading = Uploading(
+        np.full(CLIENTS, std), np.full(CLIENTS, 0.1), np.linspace(0.5, 1, CLIENTS), lambda client, models: models[:, 0]
+    )
+    current = np.ones(PARAMETERS, np.float32)
+    origin = attackers.craft(rows, tickets, bad, 0, current, uploading)
+    assert origin == Origin(computed_from=tuple(20 + client for client in np.flatnonzero(~bad)))
+    np.testing.assert_array_equal(rows[~bad], honest[~bad])
+    np.testing.assert_allclose(rows[bad], base + 2 * (honest - base)[bad])
+    [(models, upload_std, work, told)] = asked
+    np.testing.assert_array_equal(models[~bad], honest[~bad])
+    noise = [
+        np.float32(std) * Streams(0).generator("attack", client, client).standard_normal(PARAMETERS, dtype=np.float32)
+        for client in np.flatnonzero(bad).tolist()
+    ]
+    np.testing.assert_allclose(models[bad], rows[bad] + noise, atol=1e-6)
+    assert (upload_std[0], work[0]) == (0.1, 0.5)
+    for client in range(CLIENTS):
+        lie = threats.lie(np.arange(2.0), Streams(0).generator("lies", client)) if bad[client] else np.arange(2.0)
+        np.testing.assert_array_equal(told[client], lie)
+    [answer] = HEARD
+    np.testing.assert_array_equal(answer.struck, (np.arange(CLIENTS) % 2 == 0)[bad])
+    np.testing.assert_array_equal(answer.moved, np.full(PARAMETERS, 6.0))
+
+
+def test_without_a_server_nobody_can_tell() -> None:
+    class Silent(Asking):
+        def craft(self, view: AttackView) -> np.ndarray | None:  # type: ignore[override]
+            assert view.rehearse is None
+            return None
+
+    attackers = Attackers(Threats(attack=Silent(), attackers=2), CLIENTS, 10, Streams(0))
+    base = np.zeros(PARAMETERS, np.float32)
+    tickets = [Ticket(client, client, 0, base) for client in range(CLIENTS)]
+    rows = np.ones((CLIENTS, PARAMETERS), np.float32)
+    bad = np.isin(np.arange(CLIENTS), list(attackers.members))
+    nothing = Uploading(np.zeros(CLIENTS), np.zeros(CLIENTS), None, lambda client, models: models[:, 0])
+    assert attackers.craft(rows, tickets, bad, 0, base, nothing) == Origin()
+    assert (rows == 1).all()
