@@ -1,0 +1,182 @@
+"""Updates that wait for their buffer: which are believed, and what is collected and recorded of them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.errors import MessageError
+from asyncfl.federation.load import load_of
+from asyncfl.federation.prepare import prepare
+from asyncfl.federation.resolve import resolve
+from asyncfl.federation.tasks import TasksInFlight
+from asyncfl.live.members import Member
+from asyncfl.live.payloads import Payload, Payloads
+from asyncfl.live.vocabulary import Noted, Update
+from asyncfl.messages import Collect, Dispatch
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import SimulatedRuns
+from tests.live.conftest import SMALL
+
+NOISED = {"kind": "dp_fedavg", "noise_multiplier": 0.5, "clip_norm": 2.0}
+THREE = {"training": {"lr": 0.1, "batch_size": 10, "epochs": 3, "deadline_s": 9.0}}
+"""20 samples of .2 s take 4 s an epoch: two are done."""
+STEADY = {"device": {"kind": "fixed", "s_per_sample": 0.2}}
+
+
+def desk(
+    description: dict[str, Any], *, shape: bool = False, clients: tuple[int, ...] = (4, 1)
+) -> tuple[Payloads, Any]:
+    """What waits for a host that has given tasks 0, 1, ... of version 0 to these clients."""
+    federation = prepare(resolve(Scenario.read({**SMALL, **description}), 0, SimulatedRuns()))
+    tasks, noted = TasksInFlight(), []
+    for number, client in enumerate(clients):
+        tasks.begin(Dispatch(number, client, 0))
+    samples = federation.data.sizes
+    host = SimpleNamespace(
+        federation=federation,
+        terms=SimpleNamespace(shape=shape),
+        server=SimpleNamespace(samples=samples, tasks=SimpleNamespace(model=lambda version: np.float32(10.0))),
+        attackers=federation.attackers,
+        load=load_of(federation.resolved.scenario, samples),
+        tasks=tasks,
+        clock=SimpleNamespace(now=12.5),
+        members=SimpleNamespace(by_number={client: Member(client, str(client), 20) for client in clients}),
+        chronicle=SimpleNamespace(note=lambda kind, task, *, detail: noted.append((kind.value, task.number, detail))),
+        noted=noted,
+    )
+    anything: Any = host
+    return Payloads(anything), anything
+
+
+def update(task: int = 0, clip: float | None = 2.0, **more: Any) -> Update:
+    told = {"loss": 0.5, "added_std": 0.25, "epsilon": None, "zeroed": False, "report": (), "epochs": None} | more
+    return Update(
+        task, told["loss"], clip, *(told[name] for name in ("added_std", "epsilon", "zeroed", "report", "epochs"))
+    )
+
+
+@pytest.mark.parametrize(
+    ("clip", "why"),
+    [
+        (2.0, None),
+        (2.0 * (1 + 0.9e-9), None),
+        (2.0 * (1 + 1.5e-9), "updates are clipped to 2 here, that of task 0 to 2"),
+        (None, None),
+        (3.0, "updates are clipped to 2 here, that of task 0 to 3"),
+    ],
+)
+def test_an_update_is_clipped_to_the_schemes_norm(clip: float | None, why: str | None) -> None:
+    payloads, host = desk({"privacy": NOISED})
+    [task] = host.tasks.collect((0,))
+    if why is None:
+        payloads.check(update(clip=clip), task)
+    else:
+        with pytest.raises(MessageError, match=why):
+            payloads.check(update(clip=clip), task)
+    plain, host = desk({})
+    with pytest.raises(MessageError, match="updates are clipped to no norm here, that of task 0 to 2"):
+        plain.check(update(), host.tasks.collect((0,))[0])
+
+
+@pytest.mark.parametrize(
+    ("shape", "epochs", "detail", "why"),
+    [
+        (True, 2, "2 of 3 epochs", None),
+        (True, 1, "1 of 3 epochs", "task 0 comes of 1 epochs, and client 4 does 2 of 3 in 9 s"),
+        (True, None, "", "task 0 comes of all 3 epochs, and client 4 does 2 of 3 in 9 s"),
+        (True, 2, "1 of 3 epochs", "task 0 comes of 2 epochs, and tells '1 of 3 epochs'"),
+        (True, None, "2 of 3 epochs", "task 0 comes of all epochs, and tells '2 of 3 epochs'"),
+        (False, 1, "1 of 3 epochs", None),
+        (False, 2, "2 of 3 epochs", None),
+        (False, None, "", None),
+        (False, 3, "3 of 3 epochs", "task 0 comes of 3 epochs, a task has 3, and who does all does not count them"),
+    ],
+)
+def test_an_update_counts_for_the_epochs_that_it_comes_of(
+    shape: bool, epochs: int | None, detail: str, why: str | None
+) -> None:
+    payloads, host = desk({**THREE, "world": STEADY}, shape=shape)
+    said = update(clip=None, epochs=epochs, report=(Noted(1.0, "trained", detail=detail), Noted(2.0, "uploaded")))
+    [task] = host.tasks.collect((0,))
+    if why is None:
+        payloads.check(said, task)
+    else:
+        with pytest.raises(MessageError, match=why):
+            payloads.check(said, task)
+
+
+def test_where_nobody_is_stopped_everybody_does_all() -> None:
+    payloads, host = desk({"training": {"lr": 0.1, "epochs": 3}})
+    [task] = host.tasks.collect((0,))
+    payloads.check(update(clip=None), task)
+    with pytest.raises(MessageError, match="task 0 comes of 3 epochs, and nobody is stopped"):
+        payloads.check(update(clip=None, epochs=3), task)
+    with pytest.raises(MessageError, match=r"task 0 has a budget of None, got 3\.0"):
+        payloads.check(update(clip=None, epsilon=3.0), task)
+
+
+def test_a_buffer_is_collected_in_its_order_with_what_is_told_of_it() -> None:
+    payloads, host = desk({"privacy": NOISED}, clients=(4, 1, 3))
+    n = host.federation.learner.n_parameters
+    tasks = host.tasks.collect((0, 1, 2))
+    sent = [np.full(n, 0.5, np.float32), np.full(n + 1, 1.0, np.float32), np.full(n, np.nan, np.float32)]
+    told = [update(0), update(1, loss=0.75, zeroed=True), update(2, clip=None, added_std=0.0)]
+    for said, model, task in zip(told, sent, tasks, strict=True):
+        payloads.keep(Payload(said, model, task))
+    assert payloads.size_of(sent[0]) == host.load.upload_bytes
+    assert payloads.size_of(sent[1]) == 4 * (n + 1)
+    collected = payloads.collect(Collect((2, 0, 1)))
+    assert (collected.time_s, collected.tasks, collected.clip_norm, collected.work) == (12.5, (2, 0, 1), 2.0, None)
+    assert collected.sound is not None
+    assert collected.sound.tolist() == [True, True, False]
+    assert collected.losses.tolist() == [0.5, 0.5, 0.75]
+    assert np.isnan(collected.models[0]).all()
+    assert (collected.models[1] == 0.5).all()
+    assert not collected.models[2].any()
+    assert not collected.models.flags.writeable
+    assert collected.upload_std is not None
+    assert (collected.upload_std[1:] > 0).all()
+    assert host.noted == [("zeroed", 1, "not finite, sent as zero with the noise")]
+    assert [host.members.by_number[client].last for client in (4, 1, 3)] == [(0, 0, 0), (1, 0, 0), (2, 0, 0)]
+    record = host.federation.record
+    made = [record.upload(number) for number in (0, 1, 2)]
+    assert [one.loss for one in made] == [0.5, 0.75, 0.5]
+    assert [one.added_std for one in made] == [0.25, 0.25, 0.0]
+    assert [one.clip_norm for one in made] == [2.0, 2.0, None]
+    payloads.forget(0)
+    with pytest.raises(KeyError):
+        payloads.collect(Collect((0,)))
+    payloads.forget(0)
+
+
+def test_what_is_compressed_is_a_difference_from_what_was_sent() -> None:
+    payloads, host = desk({"compression": {"kind": "top_k", "share": 0.5}})
+    n = host.federation.learner.n_parameters
+    [task] = host.tasks.collect((0,))
+    difference = np.full(n, 0.5, np.float32)
+    assert (payloads.read(difference, task) == 10.5).all()
+    odd = np.ones(n + 1, np.float32)
+    assert payloads.read(odd, task) is odd
+    plain, host = desk({})
+    assert plain.read(difference, host.tasks.collect((0,))[0]) is difference
+
+
+@pytest.mark.parametrize(
+    ("description", "recorded"), [({"compression": {"kind": "top_k", "share": 0.5}}, True), ({}, False)]
+)
+def test_what_was_trained_in_vain_is_on_record_where_later_updates_tell_of_it(
+    description: dict[str, Any], recorded: bool
+) -> None:
+    payloads, host = desk({**description, "privacy": NOISED})
+    first, second = host.tasks.collect((0, 1))
+    first.trained = True
+    payloads.lost(first)
+    payloads.lost(second)
+    record = host.federation.record
+    assert (record.upload(0) is not None) == recorded
+    assert record.upload(1) is None, "it was not trained"
+    payloads.lost(first)
