@@ -58,7 +58,7 @@ class Packing:
 
 
 def _whole(column: np.ndarray[Any, Any]) -> np.dtype[Any]:
-    least, most = (int(column.min()), int(column.max())) if len(column) else (0, 0)
+    least, most = int(column.min(initial=0)), int(column.max(initial=0))
     for kind in ("<i1", "<i2", "<i4"):
         limits = np.iinfo(kind)
         if limits.min <= least and most <= limits.max:

@@ -33,6 +33,7 @@ from pydantic import Field
 
 from asyncfl.errors import Fault
 from asyncfl.privacy.accounting.composition import ClassicalRelease
+from asyncfl.privacy.accounting.gaussian import classical_limit
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
 from asyncfl.privacy.flags import BUDGETS
 from asyncfl.privacy.noise.shares import UNEVEN, of_clients, planned, relative_weights
@@ -344,7 +345,7 @@ class AdaptiveBudgets(Scheme):
         return notes
 
     def _classical_notes(self) -> list[str]:
-        limit = ClassicalRelease(0.0, self.delta, self.constant).limit
+        limit = classical_limit(self.delta, self.constant)
         past = [
             f"{client} ({epsilon:.4g})" for client, epsilon in enumerate(self.budgets) if limit < epsilon < math.inf
         ]

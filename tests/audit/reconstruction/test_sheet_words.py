@@ -1,0 +1,38 @@
+"""The words of a contact sheet, and means of pictures."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.audit.reconstruction.pictures import LevelPictures
+from asyncfl.audit.reconstruction.sheet import GRANTED, caption_of, level_name
+
+
+def caption(samples: int, steps: int) -> str:
+    pictures: Any = SimpleNamespace(samples=samples, steps=steps, base_version=4, method="labels")
+    return caption_of(pictures, "somewhere")
+
+
+def test_a_caption_counts_images_and_steps() -> None:
+    assert caption(1, 1).startswith(f"1 image, 1 local step, from version 4; labels alone; {GRANTED}. ")
+    assert caption(3, 2).startswith("3 images, 2 local steps, taken for one, from version 4; ")
+    assert caption(2, 1).endswith("Data: somewhere.")
+
+
+def test_rows_are_named_by_their_noise() -> None:
+    names = [level_name(epsilon) for epsilon in (None, math.inf, 10.0, 12_500.0)]
+    assert names == ["as sent", "no noise", "ε = 10", "ε = 12,500"]
+
+
+@pytest.mark.parametrize(
+    ("each", "mean"), [([10.0, 20.0], -10 * math.log10((0.1 + 0.01) / 2)), ([30.0], 30.0), ([math.inf] * 2, math.inf)]
+)
+def test_the_mean_quality_is_that_of_the_mean_error(each: list[float], mean: float) -> None:
+    nothing = np.zeros((len(each), 1, 1, 1), np.float32)
+    level = LevelPictures(1.0, 0.0, nothing, np.array(each), np.zeros(len(each)), 0.5)
+    assert level.mean_psnr_db == pytest.approx(mean)

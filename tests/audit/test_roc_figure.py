@@ -1,0 +1,46 @@
+"""What the figure of membership inference draws."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+from matplotlib import pyplot
+
+from asyncfl.audit.membership import MembershipScores
+from asyncfl.audit.roc_figure import APART, LEAST, draw_curves
+from asyncfl.privacy.estimators.roc import at_false_rate, curve
+
+
+def test_a_line_for_each_attack_and_its_interval_beside_those_of_the_others(tmp_path: Path) -> None:
+    others = np.arange(500.0)
+    scores = {
+        "useless": MembershipScores(np.arange(0.0, 480.0, 4), others),
+        "good": MembershipScores(np.arange(400.0, 700.0), others),
+        "best": MembershipScores(np.arange(600.0, 700.0), others),
+    }
+    pages = []
+    with mock.patch("matplotlib.pyplot.close", pages.append):
+        files = draw_curves(scores, "Who", "A caption.", tmp_path / "roc")
+    [page] = pages
+    pyplot.close(page)
+    assert [file.name for file in files] == ["roc.svg", "roc.png", "roc.pdf"]
+    [axis] = page.axes
+    assert (axis.get_xscale(), axis.get_yscale()) == ("log", "log")
+    assert (axis.get_xlim(), axis.get_ylim()) == ((LEAST, 1.0), (LEAST, 1.05))
+    lines = {line.get_label(): line for line in axis.lines}
+    for name, one in scores.items():
+        false, true = curve(one.members, one.others)
+        assert lines[name].get_xdata() == pytest.approx(np.maximum(false, LEAST))
+        assert lines[name].get_ydata() == pytest.approx(np.maximum(true, LEAST))
+        assert lines[name].get_drawstyle() == "steps-post"
+    assert (list(lines["guessing"].get_xdata()), list(lines["guessing"].get_ydata())) == ([LEAST, 1], [LEAST, 1])
+    for place, (bars, one) in enumerate(zip(axis.containers, scores.values(), strict=True)):
+        point = at_false_rate(one.members, one.others)
+        [segment] = bars.lines[2][0].get_segments()
+        # 1 % of false positives, a step to each side of the middle one.
+        assert segment[:, 0] == pytest.approx([0.01 * APART ** (place - 1)] * 2)
+        assert segment[:, 1] == pytest.approx(np.maximum(point.between, LEAST))
+        assert bars.lines[0].get_ydata() == pytest.approx([max(point.rate, LEAST)])
