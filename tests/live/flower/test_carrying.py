@@ -1,0 +1,258 @@
+"""When a grid is asked for what, and who of its nodes is let in as which client."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.live.flower.letters import EXAMPLES, QUERY, READY, SCORES, TRAIN, Failure, FlowerError, Letter, Reply
+from asyncfl.live.flower.node import Node, NodeConnection
+from asyncfl.live.flower.post import Habits, Post
+from asyncfl.live.transport import Connection, EndedError
+from asyncfl.live.vocabulary import FromClient, Gone, Hello, Noted, Ready, Scores, Welcome
+from asyncfl.live.wire import encode, server_decoder
+from asyncfl.trace import Kind
+from tests.live import virtual_loop
+
+TOKENS = {"ann": "a-token", "bob": "b-token"}
+WELCOME = Welcome(0, "run", "{}", 0, 2, 20, 1, False, 1.0, 0.0, 5.0, ())
+
+
+class Grid:
+    """Answers as a test says; notes when it was asked for what."""
+
+    def __init__(self, answer: Callable[[Letter], Reply | None]) -> None:
+        self.there: dict[float, set[int]] = {0.0: {7}}
+        """Since when who is there."""
+        self.answer = answer
+        self.untaken: tuple[str, ...] = ()
+        """Kinds of letters that it does not take."""
+        self.asked: list[tuple[str, float]] = []
+        self.letters: list[Letter] = []
+        self.loop: asyncio.AbstractEventLoop
+
+    def nodes(self) -> Collection[int]:
+        self.asked.append(("nodes", round(self.loop.time(), 6)))
+        return [there for since_s, there in self.there.items() if since_s <= self.loop.time() + 1e-6][-1]
+
+    def send(self, letters: Iterable[Letter]) -> list[str | None]:
+        self.asked.append(("send", round(self.loop.time(), 6)))
+        new = list(letters)
+        names = [str(len(self.letters) + place) for place in range(len(new))]
+        self.letters += new
+        return [None if letter.kind in self.untaken else name for letter, name in zip(new, names, strict=True)]
+
+    def fetch(self, names: Collection[str]) -> list[Reply]:
+        self.asked.append(("fetch", round(self.loop.time(), 6)))
+        replies = ((name, self.answer(self.letters[int(name)])) for name in names)
+        return [
+            Reply(name, one.failure, one.reason, one.model, one.metrics, one.config)
+            for name, one in replies
+            if one is not None
+        ]
+
+
+def introduced(samples: Any = 20, **config: Any) -> Reply:
+    return Reply("", metrics={EXAMPLES: samples}, config=config)
+
+
+def carried(grid: Grid, until_s: float, says: Callable[[Node], Any] | None = None, **habits: Any) -> list[FromClient]:
+    """What is said in the nodes' place until then. `says`: what the server says to each that introduces itself."""
+    heard: list[FromClient] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+
+        async def serve(connection: Connection) -> None:
+            assert isinstance(connection, NodeConnection)
+            try:
+                while True:
+                    said = server_decoder(3).decode(await connection.receive())[0]
+                    heard.append(said)
+                    if isinstance(said, Hello):
+                        await connection.send(encode(WELCOME))
+                        if says is not None:
+                            says(connection.node)
+            except EndedError:
+                return
+
+        post = Post(
+            grid,
+            serve,
+            TOKENS,
+            3,
+            Habits(**habits),
+            lambda: "time is over" if loop.time() >= until_s else None,
+            lambda reason: heard.append(reason),  # type: ignore[arg-type]
+        )
+        grid.loop = loop
+        await post.run()
+
+    virtual_loop.run(main)
+    return heard
+
+
+def test_a_grid_is_looked_at_every_two_seconds_and_asked_for_what_waits_every_fifth_of_one() -> None:
+    grid = Grid(lambda letter: introduced() if letter.kind == QUERY else None)
+    heard = carried(grid, 4.5, asks={"seed": 3})
+    assert heard == [Hello("ann", "a-token", 3, 20)]
+    times = {what: [at_s for one, at_s in grid.asked if one == what] for what in ("nodes", "send", "fetch")}
+    assert times["nodes"] == pytest.approx([0.0, 2.0, 4.0], abs=0.21)
+    # Who is it, and, once it was let in, that it prepare itself.
+    assert times["send"] == [0.0, 0.2]
+    assert times["fetch"] == pytest.approx(np.arange(23) * 0.2)
+    assert [(letter.node, letter.kind, letter.config) for letter in grid.letters] == [
+        (7, QUERY, {"seed": 3}),
+        (7, READY, {"client": 0, "welcome": encode(WELCOME)}),
+    ]
+
+
+def test_who_is_not_asked_has_one_sample_and_is_let_in_at_once() -> None:
+    grid = Grid(lambda letter: None)
+    grid.there = {0.0: {9, 7}}
+    assert carried(grid, 0.1, asks_samples=False, ours=False) == [
+        Hello("ann", "a-token", 3, 1),
+        Ready(True, None),
+        Hello("bob", "b-token", 3, 1),
+        Ready(True, None),
+    ]
+    assert grid.letters == []
+
+
+@pytest.mark.parametrize("failure", list(Failure))
+def test_who_did_not_get_the_question_is_asked_again_at_the_next_look(failure: Failure) -> None:
+    grid = Grid(lambda letter: introduced() if grid.loop.time() > 3 else Reply("", failure))
+    assert carried(grid, 4.7)[:1] == [Hello("ann", "a-token", 3, 20)]
+    assert [letter.kind for letter in grid.letters] == [QUERY, QUERY, QUERY, READY]
+    assert [at_s for what, at_s in grid.asked if what == "send"] == pytest.approx([0.0, 2.0, 4.0, 4.2], abs=0.21)
+
+
+@pytest.mark.parametrize(
+    ("samples", "got"),
+    [(0, "0"), (1.5, "1.5"), (-1, "-1"), ([3], "[3]"), ([1] * 90, "[" + "1, " * 28 + "1,..." + ", 1, 1, 1]")],
+)
+def test_who_has_no_samples_ends_the_run(samples: Any, got: str) -> None:
+    with pytest.raises(FlowerError) as caught:
+        carried(Grid(lambda letter: introduced(samples)), 4.0)
+    assert str(caught.value) == (f"node 7 must answer a query with metric num-examples, a whole number >= 1, got {got}")
+    assert len(got) <= 100
+    assert carried(Grid(lambda letter: introduced(1) if letter.kind == QUERY else None), 0.3)[0] == Hello(
+        "ann", "a-token", 3, 1
+    )
+
+
+@pytest.mark.parametrize(("kind", "what"), [(QUERY, "say who it is"), (READY, "take part")])
+def test_an_app_that_cannot_begin_ends_the_run_with_what_it_says(kind: str, what: str) -> None:
+    said = "no   such\nmodule: " + "m" * 500
+    grid = Grid(lambda letter: Reply("", 2, said) if letter.kind == kind else introduced())
+    with pytest.raises(FlowerError) as caught:
+        carried(grid, 4.0)
+    whole = "no such module: " + "m" * 500
+    assert str(caught.value) == f"node 7 cannot {what}: {whole[:487]}...{'m' * 10}"
+
+
+@pytest.mark.parametrize("failure", list(Failure))
+def test_who_did_not_hear_that_it_must_prepare_itself_is_told_again(failure: Failure) -> None:
+    def answer(letter: Letter) -> Reply | None:
+        if letter.kind == QUERY:
+            return introduced()
+        return Reply("", failure) if grid.loop.time() < 0.5 else Reply("", config={"spent": "s" * 1001})
+
+    grid = Grid(answer)
+    heard = carried(grid, 3.0)
+    assert heard[-1] == Ready(True, "s" * 1000)
+    if failure == Failure.AWAY:
+        # The connection ended; at the next look it has another, and the letter is still on its way.
+        assert heard == [Hello("ann", "a-token", 3, 20)] * 2 + heard[-1:]
+        assert [letter.kind for letter in grid.letters] == [QUERY, READY]
+    else:
+        assert heard[:-1] == [Hello("ann", "a-token", 3, 20)]
+        assert {letter.kind for letter in grid.letters[1:]} == {READY}
+        assert len(grid.letters) == 4
+
+
+def test_a_letter_that_is_not_taken_is_one_that_nobody_answers() -> None:
+    def says(node: Node) -> None:
+        node.write(TRAIN, 5, {}, np.zeros((1, 3), np.float32))
+        node.write(SCORES, 6, {}, np.zeros((2, 3), np.float32))
+
+    grid = Grid(lambda letter: introduced() if letter.kind == QUERY else Reply(""))
+    grid.untaken = (TRAIN, SCORES)
+    assert carried(grid, 0.7, says) == [
+        Hello("ann", "a-token", 3, 20),
+        Gone(5, "lost_up", (Noted(0.0, Kind.LOST, detail="up"),)),
+        Scores(6, None, ()),
+        Ready(True, None),
+    ]
+
+
+def test_where_all_clients_are_there_a_node_waits_until_one_is_away(caplog: pytest.LogCaptureFixture) -> None:
+    grid = Grid(lambda letter: introduced(letter.node) if letter.kind == QUERY else None)
+    grid.there = {0.0: {7, 8, 9}, 4.5: {8, 9}, 9.0: {7, 8}}
+    with caplog.at_level(logging.INFO, "asyncfl.live"):
+        heard = carried(grid, 12.5)
+    assert [(one.name, one.samples) for one in heard if isinstance(one, Hello)] == [
+        ("ann", 7),
+        ("bob", 8),
+        ("ann", 9),
+        ("ann", 7),
+    ]
+    assert [record.getMessage() for record in caplog.records] == [
+        "node 7 is client ann, 7 samples",
+        "node 8 is client bob, 8 samples",
+        "node 9: all 2 clients are there already, it waits",
+        "node 7: is away",
+        "node 9 is client ann, 9 samples",
+        "node 9: is away",
+        "node 7 is client ann, 7 samples",
+    ]
+    assert [letter.node for letter in grid.letters if letter.kind == QUERY] == [7, 8, 9, 7]
+
+
+def test_who_says_which_client_it_is_waits_for_that_ones_place_alone(caplog: pytest.LogCaptureFixture) -> None:
+    grid = Grid(lambda letter: introduced(name="bob") if letter.kind == QUERY else None)
+    grid.there = {0.0: {7, 8}}
+    heard = carried(grid, 4.5)
+    assert heard == [Hello("bob", "b-token", 3, 20)]
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [
+        "node 8: client bob is there already, it waits"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("here", "away", "wants", "place"),
+    [
+        ("", "", "", "ann"),
+        ("ann", "", "", "bob"),
+        ("bob", "", "", "ann"),
+        # A name that nobody has had yet comes before one whose node may come back.
+        ("", "ann", "", "bob"),
+        ("bob", "ann", "", "ann"),
+        ("", "ann bob", "", "ann"),
+        ("ann bob", "", "", None),
+        ("", "", "bob", "bob"),
+        ("", "bob", "bob", "bob"),
+        ("bob", "", "bob", None),
+        ("", "", "cid", None),
+    ],
+)
+def test_a_new_node_gets_a_name_that_nobody_has(here: str, away: str, wants: str, place: str | None) -> None:
+    post = Post(Grid(lambda letter: None), None, TOKENS, 3)  # type: ignore[arg-type]
+    for number, name in enumerate([*here.split(), *away.split()]):
+        post._nodes[number] = node = Node(number, name, TOKENS[name], 1, 3)
+        node.connection = NodeConnection(node) if name in here.split() else None
+    assert post._place(wants) == place
+
+
+def test_a_grid_that_is_gone_ends_the_run_with_what_it_says() -> None:
+    def answer(letter: Letter) -> Reply:
+        raise ConnectionError("c" * 300)
+
+    (reason,) = carried(Grid(answer), 4.0)
+    text = "ConnectionError: " + "c" * 300
+    assert str(reason) == f"Flower's grid answers no more: {text[:287]}...{'c' * 10}"
