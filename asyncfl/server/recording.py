@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from asyncfl.errors import RunError
 from asyncfl.messages import (
@@ -45,12 +46,16 @@ from asyncfl.messages import (
 )
 from asyncfl.server.machine import Server
 from asyncfl.server.plan import ServerPlan
+from asyncfl.trace.shelf import Shelf
 
 Detail: TypeAlias = Literal["digests", "parameters"]
 """What is written of a model."""
 
 FORMAT = 4
 """Version of the lines."""
+
+PUT_AWAY_AT = 1 << 20
+"""Letters of a recording that are kept in memory before they are put on disk."""
 
 Plain: TypeAlias = dict[str, Any]
 """What a JSON object reads as."""
@@ -68,7 +73,7 @@ class Call:
     """Actions, in their order."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Recording:
     """The calls of one server, in their order."""
 
@@ -80,7 +85,13 @@ class Recording:
     everybody_present: bool = True
     """Whether all clients took part from the start; else none did before it joined."""
     lines: list[str] = field(default_factory=list)
-    """JSON of each call."""
+    """JSON of the latest calls."""
+    earlier: Shelf = field(default_factory=Shelf, repr=False)
+    """JSON of those before, on disk."""
+    _letters: int = field(default=0, init=False, repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        return self.text() == other.text() if isinstance(other, Recording) else NotImplemented
 
     @classmethod
     def of(cls, plan: ServerPlan, detail: Detail = "digests", seed: int = 0) -> Recording:
@@ -99,15 +110,28 @@ class Recording:
             "samples": self.samples,
             "seed": self.seed,
         }
-        return "".join(f"{line}\n" for line in [_json(head), *self.lines])
+        return "".join(f"{line}\n" for line in [_json(head), *self._all_lines()])
 
     def add(self, hears: Plain, answers: Iterable[Action]) -> None:
         """Write down one call."""
-        self.lines.append(_json({"answers": [plain(action, self.detail) for action in answers], "hears": hears}))
+        self._keep(_json({"answers": [plain(action, self.detail) for action in answers], "hears": hears}))
+
+    def _keep(self, line: str) -> None:
+        """Add the line of a call."""
+        self.lines.append(line)
+        self._letters += len(line)
+        if self._letters >= PUT_AWAY_AT:
+            self.earlier.put(pa.RecordBatch.from_pydict({"line": self.lines}))
+            self.lines, self._letters = [], 0
+
+    def _all_lines(self) -> Iterator[str]:
+        for batch in self.earlier.batches():
+            yield from batch["line"].to_pylist()
+        yield from self.lines
 
     def calls(self) -> Iterator[Call]:
         """The calls, in their order. Raises RunError for a line that is none."""
-        for number, line in enumerate(self.lines, 2):
+        for number, line in enumerate(self._all_lines(), 2):
             try:
                 entry = json.loads(line)
                 yield Call(number, entry["hears"], entry["answers"])
@@ -129,7 +153,7 @@ class Recording:
                     elif not found:
                         raise RunError(f"{path} is no recording: its first line describes no federation")
                     elif seed is None or found[-1].seed == seed:
-                        found[-1].lines.append(line.rstrip("\n"))
+                        found[-1]._keep(line.rstrip("\n"))
         except OSError as error:
             raise RunError(f"{path} cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:

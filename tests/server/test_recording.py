@@ -22,6 +22,7 @@ from asyncfl.messages import (
     UpdateArrived,
 )
 from asyncfl.server import ServerPlan, Sync
+from asyncfl.server import recording as recordings
 from asyncfl.server.recording import (
     RecordedServer,
     Recording,
@@ -65,6 +66,24 @@ def test_each_call_is_a_line_with_sorted_keys_and_equal_runs_are_equal_bytes() -
     assert lines[2] == '{"answers":[],"hears":{"task":0,"time_s":1.0,"type":"UpdateArrived"}}'
     assert json.loads(lines[3])["answers"] == [{"tasks": [0, 1], "type": "Collect"}]
     assert lines[5] == ('{"answers":[],"hears":{"reason":"too late: it has stopped already","type":"stop"}}')
+
+
+@pytest.mark.parametrize("put_away_at", [1, 200])
+def test_what_lies_on_disk_reads_as_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, put_away_at: int) -> None:
+    before = recorded("parameters")
+    assert len(before.lines) == 5
+    monkeypatch.setattr(recordings, "PUT_AWAY_AT", put_away_at)
+    long = recorded("parameters")
+    assert len(long.lines) < 3
+    assert long == before
+    assert list(long.calls()) == list(before.calls())
+    path = tmp_path / "messages.jsonl"
+    path.write_text(long.text())
+    again = Recording.read(path)
+    assert again == before
+    assert len(again.lines) < 3
+    again.lines.append(before.lines[0])
+    assert again != before
 
 
 def test_a_recording_is_of_seed_0_unless_another_is_named() -> None:
