@@ -62,6 +62,9 @@ class Final(Measured):
         limit = "" if self.limit is None else f"; dashed: {self.label(self.limit)}"
         return f" against {in_words(self.x)}{beside}{limit}"
 
+    def legend_is_beside(self, hues: list[Any]) -> bool:
+        return super().legend_is_beside(hues) or self.limit is not None
+
     def own_bound(self, grid: AxisValues) -> pd.DataFrame | None:
         return None if self.bound is None else self.bound.over(self._arguments(grid)).assign(name=self._entry)
 
