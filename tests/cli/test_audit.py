@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from asyncfl.api import execute
 from asyncfl.cli import app
 from asyncfl.cli.audit_canaries import print_found
+from asyncfl.cli.audit_membership import print_found as print_memberships
 from asyncfl.errors import RunError, ScenarioError
 from asyncfl.scenario import Scenario
 
@@ -126,6 +127,17 @@ def test_membership_is_told_and_drawn(tmp_path: Path, tiny: dict[str, Any]) -> N
     assert "guessing finds 1 %" in result.output
     assert "whoever attacks had only the initial personal layers" in " ".join(result.output.split())
     assert (folder / "audit" / "membership" / "roc-seed-0.png").exists()
+
+
+def test_memberships_are_told_in_percent(capsys: pytest.CaptureFixture[str]) -> None:
+    rates = {"true_positive_rate": 0.12345, "rate_low": 0.1, "rate_high": 0.20555, "area": 0.56789}
+    row: dict[str, Any] = {"seed": 3, "adversary": "both", "attack": "loss", **rates, "members": 70, "others": 90}
+    print_memberships([row, {**row, "seed": 4}])
+    shown = capsys.readouterr().out.splitlines()
+    told = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in shown]
+    cells = ["both", "loss", "12.35", "10.00 to 20.55", "70", "90", "0.568"]
+    assert ["3", *cells] in told
+    assert ["4", *cells] in told
 
 
 def test_two_audits_at_once_are_refused(run: Path) -> None:
