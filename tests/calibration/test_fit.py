@@ -10,7 +10,7 @@ import pytest
 
 from asyncfl.analysis.timeline import summary, timeline_of
 from asyncfl.calibration import calibrate
-from asyncfl.calibration.fit import Calibration
+from asyncfl.calibration.fit import Calibration, _clients, _device, _listed, _plain
 from asyncfl.calibration.observations import SeenRun
 from asyncfl.errors import RunError
 from asyncfl.federation import clients_table, rounds_table
@@ -18,7 +18,8 @@ from asyncfl.federation.resolve import streams_of
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock
 from asyncfl.world.availability import AlternatingAvailability, AlwaysOnline
-from asyncfl.world.distributions import Exponential, Fixed, Lognormal
+from asyncfl.world.devices import ExponentialDevice, FixedDevice, LognormalDevice, ParetoDevice, UniformDevice
+from asyncfl.world.distributions import Exponential, Fixed, Listed, Lognormal, Pareto, Uniform
 from asyncfl.world.loss import GilbertElliottLoss, IndependentLoss
 from tests.calibration.conftest import fitted_to, seen
 
@@ -206,3 +207,34 @@ def test_clients_that_share_a_machine_are_seen_to_wait_for_each_other(known: Sce
     alone = fitted_to(known.override({"protocol.rounds": 60}))
     assert alone.places.workers is None
     np.testing.assert_allclose(shared.speeds.s_per_sample, alone.speeds.s_per_sample, rtol=0.2)
+
+
+def test_clients_are_named_up_to_five() -> None:
+    assert _clients([3]) == "client 3"
+    assert _clients([3, 5]) == "clients 3, 5"
+    assert _clients(range(5)) == "clients 0, 1, 2, 3, 4"
+    assert _clients(range(7)) == "clients 0, 1, 2, 3, 4 and 2 more"
+
+
+def test_values_that_are_nearly_the_same_are_one() -> None:
+    assert _listed(np.array([2.0, 2.0])) == Fixed(value=2.0)
+    assert _listed(np.array([1.0, 1 + 0.9e-4, 1.0])) == Fixed(value=1.0)
+    assert _listed(np.array([1.0, 1 + 1.1e-4])) == Listed(values=(1.0, 1 + 1.1e-4))
+    assert _listed(np.array([np.inf, np.inf])) == Fixed(value=np.inf)
+    assert _listed(np.array([1.0, np.inf])) == Listed(values=(1.0, np.inf))
+
+
+def test_numbers_have_six_digits() -> None:
+    assert _plain({"a": [0.123456789, 3, "x"], "b": (1234567.8,)}) == {"a": [0.123457, 3, "x"], "b": [1234570.0]}
+    assert _plain(Uniform(low=1 / 3, high=2)) == {"kind": "uniform", "low": 0.333333, "high": 2.0}
+
+
+def test_devices_are_those_of_the_distribution_of_their_speeds() -> None:
+    assert _device(Fixed(value=2.0)) == FixedDevice(s_per_sample=2.0)
+    assert _device(Uniform(low=1, high=3)) == UniformDevice(low_s_per_sample=1, high_s_per_sample=3)
+    exponential = ExponentialDevice(mean_s_per_sample=4, minimum_s_per_sample=1)
+    assert _device(Exponential(mean=4, minimum=1)) == exponential
+    assert _device(Lognormal(median=3, sigma=0.5)) == LognormalDevice(median_s_per_sample=3, sigma=0.5)
+    assert _device(Pareto(minimum=2, alpha=3)) == ParetoDevice(minimum_s_per_sample=2, alpha=3)
+    with pytest.raises(ValueError, match="no device has"):
+        _device(Listed(values=(1.0, 2.0)))

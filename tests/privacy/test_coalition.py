@@ -1,0 +1,72 @@
+"""Who is curious, and how far scores and clipped steps may move."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from asyncfl.privacy import PrivacyContext
+from asyncfl.privacy.accounting.gaussian import analytic_multiplier
+from asyncfl.privacy.coalition import Curious, coalition, coalition_faults
+from asyncfl.privacy.distances import clipped_steps
+from asyncfl.privacy.scores import ScoreNoise, score_sensitivity
+from asyncfl.streams import Streams
+
+READ: TypeAdapter[Any] = TypeAdapter(Curious)
+
+
+@pytest.mark.parametrize(("value", "read"), [(0, 0.0), (0.25, 0.25), ([3, 1, 3, 0], (0, 1, 3)), ((5,), (5,)), ([], ())])
+def test_a_share_or_numbers_of_clients(value: Any, read: Any) -> None:
+    found = READ.validate_python(value)
+    assert (found, type(found)) == (read, type(read))
+
+
+@pytest.mark.parametrize("value", [1, 1.0, -0.1, True, [-1], [1.5], [True], "all", None])
+def test_what_is_neither(value: Any) -> None:
+    with pytest.raises(ValidationError, match="must be a share of the clients"):
+        READ.validate_python(value)
+
+
+def test_a_larger_share_adds_clients_to_a_smaller_one() -> None:
+    streams = Streams(3)
+    found = [coalition(share, 10, streams) for share in (0.0, 0.04, 0.06, 0.3, 0.9)]
+    assert [len(one) for one in found] == [0, 0, 1, 3, 9]
+    assert all(less <= more for less, more in pairwise(found))
+    assert found[-1] <= set(range(10))
+    assert coalition((2, 7), 10, streams) == {2, 7}
+
+
+def test_a_coalition_is_of_some_of_the_clients() -> None:
+    assert list(coalition_faults(0.9, 5)) == []
+    assert list(coalition_faults((0, 4), 5)) == []
+    [none] = coalition_faults((0, 5, 7), 5)
+    assert str(none) == "curious: must hold numbers of clients, 0..4, got 5"
+    [everybody] = coalition_faults((0, 1, 2), 3)
+    assert str(everybody) == "curious: must leave somebody out to be curious about, got all 3 clients"
+
+
+def test_accuracies_of_models_move_by_a_sample_or_all() -> None:
+    assert score_sensitivity(1, 50) == 1 / 50
+    assert score_sensitivity(4, 50) == 2 / 50
+    assert score_sensitivity(9, 50, "client") == 3.0
+    assert ScoreNoise(std=0.05).std_of(4, 50) == 0.05
+    by_budget = ScoreNoise(epsilon=2.0, delta=1e-3)
+    assert by_budget.std_of(4, 50) == pytest.approx(analytic_multiplier(2.0, 1e-3) * 2 / 50)
+    for given, got in (({}, "neither"), ({"std": 1.0, "epsilon": 1.0}, "both")):
+        with pytest.raises(ValidationError, match=f"give either std or epsilon, got {got}"):
+            ScoreNoise.model_validate(given)
+
+
+def test_each_clipped_step_moves_two_runs_apart() -> None:
+    context = PrivacyContext(5, 5, 20, 30, 2, batch_size=8, epochs=2, lr=0.1)
+    # 30 samples in batches of 8 are 4 steps an epoch.
+    assert clipped_steps(context, 3.0, 30) == pytest.approx(2 * 0.1 * 3.0 * 8)
+    assert clipped_steps(context, 3.0, 30, 1) == pytest.approx(2 * 0.1 * 3.0 * 4)
+    assert clipped_steps(context, 3.0, 5) == pytest.approx(2 * 0.1 * 3.0 * 2)
+    assert clipped_steps(replace(context, batch_size=0), 3.0, 30) == pytest.approx(2 * 0.1 * 3.0 * 2)
+    assert clipped_steps(replace(context, plain_sgd=False), 3.0, 30) == math.inf

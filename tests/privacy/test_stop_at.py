@@ -1,0 +1,60 @@
+"""What counts towards a budget, and how it is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from asyncfl.privacy.stop_at import Counted, StopAt
+
+
+@pytest.mark.parametrize(
+    ("adversary", "of", "holds_uploads", "by_models"),
+    [
+        ("server", "uploads", False, False),
+        ("both", "all", False, False),
+        ("eavesdropper", "uploads", False, False),
+        ("eavesdropper", "models", True, True),
+        ("eavesdropper", "all", True, False),
+        ("eavesdropper", "all", False, True),
+        ("curious", "uploads", True, False),
+        ("public", "all", True, True),
+        ("public", "models", False, True),
+    ],
+)
+def test_who_holds_models_alone_knows_of_uploads_by_them(
+    adversary: Any, of: Any, holds_uploads: bool, by_models: bool
+) -> None:
+    stop_at = StopAt(epsilon=3.0, adversary=adversary, of=of)
+    assert stop_at.counted(holds_uploads) == Counted(by_models)
+    assert stop_at.of_server is (adversary in ("server", "both"))
+
+
+def test_without_more_it_is_the_exact_budget_of_uploads_to_the_server() -> None:
+    plain = StopAt(epsilon=3.0)
+    assert (plain.delta, plain.accountant, plain.adversary, plain.of) == (None, "exact", "server", "uploads")
+    assert str(plain) == "epsilon 3 (exact)"
+    assert str(StopAt(epsilon=0.25, delta=1e-3, accountant="rdp")) == "epsilon 0.25 (rdp, delta 0.001)"
+    assert str(StopAt(epsilon=0.25, delta=0.0)) == "epsilon 0.25 (exact, delta 0)"
+    assert Counted() == Counted(False)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        (
+            {"accountant": "naive", "delta": 0.0},
+            "delta has no meaning with accountant: naive, which adds up claims, got 0;",
+        ),
+        ({"adversary": "server", "of": "models"}, "of: models has no meaning with adversary: server"),
+        ({"adversary": "both", "of": "models"}, "of: models has no meaning with adversary: both"),
+        ({"adversary": "public"}, "of: uploads has no meaning with adversary: public"),
+        ({"delta": 1.0}, "less than 1"),
+        ({"epsilon": 0.0}, "greater than 0"),
+    ],
+)
+def test_what_has_no_meaning_together(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        StopAt.model_validate({"epsilon": 1.0, **fields})

@@ -1,0 +1,67 @@
+"""Uploads of twins: what is clipped, and that it does not matter how many are trained together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.client import Ticket
+from asyncfl.privacy.context import Contribution
+from asyncfl.twins import training
+from asyncfl.twins.neighbours import Neighbour
+from asyncfl.twins.training import OwnLayers, TwinUpload, _clipped
+from tests.twins.test_truth import observed
+
+FEDAVG: dict[str, Any] = {"privacy": {"kind": "dp_fedavg", "clip_norm": 0.05, "noise_multiplier": 1.0}}
+
+
+def test_only_what_is_longer_is_clipped() -> None:
+    payload = np.array([3.0, 4.0], np.float32)
+    assert _clipped(payload, 5.0, None) is payload
+    assert _clipped(payload, 5.0, 5.0) is payload
+    assert _clipped(payload, float("nan"), 1.0) is payload
+    shorter = _clipped(payload, 5.0, 2.5)
+    assert shorter.tolist() == [1.5, 2.0]
+    assert shorter.dtype == np.float32
+
+
+def test_the_distance_of_an_upload_is_the_largest_of_its_releases() -> None:
+    one = TwinUpload(Neighbour("noise", 0), 0.0, 1.0, None, (0.5, 2.0, 1.0), Contribution(0, 1), 1.0)
+    assert one.distance == 2.0
+    assert one.shifts is None
+
+
+def test_a_copy_of_layers_goes_its_own_way() -> None:
+    layers = OwnLayers(np.zeros(2, np.float32), {0: np.ones(2, np.float32)})
+    other = layers.copy()
+    other.twins[0] = np.zeros(2, np.float32)
+    assert layers.twins[0].tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("noise", [{}, {"privacy": {"kind": "nbafl", "epsilon": 50, "clip_norm": 0.5}}])
+def test_twins_trained_one_by_one_are_those_trained_together(noise: dict[str, Any], monkeypatch: Any) -> None:
+    observer, _ = observed({**FEDAVG, **noise}, clients=(0,), neighbours=("ordinary", "zeroed"), twins=4)
+    path, client = observer.path, observer.clients[0]
+    task = next(iter(client.tasks.values()))
+    ticket = Ticket(task.task, 0, 0, observer.federation.plan.initial, task.turn)
+    worlds = [(twin.neighbour, 0.5 + number) for number, twin in enumerate(task.twins.values())]
+
+    def made(row: int) -> list[TwinUpload]:
+        norms = np.array([9.0, 0.25])
+        return list(training.TwinTraining(path).uploads(ticket, Contribution(0, 10), norms, row, worlds))
+
+    together = made(1)
+    monkeypatch.setattr(training, "CHUNK_BYTES", 4 * len(ticket.base) + 1)
+    one_by_one = made(1)
+    for first, second in zip(together, one_by_one, strict=True):
+        assert first.distances == pytest.approx(second.distances, rel=1e-5, abs=1e-9)
+        assert (first.norm, first.loss) == pytest.approx((second.norm, second.loss), rel=1e-5)
+        assert (first.neighbour, first.clip_norm, first.std) == (second.neighbour, second.clip_norm, second.std)
+        assert first.contribution.epsilon == second.contribution.epsilon
+    assert [one.contribution.epsilon for one in together] == [epsilon for _, epsilon in worlds]
+    # Who sends nothing lost what the client itself did.
+    zeroed = next(one for one in together if one.neighbour.kind == "zeroed")
+    rows = np.empty((1, len(ticket.base)), np.float32)
+    assert zeroed.loss == pytest.approx(float(path.learner.train(rows, [path.job(ticket)])[0]), rel=1e-6)
