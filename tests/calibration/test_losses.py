@@ -79,3 +79,12 @@ def test_independent_losses_have_one_parameter_and_bursts_two() -> None:
     assert found.compared["gilbert_elliott"] == pytest.approx(4 - 2 * 60 * np.log(1 / 3))
     assert isinstance(found.loss, GilbertElliottLoss)
     assert (found.loss.good_to_bad, found.loss.bad_to_good) == pytest.approx((1 / 3, 1 / 3), abs=1e-3)
+
+
+def test_a_channel_that_is_mostly_bad_is_found_too() -> None:
+    # It turns bad with .4 and good with .1: of 2 packets both are lost with .8 * .9, none with .2 * .6.
+    whole = SeenMessage(0, (2000,), (0.0,), 1.0)
+    one, both = (SeenMessage(0, (2000, size), (0.0, 1.0), 2.0) for size in (1000, 2000))
+    found = fitted_loss([*[whole] * 6, *[one] * 8, *[both] * 36], 1000)
+    assert isinstance(found.loss, GilbertElliottLoss)
+    assert (found.loss.good_to_bad, found.loss.bad_to_good) == pytest.approx((0.4, 0.1), abs=2e-3)
