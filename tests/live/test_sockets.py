@@ -1,0 +1,91 @@
+"""Frames over real sockets of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from asyncfl.live.sockets import PortError, listening, to
+from asyncfl.live.transport import Connection, EndedError
+
+LIMIT = 200
+"""More than a close with a reason takes: it counts as a frame."""
+
+
+def over(handler: Callable[[Connection], Coroutine[Any, Any, None]], talk: Callable[[Connection], Any]) -> Any:
+    """What comes of `talk` with a server that takes frames up to LIMIT, as its client does."""
+
+    async def main() -> Any:
+        async with listening(handler, "127.0.0.1", 0, LIMIT) as port:
+            connection = await to(f"ws://127.0.0.1:{port}", LIMIT)()
+            assert connection.peer == f"127.0.0.1:{port}"
+            outcome = await talk(connection)
+            await connection.close()
+            return outcome
+
+    return asyncio.run(main())
+
+
+async def echo(connection: Connection) -> None:
+    try:
+        while True:
+            await connection.send(await connection.receive() * 2)
+    except EndedError:
+        return
+
+
+@pytest.mark.parametrize(("length", "refused"), [(100, ""), (101, "sent"), (200, "sent"), (201, "received")])
+def test_neither_side_takes_a_frame_beyond_the_limit(length: int, refused: str) -> None:
+    async def talk(connection: Connection) -> bytes:
+        await connection.send(b"x" * length)
+        return await connection.receive()
+
+    if not refused:
+        assert over(echo, talk) == b"x" * 2 * length
+        return
+    with pytest.raises(EndedError, match=rf"^the connection has ended: {refused} 1009 \(message too big\)"):
+        over(echo, talk)
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        ("r" * 130, "r" * 120),
+        ("é" * 60 + "r", "é" * 60),
+        ("rr" + "é" * 60, "rr" + "é" * 59),
+        ("rrr" + "é" * 60, "rrr" + "é" * 58),
+    ],
+)
+def test_a_reason_is_cut_to_what_a_websocket_can_hold(reason: str, told: str) -> None:
+    async def leave(connection: Connection) -> None:
+        await connection.close(reason)
+
+    async def talk(connection: Connection) -> str:
+        with pytest.raises(EndedError) as caught:
+            await connection.receive()
+        with pytest.raises(EndedError, match=r"^the connection has ended: received 1000"):
+            await connection.send(b"x")
+        return str(caught.value)
+
+    assert f"received 1000 (OK) {told};" in over(leave, talk)
+
+
+def test_where_nobody_can_listen_or_be_reached_the_place_is_told() -> None:
+    async def listen(port: int) -> None:
+        async with listening(echo, "127.0.0.1", port, LIMIT):
+            pass
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        with pytest.raises(PortError, match=f"^cannot listen at 127.0.0.1:{port}: .*address already in use"):
+            asyncio.run(listen(port))
+        with pytest.raises(EndedError) as caught:
+            asyncio.run(to(f"ws://127.0.0.1:{port}", LIMIT)())  # type: ignore[arg-type]
+    assert str(caught.value) == f"cannot connect to ws://127.0.0.1:{port}: Connection refused"
+    with pytest.raises(EndedError, match=r"^cannot connect to http://a: .*http://a isn't a valid URI"):
+        asyncio.run(to("http://a", LIMIT)())  # type: ignore[arg-type]
