@@ -120,7 +120,8 @@ class WholeRunColumns(Described):
     """Squared errors of the aggregates over the spread of the honest updates, of the versions of whose buffer's weight
     the attackers had less than half; where `evaluation.aggregates` asks for it."""
     kappa_bound: Number
-    """Least kappa that a rule can guarantee which does not know who is who, for those buffers (Allouah et al. 2023)."""
+    """Least kappa that a rule can guarantee which does not know who is who, for those buffers if their updates weighed
+    the same (Allouah et al. 2023)."""
     outnumbered_share: Share
     """Part of the versions of whose buffer's weight the attackers had half or more: nothing can be guaranteed there."""
 

@@ -72,6 +72,7 @@ def _robustness(rounds: pd.DataFrame) -> pd.DataFrame:
     share = held["attackers_weight"]
     least = share / (1 - 2 * share) * held["honest_spread"]
     spread = held["honest_spread"].groupby(held["seed"]).sum()
+    spread = spread.where(spread > 0)  # one honest update in each buffer disagrees with nobody
     return pd.DataFrame(
         {
             "kappa": held["aggregate_error"].groupby(held["seed"]).sum() / spread,

@@ -6,7 +6,8 @@ distance to it, by these weights, and a the attackers' share of the weight, a ru
     |F(x) - h|^2 <= kappa s
 
 whoever the attackers of that share are ((f, kappa)-robustness, Allouah et al. 2023). No rule that does not know who is
-who has kappa < a / (1 - 2 a).
+who has kappa < a / (1 - 2 a), where some of the updates weigh a together without being all of the attackers, as they do
+with equal weights.
 
 Let updates of weight a be at 1 and all others at 0. If those at 1 are the attackers the honest agree, s = 0, and F must
 be 0. But they may be honest, and attackers of weight a among those at 0: then h = a / (1 - a), s = a (1 - 2 a) /
@@ -48,9 +49,16 @@ class AggregateErrors:
         """Measure what was made of the buffer of these tasks."""
         attackers = [self.malicious(task, client) for task, client in zip(tasks, buffer.clients.tolist(), strict=True)]
         weights, kept = self._factors(buffer, np.arange(len(buffer))), np.flatnonzero(~verdict.flagged)
-        mass = self.protocol.rate * float(self._factors(buffer, kept).sum())
+        factors = self._factors(buffer, kept)
+        if verdict.weights is not None:
+            factors *= verdict.weights[kept]
         # What moves the model less, as it is older or fewer, is no other mean.
-        step = (outcome.model.astype(np.float64) - buffer.current) / (mass or 1.0)
+        mass = self.protocol.rate * float(factors.sum())
+        step = outcome.model.astype(np.float64) - buffer.current
+        if verdict.correction is not None:
+            # What earlier versions are repaired by is not of this buffer.
+            step -= verdict.correction
+        step /= mass or 1.0
         self._found[buffer.version + 1] = aggregate_error(buffer.deltas, weights, np.array(attackers, dtype=bool), step)
 
     def columns(self, version: int) -> dict[str, float]:

@@ -29,7 +29,7 @@ class Perturbing(Deviating):
     """Base of both: subclasses say how large gamma may be."""
 
     direction: Direction = "std"
-    """p: -mean/|mean|, -deviation, or -sign(mean), coordinate by coordinate."""
+    """p: -mean, -deviation, or -sign(mean), coordinate by coordinate; its length does not matter."""
 
     def deviate(
         self, known: Vector, mean: NDArray[np.float64], deviation: NDArray[np.float64], view: AttackView

@@ -98,3 +98,20 @@ def test_other_readings_of_an_aggregate_have_no_such_error(scenario: Scenario) -
     mixed = {"kind": "buffered", "rounds": 1, "buffer": 5, "aggregation": "mix"}
     with pytest.raises(ScenarioError, match=r"evaluation\.aggregates: must be false with protocol\.aggregation mix"):
         scenario.override({"evaluation.aggregates": True, "protocol": mixed})
+
+
+class Repairs(Detector):
+    """Halves the weight of all updates, and moves the model by something that is not of this buffer."""
+
+    kind: str = f"{__name__}:Repairs"
+
+    def judge(self, state: Any, buffer: Buffer, scores: Any) -> tuple[Verdict, Any]:
+        nobody = np.zeros(len(buffer), dtype=bool)
+        repair = np.full(len(buffer.current), 0.25, np.float32)
+        return Verdict(nobody, nobody, weights=np.full(len(buffer), 0.5), correction=repair), state
+
+
+def test_what_is_repaired_of_earlier_versions_and_what_all_weigh_less_is_no_error(scenario: Scenario) -> None:
+    told = {"evaluation.aggregates": True, "defence.detector": {"kind": f"{__name__}:Repairs"}, "protocol.rounds": 3}
+    for row in simulate_seed(scenario.override(told), 0).rounds[1:]:
+        assert row["aggregate_error"] < 1e-6 * row["honest_spread"]

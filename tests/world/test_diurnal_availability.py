@@ -94,6 +94,9 @@ def test_a_window_begins_on_its_day_or_the_next_and_lasts_a_day_at_most() -> Non
     for hours_later in (0.0, 24.0):
         one = presence(from_h=6.0 + hours_later, hours=20.0)
         assert changes(one, 0, 30 * HOUR_S) == pytest.approx([2 * HOUR_S, 6 * HOUR_S, 26 * HOUR_S])
+    # Of zone -12 the night of the day before the day before is still on at noon UTC.
+    behind = presence(from_h=47.0, hours=24.0, zones_h=[-12])
+    assert behind.online(0, 0.0)
     long = presence(from_h=20.0, hours=30.0)
     assert long.next_change(0, 0.0) == math.inf
     assert presence(from_h=20.0, hours=23.5).next_change(0, 0.0) == pytest.approx(19.5 * HOUR_S)

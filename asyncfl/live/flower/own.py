@@ -254,6 +254,7 @@ class OwnRounds(Rounds):
         found = {} if self.judge is None else self.judge(publish.model)
         row |= {name: float(found[name]) for name in ("test_loss", "test_accuracy") if name in found}
         row["diverged"] = not np.isfinite([*map(float, found.values()), float(publish.model.sum())]).all()
+        self.rows.completed()
         return diverged_at(publish.version) if row["diverged"] else None
 
 
