@@ -7,9 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from asyncfl.component import Described
+from asyncfl.component import Described, kind_of
 from asyncfl.errors import Fault
+from asyncfl.learning import Training
 from asyncfl.metrics import Metric
+from asyncfl.privacy import Scheme
 from asyncfl.quantities import MeasuredIn
 
 Twin = Literal["ordinary", "mislabelled", "noise", "brightest", "ascent", "exchanged", "zeroed"]
@@ -59,6 +61,21 @@ class TwinAudit(Described):
         for place, client in enumerate(self.clients):
             if client >= clients:
                 yield Fault(f"clients.{place}", f"must be 0..{clients - 1} (data.clients is {clients}), got {client}")
+
+    def noise_faults(self, privacy: Scheme | None, training: Training | None) -> Iterator[Fault]:
+        """Noise that is drawn in training while the scheme accounts for another: distances are of either. None: it is
+        not known."""
+        if (
+            privacy is not None
+            and training is not None
+            and training.example_noise
+            and not privacy.accounts_for_training
+        ):
+            yield Fault(
+                "training.example_noise",
+                f"must be 0 where twins are trained (evaluation.audit, asyncfl audit), got {training.example_noise:g}: "
+                f"privacy.kind {kind_of(privacy)} does not account for it; set it to 0, or choose dp_sgd, which does",
+            )
 
     def trained(self, tasks: int) -> int:
         """About how many tasks' work it is, where each client has that many."""

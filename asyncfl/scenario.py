@@ -215,8 +215,8 @@ class Scenario(Described):
 
 def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
     """What is wrong between the parts of a scenario. Checks whose parts are missing are left out."""
-    data, protocol, privacy = (parts.get(name) for name in ("data", "protocol", "privacy"))
-    threats, defence = parts.get("threats"), parts.get("defence")
+    data, protocol, privacy, training = (parts.get(name) for name in ("data", "protocol", "privacy", "training"))
+    threats, defence, world = (parts.get(name) for name in ("threats", "defence", "world"))
     if data is not None:
         wrong = list(data.faults())
         yield from (fault.under("data") for fault in wrong)
@@ -239,17 +239,11 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
         yield Fault("defence.detector.kind", message)
     if data is not None and threats is not None:
         yield from (fault.under("threats") for fault in threats.faults(data.clients, data.classes, data.shape))
-    world = parts.get("world")
     if world is not None and protocol is not None and protocol.time_limit_s is None:
         for fault in world.hopeless():
             yield Fault(f"world.{fault.field}", f"{fault.message}; lower it or set protocol.time_limit_s")
-    training = parts.get("training")
-    if world is not None and world.processors is not None and training is not None and training.deadline_s is not None:
-        yield Fault(
-            "training.deadline_s",
-            f"must be null where clients share world.processors, got {training.deadline_s:g}: how many epochs they do "
-            "by then would depend on the others; unset either",
-        )
+    if world is not None and training is not None:
+        yield from (fault.under("world") for fault in world.deadline_faults(training.deadline_s))
     if data is None or protocol is None:
         return
     if threats is not None:
@@ -279,9 +273,9 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
         )
     if evaluation is not None and evaluation.audit is not None:
         yield from (fault.under("evaluation.audit") for fault in evaluation.audit.faults(data.clients))
+        yield from evaluation.audit.noise_faults(privacy, training)
     if (downloads := parts.get("download_compression")) is not None:
         yield from (fault.under("download_compression") for fault in download_faults(downloads))
-    training = parts.get("training")
     if privacy is not None and data.canaries is not None and data.canaries.unit == "client":
         yield from (fault.under("data.canaries") for fault in _canary_client_faults(privacy, training))
     if privacy is not None and not faults:

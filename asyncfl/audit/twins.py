@@ -39,6 +39,8 @@ def audit_twins(
     faults = [Fault("--clients", fault.message) for fault in audit.faults(scenario.data.clients)]
     if faults:
         raise ScenarioError(faults)
+    if faults := list(audit.noise_faults(scenario.privacy, scenario.training)):
+        raise ScenarioError(faults, finished.folder / "scenario.yaml")
     _check_uploads(finished, audit, seeds)
     run, prior = finished.run, SimulatedRuns()
     for seed in seeds:

@@ -333,6 +333,11 @@ class Scheme(Component):
         return False
 
     @property
+    def accounts_for_training(self) -> bool:
+        """Whether the noise of an upload is that which training has drawn (`training.example_noise`)."""
+        return False
+
+    @property
     def mixing_node(self) -> MixingNode | None:
         """Trusted node that the updates of a buffer pass together on their way to the server; None: there is none."""
         return None

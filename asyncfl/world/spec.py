@@ -111,6 +111,15 @@ class World(Described):
             if link.hopeless:
                 yield Fault(f"{name}.loss", "must let some packets through, got a loss of all: nothing would arrive")
 
+    def deadline_faults(self, deadline_s: float | None) -> Iterator[Fault]:
+        """What cannot be where trainings end at a deadline, fields named relative to it."""
+        if self.processors is not None and deadline_s is not None:
+            yield Fault(
+                "processors",
+                f"must be null with training.deadline_s ({deadline_s:g}), got {self.processors:g}: how far clients "
+                "come by then would depend on the others; unset either",
+            )
+
     def profile_digests(self) -> dict[str, str]:
         """SHA-256 of every file that the world is read from, by path; a run's hash has to cover them.
 

@@ -171,7 +171,6 @@ def test_every_task_has_a_fate_and_no_training_is_faster_than_alone(
 def test_a_deadline_of_trainings_is_refused_where_nobody_knows_how_far_they_come() -> None:
     description = scenario(processors=2).model_dump(mode="json")
     description["training"]["deadline_s"] = 3.0
-    with pytest.raises(
-        ScenarioError, match=r"training\.deadline_s: must be null where clients share world\.processors"
-    ):
+    said = r"world\.processors: must be null with training\.deadline_s \(3\), got 2: how far"
+    with pytest.raises(ScenarioError, match=said):
         Scenario.read(description)

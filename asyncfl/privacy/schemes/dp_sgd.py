@@ -71,6 +71,11 @@ class DpSgd(Scheme):
             message = f"needs training.example_noise: {z:.9g}, got {training.example_noise:g}"
             yield Fault(field, f"{message}; the noise is drawn in training")
 
+    @property
+    def accounts_for_training(self) -> bool:
+        """All of it is."""
+        return True
+
     def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
         """As many releases as epochs were done, each with the noise of a step, z C, on 2 C, a sum of a batch's
         gradients. Training has drawn it."""

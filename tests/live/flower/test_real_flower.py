@@ -1,7 +1,7 @@
 """A real SuperLink and two real SuperNodes on this machine. Without Flower these tests are skipped, by name:
 
     python3 -m venv flower && flower/bin/pip install -e '.[flower]' pytest hypothesis -c constraints-flower.txt
-    flower/bin/pytest tests/live/flower/test_real_flower.py -n 0
+    flower/bin/pytest tests/live/flower/test_real_flower.py
 
 Each message starts a process that imports torch, so a version takes seconds, and more where the machine has other work.
 """
