@@ -161,10 +161,9 @@ def revealed_epsilon(event: MechanismEvent, delta: float, neighbours: Neighbours
     if any_ <= delta:
         return 0.0
     least, most = int(drawn.isf(delta)), min(int(drawn.isf(delta * 1e-9)) + 1, event.count)
-    k = np.unique(np.linspace(max(least, 1), max(most, 1), _CANDIDATES).astype(np.int64))
+    k = np.unique(np.linspace(max(least, 1), most, _CANDIDATES).astype(np.int64))
     left = delta - drawn.sf(k)
     k, left = k[left > 0], left[left > 0]
     moved = 2.0 if neighbours == "replace" else 1.0
-    share = np.minimum(left / any_, 1 - 1e-16)
-    told = float(np.min(exact_epsilon(k * (moved / event.parameter) ** 2, share)))
+    told = float(np.min(exact_epsilon(k * (moved / event.parameter) ** 2, left / any_)))
     return min(told, event.count * epsilon_of_one(event, delta / event.count, neighbours))
