@@ -30,7 +30,13 @@ JUDGED = ("train_loss", "test_loss", "test_accuracy", "test_r2", "test_mae", "at
 
 def unjudged(scenario: Scenario, train_every: int = 0, test_every: int = 0) -> Scenario:
     """`scenario` with models judged that seldom (0: where it ends alone), in nothing of one's own, and none kept."""
-    asked = {"train_every": train_every, "test_every": test_every, "clients_every": 0, "metrics": {}, "aggregates": False}
+    asked = {
+        "train_every": train_every,
+        "test_every": test_every,
+        "clients_every": 0,
+        "metrics": {},
+        "aggregates": False,
+    }
     evaluation = scenario.evaluation.model_copy(update={**asked, "record": "none", "keep": "none"})
     return scenario.model_copy(update={"evaluation": evaluation})
 

@@ -92,4 +92,6 @@ def test_kappa_is_of_the_buffers_in_which_the_honest_outweigh_the_attackers():
     nobody = rounds.assign(attackers_weight=0.6)
     assert np.isnan(whole_run(nobody, CLIENTS, {"seeds": {"0": {}}}).iloc[0]["kappa"])
     alone = rounds.assign(honest_spread=0.0, aggregate_error=1e-12)
-    assert np.isnan(whole_run(alone, CLIENTS, {"seeds": {"0": {}}}).iloc[0]["kappa"]), "one honest update disagrees with nobody"
+    assert np.isnan(whole_run(alone, CLIENTS, {"seeds": {"0": {}}}).iloc[0]["kappa"]), (
+        "one honest update disagrees with nobody"
+    )
