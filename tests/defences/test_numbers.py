@@ -112,7 +112,11 @@ def _guessed(shares: list[float], noise: float) -> Any:
     means = _means(shares, noise)
     told: list[Any] = [means.gram, means.counts, means.noise_std, *cosines_of(means), residuals(cosines_of(means)[0])]
     for direction in (*guesses(means), *contrast(means)):
-        told += [direction.weights, [direction.without(client, means, D) for client in (0, 5, 11)]]
+        apart = [direction.without(np.array([client]), means, D) for client in (0, 5, 11)]
+        told += [
+            direction.weights,
+            [(weights[0], float(length[0]), float(signal[0])) for weights, length, signal in apart],
+        ]
     left = means.forget(3).forget(8)
     return [*told, left.present, left.gram, len(guesses(left)), [one.weights for one in contrast(left)]]
 

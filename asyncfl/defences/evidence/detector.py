@@ -118,7 +118,7 @@ class Evidence(Detector):
         means = with_buffer(
             state.means,
             clients[sound],
-            deltas[sound],
+            deltas if len(sound) == len(buffer) else deltas[sound],  # a copy takes a tenth of the time
             against[sound],
             own[np.ix_(sound, sound)],
             buffer.upload_std[sound],
@@ -158,14 +158,12 @@ class Evidence(Detector):
                     variance = (float(buffer.upload_std[row]) * signal) ** 2
                     tracks[0] = tracks[0].add(int(buffer.clients[row]), along * signal, signal**2, variance)
         directions = [*guesses(state.means), *(contrast(state.means) if self.one_kind else ())]
+        senders, products = buffer.clients[sound], against[sound]
         for guess, direction in enumerate(directions, start=trusted):
-            for row in sound.tolist():
-                client = int(buffer.clients[row])
-                weights, length, signal = direction.without(client, state.means, state.context.n_parameters)
-                if signal > 0:
-                    along = float(against[row] @ weights) / length
-                    variance = (float(buffer.upload_std[row]) * signal) ** 2
-                    tracks[guess] = tracks[guess].add(client, along * signal, signal**2, variance)
+            weights, length, signal = direction.without(senders, state.means, state.context.n_parameters)
+            along = np.einsum("ij,ij->i", products, weights) * signal / np.where(signal > 0, length, 1.0)
+            told, variance = signal > 0, (buffer.upload_std[sound] * signal) ** 2
+            tracks[guess] = tracks[guess].add(senders[told], along[told], signal[told] ** 2, variance[told])
         return tuple(tracks)
 
     def _standing(self, state: EvidenceState, tracks: tuple[Track, ...]) -> Sides:

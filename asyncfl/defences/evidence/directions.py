@@ -28,22 +28,25 @@ class Direction:
     weights: NDArray[np.float64]
     """(clients,) > 0 on one side, < 0 on the other, if there is one; 0 for those that are not part of it."""
 
-    def without(self, client: int, means: Means, n_parameters: int) -> tuple[NDArray[np.float64], float, float]:
-        """The direction as it is without `client`, who is to be measured along it.
+    def without(
+        self, clients: NDArray[np.int64], means: Means, n_parameters: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """The direction as it is without each of `clients` (n,), who is to be measured along it.
 
-        Returns weights (clients,) that add up to 1 on each side, the length of their sum, and the length that is left
-        of it without the noise: 0 where it is all noise, or fewer than two clients remain on a side.
+        Returns weights (n, clients) that add up to 1 on each side, (n,) the lengths of their sums, and (n,) the lengths
+        that are left of them without the noise: 0 where it is all noise, or fewer than two clients remain on a side.
         """
-        weights = self.weights.copy()
-        weights[client] = 0.0
+        weights = np.tile(self.weights, (len(clients), 1))
+        weights[np.arange(len(clients)), clients] = 0.0
+        enough = np.ones(len(clients), dtype=bool)
         for side in (self.weights > 0, self.weights < 0):
             if side.any():
-                if np.count_nonzero(weights[side]) < FEWEST - 1:
-                    return weights, 0.0, 0.0
-                weights[side] /= np.abs(weights[side]).sum()
-        square = float(weights @ means.gram @ weights)
-        noise = n_parameters * float(np.sum((weights * means.noise_std) ** 2))
-        return weights, float(np.sqrt(max(square, 0.0))), float(np.sqrt(max(square - noise, 0.0)))
+                enough &= np.count_nonzero(weights[:, side], axis=1) >= FEWEST - 1
+                total = np.abs(weights[:, side]).sum(axis=1)
+                weights[:, side] /= np.where(total > 0, total, 1.0)[:, None]
+        square = np.where(enough, np.einsum("ij,ij->i", weights @ means.gram, weights), 0.0)
+        noise = n_parameters * np.square(weights * means.noise_std).sum(axis=1)
+        return weights, np.sqrt(np.maximum(square, 0.0)), np.sqrt(np.maximum(square - noise, 0.0))
 
 
 def guesses(means: Means) -> tuple[Direction, ...]:

@@ -166,11 +166,13 @@ class SideTest(Described):
         length, first = usual * track.expected, track.counts - track.gained.shape[1] + 1
 
         def below(gained: Floats, bars: Floats, rate: float) -> NDArray[np.bool_]:
-            values, seen = gained - bars[:, None] * length, track.expected > 0
+            values = gained - bars[:, None] * length
             # Who was below once but is not by now is let in again.
-            now = values[:, -self.window :].sum(axis=1) < 0
-            short = falls_short(values, noise, rate / guesses, first, track.variance, seen)
-            return np.asarray(known & now & short)
+            short = np.asarray(known & (values[:, -self.window :].sum(axis=1) < 0))
+            now = np.flatnonzero(short)
+            seen, before = track.expected[now] > 0, track.variance[now]
+            short[now] = falls_short(values[now], noise[now], rate / guesses, first[now], before, seen)
+            return short
 
         struck = below(track.gained, low, self.false_ban_rate)
         out = struck | below(track.gained, bar, self.false_flag_rate)

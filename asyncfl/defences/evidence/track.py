@@ -27,16 +27,20 @@ class Track:
     counts: NDArray[np.int64]
     """(clients,) updates so far, also those that are not kept any more."""
 
-    def add(self, client: int, gained: float, expected: float, variance: float) -> Track:
-        """The track with one more update of `client`."""
+    def add(
+        self,
+        clients: NDArray[np.int64] | int,
+        gained: Floats | float,
+        expected: Floats | float,
+        variance: Floats | float,
+    ) -> Track:
+        """The track with more updates, in their order; all are (n,), a client may have sent several."""
+        senders, rows = np.atleast_1d(clients), np.broadcast_arrays(*np.atleast_1d(gained, expected, variance))
         counts = self.counts.copy()
-        counts[client] += 1
-        return Track(
-            _shifted(self.gained, client, gained),
-            _shifted(self.expected, client, expected),
-            _shifted(self.variance, client, variance),
-            counts,
-        )
+        np.add.at(counts, senders, 1)
+        kept = (self.gained, self.expected, self.variance)
+        changed = [_shifted(one, senders, new) for one, new in zip(kept, rows, strict=True)]
+        return Track(changed[0], changed[1], changed[2], counts)
 
     def forget(self, client: int) -> Track:
         """The track without `client`."""
@@ -60,9 +64,10 @@ def empty_track(clients: int, kept: int) -> Track:
     return Track(zeros, zeros, zeros, np.zeros(clients, dtype=np.int64))
 
 
-def _shifted(array: Floats, client: int, value: float) -> Floats:
-    """`array` with `value` as the newest of `client`, and its oldest dropped."""
+def _shifted(array: Floats, clients: NDArray[np.int64], values: Floats) -> Floats:
+    """`array` with `values` (n,) as the newest of `clients` (n,), and their oldest dropped."""
     changed = array.copy()
-    changed[client, :-1] = array[client, 1:]
-    changed[client, -1] = value
+    for client, value in zip(clients.tolist(), values.tolist(), strict=True):
+        changed[client, :-1] = changed[client, 1:]
+        changed[client, -1] = value
     return changed

@@ -66,7 +66,7 @@ def test_more_than_half_of_all_clients_have_to_be_seen():
 
 def test_a_client_is_measured_along_what_the_others_differ_by():
     means = means_of([UP] * 7 + [-UP] * 5, noise=0.01)
-    weights, length, signal = contrast(means)[0].without(0, means, D)
+    (weights,), (length,), (signal,) = contrast(means)[0].without(np.array([0]), means, D)
     assert weights[0] == 0
     np.testing.assert_allclose([weights[1:7].sum(), weights[7:].sum()], [1, -1])
     # UP - (-UP), and noise of (1/6 + 1/5) .01^2 2000.
