@@ -14,6 +14,9 @@ from asyncfl.trace.events import NO_EPOCH, Kind
 from asyncfl.trace.tasks import FATES
 from asyncfl.trace.tasks import Tasks as TaskColumns
 
+AT_ONCE = 0.05
+"""Part of an aggregation's length within which tasks are given as its version is published."""
+
 
 @dataclass(frozen=True)
 class GivingUp:
@@ -66,8 +69,10 @@ def aggregates_alone(run: SeenRun, aggregated: tuple[Floats, Floats]) -> bool | 
         return None
     published = published_s(run)
     tasks, made_s = run.tasks, np.array([published[version] for version in range(len(published))])
-    # A task that is given as a version is published is of that version, and begins no aggregation of the next.
-    for_next = np.isin(tasks.dispatched_s, made_s[tasks.base_version])
+    # A task that is given as a version is published is of that version, and begins no aggregation of the next. A real
+    # server has sent its model by then, and reads its clock anew.
+    soon_s = AT_ONCE * float(np.median(ended_s - began_s))
+    for_next = tasks.dispatched_s - made_s[tasks.base_version] <= soon_s
     given_s = np.sort(tasks.dispatched_s[~for_next])
     meanwhile = np.searchsorted(given_s, ended_s, side="left") > np.searchsorted(given_s, began_s, side="left")
     # What came just before the last update of a buffer may be heard just after it.

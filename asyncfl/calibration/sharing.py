@@ -177,8 +177,9 @@ def sharing_of(
     found = [likelihood(*one) for one in tried]
     plain = _refined(likelihood, *tried[int(np.argmax(found[:TRIED]))], both=False)
     both = _refined(likelihood, *tried[int(np.argmax(found))], both=len(evaluates) > 1)
-    best = both if both.log > plain.log + costs else plain
-    if best.log <= without + costs:
+    # Each parameter has to pay for itself: processors, and with `both` the evaluation.
+    gain, best = max((plain.log - costs, plain), (both.log - 2 * costs, both))
+    if gain <= without:
         return alone
     loads = tuple(one.load(best.processors, best.evaluate_s) for one in machines)
     return Sharing(best.processors, best.evaluate_s, loads)

@@ -85,6 +85,8 @@ class Conductor(ABC):
         """Why the run is over; None: it is not."""
         self._unreached: deque[ClientGone] = deque()
         self._stopping: str | None = None
+        self._is_aggregating = False
+        """Whether it is on record that the aggregation of the buffer that is open has begun."""
 
     # --- what the derived class does -------------------------------------------------------------------------------
 
@@ -144,13 +146,14 @@ class Conductor(ABC):
                 case Publish():
                     self._published(action)
                 case Collect():
+                    self._is_aggregating = False
                     if not self._held_back(action):
                         # Answered before anything else: at the same moment, whatever it costs here.
                         self._begun()
                         waiting.extendleft(reversed((yield partial(self._collect, action))))
                 case SetTimer():
                     if action.timer == AGGREGATION:
-                        record(Kind.AGGREGATION_STARTED)
+                        self._aggregation_begins()
                     self._set_timer(action)
                 case RequestScores():
                     self._request_scores(action)
@@ -169,6 +172,12 @@ class Conductor(ABC):
                     record(Kind.STOPPED, detail=action.reason)
                     self.stopped = action.reason
         self._begun()
+
+    def _aggregation_begins(self) -> None:
+        """Put it on record, once for each buffer: its updates may be merged first, and judged and evaluated then."""
+        if not self._is_aggregating:
+            self.scribe.record(Kind.AGGREGATION_STARTED)
+        self._is_aggregating = True
 
     def _settled(self, action: Settle) -> None:
         if action.fate is Fate.REJECTED and action.task not in self.tasks:

@@ -131,7 +131,7 @@ class Driver(Conductor):
         if on_the_way_s:
             yield self.clock.env.timeout(on_the_way_s)
         if aggregate_s and not self.clock.stopped:
-            self.clock.record(Kind.AGGREGATION_STARTED)
+            self._aggregation_begins()
             yield from self.processors.work(aggregate_s)
         if not self.clock.stopped:
             self.tell(self._updates(action))

@@ -85,6 +85,18 @@ def test_a_server_aggregates_alone_that_gives_nobody_a_task_meanwhile() -> None:
     assert alone(2.5, in_flight=0) is None
 
 
+def test_tasks_that_a_real_server_gives_with_a_version_are_no_others_where_the_next_buffer_is_full_already() -> None:
+    first = [published(0, 0.0), *task(0, 0.0, 2.0, 0, 3.0), *task(1, 0.0, 2.5, 0, 5.0), published(1, 3.0)]
+    given = [
+        (3.01, Kind.DISPATCHED, {"task": 2, "base_version": 1}),
+        (5.01, Kind.DISPATCHED, {"task": 3, "base_version": 2}),
+    ]
+    run = seen_run(*sorted([*first, *given, published(2, 5.0)], key=lambda one: one[0]))
+    dispatch = SimpleNamespace(level=lambda clients: 2)
+    run = replace(run, scenario=SimpleNamespace(protocol=SimpleNamespace(dispatch=dispatch)))
+    assert aggregates_alone(run, aggregations_of(run)) is True
+
+
 def test_versions_are_evaluated_that_the_scenario_names_and_the_last() -> None:
     run = seen_run(*(published(version, 1.5 * version) for version in range(6)))
     for every, versions in ((1, range(6)), (2, (0, 2, 4, 5)), (0, (5,))):

@@ -174,3 +174,12 @@ def test_a_deadline_of_trainings_is_refused_where_nobody_knows_how_far_they_come
     said = r"world\.processors: must be null with training\.deadline_s \(3\), got 2: how far"
     with pytest.raises(ScenarioError, match=said):
         Scenario.read(description)
+
+
+def test_an_aggregation_begins_once_also_where_updates_are_merged_first_and_the_model_evaluated_then() -> None:
+    world = {"aggregate_s": 0.3, "aggregate_alone": True, "evaluate_s": 0.2}
+    run = clock({**BUFFERED, "buffer": 3, "rounds": 6}, **world)
+    began, published = (
+        select(run.events, kinds=[kind])["time_s"].to_numpy() for kind in ("aggregation_started", "published")
+    )
+    assert published[1:] - began == pytest.approx([0.5] * 6)

@@ -82,7 +82,7 @@ class DiurnalPresence(ScheduledPresence):
         coins = streams.generator("availability", number=0).random(traits.clients)
         zones = np.searchsorted(np.cumsum(shares) / shares.sum(), coins, side="right")
         zone_h = np.array(pattern.zones_h)[np.minimum(zones, len(shares) - 1)]
-        # Local time of a moment: seconds since the local midnight three days before that of UTC, whose window may be
+        # Local time of a moment: seconds since a local midnight two to three days before the start, whose window may be
         # open until then.
         self._ahead_s = (72 + pattern.starts_at_h + zone_h) * HOUR_S
         self._factor = np.ones(traits.clients) if pattern.varies is None else pattern.varies.factors(traits, streams)
