@@ -36,10 +36,9 @@ from asyncfl.privacy.exposures import exposure_faults
 from asyncfl.privacy.ledger.budgets import stop_faults
 from asyncfl.privacy.stop_at import Counted, StopAt
 from asyncfl.quantities import MeasuredIn
-from asyncfl.server import AnyProtocol, Protocol
+from asyncfl.server import AnyProtocol
 from asyncfl.server.application import partial_faults, reading_faults
-from asyncfl.server.shuffled import cohort_faults, defence_faults, protocol_faults
-from asyncfl.streams import Streams
+from asyncfl.server.shuffled import shuffler_faults
 from asyncfl.threats import Threats
 from asyncfl.world import World
 
@@ -263,7 +262,7 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
         own = privacy.faults(data.clients, protocol.rounds, parts.get("training"))
         yield from (fault.under("privacy") for fault in own)
         if privacy.mixing_node is not None and defence is not None and not faults:
-            yield from _shuffler_faults(data, protocol, defence)
+            yield from shuffler_faults(data, protocol, defence)
     evaluation = parts.get("evaluation")
     if evaluation is not None and evaluation.aggregates and protocol.aggregation != "delta":
         yield Fault(
@@ -389,12 +388,3 @@ def _counted(stop_at: StopAt, world: World, defence: Defence) -> Counted:
 def _asks_clients(defence: Defence) -> bool:
     """Whether clients are sent updates of others, to score them."""
     return defence.detector is not None and defence.detector.asks_clients
-
-
-def _shuffler_faults(data: DataSpec, protocol: Protocol, defence: Defence) -> Iterator[Fault]:
-    # Sizes matter only where they are weights; where the data themselves are at fault, they have none yet.
-    weighed = protocol.weighting == "samples" and not list(data.faults())
-    equal = not weighed or len(set(data.client_sizes(Streams(0)).tolist())) == 1
-    yield from (fault.under("privacy") for fault in cohort_faults(protocol))
-    yield from (fault.under("protocol") for fault in protocol_faults(protocol, data.clients, equal))
-    yield from (fault.under("defence") for fault in defence_faults(defence))

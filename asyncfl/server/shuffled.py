@@ -9,19 +9,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from asyncfl.component import kind_of
+from asyncfl.data.spec import DataSpec
 from asyncfl.defences import Defence
 from asyncfl.errors import Fault
 from asyncfl.server.protocol import Protocol
+from asyncfl.streams import Streams
 
 
-def cohort_faults(protocol: Protocol) -> Iterator[Fault]:
+def shuffler_faults(data: DataSpec, protocol: Protocol, defence: Defence) -> Iterator[Fault]:
+    """What does not go with a shuffler in a federation of these clients, fields named from the scenario on."""
+    # Sizes matter only where they are weights; where the data themselves are at fault, they have none yet.
+    weighed = protocol.weighting == "samples" and not list(data.faults())
+    equal = not weighed or len(set(data.client_sizes(Streams(0)).tolist())) == 1
+    yield from (fault.under("privacy") for fault in _cohort_faults(protocol))
+    yield from (fault.under("protocol") for fault in _protocol_faults(protocol, data.clients, equal))
+    yield from (fault.under("defence") for fault in _defence_faults(defence))
+
+
+def _cohort_faults(protocol: Protocol) -> Iterator[Fault]:
     """A protocol that does not wait for the whole cohort that a shuffler needs, fields named relative to the scheme."""
     if not _waits_for_all(protocol):
         way_out = "set protocol.kind: sync and protocol.open: {kind: all}"
         yield Fault("shuffler", f"waits for a whole cohort, which this protocol does not; {way_out}")
 
 
-def protocol_faults(protocol: Protocol, clients: int, equal_samples: bool) -> Iterator[Fault]:
+def _protocol_faults(protocol: Protocol, clients: int, equal_samples: bool) -> Iterator[Fault]:
     """What of `protocol` does not go with a shuffler in a federation of `clients`, fields named relative to it.
 
     `equal_samples`: whether all clients hold the same number of samples.
@@ -49,7 +61,7 @@ def protocol_faults(protocol: Protocol, clients: int, equal_samples: bool) -> It
         yield Fault("weighting", message)
 
 
-def defence_faults(defence: Defence) -> Iterator[Fault]:
+def _defence_faults(defence: Defence) -> Iterator[Fault]:
     """What of `defence` does not go with a shuffler, fields named relative to it."""
     if defence.detector is not None:
         message = f"must be null with privacy.shuffler, got {kind_of(defence.detector)}: a shuffled update is nobody's"
