@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,17 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
+def listens(process: subprocess.Popen[bytes], port: int) -> None:
+    """Wait until the process does: `flwr run` asks once."""
+    for _ in range(1200):
+        with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+            return
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.1)
+            break
+    raise AssertionError(f"nobody listens at {port}; the SuperLink returned {process.poll()}")
+
+
 @pytest.fixture(scope="module")
 def flwr(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
     """`flwr run APP ...` on a federation of two SuperNodes; returns what it prints."""
@@ -73,6 +84,7 @@ def flwr(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str
     with ExitStack() as stack:
         link = "--insecure", "--disable-runtime-dependency-installation", "--port", str(port)
         processes.append(started("flower-superlink", *link))
+        listens(processes[0], port)
         for client in range(2):
             node = "--insecure", "--superlink", f"127.0.0.1:{port}", "--port", str(free_port())
             processes.append(
