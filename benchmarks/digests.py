@@ -145,7 +145,7 @@ def _drawn() -> dict[str, Any]:
 def _stops() -> Iterator[tuple[str, dict[str, Any]]]:
     for name, protocol in PROTOCOLS.items():
         for accountant in ("exact", "rdp", "basic", "naive"):
-            stop_at = {"epsilon": 24.0, "accountant": accountant}
+            stop_at = {"epsilon": 30.0, "accountant": accountant}
             yield f"stop_at/{accountant}/{name}", {**protocol, "privacy": {**FEDAVG, "stop_at": stop_at}}
         pure = {"kind": "mechanisms", "client": LAPLACE, "stop_at": {"epsilon": 120.0, "delta": 0.0}}
         yield f"stop_at/laplace/{name}", {**protocol, "privacy": {**pure, "clip": {"norm": 5.0}}}
