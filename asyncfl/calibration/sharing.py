@@ -27,6 +27,8 @@ from asyncfl.calibration.observations import Floats, Ints, SeenRun
 
 TRIED = 12
 """Numbers of processors that are tried before the best is refined."""
+DEVIATIONS = 1.645
+"""Of the gain in likelihood that it must be above 0: of its being so by chance, 5 % remain."""
 SPREAD = 1e-6
 """Least spread of the logarithms of works: of equal ones only rounding differs."""
 STEPS = 70
@@ -159,7 +161,7 @@ def sharing_of(
     if np.count_nonzero(several) < 2:
         return alone
 
-    def likelihood(processors: float, evaluate_s: float) -> float:
+    def densities(processors: float, evaluate_s: float) -> Floats:
         works, rates = [], []
         for one in machines:
             load = one.load(processors, evaluate_s)
@@ -167,10 +169,13 @@ def sharing_of(
             works.append(done / one.asked)
             rates.append(load.rate_before(one.ended_s, processors))
         work, rate = np.concatenate(works), np.concatenate(rates)
-        return _log_likelihood(work[several], rate[several], client[several])
+        return _log_densities(work[several], rate[several], client[several])
+
+    def likelihood(processors: float, evaluate_s: float) -> float:
+        return float(densities(processors, evaluate_s).sum())
 
     costs = math.log(np.count_nonzero(several)) / 2
-    without = likelihood(most, 0.0)
+    unshared = densities(most, 0.0)
     usual_s = float(np.median(np.concatenate([one.ended_s - one.began_s for one in machines])))
     evaluates = (0.0, 0.1 * usual_s, 0.5 * usual_s) if any(len(one.published_s) for one in machines) else (0.0,)
     tried = [(p, e) for e in evaluates for p in np.geomspace(1.0, most, TRIED).tolist()]
@@ -178,8 +183,11 @@ def sharing_of(
     plain = _refined(likelihood, *tried[int(np.argmax(found[:TRIED]))], both=False)
     both = _refined(likelihood, *tried[int(np.argmax(found))], both=len(evaluates) > 1)
     # Each parameter has to pay for itself: processors, and with `both` the evaluation.
-    gain, best = max((plain.log - costs, plain), (both.log - 2 * costs, both))
-    if gain <= without:
+    worth, best = max((plain.log - costs, plain), (both.log - 2 * costs, both))
+    gains = densities(best.processors, best.evaluate_s) - unshared
+    # Jitter of another shape than Laplace may fit a little better by chance: the gain must stand out of what single
+    # trainings differ by (Vuong 1989).
+    if worth - float(unshared.sum()) <= DEVIATIONS * math.sqrt(len(gains)) * float(gains.std()):
         return alone
     loads = tuple(one.load(best.processors, best.evaluate_s) for one in machines)
     return Sharing(best.processors, best.evaluate_s, loads)
@@ -207,8 +215,8 @@ def _refined(
     return at(found.x)
 
 
-def _log_likelihood(work: Floats, rate: Floats, client: NDArray[np.int64]) -> float:
-    """Of works whose logarithms are Laplace about their client's median, at their best spread, less a constant."""
+def _log_densities(work: Floats, rate: Floats, client: NDArray[np.int64]) -> Floats:
+    """(n,) of works whose logarithms are Laplace about their client's median, at their best spread, less a constant."""
     logs = np.log(np.maximum(work, 1e-300))
     order = np.lexsort((logs, client))
     of, first = np.unique(client[order], return_index=True)
@@ -216,4 +224,6 @@ def _log_likelihood(work: Floats, rate: Floats, client: NDArray[np.int64]) -> fl
     ordered = logs[order]
     middle = (ordered[first + (number - 1) // 2] + ordered[first + number // 2]) / 2
     apart = np.abs(logs - middle[np.searchsorted(of, client)])
-    return float(-len(logs) * math.log(apart.mean() + SPREAD) - logs.sum() + np.log(rate).sum())
+    spread = float(apart.mean()) + SPREAD
+    densities: Floats = (apart.mean() - apart) / spread - math.log(spread) - logs + np.log(rate)
+    return densities

@@ -92,4 +92,4 @@ def test_where_all_of_a_buffer_is_left_out_nothing_is_learnt_of_the_curvature(bu
     _, state = play(detector, buffer_of, context_of, random, 4)
     held = buffer_of(np.ones((8, 2)), bases=np.zeros((8, 2)), current=np.zeros(2), version=4)
     assert detector._curved(state, held, [], np.ones(8, bool)) is state
-    assert len(state.steps) == len(state.changes) == 3
+    assert len(state.steps) == len(state.changes) == 2

@@ -221,7 +221,8 @@ def test_models_whose_uploads_hide_noise_of_training_are_no_sums_of_them(
     tiny: dict[str, Any], noise: float, holders: set[str]
 ) -> None:
     training = {"lr": 0.05, "batch_size": 10, "example_clip": 1.0, "example_noise": noise}
-    run = simulate(described(tiny, training=training, evaluation={"audit": AUDIT}))
+    of_training = {"privacy": {"kind": "dp_sgd", "noise_multiplier": noise, "clip_norm": 1.0}} if noise else {}
+    run = simulate(described(tiny, training=training, evaluation={"audit": AUDIT}, **of_training))
     assert set(run.tables["audit"]["holder"].to_pylist()) == holders
 
 

@@ -310,7 +310,7 @@ def test_two_densities_over_each_other(opened: Opened, busy: Run, other: Run) ->
 
 def test_a_run_that_is_going_says_so_and_loads_itself_again(opened: Opened, busy: Run) -> None:
     so_far = Run(busy.scenario, {name: busy.tables[name] for name in ("rounds", "events")}, {"seeds": {}})
-    tab = opened(page(so_far, "run", going="This run is under way.", reload_s=0.5))
+    tab = opened(page(so_far, "run", going="This run is under way.", reload_s=1.5))
     assert tab.locator("#said").inner_text() == "This run is under way."
     tab.evaluate("document.documentElement.dataset.older = 'yes'")
     tab.wait_for_selector("html[data-ready=yes]:not([data-older])", timeout=20_000)
