@@ -153,6 +153,12 @@ def test_any_module_is_trained(tiny: dict[str, Any], name: str, fields: dict[str
     assert run.learner["path"] == "ModuleLearner"
 
 
+def test_seconds_are_three_times_the_products_of_a_forward_pass(tiny: dict[str, Any]) -> None:
+    model = Scenario.read(with_model(tiny, "make", wide=5)).model
+    products = 2 * (784 * 5 + 5 * 10)
+    assert model.seconds_per_sample((1, 28, 28), 10) == pytest.approx(1e-5 + 3 * products / 20e9, rel=1e-12)
+
+
 def test_a_changed_argument_is_another_run(tiny: dict[str, Any]) -> None:
     scenario = Scenario.read(with_model(tiny, "Net"))
     assert scenario.digest() != scenario.override({"model.hidden": 5}).digest()

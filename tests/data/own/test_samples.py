@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from asyncfl.data import Samples
-from asyncfl.data.own.samples import sample_faults, split_off
+from asyncfl.data.own.samples import sample_faults, split_off, standardised
 
 X = np.zeros((6, 2, 5))
 Y = np.array([0, 1, 2, 0, 1, 2])
@@ -24,6 +24,7 @@ def said(**changed):
         {"classes": ["a", "b"], "labels": np.array(list("ababab"), object)},
         {"features": np.zeros((6, 4, 4), np.uint8), "columns": {"writer": np.arange(6)}},
         {"test_features": X[:1], "test_labels": Y[:1]},
+        {"features": X[:2], "labels": Y[:2]},
     ],
 )
 def test_sound_samples_have_no_faults(changed):
@@ -127,3 +128,12 @@ def test_a_fifth_is_split_off_the_same_each_time():
     for one, again in zip(split_off(50), (train, test), strict=True):
         np.testing.assert_array_equal(one, again)
     assert [len(part) for part in split_off(2)] == [1, 1]
+
+
+def test_what_is_predicted_has_mean_0_and_deviation_1_where_it_is_trained_on():
+    numbers, said_of_it = standardised(np.array([1.0, 3.0, 7.0]), np.array([0, 1]))
+    assert numbers.tolist() == [-1, 1, 5]
+    assert said_of_it == "target minus 2, over 1"
+    same, said_of_it = standardised(np.full(3, 3.0), np.arange(3))
+    assert same.tolist() == [0, 0, 0]
+    assert said_of_it == "target minus 3, over 1"
