@@ -82,7 +82,7 @@ trace one --export perfetto --out t.json --client 1
 trace one --follow 0 --client 1 --task 3
 compare one other
 compare one one other
-compare one other --json
+compare one one --json
 replay one
 replay one --seed 1 --train
 export one model.pt
