@@ -132,6 +132,17 @@ METHODS = ("first_layer", "cosine", "l2")
 NOT_MEASURED = ("seed", "version", "diverged")
 """Columns of a run that are no numbers of it."""
 
+OF_ROUNDS = (
+    RoundsTable,
+    RegressionColumns,
+    FairnessColumns,
+    AggregateColumns,
+    UploadBudgetColumns,
+    EpsilonColumns,
+    AddedRoundColumns,
+)
+"""What describes the columns of the table of rounds, those included that experiments add."""
+
 
 def measured_columns(
     table: str, domains: Iterable[str] = (), targets: Iterable[str] = (), methods: Iterable[str] = METHODS
@@ -141,15 +152,7 @@ def measured_columns(
     domains: of the federations of the experiment, two or more; targets: names of its targets; methods: by which its
     uploads are attacked, if they are.
     """
-    found = columns_of(
-        RoundsTable,
-        RegressionColumns,
-        FairnessColumns,
-        AggregateColumns,
-        UploadBudgetColumns,
-        EpsilonColumns,
-        AddedRoundColumns,
-    )
+    found = columns_of(*OF_ROUNDS)
     found = {name: column for name, column in found.items() if name not in NOT_MEASURED}
     accuracy = FAMILIES["test_accuracy_"]
     if domains := tuple(domains):
@@ -186,13 +189,7 @@ def page() -> str:
     """`docs/columns.md`: every column with its unit and meaning."""
     lines = ["# Columns", ""]
     for table in (
-        RoundsTable,
-        RegressionColumns,
-        FairnessColumns,
-        AggregateColumns,
-        UploadBudgetColumns,
-        EpsilonColumns,
-        AddedRoundColumns,
+        *OF_ROUNDS,
         WholeRunColumns,
         PictureColumns,
         PerClientTable,
