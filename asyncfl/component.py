@@ -241,4 +241,8 @@ def components_in(value: Any) -> Iterator[Component]:
     elif not isinstance(value, list | tuple):
         return
     for item in value:
-        yield from components_in(item)
+        if type(item) not in _PLAIN:  # most are; each saves a generator
+            yield from components_in(item)
+
+
+_PLAIN = (bool, int, float, str, type(None))

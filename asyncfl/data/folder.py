@@ -15,8 +15,12 @@ DATA_DIR = "ASYNCFL_DATA_DIR"
 
 def fetched_folder() -> Path:
     """Folder that `asyncfl data fetch` fills: `asyncfl/data` in the user's cache (`XDG_CACHE_HOME`)."""
-    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(cache) / "asyncfl" / "data"
+    return Path(_fetched())
+
+
+def _fetched() -> str:
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(cache, "asyncfl", "data")
 
 
 @contextmanager
@@ -38,15 +42,19 @@ def folders() -> list[Path]:
     Raises DataError if ASYNCFL_DATA_DIR names no folder: a misspelt one must not lead to stand-in data in
     silence.
     """
+    return [Path(folder) for folder in _folders()]
+
+
+def _folders() -> list[str]:
     named = os.environ.get(DATA_DIR)
     if not named:
-        return [fetched_folder()]
-    if not Path(named).is_dir():
+        return [_fetched()]
+    if not os.path.isdir(named):
         raise DataError(
             f"{DATA_DIR} must name a folder with one npz file per data set, got {named!r}, which is none; "
             "correct or unset it"
         )
-    return [Path(named), fetched_folder()]
+    return [named, _fetched()]
 
 
 def find(filename: str) -> Path | None:
@@ -55,4 +63,5 @@ def find(filename: str) -> Path | None:
     A folder of that name counts too, and a link to nothing: whoever reads it says what is wrong, so that stand-ins do
     not take its place in silence.
     """
-    return next((folder / filename for folder in folders() if os.path.lexists(folder / filename)), None)
+    # asked a hundred thousand times while a plan is made, hence no paths before there is something to return
+    return next((Path(path) for folder in _folders() if os.path.lexists(path := os.path.join(folder, filename))), None)

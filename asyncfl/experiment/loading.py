@@ -25,9 +25,10 @@ MOST_CELLS = 10_000
 
 
 def load(path: str | Path, name: str | None = None, check: bool = True) -> Experiment:
-    """The experiment of a file, its cells validated at both scales (`check` false: for files known to be sound).
+    """The experiment of a file, its cells validated at both scales.
 
-    `name` is what results are filed under; None: the file's name. Raises ScenarioError with all faults of the file.
+    `name` is what results are filed under; None: the file's name. `check` false is for files whose cells the workflow
+    has checked before: its jobs do not do so again. Raises ScenarioError with all faults of the file.
     """
     raw = {**_read(Path(path)), "name": name or Path(path).stem, "folder": str(Path(path).parent)}
     if not check:

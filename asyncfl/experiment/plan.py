@@ -150,12 +150,12 @@ def read_looks(path: str | Path) -> dict[str, list[int]]:
     return looks
 
 
-def load_all(paths: Mapping[str, Path]) -> dict[str, Experiment]:
-    """Name -> experiment. Raises ScenarioError with the faults of all files."""
+def load_all(paths: Mapping[str, Path], check: bool = True) -> dict[str, Experiment]:
+    """Name -> experiment; `check` as for `load`. Raises ScenarioError with the faults of all files."""
     loaded, faults, sources = {}, [], []
     for name, path in paths.items():
         try:
-            loaded[name] = load(path, name)
+            loaded[name] = load(path, name, check)
         except ScenarioError as error:
             sources.append(path)
             faults += [(path, fault) for fault in error.faults]
@@ -268,7 +268,6 @@ def scenarios(folder: str | Path, scale: str, wanted: Mapping[str, str]) -> dict
     paths = find(folder)
     found: dict[str, Scenario] = {}
     for name in sorted(set(wanted.values()) & set(paths)):
-        # The workflow has checked all files; a job does not do so again.
         experiment = load(paths[name], name, check=False)
         for cell in chain.from_iterable(all_cells(experiment, chosen)):
             digest = cell.scenario.digest()
