@@ -1,4 +1,4 @@
-"""Fields of scenarios and experiments and options of commands, their defaults and limits, against a written list.
+"""Fields of scenarios and experiments and options of commands, with defaults, limits and examples, in a written list.
 
 A default that changes changes every scenario that leaves the field out: that is done on purpose or not at all.
 `python tests/test_fields.py` writes the list anew; read the difference.
@@ -54,7 +54,8 @@ def _lines() -> Iterator[str]:
     for part, schema in sorted(parts.items()):
         for name, field in sorted(schema.get("properties", {}).items()):
             default = f"= {json.dumps(field['default'], sort_keys=True)}" if "default" in field else "must be given"
-            yield "; ".join([f"{part}.{name} {default}", *_limits(field)])
+            examples = [f"such as {json.dumps(one, sort_keys=True)}" for one in field.get("examples", ())]
+            yield "; ".join([f"{part}.{name} {default}", *_limits(field), *examples])
     yield from _options(typer.main.get_command(app), "asyncfl")
 
 

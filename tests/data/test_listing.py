@@ -37,3 +37,10 @@ def test_rows_say_where_each_data_set_comes_from(save):
     assert rows["svhn"]["fetchable"]
     assert (rows["adult"]["image"], rows["adult"]["licence"], rows["adult"]["fetchable"]) == ("108", "CC BY 4.0", True)
     assert (rows["adult"]["train"], rows["adult"]["test"]) == (None, None)
+
+
+def test_a_damaged_file_of_a_data_set_with_owners_is_told_too(data_folder):
+    (data_folder / "adult.npz").write_bytes(b"PK nothing")
+    row = next(row for row in available() if row["name"] == "adult")
+    assert (row["source"], row["train"], row["test"], row["path"]) == ("real", 0, 0, str(data_folder / "adult.npz"))
+    assert row["provenance"].startswith(f"{data_folder / 'adult.npz'}: ")

@@ -1,3 +1,4 @@
+import zipfile
 from dataclasses import replace
 
 import numpy as np
@@ -91,6 +92,34 @@ def test_flipped_bytes_are_found_when_read(save):
     path.write_bytes(content)
     with pytest.raises(DataError, match="x_train: cannot be read"):
         NpzSource(MNIST, path).images("train", np.arange(3))
+
+
+def test_a_file_that_is_damaged_later_is_told_when_its_contents_are_asked_for(save):
+    path = save()
+    source = NpzSource(MNIST, path)
+    assert (source.name, source.title, len(source.content)) == ("mnist", "MNIST", 32)
+    path.write_bytes(b"")
+    with pytest.raises(DataError, match=r"mnist\.npz: cannot be read \(File is not a zip file\); the file is damaged, "):
+        _ = source.content
+
+
+def test_an_array_that_is_cut_off_is_named(tmp_path):
+    with zipfile.ZipFile(tmp_path / "mnist.npz", "w") as made:
+        for name in ("x_train", "y_train", "x_test"):
+            made.writestr(f"{name}.npy", b"\x93NUMPY")
+    found = faults_of(tmp_path / "mnist.npz")
+    assert list(found) == ["x_train", "y_train", "x_test", "y_test"]
+    assert found["x_train"].startswith("cannot be read (EOF: reading magic string, expected 8 bytes got 6); the file is")
+    assert found["y_test"] == "is missing; the file has x_test, x_train, y_train"
+
+
+def test_headers_of_newer_files_are_read_too(save, tmp_path):
+    arrays = np.load(save())
+    with zipfile.ZipFile(tmp_path / "newer.npz", "w") as made:
+        for name in arrays.files:
+            with made.open(f"{name}.npy", "w") as member:
+                np.lib.format.write_array(member, arrays[name], version=(2, 0))
+    assert NpzSource(MNIST, tmp_path / "newer.npz").provenance == "MNIST, not the complete original (60 + 20 images)"
 
 
 def test_pickled_objects_are_refused(save):

@@ -1,4 +1,6 @@
+import numpy as np
 import pytest
+from PIL import Image
 
 from asyncfl.data import contact_sheet
 from asyncfl.data.sheet import _panel
@@ -22,6 +24,13 @@ def test_panels_show_a_row_per_class_and_the_source(save):
     assert panel[:28, :56].any()
     assert not panel[:28, 56:].any()  # two zeros among fifteen images
     assert _panel("usps", embedded=True)[1].startswith("stand-in")
+
+
+@pytest.mark.parametrize(("panels", "size"), [(1, (630, 585)), (3, (1890, 585)), (4, (1890, 1170))])
+def test_panels_are_of_one_size_and_three_stand_in_a_row(tmp_path, monkeypatch, panels, size):
+    monkeypatch.setattr("asyncfl.data.sheet._panel", lambda name, embedded: (np.zeros((4, 4, 3)), name))
+    with Image.open(contact_sheet(["usps"] * panels, tmp_path / "sheet.png")) as sheet:
+        assert sheet.size == size
 
 
 def test_unknown_names_and_unwritable_files(tmp_path):

@@ -173,7 +173,7 @@ def _class_names(samples: Samples, labels: list[NDArray[Any]]) -> tuple[str, ...
     """Names of the classes in their order: those that were given, the texts that occur, or numbers."""
     if samples.classes is not None and not isinstance(samples.classes, int):
         return tuple(samples.classes)
-    if labels[0].dtype.kind in "UO":
+    if samples.labels.dtype.kind in "UO":
         return tuple(sorted({str(one) for part in labels for one in part.tolist()}))
     most = samples.classes or 1 + max(int(part.max()) for part in labels)
     return tuple(str(label) for label in range(most))

@@ -46,6 +46,37 @@ def test_blocks_are_balanced_and_differ():
     assert (labels[0] != labels[1]).any()
 
 
+def test_images_are_sorted_by_their_labels_alone():
+    some = np.array([7, 501, 3])
+    assert MNIST.columns == ()
+    np.testing.assert_array_equal(MNIST.column("label", "test", some), MNIST.labels("test", some))
+    with pytest.raises(KeyError, match="writer"):
+        MNIST.column("writer", "train", some)
+
+
+def test_there_are_no_end_of_them_and_those_that_follow_are_unused():
+    last = BLOCK * BLOCKS
+    assert (MNIST.title, MNIST.size("train"), MNIST.size("test")) == ("MNIST", last, last)
+    random = np.random.default_rng(0)
+    for used, found in (([4, 9, 7], [10, 11]), ([], [0, 1]), ([5, last - 3], [last - 2, last - 1])):
+        assert MNIST.unused(2, np.array(used, np.int64), random).tolist() == found
+    assert MNIST.unused(2, np.array([last - 9, last - 2]), random).tolist() == [last - 11, last - 10]
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [("svhn", 1), ("svhn", 3), ("synth_digits", 7)],
+)
+def test_a_uniform_draw_of_one_half_is_in_the_upper_half(name, column):
+    """Draws below .5 are one half of all, 0 being among them: what is chosen by halves is chosen fairly."""
+    style = STYLES[name]
+    draws = np.full((3, style.draws), 0.25, np.float32)
+    draws[:, column] = 0.5 - 2.0**-24, 0.5, 0.5 + 2.0**-24
+    below, middle, above = style.render(np.array([3, 3, 3]), draws, "train")
+    np.testing.assert_array_equal(middle, above)
+    assert (below != middle).any()
+
+
 def test_train_and_test_are_different_samples():
     indices = np.arange(5)
     assert (MNIST.images("train", indices) != MNIST.images("test", indices)).any()

@@ -11,6 +11,7 @@ from asyncfl.data.folder import fetched_folder
 from asyncfl.data.holdings import holdings_of
 from asyncfl.data.natural import NATURAL
 from asyncfl.data.natural.catalog import CHARACTERS, LETTERS
+from asyncfl.data.natural.people import _people
 from asyncfl.errors import DataError
 from asyncfl.streams import Streams
 
@@ -45,6 +46,37 @@ def test_writers_of_the_stand_ins_have_hands_of_their_own():
     again = spec.build(Streams(0))
     np.testing.assert_array_equal(data.images, again.images)
     assert data.provenance.startswith("stand-in for FEMNIST: ")
+
+
+class Extreme:
+    """Draws that lie a thousand times further out, on both sides."""
+
+    def __init__(self):
+        self.random_ = np.random.default_rng(0)
+
+    def __getattr__(self, name):
+        def drawn(*given, **more):
+            found = getattr(self.random_, name)(*given, **more)
+            signs = np.where(np.arange(len(found)) % 2, 1, -1) if name == "normal" else 1
+            return signs * 1000 * np.abs(found) if name in ("gamma", "normal", "lognormal") else found
+
+        return drawn
+
+
+def test_people_stay_within_the_bounds_of_the_census():
+    people = _people(4000, Extreme())
+    numbers = people.select_dtypes("number")
+    assert {name: (int(column.min()), int(column.max())) for name, column in numbers.items()} == {
+        "age": (90, 90),
+        "fnlwgt": (1_484_705, 1_484_705),
+        "education-num": (1, 16),
+        "capital-gain": (0, 99_999),
+        "capital-loss": (0, 4356),
+        "hours-per-week": (1, 99),
+    }
+    usual = _people(4000, np.random.default_rng(2))
+    assert (usual["age"].min(), usual["education-num"][usual["age"] < 22].max()) == (17, 10)
+    assert (usual["education-num"][usual["age"] == 22].max(), usual["fnlwgt"].min()) > (10, 12_284)
 
 
 def test_stand_ins_have_no_content_in_the_name_of_a_run_and_files_have(data_folder):

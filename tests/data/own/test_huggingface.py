@@ -124,3 +124,18 @@ def test_without_the_package_the_way_out_is_told(monkeypatch, faults):
     assert faults({"kind": "huggingface", "name": "nobody/nothing"}) == [
         "data.dataset: huggingface needs the package datasets, which is not installed; pip install 'asyncfl[data]'"
     ]
+
+
+def test_what_the_hub_says_is_told_in_one_line_with_the_split(monkeypatch, faults):
+    def load(name, subset, split, revision):
+        raise ConnectionError("no way\n  to " + "x " * 200)
+
+    module = SimpleNamespace(load_dataset=load, disable_progress_bars=lambda: None)
+    monkeypatch.setitem(sys.modules, "datasets", module)
+    (found,) = faults({"kind": "huggingface", "name": "a/b"})
+    said = "ConnectionError: no way to " + "x " * 80
+    assert found == f"a/b: split train: cannot be loaded: {said}...{' x' * 5}"
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    assert faults({"kind": "huggingface", "name": "a/c"}) == [
+        "data.dataset: huggingface needs the package datasets, which is not installed; pip install 'asyncfl[data]'"
+    ]

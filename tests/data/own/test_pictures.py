@@ -123,6 +123,31 @@ def test_each_picture_is_compared_with_the_first(put, faults):
     ]
 
 
-def test_a_name_that_cannot_be_one_has_no_files():
+def test_a_name_that_cannot_be_one_has_no_files_and_cannot_be_read(faults):
     assert PictureFolder(path="a\0b").files == ("a\0b",)
     assert NpyFolder(path="a\0b").files == ("a\0b",)
+    nobody = "~nobody_at_all/pets"
+    assert (PictureFolder(path=nobody).files, NpyFolder(path=nobody).files) == ((nobody,), (nobody,))
+    (found,) = faults({"kind": "folder", "path": nobody})
+    assert found.startswith(f"{nobody}: cannot be read: ")
+    assert faults({"kind": "npy", "path": nobody}) == [
+        f"{nobody}: must be a folder with x_train.npy and y_train.npy, but there is none"
+    ]
+
+
+def test_a_folder_is_called_by_its_name_and_its_files_are_what_is_read(pets):
+    root = PictureFolder(path=f"{pets}/")
+    assert (root.title, PictureFolder(path="/").title, NpyFolder(path="/").title) == ("pets", "/", "/")
+    assert root.files[:3] == (f"{pets}/", f"{pets}/.hidden", f"{pets}/cats")
+    assert len(root.files) == 1 + 3 + 10
+
+
+def test_pictures_to_test_on_may_lack_a_class_but_not_all(put, faults):
+    for name in ("cats", "dogs"):
+        put(f"train/{name}/1.png")
+    root = put("test/cats/2.png")
+    assert faults({"kind": "folder", "path": str(root)}, samples_per_client=1) == []
+    (root / "test" / "cats" / "2.png").unlink()
+    assert faults({"kind": "folder", "path": str(root)}) == [
+        f"{root / 'test'}: must hold at least one picture, got none"
+    ]

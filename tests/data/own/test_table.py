@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -66,7 +67,40 @@ def test_numbers_are_standardised_by_the_rows_to_train_on(table):
 
 
 def test_a_constant_column_is_only_centred(table):
-    assert not everything(source(table(ROWS.assign(age=3), features=("age",))), "train").any()
+    tests = table(ROWS.assign(age=8), "test.csv")["path"]
+    found = source(table(ROWS.assign(age=3), features=("age",)) | {"test_path": tests})
+    assert (everything(found, "train") == 0).all()
+    assert (everything(found, "test") == 5).all()
+
+
+def test_blanks_after_commas_and_marks_of_other_programs_are_no_part_of_a_table(tmp_path):
+    rows = "\n".join(f"{row}, {'low' if row % 2 else 'high'}" for row in range(10))
+    (tmp_path / "rows.CSV").write_text(f"\ufeffage, income\n{rows}\n", encoding="utf-8")
+    found = source({"kind": "table", "path": str(tmp_path / "rows.CSV"), "target": "income"})
+    assert (found.class_names, found.columns, found.size("train")) == (("high", "low"), ("age", "income"), 8)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "PQ"])
+def test_parquet_is_known_by_its_ending(table, tmp_path, ending):
+    given = table(name="rows.parquet")
+    Path(given["path"]).rename(tmp_path / f"rows.{ending}")
+    assert source(given | {"path": str(tmp_path / f"rows.{ending}")}).size("train") == 8
+
+
+def test_limits_of_a_table_are_reached_and_not_passed(table, faults):
+    rows = pd.concat([ROWS] * 100, ignore_index=True)
+    rows["name"] = [f"n{number}" for number in range(len(rows))]
+    assert faults(table(rows)) == []
+    whole = pd.concat([ROWS] * 10, ignore_index=True)
+    assert faults(table(whole.assign(income=range(100)))) == []
+    (found,) = faults(table(whole.assign(income=[*range(99), 0.5])) | {"task": "classification"})
+    assert found.endswith("income: must be text or whole numbers where task is classification, got 0.5")
+
+
+def test_two_rows_are_enough_and_truth_values_are_numbers(table):
+    found = source(table(ROWS[:2].assign(smokes=[True, False]), features=("smokes",), standardised=False))
+    assert (found.size("train"), found.size("test"), found.shape) == (1, 1, (1,))
+    assert sorted(float(everything(found, split)[0, 0]) for split in ("train", "test")) == [0, 1]
 
 
 @pytest.mark.parametrize("fields", [{}, {"task": "regression"}])
