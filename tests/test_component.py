@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import ConfigDict, ValidationError
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from asyncfl.component import Component, Described, choice, default_property
 
@@ -115,6 +115,71 @@ def test_a_whole_number_has_64_bits(value: float) -> None:
 def test_numbers_truth_values_and_texts_are_never_read_out_of_each_other(field: str, value: Any, message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         Numbers(**{field: value})
+
+
+def test_what_is_read_exactly_is_so_in_fields_of_fields_too() -> None:
+    """Classes that are made here, so that making them is tested as well."""
+
+    class Part(Described):
+        whole: int = 0
+        real: float | None = None
+
+    class Even(Described):
+        pair: tuple[int, bool] = (0, False)
+        even: Annotated[int, AfterValidator(_even)] = 0
+        first: Annotated[int, BeforeValidator(_first)] = 0
+        part: Part = Part()
+        parts: dict[str, Part] = {}
+        any_of: Literal["auto"] | Annotated[int, Field(ge=1)] = "auto"
+
+    class Whole(Even):
+        sort: choice(Shape, Round, Square) = Round()
+        more: int = 1
+
+        @field_validator("more")
+        @classmethod
+        def _odd(cls, value: int) -> int:
+            return 2 * value + 1
+
+    sound = Whole(
+        pair=[1e3, True], even=2.0, first=[4], part={"whole": 3, "real": 1}, parts={"a": {"whole": 1}}, any_of=3, more=2
+    )
+    assert (sound.pair, sound.even, sound.first, sound.any_of, sound.more) == ((1000, True), 2, 4, 3, 5)
+    assert (sound.part, sound.parts) == (Part(whole=3, real=1.0), {"a": Part(whole=1)})
+    for wrong in (
+        {"pair": ["1", True]},
+        {"pair": [True, True]},
+        {"pair": [1, 1]},
+        {"even": "2"},
+        {"even": True},
+        {"even": 3},
+        {"first": ["4"]},
+        {"first": [True]},
+        {"part": {"whole": True}},
+        {"part": {"real": "1"}},
+        {"part": {"real": True}},
+        {"parts": {"a": {"whole": "1"}}},
+        {"any_of": True},
+        {"any_of": "3"},
+        {"more": "1"},
+        {"more": True},
+        {"more": 2**63},
+        {"sort": {"kind": "round", "radius": "1"}},
+        {"sort": {"kind": "round", "radius": True}},
+    ):
+        with pytest.raises(ValidationError) as caught:
+            Whole.model_validate(wrong)
+        assert caught.value.errors()[0]["loc"][0] == next(iter(wrong))
+
+
+def _even(value: int) -> int:
+    if value % 2:
+        raise ValueError("must be even")
+    return value
+
+
+def _first(value: Any) -> Any:
+    return value[0] if isinstance(value, list) else value
 
 
 def test_infinities_survive_and_defaults_are_checked_too() -> None:

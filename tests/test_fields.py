@@ -14,14 +14,20 @@ from typing import Any
 import typer
 
 from asyncfl.cli import app
+from asyncfl.experiment.recorded import Recorded
 from asyncfl.experiment.spec import Experiment
+from asyncfl.live.flower.own import Parameters, Unseen
 from asyncfl.privacy.queries.bounds import BoundsQuestion
 from asyncfl.privacy.queries.nbafl import NbaflQuestion
 from asyncfl.privacy.queries.releases import ComposeQuestion, EpsilonQuestion, ExposureQuestion, NoiseQuestion
 from asyncfl.scenario import Scenario
+from asyncfl.server.opening import OpenCount
+from asyncfl.testing.trials import Framing
 
 LIST = Path(__file__).with_name("fields.txt")
 QUESTIONS = (BoundsQuestion, NbaflQuestion, EpsilonQuestion, ComposeQuestion, NoiseQuestion, ExposureQuestion)
+OTHERS = (Recorded, Parameters, Unseen, OpenCount, Framing)
+"""What no schema of a file names."""
 LIMITS = (
     "minimum",
     "exclusiveMinimum",
@@ -48,7 +54,7 @@ def _limits(schema: Any) -> Iterator[str]:
 
 def _lines() -> Iterator[str]:
     parts: dict[str, Any] = {}
-    for model in (Scenario, Experiment, *QUESTIONS):
+    for model in (Scenario, Experiment, *QUESTIONS, *OTHERS):
         schema = model.model_json_schema()
         parts |= {**schema.pop("$defs", {}), model.__name__: schema}
     for part, schema in sorted(parts.items()):

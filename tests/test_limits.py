@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -60,6 +61,125 @@ def test_a_limit_can_be_raised_and_lowered(scenario: Scenario) -> None:
         simulate(scenario, limits=Limits(hours=0))
     with pytest.raises(ScenarioError, match="at most 0 GiB of memory"):
         simulate(scenario, limits=Limits(gib=0))
+
+
+@pytest.mark.parametrize(
+    ("tasks_s", "waiting_s", "cost_s", "timelines", "hours", "told"),
+    [
+        (1800.0, 900.0, 900.0, 0, 1.0, None),
+        (1800.0, 900.0, 901.0, 0, 1.0, ("protocol.rounds", "60 minutes; lower it")),
+        (0.0, 7205.0, 0.0, 0, 1.0, ("world", "2 hours; lower what is waited for, or set protocol.time_limit_s")),
+        (10.0, 20.0, 0.0, 119, 1.0, None),
+        (10.0, 20.0, 0.0, 1199, 1.5, ("privacy.exposures", "10 hours; lower it")),
+    ],
+)
+def test_hours_are_reached_and_not_passed(
+    scenario: Scenario,
+    monkeypatch: pytest.MonkeyPatch,
+    tasks_s: float,
+    waiting_s: float,
+    cost_s: float,
+    timelines: int,
+    hours: float,
+    told: tuple[str, str] | None,
+) -> None:
+    monkeypatch.setattr("asyncfl.limits.clock_seconds", lambda scenario: (tasks_s, waiting_s))
+    monkeypatch.setattr("asyncfl.limits.timelines_before", lambda scenario: timelines)
+    monkeypatch.setattr(Scenario, "estimated_cost", lambda self: cost_s)
+    faults = list(Limits(hours, math.inf)._faults(scenario, True))
+    assert [(fault.field, fault.message) for fault in faults] == (
+        []
+        if told is None
+        else [
+            (
+                told[0],
+                f"the run must take at most {hours:g} hours of one core, and would take about {told[1]}, or raise the "
+                "limit (--max-hours, Limits(hours=...))",
+            )
+        ]
+    )
+    alone = list(Limits((tasks_s + waiting_s) / 3600, math.inf)._faults(scenario, False))
+    assert alone == []
+
+
+@pytest.mark.parametrize(
+    ("needed", "of_model", "training", "told"),
+    [
+        (3 * 2**30, 2**30, True, None),
+        (3 * 2**30 + 2**22, 1.5 * 2**30 + 2**21, True, ("data.clients", "3")),
+        (4 * 2**30, 2 * 2**30 + 1, True, ("model", "4")),
+        (4 * 2**30, 4 * 2**30, False, ("data.clients", "4")),
+    ],
+)
+def test_memory_is_reached_and_not_passed(
+    scenario: Scenario,
+    monkeypatch: pytest.MonkeyPatch,
+    needed: float,
+    of_model: float,
+    training: bool,
+    told: tuple[str, str] | None,
+) -> None:
+    monkeypatch.setattr("asyncfl.limits.memory_bytes", lambda scenario, training: needed)
+    monkeypatch.setattr("asyncfl.limits._model_bytes", lambda scenario: of_model)
+    faults = list(Limits(math.inf, 3.0)._faults(scenario, training))
+    assert [(fault.field, fault.message) for fault in faults] == (
+        []
+        if told is None
+        else [
+            (
+                told[0],
+                f"the run must take at most 3 GiB of memory, and would take about {told[1]}; make it smaller, or raise "
+                "the limit (--max-gib, Limits(gib=...))",
+            )
+        ]
+    )
+
+
+def test_what_the_clock_takes_is_counted(scenario: Scenario) -> None:
+    """Three versions of five tasks each take 15 times .3 ms; 40 s of waiting a task of .5 s on each of four places."""
+    plain = scenario.override({"protocol.rounds": 3, "seeds": [0, 1]})
+    clients = plain.data.clients
+    assert clock_seconds(plain)[0] == pytest.approx(2 * 3 * plain.participants * 3e-4)
+    device = {"kind": "fixed", "s_per_sample": 0.01}
+    buffered = plain.override(
+        {**SAFL, "protocol.rounds": 3, "world": {"device": device, "aggregate_s": 7.0, "score_s": 2.0, "evaluate_s": 1.0}}
+    )
+    task_s = 0.01 * (buffered.data.samples_per_client or 0) * buffered.training.epochs
+    asked_s = buffered.world.evaluation_cost * task_s * buffered.participants
+    busy_s = 7.0 + 2.0 + (0.0 if buffered.world.evaluate_beside else 1.0) + asked_s
+    tasks, waiting = clock_seconds(buffered)
+    assert tasks == pytest.approx(2 * 3 * 4 * 3e-4)
+    assert waiting == pytest.approx(2 * 3e-4 * 4 * 3 * busy_s / task_s)
+    beside = buffered.override({"world.evaluate_beside": not buffered.world.evaluate_beside})
+    assert abs(clock_seconds(beside)[1] - waiting) == pytest.approx(2 * 3e-4 * 4 * 3 * 1.0 / task_s)
+    limited = buffered.override({"protocol.time_limit_s": 2.0})
+    assert clock_seconds(limited)[1] == pytest.approx(2 * 3e-4 * 4 * 2.0 / task_s)
+    going = limited.override({"world.availability": {"kind": "alternating", "on_s": 3.0, "off_s": 1.0}})
+    changes = going.world.availability.changes_per_s
+    assert clock_seconds(going)[1] - clock_seconds(limited)[1] == pytest.approx(2 * 5e-6 * clients * 2.0 * changes)
+    numbers = buffered.override({"world.aggregate_s_per_number": 1e-6})
+    more_s = 1e-6 * numbers.n_parameters * numbers.participants
+    assert clock_seconds(numbers)[1] - waiting == pytest.approx(2 * 3e-4 * 4 * 3 * more_s / task_s)
+
+
+def test_memory_is_counted(scenario: Scenario) -> None:
+    data, n, rounds = scenario.data, scenario.n_parameters, scenario.protocol.rounds
+    people = 2000 * data.clients + 2000 * rounds * scenario.participants
+    images = 9 * math.prod(data.shape) * data.clients * (data.samples_per_client or 0)
+    rows = 2 * scenario.participants + max(scenario.participants, scenario.protocol.dispatch.level(data.clients)) + 10
+    assert memory_bytes(scenario, training=False) == people
+    assert memory_bytes(scenario) == people + images + 4 * n * rows
+    strict = scenario.override({"defence": {"strikes": {"window": 7}}})
+    assert memory_bytes(strict, training=False) == people + 3 * data.clients * 7
+    kept = scenario.override({"evaluation.keep": {"every": 2}, "protocol.rounds": 5})
+    usual = scenario.override({"protocol.rounds": 5})
+    assert memory_bytes(kept) - memory_bytes(usual) == 4 * n * 2
+    remembering = scenario.override({"compression": {"kind": "top_k", "share": 0.1}})
+    assert memory_bytes(remembering) - memory_bytes(scenario) == 4 * n * data.clients
+
+
+def test_usual_limits_are_two_hours_and_sixteen_gib() -> None:
+    assert (Limits().hours, Limits().gib) == (2.0, 16.0)
 
 
 def test_a_time_limit_bounds_what_is_waited_for(scenario: Scenario) -> None:

@@ -9,7 +9,8 @@ from pydantic import BaseModel
 
 from asyncfl.errors import ScenarioError
 from asyncfl.field_texts import schema_with_texts
-from asyncfl.scenario import Scenario
+from asyncfl.privacy.scheme import PrivacyContext
+from asyncfl.scenario import Scenario, _context
 from asyncfl.world.distributions import Fixed
 
 
@@ -180,3 +181,23 @@ def test_the_schema_describes_every_part() -> None:
 def test_the_cost_grows_with_the_work(scenario: Scenario) -> None:
     assert scenario.override({"protocol.rounds": 30_000}).estimated_cost() > 2 * scenario.estimated_cost()
     assert scenario.override({"model": {"kind": "cnn"}}).estimated_cost() > scenario.estimated_cost()
+
+
+def test_what_is_known_of_a_run_before_its_data_are_is_the_least_there_may_be(scenario: Scenario) -> None:
+    parts = {"data": scenario.data, "training": scenario.training, "protocol": scenario.protocol}
+    known = _context(parts, 3)
+    assert known == PrivacyContext(
+        scenario.data.clients,
+        scenario.participants,
+        scenario.protocol.rounds,
+        smallest_samples=scenario.data.samples_per_client or 0,
+        exposures=3,
+        batch_size=int(scenario.training.batch_size),
+        epochs=scenario.training.epochs,
+        lr=scenario.training.lr,
+        n_parameters=1,
+        rate=scenario.protocol.rate,
+    )
+    some = scenario.override({"data.samples_per_client": None, "training.batch_size": "full"})
+    least = _context({**parts, "data": some.data, "training": some.training, "model": scenario.model}, 1)
+    assert (least.smallest_samples, least.batch_size, least.n_parameters) == (1, 0, scenario.n_parameters)

@@ -116,7 +116,7 @@ class FLDetector(Detector):
                 continue
             missed[client] = _missed(product, last, new, models[new.version] - models[last.version])
             judged[row] = True
-        typical = float(np.mean(list(missed.values()))) if missed else 0.0
+        typical = float(np.mean(list(missed.values()))) if missed else None
         for client in np.unique(buffer.clients[judged]).tolist():
             score = missed[client] / typical if typical else 0.0
             scores[client] = (*scores.get(client, ()), score)[-self.window :]

@@ -41,10 +41,7 @@ def network(n: int, drop: int) -> tuple[tuple[int, int], ...]:
 
 
 def _merge_exchange(n: int) -> Iterator[tuple[int, int]]:
-    if n < 2:
-        return
-    top = 1 << ((n - 1).bit_length() - 1)
-    p = top
+    p = top = 1 << n.bit_length()  # a larger power of two than is needed compares nothing more
     while p:
         q, r, d = top, 0, p
         while True:

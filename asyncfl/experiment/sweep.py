@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -109,7 +110,7 @@ def sweep_cells(experiment: Experiment) -> list[Cell]:
         return cells(experiment, "full")
     except ScenarioError as error:
         faults = [
-            Fault(fault.field.replace("axes.", "--set ", 1).removeprefix("scenario."), fault.message)
+            Fault(re.sub(r"^axes\.", "--set ", fault.field).removeprefix("scenario."), fault.message)
             for fault in error.faults
         ]
         raise ScenarioError(faults) from None

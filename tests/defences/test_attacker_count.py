@@ -23,6 +23,33 @@ def test_attackers_allowed_for(rule, n, wanted):
     assert rule.attackers(n) == wanted
 
 
+@pytest.mark.parametrize(
+    ("rule", "each", "more", "computed"),
+    [
+        (Bulyan, 4, 3, "0000111122"),
+        (Krum, 2, 3, "0001234567"),
+        (MultiKrum, 2, 3, "0001234567"),
+        (NearestNeighbourMixing, 2, 1, "0123456789"),
+        (TrimmedMean, 2, 1, "0011223344"),
+    ],
+)
+def test_numbers_that_are_borne_and_computed_for_each_size_of_a_buffer(rule, each, more, computed):
+    assert rule.theory == f"n >= {each}f + {more}"
+    assert [rule().bears(n) for n in range(1, 30)] == [max(0, (n - more) // each) for n in range(1, 30)]
+    assert "".join(str(rule().computes(n)) for n in range(1, 11)) == computed
+
+
+@pytest.mark.parametrize(("short_of_half", "wanted"), [(0.9e-9, 1), (1.1e-9, 0)])
+def test_a_hair_below_a_half_is_a_half(short_of_half, wanted):
+    rule = TrimmedMean(expected_share=0.5 - short_of_half)
+    assert rule.attackers(1, 0.5 - short_of_half) == min(wanted, rule.bears(1))
+    share = (0.5 - short_of_half) / 16
+    assert rule.attackers(16, share) == wanted
+    assert Bulyan().count_notes(1, 0.5 - short_of_half) == (
+        [f"byzantine auto allows for 0 attackers, not 1, of 1 updates: {Bulyan.theory}"] if wanted else []
+    )
+
+
 def test_more_than_the_theory_bears_is_noted_and_runs():
     assert list(Krum(byzantine=4).faults(10)) == []
     assert Krum(byzantine=4).notes(10) == ["byzantine 4 is beyond the theory (n >= 2f + 3) with 10 updates in a buffer"]

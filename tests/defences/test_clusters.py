@@ -1,4 +1,5 @@
 from itertools import combinations
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -51,3 +52,9 @@ def test_the_gap_statistic_tells_two_groups_from_one(numbers, wanted):
     assert found == [wanted] * 5
     # Neither scale nor place of the numbers matters.
     assert are_clustered(numbers * 1e12 - 7, np.random.default_rng(0), 10) is wanted
+
+
+def test_one_cluster_is_enough_where_the_gap_is_as_large():
+    numbers = np.array([0.0, 0.1, 0.2, 0.7, 1.0])
+    same = SimpleNamespace(random=lambda n: numbers)  # numbers as those that they are compared with
+    assert not are_clustered(numbers, same, 2)

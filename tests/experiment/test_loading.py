@@ -100,3 +100,21 @@ def test_finding_files_in_the_order_of_their_numbers(write, described, tmp_path)
     assert list(find(tmp_path / "experiments")) == ["nbafl/fig9", "nbafl/fig10", "safl/fig2"]
     with pytest.raises(ScenarioError, match="holds no experiment"):
         find(tmp_path / "nothing")
+
+
+def test_columns_of_domains_are_no_fault_where_not_all_cells_are_known(write, described):
+    described["axes"]["privacy.epsilon"] = [50, -1]
+    described["quick"] = {"axes.privacy.epsilon": [50]}
+    described["figure"] = {**described["figure"], "y": "test_accuracy_svhn"}
+    assert list(faults(write(described))) == ["axes.privacy.epsilon"]
+    described["axes"]["privacy.epsilon"] = [50, 60]
+    assert list(faults(write(described))) == ["figure.y"]
+
+
+def test_a_file_that_is_not_checked_is_still_read(write, described):
+    described["titel"] = described.pop("title")
+    with pytest.raises(ScenarioError) as caught:
+        load(write(described), check=False)
+    assert [fault.field for fault in caught.value.faults] == ["title", "titel"]
+    described["title"] = described.pop("titel")
+    assert load(write(described), check=False).name == "fig2"

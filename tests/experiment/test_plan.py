@@ -6,7 +6,7 @@ from asyncfl.errors import OutputError, ScenarioError
 from asyncfl.experiment import Experiment
 from asyncfl.experiment import plan as planning
 from asyncfl.experiment.code import combined
-from asyncfl.experiment.plan import check_writable, index_rows, make_plan, runs_among, scenarios
+from asyncfl.experiment.plan import check_writable, index_rows, make_plan, read_looks, runs_among, scenarios
 
 
 @pytest.fixture
@@ -163,6 +163,13 @@ def test_runs_of_later_looks_are_jobs_of_their_own(write, described, tmp_path):
     assert later.isdisjoint(digest for _, digest in first)
     jobs = [job for job in plan.jobs if later & set(job.digests)]
     assert [len(job.digests) for job in jobs] == [1] * len(later)
+    there = tmp_path / "runs" / jobs[0].digests[0]
+    there.mkdir(parents=True)
+    (there / "summary.json").write_text("{}")
+    for own, kept in ((jobs[0].code, "that of its job"), ("other", jobs[0].code)):
+        (there / "code.json").write_text(json.dumps({"own": own, "job": "that of its job"}))
+        again = make_plan(folder, "quick", results=tmp_path).jobs
+        assert [job.code for job in again if job.digests == jobs[0].digests] == [kept]
     found = scenarios(folder, "quick", dict.fromkeys(later, "nbafl/fig2"))
     assert {len(scenario.seeds) for scenario in found.values()} == {3}
     assert plan.growing == {digest for look in planned.looks for _, digest in look}
@@ -180,6 +187,11 @@ def test_a_cell_that_one_experiment_lists_grows_where_another_looks_at_it(write,
     assert shared == [digest for _, digest in plan.selected["nbafl/fig3"].cells]
     assert plan.growing >= set(shared)
     assert make_plan(folder, "quick", ["nbafl/fig2"], tmp_path).growing == plan.growing
+
+
+def test_looks_are_read_as_they_were_written(tmp_path):
+    (tmp_path / "looks.json").write_text('{"nbafl/fig2": [0, 1]}')
+    assert read_looks(tmp_path / "looks.json") == {"nbafl/fig2": [0, 1]}
 
 
 def test_who_lists_seeds_has_one_look(folder, tmp_path):

@@ -9,7 +9,17 @@ from pathlib import Path
 import pytest
 
 from asyncfl.errors import OutputError
-from asyncfl.files.own_folder import LOCK, MARK, PARTIAL, FolderMark, OwnFolder, Write
+from asyncfl.files.own_folder import (
+    FORMAT,
+    LOCK,
+    MARK,
+    PARTIAL,
+    FolderMark,
+    OwnFolder,
+    Write,
+    is_worked_on,
+    write_json,
+)
 from asyncfl.files.whole import held
 
 
@@ -339,3 +349,45 @@ def test_a_mark_makes_nothing_outside_its_folder_the_programs_own(name: str, tmp
     mark = FolderMark.read(tmp_path / "r")
     assert mark is not None
     assert mark.files == ("end",)
+
+
+def test_where_there_are_no_locks_a_folder_that_is_not_whole_is_taken_for_worked_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "r"
+    folder.mkdir()
+    seen = []
+    for held_by_whom in (False, None):
+        monkeypatch.setattr("asyncfl.files.own_folder.is_held", lambda path, known=held_by_whom: known)
+        seen.append(is_worked_on(folder))
+        for whole in (False, True):
+            (folder / MARK).write_text(FolderMark("run", "abc", whole=whole).to_json())
+            seen.append(is_worked_on(folder))
+        (folder / MARK).unlink()
+    assert seen == [False, False, False, False, True, False]
+    monkeypatch.undo()
+    with OwnFolder(folder, "run", "abc").working():
+        assert is_worked_on(folder)
+    assert not is_worked_on(folder)
+
+
+def test_what_is_kept_again_takes_the_place_of_what_was_there(tmp_path: Path) -> None:
+    own = OwnFolder(tmp_path / "r", "run", "abc")
+    with own.working() as area:
+        for text in "12":
+            own.keep(area / "conditions" / "seed-0", files(**{f"a{text}": text}))
+        assert contents(area / "conditions" / "seed-0") == {"a2": "2"}
+        assert list(own.kept()) == [area / "conditions" / "seed-0"]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match=r"cannot write .*file: "):
+        OwnFolder(tmp_path / "file", "run", "abc").keep(tmp_path / "file" / "below" / "seed-0", files(a="1"))
+
+
+def test_json_is_sorted_and_written_as_it_is_read(tmp_path: Path) -> None:
+    write_json({"b": [1], "a": "é"}, tmp_path / "x.json")
+    assert (tmp_path / "x.json").read_text(encoding="utf-8") == '{\n  "a": "é",\n  "b": [\n    1\n  ]\n}\n'
+    said = FolderMark("run", "abc", True, ("b", "a")).to_json()
+    assert said == (
+        f'{{\n  "program": "asyncfl",\n  "format": {FORMAT},\n  "holds": "run",\n  "scenario": "abc",\n  "whole": true,'
+        '\n  "files": [\n    "a",\n    "b"\n  ]\n}\n'
+    )

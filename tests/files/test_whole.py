@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from asyncfl.errors import OutputError
-from asyncfl.files.whole import whole_file
+from asyncfl.files.whole import check_free, held, is_held, whole_file
 
 
 def names(folder: Path) -> list[str]:
@@ -102,3 +104,62 @@ def test_what_a_killed_writer_left_is_written_anew(tmp_path: Path) -> None:
         part.write_text("whole")
     assert path.read_text() == "whole"
     assert names(tmp_path) == ["table.csv"]
+
+
+def test_who_holds_a_file_is_known_to_all(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    assert is_held(path) is False
+    with held(path, "r"):
+        assert is_held(path) is True
+    assert is_held(path) is False
+
+
+def test_a_file_system_that_knows_no_locks_is_worked_on_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(file: object, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", unknown)
+    with held(tmp_path / "lock", "r"):
+        assert is_held(tmp_path / "lock") is None
+    with whole_file(tmp_path / "table.csv") as part:
+        part.write_text("whole")
+    assert (tmp_path / "table.csv").read_text() == "whole"
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_file_that_was_exchanged_before_it_was_held_is_not_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    path = tmp_path / "lock"
+
+    def late(file: object, operation: int) -> None:
+        path.unlink()
+        if again:
+            path.touch()
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with pytest.raises(OutputError, match="another process has just been at work on r; try again"), held(path, "r"):
+        pytest.fail("held all the same")
+
+
+def test_files_that_are_there_are_replaced_only_by_force(tmp_path: Path) -> None:
+    (tmp_path / "b").touch()
+    (tmp_path / "c").symlink_to("nowhere")
+    check_free([tmp_path / "a"], force=False)
+    check_free([tmp_path / "b"], force=True)
+    for name in "bc":
+        with pytest.raises(OutputError) as caught:
+            check_free([tmp_path / "a", tmp_path / name, tmp_path / "b"], force=False)
+        assert str(caught.value) == (
+            f"cannot write {tmp_path / name}: it is there already; name another file, or replace it with --force"
+        )
+
+
+def test_a_file_of_another_kind_is_known_by_its_first_4096_bytes(tmp_path: Path) -> None:
+    (tmp_path / "long").write_bytes(b"x" * 5000)
+    seen: list[int] = []
+    with whole_file(tmp_path / "long", lambda head: not seen.append(len(head))) as part:
+        part.write_text("short")
+    assert seen == [4096]

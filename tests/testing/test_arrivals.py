@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncfl.defences import Safl, Strikes
-from asyncfl.messages import ClientIdle, CohortRepeated, Fate, RequestScores
+from asyncfl.messages import ClientIdle, CohortRepeated, Collected, Fate, RequestScores
 from asyncfl.server import Buffered, Sync
 from asyncfl.server.dispatch import ContinuousDispatch
 from asyncfl.server.opening import OpenDeadline
@@ -104,3 +104,11 @@ def test_a_cohort_that_is_lost_whole_is_followed_by_another_in_the_same_step() -
     assert [settled.fate for settled in play.fates.values()] == [Fate.LOST_UP, Fate.LOST_UP] + [Fate.AGGREGATED] * 2
     assert play.published[-1].version == 1
     assert CohortRepeated(2) in play.actions
+
+
+def test_what_the_server_is_handed_cannot_be_changed_by_it() -> None:
+    play = arrivals(server(), [3, 5, 1])
+    collected = [one for one in play.inputs if isinstance(one, Collected)]
+    assert [one.models.shape for one in collected] == [(3, 1)]
+    assert (collected[0].models.dtype, collected[0].models.flags.writeable) == (np.float32, False)
+    assert (collected[0].losses.tolist(), collected[0].time_s) == ([0.0, 0.0, 0.0], 3.0)

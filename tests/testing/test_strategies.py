@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import find, given
+from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
 from asyncfl.defences import Buffer, Median
@@ -81,3 +81,19 @@ def test_sequences_of_arrivals_fit_their_clients() -> None:
         assert set(plain) <= {0, 1, 2}
 
     fit()
+
+
+def test_the_smallest_buffer_is_of_the_first_version_and_the_first_client() -> None:
+    least = find(strategies.buffers(clients=3, n=2, n_parameters=1, oldest=2), lambda _: True)
+    assert (least.version, least.clients.tolist(), least.samples.tolist()) == (0, [0, 0], [1, 1])
+    assert (least.base_versions.tolist(), least.current.tolist()) == ([0, 0], [0.0])
+
+
+@settings(max_examples=200, database=None)
+@given(strategies.buffers(clients=3, n=2, n_parameters=1, oldest=2))
+def test_buffers_keep_to_their_bounds(held: Buffer) -> None:
+    assert 0 <= held.clients.min() <= held.clients.max() < 3
+    assert 1 <= held.samples.min() <= held.samples.max() <= 1000
+    assert 0 <= held.base_versions.min() <= 3
+    assert 0 <= (held.version - held.base_versions).max() <= 2
+    assert np.abs(held.current).max() <= 1

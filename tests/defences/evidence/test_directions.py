@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from asyncfl.defences.evidence.directions import Direction, guesses
+from asyncfl.defences.evidence.directions import FEWEST, ROUNDS, Direction, _going_along, guesses
 from asyncfl.defences.evidence.means import no_means, with_buffer
 
 D = 200
@@ -33,6 +33,29 @@ def test_lengths_do_not_count():
 def test_too_few_clients_have_nothing_in_common():
     assert guesses(means_of([UP, UP])) == ()
     assert guesses(means_of([0 * UP] * 4, noise=0.0)) == ()
+
+
+def test_three_clients_are_enough_for_a_direction():
+    first, second = guesses(means_of([UP] * FEWEST))
+    assert (np.count_nonzero(first.weights), np.count_nonzero(second.weights)) == (3, 3)
+
+
+def test_who_does_not_go_along_is_dropped_as_long_as_enough_are_left():
+    everybody = np.ones(4, dtype=bool)
+    alike = np.ones((4, 4)) - np.eye(4)
+    assert _going_along(alike, everybody).all()
+    assert _going_along(np.zeros((4, 4)), everybody).all()  # nobody would be left
+    apart = alike.copy()
+    apart[3, :3] = apart[:3, 3] = -0.5
+    assert _going_along(apart, everybody).tolist() == [True, True, True, False]
+    apart[2, :3] = apart[:3, 2] = -0.6
+    assert _going_along(apart, everybody).all()  # two would be left
+    # Each step drops one more: a chain that is longer than the most steps is not followed to its end.
+    n = ROUNDS + 8
+    chain = np.triu(np.full((n, n), 1.0), 1)
+    chain[-1, :3] = 1.0
+    kept = _going_along(np.where(np.arange(n)[:, None] == np.arange(n) - 1, 1.0, 0.0), np.ones(n, dtype=bool))
+    assert kept.sum() == n - ROUNDS
 
 
 def test_what_is_shorter_than_its_noise_has_no_length():

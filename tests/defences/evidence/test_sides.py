@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from asyncfl.defences.evidence.sides import SideTest
-from asyncfl.defences.evidence.track import empty_track
+from asyncfl.defences.evidence.track import Track, empty_track
 
 NOISE = 0.1
 
@@ -75,6 +75,25 @@ def test_who_is_below_no_more_is_let_in_again():
         track = track.add(9, 1.0, 1.0, NOISE**2)
     assert not SideTest().judge(track, frozenset(), 2).out[9]
     assert not SideTest().judge(track, frozenset(), 2).struck[9]
+
+
+@pytest.mark.parametrize(("sum_of_last", "struck"), [(0.0, False), (-(2.0**-20), True)])
+def test_who_was_below_and_stands_exactly_at_the_bar_is_let_in(sum_of_last, struck):
+    track = track_of([1.0] * 7, updates=8, noise=0.0)
+    one = empty_track(1, 32)
+    for gained in (-400.0, -400.0, 0.0, 0.0, 0.0, 0.0, 0.0, sum_of_last):
+        one = one.add(0, gained, 1.0, 0.01)
+    both = [np.concatenate(pair) for pair in zip(vars(track).values(), vars(one).values(), strict=True)]
+    sides = SideTest().judge(Track(*both), frozenset(), 2)
+    assert sides.certified
+    assert sides.struck.tolist() == [False] * 7 + [struck]
+
+
+@pytest.mark.parametrize(("step", "apart"), [(0.2, False), (0.2001, True)])
+def test_groups_are_apart_by_more_than_what_is_the_same(step, apart):
+    known = np.ones(4, dtype=bool)
+    lower = SideTest()._lower_group(np.array([0.0, step, 0.0, step]), known)
+    assert lower.tolist() == [apart, False, apart, False]
 
 
 @pytest.mark.parametrize("shares", [[1.0] * 5 + [-1.0] * 5, [1.0] * 4 + [-1.0] * 4 + [0.0] * 2])

@@ -66,3 +66,11 @@ def test_noise_of_an_inner_product():
     assert product_std(gram, 100, 0.1) == pytest.approx(np.sqrt(0.1**4 * 100 + 2 * 0.1**2 * 0.5))
     assert product_std(-gram, 100, 0.1) == pytest.approx(np.sqrt(0.1**4 * 100))
     assert product_std(gram, 100, 0.0, extra_variance=4.0) == pytest.approx(2)
+
+
+def test_only_what_is_above_the_bar_is_kept():
+    gram = np.ones((4, 4))  # its eigenvalue, without the diagonal, is 3
+    bar = 3 / (2 * np.sqrt(4))
+    assert embed(gram, 0.0, weakest=1.0) is None
+    assert embed(gram, 0.999 * bar, edge_factor=1.0).points.shape == (4, 1)
+    assert embed(gram, 1.001 * bar, edge_factor=1.0) is None
