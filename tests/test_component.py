@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Annotated, Any, Literal
 
@@ -129,7 +130,7 @@ def test_what_is_read_exactly_is_so_in_fields_of_fields_too() -> None:
         even: Annotated[int, AfterValidator(_even)] = 0
         first: Annotated[int, BeforeValidator(_first)] = 0
         part: Part = Part()
-        parts: dict[str, Part] = {}
+        parts: Mapping[str, Part] = Field(default_factory=dict)
         any_of: Literal["auto"] | Annotated[int, Field(ge=1)] = "auto"
 
     class Whole(Even):

@@ -142,7 +142,11 @@ def test_what_the_clock_takes_is_counted(scenario: Scenario) -> None:
     assert clock_seconds(plain)[0] == pytest.approx(2 * 3 * plain.participants * 3e-4)
     device = {"kind": "fixed", "s_per_sample": 0.01}
     buffered = plain.override(
-        {**SAFL, "protocol.rounds": 3, "world": {"device": device, "aggregate_s": 7.0, "score_s": 2.0, "evaluate_s": 1.0}}
+        {
+            **SAFL,
+            "protocol.rounds": 3,
+            "world": {"device": device, "aggregate_s": 7.0, "score_s": 2.0, "evaluate_s": 1.0},
+        }
     )
     task_s = 0.01 * (buffered.data.samples_per_client or 0) * buffered.training.epochs
     asked_s = buffered.world.evaluation_cost * task_s * buffered.participants

@@ -99,7 +99,9 @@ def test_a_file_that_is_damaged_later_is_told_when_its_contents_are_asked_for(sa
     source = NpzSource(MNIST, path)
     assert (source.name, source.title, len(source.content)) == ("mnist", "MNIST", 32)
     path.write_bytes(b"")
-    with pytest.raises(DataError, match=r"mnist\.npz: cannot be read \(File is not a zip file\); the file is damaged, "):
+    with pytest.raises(
+        DataError, match=r"mnist\.npz: cannot be read \(File is not a zip file\); the file is damaged, "
+    ):
         _ = source.content
 
 
@@ -109,7 +111,9 @@ def test_an_array_that_is_cut_off_is_named(tmp_path):
             made.writestr(f"{name}.npy", b"\x93NUMPY")
     found = faults_of(tmp_path / "mnist.npz")
     assert list(found) == ["x_train", "y_train", "x_test", "y_test"]
-    assert found["x_train"].startswith("cannot be read (EOF: reading magic string, expected 8 bytes got 6); the file is")
+    assert found["x_train"].startswith(
+        "cannot be read (EOF: reading magic string, expected 8 bytes got 6); the file is"
+    )
     assert found["y_test"] == "is missing; the file has x_test, x_train, y_train"
 
 
