@@ -73,7 +73,7 @@ def density(
     at = np.concatenate([began_s[known], ended_s[known]])
     sign = np.repeat([1.0, -1.0], known.sum())
     lane = np.tile(client[known] // per_lane, 2)
-    at = np.clip(at / (end_s or 1.0) * SPANS, 0.0, SPANS)
+    at = np.minimum(at / end_s * SPANS if end_s else at, SPANS)
     span = np.minimum(at.astype(np.int64), SPANS - 1)
     place = lane * SPANS + span
     shape = (lanes, SPANS)

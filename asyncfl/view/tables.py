@@ -54,8 +54,7 @@ def tables_shown(tables: dict[str, pa.Table], summary: dict[str, Any], packing: 
         found += [_table("clients", tables["clients"], [], packing)]
     if "ledger" in tables:
         found += [_table("ledger", tables["ledger"], summary.get("privacy", []), packing)]
-    judged = rounds.filter(pc.field("judged") > 0) if "judged" in rounds.column_names else rounds.slice(0, 0)
-    if len(judged):
+    if "judged" in rounds.column_names and len(judged := rounds.filter(pc.field("judged") > 0)):
         found += [_table("detector", judged.select(["seed", "version", "time_s", *of_detector]), [], packing)]
     return found
 

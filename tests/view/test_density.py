@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
@@ -11,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncfl.storage import Run
+from asyncfl.trace.events import Kind
 from asyncfl.trace.tasks import FATES, tasks_of
 from asyncfl.view import Window, page
 from asyncfl.view.density import SPANS, clients_per_lane, density, fill_shown, layers_of
 from asyncfl.view.packing import Packing
+from tests.view.test_happened import table
 from tests.view.test_packing import read_back
 from tests.view.test_page import header_of
 
@@ -59,6 +62,18 @@ def test_layers_are_the_phases_and_what_was_done_for_nothing(busy: Run) -> None:
     assert layers["download"] + layers["training"] + layers["upload"] <= layers["all"] + 1e-9
 
 
+def test_an_update_that_counted_nothing_was_made_for_nothing() -> None:
+    of = {"base_version": 0, "version": 0}
+    story = table(
+        (0.0, Kind.DISPATCHED, {"task": 0, "client": 0, **of}),
+        (0.0, Kind.DISPATCHED, {"task": 1, "client": 1, **of}),
+        (1.0, Kind.AGGREGATED, {"task": 0, "client": 0, "weight": 0.0, **of}),
+        (2.0, Kind.AGGREGATED, {"task": 1, "client": 1, "weight": 0.5, **of}),
+    )
+    layers = {name: began for name, began, _ in layers_of(tasks_of(story))}
+    np.testing.assert_array_equal(layers["unused"], [0.0, np.nan])
+
+
 def test_the_fill_of_a_span_is_the_most_that_was_held_in_it(busy: Run) -> None:
     tasks = tasks_of(busy.tables["events"]).select(seed=0)
     kept = tasks.only(tasks.held)
@@ -92,6 +107,28 @@ def test_a_run_of_too_many_tasks_is_told_as_a_density_and_its_first_tasks(busy: 
         assert seed["held"][0] == 0
         assert seed["tasks"]["task"]["n"] == len(tasks.select(until_s=seed["held"][1]))
     assert "density" not in header_of(page(busy, "run"))[0]["runs"][0]["seeds"][0]
+
+
+def test_a_window_with_as_many_tasks_as_there_is_room_for_goes_to_its_own_end(
+    busy: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = tasks_of(busy.tables["events"])
+    inside = every.select(since_s=1.0)
+
+    def held(window: Window | None, most: int) -> list[tuple[float, int]]:
+        (run,) = header_of(page(busy, "run", window=window, most_tasks=most))[0]["runs"]
+        return [(seed["held"][1] * 1e6 - seed["end"], seed["tasks"]["task"]["n"]) for seed in run["seeds"]]
+
+    ends, shown = zip(*held(Window(since_s=1.0), len(inside)), strict=True)
+    assert (ends, sum(shown)) == (pytest.approx((0, 0), abs=1), len(inside))
+    cut, shown = zip(*held(Window(since_s=1.0), len(inside) - 1), strict=True)
+    assert sum(shown) == len(inside) - 1
+    assert min(cut) < -1
+    # Of a window that nobody asked for there are fewer still.
+    monkeypatch.setattr(import_module("asyncfl.view.page"), "WINDOW_TASKS", 10)
+    first = np.sort(every.dispatched_s)
+    assert sum(n for _, n in held(None, 12)) == (first <= first[9]).sum() < 12
+    assert sum(n for _, n in held(Window(since_s=1.0), 12)) == 12
 
 
 def test_two_runs_have_both_a_density_on_the_same_lanes(busy: Run, other: Run) -> None:
