@@ -66,8 +66,9 @@ def yaml_text(value: Any) -> str:
 
 def _way(entry: Entry) -> list[Entry]:
     """The entry, and all that it stands in, from the outside in."""
-    if isinstance(entry, Part) and ":" in entry.kind:  # a class of the user's own
-        return [*steps_to(entry.holder), entry]
+    part = entry if isinstance(entry, Part) else entry.owner
+    if ":" in part.kind:  # a class of the user's own
+        return [*steps_to(part.holder), part, *([] if entry is part else [entry])]
     return steps_to(entry.path)
 
 

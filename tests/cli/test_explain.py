@@ -65,6 +65,10 @@ def test_explain_tells_a_component_of_a_users_own(asyncfl: Any, monkeypatch: pyt
     assert status == 0
     assert "class     my_components.LinearStaleness" in out
     assert "staleness: {kind: 'my_components:LinearStaleness'}" in out
+    (told,) = json.loads(asyncfl("explain", "my_components:LinearStaleness", "--json")[1])
+    (field,) = told["fields"]
+    assert field["range"] == ">= 1"
+    assert "staleness: {kind: 'my_components:LinearStaleness', lifetime: 10}" in field["example"]
 
 
 def test_explain_ends_with_2_and_the_nearest_name(asyncfl: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from asyncfl.files.yaml_text import read_text
-from asyncfl.manual.example import example_of, example_text, setting
+from asyncfl.manual.example import example_of, example_text, setting, yaml_text
 from asyncfl.manual.lookup import find
 from asyncfl.manual.parts import all_parts
 from asyncfl.scenario import Scenario
@@ -47,3 +47,9 @@ def test_the_command_sets_what_the_example_says() -> None:
     assert setting(field) == ["asyncfl run scenario.yaml \\", "  --set training.lr=0.01"]
     (listed,) = find("defence.rule.krum.pre")
     assert setting(listed) is None
+
+
+def test_yaml_keeps_order_letters_and_lines_of_76_characters() -> None:
+    one_line = {"b": "ε", "a": {"z": "w" * 66, "y": 1}}
+    assert yaml_text(one_line) == f"b: ε\na: {{z: {'w' * 66}, y: 1}}\n"
+    assert yaml_text({"a": {"z": "w" * 70, "y": 1, "x": 2}}) == f"a: {{z: {'w' * 70},\n  y: 1, x: 2}}\n"

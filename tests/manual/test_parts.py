@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from asyncfl.component import Component
-from asyncfl.manual.parts import all_parts, components, places_of
+from asyncfl.manual.parts import _walk, all_parts, components, places_of, scenario_part, sections
+from asyncfl.manual.verdicts import kept
 from asyncfl.manual.words import is_number
 from asyncfl.world.distributions import Lognormal
 
@@ -38,3 +39,20 @@ def test_every_field_says_what_it_is() -> None:
 def test_a_component_stands_at_all_its_places() -> None:
     assert "world.downlink.latency_s" in places_of(Lognormal)
     assert len({part.path for part in components()}) == len(components())
+
+
+def test_what_is_kept_in_mind_is_what_would_be_found_again() -> None:
+    assert _walk.__wrapped__() == _walk()
+    assert kept.__wrapped__() == kept()
+
+
+def test_parts_are_sections_or_components_the_scenario_first() -> None:
+    assert sections()[0] == all_parts()[0] == scenario_part()
+    assert (
+        [part.path for part in sections() if part.kind] == [part.path for part in components() if not part.kind] == []
+    )
+    assert len(sections()) + len(components()) == len(all_parts()) == len({part.model for part in all_parts()})
+    places = [place for part in components() for place in places_of(part.model)]
+    assert min(map(len, map(places_of, (part.model for part in all_parts())))) == 1
+    assert len(places_of(Lognormal)) == len(set(places_of(Lognormal))) > 3
+    assert "" not in places
