@@ -99,7 +99,7 @@ def _accounting() -> Iterator[tuple[str, Callable[[], Any]]]:
                     *(epsilon_by(one, [e], 1e-5, n) for one in ACCOUNTANTS if e.rate == 1),
                     *basic_and_advanced([e], 1e-5, n),
                     epsilon_of_one(e, 0.05, n),
-                    notes([e], n),
+                    notes(e.rate < 1, n),
                     [str(one) for one in under([e], n)],
                 ],
             )

@@ -11,7 +11,7 @@ from asyncfl.privacy.ledger.accounts import model_accounts, upload_accounts
 from asyncfl.privacy.ledger.published import models_of
 from asyncfl.privacy.ledger.releases import uploads_of
 from asyncfl.privacy.ledger.tables import ledger
-from asyncfl.privacy.ranges import Budget, Delta, Factor
+from asyncfl.privacy.ranges import Budget, Delta, Factor, within
 
 CONTEXT = PrivacyContext(clients=4, participants=2, rounds=5, smallest_samples=40, exposures=1, epochs=2)
 SAMPLES = np.full(4, 40)
@@ -38,6 +38,24 @@ def test_what_is_past_the_floats_when_squared_is_a_fault(annotation, allowed, sa
         field.validate_python(math.nan)
     with pytest.raises(ValidationError, match=said if annotation is not Delta else "less than 1"):
         field.validate_python(1e200)
+
+
+@pytest.mark.parametrize(
+    ("others", "said"),
+    [
+        ({}, "must be 2..3$"),
+        ({"infinite": True}, r"must be 2..3, or \.inf$"),
+        ({"zero": True}, "must be 2..3, or 0$"),
+        ({"infinite": True, "zero": True}, r"must be 2..3, or \.inf, or 0$"),
+    ],
+)
+def test_a_range_holds_its_ends_and_what_else_is_allowed(others, said):
+    check = within(2, 3, **others).func
+    allowed = [2, 3, *([math.inf] if "infinite" in others else []), *([0] if "zero" in others else [])]
+    assert [check(value) for value in allowed] == allowed
+    for value in {0, 1, 1.999, 3.001, math.inf} - set(allowed):
+        with pytest.raises(ValueError, match=said):
+            check(value)
 
 
 def test_no_noise_is_written_0_where_a_multiplier_says_how_much_there_is():

@@ -51,9 +51,8 @@ def epsilon_by(
     return smallest_epsilon(events, delta, neighbours)
 
 
-def notes(events: Iterable[MechanismEvent], neighbours: Neighbours = "add_remove") -> list[str]:
-    """What must be true for these numbers to hold, and what is missing among them."""
-    sampled = any(event.rate < 1 for event in events)
+def notes(sampled: bool, neighbours: Neighbours = "add_remove") -> list[str]:
+    """What must be true for these numbers to hold, and what is missing among them, where a release is `sampled`."""
     if not sampled:
         return []
     said = [

@@ -79,11 +79,8 @@ def _sampled_curve(multiplier: float, rate: float) -> Floats:
 
 
 def curve(event: MechanismEvent, orders: Floats = ORDERS) -> Floats:
-    """(n_orders,) divergence of all releases of an event; sampled ones are known at `COARSE` only."""
-    if event.silent:
-        return np.zeros_like(orders)
-    if event.unbounded:
-        return np.full_like(orders, np.inf)
+    """(n_orders,) divergence of all releases of an event, neither silent nor unbounded; sampled ones are known at
+    `COARSE` only."""
     if event.rate < 1:
         if orders is not COARSE:
             raise ValueError("divergences of sampled releases are known at the coarse orders only")

@@ -228,11 +228,8 @@ class _Loss:
             following = at + (value - target) / rate
             if abs(following - at) <= 1e-8 * at:
                 return max(following, 0.0)
-            if following <= 0 and low == 0:
-                # Perhaps no epsilon is needed at all.
-                if self.log_delta(0.0)[0] <= target:
-                    return 0.0
-                following = at / 2
+            if following <= 0 and self.log_delta(0.0)[0] <= target:
+                return 0.0  # no epsilon is needed at all
             at = following if low < following < high else (low + min(high, 2 * low + 1)) / 2
         return at
 

@@ -250,7 +250,7 @@ def stop_faults(
 def _models_fault(tracker: BudgetTracker, whole: bool) -> Fault | None:
     """Why what is learnt from models has no bound that clients know before they answer; None: it has."""
     scheme, context, stop_at = tracker.scheme, tracker.context, tracker.stop_at
-    one = Contribution(0, context.smallest_samples, 0, tracker.state.epsilon(0, 0))
+    one = Contribution(0, context.smallest_samples, epsilon=tracker.state.epsilon(0, 0))
     own, server = scheme.upload_noise(context, tracker._norm, one), scheme.model_noise(context, tracker._norm)
     if own.std > 0 and server.std > 0:
         adds_up = own.distribution == server.distribution == "gaussian" and own.count == 1 and not own.in_training
@@ -306,4 +306,4 @@ def _squared_mu(release: Release) -> float:
 
 def _rounded(z: float) -> float:
     """To 12 digits: noise and sensitivity are rounded, and their quotient is meant to be the same for all."""
-    return z if z == 0 or math.isinf(z) else float(f"{z:.12g}")
+    return float(f"{z:.12g}")

@@ -197,7 +197,7 @@ def typical_uploads(
         if (size, epsilon) not in made:
             # With a budget of its own it matters whose it is: what is claimed of it.
             whose = -1 if epsilon is None else client
-            made[size, epsilon] = upload_release(scheme, context, norm, Contribution(whose, size, 0, epsilon))
+            made[size, epsilon] = upload_release(scheme, context, norm, Contribution(whose, size, epsilon=epsilon))
         found.append(made[size, epsilon])
     return found
 

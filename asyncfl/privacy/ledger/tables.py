@@ -278,7 +278,7 @@ def _with_bare(account: Account, holder: str, status: NDArray[np.object_]) -> di
     bare = account.bare
     if bare is None:
         rows = account.told.clients if isinstance(account.told, Published) else account.told
-        bare = frozenset(rows.holder[(rows.sigma == 0) & (rows.sensitivity > 0) & (rows.count > 0)].tolist())
+        bare = frozenset(rows.holder[(rows.sigma == 0) & (rows.sensitivity > 0)].tolist())
     found = dict(account.flags)
     for place in [MODEL] * bool(bare) if holder == "model" else sorted(bare):
         if status[place] != "none":

@@ -98,7 +98,7 @@ def _worth(events: Iterable[MechanismEvent], delta: float, neighbours: Neighbour
     listed = list(events)
     found = epsilons_of(listed, delta, neighbours)
     rows = [{"accountant": name, "epsilon": getattr(found, name)} for name in ACCOUNTANTS]
-    return {"accountants": rows, "notes": notes(listed, neighbours)}
+    return {"accountants": rows, "notes": notes(any(event.rate < 1 for event in listed), neighbours)}
 
 
 class NoiseQuestion(_OfEqualReleases):
@@ -116,7 +116,7 @@ class NoiseQuestion(_OfEqualReleases):
             arguments = (self.epsilon, self.delta, "laplace" if self.laplace else "gaussian", self.releases)
             found = multiplier_for(*arguments, self.sampling_rate, self.neighbours, name)
             rows.append(self._row(name, found))
-        said = notes([MechanismEvent(self.mechanism, 1.0, self.releases, self.sampling_rate)], self.neighbours)
+        said = notes(self.sampling_rate < 1, self.neighbours)
         if not self.laplace and self.sampling_rate == 1:
             moved = 2 if self.neighbours == "replace" else 1
             z = moved * classical_constant(self.delta) * self.releases / self.epsilon

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from asyncfl.privacy.accounting import gaussian
 from asyncfl.privacy.accounting.composition import noise_multiplier
 from asyncfl.privacy.accounting.gaussian import (
     analytic_multiplier,
@@ -136,3 +137,14 @@ def test_epsilon_grows_with_what_is_released(entries, delta):
     found = exact_epsilon(np.sort(entries), delta)
     assert (np.diff(found) >= 0).all()
     assert exact_epsilon(sum(entries), delta) >= found[-1]
+
+
+@pytest.mark.parametrize("squared_mu", [0.01, 1.0, 30.0, 1e4, 1e8])
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.3])
+def test_an_epsilon_takes_few_steps(squared_mu, delta, monkeypatch):
+    """Newton's: halving the bracket takes more than forty."""
+    asked = []
+    log_delta = gaussian.log_delta
+    monkeypatch.setattr(gaussian, "log_delta", lambda mu, epsilon: asked.append(mu) or log_delta(mu, epsilon))
+    exact_epsilon(squared_mu, delta)
+    assert len(asked) <= 9

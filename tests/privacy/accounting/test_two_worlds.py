@@ -302,3 +302,31 @@ def test_few_steps_lead_to_an_epsilon_of_any_size(one: _Loss, steps: tuple[int, 
         found = one.epsilon(delta)
         assert len(asked) <= most
         assert found == 0 or judge(found)[0] == pytest.approx(math.log(delta), abs=1e-7)
+
+
+@pytest.mark.parametrize("rows", [[(1, 0.0, 1, 1.0001)], [(1, 1e-4, 1, 1.0001)], [(3, 0.0, 1, 1.1)]])
+def test_worlds_that_hardly_differ_need_no_epsilon_at_a_large_delta(
+    rows: list[tuple[float, float, float, float]],
+) -> None:
+    assert worlds(*rows).epsilon(0.3) == 0
+    assert worlds(*rows).epsilon(1e-9) > 0
+
+
+@pytest.mark.parametrize(
+    "rows", [[(3, 4.0, 1, 1), (10, 0.25, 1, 1.5)], [(50_000, 0.25, 1, 1.01)], [(10, 0.0, 1, 1.05)]]
+)
+@pytest.mark.parametrize("delta", [1e-9, 1e-3, 0.3])
+def test_an_epsilon_takes_few_integrals(
+    rows: list[tuple[float, float, float, float]], delta: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Newton's steps from where the loss is about Gaussian; halving alone takes thirty in either world."""
+    asked: list[float] = []
+    integral = _Loss.log_delta
+
+    def counted(own: _Loss, at: float) -> tuple[float, float]:
+        asked.append(at)
+        return integral(own, at)
+
+    monkeypatch.setattr(_Loss, "log_delta", counted)
+    worlds(*rows).epsilon(delta)
+    assert len(asked) <= 20

@@ -83,3 +83,21 @@ def test_curves_leave_out_what_is_undefined():
 def test_more_participants_than_clients_are_a_fault():
     with pytest.raises(ValidationError, match=r"at most noise.clients \(50\), got 51"):
         BoundsQuestion(participants=51)
+
+
+def test_no_more_than_all_can_take_part_or_be_overheard():
+    assert BoundsQuestion(participants=50).answer()["theorem"] == 3
+    assert NbaflQuestion(clients=4, participants=4, rounds=3, exposures=3).answer()["worth"][0]["releases"] == 3
+    for question, words in (
+        (lambda: BoundsQuestion(participants=51), r"must be at most noise\.clients \(50\), got 51"),
+        (
+            lambda: NbaflQuestion(clients=4, participants=5),
+            r"must be at most clients \(4\), got 5; lower participants or ",
+        ),
+        (
+            lambda: NbaflQuestion(rounds=3, exposures=4),
+            r"must be at most rounds \(3\), got 4; lower exposures or raise rou",
+        ),
+    ):
+        with pytest.raises(ValidationError, match=words):
+            question()
