@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from asyncfl.audit import recognition
 from asyncfl.audit.holdings import HeldReleases
 from asyncfl.audit.recognition import Recognition, of_honest, records_of
 from asyncfl.client import Payloads, Ticket
@@ -90,3 +91,27 @@ def test_data_of_attackers_count_for_nothing(federation: Federation) -> None:
     scores, coins = of_honest({"uploads": np.arange(20.0)}, planted, [0, 1])
     assert len(coins) == len(scores["uploads"]) == 12
     assert scores["uploads"].tolist() == list(range(8, 20))
+
+
+def test_of_a_long_run_evenly_many_versions_are_scored_and_the_last(
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    federation = prepared(scenario.override({"data.canaries": {"count": 20}, "protocol.rounds": 7}), 0)
+    monkeypatch.setattr(recognition, "MOST_VERSIONS", 3)
+    watch = Recognition()
+    watch.around(federation)
+    base = federation.plan.initial
+    for version in range(1, 6):
+        watch.published(version, base * version)
+    scores = {version: watch.scores(HeldReleases(versions=(version,))) for version in range(1, 6)}
+    assert {version for version, found in scores.items() if found} == {2, 4, 5}
+    assert watch.scores(HeldReleases(versions=(1, 2, 3)))["last model"].tolist() == scores[2]["last model"].tolist()
+    # What is not a number tells nothing.
+    watch.published(6, base * np.nan)
+    assert np.isnan(watch.scores(HeldReleases(versions=(6,)))["last model"]).all()
+    assert watch.scores(HeldReleases(versions=(5,)))["last model"].tolist() == scores[5]["last model"].tolist()
+
+
+def test_without_canaries_there_is_nothing_to_look_for(scenario: Scenario) -> None:
+    with pytest.raises(ValueError, match="the data have no canaries"):
+        Recognition().around(prepared(scenario, 0))

@@ -13,7 +13,7 @@ from asyncfl.calibration.sharing import Load, Machine
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock
-from tests.calibration.conftest import fitted_to
+from tests.calibration.conftest import fitted_to, seen
 
 ONE_MACHINE: dict[str, Any] = {
     "data": {"dataset": "mnist", "clients": 12, "samples_per_client": 100, "source": "embedded"},
@@ -108,3 +108,12 @@ def test_without_a_place_to_wait_for_it_is_seen_where_fewer_are_at_work_at_times
     found = fitted_to(known.override({"world.workers": None, "world.processors": 3, "protocol": cohort}))
     assert found.places.workers is None
     assert found.processors == pytest.approx(3, rel=0.05)
+
+
+def test_trainings_on_a_single_sample_are_work_too() -> None:
+    changes = {"data.samples_per_client": 1, "protocol.rounds": 3, "world.evaluate_s": 0.0}
+    run = seen(Scenario.read(ONE_MACHINE).override(changes))
+    machine = Machine.of(run, (np.empty(0), np.empty(0)), np.empty(0), None)
+    assert len(machine.asked) > 10
+    assert set(machine.asked.tolist()) == {1.0}
+    assert (machine.ended_s > machine.began_s).all()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -177,3 +180,42 @@ def test_an_mlp_is_trained_by_onednn_where_its_products_are_large(
         rows[library] = row.tobytes()
     assert rows["mixed"] == rows[chosen]
     assert rows["default"] != rows["onednn"] or gemm.resolve("onednn") == "default"
+
+
+def test_a_variable_that_was_not_set_is_not_set_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert gemm.VARIABLE not in os.environ
+    with gemm.fixed("onednn"):
+        assert os.environ[gemm.VARIABLE] == "onednn"
+    assert gemm.VARIABLE not in os.environ
+
+
+@pytest.mark.parametrize(("seconds", "products"), [(0.0008, 10), (0.0018, 4), (1.0, 2)])
+def test_a_probe_takes_the_best_of_ten_in_turn_or_ten_milliseconds_but_two(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, products: int
+) -> None:
+    """A product by each takes so long together, thrice that the first time; the second library takes half as long."""
+    now = [0.0]
+    tried: list[str] = []
+
+    @contextmanager
+    def library(name: str) -> Iterator[None]:
+        tried.append(name)
+        yield
+
+    class Matrix:
+        def __matmul__(self, other: object) -> None:
+            now[0] += (2 if tried[-1] == "default" else 1) / 3 * seconds * (3 if len(tried) <= 2 else 1)
+
+    monkeypatch.setattr(gemm.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(gemm, "products", library)
+    monkeypatch.setattr(gemm, "_matrices", lambda product: (Matrix(), Matrix()))
+    assert gemm.speedup(gemm.LARGE) == pytest.approx(2)
+    assert tried == ["default", "onednn"] * products
+
+
+def test_a_processor_is_told_by_its_first_core_or_else_by_the_platform(monkeypatch: pytest.MonkeyPatch) -> None:
+    cores = "processor\t: 0\nmodel name\t: Fast 9\nmodel\t: 7\nno tab\nflags\t: avx\n\nmodel name\t: Other\n"
+    monkeypatch.setattr(Path, "read_text", lambda self, **how: cores)
+    assert gemm._processor() == ": Fast 9 : 7 : avx"
+    monkeypatch.setattr(Path, "read_text", lambda self, **how: "processor\t: 0\n")
+    assert gemm._processor() == f"{platform.machine()} {platform.processor()}"

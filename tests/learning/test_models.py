@@ -205,3 +205,13 @@ def test_a_parameter_that_layers_share_counts_once() -> None:
 def test_an_architecture_without_a_module_is_none() -> None:
     with pytest.raises(NotImplementedError):
         Architecture(kind="x").module((1, 4, 4), 3)  # type: ignore[call-arg]
+
+
+def test_convolutions_of_other_samples_than_images_are_refused() -> None:
+    said = r"model\.kind: must be a network for samples of shape \(784,\), such as mlp; convolutions need images"
+    with pytest.raises(ScenarioError, match=said):
+        LeNet().module((784,), 10)
+    assert [(fault.field, fault.message) for fault in LeNet().faults((784,), 10)] == [
+        ("kind", "must be a network for samples of shape (784,), such as mlp; convolutions need images")
+    ]
+    assert list(LeNet().personal_faults(MNIST, 10)) == []

@@ -21,6 +21,9 @@ import numpy
 import torch
 from torch import nn
 
+from asyncfl.errors import Fault, ScenarioError
+from asyncfl.learning import Architecture
+
 
 class Net(nn.Module):
     def __init__(self, shape, classes, hidden=4, bias=True):
@@ -113,6 +116,43 @@ def narrow():
     return nn.Linear(3, 10)
 
 
+class Scaled(nn.Module):
+    """Computes with numbers when it is made."""
+
+    def __init__(self):
+        super().__init__()
+        wide = int(torch.ones(3).sum().item())
+        self.first, self.last = nn.Linear(784, wide), nn.Linear(wide, 10)
+
+    def forward(self, x):
+        return self.last(self.first(x.flatten(1)))
+
+
+class Detached(nn.Linear):
+    def __init__(self):
+        super().__init__(784, 10)
+
+    def forward(self, x):
+        return super().forward(x.flatten(1)).detach()
+
+
+def misread():
+    raise ScenarioError([Fault("model.file", "is not there")])
+
+
+class Misreading(Detached):
+    def forward(self, x):
+        raise ScenarioError([Fault("model.file", "is not there")])
+
+
+class Described(Architecture):
+    kind: str = "nets_of_ones_own:Described"
+    outputs: int = 10
+
+    def module(self, shape, outputs):
+        return nn.Sequential(nn.Flatten(), nn.Linear(784, self.outputs))
+
+
 number = 3
 '''
 
@@ -138,6 +178,8 @@ def with_model(tiny: dict[str, Any], name: str, **fields: Any) -> dict[str, Any]
         ("make", {"wide": 5}, 784 * 5 + 5 + 5 * 10 + 10),
         ("Rows", {}, 4 * 5 * (28 + 5 + 2) + 60),
         ("sleeping", {}, 7850),
+        ("Scaled", {}, 785 * 3 + 4 * 10),
+        ("Described", {}, 7850),
     ],
 )
 def test_any_module_is_trained(tiny: dict[str, Any], name: str, fields: dict[str, Any], parameters: int) -> None:
@@ -180,6 +222,10 @@ def test_a_changed_argument_is_another_run(tiny: dict[str, Any]) -> None:
         ("text", {}, r"must be or return an nn\.Module, got str"),
         ("failing", {}, r"cannot be made: .*nets_of_ones_own\.py, line \d+: KeyError: 'weights'"),
         ("narrow", {}, r"fails on inputs of shape \(2, 1, 28, 28\): RuntimeError: mat1 and mat2"),
+        ("Detached", {}, r"returns what does not depend on its parameters: there is nothing to train"),
+        ("Described", {"outputs": 9}, r"Described must return \(2, 10\) float32 .*, got \(2, 9\) float32"),
+        ("misread", {}, r"^model\.file: is not there$"),
+        ("Misreading", {}, r"^model\.file: is not there$"),
         ("Net", {"hiden": 3}, r"model\.hiden: nets_of_ones_own:Net takes no hiden; did you mean hidden\?"),
         ("make", {}, r"model\.wide: is an argument of nets_of_ones_own:make without a default; set it beside kind"),
         ("number", {}, r"must be a class derived from Architecture"),

@@ -253,7 +253,9 @@ def test_methods_that_do_not_fit_are_told_before_anything_is_computed() -> None:
 def test_labels_alone_are_read_without_pictures(held: Overheard, tmp_path: Path) -> None:
     pictures = reconstruct(held, Reconstruction(method="labels"), [math.inf])
     assert pictures.levels[0].labels_right > pictures.guess.labels_right
-    assert [path.name for path in write_pictures(pictures, "stand-ins", tmp_path / "out")] == ["reconstruction.csv"]
+    assert [path.name for path in write_pictures(pictures, "stand-ins", tmp_path / "out" / "deep")] == [
+        "reconstruction.csv"
+    ]
 
 
 def test_files_are_the_same_bytes_each_time(held: Overheard, tmp_path: Path) -> None:
@@ -265,3 +267,31 @@ def test_files_are_the_same_bytes_each_time(held: Overheard, tmp_path: Path) -> 
     assert all(path.read_bytes() == (tmp_path / "other" / path.name).read_bytes() for path in files)
     table = pd.read_csv(tmp_path / "one" / "reconstruction.csv")
     assert table.columns.tolist() == ["epsilon", "noise_std", "psnr_db", "ssim", "ssim_best", "labels_right"]
+
+
+@pytest.mark.parametrize(
+    ("pixels", "labels", "changes", "said"),
+    [
+        (float, int, {}, r"data\.dataset: must hold pictures \(bytes\) for them to be reconstructed, \S.* holds none$"),
+        (np.uint8, float, {}, r"data\.dataset: must hold classes, .* of each; a regression has none$"),
+        (
+            np.uint8,
+            int,
+            {"personal": ["1.bias"]},
+            r"model\.personal: must be empty .* whole models, which nobody uploads$",
+        ),
+        (np.uint8, int, {}, None),
+    ],
+)
+def test_pictures_of_classes_in_whole_models_can_be_reconstructed(
+    pixels: type, labels: type, changes: dict[str, Any], said: str | None, tmp_path: Path
+) -> None:
+    images = np.random.default_rng(0).integers(0, 256, (40, 6, 6)).astype(pixels)
+    np.savez(tmp_path / "own.npz", x_train=images, y_train=(np.arange(40) % 3).astype(labels))
+    data = {"dataset": {"kind": "npz", "path": str(tmp_path / "own.npz")}, "clients": 3, "samples_per_client": 4}
+    scenario = Scenario.read({**TAPPED, "data": data, "model": {**TAPPED["model"], **changes}})
+    if said is None:
+        assert Reconstruction().check(scenario) == "first_layer"
+        return
+    with pytest.raises(ScenarioError, match=said):
+        Reconstruction().check(scenario)

@@ -1,0 +1,50 @@
+"""What an upload is taken for by who knows how it was made."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asyncfl.audit.reconstruction.attacker import CLIPPED, Attacker
+from asyncfl.audit.reconstruction.first_layer import PixelRange
+from asyncfl.audit.reconstruction.levels import NoisedUpload
+from asyncfl.learning import Layout, Mlp
+
+LAYOUT = Layout.of([("1", {"weight": (1, 3)})])
+UNIT = PixelRange(np.zeros((1, 1, 1), np.float32), np.ones((1, 1, 1), np.float32))
+
+
+def attacker(base: list[float], clip_norm: float | None, step: float = 0.5) -> Attacker:
+    return Attacker(Mlp(), (1, 1, 3), 1, LAYOUT, np.array(base, np.float32), 1, step, clip_norm, UNIT)
+
+
+SCALED = [2 * (44 / 56 * base - sent) for base, sent in ((6, 4), (4, 4), (2, 2))]
+"""With the base scaled to (4 * 6 + 4 * 4 + 2 * 2)/(6 * 6 + 4 * 4 + 2 * 2) of itself, less what was sent, over 1/2."""
+UNSCALED = [4.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("clip_norm", "std", "gradient"),
+    [
+        (None, 0.0, UNSCALED),
+        (6 / CLIPPED, 0.0, SCALED),
+        (6.001 / CLIPPED, 0.0, UNSCALED),
+        # Without the noise on three numbers it is shorter.
+        (6 / CLIPPED, 0.1, UNSCALED),
+        (5.9974 / CLIPPED, 0.1, SCALED),
+        (0.001, 9.0, UNSCALED),
+    ],
+)
+def test_what_is_as_long_as_what_was_clipped_is_a_multiple_of_what_was_trained(
+    clip_norm: float | None, std: float, gradient: list[float]
+) -> None:
+    sent = NoisedUpload(None, np.array([4.0, 4.0, 2.0], np.float32), std)
+    found, noise = attacker([6.0, 4.0, 2.0], clip_norm).gradient(sent)
+    assert found == pytest.approx(gradient, abs=1e-5)
+    assert noise == 2 * std
+    assert attacker([0.0, 0.0, 0.0], clip_norm).gradient(sent)[0] == pytest.approx([-8, -8, -4])
+
+
+def test_what_is_not_finite_is_taken_for_nothing() -> None:
+    sent = NoisedUpload(None, np.array([np.inf, -np.inf, np.nan], np.float32), 0.0)
+    assert attacker([1.0, 1.0, 1.0], None).gradient(sent)[0].tolist() == [0, 0, 0]
