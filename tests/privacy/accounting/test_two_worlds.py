@@ -304,7 +304,7 @@ def test_few_steps_lead_to_an_epsilon_of_any_size(one: _Loss, steps: tuple[int, 
         assert found == 0 or judge(found)[0] == pytest.approx(math.log(delta), abs=1e-7)
 
 
-@pytest.mark.parametrize("rows", [[(1, 0.0, 1, 1.0001)], [(1, 1e-4, 1, 1.0001)], [(3, 0.0, 1, 1.1)]])
+@pytest.mark.parametrize("rows", [[(1, 1e-4, 1, 1.0001)], [(10, 0.0, 1, 1.05)]])
 def test_worlds_that_hardly_differ_need_no_epsilon_at_a_large_delta(
     rows: list[tuple[float, float, float, float]],
 ) -> None:
