@@ -75,7 +75,7 @@ class Shapes:
     def vector(self, record: ArrayRecord) -> Vector | None:
         """A record as a flat model, whatever its length; None where it holds other arrays."""
         names = [name for name, _, _ in self.parts]
-        if sorted(record) != sorted(names):
+        if not names or sorted(record) != sorted(names):
             return None
         try:
             parts = [np.asarray(record[name].numpy(), dtype=np.float32).reshape(-1) for name in names]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 from asyncfl.api import gather, run_of
 from asyncfl.errors import ScenarioError
 from asyncfl.federation.seed_run import SeedRun
+from asyncfl.live.flower import own
 from asyncfl.live.flower.letters import QUERY, TRAIN, Letter, Reply
 from asyncfl.live.flower.own import FlowerOutcome, Parameters, ServerClipping, Unseen, held_own, scenario_of
 from asyncfl.live.flower.records import Shapes
@@ -19,10 +21,13 @@ from asyncfl.messages import Vector
 from asyncfl.privacy.scheme import FixedNorm
 from asyncfl.storage import Run
 from tests.live import virtual_loop
+from tests.live.flower.conftest import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from tests.live.flower.grid import App, FakeGrid
 
 D = 40
 TARGET = np.linspace(-1, 1, D, dtype=np.float32)
+LAPLACE = {"kind": "mechanisms", "server": {"kind": "laplace", "epsilon": 5.0}, "clip": {"order": 1}}
+OF_MODELS = {"kind": "mechanisms", "server": {"kind": "gaussian", "epsilon": 5.0}, "clip": {"target": "model"}}
 FEDBUFF = {"kind": "fedbuff", "rounds": 12, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 3}}
 
 
@@ -104,6 +109,8 @@ def test_an_update_is_clipped_to_the_norm_and_no_other_is_touched() -> None:
     long, norm = clipping.clip(base, base + np.float32([3, 0, 0, 4]))
     np.testing.assert_allclose(long - base, [0.6, 0, 0, 0.8], rtol=1e-6)
     assert norm == 1.0
+    exact = base + np.float32([0, 1, 0, 0])
+    assert clipping.clip(base, exact)[0] is exact
     short = base + np.float32([0.1, 0, 0, 0])
     assert clipping.clip(base, short)[0] is short
     broken = np.full(4, np.nan, dtype=np.float32)
@@ -114,6 +121,8 @@ def test_an_update_is_clipped_to_the_norm_and_no_other_is_touched() -> None:
     ("more", "field"),
     [
         ({"privacy": {"kind": "dp_fedavg", "noise_multiplier": 1.0}}, "privacy: must add its noise at the server"),
+        ({"privacy": LAPLACE}, "privacy: must clip updates by their L2 norm, which the server does here"),
+        ({"privacy": OF_MODELS}, "privacy: must clip updates by their L2 norm, which the server does here"),
         ({"privacy": {"kind": "nbafl", "epsilon": 50, "delta": 0.01, "exposures": 1}}, "privacy"),
         ({"defence": {"root_samples": 10, "detector": {"kind": "zeno++"}}}, "defence.root_samples"),
     ],
@@ -138,3 +147,73 @@ def test_of_the_clients_models_and_data_only_the_numbers_are_known() -> None:
     module = Parameters(n=D).module((1,), 2)
     assert [tuple(one.shape) for one in module.parameters()] == [(D,)]
     assert module(torch.ones(5, 1)).tolist() == [[0.0, 0.0]] * 5
+
+
+class Nodes:
+    """A grid of Flower whose two nodes move each array half of the way to ones."""
+
+    def __init__(self) -> None:
+        self.messages: list[Any] = []
+
+    def get_node_ids(self) -> list[int]:
+        return [4, 5]
+
+    def push_messages(self, messages: Any) -> list[str]:
+        self.messages += messages
+        return [str(len(self.messages) - len(messages) + place) for place in range(len(messages))]
+
+    def pull_messages(self, names: Any) -> list[Any]:
+        return [self._answer(name) for name in names]
+
+    def _answer(self, name: str) -> Message:
+        sent = self.messages[int(name)].content["arrays"]
+        moved = ArrayRecord({part: Array((one.numpy() + 1) / 2) for part, one in sent.items()})
+        return Message(RecordDict(arrays=moved, metrics=MetricRecord(train_loss=0.5)), name)
+
+
+@pytest.mark.usefixtures("flwr")
+def test_a_federation_begins_and_ends_with_the_arrays_of_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own, "asyncio", SimpleNamespace(run=lambda held: virtual_loop.run(lambda: held)))
+    arrays: Any = ArrayRecord(weight=Array(np.zeros((2, 3))), bias=Array(np.full(2, -1.0, np.float32)))
+    judged: list[Any] = []
+    rows: list[tuple[int, int]] = []
+
+    def evaluate(record: Any) -> dict[str, float]:
+        judged.append([one.numpy().tolist() for one in record.values()])
+        return {"test_accuracy": 0.5}
+
+    grid: Any = Nodes()
+    protocol = {"kind": "sync", "rounds": 2, "weighting": "uniform"}
+    outcome = own.federate(
+        grid,
+        arrays,
+        clients=2,
+        protocol=protocol,
+        privacy={"kind": "dp_fedavg", "noise_at": "server", "noise_multiplier": 0.0, "clip_norm": 100.0},
+        defence={"rule": {"kind": "median"}},
+        evaluate=evaluate,
+        progress=lambda row, in_flight: rows.append((row["version"], in_flight)),
+        timeout_s=77.0,
+    )
+    assert {message.fields["ttl"] for message in grid.messages} == {77.0}
+    assert list(outcome.arrays) == ["weight", "bias"]
+    assert outcome.arrays["weight"].numpy().tolist() == [[0.75] * 3] * 2
+    assert outcome.arrays["bias"].numpy().tolist() == [0.5] * 2
+    assert [one[1] for one in judged] == [[-1.0, -1.0], [0.0, 0.0], [0.5, 0.5]]
+    assert [version for version, _ in rows] == [0, 1, 2]
+    assert outcome.rounds["test_accuracy"].tolist() == [0.5] * 3
+    assert outcome.rounds["epsilon_exact_max"].tolist() == [0.0, np.inf, np.inf]
+    assert (outcome.events["kind"] == "aggregated").sum() == 4
+    assert outcome.scenario.defence.rule.kind == "median"
+    assert outcome.run.notes[-1] == (
+        "live: over Flower, with a ClientApp of the user's own; updates are clipped by the server"
+    )
+
+
+@pytest.mark.usefixtures("flwr")
+@pytest.mark.parametrize("values", [None, ["a"], []])
+def test_what_is_no_model_cannot_be_learned(values: Any) -> None:
+    arrays: Any = ArrayRecord() if values is None else ArrayRecord(one=Array(np.array(values)))
+    grid: Any = Nodes()
+    with pytest.raises(ScenarioError, match="arrays: must be a model: arrays of numbers, of numpy or of a state dict"):
+        own.federate(grid, arrays, clients=2, protocol=FEDBUFF)
