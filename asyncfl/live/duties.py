@@ -151,13 +151,13 @@ class Duties:
                 scoring = asyncio.get_running_loop().run_in_executor(
                     craft.executor, partial(score, own=craft.workshop.own_layers(craft.number))
                 )
-            await self._on_its_way(at, phase.sending, phase.duration_s, phase.said)
-            if phase.sending is None and scoring is not None:
+                await self._on_its_way(at, None, phase.duration_s, phase.said)
                 await asyncio.wait([scoring])
-            if phase.sending is not None:
-                transfer = phase.sending.transfer
-                at.note(self._clock.now, SENT, transfer.sent_bytes, detail=phase.sending.way)
-                answered = transfer.delivered
+                continue
+            await self._on_its_way(at, phase.sending, phase.duration_s, phase.said)
+            transfer = phase.sending.transfer
+            at.note(self._clock.now, SENT, transfer.sent_bytes, detail=phase.sending.way)
+            answered = transfer.delivered
         scores = None
         if answered and scoring is not None and not self._spent:
             scores = tuple((await scoring).tolist())

@@ -76,22 +76,24 @@ class Payloads:
                 whole = f"a task has {training.epochs}, and who does all does not count them"
                 raise MessageError(f"task {said.task} comes of {said.epochs} epochs, {whole}")
             return
-        own = self._epochs(task)
-        if said.epochs == (None if own == training.epochs else own):
+        own = self._stopped(task)
+        if said.epochs == own:
             return
         told = f"all {training.epochs}" if said.epochs is None else said.epochs
         does = "nobody is stopped"
         if training.deadline_s is not None:
-            does = f"client {task.client} does {own} of {training.epochs} in {training.deadline_s:g} s"
+            done = "all" if own is None else own
+            does = f"client {task.client} does {done} of {training.epochs} in {training.deadline_s:g} s"
         raise MessageError(f"task {said.task} comes of {told} epochs, and {does}")
 
-    def _epochs(self, task: TaskInFlight) -> int:
-        """Epochs that the client of a task has done when it stops, by the draws of the world it waits in."""
+    def _stopped(self, task: TaskInFlight) -> int | None:
+        """Epochs after which the client of a task stops, by the draws of the world it waits in; None: it does all."""
         if self._world is None:
-            return self._host.federation.path.training.epochs
+            return None
         attackers = self._host.attackers
         speed = 1.0 if attackers is None else attackers.speed(task.number, task.client)
-        return epochs_done(self._world.task(task.client, task.turn), self._host.load, speed)
+        done = epochs_done(self._world.task(task.client, task.turn), self._host.load, speed)
+        return None if done == self._host.federation.path.training.epochs else done
 
     def size_of(self, sent: Vector) -> int:
         """Bytes of an update that has arrived, as it was sent."""

@@ -103,7 +103,7 @@ class Presence:
             lambda: self._host.idle(member),
         ]
         # In the order in which it stopped being at them.
-        place = 3 if left and left[0] >= 0 else 0
+        place = len(ends) if left and left[0] >= 0 else 0
         ends.insert(place, lambda: self._host.questions.no_answer(member))
         self._host.then(*ends)
         return []

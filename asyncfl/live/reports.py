@@ -117,8 +117,8 @@ class Reports:
             raise WireError(
                 f"a training ends with its epochs where it was stopped, else nothing is said, got {detail!r}"
             )
-        if self._shape and size >= 0 and event in COUNTED:
-            self._conductor.traffic.count(size, "up" if (detail or way) == "up" else "down")
+        if self._shape and event in COUNTED:
+            self._conductor.traffic.count(max(0, size), "up" if (detail or way) == "up" else "down")
         if event is Kind.OVERHEARD:
             self._overheard(member, task, time_s, detail)
             return

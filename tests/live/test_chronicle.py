@@ -19,6 +19,7 @@ def begun(earliest_s: float = 0.0) -> tuple[Chronicle, Any, list[tuple[Any, ...]
 
 def test_an_event_has_the_version_that_was_out_when_it_happened() -> None:
     chronicle, clock, written = begun()
+    assert chronicle.version == 0
     for version, time_s in enumerate((1.0, 2.0, 4.0)):
         clock.now = time_s
         chronicle.version = version

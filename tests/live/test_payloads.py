@@ -109,6 +109,16 @@ def test_an_update_counts_for_the_epochs_that_it_comes_of(
             payloads.check(said, task)
 
 
+@pytest.mark.parametrize(("seconds", "does"), [(0.1, "all of 3"), (0.5, "0 of 3")])
+def test_who_is_fast_does_all_by_the_deadline_and_who_is_slow_does_none(seconds: float, does: str) -> None:
+    world = {"device": {"kind": "fixed", "s_per_sample": seconds}}
+    payloads, host = desk({**THREE, "world": world}, shape=True)
+    [task] = host.tasks.collect((0,))
+    with pytest.raises(MessageError) as caught:
+        payloads.check(update(clip=None, epochs=1), task)
+    assert str(caught.value) == f"task 0 comes of 1 epochs, and client 4 does {does} in 9 s"
+
+
 def test_where_nobody_is_stopped_everybody_does_all() -> None:
     payloads, host = desk({"training": {"lr": 0.1, "epochs": 3}})
     [task] = host.tasks.collect((0,))
@@ -123,8 +133,8 @@ def test_a_buffer_is_collected_in_its_order_with_what_is_told_of_it() -> None:
     payloads, host = desk({"privacy": NOISED}, clients=(4, 1, 3))
     n = host.federation.learner.n_parameters
     tasks = host.tasks.collect((0, 1, 2))
-    sent = [np.full(n, 0.5, np.float32), np.full(n + 1, 1.0, np.float32), np.full(n, np.nan, np.float32)]
-    told = [update(0), update(1, loss=0.75, zeroed=True), update(2, clip=None, added_std=0.0)]
+    sent = [np.full(n, 0.5, np.float32), np.full(n + 1, np.inf, np.float32), np.full(n, np.nan, np.float32)]
+    told = [update(0, clip=None), update(1, loss=0.75, zeroed=True), update(2, clip=None, added_std=0.0)]
     for said, model, task in zip(told, sent, tasks, strict=True):
         payloads.keep(Payload(said, model, task))
     assert payloads.size_of(sent[0]) == host.load.upload_bytes
@@ -177,6 +187,29 @@ def test_what_was_trained_in_vain_is_on_record_where_later_updates_tell_of_it(
     payloads.lost(first)
     payloads.lost(second)
     record = host.federation.record
-    assert (record.upload(0) is not None) == recorded
+    made = record.upload(0)
+    assert (made is not None) == recorded
+    if made is not None:
+        assert (made.client, made.base_version, made.turn, made.contribution.samples) == (4, 0, 0, 20)
+        assert (made.clip_norm, made.loss, made.attacked, made.added_std) == (2.0, None, False, 0.0)
+        assert made.release.std > 0
     assert record.upload(1) is None, "it was not trained"
     payloads.lost(first)
+
+
+@pytest.mark.parametrize("add_noise", [True, False])
+def test_what_attackers_send_hides_nothing_where_they_add_no_noise(add_noise: bool) -> None:
+    threats = {"attackers": 2, "attack": {"kind": "sign_flip"}, "attackers_add_noise": add_noise}
+    payloads, host = desk({"privacy": NOISED, "threats": threats}, clients=(0, 1, 2, 3, 4, 5))
+    tasks = host.tasks.collect((0, 1, 2, 3, 4, 5))
+    for task in tasks:
+        model = np.zeros(host.federation.learner.n_parameters, np.float32)
+        payloads.keep(Payload(update(task.number), model, task))
+    collected = payloads.collect(Collect((0, 1, 2, 3, 4, 5)))
+    made = [host.federation.record.upload(number) for number in range(6)]
+    attacked = [one.attacked for one in made]
+    assert attacked == [host.attackers.malicious(task.number, task.client) for task in tasks]
+    assert sum(attacked) == 2
+    assert [one.release.std for one in made] == [0.0 if bad and not add_noise else 1.0 for bad in attacked]
+    assert collected.upload_std is not None
+    assert (collected.upload_std == 1.0).all(), "what the scheme asks for"

@@ -99,7 +99,7 @@ def test_what_is_told_before_anything_went_up_came_down() -> None:
     assert (desk.conductor.traffic.bytes_up, desk.conductor.traffic.bytes_down) == (40, 5)
 
 
-@pytest.mark.parametrize(("passed_s", "told_s", "ahead"), [(100.0, 101.0, False), (100.0, 101.02, True)])
+@pytest.mark.parametrize(("passed_s", "told_s", "ahead"), [(100.0, 1.01 * 100.0 + 0.01, False), (100.0, 101.02, True)])
 def test_clocks_may_differ_by_one_in_a_hundred_and_a_hundredth_of_a_second(
     passed_s: float, told_s: float, ahead: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -114,9 +114,21 @@ def test_clocks_may_differ_by_one_in_a_hundred_and_a_hundredth_of_a_second(
     assert said == ([f"{told}before its message"] if ahead else []), "once for each client"
 
 
+def test_the_first_task_of_a_run_is_one_as_others_are() -> None:
+    desk = Desk(shape=True)
+    tasks = TasksInFlight()
+    desk.member.task = tasks.begin(Dispatch(0, 2, 1))
+    assert desk.place(0, Noted(1.0, "went_offline"), arrived_s=20.0) == [(11.0, "went_offline", 0, 2, 1, 1)]
+    assert desk.member.at_s is None
+    assert (desk.conductor.traffic.bytes_up, desk.conductor.traffic.bytes_down) == (0, 0)
+    assert desk.place(-1, Noted(1.0, "sent", 4, detail="up"))[1:] == []
+    assert (desk.member.at_s, desk.conductor.traffic.bytes_up) == (10.0, 4)
+
+
 def test_of_a_task_that_it_is_not_at_nothing_is_written() -> None:
     desk = Desk()
     assert desk.place(6, Noted(1.0, "trained")) == []
+    assert desk.place(0, Noted(1.0, "trained")) == []
     assert desk.member.at_s == 10.0
     desk.member.task = None
     assert desk.place(7, Noted(1.0, "trained")) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 
 from asyncfl.compression import Download, Quantised
 from asyncfl.live.vocabulary import Gone, Hello, Noted, Ping, Pong, Ready, Said, Scores, Spent, Task, Trace, Update
-from asyncfl.live.wire import FrameLimits, WireError, client_decoder, encode, server_decoder
+from asyncfl.live.wire import Decoder, FrameLimits, WireError, client_decoder, encode, server_decoder
 
 N = 6
 REPORT = (Noted(0.5, "downloaded", 24, 1, "down"), Noted(1.0, "trained"))
@@ -65,6 +66,7 @@ GOOD = encode(UPDATE, MODEL)
     [
         (b"", "at least 16 bytes, got 0"),
         (GOOD[:15], "at least 16 bytes"),
+        (GOOD[:16], f"a frame with these lengths has {len(GOOD)} bytes, got 16"),
         (cut(GOOD, 0, b"GE"), r"begins with b'AF', got b'GE'"),
         (cut(GOOD, 2, b"\x01"), "version must be 2, got 1; both sides need the same asyncfl"),
         (cut(GOOD, 3, b"\x01"), r"must be written as here \(float32\), got 1"),
@@ -138,6 +140,12 @@ def test_what_is_no_packed_model_is_refused(frame: bytes, why: str) -> None:
 def test_limits_are_told_before_memory_is_taken() -> None:
     limits = server_decoder(N).limits
     assert limits.frame_bytes == 16 + 300_000 + 8 + 4 * (2 * N + 1024)
+    assert FrameLimits(100, 3, 5).frame_bytes == 16 + 100 + 8 + 4 * 15
+    longest = encode(UPDATE, MODEL)
+    length = struct.unpack_from("<I", longest, 4)[0]
+    assert Decoder[Said](Update, FrameLimits(length, 1, N)).decode(longest)[0] == UPDATE
+    with pytest.raises(WireError, match=f"a message has at most {length - 1} bytes, got {length}"):
+        Decoder[Said](Update, FrameLimits(length - 1, 1, N)).decode(longest)
 
 
 def test_ten_thousand_malformed_frames_raise_nothing_else() -> None:
@@ -178,3 +186,17 @@ def test_a_client_may_be_sent_so_many_models_and_a_reason_is_short() -> None:
     long = encode(Ready(True, "x" * 290_000))
     with pytest.raises(WireError, match="length <= 1000"):
         server_decoder(N).decode(long)
+
+
+def test_reasons_of_any_length_are_cut_to_two_hundred_characters() -> None:
+    class Talkative(Quantised):
+        def unpacked(self, payload: bytes | memoryview, n_parameters: int) -> np.ndarray:
+            raise ValueError("w" * 500)
+
+    with pytest.raises(WireError) as refused:
+        client_decoder(N, Talkative(bits=4)).decode(SMALL)
+    assert str(refused.value) == f"not a packed model: {'w' * 187}...{'w' * 10}"
+    unknown: Any = {"type": "Pong", "number": 1, "n" * 500: 1}
+    with pytest.raises(WireError) as refused:
+        server_decoder(N).decode(encode(unknown))
+    assert len(str(refused.value)) == len("not a message: ") + 200
