@@ -21,7 +21,7 @@ class Spending:
     seed: int
     adversary: str
     time_s: Floats
-    """(n,) when it rose, 0 first."""
+    """(n,) when it rose; first of all the initial model's."""
     epsilon: Floats
     """(n,) exact epsilon from then on, for the delta of the ledger."""
 
@@ -40,7 +40,6 @@ def spending(table: pa.Table) -> tuple[list[Spending], list[str]]:
         if not np.isfinite(epsilon).all():
             missing.append(f"seed {seed}, {adversary}: unbounded, uploads carry no noise that hides anything")
             continue
-        rises = np.flatnonzero(np.diff(epsilon, prepend=0.0) > 0)
-        start = Spending(seed, adversary, np.append(0.0, times[rises]), np.append(0.0, epsilon[rises]))
-        found.append(start)
+        rises = np.append(True, np.diff(epsilon) > 0)
+        found.append(Spending(seed, adversary, times[rises], epsilon[rises]))
     return found, missing

@@ -14,6 +14,7 @@ from asyncfl.api import simulate
 from asyncfl.errors import OutputError
 from asyncfl.scenario import Scenario
 from asyncfl.storage import Run
+from asyncfl.trace import perfetto
 from asyncfl.trace.perfetto import write_perfetto
 from asyncfl.trace.query import select
 from asyncfl.trace.spending import Spending, spending
@@ -175,9 +176,22 @@ def test_what_cannot_be_written_leaves_nothing_behind(story: pa.Table, tmp_path:
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
-@pytest.mark.parametrize("name", ["thesis.tex", "thesis.tar.gz"])
+@pytest.mark.parametrize("lines", [1, 2, 3])
+def test_a_long_trace_is_written_some_lines_at_a_time(
+    story: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: int
+) -> None:
+    few = story.slice(0, 3)
+    written = write_perfetto(few, tmp_path / "whole.json", title="x")
+    monkeypatch.setattr(perfetto, "LINES_PER_WRITE", lines)
+    assert write_perfetto(few, tmp_path / "parts.json", title="x") == written > 6
+    assert (tmp_path / "parts.json").read_bytes() == (tmp_path / "whole.json").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["thesis.tex", "thesis.tar.gz", "damaged.gz"])
 def test_only_a_trace_is_replaced(story: pa.Table, tmp_path: Path, name: str) -> None:
     precious = gzip.compress(b"precious") if name.endswith(".gz") else b"precious"
+    if name == "damaged.gz":
+        precious = precious[:10] + b"\xff" * 20
     (tmp_path / name).write_bytes(precious)
     with pytest.raises(OutputError, match="a file of another kind"):
         write_perfetto(story, tmp_path / name, title="x")

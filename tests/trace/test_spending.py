@@ -34,6 +34,11 @@ def test_who_hears_nothing_learns_nothing() -> None:
     assert (found.time_s.tolist(), found.epsilon.tolist()) == ([0], [0])
 
 
+def test_what_is_learnt_at_once_is_known_from_the_start() -> None:
+    (found,), _ = spending(table(exact_epsilon=[0.5, 0.5, 0.75, 1.5], time_s=[0.0, 0.0, 0.0, 4.0]))
+    assert (found.time_s.tolist(), found.epsilon.tolist()) == ([0, 0, 4], [0.5, 0.75, 1.5])
+
+
 def test_what_cannot_be_told_is_named() -> None:
     found, (missing,) = spending(table(exact_epsilon=[0.0, np.inf, np.inf, np.inf]))
     assert (found, missing[:27]) == ([], "seed 3, server: unbounded, ")

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from asyncfl.storage import Run
-from asyncfl.trace import Recorder
+from asyncfl.trace import Kind, Recorder
 from asyncfl.trace.tasks import FATES, Tasks, codes, tasks_of
 
 TIMED = ("aggregated", "flagged", "lost_down", "dropped_out", "timed_out", "aggregated", "unfinished")
@@ -40,6 +40,8 @@ def test_an_update_that_comes_after_its_fate_is_not_held(tasks: Tasks) -> None:
 
 def test_traffic_counts_what_was_sent_whether_or_not_it_came(tasks: Tasks) -> None:
     assert tasks.bytes_down.tolist() == [100, 100, 300, 100, 100, 100, 100]
+    assert tasks.bytes_up.tolist() == [100, 150, 0, 0, 100, 100, 0]
+    assert tasks.attempts_down.tolist() == [1, 1, 3, 1, 1, 1, 1]
     assert tasks.attempts_up.tolist() == [1, 2, 0, 0, 1, 1, 0]
     assert tasks.overheard.tolist() == [0, 1, 0, 0, 0, 0, 0]
 
@@ -53,6 +55,16 @@ def test_tasks_are_chosen_by_every_condition(tasks: Tasks) -> None:
 def test_the_fates_of_a_run_are_those_that_it_counted(lossy: Run) -> None:
     found = np.bincount(tasks_of(lossy.tables["events"]).fate, minlength=len(FATES))
     assert dict(zip(FATES, found.tolist(), strict=True)) == lossy.summary["fates"]
+
+
+def test_of_a_download_that_nobody_told_of_nothing_was_sent() -> None:
+    book = Recorder(seed=0)
+    book.add(1.0, Kind.DISPATCHED, task=0, client=4, base_version=2)
+    tasks = tasks_of(book.table())
+    counted = (tasks.bytes_down, tasks.bytes_up, tasks.attempts_down, tasks.attempts_up, tasks.overheard, tasks.weight)
+    assert [column.tolist() for column in counted] == [[0]] * 6
+    assert (tasks.client.tolist(), tasks.base_version.tolist(), tasks.making.tolist()) == ([4], [2], [-1])
+    assert (tasks.staleness.tolist(), tasks.end_s.tolist(), tasks.held.tolist()) == ([-1], [1.0], [False])
 
 
 def test_an_empty_trace_has_no_tasks() -> None:

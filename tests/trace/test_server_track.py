@@ -1,0 +1,49 @@
+"""The buffers that made a seed's versions, worked out by hand."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from asyncfl.trace import Kind, Recorder
+from asyncfl.trace.server_track import batches
+from asyncfl.trace.tasks import tasks_of
+
+ENTERS = {"task": 0, "client": 1, "staleness": 0, "weight": 1.0}
+
+
+def told(*events: tuple[float, Kind, dict[str, Any]]) -> pa.Table:
+    book = Recorder(seed=0)
+    for time_s, kind, more in events:
+        book.add(time_s, kind, **{"version": 0, **more})
+    return book.table()
+
+
+@pytest.mark.parametrize(
+    ("after", "made"),
+    [
+        # Nothing has happened since: there is no buffer to show.
+        ([], []),
+        ([(0.0, Kind.TIMER_FIRED, {})], []),
+        ([(2.0, Kind.TIMER_FIRED, {})], [(1, 0.0, 2.0, 2.0, 0)]),
+        # A version that nothing entered, at the moment of the first.
+        ([(0.0, Kind.PUBLISHED, {"version": 1})], [(1, 0.0, 0.0, 0.0, 0)]),
+        ([(3.0, Kind.PUBLISHED, {"version": 1})], [(1, 0.0, 3.0, 3.0, 0)]),
+        ([(0.0, Kind.AGGREGATED, ENTERS)], [(1, 0.0, 0.0, 0.0, 1)]),
+        ([(2.0, Kind.AGGREGATED, ENTERS), (3.0, Kind.PUBLISHED, {"version": 1})], [(1, 0.0, 2.0, 3.0, 1)]),
+        (
+            [(1.0, Kind.AGGREGATION_STARTED, {}), (2.0, Kind.AGGREGATED, ENTERS), (3.0, Kind.PUBLISHED, {"version": 1}),
+             (4.0, Kind.AGGREGATION_STARTED, {"version": 1}), (5.0, Kind.STOPPED, {"version": 1})],
+            [(1, 0.0, 1.0, 3.0, 1), (2, 3.0, 4.0, 5.0, 0)],
+        ),
+    ],
+)  # fmt: skip
+def test_a_buffer_is_filled_decided_and_published(
+    after: list[tuple[float, Kind, dict[str, Any]]], made: list[tuple[Any, ...]]
+) -> None:
+    begun = [(0.0, Kind.PUBLISHED, {}), (0.0, Kind.DISPATCHED, {"task": 0, "client": 1, "base_version": 0})]
+    events = told(*begun, *after)
+    assert [astuple(one) for one in batches(events, tasks_of(events))] == [(*one, []) for one in made]
