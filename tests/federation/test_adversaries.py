@@ -10,12 +10,15 @@ import pytest
 
 from asyncfl.errors import ScenarioError
 from asyncfl.federation import SeedLedger, SeedRun
+from asyncfl.federation.adversaries import Answer, Observed, Rejected
 from asyncfl.federation.holdings import overheard
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, classical_constant, exact_epsilon
 from asyncfl.privacy.flags import BARE, COMPUTED, CRAFTED, LOSSES, REJECTION, SCORES, WEIGHTS
+from asyncfl.privacy.ledger.views import NEVER, Sent
+from asyncfl.privacy.release import Release
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
-from asyncfl.trace import Kind
+from asyncfl.trace import Kind, Recorder
 from asyncfl.trace.events import SCORING_UP
 from asyncfl.trace.query import select
 
@@ -298,3 +301,48 @@ def test_a_claim_is_open_where_nothing_is_known_to_bound_epsilon(scenario: Scena
     broken = own.iloc[0] if isinstance(own, pd.DataFrame) else own
     assert broken["claim_holds"] is False
     assert BARE in broken["flags"]
+
+
+def test_the_tap_has_the_scores_that_it_caught_before_they_arrived_and_others_learn_of_them_by_versions() -> None:
+    """Versions 1, 2 at seconds 10, 20; each was decided by the scores of one client, and version 3 by those of two."""
+    book = Recorder(seed=0)
+    for time_s, kind, more in (
+        (3.0, Kind.OVERHEARD, {"client": 0, "detail": SCORING_UP}),
+        (8.0, Kind.UPLOADED, {"client": 4, "task": 0, "detail": "up"}),
+        (12.0, Kind.OVERHEARD, {"client": 1, "detail": SCORING_UP}),
+        (21.0, Kind.OVERHEARD, {"client": 2, "detail": SCORING_UP}),
+        (22.0, Kind.OVERHEARD, {"client": 3, "detail": "up", "task": 1}),
+        (23.0, Kind.DOWNLOADED, {"client": 4, "base_version": 2, "task": 2, "detail": "down"}),
+    ):
+        book.add(time_s, kind, **more)
+    told = Release("gaussian", 1.0, 1.0, 1, "replace-one", "proven", 2.0, 0.0)
+    answers = [Answer(client, making, time_s, told) for client, making, time_s in ((0, 1, 3.0), (1, 2, 11.5))]
+    answers += [Answer(2, 3, 25.0, told), Answer(3, 3, 26.0, told)]
+    n, ones = 2, np.ones(2)
+    sent = Sent(
+        np.arange(n), np.array([4, 3]), np.zeros(n, int), np.array([1, 0]), ones, ones < 0, ones, ones, ones,
+        np.ones(n, int), ones, ones > 0, np.full(n, -1),
+    )  # fmt: skip
+    rounds = [{"version": version, "time_s": 10.0 * version} for version in (0, 1, 2)]
+    moment = [0.0, 10.0, 20.0, 26.0]
+    observed = Observed(book.table(), rounds, sent, lambda time_s: int(np.searchsorted(moment, time_s)), frozenset({4}))
+    views = {view.adversary: view for view in observed.views(answers, [Rejected(1, 3, 2)])}
+    assert list(views) == ["eavesdropper", "server", "both", "curious", "public_last", "public"]
+
+    found = {
+        who: (view.uploads.tolist(), view.versions.tolist(), [(client, at) for client, at, _ in view.further])
+        for who, view in views.items()
+    }
+    of_all = [(0, 1), (1, 2), (3, 2), (2, 3), (3, 3)]
+    assert found == {
+        "eavesdropper": ([NEVER, 3], [NEVER] * 3, [(0, 1), (2, 3), (3, 3)]),
+        "server": ([1, NEVER], [0, 1, 2], of_all),
+        "both": ([1, 3], [0, 1, 2], of_all),
+        "curious": ([1, NEVER], [NEVER, NEVER, 3], [(0, 3), (1, 3), (3, 3)]),
+        "public_last": ([NEVER] * 2, [NEVER, NEVER, 2], [(0, 2), (1, 2), (3, 2)]),
+        "public": ([NEVER] * 2, [0, 1, 2], [(0, 1), (1, 2), (3, 2)]),
+    }
+    assert [who for who, view in views.items() if view.knows_server_noise] == ["server", "both"]
+    # What was rejected is known as if it were bare: nothing hides that it was not finite.
+    bare = [release for client, _, release in views["public"].further if client == 3]
+    assert bare == [Release("gaussian", 0.0, 1.0, 1, "none", "none", 0.0, 0.0)]

@@ -9,10 +9,16 @@ import pandas as pd
 import pytest
 
 from asyncfl.federation import SeedLedger, rounds_table
+from asyncfl.federation.sent import SentUploads
+from asyncfl.privacy import Contribution
 from asyncfl.privacy.accounting import MechanismEvent, epsilons_of
 from asyncfl.privacy.accounting.gaussian import classical_constant, exact_epsilon
+from asyncfl.privacy.ledger.releases import upload_release
+from asyncfl.privacy.record import Upload
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock, simulate_seed
+from asyncfl.trace import Kind
+from asyncfl.trace.query import select
 
 EPSILONS = ("basic", "advanced", "rdp", "exact")
 TAPPED: dict[str, Any] = {
@@ -66,6 +72,33 @@ def test_the_server_holds_what_reached_it_and_the_tap_what_it_caught(tapped: tup
     models = ledger[ledger["holder"] == "model"].set_index("adversary")["releases"]
     assert models["server"] == models["both"] == 5
     assert models["eavesdropper"] == len(run.traffic.overheard_versions - {0})
+
+
+def test_what_nobody_trained_left_its_client_as_a_typical_upload(tapped: tuple[Scenario, Any]) -> None:
+    scenario, run = tapped
+    every = SentUploads(run, run.resolved, run.context).uploads
+    assert [one.task for one in every] == sorted(one.task for one in every)
+    trained = {one.task: one for one in run.uploads}
+    assert [trained[one.task] for one in every if one.task in trained] == [trained[task] for task in sorted(trained)]
+    seen = select(run.events, kinds=[Kind.UPLOADED, Kind.OVERHEARD]).to_pylist()
+    left = {row["task"]: row for row in seen if row["task"] >= 0 and row["task"] not in trained}
+    made = [one for one in every if one.task not in trained]
+    assert [one.task for one in made] == sorted(left)
+    assert made
+    for one in made:
+        contribution = Contribution(one.client, 20)
+        std = scenario.privacy.upload_noise(run.context, 5.0, contribution).std
+        assert one == Upload(
+            one.task,
+            left[one.task]["base_version"],
+            contribution,
+            upload_release(scenario.privacy, run.context, 5.0, contribution),
+            5.0,
+            None,
+            False,
+            std,
+        )
+        assert one.client == left[one.task]["client"]
 
 
 def test_every_row_is_what_its_releases_are_worth(tapped: tuple[Scenario, Any]) -> None:

@@ -62,7 +62,7 @@ def _outcome(changes: dict[str, Any]) -> Any:
     run = simulate(Scenario.read(BASE).override(changes))
     told: dict[str, Any] = {name: sums(table) for name, table in run.tables.items()}
     for seed in run.summary["seeds"].values():
-        told |= {"stopped": seed["stopped"], "tasks": seed["tasks"], "fates": seed["fates"]}
+        told |= seed | {"learner": seed["learner"]["n_parameters"]}
     kept = {f"{seed} {version}": len(model) for (seed, version), model in run.models.items()}  # type: ignore[arg-type]
     return told | {"notes": run.summary["notes"], "privacy": run.summary["privacy"], "kept": kept}
 

@@ -58,12 +58,12 @@ def test_measured_exposures_are_what_the_tap_catches_most(scenario: Scenario) ->
 
 @pytest.mark.parametrize(
     ("quantile", "exposures"),
-    [(None, 9), (1.0, 9), (0.75, 4), (0.5, 3), (0.51, 4), (0.001, 2), (0.25, 2)],
+    [(None, 9), (1.0, 9), (0.75, 4), (0.5, 3), (0.51, 4), (0.001, 2), (0.25, 2), (3.75e-10, 2), (2.25e-10, 1)],
 )
 def test_the_quantile_of_what_replicates_counted_is_rounded_up(
     scenario: Scenario, quantile: float | None, exposures: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of 1, 2, 3, 4, 9 the quarters are 2, 3, 4; where one falls on a count it is that count."""
+    """Of 1, 2, 3, 4, 9 the quarters are 2, 3, 4; where one falls on a count, to 1e-9, it is that count."""
     measured = {"kind": "measured", "replicates": 5, "quantile": quantile}
     asked = scenario.override({**TAPPED, "privacy.exposures": measured})
     monkeypatch.setattr(sys.modules[resolve.__module__], "_overheard", lambda *_: (4, 1, 9, 3, 2))

@@ -107,6 +107,17 @@ def test_who_leaves_makes_room() -> None:
     assert link.soonest(12) == (math.inf, ())
 
 
+def test_what_rounding_may_leave_is_a_billionth_of_a_flow() -> None:
+    """Of two flows of 1e9 bits, one is a bit shorter, or a little more."""
+    for less, both in ((1.0, True), (1.5, False)):
+        link = FairLink(2)
+        first, second = link.join(0, 1e9, math.inf), link.join(0, 1e9 - less, math.inf)
+        through = (first, second) if both else (second,)
+        assert link.soonest(0) == (1e9 - less, through)
+        assert link.leave(1e9 - less, first) == (0.0 if both else less)
+        assert link.leave(1e9 - less, second) == 0.0
+
+
 arrivals = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 200)), min_size=1, max_size=12)
 
 
