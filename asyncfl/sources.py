@@ -47,7 +47,7 @@ def own_modules(names: Iterable[str]) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for name in names:
         path = _loaded(name)
-        if path is None or name.partition(".")[0] == "asyncfl":
+        if path is None or _is_of_asyncfl(name):
             continue
         root, inside = _home(name, path)
         todo = [(name, path)]
@@ -57,10 +57,14 @@ def own_modules(names: Iterable[str]) -> dict[str, Path]:
                 continue
             found[module] = file
             for wanted in _imports(module, file):
-                place = _place(wanted, root)
+                place = None if _is_of_asyncfl(wanted) else _place(wanted, root)
                 if place is not None and (not inside or wanted.partition(".")[0] == inside):
                     todo.append((wanted, place))
     return dict(sorted(found.items()))
+
+
+def _is_of_asyncfl(module: str) -> bool:
+    return module.partition(".")[0] == "asyncfl"
 
 
 def _loaded(name: str) -> Path | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import asyncfl
 from asyncfl.sources import own_modules
 
 Files = Callable[[dict[str, str]], None]
@@ -68,6 +69,12 @@ def test_packages_count_with_what_surrounds_a_module(files: Files) -> None:
 def test_a_file_that_python_does_not_take_does_not_count(files: Files) -> None:
     files({"mine_taker.py": "import json\nimport yaml\n", "json.py": "", "yaml.py": "raise ValueError\n"})
     assert found("mine_taker") == ["mine_taker"]
+
+
+def test_asyncfl_is_none_of_the_user_s_own_where_it_lies_beside_the_module(files: Files, tmp_path: Path) -> None:
+    (tmp_path / "asyncfl").symlink_to(Path(asyncfl.__file__).parent)
+    files({"mine_in_a_checkout.py": "from asyncfl.errors import Fault\nimport mine_too\n", "mine_too.py": ""})
+    assert found("mine_in_a_checkout") == ["mine_in_a_checkout", "mine_too"]
 
 
 def test_of_an_installed_package_only_that_package_counts(files: Files) -> None:
