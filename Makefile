@@ -32,8 +32,9 @@ live: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python workflow/record.py clock/truth --at-once 9
 	OMP_NUM_THREADS=1 $(BIN)/python workflow/record.py clock/calibrated --at-once 1 --whole
 
+# Python keeps what it compiles, whatever the caller has set: each process of the tests would compile all modules anew.
 test: $(READY)
-	PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
+	PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= \
 	  $(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=90
 
 test-long: $(READY)
