@@ -15,7 +15,7 @@ from collections.abc import Iterator  # noqa: E402
 from typing import Any  # noqa: E402
 
 import pytest  # noqa: E402
-from hypothesis import settings  # noqa: E402
+from hypothesis import is_hypothesis_test, settings  # noqa: E402
 
 from asyncfl.cli import main  # noqa: E402
 from asyncfl.scenario import Scenario  # noqa: E402
@@ -23,6 +23,22 @@ from asyncfl.scenario import Scenario  # noqa: E402
 # The machines that run the tests are shared: a slow example is no failure, and examples are the same each time.
 settings.register_profile("asyncfl", deadline=None, derandomize=True)
 settings.load_profile("asyncfl")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Measures coverage at the first parameters of each test, and not in laws.
+
+    Following each line doubles the time that Python takes, and other parameters seldom lead to another line. What is
+    measured so is less than what is covered. With `--cov-context`, which asks for the lines of each test, all is.
+    """
+    if not config.pluginmanager.hasplugin("_cov") or config.getoption("cov_context"):
+        return
+    met = set()
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        if test in met or is_hypothesis_test(getattr(item, "obj", None)):
+            item.add_marker("no_cover")
+        met.add(test)
 
 
 @pytest.fixture
