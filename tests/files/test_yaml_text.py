@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from asyncfl.errors import ScenarioError
@@ -170,3 +170,52 @@ def test_values_are_counted_with_all_that_aliases_stand_for(monkeypatch: pytest.
     monkeypatch.setattr(yaml_text, "MOST_VALUES", 9)
     with pytest.raises(ScenarioError, match="stands for more than 9 values"):
         read_text(text)
+
+
+PIECES = st.sampled_from(
+    [
+        *"ab1:-,[]{}#&*|>'\"% \n\\!?\t\x85\ufeff",
+        "a: ",
+        "- ",
+        "\n  ",
+        "\n- ",
+        "x: [",
+        "1e3",
+        "? ",
+        "---",
+        "<<: ",
+        "&x ",
+        "*x",
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=12).map("".join))
+@example("!")
+@example("a\t")
+@example("\n\ufeff")
+@example("[a? ]")
+@example("{a\n\u2028: 1}")
+@example(">#")
+def test_either_parser_reads_the_same_and_refuses_the_same(text: str) -> None:
+    def read(with_libyaml: bool) -> str:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(yaml, "__with_libyaml__", with_libyaml)
+            try:
+                return repr(read_text(text))
+            except ScenarioError as error:
+                return str(error)
+
+    assert yaml.__with_libyaml__
+    assert read(with_libyaml=True) == read(with_libyaml=False)
+
+
+def test_experiments_and_what_is_written_are_read_by_the_faster_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(self: object) -> None:
+        raise AssertionError("PyYAML's own scanner is at work")
+
+    text = write_text({"a": [1, 2.5, "b"], "c": {"d": None, "é": "1e5"}})
+    monkeypatch.setattr(yaml.SafeLoader, "fetch_more_tokens", refused)
+    assert read_text(text) == {"a": [1, 2.5, "b"], "c": {"d": None, "é": "1e5"}}
+    with pytest.raises(AssertionError, match="scanner"):
+        read_text("a: really?")
