@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, ValidationError
 
 from asyncfl.component import Described
-from asyncfl.description import _Finding, _together, differing_fields, faults_of, fields_of, override
+from asyncfl.description import _Finding, _together, differing_fields, faults_of, fields_of, override, sound_parts
 from asyncfl.errors import Fault
 from asyncfl.learning import Training
 from asyncfl.learning.models.small_cnn import SmallCnn
@@ -238,3 +238,17 @@ def test_what_branches_of_a_choice_say_becomes_one_sentence() -> None:
     assert _together([_Finding("must be a", ", got x"), _Finding("must be b", ", got x")]) == (
         "must be a, or must be b, got x"
     )
+
+
+class Sorts(Described):
+    number: Annotated[int, Field(ge=1)]
+    named: dict[str, int] = Field(default_factory=lambda: {"a": 1})
+    plain: float = 0.5
+    other: Annotated[float, Field(le=1)] = 0.25
+
+
+def test_parts_that_are_sound_are_read_and_those_left_out_have_their_defaults() -> None:
+    assert sound_parts(Sorts, {}) == {"named": {"a": 1}, "plain": 0.5, "other": 0.25}
+    described = {"number": 0, "named": {"b": 2}, "plain": "no", "other": 1}
+    assert sound_parts(Sorts, described) == {"named": {"b": 2}, "other": 1.0}
+    assert sound_parts(Sorts, {"number": 1, "other": 1.5}) == {"number": 1, "named": {"a": 1}, "plain": 0.5}

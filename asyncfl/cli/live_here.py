@@ -74,7 +74,7 @@ async def _held(
     from asyncfl.simulation import SimulatedRuns
     from asyncfl.streams import Streams, unknown_seed
 
-    tokens = {str(client): secrets.token_urlsafe(16) for client in range(scenario.data.clients)}
+    tokens = {str(client): secrets.token_urlsafe() for client in range(scenario.data.clients)}
 
     def around(federation: Federation) -> Round:
         streams = federation.resolved.streams if terms.shape else Streams(unknown_seed())

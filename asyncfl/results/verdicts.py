@@ -167,10 +167,8 @@ def _numbers(decision: Decision | None, answer: Verdict) -> dict[str, Any]:
 
 def leaning(by: Decided) -> str:
     """The answer that an undecided comparison leans to; empty where it is within a standard error of neither."""
-    t = by.reading.t
-    if abs(t) < (1.0 if by.reading.test == "student" else 1e-9):
-        return ""
-    return "holds" if t > 0 else "does not hold"
+    t, least = by.reading.t, 1.0 if by.reading.test == "student" else 1e-9
+    return "holds" if t >= least else "does not hold" if t <= -least else ""
 
 
 def why_undecided(by: Decided) -> str:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from asyncfl.api import simulate
 from asyncfl.cli.compare import _names, _said, differing
+from asyncfl.scenario import Scenario
 
 
 def test_fields_that_differ_in_any_scenario_stand_with_the_values_of_all() -> None:
@@ -41,3 +45,23 @@ def test_values_are_told_in_forty_characters() -> None:
     ]
     assert _said("x" * 38) == f'"{"x" * 38}"'
     assert _said("x" * 39) == f'"{"x" * 26}...{"x" * 9}"'
+
+
+def test_a_column_that_one_run_has_not_is_compared_with_no_other(
+    tiny: dict[str, Any], tmp_path: Path, program: Any
+) -> None:
+    short = Scenario.read({**tiny, "protocol": {"kind": "sync", "rounds": 1}})
+    less = simulate(short).save(tmp_path / "less")
+    more = simulate(short.override({"evaluation.clients_every": 1})).save(tmp_path / "more")
+    column = "client_loss_worst_decile"
+    for runs, there in (((less, more), [False, True]), ((more, less), [True, False])):
+        status, out, _ = program("compare", *runs, "--json")
+        told = json.loads(out)["final"]
+        assert status == 0
+        assert [one is not None for one in told[column]["mean"]] == there
+        assert told[column]["difference"] == [None]
+        assert told["train_loss"]["difference"][0]["mean"] == 0
+        lines = [line.split() for line in program("compare", *runs)[1].splitlines()]
+        (row,) = [line for line in lines if line[:1] == [column]]
+        assert row[-1] == "—"
+        assert row.count("—") == 2

@@ -36,9 +36,13 @@ def test_it_writes_an_app_that_holds_the_scenario_and_says_what_to_type(
 ) -> None:
     app = tmp_path / "app"
     assert call(monkeypatch, "live", "flower", scenario, "--out", app, "--timeout-s", 90) == 0
-    printed = capsys.readouterr().out
-    assert "flower-supernode --insecure --superlink HOST:8000 --node-config partition-id=N" in printed
-    assert f"flwr run {app} NAME --stream" in printed
+    assert capsys.readouterr().out.splitlines() == [
+        f"{app} written",
+        "For each client N (0..4), where its SuperNode is to run:",
+        "  flower-supernode --insecure --superlink HOST:8000 --node-config partition-id=N",
+        "Then, NAME being the connection to the SuperLink in Flower's configuration:",
+        f"  flwr run {app} NAME --stream",
+    ]
     project = tomllib.loads((app / "pyproject.toml").read_text())
     flower = project["tool"]["flwr"]["app"]
     assert flower["components"] == {"serverapp": "server_app:app", "clientapp": "client_app:app"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 from asyncfl.api import execute
 from asyncfl.cli import app
+from asyncfl.cli.progress import ProgressBar
 from asyncfl.scenario import Scenario
 
 NOISED = {"privacy": {"kind": "nbafl", "epsilon": 50}, "world": {"tap": {"uplink": True}}}
@@ -78,3 +80,28 @@ def test_nothing_is_drawn_where_nobody_looks(run: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("asyncfl.cli.progress.stderr", Console(file=drawn, force_terminal=False, width=200))
     assert CliRunner().invoke(app, ["audit", str(run), *STAGES["twins"][0]]).exit_code == 0
     assert drawn.getvalue() == ""
+
+
+def test_the_bar_counts_versions_of_all_seeds_and_tells_the_last_loss_and_times(
+    tiny: dict[str, Any], drawn: io.StringIO
+) -> None:
+    bar = ProgressBar(Scenario.read(tiny | {"seeds": [7, 3]}), quiet=False)
+    (task,) = bar._progress.tasks
+    assert (task.description, task.completed, task.total) == ("seed -", 0, 6)
+    nothing = math.nan
+    for row, completed, note in (
+        ({"seed": 7, "version": 2, "time_s": 90.0, "train_loss": 0.12345, "test_loss": 9.0}, 2, "loss 0.1235  "),
+        ({"seed": 3, "version": 0, "time_s": 90.0, "train_loss": nothing, "test_loss": 0.5}, 3, "loss 0.5000  "),
+        ({"seed": 3, "version": 1, "time_s": 90.0, "train_loss": nothing, "test_loss": nothing}, 4, ""),
+    ):
+        bar(row)
+        told = (task.description, task.completed, task.fields["note"])
+        assert told == (f"seed {row['seed']}", completed, f"{note}virtual 1.5 min  ")
+    bar.stage("twins", 1, 3)
+    bar.stage("levels", 2, None)
+    assert [(one.description, one.completed, one.total) for one in bar._progress.tasks[1:]] == [
+        ("twins", 1, 3),
+        ("levels", 2, None),
+    ]
+    bar.stage("twins", 3, 3)
+    assert [one.description for one in bar._progress.tasks] == ["seed 3", "levels"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 from asyncfl.api import execute
 from asyncfl.cli import app
+from asyncfl.cli.reconstruct import _epsilons_of
 from asyncfl.scenario import Scenario
 
 RUNNER = CliRunner()
@@ -103,3 +105,7 @@ def test_what_cannot_be_is_told(run: Path, arguments: list[str], said: str) -> N
 def test_options_of_another_audit_are_refused(tmp_path: Path, arguments: list[str], said: str) -> None:
     result = RUNNER.invoke(app, ["audit", str(tmp_path), *arguments])
     assert said in str(result.exception)
+
+
+def test_noises_are_asked_for_once_and_above_nothing() -> None:
+    assert _epsilons_of([0.5, 1e-9, math.inf, 0.5]) == (0.5, 1e-9, math.inf)

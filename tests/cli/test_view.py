@@ -130,6 +130,6 @@ def test_half_a_run_is_told_how_it_can_be_seen(view: Any, run: Path, tmp_path: P
     (run / "summary.json").unlink()
     assert "holds half a run; asyncfl view --follow shows how far it has come" in view(run)[2]
     assert "was interrupted before a version could be seen" in view(run, "--follow")[2]
-    assert "--follow: is of one run, got two" in view(run, run, "--follow")[2]
-    assert "--since: cannot go with --follow" in view(run, "--follow", "--since", 3)[2]
+    assert view(run, run, "--follow")[2] == "asyncfl: --follow: is of one run, got two\n"
+    assert view(run, "--follow", "--since", 3)[2] == "asyncfl: --since: cannot go with --follow\n"
     assert files(tmp_path) == ["runs"]

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field
 
 from asyncfl.component import Described
 from asyncfl.quantities import MeasuredIn
 from asyncfl.server.staleness import Staleness
+from asyncfl.world.distributions import Distribution
 
 
 class Inner(Described):
@@ -60,3 +62,19 @@ class Everything(Staleness):
     """A section within."""
     silent: bool = True
     """Whether it says nothing."""
+
+
+class Steady(Distribution):
+    """Always the same."""
+
+    kind: str = "tests.manual.own_rule:Steady"
+
+    def draw(self, rng: Any, size: int) -> Any:
+        return np.ones(size)
+
+    @property
+    def expected(self) -> float:
+        return 1.0
+
+    def length_biased(self, rng: Any, size: int) -> Any:
+        return np.ones(size)

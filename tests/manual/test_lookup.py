@@ -6,6 +6,7 @@ import pytest
 
 from asyncfl.errors import ScenarioError
 from asyncfl.manual.lookup import find, known_paths
+from asyncfl.manual.parts import Part
 
 
 @pytest.mark.parametrize(
@@ -42,6 +43,7 @@ def test_a_path_on_which_kinds_differ_leads_to_each_of_them() -> None:
          "defence.rule.krum?"),
         ("spectrl", "there is no field, section or component spectrl; did you mean spectral?"),
         ("adaptive", "adaptive may be privacy.adaptive, privacy.dp_fedavg.adaptive, threats.attack.adaptive"),
+        ("clients", "clients may be data.clients, evaluation.audit.clients"),
         ("no_module_of_mine:Rule", "cannot import 'no_module_of_mine'"),
     ],
 )  # fmt: skip
@@ -60,3 +62,10 @@ def test_every_known_path_leads_to_itself() -> None:
     paths = known_paths()
     assert len(paths) > 600
     assert [path for path in paths if find(path)[0].path != path] == []
+
+
+def test_a_class_of_ones_own_stands_where_its_base_does_first() -> None:
+    (part,) = find("tests.manual.own_rule:Steady")
+    assert isinstance(part, Part)
+    where = ("world.device.jitter", "world.device.fixed.jitter", "tests.manual.own_rule:Steady")
+    assert (part.place, part.holder, part.kind) == where

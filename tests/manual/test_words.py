@@ -147,3 +147,21 @@ def test_fields_of_numbers_are_told_from_others() -> None:
     assert not is_number(Link.model_fields["latency_s"])
     assert own_base(More.model_fields["named"]) is None
     assert own_base(Link.model_fields["latency_s"]) is not None
+
+
+class Held(Described):
+    alone: Krum = Krum()
+    several: tuple[Krum, ...] = ()
+    sections: tuple[Link, ...] = ()
+    offered: tuple[Krum | Uniform, ...] = ()
+
+
+def test_components_and_sections_in_words() -> None:
+    said = {name: type_of_field(field) for name, field in Held.model_fields.items()}
+    assert said == {
+        "alone": "mapping",
+        "several": "list of components",
+        "sections": "list of mapping",
+        "offered": "list of components of kind krum, uniform",
+    }
+    assert as_written(Fixed(value=0.5)) == "0.5"

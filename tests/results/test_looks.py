@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from asyncfl.analysis.grid import Grid
 from asyncfl.errors import ScenarioError
 from asyncfl.experiment import Experiment
 from asyncfl.experiment.plan import all_cells
-from asyncfl.results.looks import Wish, granted, hours, wishes_of
+from asyncfl.results import looks as looks_module
+from asyncfl.results.looks import Wish, granted, hours, next_looks, wishes_of
 from asyncfl.results.verdicts import judge
 
 CLAIMS: list[dict[str, Any]] = [
@@ -81,6 +83,34 @@ def test_only_cells_of_open_comparisons_get_more_seeds():
     assert min(seeds[1:3]) > 3
 
 
+def test_the_next_looks_follow_from_the_runs_of_the_last_and_the_hours_left(monkeypatch):
+    of, values, asked = experiment(*CLAIMS), drawn([90, 50, 49.4, 0, 90, 3], 1.0, 4), []
+    looks, at = list(all_cells(of, "full")), of.seeds.looks("full").at
+    look_of = {cell.scenario.digest(): number for number, cells in enumerate(looks) for cell in cells}
+
+    def collected(cells, targets):
+        asked.append([path for _, path in cells])
+        assert [place["privacy.epsilon"] for place, _ in cells] == list(EPSILON)
+        assert targets == of.targets
+        ends = grid(values, [at[look_of[path.name]] for _, path in cells]).ends
+        return {"ends": ends, "rounds": ends}
+
+    def asked_for(counts):
+        return [Path("runs") / looks[look][cell].scenario.digest() for cell, look in enumerate(counts)]
+
+    monkeypatch.setattr(looks_module, "collect", collected)
+    more = [0, 1, 1, 0, 0, 0]
+    assert next_looks({of.name: of}, "full", Path("runs")) == {of.name: more}
+    assert asked == [asked_for([0] * 6)]
+    before = {of.name: [0, 1, 1, 0, 1, 0]}
+    assert next_looks({of.name: of}, "full", Path("runs"), before) == {of.name: [0, 2, 2, 0, 1, 0]}
+    assert asked[1:] == [asked_for(before[of.name])]
+    seconds = looks[1][0].scenario.estimated_cost() - looks[0][0].scenario.estimated_cost()
+    for cells, counts in ((1.99, [0] * 6), (2.01, more)):
+        hours_left = cells * seconds / 3600
+        assert next_looks({of.name: of}, "full", Path("runs"), core_hours=hours_left) == {of.name: counts}
+
+
 def test_a_verdict_is_frozen_whatever_is_added_later():
     of = experiment(CLAIMS[1])
     values = drawn([0, 0, 0, 0, 90, 0], 1.0, 1)
@@ -107,6 +137,7 @@ def test_hours_go_to_the_likeliest_answer_for_its_cost():
     assert after(0) == after(1) == [0] * 6
     assert after(2) == [0, 1, 1, 0, 0, 0]
     assert after(3) == [1, 1, 1, 0, 0, 0]  # three more for .9 are too many now, one more for .3 is not
+    assert after(4) == [1, 1, 1, 0, 0, 0]  # the same chance for half the cost comes first
     assert after(5) == [0, 1, 1, 1, 1, 1]
     assert after(math.inf) == [1] * 6
     # what was added before counts; the next look of one cell costs twice as much as the one before

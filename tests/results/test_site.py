@@ -16,15 +16,17 @@ from jinja2 import Environment, PackageLoader
 
 from asyncfl.analysis.claims import Order
 from asyncfl.analysis.figures import Curves, Final, Sheet
-from asyncfl.errors import RunError
-from asyncfl.results.figures import make_figures
+from asyncfl.analysis.style import around
+from asyncfl.errors import RunError, ScenarioError
+from asyncfl.results.figures import make_figures, style_of
 from asyncfl.results.finished import Finished
 from asyncfl.results.score import score_of
 from asyncfl.results.site.contents import ClaimView, PaperView, SectionView, figure_of, papers_of, size_of, table_cells
 from asyncfl.results.site.papers import file_of_paper, paper_of
 from asyncfl.results.site.runs import run_pages, write_run_pages
 from asyncfl.results.site.standard import standard
-from asyncfl.results.site.write import page_files
+from asyncfl.results.site.write import page_files, write_site
+from asyncfl.results.verdicts import make_verdicts
 from tests.results.conftest import EPSILON, EVIL, described
 
 
@@ -92,6 +94,35 @@ def test_the_front_page_says_what_does_not_hold_and_why(results: Path) -> None:
     assert "Not decided:" not in front  # none is open
     holding = front[front.index("<summary>Holds (2)</summary>") :]
     assert "a &amp; b" in holding[: holding.index("</details>")]  # our explanation
+
+
+def test_papers_of_which_nothing_was_run_have_pages_from_the_first_on(tmp_path: Path) -> None:
+    never = described(name="safl/never", source={"paper": "safl"})
+    write_site(tmp_path, [], {never.name: never}, pd.DataFrame({"verdict": [], "leaning": []}))
+    assert "None of this paper" in (tmp_path / "papers/safl.html").read_text()
+    assert "no evidence" not in (tmp_path / "index.html").read_text()
+
+
+def test_pages_carry_their_style_and_the_front_page_its_program(results: Path) -> None:
+    templates = Path(__file__).parents[2] / "asyncfl" / "results" / "site" / "templates"
+    for name, carried in (("index.html", ("site.css", "site.js")), ("papers/nbafl.html", ("site.css",))):
+        page = (results / name).read_text()
+        assert all((templates / file).read_text().strip() in page for file in carried)
+
+
+def test_the_score_of_an_experiment_is_that_of_its_table(results: Path, tmp_path: Path) -> None:
+    for file in (results / "quick" / "nbafl" / "one").glob("*.csv"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    (tmp_path / "claims.csv").unlink()
+    found = make_verdicts(described(), "quick", tmp_path)
+    assert found == score_of(pd.read_csv(tmp_path / "claims.csv"))
+    assert (found.holds, found.fails, found.not_run) == (2, 1, 1)
+
+
+def test_a_style_is_one_of_two() -> None:
+    assert [style_of(one) for one in ("", "page", "paper")] == ["page", "page", "paper"]
+    with pytest.raises(ScenarioError, match="style: must be one of page, paper, got 'slides'"):
+        style_of("slides")
 
 
 def test_text_of_users_is_no_markup(results: Path) -> None:
@@ -241,7 +272,8 @@ def test_runs_have_pages_as_far_as_there_is_room(tmp_path: Path, monkeypatch: py
         "b: epsilon = 0",
     ]  # in turn; the run that both have once, the third is not here
     assert run_pages(tmp_path / "pages") == {"1" * 16: f"runs/{'1' * 16}.html", "2" * 16: f"runs/{'2' * 16}.html"}
-    assert write_run_pages(tmp_path, done, tmp_path / "none", room_bytes=150) == 1
+    assert write_run_pages(tmp_path, done, tmp_path / "no" / "folder", room_bytes=150) == 1
+    assert write_run_pages(tmp_path, done, tmp_path / "no" / "folder", room_bytes=100) == 1
 
 
 def test_photographs_stay_as_they_are_in_the_dark(results: Path) -> None:
@@ -250,6 +282,11 @@ def test_photographs_stay_as_they_are_in_the_dark(results: Path) -> None:
     folder = results / "quick" / "nbafl" / "one"
     [paper] = papers_of(results, [Finished(experiment, "quick", folder)], pd.read_csv(results / "claims.csv"), {})
     assert [figure.is_photographs for figure in paper.sections[0].figures] == [True, False]
+    shown, later = paper.sections[0].figures
+    assert (shown.width, shown.height) == size_of(folder / "loss.svg")
+    assert (shown.head, shown.foot) == around(shown.width, shown.title, shown.caption)[2:]
+    assert min(shown.head, shown.foot) > 0
+    assert (shown.is_run, later.is_run, shown.source) == (True, False, "../quick/nbafl/one/loss.svg")
 
 
 def test_a_paper_counts_why_its_claims_are_open() -> None:
