@@ -252,3 +252,15 @@ def test_parts_that_are_sound_are_read_and_those_left_out_have_their_defaults() 
     described = {"number": 0, "named": {"b": 2}, "plain": "no", "other": 1}
     assert sound_parts(Sorts, described) == {"named": {"b": 2}, "other": 1.0}
     assert sound_parts(Sorts, {"number": 1, "other": 1.5}) == {"number": 1, "named": {"a": 1}, "plain": 0.5}
+
+
+class Lists(Described):
+    pair: tuple[int, int] = (1, 2)
+    several: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=2)] = (1, 2)
+
+
+def test_a_list_is_too_short_by_what_it_lacks_and_not_by_items_that_are_wrong() -> None:
+    assert [fault.field for fault in told(Lists, {"pair": [1]})] == ["pair.1"]
+    assert [fault.field for fault in told(Lists, {"several": [0, 5]})] == ["several.0"]
+    assert [fault.field for fault in told(Lists, {"several": [0, 5, 0]})] == ["several.0", "several.2"]
+    assert [fault.field for fault in told(Lists, {"several": [5]})] == ["several"]

@@ -142,6 +142,7 @@ def _print_parting(parting: Parting) -> None:
     """The events around a difference: common ones first, then those of each run."""
     rows = [("", row) for row in parting.common]
     rows += [("one", row) for row in parting.one] + [("other", row) for row in parting.other]
-    columns = [name for name in rows[0][1] if name not in ("seq", "seed") and any(says(row[name]) for _, row in rows)]
+    (_, first), *_ = rows
+    columns = [name for name in first if name not in ("seq", "seed") and any(says(row[name]) for _, row in rows)]
     cells = [[which, *(row[name] if says(row[name]) else None for name in columns)] for which, row in rows]
     print_table(["", *columns], cells)

@@ -67,7 +67,8 @@ def _around(parting: Parting) -> list[list[str]]:
     """The events around a difference: a row of names, then common ones, those of the first run, of the second."""
     rows = [("both", row) for row in parting.common]
     rows += [("first", row) for row in parting.one] + [("second", row) for row in parting.other]
-    names = [name for name in rows[0][1] if name not in ("seq", "seed") and any(_cell(row[name]) for _, row in rows)]
+    (_, first), *_ = rows
+    names = [name for name in first if name not in ("seq", "seed") and any(_cell(row[name]) for _, row in rows)]
     return [["run", *names], *([which, *(_cell(row[name]) for name in names)] for which, row in rows)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -65,3 +66,19 @@ def test_a_column_that_one_run_has_not_is_compared_with_no_other(
         (row,) = [line for line in lines if line[:1] == [column]]
         assert row[-1] == "—"
         assert row.count("—") == 2
+
+
+def test_scenarios_that_are_the_same_may_be_of_other_data(tiny: dict[str, Any], tmp_path: Path, program: Any) -> None:
+    run = simulate(Scenario.read({**tiny, "protocol": {"kind": "sync", "rounds": 1}})).save(tmp_path / "run")
+    same, other = (
+        "The scenarios are the same in all fields.\n",
+        "Their data, profiles, first models or code of one's own",
+    )
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    out = program("compare", run, copy)[1]
+    assert out.startswith(same)
+    assert other not in out
+    told = json.loads((copy / "summary.json").read_text())
+    (copy / "summary.json").write_text(json.dumps(told | {"hash": "0" * 16}))
+    assert program("compare", run, copy)[1].startswith(f"{same}{other} are not.\n")

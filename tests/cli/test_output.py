@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from asyncfl.cli import main
-from asyncfl.cli.output import as_it_is, change, number, print_table, print_text
+from asyncfl.cli.output import _blocks, as_it_is, change, number, print_table, print_text
 from asyncfl.cli.trace_views import _share
 from asyncfl.errors import RunError
 
@@ -107,3 +107,21 @@ def test_how_the_program_ends(
 @pytest.mark.parametrize(("part", "total", "share"), [(1, 8, "12.5"), (0, 3, "0.0"), (0, 0, "—"), (2, 3, "66.7")])
 def test_shares_of_a_task_s_time(part: float, total: float, share: str) -> None:
     assert _share(part, total) == share
+
+
+@pytest.mark.parametrize(
+    ("widths", "width", "blocks"),
+    [
+        ([5, 5, 5], 19, [[0, 1, 2]]),
+        ([5, 5, 5], 18, [[0, 1], [0, 2]]),
+        ([5, 5, 5, 5], 19, [[0, 1, 2], [0, 3]]),
+        ([5, 5, 5, 5], 12, [[0, 1], [0, 2], [0, 3]]),
+        ([5, 5, 5, 5], 11, [[0, 1], [0, 2], [0, 3]]),
+        ([20, 5, 5], 12, [[0, 1], [0, 2]]),
+        ([5], 3, [[0]]),
+    ],
+)
+def test_columns_stand_beside_each_other_as_far_as_they_fit(
+    widths: list[int], width: int, blocks: list[list[int]]
+) -> None:
+    assert _blocks(widths, width) == blocks

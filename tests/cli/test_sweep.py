@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 
 from asyncfl.cli import app
 from asyncfl.errors import OutputError, RunError, ScenarioError
+from asyncfl.experiment.sweep import Swept
+from asyncfl.limits import Limits
 
 
 def call(*arguments: object) -> Result:
@@ -83,3 +85,33 @@ def test_one_run_alone_cannot_be_compared(swept: list[Path]) -> None:
     assert isinstance(call("compare", swept[0]).exception, ScenarioError)
     same = call("compare", swept[0], swept[0])
     assert "The scenarios are the same in all fields." in same.output
+
+
+def test_an_interrupted_sweep_says_how_many_runs_are_there(
+    tmp_path: Path, tiny: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "scenario.yaml").write_text(yaml.safe_dump(tiny))
+    given: list[Any] = []
+
+    def run_all(scenarios: Any, out: Path, jobs: int, limits: Any, beside: Path) -> Any:
+        given.append((len(scenarios), out, jobs, limits, beside))
+        yield 1, Swept(out / "b", 1.26, was_there=False, failed="")
+        yield 0, Swept(out / "a", 0.0, was_there=True, failed="")
+        yield 2, Swept(out / "c", 0.5, was_there=False, failed="no")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("asyncfl.experiment.sweep.run_all", run_all)
+    monkeypatch.setattr("asyncfl.experiment.sweep.cores", lambda: 3)
+    words = ["sweep", tmp_path / "scenario.yaml", "--set", "training.lr=1,2,3,4", "--out", tmp_path / "o"]
+    result = call(*words, "--max-hours", 1, "--max-gib", 2)
+    assert result.exit_code == 130
+    assert result.output.splitlines()[:4] == [
+        f"1 of 4: training.lr=2: {tmp_path}/o/b written in 1.3 s",
+        f"2 of 4: training.lr=1: {tmp_path}/o/a was there already",
+        f"3 of 4: training.lr=3: {tmp_path}/o/c failed",
+        "interrupted; 2 of 4 runs are there: the same command goes on",
+    ]
+    for quiet in ("--quiet", "--json"):
+        assert call(*words, quiet, "--jobs", 2).output.splitlines()[0].startswith("interrupted; 2 of 4")
+    assert given[0] == (4, tmp_path / "o", 3, Limits(hours=1, gib=2), tmp_path)
+    assert [one[2] for one in given[1:]] == [2, 2]

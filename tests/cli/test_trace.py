@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from asyncfl.api import simulate
@@ -109,3 +110,15 @@ def test_bad_input_is_one_message_and_status_2(trace: Any, run: Path, arguments:
 
 def test_a_filter_that_nothing_passes_says_so(trace: Any, run: Path) -> None:
     assert trace(run, "--kind", "banned")[1] == "nothing of that kind in the trace\n"
+
+
+@pytest.mark.parametrize("filters", [(), ("--task", 0), ("--since", 0), ("--until", 9), ("--seed", 0), ("--client", 1)])
+def test_requests_for_scores_are_tabulated_where_nothing_asks_for_tasks_alone(
+    trace: Any, run: Path, monkeypatch: pytest.MonkeyPatch, filters: tuple[object, ...]
+) -> None:
+    seen: list[object] = []
+    monkeypatch.setattr("asyncfl.trace.requests.requests_of", lambda events: ["asked"])
+    monkeypatch.setattr("asyncfl.trace.tabulate.tabulate", lambda tasks, by, requests: seen.append(requests) or table)
+    table = pa.table({"a": [1]})
+    assert trace(run, "--tabulate", "client", *filters)[0] == 0
+    assert seen == [[] if filters[:1] in (("--task",), ("--since",), ("--until",)) else ["asked"]]

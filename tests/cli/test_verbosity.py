@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -71,3 +72,15 @@ def test_it_may_stand_anywhere(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
         main()
     assert not ended.value.code
     assert logging.getLogger("asyncfl").level == logging.INFO
+
+
+def test_a_run_tells_how_long_it_took_or_that_it_was_there(
+    described: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = iter([100.0, 102.54, 200.0, 201.0])
+    monkeypatch.setattr("asyncfl.cli.run.time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    last = [
+        CliRunner().invoke(app, ["run", str(described), "--out", str(tmp_path / "run")]).output.splitlines()[-1]
+        for _ in range(2)
+    ]
+    assert last == [f"{tmp_path / 'run'} written in 2.5 s", f"{tmp_path / 'run'} was there already"]

@@ -95,7 +95,10 @@ def _reference() -> dict[str, str]:
 def _shape(file: str) -> list[str]:
     """Headings of sections, links and heads of tables of a page of the reference."""
     lines = _reference()[file].split("\n")
-    return [line.partition(" | ")[0] for line in lines if re.match(r"##? |A section|\| (kind|section|\[)", line)]
+    fields = f"{sum(line.startswith('### ') for line in lines)} fields"
+    return [fields] + [
+        line.partition(" | ")[0] for line in lines if re.match(r"##? |A section|\| (kind|section|\[)", line)
+    ]
 
 
 def _example(name: str) -> Any:
@@ -117,6 +120,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "measured without experiments": partial(_measured, BARE),
     "a section": partial(_explained, SECTION, 60, JUDGED),
     **{f"field {name}": partial(_explained, field, 60) for name, field in FIELDS.items()},
+    "beginnings": lambda: [text.explained(scenario_part(), 40).split("\n")[0], text.facts(scenario_part())["name"]],
     "facts": partial(_facts, PART, JUDGED, OTHER),
     "page": partial(_page, JUDGED, OTHER),
     "end of a page of which nothing is decided": partial(_end_of_page, ASKED, OTHER, BARE),

@@ -26,6 +26,7 @@ from asyncfl.results.site.papers import file_of_paper, paper_of
 from asyncfl.results.site.runs import run_pages, write_run_pages
 from asyncfl.results.site.standard import standard
 from asyncfl.results.site.write import page_files, write_site
+from asyncfl.results.telling import SCALE_WARNING
 from asyncfl.results.verdicts import make_verdicts
 from tests.results.conftest import EPSILON, EVIL, described
 
@@ -108,6 +109,7 @@ def test_pages_carry_their_style_and_the_front_page_its_program(results: Path) -
     for name, carried in (("index.html", ("site.css", "site.js")), ("papers/nbafl.html", ("site.css",))):
         page = (results / name).read_text()
         assert all((templates / file).read_text().strip() in page for file in carried)
+        assert SCALE_WARNING in unescape(page)
 
 
 def test_the_score_of_an_experiment_is_that_of_its_table(results: Path, tmp_path: Path) -> None:
