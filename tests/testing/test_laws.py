@@ -180,6 +180,13 @@ class Broken(Rule):
                 return -weights
             case "too few":
                 return weights[1:]
+            case "a hair less than more":
+                return weights * (1 + 0.9e-6)
+            case "a hair more":
+                return weights * (1 + 1.1e-6)
+            case "thaws":
+                weights.flags.writeable = True
+                weights[0] /= 2
         return weights.copy()
 
 
@@ -195,6 +202,8 @@ class Broken(Rule):
         ("half", "equal updates must come out times the sum of the weights"),
         ("random", "equal calls must give equal aggregates"),
         ("more", "weights must not add up to more than came in"),
+        ("a hair more", "weights must not add up to more than came in"),
+        ("thaws", "buffer and weights must not be changed"),
         ("negative", "weights must be >= 0"),
         ("too few", "weights must be one per update"),
     ],
@@ -208,6 +217,7 @@ def test_a_rule_that_writes_into_its_updates_fails_at_once() -> None:
     with pytest.raises(ValueError, match="read-only"):
         check_rule(Broken(way="changes"))
     check_rule(Broken(), least_updates=3)
+    check_rule(Broken(way="a hair less than more"))
 
 
 def test_float32_in_another_order_is_close_and_a_thousandth_is_not() -> None:
@@ -216,6 +226,23 @@ def test_float32_in_another_order_is_close_and_a_thousandth_is_not() -> None:
         assert close(one + change, one)
     for change in (1.5e-4 * one, np.array([1.5e-5, 0.0, 0.0])):
         assert not close(one + change, one)
+
+
+class Thawing(Mean):
+    """Writes into the buffer that it is shown."""
+
+    kind: str = "own:Thawing"  # type: ignore[assignment]
+
+    def step(self, state: Any, buffer: Any, weights: Any) -> Any:
+        done = super().step(state, buffer, weights)
+        buffer.samples.flags.writeable = True
+        buffer.samples[0] += 1
+        return done
+
+
+def test_a_rule_that_writes_into_its_buffer_is_found() -> None:
+    with pytest.raises(AssertionError, match="Thawing: buffer and weights must not be changed"):
+        check_rule(Thawing())
 
 
 class Forgetful(Rule):
@@ -329,6 +356,14 @@ class Judge(Detector):
                 return ScoreRequest(0, buffer.models), state
             case "cuts":
                 return ScoreRequest(0, buffer.models[:, 1:]), state
+            case "flat":
+                return ScoreRequest(0, buffer.models[0]), state
+            case "below":
+                return ScoreRequest(-1, buffer.models), state
+            case "twelfth":
+                return ScoreRequest(12, buffer.models), state
+            case "everybody":
+                return (None if len(tried) == 12 else ScoreRequest(len(tried), buffer.models)), state
         return None, state
 
     def judge(self, state: Any, buffer: Any, scores: Any) -> Any:
@@ -340,8 +375,26 @@ class Judge(Detector):
                 verdict = replace(verdict, strikes=np.zeros(1, dtype=bool), flagged=np.zeros(1, dtype=bool))
             case "weights":
                 verdict = replace(verdict, weights=-np.ones(len(buffer)))
+            case "free":
+                verdict = replace(verdict, weights=np.zeros(len(buffer)))
+            case "few weights":
+                verdict = replace(verdict, weights=np.zeros(len(buffer) + 1))
             case "correction":
                 verdict = replace(verdict, correction=np.zeros(1, dtype=np.float32))
+            case "endless":
+                verdict = replace(verdict, correction=np.full(4, np.inf, dtype=np.float32))
+            case "silent":
+                verdict = replace(verdict, unjudged=np.ones(len(buffer), dtype=bool))
+            case "silent on some":
+                verdict = replace(verdict, unjudged=np.ones(len(buffer) + 1, dtype=bool))
+            case "strikes blindly":
+                every = np.ones(len(buffer), dtype=bool)
+                verdict = replace(verdict, flagged=every, strikes=every, unjudged=every)
+            case "leaves out unjudged":
+                every = np.ones(len(buffer), dtype=bool)
+                verdict = replace(verdict, flagged=every, unjudged=every)
+            case "numbered notes":
+                verdict = replace(verdict, notes={1: 2.0})  # type: ignore[dict-item]
             case "details":
                 verdict = replace(verdict, details=("bad",) * (len(buffer) + 1))
             case "notes":
@@ -364,6 +417,15 @@ class Judge(Detector):
         ("stranger", "must ask a client 0..11; asks 99"),
         ("nags", "must not ask a client again that did not answer; 0"),
         ("cuts", r"models to be scored must be \(n_models, 4\)"),
+        ("flat", r"models to be scored must be \(n_models, 4\); got \(4,\)"),
+        ("below", "must ask a client 0..11; asks -1"),
+        ("twelfth", "must ask a client 0..11; asks 12"),
+        ("few weights", r"weights must be \(1,\), each >= 0"),
+        ("endless", r"correction must be \(4,\) and finite"),
+        ("silent", "abstains must be True where unjudged updates are let in"),
+        ("silent on some", r"unjudged must be \(1,\) and not struck"),
+        ("strikes blindly", r"unjudged must be \(1,\) and not struck"),
+        ("numbered notes", "notes must be numbers by name"),
         ("numbers", r"flagged must be \(1,\) bool; got \(1,\) float64"),
         ("one", r"flagged must be \(8,\) bool"),
         ("weights", "weights must be .* each >= 0"),
@@ -376,9 +438,13 @@ class Judge(Detector):
     ],
 )
 def test_a_broken_detector_is_told_which_law_it_breaks(way: str, law: str) -> None:
-    check_detector(Judge())
     with pytest.raises(AssertionError, match=f"Judge: {law}"):
         check_detector(Judge(way=way))
+
+
+@pytest.mark.parametrize("way", ["", "everybody", "free", "leaves out unjudged"])
+def test_a_detector_may_ask_everybody_once_and_weigh_nobody(way: str) -> None:
+    check_detector(Judge(way=way), scores=lambda client, models: None)
 
 
 class Curious(Detector):

@@ -13,7 +13,7 @@ import pytest
 from asyncfl.defences import Detector, Evidence, Spectral, Verdict, accept_all
 from asyncfl.streams import Streams
 from asyncfl.testing import check_detector, digits, stress, stress_grid
-from asyncfl.testing.stress import BUFFERS, NOISES, SHARES, SKEWS, Stressed, StressReport
+from asyncfl.testing.stress import BUFFERS, MOST_LOST, NOISES, SHARES, SKEWS, Stressed, StressReport
 from asyncfl.testing.trials import ATTACKS, Trial, TrialClients, TrialResult, play
 
 CAPTURED = Trial("Dirichlet 1", "Min-Max", 0.4, buffer=40, noise="strong")
@@ -33,6 +33,30 @@ class Harsh(Innocent):
     def judge(self, state, buffer, scores):
         first = buffer.clients < 10
         return Verdict(first, first), state
+
+
+def _case(gained: int, banned: int = 0, trial: Trial | None = None) -> Stressed:
+    """A federation with a thousand honest clients whose model is right of `gained` more samples."""
+    result = TrialResult(trial or Trial(), 1000, 0, banned, 0, 200, 0, 0, 0, 0, 0.5)
+    return Stressed(result, 0.5, 0.5, max(gained, 0), max(-gained, 0))
+
+
+def test_a_point_and_a_thousandth_are_allowed_and_no_more() -> None:
+    point = digits.TESTED // 100
+    assert point == digits.TESTED * MOST_LOST
+    attacked = Trial("IID", "IPM", 0.4)
+    fine = StressReport((_case(-point, 1, attacked),))
+    assert (fine.broken, fine.behind) == ((), ())
+    assert len(StressReport((_case(-point, 2, attacked),)).broken) == 1
+    behind = StressReport((_case(-point - 1, 1, attacked), _case(-point - 3, 1, attacked)))
+    assert [case.worse for case in behind.behind] == [point + 3, point + 1]
+    assert StressReport((_case(0, 1),)).broken == ("without attackers nobody may be banned; it banned 1 of 1000",)
+    assert StressReport((_case(0),)).cells[0].federations == 1
+    assert math.isnan(StressReport((_case(0),)).cells[0].high)
+    twice = StressReport(tuple(_case(-point - 5, trial=replace(attacked, seed=seed)) for seed in (0, 1)))
+    (cell,) = twice.cells
+    assert (cell.gained, cell.low, cell.high) == pytest.approx([-(point + 5) / digits.TESTED] * 3)
+    assert any(told.startswith("in no cell accuracy may be more than 1 point below") for told in twice.broken)
 
 
 # --- the federations -------------------------------------------------------------------------------------------------
