@@ -75,8 +75,9 @@ class _Loader(yaml.SafeLoader):
         if alias:
             if event.anchor in self.anchors and event.anchor not in self._sizes:
                 raise yaml.composer.ComposerError(None, None, f"*{event.anchor} holds itself", event.start_mark)
-            self._count(self._sizes.get(event.anchor, 0), event)
-            return super().compose_node(parent, index)
+            same = super().compose_node(parent, index)
+            self._count(self._sizes[event.anchor], event)
+            return same
         before = self._values
         self._count(1, event)
         self._depth += 1
@@ -109,9 +110,8 @@ class _Loader(yaml.SafeLoader):
     def construct_whole(self, node: yaml.ScalarNode) -> int:
         text = self.construct_scalar(node).replace("_", "")
         base = {"0x": 16, "0o": 8}.get(text.lstrip("+-")[:2].lower(), 10)
-        # Longer than 64 bits in any base: not even turned into a number.
-        number = int(text, base) if len(text) < 70 else 2**64
-        if not -(2**63) <= number < 2**63:
+        # Of 70 digits it is longer than 64 bits in any base: not even turned into a number.
+        if len(text) >= 70 or not -(2**63) <= (number := int(text, base)) < 2**63:
             raise _wrong(node, f"{shortened(node.value)} has more than 64 bits; a number with decimals may be 1e30")
         return number
 

@@ -1,7 +1,8 @@
 import pytest
 
-from asyncfl.errors import ScenarioError
-from asyncfl.experiment import find, load
+from asyncfl.errors import Fault, ScenarioError
+from asyncfl.experiment import find, load, loading
+from asyncfl.experiment.spec import Experiment
 
 
 def faults(path):
@@ -118,3 +119,63 @@ def test_a_file_that_is_not_checked_is_still_read(write, described):
     assert [fault.field for fault in caught.value.faults] == ["title", "titel"]
     described["title"] = described.pop("titel")
     assert load(write(described), check=False).name == "fig2"
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({}, {}),
+        ({"axes": {"a": ["x", "y"], "b": []}}, {"axes.b": "must have at least one value"}),
+        ({"axes": {"a": [1, 2, 1]}}, {"axes.a": "names a value twice"}),
+        ({"axes": {"a": [1, 1.0, True]}}, {}),
+        ({"variants": {"a": {}}, "axes": {}}, {"variants.a": "must have at least one value"}),
+        ({"variants": {"a": {"x": {}}}}, {"variants.a": "is also an axis; give it another name"}),
+        ({"scenario": None}, {"scenario": "is required, unless the experiment has `bounds`"}),
+        ({"quick": {"axes.a": [2]}}, {}),
+        ({"quick": {"axes.a": []}}, {"quick.axes.a": "must be a list of values of the axis, got []"}),
+        ({"quick": {"axes.a": 1}}, {"quick.axes.a": "must be a list of values of the axis, got 1"}),
+        ({"quick": {"axes.a": [3]}}, {"quick.axes.a": "3 is not among the axis's values (1, 2)"}),
+        ({"quick": {"axes.b": [3]}}, {"quick.axes.b": "there is no b among axes (a)"}),
+        ({"quick": {"variants.b": [3]}}, {"quick.variants.b": "there is no b among variants (V)"}),
+        ({"quick": {"a": 1}}, {"quick.a": "is an axis; thin it with axes.a"}),
+        ({"quick": {"variants.V.x.f": 1, "g": 2}}, {}),
+        (
+            {"tables": [{"rows": "a", "name": "n"}], "figures": [{"kind": "final", "x": "a", "name": "n"}]},
+            {"figures": "two figures or tables are named 'n'; give each its own `name`"},
+        ),
+        ({"tables": [{"rows": "a", "name": "n"}], "figures": [{"kind": "final", "x": "a", "name": "m"}]}, {}),
+    ],
+)
+def test_faults_between_the_parts_of_a_file(fields, told):
+    whole = {"title": "t", "source": {"paper": "p"}, "scenario": {}, "axes": {"a": [1, 2]}, "variants": {"V": {"x": {}}}}
+    found = {fault.field: fault.message for fault in loading._own_faults(Experiment.model_validate({**whole, **fields}))}
+    assert found == told
+
+
+def test_the_largest_grid_is_just_allowed():
+    def large(**fields):
+        whole = {"title": "t", "source": {"paper": "p"}, "scenario": {}, **fields}
+        return [str(fault) for fault in loading._large(Experiment.model_validate(whole))]
+
+    most = loading.MOST_CELLS
+    half = {"a": list(range(most // 2)), "b": [1, 2]}
+    assert large(axes=half) == []
+    assert large(axes={**half, "b": [1, 2, 3]}) == [
+        f"axes: must span at most {most} combinations, got {most // 2 * 3}"
+    ]
+    assert large(variants={"V": {"x": {}, "y": {}}}, axes={"a": list(range(most))}) == [
+        f"axes: must span at most {most} combinations, got {2 * most}"
+    ]
+
+
+def test_a_scenario_is_healed_of_its_faulty_fields_alone():
+    scenario = {"a": {"b": 1, "c": {"d": 2}}, "e": 3, "f": [1]}
+    faults = [Fault(f"scenario.{field}", "") for field in ("a.c.d", "e", "f.0", "x.y.z", "a.b.c")]
+    assert loading._healed(scenario, faults) == {"a": {"b": 1, "c": {}}, "f": [1]}
+    assert scenario == {"a": {"b": 1, "c": {"d": 2}}, "e": 3, "f": [1]}
+
+
+def test_a_file_without_fields_is_refused(tmp_path):
+    (tmp_path / "x.yaml").write_text("[1]")
+    with pytest.raises(ScenarioError, match=r"must hold fields \(title, scenario, ...\), got list"):
+        load(tmp_path / "x.yaml")

@@ -44,13 +44,22 @@ def test_a_line_tells_runs_and_time_left() -> None:
     assert progress.finished(NAMES[0]) is None
     assert progress.finished("index_of_runs") is None
     line = progress.finished(NAMES[2])
-    assert line is not None
-    assert len(line) < 200
+    assert line == f"safl/{'x' * 55} [####################] 1 of 1 runs, about 6.67 s left for all"
+    assert progress.finished("analysis_safl_" + "x" * 300) == f"safl/{'x' * 55} tables, figures and verdicts are there"
     assert progress.finished(NAMES[1]) == f"{'nbafl/fig2':24} [####################] 3 of 3 runs"
     assert str(progress.finished("analysis_nbafl_fig2")).split() == [
         "nbafl/fig2",
         *["tables,", "figures", "and", "verdicts", "are", "there"],
     ]
+
+
+def test_of_jobs_that_cost_nothing_no_time_is_foretold_and_none_is_ever_negative() -> None:
+    free = [WorkflowJob("a", (name * 16,), "code", cost) for name, cost in (("a", 0.0), ("b", 4.0), ("c", 0.0))]
+    clock = Clock()
+    progress = WorkflowProgress(free, {job.name for job in free}, clock)
+    clock.now_s += 8
+    assert progress.finished(free[0].name) == f"{'a':24} [######..............] 1 of 3 runs"
+    assert progress.finished(free[1].name) == f"{'a':24} [#############.......] 2 of 3 runs, about 0 s left for all"
 
 
 def test_runs_that_are_there_count_as_done() -> None:

@@ -102,6 +102,7 @@ def test_runs_that_are_there_are_not_computed_again_and_a_failure_stops_no_other
     assert "a file of that name is in the way" in found[0].failed
     assert found[1] == found[2]
     assert (found[1].failed, found[1].was_there) == ("", False)
+    assert [0 <= found[place].seconds < 600 for place in (0, 1)] == [True, True]
     again = dict(run_all(scenarios, tmp_path / "runs", 1, USUAL, tmp_path))
     assert again[1].was_there
 

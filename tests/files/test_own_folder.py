@@ -17,6 +17,7 @@ from asyncfl.files.own_folder import (
     FolderMark,
     OwnFolder,
     Write,
+    fill,
     is_worked_on,
     write_json,
 )
@@ -391,3 +392,13 @@ def test_json_is_sorted_and_written_as_it_is_read(tmp_path: Path) -> None:
         f'{{\n  "program": "asyncfl",\n  "format": {FORMAT},\n  "holds": "run",\n  "scenario": "abc",\n  "whole": true,'
         '\n  "files": [\n    "a",\n    "b"\n  ]\n}\n'
     )
+
+
+def test_why_a_folder_could_not_be_filled_is_told_even_where_nothing_of_it_is_left(tmp_path: Path) -> None:
+    def write(folder: Path) -> None:
+        folder.rmdir()
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fill(tmp_path / "seed-0", write)
+    assert list(tmp_path.iterdir()) == []

@@ -219,3 +219,13 @@ def test_experiments_and_what_is_written_are_read_by_the_faster_parser(monkeypat
     assert read_text(text) == {"a": [1, 2.5, "b"], "c": {"d": None, "é": "1e5"}}
     with pytest.raises(AssertionError, match="scanner"):
         read_text("a: really?")
+
+
+@pytest.mark.parametrize(("digits", "fits"), [(66, True), (67, False)])
+def test_a_whole_number_has_less_than_seventy_characters(digits: int, fits: bool) -> None:
+    text = f"0x{'0' * digits}1"
+    if fits:
+        assert read_text(text) == 1
+    else:
+        with pytest.raises(ScenarioError, match="has more than 64 bits"):
+            read_text(text)

@@ -1,0 +1,176 @@
+"""What an experiment says of itself, without reading any file or making any cell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from asyncfl.analysis.evidence.looks import Looks
+from asyncfl.experiment.spec import CellSeeds, Experiment, LookPlan, SeedPlan, Source, place_in_variant
+
+VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
+    "L": {"one": {"privacy.exposures": 1, "seeds": 9}, "a.b": {"seeds": [4, 5]}, "a": {}},
+    "M": {"x": {}, "y": {"training.lr": 0.3}},
+}
+QUICK: dict[str, Any] = {
+    "data.clients": 4,
+    "model": {"kind": "mlp", "hidden": [8]},
+    "axes.privacy.epsilon": [50],
+    "variants.L": ["one", "a.b"],
+    "variants.L.a.b.protocol.rounds": 2,
+    "variants.M.y.training.lr": 0.1,
+}
+
+
+def experiment(**fields: Any) -> Experiment:
+    whole = {
+        "title": "t",
+        "source": {"paper": "nbafl"},
+        "scenario": {},
+        "axes": {"privacy.epsilon": [50, 60, 70], "protocol.rounds": [2]},
+        "variants": VARIANTS,
+        "quick": QUICK,
+        "seeds": {"quick": 2, "full": [3, 5, 7], "cells": [{"where": {"L": "one"}, "seeds": 12}]},
+        **fields,
+    }
+    return Experiment.model_validate(whole)
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ({"paper": "nbafl", "figure": 2}, "NbAFL, fig. 2"),
+        ({"paper": "adaptive", "figure": "table 3"}, "adaptive DP, table 3"),
+        ({"paper": "dp_fedavg"}, "DP-FedAvg"),
+        ({"paper": "safl", "figure": 1}, "SAFL, fig. 1"),
+        ({"paper": "nobody", "figure": 0}, "nobody, fig. 0"),
+    ],
+)
+def test_a_source_is_told_in_words(source: dict[str, Any], told: str) -> None:
+    assert str(Source.model_validate(source)) == told
+
+
+def test_seeds_are_counted_listed_or_looked_at() -> None:
+    plan = SeedPlan(quick=3, full=LookPlan(looks=(2, 5)))
+    assert (plan.at("quick"), plan.at("full")) == ((0, 1, 2), (0, 1, 2, 3, 4))
+    assert (plan.looks("quick").at, plan.looks("full")) == ((), Looks((0, 1, 2, 3, 4), (2, 5)))
+    listed = SeedPlan(quick=(7, 1), full=1)
+    assert (listed.at("quick"), listed.at("full")) == ((7, 1), (0,))
+    with pytest.raises(ValidationError, match=r"must be numbers of seeds in ascending order, got \[5, 2\]"):
+        LookPlan(looks=(5, 2))
+
+
+@pytest.mark.parametrize(
+    ("where", "fits"),
+    [
+        ({}, True),
+        ({"a": 1}, True),
+        ({"a": [2, 1]}, True),
+        ({"a": 1, "b": "x"}, True),
+        ({"a": 1, "b": "y"}, False),
+        ({"a": 2}, False),
+        ({"c": 1}, False),
+    ],
+)
+def test_a_cell_fits_where_all_its_values_are_named(where: dict[str, Any], fits: bool) -> None:
+    assert CellSeeds(where=where, seeds=1).fits({"a": 1, "b": "x"}) is fits
+
+
+def test_the_grid_is_thinned_at_quick_scale_and_fields_are_lowered() -> None:
+    made = experiment()
+    assert made.grid("full") == {
+        "privacy.epsilon": (50, 60, 70),
+        "protocol.rounds": (2,),
+        "L": ("one", "a.b", "a"),
+        "M": ("x", "y"),
+    }
+    assert made.grid("quick") == {
+        "privacy.epsilon": (50,),
+        "protocol.rounds": (2,),
+        "L": ("one", "a.b"),
+        "M": ("x", "y"),
+    }
+    lowered = {name: QUICK[name] for name in ("data.clients", "model")}
+    assert (made.overrides("full"), made.overrides("quick")) == ({}, lowered)
+    assert made.changes("protocol.rounds", 2, "quick") == {"protocol.rounds": 2}
+    assert made.changes("M", "y", "full") == {"training.lr": 0.3}
+    assert made.changes("M", "y", "quick") == {"training.lr": 0.1}
+    assert made.within("L", "a.b") == {"protocol.rounds": 2}
+    assert made.within("L", "a") == made.within("M", "x") == {}
+
+
+def test_what_quick_scale_lowers_is_told() -> None:
+    made = experiment()
+    fields = ["data.clients = 4", "model = {kind: mlp, hidden: [8]}"]
+    thinned = ["privacy.epsilon at 1 of 3 values", "L at 2 of 3 values"]
+    within = ["protocol.rounds = 2 where L is a.b", "training.lr = 0.1 where M is y"]
+    assert made.lowered("full") == []
+    assert made.lowered("quick") == [*fields, *thinned, *within, "2 of 12 seeds"]
+    assert made.lowered("quick", {"L": "one"}) == [*fields, thinned[0], within[1], "2 of 12 seeds"]
+    assert made.lowered("quick", {"L": ["a.b"], "M": "x"}) == [*fields, thinned[0], within[0], "2 of 12 seeds"]
+    same = experiment(quick={}, seeds={"quick": 9, "full": 3})
+    assert same.lowered("quick") == []
+
+
+def test_numbers_of_seeds_are_those_of_the_plan_of_labels_and_of_cells() -> None:
+    made = experiment()
+    assert (made.seed_counts("quick"), made.seed_counts("full")) == ((2,), (2, 3, 9, 12))
+    looked = experiment(seeds={"quick": {"looks": [2, 4]}, "full": {"looks": [3, 6]}}, variants={}, quick={})
+    assert (sorted(looked.seed_counts("quick")), looked.seed_counts("full")) == ([2, 4], (3, 6))
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("variants.L.one.protocol.rounds", ("L", "one", "protocol.rounds")),
+        ("variants.L.a.b.protocol.rounds", ("L", "a.b", "protocol.rounds")),
+        ("variants.L.a.c.rounds", ("L", "a", "c.rounds")),
+        ("variants.L.one.", None),
+        ("variants.L.one", None),
+        ("variants.N.one.x", None),
+        ("axes.L.one.x", None),
+    ],
+)
+def test_of_labels_with_dots_in_them_the_longest_is_meant(name: str, place: tuple[str, str, str] | None) -> None:
+    assert place_in_variant(name, VARIANTS) == place
+
+
+def test_margins_are_numbers_that_have_a_reason() -> None:
+    claim = {"check": "alike", "along": "M", "at": "x", "than": "y", "says": "s"}
+    made = experiment(
+        margins={"0.05": "as the paper has it", "1e-1": "twice that"},
+        claims=[
+            {**claim, "margin": 0.05},
+            {**claim, "margin": 0.1},
+            {**claim, "margin": 0.2},
+            {**claim, "margin": 0.05, "margin_why": "its own"},
+        ],
+    )
+    told = [made.margin_why(one) for one in made.claims]
+    assert told == ["as the paper has it", "twice that", "", "its own"]
+    with pytest.raises(ValidationError, match="names of margins must be numbers, got 'five'"):
+        experiment(margins={"five": "x"})
+
+
+def test_figures_are_placed_in_the_order_of_the_file() -> None:
+    figures = [{"kind": "final", "x": "L", "name": name} for name in "ab"]
+    one = {"kind": "final", "x": "M"}
+    made, several = experiment(figure=one, figures=figures), experiment(figures=figures)
+    assert [place for place, _ in made.placed_figures] == ["figure", "figures.0", "figures.1"]
+    assert [figure for _, figure in made.placed_figures] == list(made.all_figures)
+    assert [place for place, _ in several.placed_figures] == ["figures.0", "figures.1"]
+    assert several.all_figures == made.all_figures[1:]
+    assert (experiment().all_figures, experiment().placed_figures) == ((), [])
+
+
+def test_what_is_covered_stands_before_the_variants() -> None:
+    covered = {"s": {"factors": {"a": {"x": {"f": 1}, "y": {"f": 2}}, "b": {"z": {"g": 3}}}}}
+    made = experiment(covered=covered)
+    assert list(made.variants) == ["s", "L", "M"]
+    assert made.variants["s"] == {"x, z": {"f": 1, "g": 3}, "y, z": {"f": 2, "g": 3}}
+    assert list(experiment(covered=covered, variants=None or {}).variants) == ["s"]
+    for wrong in ({"s": {"factors": {}}}, {"s": 3}):
+        with pytest.raises(ValidationError, match="covered"):
+            experiment(covered=wrong)
