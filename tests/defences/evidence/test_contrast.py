@@ -71,3 +71,9 @@ def test_a_client_is_measured_along_what_the_others_differ_by():
     np.testing.assert_allclose([weights[1:7].sum(), weights[7:].sum()], [1, -1])
     # UP - (-UP), and noise of (1/6 + 1/5) .01^2 2000.
     np.testing.assert_allclose([length**2, signal], [4 + 11 / 30 * 0.2, 2], rtol=0.02)
+
+
+@pytest.mark.parametrize(("seen", "of_all", "found"), [(8, 15, 1), (8, 16, 0), (6, 6, 1), (5, 5, 0)])
+def test_as_many_clients_are_needed_and_no_more(seen, of_all, found):
+    signals = [UP] * (seen - 2) + [0.7 * UP + 0.7 * SIDE] * 2
+    assert len(contrast(means_of(signals, noise=0.001, clients=of_all))) == found

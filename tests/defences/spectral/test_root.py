@@ -43,3 +43,15 @@ def test_where_nobody_goes_down_nobody_is_judged_by_it():
     left, struck = uphill(np.array([-1.0, -2.0, 0.0]), np.arange(3))
     assert not left.any()
     assert not struck.any()
+
+
+def test_bars_are_met_and_not_passed():
+    along = np.array([1.0, 1.0, 1.0, 0.5, 0.499, 0.0, -0.001, -1.0, -1.001])
+    newest = np.array([9, 8, 7, 6, 5, 4, 3, 2, 1])
+    assert downhill(along, newest, newest=3).tolist() == [True] * 4 + [False] * 5
+    left, struck = uphill(along, newest, newest=3)
+    assert left.tolist() == [False] * 6 + [True] * 3
+    assert struck.tolist() == [False] * 8 + [True]
+    flat = np.array([0.0, 0.0, 0.0, -1.0])
+    assert not downhill(flat, np.arange(4)[::-1], newest=3).any()
+    assert not uphill(flat, np.arange(4)[::-1], newest=3)[0].any()

@@ -1,0 +1,48 @@
+"""What the detector by evidence says of itself while it abstains, and its numbers about a buffer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from asyncfl.defences.evidence.detector import NOTES, _notes, _remarks
+from asyncfl.defences.evidence.sides import Sides
+from asyncfl.testing import buffer
+
+NOBODY = np.zeros(2, dtype=bool)
+SIDES = Sides(False, np.zeros(2), NOBODY, NOBODY, 3, 4, 1.0, 6.0, 0.25)
+
+
+@pytest.mark.parametrize(
+    ("missing", "about"),
+    [(0.5, 1), (1.0, 1), (1.5, 2), (2.0, 2), (5.0, 5), (5.5, 10), (100.0, 100), (101.0, 200), (999.0, 1000), (1e3, 1000)],
+)
+def test_updates_that_are_missing_are_told_in_round_numbers(missing: float, about: int) -> None:
+    assert _remarks(replace(SIDES, missing=missing)) == (
+        f"the detector abstained: not enough signal: needs about {about} more updates per client",
+    )
+
+
+@pytest.mark.parametrize("missing", [1001.0, math.inf])
+def test_what_is_not_worth_waiting_for_is_told_otherwise(missing: float) -> None:
+    assert _remarks(replace(SIDES, missing=missing)) == (
+        "the detector abstained: no direction is known that more than half of all clients share",
+    )
+
+
+def test_what_hinders_comes_first_and_who_is_certain_says_nothing() -> None:
+    assert _remarks(replace(SIDES, hindered="clouds")) == ("the detector abstained: clouds",)
+    assert _remarks(replace(SIDES, certified=True, missing=math.nan)) == ()
+
+
+def test_numbers_about_a_buffer() -> None:
+    held = buffer(np.ones((2, 9), dtype=np.float32), upload_std=[0.5, 1.5])
+    told = _notes(SIDES, held, np.array([True, False]))
+    assert tuple(told) == NOTES
+    assert list(told.values()) == [0.0, 3.0, 4.0, 1.0, 2.0, 0.25, 0.5]
+    silent = _notes(replace(SIDES, certified=True), buffer(np.ones((2, 9), dtype=np.float32)), NOBODY)
+    assert (silent["certified"], silent["abstained"]) == (1.0, 0.0)
+    assert math.isnan(silent["signal_to_noise"])
