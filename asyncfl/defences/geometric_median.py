@@ -50,7 +50,7 @@ class GeometricMedian(RobustRule):
         if ratios.max() <= FAR:
             weighed = weiszfeld(distances, shares, self.smoothing, self.iterations, self.tolerance)
             return weighted_sum(weighed, updates), weighed
-        factors = np.minimum(1, REACH / np.maximum(ratios, 1))
+        factors = REACH / np.maximum(ratios, REACH)
         points: NDArray[Any] = updates.astype(np.float64)
         for row in np.flatnonzero(factors < 1):
             # Factor 0: a mean of huge updates that overflowed has no direction.

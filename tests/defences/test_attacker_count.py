@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from asyncfl.defences import Bucketing, Bulyan, Krum, MultiKrum, NearestNeighbourMixing, TrimmedMean
+from asyncfl.defences import Bucketing, Bulyan, Defence, Krum, MultiKrum, NearestNeighbourMixing, TrimmedMean
 
 
 @pytest.mark.parametrize(
@@ -84,3 +84,24 @@ def test_buckets_spread_the_poison():
     assert rule.allowed(11) == 2
     assert list(rule.faults(21)) == []
     assert list(Krum(byzantine=9, pre=(Bucketing(size=2),)).faults(21))
+
+
+def test_more_chosen_than_there_are_is_noted():
+    assert MultiKrum(chosen=10, byzantine=1).notes(10) == []
+    assert MultiKrum(chosen=11, byzantine=1).notes(10) == [
+        "chosen 11 is more than the 10 updates of a buffer: all are averaged"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "off"),
+    [
+        ({}, True),
+        ({"rule": {"kind": "median"}}, False),
+        ({"detector": {"kind": "safl"}}, False),
+        ({"strikes": {}}, False),
+        ({"rule": {"kind": "median"}, "strikes": {}}, False),
+    ],
+)
+def test_a_defence_is_off_where_updates_are_only_averaged(fields, off):
+    assert Defence.model_validate(fields).off is off

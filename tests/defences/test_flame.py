@@ -75,3 +75,9 @@ def test_models_are_compared_by_where_they_started(buffer_of, context_of, random
         rule = Flame(compare=compare, noise_factor=0)
         made, _ = rule.step(rule.start(context_of(8), random), held, EQUAL)
         assert np.count_nonzero(made.weights) == admitted
+
+
+def test_three_vectors_have_a_majority_and_two_have_none():
+    assert majority(UPDATES[[0, 1, 7]]).tolist() == [True, True, False]
+    assert majority(UPDATES[[0, 1, 2, 7]]).tolist() == [True, True, True, False]
+    assert majority(UPDATES[[0, 7]]).all()

@@ -62,7 +62,7 @@ def pair_bounds(
 
 def _product(noise: Floats, step: Floats) -> Floats:
     """noise * step, 0 where there is no noise even if the step is unbounded."""
-    return np.where(noise > 0, noise, 0.0) * np.where(noise > 0, step, 0.0)
+    return noise * np.where(noise > 0, step, noise)
 
 
 def least_removed(conflicts: NDArray[np.bool_]) -> NDArray[np.bool_]:

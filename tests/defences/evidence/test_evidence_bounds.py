@@ -70,3 +70,9 @@ def test_rows_are_judged_each_by_itself_and_what_is_missing_does_not_count():
     ]
     assert together.tolist() == single
     assert 0 < sum(single) < 5
+
+
+def test_the_third_update_is_granted_a_smaller_error_than_the_first():
+    """Of the last alone: sqrt(5 log(5 / (4 (.05 / 12)^2))) = 7.48; with the level of a first one it were 6.16."""
+    assert not falls_short(np.array([10.0, 0.0, -7.4]), np.ones(3), 0.05)
+    assert falls_short(np.array([10.0, 0.0, -7.5]), np.ones(3), 0.05)

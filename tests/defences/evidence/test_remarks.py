@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from asyncfl.defences import Evidence
 from asyncfl.defences.evidence.detector import NOTES, _notes, _remarks
 from asyncfl.defences.evidence.sides import Sides
-from asyncfl.testing import buffer
+from asyncfl.testing import buffer, context
 
 NOBODY = np.zeros(2, dtype=bool)
 SIDES = Sides(False, np.zeros(2), NOBODY, NOBODY, 3, 4, 1.0, 6.0, 0.25)
@@ -46,3 +47,12 @@ def test_numbers_about_a_buffer() -> None:
     silent = _notes(replace(SIDES, certified=True), buffer(np.ones((2, 9), dtype=np.float32)), NOBODY)
     assert (silent["certified"], silent["abstained"]) == (1.0, 0.0)
     assert math.isnan(silent["signal_to_noise"])
+
+
+def test_samples_of_the_server_are_left_alone_where_they_are_not_to_be_used() -> None:
+    known = replace(context(2, 4), root_gradients=lambda model: np.ones((3, 4), dtype=np.float32))
+    held = buffer(np.ones((2, 4), dtype=np.float32))
+    for root, tracks, counted in ((True, 3, 2), (False, 2, 0)):
+        detector = Evidence(root=root)
+        _, after = detector.judge(detector.start(known, np.random.default_rng(0)), held, None)
+        assert (len(after.tracks), sum(track.counts.sum() for track in after.tracks)) == (tracks, counted)
