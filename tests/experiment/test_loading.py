@@ -147,8 +147,16 @@ def test_a_file_that_is_not_checked_is_still_read(write, described):
     ],
 )
 def test_faults_between_the_parts_of_a_file(fields, told):
-    whole = {"title": "t", "source": {"paper": "p"}, "scenario": {}, "axes": {"a": [1, 2]}, "variants": {"V": {"x": {}}}}
-    found = {fault.field: fault.message for fault in loading._own_faults(Experiment.model_validate({**whole, **fields}))}
+    whole = {
+        "title": "t",
+        "source": {"paper": "p"},
+        "scenario": {},
+        "axes": {"a": [1, 2]},
+        "variants": {"V": {"x": {}}},
+    }
+    found = {
+        fault.field: fault.message for fault in loading._own_faults(Experiment.model_validate({**whole, **fields}))
+    }
     assert found == told
 
 
@@ -160,9 +168,7 @@ def test_the_largest_grid_is_just_allowed():
     most = loading.MOST_CELLS
     half = {"a": list(range(most // 2)), "b": [1, 2]}
     assert large(axes=half) == []
-    assert large(axes={**half, "b": [1, 2, 3]}) == [
-        f"axes: must span at most {most} combinations, got {most // 2 * 3}"
-    ]
+    assert large(axes={**half, "b": [1, 2, 3]}) == [f"axes: must span at most {most} combinations, got {most // 2 * 3}"]
     assert large(variants={"V": {"x": {}, "y": {}}}, axes={"a": list(range(most))}) == [
         f"axes: must span at most {most} combinations, got {2 * most}"
     ]

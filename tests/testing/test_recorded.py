@@ -228,5 +228,7 @@ def test_tasks_are_trained_in_vain_where_later_ones_of_the_client_are_collected(
 
 def test_a_run_with_personal_layers_cannot_be_replayed(scenario: Scenario, tmp_path: Path) -> None:
     layers = scenario.override({"evaluation.record": "digests", "model.personal": ["*1*"]})
-    with pytest.raises(RunError, match=r"learns from tasks whose updates never arrived \(by its privacy scheme, in pers"):
+    with pytest.raises(
+        RunError, match=r"learns from tasks whose updates never arrived \(by its privacy scheme, in pers"
+    ):
         replay_run(execute(layers, tmp_path / "run"))

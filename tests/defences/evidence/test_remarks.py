@@ -19,7 +19,18 @@ SIDES = Sides(False, np.zeros(2), NOBODY, NOBODY, 3, 4, 1.0, 6.0, 0.25)
 
 @pytest.mark.parametrize(
     ("missing", "about"),
-    [(0.5, 1), (1.0, 1), (1.5, 2), (2.0, 2), (5.0, 5), (5.5, 10), (100.0, 100), (101.0, 200), (999.0, 1000), (1e3, 1000)],
+    [
+        (0.5, 1),
+        (1.0, 1),
+        (1.5, 2),
+        (2.0, 2),
+        (5.0, 5),
+        (5.5, 10),
+        (100.0, 100),
+        (101.0, 200),
+        (999.0, 1000),
+        (1e3, 1000),
+    ],
 )
 def test_updates_that_are_missing_are_told_in_round_numbers(missing: float, about: int) -> None:
     assert _remarks(replace(SIDES, missing=missing)) == (
