@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import math
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from asyncfl.federation.phases import Phase, Sending
 from asyncfl.live.client import LiveClient
 from asyncfl.live.errands import Craft
-from asyncfl.live.transport import Connection, Memory
-from asyncfl.live.vocabulary import Judge, Task, Welcome
-from asyncfl.live.wire import encode
+from asyncfl.live.transport import Connection, EndedError, Memory
+from asyncfl.live.vocabulary import (
+    Begin,
+    Hello,
+    Judge,
+    Noted,
+    Over,
+    Ping,
+    Pong,
+    Ready,
+    Task,
+    TaskGone,
+    Trace,
+    Welcome,
+)
+from asyncfl.live.wire import client_decoder, encode, server_decoder
+from asyncfl.trace import Kind
+from asyncfl.world import Transfer
 from tests.live import virtual_loop
 
 
@@ -33,3 +53,150 @@ def test_work_of_a_server_that_has_not_let_it_in_is_no_work(said: Task | Judge) 
 
     told = virtual_loop.run(main)
     assert told == "the server cannot be understood: it gives work to a client that it has not let in"
+
+
+MODEL = np.zeros((1, 3), np.float32)
+FOREVER = Sending(Transfer(1e6, True, 1, 1, 1, 0, 800, math.inf, (), (), 800, 0.0), "down")
+
+
+def craft_of(**changes: Any) -> Any:
+    """A craft whose tasks take a million seconds to download, in a world that is always there."""
+    phase = Phase(Kind.DOWNLOAD_STARTED, Kind.DOWNLOADED, 1e6, sending=FOREVER)
+    kept: dict[str, Any] = {
+        "number": 4,
+        "world": SimpleNamespace(online=lambda client, now_s: True, next_change=lambda client, now_s: math.inf),
+        "budgets": None,
+        "decoder": client_decoder(3),
+        "phases": lambda said: [(phase, True)],
+    }
+    return SimpleNamespace(**(kept | changes))
+
+
+def welcome(now_s: float = 0.0, gone: tuple[int, ...] = ()) -> Welcome:
+    return Welcome(4, "run", "", 0, 5, 20, 1, True, 2.0, now_s, 5.0, gone)
+
+
+class Server:
+    """Holds conversations with one client, one for each of its connections."""
+
+    def __init__(self, craft: Any, *scenes: Callable[[Server, Connection], Awaitable[None]]) -> None:
+        self.craft, self.scenes = craft, list(scenes)
+        self.hellos: list[Hello] = []
+        self.times: list[float] = []
+        self.client: LiveClient
+
+    async def hears(self, connection: Connection) -> Any:
+        return server_decoder(3).decode(await connection.receive())[0]
+
+    async def serve(self, connection: Connection) -> None:
+        self.times.append(asyncio.get_running_loop().time())
+        self.hellos.append(await self.hears(connection))
+        await self.scenes.pop(0)(self, connection)
+
+    def run(self) -> str:
+        async def main() -> str:
+            memory = Memory(self.serve)
+            self.client = LiveClient("ann", "t", memory.connect, lambda told: self.craft, samples=9, n_parameters=3)
+            why = await asyncio.wait_for(self.client.run(), 1000)
+            await memory.close()
+            return why
+
+        return virtual_loop.run(main)
+
+
+@pytest.mark.parametrize("now_s", [-1.0, 0.0, 7.0])
+@pytest.mark.parametrize("affords", [True, False, None])
+@pytest.mark.parametrize("shaped", [True, False])
+def test_who_is_let_in_says_whether_it_is_there_and_can_pay_and_goes_by_the_servers_clock(
+    now_s: float, affords: bool | None, shaped: bool
+) -> None:
+    asked: list[tuple[int, float]] = []
+    budgets = SimpleNamespace(affords=lambda client, turn: affords, said=lambda client: f"client {client} spent it")
+    world = SimpleNamespace(
+        online=lambda client, at_s: asked.append((client, at_s)) or True, next_change=lambda client, at_s: math.inf
+    )
+    craft = craft_of(budgets=None if affords is None else budgets, world=world if shaped else None)
+
+    async def scene(server: Server, connection: Connection) -> None:
+        clock = server.client._clock
+        assert (clock.speedup, clock.has_begun) == (1.0, False)
+        await connection.send(encode(welcome(now_s)))
+        spent = "client 4 spent it" if affords is False else None
+        assert await server.hears(connection) == Ready(True, spent)
+        clock = server.client._clock
+        await connection.send(encode(Ping(3)))
+        assert await server.hears(connection) == Pong(3)
+        assert (clock.speedup, clock.has_begun, clock.now) == (2.0, now_s >= 0, max(0.0, now_s))
+        if now_s < 0:
+            await connection.send(encode(Begin(1.5)))
+        await connection.send(encode(Begin(99.0)))
+        await connection.send(encode(Ping(4)))
+        await server.hears(connection)
+        assert clock.now == (now_s if now_s >= 0 else 1.5), "it begins once"
+        await connection.send(encode(Over("all done")))
+
+    server = Server(craft, scene)
+    assert server.run() == "all done"
+    assert server.client.ended_well
+    [hello] = server.hellos
+    assert (hello.name, hello.token, hello.n_parameters, hello.samples) == ("ann", "t", 3, 9)
+    assert (hello.tasks, hello.given_up, len(hello.instance)) == ((), (), 16)
+    assert asked[:1] == [(4, max(0.0, now_s))] * shaped
+
+
+def test_what_nobody_waits_for_any_more_is_dropped_and_what_it_is_at_it_says_when_it_is_back() -> None:
+    async def first(server: Server, connection: Connection) -> None:
+        await connection.send(encode(welcome()))
+        assert await server.hears(connection) == Ready(True, None)
+        for number in (6, 8, 9):
+            await connection.send(encode(Task(number, number, 0), MODEL))
+        await connection.send(encode(TaskGone(8)))
+        await connection.send(encode(Ping(1)))
+        assert await server.hears(connection) == Pong(1)
+        assert sorted(server.client._at) == [6, 9]
+        await connection.close()
+
+    async def second(server: Server, connection: Connection) -> None:
+        await connection.send(encode(welcome(1.0, gone=(6,))))
+        await connection.send(encode(Ping(2)))
+        assert await server.hears(connection) == Pong(2), "it prepared itself before"
+        assert list(server.client._at) == [9]
+        await connection.send(encode(Over("all done")))
+        assert await server.hears(connection) == Trace(9, ())
+
+    server = Server(craft_of(), first, second)
+    assert server.run() == "all done"
+    assert [(hello.tasks, hello.given_up) for hello in server.hellos] == [((), ()), ((6, 9), ())]
+    assert server.hellos[0].instance == server.hellos[1].instance
+
+
+def test_who_goes_offline_in_its_world_tells_what_it_gave_up_and_is_back_when_the_world_says() -> None:
+    """Offline from second 10 to second 20 and from 30 to 36 of the world, twice as fast as real ones."""
+    changes = [10.0, 20.0, 30.0, 36.0, math.inf]
+    world = SimpleNamespace(
+        online=lambda client, now_s: sum(one <= now_s + 1e-9 for one in changes) % 2 == 0,
+        next_change=lambda client, now_s: next(one for one in changes if one > now_s + 1e-9),
+    )
+
+    async def first(server: Server, connection: Connection) -> None:
+        await connection.send(encode(welcome()))
+        await server.hears(connection)
+        await connection.send(encode(Task(5, 0, 0), MODEL))
+        told = await server.hears(connection)
+        assert told == Trace(5, (Noted(10.0, "went_offline", 0, 1),))
+        with pytest.raises(EndedError):
+            await connection.receive()
+
+    async def second(server: Server, connection: Connection) -> None:
+        await connection.send(encode(welcome(20.0)))
+        with pytest.raises(EndedError):
+            await connection.receive()
+
+    async def third(server: Server, connection: Connection) -> None:
+        await connection.send(encode(welcome(36.0)))
+        await connection.send(encode(Over("all done")))
+
+    server = Server(craft_of(world=world), first, second, third)
+    assert server.run() == "all done"
+    assert server.times == [0.0, 10.0, 18.0]
+    assert [(hello.tasks, hello.given_up) for hello in server.hellos] == [((), ()), ((), (5,)), ((), ())]

@@ -58,7 +58,7 @@ class House:
 
     def then(self, *happens: Callable[[], Any]) -> None:
         for one in happens:
-            one()
+            assert isinstance(one(), list)
 
     def tell(self, happens: Callable[[], Any]) -> Any:
         return happens()

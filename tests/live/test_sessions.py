@@ -12,12 +12,18 @@ import numpy as np
 import pytest
 
 from asyncfl.errors import MessageError
+from asyncfl.federation.prepare import prepare
+from asyncfl.federation.resolve import resolve
 from asyncfl.live.members import Members
-from asyncfl.live.sessions import Sessions
+from asyncfl.live.sessions import Sessions, welcome_of
+from asyncfl.live.terms import Terms
 from asyncfl.live.transport import Connection, EndedError, Memory
 from asyncfl.live.vocabulary import Gone, Hello, Over, Ping, Pong, Ready, Refused, Trace, Welcome
 from asyncfl.live.wire import client_decoder, encode
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import SimulatedRuns
 from tests.live import virtual_loop
+from tests.live.conftest import SMALL
 
 WELCOME = Welcome(0, "run", "", 3, 2, 5, 1, False, 1.0, -1.0, 2.0, ())
 """A heartbeat takes 2 s."""
@@ -214,6 +220,44 @@ def test_a_machine_that_stood_still_blames_nobody_and_says_so_once(caplog: pytes
             await one.close()
 
     held(scene)
+
+
+@pytest.mark.parametrize(("slept_s", "told"), [(4.0, False), (5.0, True)])
+def test_two_heartbeats_in_one_are_no_standing_still(
+    slept_s: float, told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene(house: House) -> None:
+        ann, _ = await house.join()
+        asyncio.get_running_loop().now = slept_s  # type: ignore[attr-defined]
+        await asyncio.sleep(0.5)
+        await ann.close()
+
+    held(scene)
+    jumped = f"the clock of this machine jumped by {slept_s:g} s, or it stood still for so long"
+    assert said(caplog) == [jumped] * told
+
+
+def test_of_one_jump_is_told_once_and_of_another_again(caplog: pytest.LogCaptureFixture) -> None:
+    async def scene(house: House) -> None:
+        for time_s, known in ((1000.0, 1), (1049.0, 1), (1100.0, 2), (1150.0, 2), (1151.0, 2), (1300.0, 3)):
+            asyncio.get_running_loop().now = time_s  # type: ignore[attr-defined]
+            house.sessions._tell_of_sleep(100.0)
+            assert len(said(caplog)) == known
+
+    held(scene)
+
+
+def test_what_every_client_is_told_is_the_runs() -> None:
+    privacy = {"kind": "nbafl", "epsilon": 50, "clip_norm": 1.0, "exposures": 2}
+    scenario = Scenario.read({**SMALL, "privacy": privacy})
+    federation = prepare(resolve(scenario, 3, SimulatedRuns()))
+    welcomes = [
+        welcome_of(federation, Members(6, {}, 4), Terms(shape=True, speedup=8.0, heartbeat_s=2.5)) for _ in range(2)
+    ]
+    runs = [one.run for one in welcomes]
+    assert [len(bytes.fromhex(run)) for run in runs] == [8, 8]
+    assert runs[0] != runs[1]
+    assert welcomes[0] == Welcome(0, runs[0], scenario.to_yaml(), 3, 6, 20, 2, True, 8.0, -1.0, 2.5, ())
 
 
 def test_the_same_process_that_is_back_ends_what_it_had_and_another_takes_no_place() -> None:

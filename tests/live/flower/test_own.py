@@ -200,7 +200,8 @@ def test_a_federation_begins_and_ends_with_the_arrays_of_its_model(monkeypatch: 
     assert outcome.arrays["weight"].numpy().tolist() == [[0.75] * 3] * 2
     assert outcome.arrays["bias"].numpy().tolist() == [0.5] * 2
     assert [one[1] for one in judged] == [[-1.0, -1.0], [0.0, 0.0], [0.5, 0.5]]
-    assert [version for version, _ in rows] == [0, 1, 2]
+    assert rows == [(0, 0), (1, 0), (2, 0)]
+    assert outcome.run.trained == 4
     assert outcome.rounds["test_accuracy"].tolist() == [0.5] * 3
     assert outcome.rounds["epsilon_exact_max"].tolist() == [0.0, np.inf, np.inf]
     assert (outcome.events["kind"] == "aggregated").sum() == 4
