@@ -257,10 +257,13 @@ def test_whose_budget_an_upload_spends_meanwhile_gives_no_scores() -> None:
 
 @pytest.mark.parametrize("gives_up", [True, False])
 def test_a_training_that_fails_is_told_of_or_heard_by_who_runs_the_client(gives_up: bool) -> None:
+    def breaks(*_: Any) -> Done:
+        raise ValueError("it broke")
+
     class Failing(House):
         def craft(self, clock: LiveClock) -> Any:
             craft = super().craft(clock)
-            craft.workshop.train = lambda ticket, attacks, deadline_s: math.sqrt(-1.0)
+            craft.workshop.train = breaks
             if gives_up:
                 gone = {"ends": Kind.DROPPED_OUT, "fails": Fate.DROPPED_OUT, "detail": "no epoch"}
                 craft.measured = lambda phase, training: phase._replace(**gone) if phase.epochs else phase
@@ -272,6 +275,6 @@ def test_a_training_that_fails_is_told_of_or_heard_by_who_runs_the_client(gives_
         report = (*WHOLE_WAY[:2], Noted(3.0, "dropped_out", detail="no epoch"))
         assert house.said == [(103.0, Gone(7, "dropped_out", report), None)]
     else:
-        with pytest.raises(ValueError, match="math domain error|nonnegative"):
+        with pytest.raises(ValueError, match="it broke"):
             house.does(Task(7, 4, 3))
     assert ("keeps", 2, True, 103.0) not in house.happened

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from asyncfl.errors import ScenarioError
+from asyncfl.errors import OutputError, ScenarioError
 from asyncfl.live.keys import KeysError, client_context, make_keys, read_token, read_tokens, server_context
 from asyncfl.live.sockets import listening, to
 from asyncfl.live.transport import Connection, EndedError, UntrustedError
@@ -182,3 +182,19 @@ def test_what_a_token_file_holds(tmp_path: Path, text: str, good: bool) -> None:
     else:
         with pytest.raises(KeysError, match="must hold a client's name, a colon and its token"):
             read_token(tmp_path / "one.token")
+
+
+def test_what_the_system_will_not_write_or_read_is_told_in_its_words(
+    tmp_path: Path, keys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match=rf"^cannot write {tmp_path / 'file'}: File exists$"):
+        make_keys(tmp_path / "file", ["localhost"], [], 30)
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", refuse)
+    read = f"cannot read {keys / 'certificate.pem'} and {keys / 'key.pem'}: Permission denied"
+    with pytest.raises(KeysError, match=f"^{read}$"):
+        server_context(keys)

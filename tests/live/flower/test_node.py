@@ -21,8 +21,8 @@ from asyncfl.live.flower.node import (
     whole_number_of,
 )
 from asyncfl.live.transport import EndedError
-from asyncfl.live.vocabulary import FromClient, Gone, Noted, Spent, Update
-from asyncfl.live.wire import server_decoder
+from asyncfl.live.vocabulary import FromClient, Gone, Noted, Spent, TaskGone, Update, Welcome
+from asyncfl.live.wire import encode, server_decoder
 from asyncfl.messages import Fate
 from asyncfl.trace import Kind
 
@@ -128,6 +128,8 @@ def test_a_client_whose_budget_is_spent_sends_nothing_more() -> None:
     gone = Gone(3, "dropped_out", (Noted(2.5, Kind.DROPPED_OUT, detail="budget"),))
     spent = Reply("a", config={"spent": "all of it"})
     assert asyncio.run(_answered(spent)) == [Spent("all of it"), gone]
+    long = asyncio.run(_answered(Reply("a", config={"spent": "s" * 1001})))
+    assert long == [Spent("s" * 1000), gone]
     stopped = asyncio.run(_answered(Reply("a", config={"stopped": "no epoch"})))
     assert stopped == [Gone(3, "dropped_out", (Noted(2.5, Kind.DROPPED_OUT, detail="no epoch"),))]
 
@@ -162,3 +164,18 @@ def test_what_nobody_waits_for_is_forgotten() -> None:
     assert node.tasks == (7, 8)
     assert [(letter.kind, of) for letter, of in node.outgoing] == [("train", 8), ("scores", 8)]
     assert (list(node.sent), list(node.bases)) == (["b", "c"], [8])
+
+
+def test_what_the_server_says_is_given_up_is_forgotten() -> None:
+    async def main() -> tuple[tuple[int, ...], ...]:
+        node = Node(1, "ann", "token", 20, 3)
+        connection = NodeConnection(node)
+        for number in (7, 8, 9):
+            node.write("train", number, {})
+        before = node.tasks
+        await connection.send(encode(Welcome(0, "run", "", 0, 2, 20, 1, False, 1.0, 0.0, 5.0, (7, 3))))
+        welcome = node.tasks
+        await connection.send(encode(TaskGone(9)))
+        return before, welcome, node.tasks
+
+    assert asyncio.run(main()) == ((7, 8, 9), (8, 9), (8,))

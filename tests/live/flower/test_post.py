@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,12 +13,15 @@ import pytest
 import yaml
 
 from asyncfl.api import gather, run_of
-from asyncfl.errors import AsyncflError
+from asyncfl.errors import AsyncflError, ScenarioError
 from asyncfl.federation.resolve import resolve
 from asyncfl.federation.seed_run import SeedRun
+from asyncfl.live.flower import client
 from asyncfl.live.flower.client import Answered, FlowerClient, clients_scenario, introduce
 from asyncfl.live.flower.held import held
 from asyncfl.live.flower.letters import QUERY, READY, SCORES, TRAIN, Failure, FlowerError, Letter, Reply
+from asyncfl.live.vocabulary import Begin
+from asyncfl.live.wire import encode
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
 from asyncfl.storage import Run
@@ -82,6 +87,9 @@ def test_a_federation_learns_over_a_grid_and_leaves_what_any_live_run_leaves(tmp
     assert replay_run(tmp_path / "run").calls > 12
     trained = select(run.events, kinds=[Kind.TRAINED])
     assert trained.num_rows >= 12
+    assert run.notes[-1] == "live: over Flower, where a client is started for each message"
+    with pytest.raises(ScenarioError, match="compression: must be none: models travel over Flower's grid as arrays"):
+        over_flower({"compression": {"kind": "top_k", "share": 0.5}})
 
 
 def test_every_letter_to_a_client_says_what_a_fresh_process_needs() -> None:
@@ -325,3 +333,48 @@ def test_a_node_must_say_which_client_it_is() -> None:
     for wrong in ({}, {"partition-id": 3}, {"partition-id": "0"}):
         with pytest.raises(FlowerError, match=r"partition-id=N.*0\.\.2"):
             introduce(config, wrong)
+
+
+@pytest.mark.parametrize("welcome", ["text", encode(Begin())])
+def test_a_letter_without_a_welcome_is_no_letter_of_ours(welcome: Any) -> None:
+    with pytest.raises(FlowerError) as caught:
+        FlowerClient({"welcome": welcome}, {})
+    assert str(caught.value) == "a letter comes with the server's welcome: both sides need the same asyncfl"
+
+
+def test_an_update_tells_when_its_training_began_how_long_it_took_and_its_own_budget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, grid, _ = over_flower({"protocol": {"kind": "sync", "rounds": 1}})
+    letter = grid.letters()[0]
+    times = iter([10.0, 12.0, 15.5])
+    monkeypatch.setattr(client, "time", SimpleNamespace(perf_counter=lambda: next(times)))
+    at = FlowerClient(letter.config, {})
+    train = at._workshop.train
+    monkeypatch.setattr(at._workshop, "train", lambda *asked: replace(train(*asked), epsilon=0.75, clip_norm=3.0))
+    answered = at.train(letter.config, letter.models[0])  # type: ignore[index]
+    metrics = dict(answered.metrics)
+    assert metrics.pop("train_loss") > 0  # type: ignore[operator]
+    assert metrics == {
+        "num-examples": 20, "train-s": 3.5, "began-s": 2.0, "added-std": 0.0, "zeroed": 0, "clip-norm": 3.0,
+        "epsilon": 0.75,
+    }  # fmt: skip
+    assert answered.config == {}
+
+
+def test_scores_count_towards_a_budget_from_message_to_message() -> None:
+    privacy = {"kind": "dp_fedavg", "noise_multiplier": 4.0, "scores": {"epsilon": 0.5}, "stop_at": {"epsilon": 30.0}}
+    detecting = {"defence": {"detector": {"kind": "safl"}}, "protocol": {"kind": "sync", "rounds": 1}}
+    _, grid, scenario = over_flower({**detecting, "privacy": privacy})
+    letter = grid.letters()[0]
+    config = {**letter.config, "turn": 0, "attacks": False, "last-version": 0, "last-turn": 0}
+    models, kept = np.zeros((3, scenario.n_parameters), np.float32), dict[str, str]()
+    told = []
+    while len(told) < 50 and (not told or told[-1]):
+        told.append(dict(FlowerClient(config, kept).score(config, models).metrics).get("scores"))
+    assert [len(one) for one in told[:-1]] == [3] * (len(told) - 1)
+    assert 2 <= len(told) < 50
+    assert json.loads(kept["sent of seed 0"]) == [["scores", 3, None]] * (len(told) - 1)
+    budgets = FlowerClient(config, {}).federation.budget_tracker()
+    assert budgets is not None
+    assert [budgets.answer(0, 3) for _ in told] == [one is not None for one in told]
