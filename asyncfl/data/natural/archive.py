@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import urllib.request
 import zipfile
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +30,8 @@ def rows_of_archive() -> dict[str, NDArray[Any]]:
 
     Raises DataError for files that are others, and whatever a download raises.
     """
+    import urllib.request  # slow, as it brings TLS
+
     with urllib.request.urlopen(URL, timeout=PATIENCE_S) as answer:
         archive = zipfile.ZipFile(io.BytesIO(answer.read()))
     files = {name: archive.read(name) for name in SHA256}

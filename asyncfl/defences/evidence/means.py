@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import saxpy
 
 from asyncfl.defences.spectral.bank import products_with
 from asyncfl.messages import Vector
@@ -91,5 +90,7 @@ def with_buffer(
 
 def _between(before: Vector, update: Vector, share: float) -> Vector:
     """(1 - share) `before` + share `update`, with no more than one row of memory besides."""
+    from scipy.linalg.blas import saxpy
+
     row = np.multiply(before, np.float32(1 - share))
     return np.asarray(saxpy(update, row, a=share))

@@ -49,7 +49,7 @@ def archived(monkeypatch):
             asked.append((url, timeout))
             return io.BytesIO(content.getvalue())
 
-        monkeypatch.setattr(archive.urllib.request, "urlopen", urlopen)
+        monkeypatch.setattr("urllib.request.urlopen", urlopen)
         own = {name: hashlib.sha256(text).hexdigest() for name, text in files.items()}
         monkeypatch.setattr(archive, "SHA256", {**own, **sums})
         monkeypatch.setitem(NATURAL, "adult", type(NATURAL["adult"])(**{**vars(NATURAL["adult"]), "official": 4}))
