@@ -86,7 +86,7 @@ class Recognition(TaskObserver):
         self._of_client: dict[int, Records] = {}
         self._all: Records
         self._first: Floats
-        self._every = 1
+        self._every: int
         self._pending: tuple[int, Vector] | None = None
         self._uploads: dict[int, tuple[int, Floats, Floats]] = {}
         """Task -> client, and of each of its canaries how far the update points to it, and how much more than version

@@ -38,6 +38,7 @@ def test_a_line_for_each_attack_and_its_interval_beside_those_of_the_others(tmp_
         assert lines[name].get_drawstyle() == "steps-post"
     assert (list(lines["guessing"].get_xdata()), list(lines["guessing"].get_ydata())) == ([LEAST, 1], [LEAST, 1])
     assert lines["guessing"].get_linewidth() == 1
+    assert (tmp_path / "roc.svg").read_text().count("stroke-dasharray: 4,2;") == 2, "the line, and its key"
     for place, (bars, one) in enumerate(zip(axis.containers, scores.values(), strict=True)):
         point = at_false_rate(one.members, one.others)
         [segment] = bars.lines[2][0].get_segments()

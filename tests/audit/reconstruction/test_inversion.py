@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from asyncfl.audit.reconstruction.first_layer import PixelRange
-from asyncfl.audit.reconstruction.inversion import Inversion
+from asyncfl.audit.reconstruction.inversion import Inversion, _Problem
 from asyncfl.audit.reconstruction.quality import matched
 from asyncfl.learning import LeNet, Mlp, Training, make_learner
 
@@ -68,3 +68,26 @@ def test_a_gradient_of_numbers_that_are_none_finds_something_finite():
             model, shape, 5, base, np.full_like(base, np.nan), np.array([1]), UNIT, np.random.default_rng(0)
         )
         assert np.isfinite(found).all()
+
+
+def test_distances_are_told_of_gradients_and_variation_of_neighbouring_pixels():
+    model, shape, labels = Mlp(hidden=(8,)), (1, 2, 3), np.array([1, 3])
+    learner = make_learner(model, Training(), shape, 5)
+    base = model.initial_parameters(shape, 5, torch.Generator().manual_seed(1))
+    images = np.linspace(0, 1, 12, dtype=np.float32).reshape(2, *shape)
+    own = learner.gradient(base, images, labels)
+    pixels = PixelRange(np.full((1, 1, 1), -1, np.float32), np.full((1, 1, 1), 3, np.float32))
+
+    def distances(gradient):
+        problem = _Problem(model, shape, 5, base, gradient, labels, pixels)
+        return [float(problem.distance(torch.from_numpy(images), kind).detach()) for kind in ("l2", "cosine")]
+
+    assert distances(own) == pytest.approx([0, 0], abs=1e-6)
+    assert distances(2 * own) == pytest.approx([1 / 4, 0], abs=1e-6)
+    assert distances(-own) == pytest.approx([4, 2], abs=1e-6)
+    problem = _Problem(model, shape, 5, base, own, labels, pixels)
+    assert (problem.middle.item(), problem.spread.item()) == (1, 1)
+    # Pixels are an eleventh apart across, and three of these down.
+    assert float(problem.variation(torch.from_numpy(images))) == pytest.approx(4 / 11)
+    beyond = torch.tensor([-2.0, -1.0, 0.5, 3.0, 9.0]).reshape(1, 1, 1, 5)
+    assert problem.clamped(beyond).flatten().tolist() == [-1, -1, 0.5, 3, 3]
