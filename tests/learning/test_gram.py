@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from asyncfl.learning import Job, Mlp, Training, reference
+from asyncfl.learning import Job, Mlp, Training, direct, gram, reference
 from asyncfl.learning.gram import cost
 from asyncfl.learning.mlp import MlpLearner
 
@@ -43,11 +43,11 @@ def test_scaled_coefficients_survive_extreme_settings(setting: dict[str, float])
 def test_it_is_chosen_where_it_needs_fewer_operations() -> None:
     widths = (784, 256, 10)
     several = Training(batch_size=20, epochs=5, momentum=0.9, proximal_mu=1)
-    gram, direct = cost(widths, several, 100)
-    assert gram < direct / 2.5
+    in_samples, on_weights = cost(widths, several, 100)
+    assert in_samples < on_weights / 2.5
     once = Training(batch_size=32)
-    gram, direct = cost(widths, once, 600)
-    assert gram > direct
+    in_samples, on_weights = cost(widths, once, 600)
+    assert in_samples > on_weights
     for training, samples, chosen in ((several, 100, "GramTrainer"), (once, 600, "DirectTrainer")):
         learner = MlpLearner(Mlp(), training, (1, 28, 28), 10)
         assert type(learner.trainer(samples)).__name__ == chosen
@@ -74,7 +74,7 @@ def test_clipping_of_a_single_step_knows_the_products_of_the_samples() -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "gram", "direct"),
+    ("setting", "in_samples", "on_weights"),
     [
         # 4 epochs m inputs units and a pass over the weights thrice, against 4 m inputs units and 2 m^2 (inputs + ...).
         ({"epochs": 2}, 25_900_800, 40_219_200),
@@ -87,6 +87,18 @@ def test_clipping_of_a_single_step_knows_the_products_of_the_samples() -> None:
         ({"batch_size": 60, "example_clip": 1.0}, 25_180_800, 21_403_200),
     ],
 )
-def test_operations_are_counted(setting: dict[str, Any], gram: int, direct: int) -> None:
+def test_operations_are_counted(setting: dict[str, Any], in_samples: int, on_weights: int) -> None:
     training = Training(**{"batch_size": 32, **setting})
-    assert cost((784, 100, 10), training, 60) == (gram, direct)
+    assert cost((784, 100, 10), training, 60) == (in_samples, on_weights)
+
+
+@pytest.mark.parametrize(("module", "trainer", "products"), [
+    (gram, gram.GramTrainer, 20 * 50 * 100), (direct, direct.DirectTrainer, 20 * 784 * 100),
+])  # fmt: skip
+def test_products_are_small_up_to_a_number_of_multiplications(
+    module: Any, trainer: Any, products: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = trainer((784, 100, 10), Training(batch_size=20))
+    for few, little in ((products - 1, False), (products, True)):
+        monkeypatch.setattr(module, "FEW", few)
+        assert made.multiplies_little(50) is little
