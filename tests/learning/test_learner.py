@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 import pytest
@@ -203,3 +204,28 @@ def test_losses_of_single_images_and_their_slopes_are_those_of_autograd(learner:
             learner.evaluate(job.base, job.images[one], job.labels[one])[0], rel=1e-5
         )
         assert slopes[number] == pytest.approx(float(gradient @ direction), rel=1e-4, abs=1e-5)
+
+
+def test_a_cpu_multiplies_by_the_library_and_a_gpu_as_exactly_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def products(gemm: str) -> AbstractContextManager[None]:
+        asked.append(gemm)
+        return nullcontext()
+
+    monkeypatch.setattr("asyncfl.learning.learner.products", products)
+    learner = make_learner(Mlp(hidden=(2,)), Training(device="cpu"), (1, 2, 2), 3)
+    learner.gemm = "mixed"
+    with learner._products():
+        assert asked == ["mixed"]
+    learner.device = torch.device("cuda")
+    torch.backends.cudnn.benchmark = True
+    try:
+        with learner._products():
+            assert not torch.backends.cudnn.benchmark
+            assert torch.backends.cudnn.deterministic
+            assert not torch.backends.cudnn.allow_tf32
+        assert torch.backends.cudnn.benchmark
+    finally:
+        torch.backends.cudnn.benchmark = False
+    assert asked == ["mixed"]

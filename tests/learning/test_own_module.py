@@ -230,6 +230,8 @@ def test_a_changed_argument_is_another_run(tiny: dict[str, Any]) -> None:
         ("make", {}, r"model\.wide: is an argument of nets_of_ones_own:make without a default; set it beside kind"),
         ("number", {}, r"must be a class derived from Architecture"),
         ("missing", {}, r"module 'nets_of_ones_own' has no 'missing'"),
+        ("torchvision:vgg17", {}, r"torchvision has no network vgg17; did you mean vgg1\d\?"),
+        ("torchvision:quite_another", {}, r"torchvision has no network quite_another; did you mean resnet18\?"),
         ("torchvision:resnet81", {}, r"torchvision has no network resnet81; did you mean resnet18\?"),
     ],
 )

@@ -87,7 +87,10 @@ class _Runs:
         return Path.touch, (Path("ran"),)
 
 
-def test_what_is_no_file_of_weights_is_refused_and_no_code_in_it_runs(tmp_path: Path) -> None:
+def test_what_is_no_file_of_weights_is_refused_and_no_code_in_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where code that did run would leave its file
     with pytest.raises(DataError, match=r"none\.pt: cannot be read: No such file"):
         read_weights(tmp_path / "none.pt")
     torch.save([1, 2], tmp_path / "list.pt")
