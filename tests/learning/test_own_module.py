@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -255,3 +256,11 @@ def test_networks_of_torchvision_have_groupnorm_in_place_of_batchnorm() -> None:
     first = model.initial_parameters((3, 32, 32), 10, torch.Generator().manual_seed(1))
     assert np.array_equal(first, model.initial_parameters((3, 32, 32), 10, torch.Generator().manual_seed(1)))
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_code_that_is_another_by_now_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = OwnModule(kind="nets_of_ones_own:few")
+    assert [fault.field for fault in model.faults((1, 28, 28), 10)] == ["kind"]
+    code = importlib.import_module("nets_of_ones_own")
+    monkeypatch.setattr(code, "few", code.sleeping)
+    assert list(model.faults((1, 28, 28), 10)) == []
