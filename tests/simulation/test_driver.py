@@ -189,7 +189,7 @@ def test_the_bytes_of_a_message_that_breaks_off_are_those_that_had_left(federati
     link = {"bandwidth_bps": 64.0, "mtu_bytes": 4}
     broken = 0
     for seed in range(5):
-        driver = federation(CONSTANT, AWAY | {"uplink": link, "downlink": link}, seed=seed)
+        driver = federation(CONSTANT | {"rounds": 3}, AWAY | {"uplink": link, "downlink": link}, seed=seed)
         driver.run()
         events, told = events_of(driver), driver.transfers.traffic
         table = tasks_of(driver.clock.recorder.table())
