@@ -2,6 +2,8 @@ import numpy as np
 import pytest
 
 from asyncfl.defences import AsyncFilter
+from asyncfl.defences.async_filter import AsyncFilterState
+from asyncfl.testing import buffer
 
 ONE_DIMENSION = np.array([[1.0], [1.0], [2.0], [8.0]])
 
@@ -57,3 +59,9 @@ def test_old_versions_are_forgotten(buffer_of, context_of, random):
     for version in range(4):
         _, state = detector.judge(state, buffer_of(ONE_DIMENSION, version=version), None)
     assert sorted(state.means) == sorted(state.counts) == [2, 3]
+
+
+def test_means_are_kept_of_as_many_versions_as_are_asked_for():
+    detector, state = AsyncFilter(memory_versions=2), AsyncFilterState()
+    _, after = detector.judge(state, buffer([[1.0]] * 4, staleness=[0, 1, 2, 3], version=5), None)
+    assert sorted(after.means) == sorted(after.counts) == [4, 5]

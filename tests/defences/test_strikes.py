@@ -90,3 +90,7 @@ def test_as_many_verdicts_as_updates_are_required():
 def test_a_population_at_rest_is_small():
     assert Strikes(threshold=2, window=3).start(100_000).history.nbytes == 300_000
     assert np.dtype(bool).itemsize == 1
+
+
+def test_nothing_is_remembered_of_single_updates_without_a_window():
+    assert (Strikes().start(3).history.shape, Strikes(window=2).start(3).history.shape) == ((3, 0), (3, 2))

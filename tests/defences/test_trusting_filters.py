@@ -96,3 +96,14 @@ def test_a_merit_that_is_not_a_number_is_no_merit(buffer_of, context_of, random)
     detector = ZenoPlusPlus()
     state = detector.start(context_of(root=lambda model: np.array([-np.inf, 0.0])), random)
     assert detector.judge(state, buffer_of([[0, 0.1], [0.1, 0]]), None)[0].flagged[0]
+
+
+def test_what_is_just_allowed_is_accepted(buffer_of, context_of, random):
+    known = context_of(root=slope, lr=0.5, steps=1)  # the server's update is (.5, 0)
+    for detector, fine, too_much in (
+        (AflGuard(), (0.5, 0.75), (0.5, 0.751)),
+        # .5 <v, g> - .75 |g|^2 with g = -2 delta is -.25, as is -.5 epsilon.
+        (ZenoPlusPlus(rho=0.75, epsilon=0.5), (0.5, 0.0), (0.501, 0.0)),
+    ):
+        verdict, _ = detector.judge(detector.start(known, random), buffer_of([fine, too_much]), None)
+        assert verdict.flagged.tolist() == [False, True]

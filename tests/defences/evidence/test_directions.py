@@ -79,3 +79,11 @@ def test_a_client_is_measured_along_the_others_and_noise_is_taken_off():
     # 3 means of signal 1 and noise .05^2 * 200 = .5 each: length^2 = 1 + .5 / 3.
     np.testing.assert_allclose(length**2, 1 + 0.5 / 3, rtol=0.1)
     np.testing.assert_allclose(signal, 1, rtol=0.1)
+
+
+def test_two_others_are_enough_to_measure_a_client_by_and_one_is_not():
+    means = means_of([UP] * 4)
+    for others, told in ((2, True), (1, False)):
+        direction = Direction(np.array([1.0] * (others + 1) + [0.0] * (3 - others)))
+        _, _, (signal,) = direction.without(np.array([0]), means, D)
+        assert bool(signal > 0) is told

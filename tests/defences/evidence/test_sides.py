@@ -164,3 +164,28 @@ def test_what_varies_without_noise_is_noise_too():
         for client in range(10):
             track = track.add(client, (1.0 if client < 6 else -0.05) + 0.3 * random.standard_normal(), 1.0, 0.0)
     assert not SideTest().judge(track, frozenset(), 2).struck.any()
+
+
+def test_who_goes_just_as_far_as_the_widest_is_compared():
+    rest = [0.25, 0.5, 0.75, 1.0, 1.25, 1.5]
+    assert judge([*rest, 2.0], noise=0.0).certified
+    too_far = judge([*rest, 2.01], noise=0.0)
+    assert not too_far.certified
+    assert "goes more than 2 times as far along it as usual" in too_far.hindered
+
+
+@pytest.mark.parametrize(
+    ("clear", "counts", "needed", "missing"),
+    [
+        ([1.0, 1.0], [1, 1], 2, 8.0),  # (3 / 1)^2 - 1 of one
+        ([1.5, 1.0, 9.0], [2, 4, 1], 2, 6.0),
+        ([1.0, 1.0], [1, 0], 2, 2.0),  # too few are seen
+        ([1.0, 0.0], [1, 1], 2, np.inf),
+        ([1.0, -0.1], [1, 1], 2, np.inf),
+        ([3.0, 3.0], [5, 5], 2, 1.0),
+        ([2.9, 2.9], [1, 1], 2, 1.0),
+    ],
+)
+def test_updates_that_are_missing_grow_with_the_square_of_what_is(clear, counts, needed, missing):
+    known = np.ones(len(clear), dtype=bool)
+    assert SideTest()._missing(np.array(clear), np.array(counts), known, needed) == missing

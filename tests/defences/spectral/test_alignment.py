@@ -76,3 +76,10 @@ def test_two_groups_that_lie_just_so_far_apart_are_one():
     along = np.array([-1.0, 1.0, 9.0, 11.0, 9.0, 11.0])
     assert not lagging(along, 10.0).any()
     assert lagging(along, 9.99).tolist() == [True, True, False, False, False, False]
+
+
+def test_half_of_the_points_do_not_lag_and_a_fifth_is_no_shortfall():
+    assert not lagging(np.array([0.4] * 5 + [1.0] * 5), 5.0).any()
+    assert lagging(np.array([0.4] * 4 + [1.0] * 5), 5.0).tolist() == [True] * 4 + [False] * 5
+    assert not lagging(np.array([0.3] * 2 + [0.5] * 4), 5.0).any()
+    assert lagging(np.array([0.29] * 2 + [0.5] * 4), 5.0).sum() == 2
