@@ -6,7 +6,7 @@ from asyncfl.errors import OutputError, ScenarioError
 from asyncfl.experiment import Experiment
 from asyncfl.experiment import plan as planning
 from asyncfl.experiment.code import combined
-from asyncfl.experiment.plan import check_writable, index_rows, make_plan, read_looks, runs_among, scenarios
+from asyncfl.experiment.plan import check_writable, index_rows, load_all, make_plan, read_looks, runs_among, scenarios
 
 
 @pytest.fixture
@@ -91,6 +91,14 @@ def test_faults_of_several_files_are_told_together(folder, write, described, tmp
     with pytest.raises(ScenarioError, match="2 faults") as two:
         make_plan(folder, "quick", results=tmp_path)
     assert len(two.value.faults) == 2
+
+
+def test_files_are_checked_unless_they_are_known_to_be_sound(write, described):
+    described["claims"][0]["along"] = "nonsense"
+    paths = {"nbafl/bad": write(described, "nbafl/bad")}
+    with pytest.raises(ScenarioError, match="there is no axis nonsense"):
+        load_all(paths)
+    assert list(load_all(paths, check=False)) == ["nbafl/bad"]
 
 
 def test_results_that_cannot_be_written(tmp_path):

@@ -24,6 +24,25 @@ def test_updates_are_honest_but_for_the_last() -> None:
         updates(3, poisoned=4)
 
 
+def test_all_updates_may_be_poison_and_none() -> None:
+    whole = 1 + 0.1 * random(3).standard_normal((8, 4))
+    np.testing.assert_array_equal(updates(seed=3), whole.astype(np.float32))
+    np.testing.assert_array_equal(updates(8, poisoned=8, seed=3), (whole - 11).astype(np.float32))
+    with pytest.raises(ValueError, match=r"got -1"):
+        updates(poisoned=-1)
+
+
+def test_a_buffer_may_be_as_old_as_its_version_and_empty() -> None:
+    held = buffer([[1.0], [2.0]], staleness=[0, 3], version=3)
+    assert (held.base_versions.tolist(), held.base_of.tolist()) == ([3, 0], [1, 0])
+    assert [base.tolist() for base in held.bases] == [[pytest.approx(-0.3)], [0.0]]
+    none = buffer(np.empty((0, 2)), clients=[])
+    assert (len(none), none.version, none.bases) == (0, 0, ())
+    usual = buffer()
+    assert (usual.version, usual.samples.tolist(), usual.staleness.tolist()) == (0, [100] * 8, [0] * 8)
+    assert (usual.clients.tolist(), usual.current.tolist()) == (list(range(8)), [0.0] * 4)
+
+
 def test_a_buffer_has_the_deltas_it_was_built_from_and_a_base_for_each_age() -> None:
     held = buffer([[1, 2], [3, 4], [5, 6]], staleness=[0, 2, 0], clients=[4, 1, 4], samples=[10, 20, 30], drift=0.5)
     assert held.version == 2
@@ -63,6 +82,9 @@ def test_a_context_is_of_equal_clients() -> None:
     known = context(3, 2, samples=20, root_gradient=lambda model: model)
     assert (known.clients, known.n_parameters, known.samples.tolist()) == (3, 2, [20] * 3)
     assert known.root_gradient is not None
+    usual = context()
+    assert (usual.clients, usual.n_parameters, usual.lr, usual.gradient_clip) == (10, 4, 0.1, None)
+    assert (usual.samples.tolist(), usual.steps.tolist(), usual.root_gradient) == ([100] * 10, [5] * 10, None)
 
 
 def test_a_view_shows_two_attackers_among_eight() -> None:
@@ -72,6 +94,14 @@ def test_a_view_shows_two_attackers_among_eight() -> None:
     assert (alone.known.shape, alone.bases.tolist(), alone.collected) == ((0, 2), [[3, 4]], 5)
     assert [own.random() for own in view().randoms][:1] == [own.random() for own in alone.randoms]
     assert len({own.random() for own in seen.randoms}) == 2
+
+
+def test_a_view_is_of_the_updates_of_its_seed() -> None:
+    seen = view(seed=5)
+    np.testing.assert_array_equal(seen.honest, updates(2, seed=6))
+    np.testing.assert_array_equal(seen.known, updates(6, seed=5))
+    assert (seen.version, seen.current.tolist(), seen.bases.tolist()) == (3, [0] * 4, [[0] * 4] * 2)
+    assert [own.random() for own in seen.randoms] == [random(seed).random() for seed in (5, 6)]
 
 
 def test_a_server_has_the_defences_it_was_given() -> None:

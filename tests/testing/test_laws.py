@@ -309,6 +309,12 @@ class Moody(Staleness):
                 return np.where(staleness == 1, 0.5, 1.0)
             case "company":
                 return np.where(staleness == 0, 1.0, 1 / len(staleness))
+            case "late":
+                return np.where(staleness > 1000, 2.0, 1.0)
+            case "forgets":
+                return np.where(staleness == 0, 1.0, 0.0)
+            case "writes":
+                staleness[-1] = 0
         return even
 
 
@@ -328,6 +334,15 @@ class Moody(Staleness):
 def test_a_broken_staleness_is_told_which_law_it_breaks(staleness: Staleness, law: str) -> None:
     with pytest.raises(AssertionError, match=law):
         check_staleness(staleness)
+
+
+def test_ages_up_to_a_thousand_are_tried_and_cannot_be_changed() -> None:
+    check_staleness(Moody(way="forgets"))
+    check_staleness(Moody(way="late"))
+    with pytest.raises(AssertionError, match=r"weights must be 0\.\.1; an update 1001 versions old weighs 2"):
+        check_staleness(Moody(way="late"), oldest=1001)
+    with pytest.raises(ValueError, match="read-only"):
+        check_staleness(Moody(way="writes"))
 
 
 def test_a_staleness_may_rise_if_that_is_meant() -> None:
