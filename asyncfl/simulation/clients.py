@@ -30,7 +30,7 @@ class SimulatedClients:
         self._scores_with: dict[int, Vector] = {}
         """Client -> layers of its own that it scores models with."""
         self.seconds = 0.0
-        self.zeroed = np.zeros(0, dtype=bool)
+        self.zeroed: NDArray[np.bool_]
         """(n,) which updates of the last buffer were not finite and became zero."""
 
     @property

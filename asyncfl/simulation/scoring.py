@@ -83,7 +83,7 @@ class ScoreRequests:
                 broken = yield from self.transfers.share_scoring(client, sending, phase.said, until_s)
                 stays = broken is None
             elif sending is None and self.workers.processors.are_shared:
-                stays = not (yield from self.workers.processors.work(phase.duration_s, until_s))
+                stays = yield from self.workers.processors.work(phase.duration_s, until_s)
             else:
                 stays = yield from clock.stays(client, phase.duration_s)
             if place is not None:

@@ -150,7 +150,7 @@ class TaskProcess:
         """Wait for a training on processors that others work on. Its value: see `_shares`."""
         clock, began_s = self.clock, self.clock.now
         offline_s, gives_up_s = clock.world.next_change(task.client, began_s), began_s + phase.patience_s
-        if not (yield from self.workers.processors.work(phase.duration_s, min(offline_s, gives_up_s))):
+        if (yield from self.workers.processors.work(phase.duration_s, min(offline_s, gives_up_s))):
             return phase, True
         if gives_up_s <= offline_s:
             return phase.given_up(clock.now - began_s), True

@@ -27,13 +27,13 @@ class Processors:
         """Whether work may take longer than it would alone."""
         return self._share is not None
 
-    def work(self, alone_s: float, until_s: float = math.inf) -> Generator[simpy.Event, None, float]:
-        """Do what takes `alone_s` on a processor of one's own. Its value: how much of that is missing at `until_s`,
-        which is looked at only where processors are shared."""
+    def work(self, alone_s: float, until_s: float = math.inf) -> Generator[simpy.Event, None, bool]:
+        """Do what takes `alone_s` on a processor of one's own. Its value: whether it was done by `until_s`, which is
+        looked at only where processors are shared."""
         if self._share is None or alone_s == 0:
             yield self._clock.env.timeout(alone_s)
-            return 0.0
-        return (yield from self._share.take(alone_s, 1.0, until_s))
+            return True
+        return not (yield from self._share.take(alone_s, 1.0, until_s))
 
 
 class Workers:

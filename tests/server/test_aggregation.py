@@ -290,3 +290,23 @@ def test_when_everybody_is_banned_the_run_ends_with_that_reason() -> None:
     actions = hand_over(machine, arrive(machine, 0, 1, 2, 3), 50.0, 50.0, 50.0, 50.0)
     assert kinds(actions, Stop) == [Stop("every client is banned")]
     machine.tasks.check()
+
+
+def test_a_rehearsal_of_nothing_sound_strikes_all_and_moves_nothing() -> None:
+    machine = server(Buffered(rounds=2, buffer=2, dispatch=ConstantDispatch(in_flight=2)), Above())
+    machine.start()
+    arrive(machine, 0, 1)
+    broken = np.array([[np.nan], [np.inf]], np.float32)
+    rehearsed = machine.rehearse(broken, np.zeros(2), None, lambda client, models: np.ones(len(models)))
+    assert rehearsed.struck.tolist() == [True, True]
+    assert rehearsed.model.tolist() == [0.0]
+    half = machine.rehearse(
+        np.array([[np.nan], [3.0]], np.float32), np.zeros(2), None, lambda client, models: models[0]
+    )
+    assert (half.struck.tolist(), half.model.tolist()) == ([True, False], [3.0])
+
+
+def test_no_buffer_no_verdict() -> None:
+    machine = server(Buffered(rounds=2, buffer=2, dispatch=ConstantDispatch(in_flight=2)), Above())
+    with pytest.raises(ValueError, match="there is no buffer to judge"):
+        machine._aggregation.request()

@@ -196,3 +196,13 @@ def test_a_server_of_another_federation_or_one_that_was_used_is_refused() -> Non
         replay(recording, Server(replace(plan(), samples=np.full(3, 10))))
     with pytest.raises(ReplayError, match="its parameters: 4, the server's: 2"):
         replay(recording, Server(replace(plan(), initial=np.zeros(2, np.float32))))
+
+
+def test_what_no_server_takes_is_told_with_its_line_and_reason() -> None:
+    recording = record(plan())
+    place, line = next((at, one) for at, one in enumerate(recording.lines) if '"UpdateArrived"' in one)
+    call = json.loads(line)
+    call["hears"]["time_s"] = -1.0
+    wrong = replace(recording, lines=[*recording.lines[:place], json.dumps(call), *recording.lines[place + 1 :]])
+    with pytest.raises(ReplayError, match=rf"^line {place + 2}, UpdateArrived\(.*\): the server refuses it: .*time"):
+        replay(wrong, Server(plan()))

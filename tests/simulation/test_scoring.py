@@ -102,6 +102,25 @@ def test_asking_is_told_even_where_the_client_first_finishes_its_task(scenario: 
     assert all(request.asked_s in opened for request in requests_of(run.events))
 
 
+@pytest.mark.parametrize("serial", [True, False])
+@pytest.mark.parametrize("client", [2, 3])
+def test_in_turn_a_request_waits_for_the_task_that_its_client_is_at(serial: bool, client: int) -> None:
+    told: list[Any] = []
+    clock: Any = SimpleNamespace(
+        now=4.0,
+        record=lambda *_, **__: None,
+        world=SimpleNamespace(online=lambda *_: False),
+        tell=lambda message: told.append((message.request, message.scores)),
+    )
+    nothing: Any = None
+    running: Any = {2: "its task"} if serial else None
+    load: Any = SimpleNamespace(payload_bytes=8)
+    requests = ScoreRequests(clock, nothing, nothing, nothing, load, running, nothing)
+    steps: Any = requests.carry_out(RequestScores(7, client, np.zeros((3, 2), np.float32)))
+    assert list(steps) == ["its task"] * (serial and client == 2)
+    assert told == [(7, None)]
+
+
 def test_who_goes_offline_while_it_waits_for_a_place_is_learnt_of_as_others_are(scenario: Scenario) -> None:
     """A client waits for the one worker until second 4; the server knows of it at second 6."""
     whole = scenario.world.start(5, Streams(0), np.full(5, 20))

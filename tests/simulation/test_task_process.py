@@ -52,6 +52,8 @@ def test_a_task_is_downloaded_trained_and_uploaded(scenario: Scenario) -> None:
     ]
     times = [row["time_s"] for row in course]
     assert times == sorted(times)
+    sent = 4 * scenario.n_parameters
+    assert [row["bytes"] for row in course] == [-1, sent, sent, -1, -1, sent, sent, -1]
 
 
 def test_clients_that_are_offline_come_back(scenario: Scenario) -> None:
@@ -131,7 +133,7 @@ def test_who_gives_up_as_it_goes_offline_has_given_up(
     def waits(*given: Any) -> Any:
         waited.append(given[-1])
         clock.now = given[-1]
-        return (40, 1) if what == "shares" else True
+        return (40, 1) if what == "shares" else False
         yield
 
     gone: list[Any] = []

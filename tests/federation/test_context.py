@@ -1,0 +1,73 @@
+"""What noise is calibrated to follows from the scenario and from how many samples clients have."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.federation.context import privacy_context
+from asyncfl.federation.resolve import ResolvedSeed
+from asyncfl.privacy import PrivacyContext
+from asyncfl.scenario import Scenario
+
+EQUAL, UNEQUAL = [20, 20, 20, 20, 20], [20, 20, 20, 20, 21]
+BUFFERED = {"kind": "buffered", "rounds": 3, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 4}}
+ONE = {"kind": "fedasync", "rounds": 3, "in_flight": 4}
+
+
+def context(scenario: Scenario, changes: dict[str, Any], sizes: list[int]) -> PrivacyContext:
+    return privacy_context(ResolvedSeed(scenario.override(changes), 0, 2), np.array(sizes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sizes", "fixed", "equal", "once"),
+    [
+        ({}, EQUAL, True, True, True),
+        ({}, UNEQUAL, True, False, False),
+        ({"protocol.weighting": "uniform"}, UNEQUAL, True, True, True),
+        ({"defence.rule": {"kind": "median"}}, EQUAL, False, False, False),
+        ({"defence.detector": {"kind": "kardam"}}, EQUAL, False, False, False),
+        ({"training.deadline_s": 5.0}, EQUAL, True, True, True),
+        ({"training.deadline_s": 5.0, "protocol.partial_work": "work"}, EQUAL, True, False, False),
+        ({"protocol.partial_work": "work"}, EQUAL, True, True, True),
+        ({"protocol": BUFFERED}, EQUAL, True, True, False),
+        ({"protocol": BUFFERED, "protocol.weighting": "samples"}, UNEQUAL, True, False, False),
+        ({"protocol": BUFFERED, "protocol.staleness": {"kind": "polynomial"}}, EQUAL, True, True, False),
+        (
+            {"protocol": BUFFERED, "protocol.staleness": {"kind": "polynomial"}, "protocol.divisor": "weight_sum"},
+            EQUAL, True, False, False,
+        ),
+        (
+            {"protocol": BUFFERED, "protocol.staleness": {"kind": "constant"}, "protocol.divisor": "weight_sum"},
+            EQUAL, True, True, False,
+        ),
+        ({"protocol": ONE}, EQUAL, True, True, True),
+    ],
+)  # fmt: skip
+def test_who_can_weigh_how_much_follows_from_the_protocol(
+    scenario: Scenario, changes: dict[str, Any], sizes: list[int], fixed: bool, equal: bool, once: bool
+) -> None:
+    found = context(scenario, changes, sizes)
+    assert (found.fixed_weights, found.equal_weights, found.once_each) == (fixed, equal, once)
+
+
+@pytest.mark.parametrize(("training", "plain"), [({}, True), ({"momentum": 0.5}, False), ({"proximal_mu": 0.5}, False)])
+def test_the_facts_are_those_of_the_scenario(scenario: Scenario, training: dict[str, Any], plain: bool) -> None:
+    changes = {f"training.{name}": value for name, value in {"epochs": 3, "lr": 0.25, **training}.items()}
+    found = context(scenario, {**changes, "protocol": BUFFERED}, [30, 20, 25, 20, 20])
+    n = scenario.n_parameters
+    weights = (True, False, False)
+    assert sorted(map(str, astuple(found))) == sorted(
+        map(str, (5, 2, 3, 20, 2, 10, 3, 0.25, plain, n, found.rate, *weights))
+    )
+    assert (found.clients, found.participants, found.rounds, found.smallest_samples, found.exposures) == (
+        5,
+        2,
+        3,
+        20,
+        2,
+    )
+    assert (found.batch_size, found.epochs, found.lr, found.plain_sgd) == (10, 3, 0.25, plain)
