@@ -46,7 +46,7 @@ def number(value: float) -> str:
         return NONE
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    if value != 0 and (abs(value) < 1e-3 or round(abs(value)) >= 1e5):
+    if abs(value) < 1e-3 or round(abs(value)) >= 1e5:
         return f"{value:.3g}"
     if abs(value) >= 1000:
         return f"{value:.0f}"

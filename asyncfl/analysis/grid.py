@@ -116,13 +116,13 @@ class Grid:
             raise NotRunError(f"no rounds {first}..{last} at {describe(at)}")
         self._column(curves, column)
         ends = self._ends(at)
-        means = curves.groupby("seed", sort=True)[column].mean().reindex(list(ends["seed"]))
+        means = curves.groupby("seed")[column].mean().reindex(list(ends["seed"]))
         return _sample(ends, means.to_numpy(dtype=np.float64), low_is_good)
 
     def curve(self, column: str, at: dict[str, Any]) -> pd.Series:
         """Mean over seeds by round (index: round, from 1)."""
         curves = self._at(self.rounds, at)
-        return curves[curves["round"] > 0].groupby("round", sort=True)[column].mean()
+        return curves[curves["round"] > 0].groupby("round")[column].mean()
 
     def _column(self, frame: pd.DataFrame, column: str) -> Floats:
         if column not in frame:

@@ -64,14 +64,14 @@ def measured_pictures(pictures: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
     """A row per axis values and seed: the columns of `PictureColumns`."""
     keys = [*axes, "seed"]
     made = pictures[keys].drop_duplicates().reset_index(drop=True)
-    for method, rows in pictures.groupby("method", sort=True):
-        by = rows.assign(error=10.0 ** (-rows["psnr_db"] / 10)).groupby(keys, sort=False, dropna=False)
+    for method, rows in pictures.groupby("method"):
+        by = rows.assign(error=10.0 ** (-rows["psnr_db"] / 10)).groupby(keys, dropna=False)
         with np.errstate(divide="ignore"):
             told = pd.DataFrame(
                 {f"ssim_{method}": by["ssim"].mean(), f"psnr_{method}": -10 * np.log10(by["error"].mean())}
             )
         made = made.merge(told.reset_index(), on=keys, how="left")
-    first = pictures.groupby(keys, sort=False, dropna=False)
+    first = pictures.groupby(keys, dropna=False)
     told = pd.DataFrame(
         {
             "ssim_guess": first["guess_ssim"].mean(),

@@ -130,7 +130,7 @@ def with_spending(rounds: pd.DataFrame, folder: Path) -> pd.DataFrame:
         made = made.merge(rows, on=["seed", "round"], how="left", validate="one_to_one")
         if len(rows):  # the models have a row only where something changed
             columns = list(wanted.values())
-            made[columns] = made.groupby("seed", sort=False)[columns].ffill().fillna(0.0)
+            made[columns] = made.groupby("seed")[columns].ffill().fillna(0.0)
     if "epsilon_exact_max" in made:
         made = made.assign(epsilon_exact_sum=made["epsilon_exact_max"] + made["epsilon_exact_model"])
     return made
@@ -152,8 +152,8 @@ def with_audit(rounds: pd.DataFrame, folder: Path) -> pd.DataFrame:
         largest = rows.groupby(["seed", "round"])[column].max().rename(name).reset_index()
         made = made.merge(largest, on=["seed", "round"], how="left", validate="one_to_one")
         if len(rows) or (holder == "client" and len(found)):  # who holds nothing has learnt nothing
-            made[name] = made.groupby("seed", sort=False)[name].cummax()
-            made[name] = made.groupby("seed", sort=False)[name].ffill().fillna(0.0)
+            made[name] = made.groupby("seed")[name].cummax()
+            made[name] = made.groupby("seed")[name].ffill().fillna(0.0)
     return made
 
 
@@ -175,7 +175,7 @@ def with_provable(ends: pd.DataFrame, folder: Path) -> pd.DataFrame:
 
 def _so_far(rounds: pd.DataFrame) -> pd.DataFrame:
     """With columns `honest_banned` and `malicious_banned`: clients banned up to each version."""
-    by_seed = rounds.groupby("seed", sort=False)
+    by_seed = rounds.groupby("seed")
     kinds = [kind for kind in ("honest", "malicious") if f"{kind}_bans" in rounds]
     return rounds.assign(**{f"{kind}_banned": by_seed[f"{kind}_bans"].cumsum() for kind in kinds})
 
@@ -184,8 +184,8 @@ def _last_measured(rounds: pd.DataFrame) -> pd.DataFrame:
     """The last row of each seed; what it lacks, since a run that ends early is not judged again, from earlier rows."""
     judged = [str(name) for name in rounds if name in EVALUATED or str(name).startswith(BY_DOMAIN)]
     filled = rounds.copy()
-    filled[judged] = rounds.groupby("seed", sort=False)[judged].ffill()
-    return filled.groupby("seed", sort=True).tail(1).reset_index(drop=True)
+    filled[judged] = rounds.groupby("seed")[judged].ffill()
+    return filled.groupby("seed").tail(1).reset_index(drop=True)
 
 
 def _keyed(frame: pd.DataFrame, keys: dict[str, Any]) -> pd.DataFrame:

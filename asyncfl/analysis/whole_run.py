@@ -30,7 +30,7 @@ def whole_run(rounds: pd.DataFrame, clients: pd.DataFrame, summary: dict[str, An
     where nothing malicious came); `honest_flagged_share` of the honest updates judged (buffers that nobody could score
     are not among them); clients `honest_banned`, `malicious_banned`, and `malicious_banned_share` of the attackers.
     """
-    by_seed = clients.groupby("seed", sort=True)
+    by_seed = clients.groupby("seed")
     counted = pd.DataFrame(index=by_seed.size().index)
     counted.index.name = "seed"
     for column in ("exposures_up", "exposures_down"):

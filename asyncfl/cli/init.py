@@ -54,7 +54,7 @@ def init(
     if there:
         raise OutputError(f"{', '.join(map(str, there))}: there already; name another file, or move it away")
     if not has_schema:
-        files[schema] = json.dumps(schema_with_texts(Scenario), indent=1, ensure_ascii=False) + "\n"
+        files[schema] = json.dumps(schema_with_texts(Scenario), indent=1) + "\n"
     for path, text in files.items():
         write_text(text, path)
         console.print(str(path))

@@ -126,3 +126,17 @@ def test_a_bound_is_one_seed_without_error() -> None:
     bound = bound_grid({"x": (1, 2)}, pd.DataFrame({"x": [1, 2], "bound": [0.5, 0.25]}))
     found = bound.seeds_of("final bound", {"x": 2}, True)
     assert (found.seeds.tolist(), found.values.tolist(), bound.exact) == ([0], [0.25], True)
+
+
+def test_the_best_value_of_an_axis_is_that_of_each_seed() -> None:
+    losses = {5: [1.0, 4.0, 2.0], 10: [2.0, 3.0, 2.5]}
+    ends = pd.DataFrame(
+        [
+            {"K": k, "seed": seed, "diverged": False, "loss": loss}
+            for k, of in losses.items()
+            for seed, loss in enumerate(of)
+        ]
+    )
+    of = Grid({"K": (5, 10)}, ends.assign(round=3), ends)
+    assert of.seeds_of("best K of final loss", {}, True).values.tolist() == [5.0, 10.0, 5.0]
+    assert of.seeds_of("best K of final loss", {}, False).values.tolist() == [10.0, 5.0, 10.0]

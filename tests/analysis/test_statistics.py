@@ -20,4 +20,5 @@ def test_what_figures_draw_of_seeds():
     assert drawn_convention([3], 6, "thin lines") == f"{convention(6)}, in some cells 3"
     assert drawn_convention([2, 3], 6, "thin lines") == f"{convention(6)}, in some cells 2 or 3, of two {own}"
     assert drawn_convention([3], 6, "") == "mean over n = 6 seeds, in some cells 3"  # a heat map draws no spread
+    assert drawn_convention([], 2, "") == "mean over n = 2 seeds"
     assert drawn_convention([], 1, "") == drawn_convention([], 1, "dashes") == convention(1)

@@ -44,3 +44,59 @@ def test_a_table_says_what_its_numbers_mean_and_where_they_are_over_fewer_seeds(
 def test_what_an_interval_of_few_seeds_is_worth_is_said(seeds, said):
     rows = final((1, "train_loss", 0.5, float("nan"), float("nan"), seeds, 0))
     assert Table(rows="a").markdown({"a": (1,)}, rows).splitlines()[-1] == said
+
+
+AXES = {"a": (1, 2), "b": ("x", "y")}
+
+
+def across():
+    rows = final(
+        (1, "train_loss", 0.5, 0.4, 0.6, 3, 0),
+        (2, "train_loss", float("inf"), float("nan"), float("nan"), 0, 3),
+        (1, "train_loss", float("inf"), float("nan"), float("nan"), 3, 0),
+    )
+    return rows.assign(b=["x", "x", "y"])
+
+
+def test_an_axis_stands_across_the_top_and_what_is_not_there_is_a_dash():
+    assert Table(rows="a", columns="b").markdown(AXES, across()).splitlines() == [
+        "| a | x | y |",
+        "|---|---|---|",
+        "| 1 | 0.50 ± 0.10 | not by all seeds |",
+        "| 2 | diverged | – |",
+        "",
+        "Final training loss: mean ± half of the 95 % t interval over n = 3 seeds.",
+    ]
+    assert Table(rows="a", columns="b", where={"b": "z"}).markdown(AXES, across()) == "Not run at this scale.\n"
+    told = Table(rows="a", columns="b", where={"b": "x", "a": 1}).markdown(AXES, across()).splitlines()
+    assert told[:3] == ["| a | x |", "|---|---|", "| 1 | 0.50 ± 0.10 |"]
+    assert Table(rows="a").markdown({"a": (3,)}, across()).splitlines()[2:] == [
+        "| 3 | – |", "", "Value of n = 0 seed, which tells no interval (–).",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("metric", "mean", "diverged", "cell"),
+    [
+        ("epsilon_exact_max", float("inf"), 0, "∞"),
+        ("epsilon_exact_max", float("inf"), 1, "diverged"),
+        ("train_loss", float("nan"), 0, "–"),
+        ("time_s", float("-inf"), 0, "not by all seeds"),
+        ("train_loss", 1.0, 2, "1.00 ± 0.50 (2 diverged)"),
+    ],
+)
+def test_what_is_no_number_is_said(metric, mean, diverged, cell):
+    rows = final((1, metric, mean, mean - 0.5, mean + 0.5, 3, diverged))
+    assert Table(rows="a", value=metric).markdown({"a": (1,)}, rows).splitlines()[2] == f"| 1 | {cell} |"
+
+
+def test_a_table_names_what_it_needs():
+    table = Table(rows="a", columns="b", where={"c": [1, 2], "d": 3}, value="time_s")
+    assert table.axes_named == [("rows", "a"), ("columns", "b"), ("where", "c"), ("where", "d")]
+    assert table.values_named == [("where", "c", 1), ("where", "c", 2), ("where", "d", 3)]
+    assert table.columns_named == [("value", "ends", "time_s")]
+    several = Table(rows="a", values=("time_s", "train_loss"))
+    assert several.axes_named == [("rows", "a")]
+    assert several.columns_named == [("values.0", "ends", "time_s"), ("values.1", "ends", "train_loss")]
+    with pytest.raises(ValueError, match="values and columns exclude each other"):
+        Table(rows="a", columns="b", values=("time_s",))

@@ -96,7 +96,9 @@ def test_init_writes_a_scenario_that_runs_and_its_schema(asyncfl: Any, tmp_path:
     status, out, _ = asyncfl(*run)
     assert status == 0
     assert "data: my_data:MyData" in out
-    schema = json.loads((tmp_path / "asyncfl.schema.json").read_text())
+    text = (tmp_path / "asyncfl.schema.json").read_text()
+    assert text.startswith('{\n "$defs": {\n  "')
+    schema = json.loads(text)
     jsonschema.Draft202012Validator(schema).validate(read_yaml(file))
 
 

@@ -110,3 +110,10 @@ def test_ctrl_c_while_tables_are_made_loses_none(
     path.write_text(yaml.safe_dump({**tiny, "seeds": 2}))
     assert call(monkeypatch, "live", path, "--out", folder, "--shape", "--speedup", 100, "--quiet") == 0
     assert list(Run.load(folder).summary["seeds"]) == ["0"], "the second was not begun"
+
+
+def test_live_alone_tells_its_commands(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    call(monkeypatch, "live")
+    out, err = capsys.readouterr()
+    assert all(name in out for name in ("Usage", "here", "serve", "join", "keys", "flower"))
+    assert err == ""

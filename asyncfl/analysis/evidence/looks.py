@@ -56,7 +56,7 @@ class Looks:
 
     def is_last_but_one(self, number: int) -> bool:
         """Whether this is the look at which hopeless comparisons are given up."""
-        return len(self.at) > 1 and number == len(self.at) - 2
+        return number == len(self.at) - 2
 
     def after(self, number: int) -> int | None:
         """How many seeds the next look has; None after the last one."""

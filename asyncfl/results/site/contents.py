@@ -171,8 +171,8 @@ class PaperView:
     @property
     def forest(self) -> list[ClaimView]:
         """Its claims that have an estimate, the highest first."""
-        shown = [claim for claim in self.claims if claim.estimate is not None]
-        return sorted(shown, key=lambda claim: -claim.estimate.estimate if claim.estimate else 0.0)
+        shown = [(claim.estimate.estimate, claim) for claim in self.claims if claim.estimate is not None]
+        return [claim for _, claim in sorted(shown, key=lambda one: -one[0])]
 
 
 def papers_of(root: Path, done: Sequence[Finished], claims: pd.DataFrame, pages: Mapping[str, str]) -> list[PaperView]:
