@@ -33,6 +33,7 @@ class Warm:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Instead of running the tests once: run those that are asked for, each time in a new copy."""
         self._items = {item.nodeid: item for item in session.items}
+        gc.unfreeze()  # what was collected is frozen, and not among the objects that are told of
         for one in gc.get_objects():
             if isinstance(one, FunctionType) and one.__code__.co_filename.startswith(str(self._tree)):
                 self._functions.setdefault(_name_of(one.__code__), []).append(one)
