@@ -67,6 +67,6 @@ def _shared_rules(names: Iterable[str]) -> Iterator[Fault]:
             taken[rule] = f"{name}.yaml"
 
 
-def _natural(name: str) -> tuple[tuple[int, str | int], ...]:
-    """Sort key that puts fig10 behind fig9."""
-    return tuple((0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name))
+def _natural(name: str) -> tuple[str | int, ...]:
+    """Sort key that puts fig10 behind fig9: texts and numbers in turn."""
+    return tuple(int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name))

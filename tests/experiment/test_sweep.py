@@ -156,4 +156,12 @@ def test_what_a_run_raises_is_told_where_it_is_the_users_and_raised_where_it_is_
 def test_a_hundred_hundreds_of_runs_are_a_sweep(file: Path) -> None:
     axes = [f"training.lr={','.join(map(str, range(1, 101)))}", f"seeding.data={','.join(map(str, range(100)))}"]
     assert len(sweep_of(file, axes).axes["training.lr"]) == 100
-    assert 1 <= cores() <= os.cpu_count()  # type: ignore[operator]
+
+
+def test_cores_are_those_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 3, 5} if process == 0 else {1}, raising=False)
+    assert cores() == 3
+    monkeypatch.delattr(os, "sched_getaffinity")
+    for number, there in ((4, 4), (None, 1)):
+        monkeypatch.setattr(os, "cpu_count", lambda number=number: number)
+        assert cores() == there
