@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from asyncfl.analysis.style import OKABE_ITO, canvas, save, styled
-from asyncfl.calibration.fit import Part
+from asyncfl.calibration.fit import FittedQuantity
 from asyncfl.calibration.words import in_words
 from asyncfl.quantities import PLAIN, Scale, scale_of, with_unit
 
@@ -16,13 +16,13 @@ POINTS = 1000
 """Points of a plot at most."""
 
 
-def plots_of(parts: Sequence[Part], stem: Path) -> list[tuple[Part, Path]]:
+def plots_of(parts: Sequence[FittedQuantity], stem: Path) -> list[tuple[FittedQuantity, Path]]:
     """Each part that is not constant, with the stem of the files of its plot, beside `stem`."""
     varied = [part for part in parts if not part.shape.distribution.is_constant]
     return [(part, stem.with_name(f"{stem.name}-{part.name.replace(' ', '-')}")) for part in varied]
 
 
-def draw_parts(parts: Sequence[Part], caption: str, stem: Path) -> list[Path]:
+def draw_parts(parts: Sequence[FittedQuantity], caption: str, stem: Path) -> list[Path]:
     """Writes a quantile plot of each part that is not constant, as SVG, PNG and PDF (`plots_of`); returns their
     paths."""
     written: list[Path] = []

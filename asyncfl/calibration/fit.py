@@ -34,7 +34,7 @@ from asyncfl.world.links import Link
 
 
 @dataclass(frozen=True)
-class Part:
+class FittedQuantity:
     """A quantity of the world as it was found."""
 
     name: str
@@ -94,22 +94,24 @@ class Calibration:
             fields |= {"evaluate_s": self.evaluate_s, "evaluate_beside": True}
         return World.model_validate({**self.before.model_dump(mode="json"), **_plain(fields)})
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[FittedQuantity]:
         """Every quantity that was fitted, in the order of the file."""
         speeds = self.speeds
         clients = len(speeds.s_per_sample) - len(speeds.unseen)
         found = [
-            Part("s per sample", "s", speeds.population, f"{clients} clients"),
-            Part("task jitter", "", speeds.jitter, f"{speeds.trainings} trainings"),
+            FittedQuantity("s per sample", "s", speeds.population, f"{clients} clients"),
+            FittedQuantity("task jitter", "", speeds.jitter, f"{speeds.trainings} trainings"),
         ]
         for way, links in (("downlink", self.downlink), ("uplink", self.uplink)):
             seen = f"{len(links.latency_s) - len(links.unseen)} clients"
-            found.append(Part(f"{way} latency", "s", links.latency, seen))
+            found.append(FittedQuantity(f"{way} latency", "s", links.latency, seen))
             if links.bandwidth is not None:
-                found.append(Part(f"{way} bandwidth", "bps", links.bandwidth, f"{links.told_apart} clients"))
-            found.append(Part(f"{way} jitter", "s", links.jitter, f"{links.messages} messages"))
+                found.append(FittedQuantity(f"{way} bandwidth", "bps", links.bandwidth, f"{links.told_apart} clients"))
+            found.append(FittedQuantity(f"{way} jitter", "s", links.jitter, f"{links.messages} messages"))
         if self.presence.off is not None:
-            found.append(Part("time offline", "s", self.presence.off, f"{len(self.presence.off.exact)} periods"))
+            found.append(
+                FittedQuantity("time offline", "s", self.presence.off, f"{len(self.presence.off.exact)} periods")
+            )
         return found
 
     def notes(self) -> list[str]:

@@ -36,7 +36,7 @@ STEPS = 70
 
 
 @dataclass(frozen=True)
-class Load:
+class Concurrency:
     """How many were at work in one run."""
 
     at_s: Floats
@@ -45,7 +45,7 @@ class Load:
     """(n,) number from then on."""
 
     @classmethod
-    def of(cls, at_s: Floats, change: Floats) -> Load:
+    def of(cls, at_s: Floats, change: Floats) -> Concurrency:
         """From when somebody began (1) or ended (-1), in any order; what one moment changes is taken together."""
         moments, place = np.unique(at_s, return_inverse=True)
         return cls(moments, np.cumsum(np.bincount(place, change, len(moments))))
@@ -74,7 +74,7 @@ class Load:
 class Machine:
     """What one run had under way on its machine."""
 
-    others: Load
+    others: Concurrency
     """Trainings and aggregations."""
     published_s: Floats
     """(n,) when versions were published that were evaluated then, ascending."""
@@ -92,15 +92,15 @@ class Machine:
         trained_s = np.where(np.isnan(tasks.trained_s), left_s, tasks.trained_s)
         at_s = np.concatenate([tasks.training_started_s, trained_s, *aggregated, [0.0, run.end_s]])
         one, server, none = np.ones(len(tasks)), np.ones(len(aggregated[0])), np.zeros(2)
-        clients = Load.of(at_s, np.concatenate([one, -one, 0 * server, 0 * server, none]))
-        servers = Load.of(at_s, np.concatenate([0 * one, 0 * one, server, -server, none]))
+        clients = Concurrency.of(at_s, np.concatenate([one, -one, 0 * server, 0 * server, none]))
+        servers = Concurrency.of(at_s, np.concatenate([0 * one, 0 * one, server, -server, none]))
         most = math.inf if workers is None else workers
         whole = run.tasks.only(run.seen_to_their_end)
         asked = np.asarray(run.samples[whole.client] * float(run.scenario.training.epochs), dtype=np.float64)
         some = (asked > 0) & (whole.trained_s > whole.training_started_s)
         whole = whole.only(some)
         return cls(
-            Load(clients.at_s, np.minimum(clients.at_work, most) + servers.at_work),
+            Concurrency(clients.at_s, np.minimum(clients.at_work, most) + servers.at_work),
             published_s,
             whole.client,
             asked[some],
@@ -108,12 +108,12 @@ class Machine:
             whole.trained_s,
         )
 
-    def load(self, processors: float, evaluate_s: float) -> Load:
+    def load(self, processors: float, evaluate_s: float) -> Concurrency:
         """How many were at work, where an evaluation is that much work."""
         if not evaluate_s or not len(self.published_s):
             return self.others
         others = self.others
-        with_it = Load(others.at_s, others.at_work + 1)
+        with_it = Concurrency(others.at_s, others.at_work + 1)
         # First come, first served, in time that is measured in what one more at work has done:
         # end_k = max over j <= k of (came_j + (k - j + 1) evaluate_s).
         came = with_it.done(self.published_s, processors)
@@ -123,7 +123,7 @@ class Machine:
         moments = np.unique(np.concatenate([others.at_s, began_s, ended_s]))
         before = others.at_work[np.searchsorted(others.at_s, moments, side="right") - 1]
         evaluates = np.searchsorted(began_s, moments, side="right") - np.searchsorted(ended_s, moments, side="right")
-        return Load(moments, before + evaluates)
+        return Concurrency(moments, before + evaluates)
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Sharing:
     """None: nobody slows another down."""
     evaluate_s: float
     """Seconds on a processor of its own; 0: none is seen."""
-    loads: tuple[Load, ...]
+    loads: tuple[Concurrency, ...]
     """Of each run."""
 
     def work(self, run: int, began_s: Floats, ended_s: Floats) -> Floats:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from asyncfl.storage import Run
-    from asyncfl.trace.compare import Parting, SeedComparison, TraceComparison
+    from asyncfl.trace.compare import Divergence, SeedComparison, TraceComparison
     from asyncfl.trace.follow import Life
 
 
@@ -121,7 +121,7 @@ def _print_seed(seed: SeedComparison) -> None:
         console.print("the same events")
     else:
         console.print(f"first different event: number {seed.events.row}{_in(seed.events)}")
-        _print_parting(seed.events)
+        _print_divergence(seed.events)
     if seed.rounds is not None:
         versions = [int(rows[0]["version"]) for rows in (seed.rounds.one, seed.rounds.other) if rows]
         console.print(f"first different published numbers: version {min(versions)}{_in(seed.rounds)}")
@@ -132,16 +132,16 @@ def _print_seed(seed: SeedComparison) -> None:
         console.print(f"{seed.changed_fates} tasks of both went to another client or met another fate")
 
 
-def _in(parting: Parting) -> str:
-    if not parting.columns:
-        return f", where {'one' if not parting.one else 'other'} has ended"
-    return f", in {', '.join(parting.columns)}"
+def _in(divergence: Divergence) -> str:
+    if not divergence.columns:
+        return f", where {'one' if not divergence.one else 'other'} has ended"
+    return f", in {', '.join(divergence.columns)}"
 
 
-def _print_parting(parting: Parting) -> None:
+def _print_divergence(divergence: Divergence) -> None:
     """The events around a difference: common ones first, then those of each run."""
-    rows = [("", row) for row in parting.common]
-    rows += [("one", row) for row in parting.one] + [("other", row) for row in parting.other]
+    rows = [("", row) for row in divergence.common]
+    rows += [("one", row) for row in divergence.one] + [("other", row) for row in divergence.other]
     (_, first), *_ = rows
     columns = [name for name in first if name not in ("seq", "seed") and any(says(row[name]) for _, row in rows)]
     cells = [[which, *(row[name] if says(row[name]) else None for name in columns)] for which, row in rows]

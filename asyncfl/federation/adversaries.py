@@ -42,7 +42,7 @@ Moment = Callable[[float], int]
 
 
 @dataclass(frozen=True)
-class Answer:
+class GivenScores:
     """Scores that a client gave."""
 
     client: int
@@ -80,7 +80,7 @@ class Observed:
         self._moment = moment
         self._published = {int(row["version"]): float(row["time_s"]) for row in rounds}
 
-    def views(self, answers: Iterable[Answer], rejected: Iterable[Rejected]) -> list[View]:
+    def views(self, answers: Iterable[GivenScores], rejected: Iterable[Rejected]) -> list[View]:
         """The view of each adversary; the coalition's where there is one."""
         answers, rejected = list(answers), list(rejected)
         held = holdings(self.events, self._published)
@@ -90,7 +90,7 @@ class Observed:
         scores = [one for one in answers if any(c == one.client and t <= one.time_s for c, t in heard)]
         last = max(self._published, default=0)
 
-        def view(who: str, uploads: Times, versions: Times, told: list[Answer], noise: bool = False) -> View:
+        def view(who: str, uploads: Times, versions: Times, told: list[GivenScores], noise: bool = False) -> View:
             return self._view(who, uploads, versions, told, answers, rejected, noise)
 
         found = [
@@ -109,8 +109,8 @@ class Observed:
         who: str,
         uploads: Times,
         versions: Times,
-        told: Sequence[Answer],
-        answers: Sequence[Answer],
+        told: Sequence[GivenScores],
+        answers: Sequence[GivenScores],
         rejected: Sequence[Rejected],
         noise: bool,
     ) -> View:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from asyncfl.federation.adversaries import TRUSTS, Answer, Observed, Rejected
+from asyncfl.federation.adversaries import TRUSTS, GivenScores, Observed, Rejected
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.sent import SentUploads
@@ -276,7 +276,7 @@ class SeedLedger:
     # --- what else is told -----------------------------------------------------------------------------------------
 
     @cached_property
-    def _answers(self) -> list[Answer]:
+    def _answers(self) -> list[GivenScores]:
         """The scores that clients gave, as releases of the neighbours that are stated for their uploads; without noise
         they are flagged instead."""
         stated = self._stated[0] or NOTHING
@@ -286,7 +286,7 @@ class SeedLedger:
                 continue
             models, samples = int(request.answer.split()[0]), int(self.run.sizes[request.client])
             release = answer_release(noise, stated, models, samples)
-            found.append(Answer(request.client, request.making, request.ended_s, release))
+            found.append(GivenScores(request.client, request.making, request.ended_s, release))
         return found
 
     @cached_property

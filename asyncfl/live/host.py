@@ -24,8 +24,8 @@ from asyncfl.live.chronicle import Chronicle
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.hearing import Hearing
 from asyncfl.live.members import Member, Members
-from asyncfl.live.payloads import Payloads
-from asyncfl.live.presence import Presence
+from asyncfl.live.payloads import WaitingPayloads
+from asyncfl.live.presence import Attendance
 from asyncfl.live.questions import Questions
 from asyncfl.live.reports import Reports
 from asyncfl.live.sessions import Sessions, welcome_of
@@ -97,8 +97,8 @@ class Host(Conductor):
         self.someone_ready = asyncio.Event()
         """Set when a client has prepared itself."""
         self.hearing = Hearing(self)
-        self.payloads = Payloads(self)
-        self.presence = Presence(self)
+        self.payloads = WaitingPayloads(self)
+        self.presence = Attendance(self)
         self.questions = Questions(self)
         self._starts: list[Callable[[], None]] = []
         self._timers: set[asyncio.TimerHandle] = set()

@@ -34,7 +34,7 @@ class Payload:
     task: TaskInFlight
 
 
-class Payloads:
+class WaitingPayloads:
     """The updates of one run that wait."""
 
     def __init__(self, host: Host) -> None:

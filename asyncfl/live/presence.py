@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from asyncfl.live.host import Host
 
 
-class Presence:
+class Attendance:
     """What the host of a run learns of who is there."""
 
     def __init__(self, host: Host) -> None:

@@ -16,7 +16,7 @@ from asyncfl.errors import MessageError
 from asyncfl.federation.prepare import Federation
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.members import Member, Members, RefusedError, deliver
-from asyncfl.live.presence import Presence
+from asyncfl.live.presence import Attendance
 from asyncfl.live.terms import Terms
 from asyncfl.live.transport import Connection, EndedError
 from asyncfl.live.vocabulary import FromClient, Hello, Over, Ping, Pong, Refused, Welcome
@@ -41,7 +41,7 @@ class House(Protocol):
     stopped: str | None
     clock: LiveClock
     server: Server
-    presence: Presence
+    presence: Attendance
 
     def tell(self, happens: Callable[[], list[Action]]) -> None:
         """Have something happen there, before what still waits to be taken in."""

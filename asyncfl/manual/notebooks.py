@@ -23,7 +23,7 @@ NOTEBOOKS = ("first-run", "own-defence", "what-epsilon-is-worth")
 
 
 @dataclass(frozen=True)
-class Cell:
+class NotebookCell:
     """A cell of a notebook."""
 
     is_code: bool
@@ -36,7 +36,7 @@ class Cell:
 class CellOutput:
     """What a cell came to."""
 
-    cell: Cell
+    cell: NotebookCell
     printed: str = ""
     value: Any = None
     """Of its last expression; None: there is none."""
@@ -44,11 +44,12 @@ class CellOutput:
     """PNG files of what it drew."""
 
 
-def cells_of(path: str | Path) -> list[Cell]:
+def cells_of(path: str | Path) -> list[NotebookCell]:
     """The cells of a notebook file."""
     file = json.loads(Path(path).read_text(encoding="utf-8"))
     return [
-        Cell(one["cell_type"] == "code", "".join(one["source"]), len(one.get("outputs", ()))) for one in file["cells"]
+        NotebookCell(one["cell_type"] == "code", "".join(one["source"]), len(one.get("outputs", ())))
+        for one in file["cells"]
     ]
 
 
@@ -61,7 +62,7 @@ def run_notebook(path: str | Path) -> list[CellOutput]:
     return [_run(cell, names, f"{path}, cell {number}") for number, cell in enumerate(cells_of(path))]
 
 
-def _run(cell: Cell, names: dict[str, Any], called: str) -> CellOutput:
+def _run(cell: NotebookCell, names: dict[str, Any], called: str) -> CellOutput:
     if not cell.is_code:
         return CellOutput(cell)
     body = ast.parse(cell.source, called).body

@@ -26,7 +26,7 @@ CONTEXT = 3
 
 
 @dataclass(frozen=True)
-class Parting:
+class Divergence:
     """The first row in which two tables differ."""
 
     row: int
@@ -57,9 +57,9 @@ class SeedComparison:
     seed: int
     other_seed: int
     """The same, unless each run has one seed only."""
-    events: Parting | None
+    events: Divergence | None
     """None: the same events happened, at the same times, in the same order."""
-    rounds: Parting | None
+    rounds: Divergence | None
     """The first published version with other numbers; None: there is none."""
     lines: tuple[Line, ...]
     """What differs in sum; () where nothing does."""
@@ -108,7 +108,7 @@ def compare(events: pa.Table, other: pa.Table, rounds: pa.Table, other_rounds: p
     )
 
 
-def parting(one: pa.Table, other: pa.Table, columns: Sequence[str], context: int = CONTEXT) -> Parting | None:
+def divergence(one: pa.Table, other: pa.Table, columns: Sequence[str], context: int = CONTEXT) -> Divergence | None:
     """The first row in which two tables differ in `columns`; None where they are equal. NaN equals NaN."""
     rows = min(len(one), len(other))
     first, differing = rows, {}
@@ -120,7 +120,7 @@ def parting(one: pa.Table, other: pa.Table, columns: Sequence[str], context: int
             first = min(first, place)
     if first == rows and len(one) == len(other):
         return None
-    return Parting(
+    return Divergence(
         row=first,
         columns=tuple(name for name, place in differing.items() if place == first),
         common=tuple(one.slice(max(first - context, 0), min(first, context)).to_pylist()),
@@ -147,7 +147,7 @@ def _compare_seed(
 ) -> SeedComparison:
     # Runs of different versions of this program may have columns of their own: what both have is compared.
     numbers = [name for name in rounds[0].column_names if name in rounds[1].column_names and name != "seed"]
-    apart, published = parting(*events, CONTENT), parting(*rounds, numbers)
+    apart, published = divergence(*events, CONTENT), divergence(*rounds, numbers)
     if apart is None and published is None:
         return SeedComparison(*seeds, None, None, (), 0)
     one, other = (tasks_of(table) for table in events)

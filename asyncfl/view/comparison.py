@@ -7,7 +7,7 @@ from typing import Any
 
 from asyncfl.description import differing_fields
 from asyncfl.storage import Run
-from asyncfl.trace.compare import Parting, SeedComparison, TraceComparison, compare
+from asyncfl.trace.compare import Divergence, SeedComparison, TraceComparison, compare
 
 Described = dict[str, Any]
 
@@ -57,16 +57,16 @@ def _said(found: SeedComparison) -> Any:
         yield f"{found.changed_fates} tasks of both went to another client or met another fate"
 
 
-def _in(parting: Parting) -> str:
-    if not parting.columns:
-        return f", where the {'first' if not parting.one else 'second'} run has ended"
-    return f", in {', '.join(parting.columns)}"
+def _in(divergence: Divergence) -> str:
+    if not divergence.columns:
+        return f", where the {'first' if not divergence.one else 'second'} run has ended"
+    return f", in {', '.join(divergence.columns)}"
 
 
-def _around(parting: Parting) -> list[list[str]]:
+def _around(divergence: Divergence) -> list[list[str]]:
     """The events around a difference: a row of names, then common ones, those of the first run, of the second."""
-    rows = [("both", row) for row in parting.common]
-    rows += [("first", row) for row in parting.one] + [("second", row) for row in parting.other]
+    rows = [("both", row) for row in divergence.common]
+    rows += [("first", row) for row in divergence.one] + [("second", row) for row in divergence.other]
     (_, first), *_ = rows
     names = [name for name in first if name not in ("seq", "seed") and any(_cell(row[name]) for _, row in rows)]
     return [["run", *names], *([which, *(_cell(row[name]) for name in names)] for which, row in rows)]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from asyncfl.calibration.fit import Calibration
-from asyncfl.calibration.sharing import Load, Machine
+from asyncfl.calibration.sharing import Concurrency, Machine
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock
@@ -34,7 +34,7 @@ ONE_MACHINE: dict[str, Any] = {
 
 def test_work_is_the_share_of_a_processor_added_up() -> None:
     # One at work from 0, two from 1, three from 3 to 6, on 1.5 processors.
-    load = Load.of(np.array([0.0, 1.0, 3.0, 6.0, 6.0, 6.0]), np.array([1.0, 1, 1, -1, -1, -1]))
+    load = Concurrency.of(np.array([0.0, 1.0, 3.0, 6.0, 6.0, 6.0]), np.array([1.0, 1, 1, -1, -1, -1]))
     assert load.at_work.tolist() == [1, 2, 3, 0]
     assert load.rate(1.5).tolist() == [1, 0.75, 0.5, 1]
     assert load.done(np.array([0.0, 1.0, 2.0, 3.0, 6.0]), 1.5).tolist() == [0, 1, 1.75, 2.5, 4]
@@ -45,7 +45,7 @@ def test_work_is_the_share_of_a_processor_added_up() -> None:
 def test_evaluations_follow_one_another_as_fast_as_processors_allow() -> None:
     # Beside one training on one processor each gets a half: 1 s of evaluation takes 2 s, and the second waits for it.
     nothing = np.empty(0)
-    training = Load.of(np.array([0.0, 8.0, 20.0]), np.array([1.0, -1.0, 0.0]))
+    training = Concurrency.of(np.array([0.0, 8.0, 20.0]), np.array([1.0, -1.0, 0.0]))
     machine = Machine(training, np.array([2.0, 3.0, 9.0]), nothing.astype(np.int64), nothing, nothing, nothing)
     load = machine.load(1.0, 1.0)
     assert load.at_s.tolist() == [0, 2, 4, 6, 8, 9, 10, 20]

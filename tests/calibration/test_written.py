@@ -22,7 +22,7 @@ from asyncfl.calibration.messages import SeenMessage, links_of
 from asyncfl.calibration.observations import Trainings
 from asyncfl.calibration.presence import Sightings, _follow
 from asyncfl.calibration.server import AT_ONCE, aggregates_alone, evaluated_s
-from asyncfl.calibration.sharing import Load, Machine, _log_densities
+from asyncfl.calibration.sharing import Concurrency, Machine, _log_densities
 from asyncfl.calibration.speeds import of_mean_one, speeds_of
 from asyncfl.calibration.workers import _Turns
 from asyncfl.trace.events import Kind
@@ -187,7 +187,7 @@ def _calls() -> Iterator[tuple[str, Callable[[], Any]]]:
         yield f"speeds {seed}", partial(_speeds, seed)
     for workers in (None, 1, 2):
         yield f"machine of {workers}", partial(_machine, workers)
-    load = Load.of(np.array([2.0, 0.0, 1.0, 1.0, 4.0]), np.array([1.0, 1, 1, 1, -4]))
+    load = Concurrency.of(np.array([2.0, 0.0, 1.0, 1.0, 4.0]), np.array([1.0, 1, 1, 1, -4]))
     yield "load", lambda: [load, load.rate(2.0), load.rate(0.5), load.done(np.array([-1.0, 0.5, 3.0, 9.0]), 2.0)]
     yield "of mean one", lambda: [
         of_mean_one(one).model_dump() for one in (

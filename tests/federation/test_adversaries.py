@@ -10,7 +10,7 @@ import pytest
 
 from asyncfl.errors import ScenarioError
 from asyncfl.federation import SeedLedger, SeedRun
-from asyncfl.federation.adversaries import Answer, Observed, Rejected
+from asyncfl.federation.adversaries import GivenScores, Observed, Rejected
 from asyncfl.federation.holdings import overheard
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, classical_constant, exact_epsilon
 from asyncfl.privacy.flags import BARE, COMPUTED, CRAFTED, LOSSES, REJECTION, SCORES, WEIGHTS
@@ -316,8 +316,8 @@ def test_the_tap_has_the_scores_that_it_caught_before_they_arrived_and_others_le
     ):
         book.add(time_s, kind, **more)
     told = Release("gaussian", 1.0, 1.0, 1, "replace-one", "proven", 2.0, 0.0)
-    answers = [Answer(client, making, time_s, told) for client, making, time_s in ((0, 1, 3.0), (1, 2, 11.5))]
-    answers += [Answer(2, 3, 25.0, told), Answer(3, 3, 26.0, told)]
+    answers = [GivenScores(client, making, time_s, told) for client, making, time_s in ((0, 1, 3.0), (1, 2, 11.5))]
+    answers += [GivenScores(2, 3, 25.0, told), GivenScores(3, 3, 26.0, told)]
     n, ones = 2, np.ones(2)
     sent = Sent(
         np.arange(n), np.array([4, 3]), np.zeros(n, int), np.array([1, 0]), ones, ones < 0, ones, ones, ones,

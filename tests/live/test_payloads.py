@@ -14,7 +14,7 @@ from asyncfl.federation.prepare import prepare
 from asyncfl.federation.resolve import resolve
 from asyncfl.federation.tasks import TasksInFlight
 from asyncfl.live.members import Member
-from asyncfl.live.payloads import Payload, Payloads
+from asyncfl.live.payloads import Payload, WaitingPayloads
 from asyncfl.live.vocabulary import Noted, Update
 from asyncfl.messages import Collect, Dispatch
 from asyncfl.scenario import Scenario
@@ -29,7 +29,7 @@ STEADY = {"device": {"kind": "fixed", "s_per_sample": 0.2}}
 
 def desk(
     description: dict[str, Any], *, shape: bool = False, clients: tuple[int, ...] = (4, 1)
-) -> tuple[Payloads, Any]:
+) -> tuple[WaitingPayloads, Any]:
     """What waits for a host that has given tasks 0, 1, ... of version 0 to these clients."""
     federation = prepare(resolve(Scenario.read({**SMALL, **description}), 0, SimulatedRuns()))
     tasks, noted = TasksInFlight(), []
@@ -49,7 +49,7 @@ def desk(
         noted=noted,
     )
     anything: Any = host
-    return Payloads(anything), anything
+    return WaitingPayloads(anything), anything
 
 
 def update(task: int = 0, clip: float | None = 2.0, **more: Any) -> Update:

@@ -10,7 +10,7 @@ import pytest
 
 from asyncfl.federation.tasks import TaskInFlight
 from asyncfl.live.members import Member
-from asyncfl.live.presence import Presence
+from asyncfl.live.presence import Attendance
 from asyncfl.live.vocabulary import Hello
 from asyncfl.messages import ClientGone, ClientLeft, Fate
 from asyncfl.world.failure_detection import InstantDetection, LeaseDetection
@@ -38,7 +38,7 @@ class House:
         door = SimpleNamespace(takes_part=lambda client: self.part, is_started=True)
         self.server = SimpleNamespace(door=door, handle=self._handle)
         host: Any = self
-        self.presence = Presence(host)
+        self.presence = Attendance(host)
         self.member = Member(2, "ann", 20, task=TaskInFlight(7, 2, 1), at_s=9.0)
 
     def _named(self, what: str) -> Callable[[Member], list[Any]]:

@@ -4,7 +4,7 @@ import pyarrow as pa
 
 from asyncfl.storage import Run
 from asyncfl.trace import SCHEMA
-from asyncfl.trace.compare import compare, parting
+from asyncfl.trace.compare import compare, divergence
 
 ROUNDS = pa.table({"seed": [3, 3], "version": [0, 1], "test_accuracy": [float("nan"), 0.5]})
 
@@ -68,7 +68,7 @@ def test_single_seeds_are_compared_with_each_other_and_others_by_number(lossy: R
 
 
 def test_empty_tables_are_equal() -> None:
-    assert parting(SCHEMA.empty_table(), SCHEMA.empty_table(), ["time_s", "kind"]) is None
+    assert divergence(SCHEMA.empty_table(), SCHEMA.empty_table(), ["time_s", "kind"]) is None
 
 
 def test_a_mean_of_nothing_in_both_is_no_difference_and_in_one_it_is(story: pa.Table) -> None:

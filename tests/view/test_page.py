@@ -12,7 +12,7 @@ import pytest
 
 from asyncfl.errors import OutputError, RunError
 from asyncfl.storage import Run
-from asyncfl.trace.compare import Parting
+from asyncfl.trace.compare import Divergence
 from asyncfl.trace.tasks import tasks_of
 from asyncfl.view import Window, page, write
 from asyncfl.view.comparison import _in
@@ -124,7 +124,7 @@ def test_two_runs_are_told_apart_by_field_and_by_their_first_difference(busy: Ru
     ],
 )
 def test_a_difference_is_in_columns_or_at_the_end_of_one_run(columns: Any, one: Any, other: Any, said: str) -> None:
-    assert _in(Parting(4, columns, (), one, other)) == said
+    assert _in(Divergence(4, columns, (), one, other)) == said
 
 
 def test_only_a_page_of_a_run_is_replaced(busy: Run, tmp_path: Path) -> None:

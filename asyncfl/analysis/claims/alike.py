@@ -9,7 +9,7 @@ from pydantic import Field
 
 from asyncfl.analysis.claims.asked import Asked
 from asyncfl.analysis.claims.pair import Cells, PairClaim
-from asyncfl.analysis.evidence.decision import AllOf, Evidence
+from asyncfl.analysis.evidence.decision import AllOf, ClaimEvidence
 from asyncfl.analysis.evidence.samples import Sample
 from asyncfl.analysis.grid import Grid
 
@@ -29,7 +29,7 @@ class Alike(PairClaim):
     def margin_asked(self) -> float:
         return self.margin
 
-    def evidence(self, grid: Grid, a: Sample, b: Sample, about: str, cells: Cells) -> Evidence:
+    def evidence(self, grid: Grid, a: Sample, b: Sample, about: str, cells: Cells) -> ClaimEvidence:
         asked = Asked(about, cells, -self.margin, self.asked, strict=False, room=self.margin)
         down = self.better(grid, a, b, asked)
         up = self.better(grid, b, a, replace(asked, sign=-1.0))

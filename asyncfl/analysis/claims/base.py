@@ -19,7 +19,7 @@ from pydantic import Field, field_validator
 
 from asyncfl.analysis.claims.asked import Asked, exceeds, reaches
 from asyncfl.analysis.columns import TARGETS, unit_of
-from asyncfl.analysis.evidence.decision import Answer, Comparison, Decision, Evidence, Kind
+from asyncfl.analysis.evidence.decision import Answer, ClaimEvidence, Comparison, Decision, Kind
 from asyncfl.analysis.evidence.looks import ONE_LOOK, Looks
 from asyncfl.analysis.evidence.samples import Floats, Sample
 from asyncfl.analysis.grid import VALUE, Grid, MissingError, describe, values_of
@@ -37,7 +37,7 @@ class Point:
 
     at: dict[str, Any]
     """Axis -> value."""
-    evidence: Evidence
+    evidence: ClaimEvidence
     measured: str
     """The numbers, in a few words."""
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from asyncfl.analysis.claims.asked import Asked
 from asyncfl.analysis.claims.pair import Cells, PairClaim
-from asyncfl.analysis.evidence.decision import Evidence
+from asyncfl.analysis.evidence.decision import ClaimEvidence
 from asyncfl.analysis.evidence.samples import Sample
 from asyncfl.analysis.grid import Grid
 
@@ -28,6 +28,6 @@ class NoWorse(PairClaim):
     def margin_asked(self) -> float:
         return self.margin
 
-    def evidence(self, grid: Grid, a: Sample, b: Sample, about: str, cells: Cells) -> Evidence:
+    def evidence(self, grid: Grid, a: Sample, b: Sample, about: str, cells: Cells) -> ClaimEvidence:
         asked = Asked(about, cells, -self.margin, self.asked, strict=False, room=self.margin)
         return self.better(grid, a, b, asked)

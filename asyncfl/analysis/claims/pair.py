@@ -7,7 +7,7 @@ from typing import Any
 
 from asyncfl.analysis.claims.along import AlongClaim
 from asyncfl.analysis.claims.base import Point
-from asyncfl.analysis.evidence.decision import Evidence
+from asyncfl.analysis.evidence.decision import ClaimEvidence
 from asyncfl.analysis.evidence.samples import Sample
 from asyncfl.analysis.grid import Grid
 
@@ -32,7 +32,7 @@ class PairClaim(AlongClaim):
         """What is asked of the comparison, in words that follow it."""
 
     @abstractmethod
-    def evidence(self, grid: Grid, a: Sample, b: Sample, about: str, cells: Cells) -> Evidence:
+    def evidence(self, grid: Grid, a: Sample, b: Sample, about: str, cells: Cells) -> ClaimEvidence:
         """What the claim rests on. a, b: values of `at` and `than`; about, cells: what is compared."""
 
     def point(self, grid: Grid, at: dict[str, Any]) -> Point:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from asyncfl.analysis.claims.asked import Asked
 from asyncfl.analysis.claims.pair import Cells, PairClaim
-from asyncfl.analysis.evidence.decision import Evidence
+from asyncfl.analysis.evidence.decision import ClaimEvidence
 from asyncfl.analysis.evidence.samples import Sample
 from asyncfl.analysis.grid import Grid
 
@@ -38,7 +38,7 @@ class Times(PairClaim):
         """The factor that must be reached."""
         return 1 + self.share * (self.factor - 1)
 
-    def evidence(self, grid: Grid, a: Sample, b: Sample, about: str, cells: Cells) -> Evidence:
+    def evidence(self, grid: Grid, a: Sample, b: Sample, about: str, cells: Cells) -> ClaimEvidence:
         by = float(np.log(self.wanted))
         # a claim that says what the source measured is true to the letter where the whole gain is there
         room = None if self.factor == 1 else float(np.log(self.factor)) - by

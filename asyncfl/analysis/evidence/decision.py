@@ -66,7 +66,7 @@ class Decision:
         return self.p_holds if self.answer == "holds" else self.p_fails
 
 
-class Evidence(ABC):
+class ClaimEvidence(ABC):
     """What a claim rests on."""
 
     @abstractmethod
@@ -75,7 +75,7 @@ class Evidence(ABC):
 
 
 @dataclass(frozen=True)
-class Comparison(Evidence):
+class Comparison(ClaimEvidence):
     """Something measured against something: seed by seed, how far it is on the claim's side."""
 
     seeds: Seeds
@@ -149,20 +149,20 @@ class Comparison(Evidence):
 
 
 @dataclass(frozen=True)
-class AllOf(Evidence):
+class AllOf(ClaimEvidence):
     """True where all of its parts are."""
 
-    parts: Sequence[Evidence]
+    parts: Sequence[ClaimEvidence]
 
     def decide(self, looks: Looks = ONE_LOOK, holds_part: float = 1.0, fails_part: float = 1.0) -> Decision:
         return all_of([part.decide(looks, holds_part, fails_part / len(self.parts)) for part in self.parts])
 
 
 @dataclass(frozen=True)
-class AnyOf(Evidence):
+class AnyOf(ClaimEvidence):
     """True where one of its parts is."""
 
-    parts: Sequence[Evidence]
+    parts: Sequence[ClaimEvidence]
 
     def decide(self, looks: Looks = ONE_LOOK, holds_part: float = 1.0, fails_part: float = 1.0) -> Decision:
         return any_of([part.decide(looks, holds_part / len(self.parts), fails_part) for part in self.parts])
