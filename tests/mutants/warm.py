@@ -35,7 +35,7 @@ class Warm:
         self._items = {item.nodeid: item for item in session.items}
         gc.unfreeze()  # what was collected is frozen, and not among the objects that are told of
         for one in gc.get_objects():
-            if isinstance(one, FunctionType) and one.__code__.co_filename.startswith(str(self._tree)):
+            if type(one) is FunctionType and one.__code__.co_filename.startswith(str(self._tree)):
                 self._functions.setdefault(_name_of(one.__code__), []).append(one)
         gc.collect()
         gc.freeze()
