@@ -107,3 +107,28 @@ def test_of_columns_it_knows_its_own_alone():
     assert (own.name, own.title, own.columns, own.nominal(), own.nominal("test")) == ("mine", "mine.npz", (), 4, 2)
     with pytest.raises(KeyError):
         own.column("writer", "train", np.arange(2))
+
+
+@pytest.mark.parametrize("rows", [1, 7, 30, 31])
+def test_how_many_samples_are_looked_at_in_one_go_changes_nothing(monkeypatch, rows):
+    random = np.random.default_rng(1)
+    for shape in ((30, 4, 5), (30, 4, 5, 3)):
+        pixels, labels = random.integers(0, 256, shape, dtype=np.uint8), np.arange(30) % 3
+        with monkeypatch.context() as patched:
+            whole = source(pixels, labels, pixels[:9], labels[:9])
+            scale, digest = whole.scale, whole.digest
+            patched.setattr("asyncfl.data.own.arrays._ROWS", rows)
+            again = source(pixels, labels, pixels[:9], labels[:9])
+            assert (again.scale, again.digest) == (scale, digest)
+        channels = pixels.reshape(30, 20, -1).transpose(2, 0, 1).reshape(-1, 600) / 255
+        np.testing.assert_allclose(scale.mean, channels.mean(1), rtol=1e-12)
+        np.testing.assert_allclose(scale.std, channels.std(1), rtol=1e-9)
+
+
+def test_numbers_to_predict_are_rows_of_single_precision():
+    own = source(np.zeros((4, 1)), np.array([0.5, 1, 2, 4]), np.zeros((2, 1)), np.array([8.0, 16]))
+    assert (own.regression, own.classes, own.outputs, own.class_names) == (True, 0, 1, ())
+    labels = own.labels("test", np.array([1, 0]))
+    assert (labels.tolist(), labels.dtype) == ([[16], [8]], np.float32)
+    pairs = source(np.zeros((4, 1)), np.ones((4, 3)), np.zeros((2, 1)), np.ones((2, 3)))
+    assert (pairs.outputs, pairs.labels("train", np.array([2])).shape) == (3, (1, 3))

@@ -137,3 +137,17 @@ def test_what_is_predicted_has_mean_0_and_deviation_1_where_it_is_trained_on():
     same, said_of_it = standardised(np.full(3, 3.0), np.arange(3))
     assert same.tolist() == [0, 0, 0]
     assert said_of_it == "target minus 3, over 1"
+
+
+@pytest.mark.parametrize("at_once", [1, 6, 7, 24, 2**24])
+def test_what_is_not_finite_is_found_however_many_numbers_are_looked_at_in_one_go(monkeypatch, at_once):
+    monkeypatch.setattr("asyncfl.data.own.samples._AT_ONCE", at_once)
+    features = np.zeros((8, 3))
+    found = list(sample_faults(Samples(features, np.arange(8) % 2)))
+    assert found == []
+    features[5, 2], features[7] = np.nan, np.inf
+    (fault,) = sample_faults(Samples(features, np.arange(8) % 2))
+    assert str(fault) == "features: must be finite numbers, got nan in sample 5 (and 1 more samples)"
+    features[5, 2] = 0
+    (fault,) = sample_faults(Samples(features, np.arange(8) % 2))
+    assert str(fault) == "features: must be finite numbers, got inf in sample 7"
