@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from pydantic import TypeAdapter
 
-from asyncfl.analysis.claims import Claim
+from asyncfl.analysis.claims import Claim, Order
 from asyncfl.analysis.grid import Grid, MissingError, describe, fluctuation, restricted, same
 
 NOISE = np.array([0.0, 0.01, 0.02, -0.01, 0.015, -0.02, 0.005])
@@ -469,3 +469,7 @@ def test_a_share_of_the_gain_that_the_source_measured():
     (found,) = TypeAdapter(Claim).validate_python({"says": "so", **claim, "share": 0.5}).judge(on)
     assert found.answer == "holds"
     assert found.reason.endswith(", wanted 1.1: 50% of the gain of 1.2")
+
+
+def test_a_claim_without_a_margin_grants_none() -> None:
+    assert Order(says="", value="final train_loss", along="K").margin_asked == 0.0

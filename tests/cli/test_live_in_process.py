@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import logging
+import math
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,6 +18,7 @@ import pytest
 import yaml
 
 from asyncfl.cli import live_flower, live_here
+from asyncfl.cli.live_telling import tell_log, version_line
 from asyncfl.federation.resolve import resolve
 from asyncfl.live import client, joining, keys, sockets
 from asyncfl.live import run as live_run
@@ -210,3 +214,36 @@ def test_flowers_server_holds_all_seeds_one_after_another_while_there_is_a_grid(
 
 
 ROW = {"version": 9, "time_s": 1.0, "test_accuracy": 0.5, "staleness_mean": 0.0, "bytes_up": 1, "bytes_down": 1}
+
+
+@pytest.mark.parametrize(
+    ("quiet", "said"), [(False, ["somebody came", "something went wrong"]), (True, ["something went wrong"])]
+)
+def test_what_a_server_logs_is_printed_once_among_all_else(quiet: bool, said: list[str], capsys: Any) -> None:
+    log, above = logging.getLogger("asyncfl.live"), logging.getLogger("asyncfl")
+    before, heard = (log.handlers, log.propagate, log.level, above.handlers), io.StringIO()
+    above.handlers = [logging.StreamHandler(heard)]
+    try:
+        tell_log(quiet)
+        tell_log(quiet)
+        logging.getLogger("asyncfl.live.host").info("somebody came")
+        log.warning("something went %s", "wrong")
+    finally:
+        log.handlers, log.propagate, above.handlers = before[0], before[1], before[3]
+        log.setLevel(before[2])
+    assert capsys.readouterr().out.splitlines() == [*([] if quiet else ["somebody came"]), "something went wrong"]
+    assert heard.getvalue() == ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "accuracy 0.500  staleness 0.0 versions"),
+        ({"test_accuracy": math.nan, "staleness_mean": math.nan}, "accuracy -  staleness -"),
+        ({"test_r2": 0.25, "staleness_mean": 1.26}, "R² 0.250  staleness 1.3 versions"),
+    ],
+)
+def test_a_version_is_told_in_a_line(changes: dict[str, float], said: str, capsys: Any) -> None:
+    version_line({**ROW, **changes}, 3)
+    told = " ".join(capsys.readouterr().out.split())
+    assert told == " ".join(f"version 9  1 s  {said}  3 in flight  1 B up  1 B down".split())

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from asyncfl.analysis.pictures import PICTURES
 from asyncfl.analysis.tables import read_csv
 from asyncfl.api import execute
 from asyncfl.errors import RunError, ScenarioError
@@ -88,3 +89,9 @@ def test_columns_of_methods_that_are_not_asked_for_do_not_exist(tmp_path: Path) 
         read(tmp_path, pictures=None)
     with pytest.raises(ScenarioError, match=r"pictures\.methods"):
         read(tmp_path, pictures={"methods": ["magic"]})
+
+
+def test_where_no_run_is_there_is_a_table_of_no_pictures(tmp_path: Path) -> None:
+    for _ in range(2):
+        make_pictures(Experiment.model_validate({**DESCRIPTION, "name": "a"}), [], tmp_path / "a" / "folder")
+    assert len(read_csv(tmp_path / "a" / "folder" / PICTURES)) == 0
