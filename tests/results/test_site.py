@@ -235,6 +235,17 @@ def test_values_without_spread_are_shown_by_their_sign_where_chance_has_no_part(
     assert (endless.estimate, endless.low, endless.high) == (10.0, -10.0, 10.0)
 
 
+def test_estimates_at_the_ends_of_what_is_shown() -> None:
+    at_the_end = standard(row(effect=10.0, low=9.0, high=11.0, threshold=0.0, sd=1.0))
+    assert at_the_end is not None
+    assert (at_the_end.estimate, at_the_end.low, at_the_end.high, at_the_end.clipped) == (10.0, 9.0, 10.0, False)
+    without_margin = standard(row(margin=0.0))
+    assert without_margin is not None
+    assert without_margin.unit == "sd"
+    assert standard(row(sd=0.0)) is None
+    assert standard(row(effect="")) is None
+
+
 def test_papers_that_are_not_known_have_a_page_too() -> None:
     assert paper_of("new").name == "new"
     assert file_of_paper("a/b c") == "a_b_c.html"
