@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from asyncfl.errors import ScenarioError
-from asyncfl.own_classes import own_class
+from asyncfl.own_classes import blamed, look_for_modules_in, own_class, own_file, told
 from asyncfl.scenario import Scenario
 
 Write = Callable[[str, str], Path]
@@ -122,3 +123,46 @@ def test_a_class_that_is_no_component_is_a_fault_of_its_field(
         Scenario.read({**tiny, "defence": {"rule": {"kind": "mine_rule:Mine"}}})
     assert str(raised.value).startswith("defence.rule: ")
     assert said in str(raised.value)
+
+
+def test_a_file_is_looked_for_here_beside_scenarios_and_on_the_path_in_this_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, beside, later, named, other = (tmp_path / name for name in ("here", "beside", "later", "named", "other"))
+    for place in (here, beside, later, named, other):
+        place.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setattr("asyncfl.own_classes._beside", {})
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["", str(named), str(other)]))
+    for place in (beside, later, beside):
+        look_for_modules_in(place)
+    assert sys.path[-2:] == [str(beside), str(later)]
+    assert own_file("x") == Path("x")
+    for place in (other, named, later, beside):
+        (place / "x").touch()
+        assert own_file("x") == place / "x"
+    (here / "x").touch()
+    assert own_file("x") == Path("x")
+    assert own_file(str(other / "x")) == other / "x"
+    monkeypatch.setenv("HOME", str(named))
+    assert own_file("~/x") == named / "x"
+
+
+def test_who_failed_in_ones_own_code_is_named_and_nobody_else(write: Write) -> None:
+    path = write(
+        "mine_fails",
+        "class Mine:\n    def made(self):\n        return self.then()\n    def then(self):\n        return {}['k']\n"
+        "def alone():\n    import json\n    return json.loads('{')\n",
+    )
+    module = importlib.import_module("mine_fails")
+    said = {}
+    for call, failure in ((module.Mine().made, KeyError), (module.alone, ValueError)):
+        with pytest.raises(failure) as raised:
+            call()
+        below = raised.tb.tb_next  # without this test
+        said[call.__name__] = blamed(raised.value.with_traceback(below))
+    assert said["made"] == f"mine_fails:Mine.made failed: {path}, line 5: KeyError: 'k'"
+    assert str(said["alone"]).startswith(f"alone failed: {path}, line 8: json.decoder.JSONDecodeError: Expecting ")
+    nowhere = ValueError("of nobody")
+    assert (blamed(nowhere), told(nowhere)) == (None, "ValueError: of nobody")
