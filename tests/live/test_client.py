@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.federation.phases import Phase, Sending
+from asyncfl.federation.phases import Phase, ScoringPhase, Sending
 from asyncfl.live.client import LiveClient
 from asyncfl.live.errands import Craft
 from asyncfl.live.transport import Connection, EndedError, Memory
@@ -30,6 +30,7 @@ from asyncfl.live.vocabulary import (
     Welcome,
 )
 from asyncfl.live.wire import client_decoder, encode, server_decoder
+from asyncfl.messages import Fate
 from asyncfl.trace import Kind
 from asyncfl.world import Transfer
 from tests.live import virtual_loop
@@ -56,7 +57,8 @@ def test_work_of_a_server_that_has_not_let_it_in_is_no_work(said: Task | Judge) 
 
 
 MODEL = np.zeros((1, 3), np.float32)
-FOREVER = Sending(Transfer(1e6, True, 1, 1, 1, 0, 800, math.inf, (), (), 800, 0.0), "down")
+FOREVER = Sending(Transfer(1e6, True, 1, 10, 10, 0, 800, math.inf, (), (), 800, 1.0), "down")
+"""Ten packets, one each second, and then a long way."""
 
 
 def craft_of(**changes: Any) -> Any:
@@ -83,6 +85,7 @@ class Server:
         self.craft, self.scenes = craft, list(scenes)
         self.hellos: list[Hello] = []
         self.times: list[float] = []
+        self.failed: list[BaseException] = []
         self.client: LiveClient
 
     async def hears(self, connection: Connection) -> Any:
@@ -91,15 +94,21 @@ class Server:
     async def serve(self, connection: Connection) -> None:
         self.times.append(asyncio.get_running_loop().time())
         self.hellos.append(await self.hears(connection))
-        await self.scenes.pop(0)(self, connection)
+        try:
+            await self.scenes.pop(0)(self, connection)
+        except Exception as error:
+            self.failed.append(error)
 
     def run(self) -> str:
         async def main() -> str:
             memory = Memory(self.serve)
             self.client = LiveClient("ann", "t", memory.connect, lambda told: self.craft, samples=9, n_parameters=3)
-            why = await asyncio.wait_for(self.client.run(), 1000)
-            await memory.close()
-            return why
+            try:
+                return await asyncio.wait_for(self.client.run(), 1000)
+            finally:
+                await memory.close()
+                for error in self.failed:
+                    raise error
 
         return virtual_loop.run(main)
 
@@ -133,6 +142,7 @@ def test_who_is_let_in_says_whether_it_is_there_and_can_pay_and_goes_by_the_serv
         await connection.send(encode(Ping(4)))
         await server.hears(connection)
         assert clock.now == (now_s if now_s >= 0 else 1.5), "it begins once"
+        assert (server.client._presence is not None) == shaped
         await connection.send(encode(Over("all done")))
 
     server = Server(craft, scene)
@@ -181,9 +191,17 @@ def test_who_goes_offline_in_its_world_tells_what_it_gave_up_and_is_back_when_th
     async def first(server: Server, connection: Connection) -> None:
         await connection.send(encode(welcome()))
         await server.hears(connection)
-        await connection.send(encode(Task(5, 0, 0), MODEL))
-        told = await server.hears(connection)
-        assert told == Trace(5, (Noted(10.0, "went_offline", 0, 1),))
+        await asyncio.sleep(1.0)
+        for number in (0, 1):
+            await connection.send(encode(Task(number, number, 0), MODEL))
+        await connection.send(encode(Judge(3, 0), MODEL))
+        began = Noted(0.0, "training_started")
+        for told in (
+            Trace(0, (Noted(8.0, "went_offline", 640, 1),)),
+            Trace(1, (began, Noted(8.0, "went_offline"))),
+            Trace(-1, (Noted(8.0, "sent", 640, detail="down"),)),
+        ):
+            assert await server.hears(connection) == told
         with pytest.raises(EndedError):
             await connection.receive()
 
@@ -196,7 +214,74 @@ def test_who_goes_offline_in_its_world_tells_what_it_gave_up_and_is_back_when_th
         await connection.send(encode(welcome(36.0)))
         await connection.send(encode(Over("all done")))
 
-    server = Server(craft_of(world=world), first, second, third)
+    trains = Phase(Kind.TRAINING_STARTED, Kind.TRAINED, 1e6)
+    fetches = Phase(Kind.DOWNLOAD_STARTED, Kind.DOWNLOADED, 1e6, sending=FOREVER)
+    craft = craft_of(
+        world=world,
+        phases=lambda said: [(trains if said.task else fetches, False)],
+        scoring_phases=lambda said, models: [ScoringPhase(1e6, FOREVER, "scoring down")],
+        workshop=SimpleNamespace(score=list),
+    )
+    server = Server(craft, first, second, third)
     assert server.run() == "all done"
     assert server.times == [0.0, 10.0, 18.0]
-    assert [(hello.tasks, hello.given_up) for hello in server.hellos] == [((), ()), ((), (5,)), ((), ())]
+    assert [(hello.tasks, hello.given_up) for hello in server.hellos] == [((), ()), ((), (0, 1)), ((), ())]
+
+
+@pytest.mark.parametrize(("kind", "what"), [(Task, "task"), (Judge, "request")])
+def test_what_was_asked_before_is_not_done_again(kind: Any, what: str) -> None:
+    async def scene(server: Server, connection: Connection) -> None:
+        await connection.send(encode(welcome()))
+        await server.hears(connection)
+        for number, turn in ((6, 4), (7, 4)):
+            said = kind(number, turn, 0) if kind is Task else kind(number, turn)
+            await connection.send(encode(said, MODEL))
+        with pytest.raises(EndedError):
+            await connection.receive()
+
+    craft = craft_of(
+        scoring_phases=lambda said, models: [ScoringPhase(1e6, FOREVER)], workshop=SimpleNamespace(score=list)
+    )
+    server = Server(craft, scene)
+    assert server.run() == (
+        f"the server gave {what} 4 again after {what} 4, by its count of this client's: both would have the same noise, "
+        "which could be subtracted"
+    )
+    assert not server.client.ended_well
+
+
+def test_what_goes_wrong_here_is_raised_here_and_the_server_hears_that_the_client_is_gone() -> None:
+    async def scene(server: Server, connection: Connection) -> None:
+        await connection.send(encode(welcome()))
+        await server.hears(connection)
+        for number in (5, 6):
+            await connection.send(encode(Task(number, number, 0), MODEL))
+        with pytest.raises(EndedError):
+            await connection.receive()
+
+    def breaks(said: Task) -> Any:
+        raise ValueError(f"task {said.task} broke")
+
+    server = Server(craft_of(phases=breaks), scene)
+    with pytest.raises(ValueError, match="task 5 broke"):
+        server.run()
+    assert server.client.over == "failed: task 5 broke"
+    assert server.client._at == {}
+
+
+def test_of_what_ends_by_itself_nothing_is_kept() -> None:
+    lost = Phase(Kind.DOWNLOAD_STARTED, Kind.LOST, 1.0, Fate.LOST_DOWN, FOREVER)
+
+    async def scene(server: Server, connection: Connection) -> None:
+        await connection.send(encode(welcome()))
+        await server.hears(connection)
+        await connection.send(encode(Task(5, 0, 0), MODEL))
+        gone = await server.hears(connection)
+        assert (gone.task, gone.fate, [one.kind for one in gone.report]) == (5, "lost_down", ["lost"])
+        await asyncio.sleep(0)
+        assert server.client._at == {}
+        await connection.send(encode(TaskGone(5)))
+        await connection.send(encode(Over("all done")))
+
+    server = Server(craft_of(phases=lambda said: [(lost, False)]), scene)
+    assert server.run() == "all done"
