@@ -89,7 +89,7 @@ def majority(vectors: Vector) -> NDArray[np.bool_]:
     from sklearn.cluster import HDBSCAN
 
     lengths = norms(vectors)
-    units = vectors / np.where(lengths > 0, lengths, 1.0)[:, None]
+    units = vectors / np.where(lengths > 0, lengths, np.inf)[:, None]
     distances = np.clip(1.0 - units @ units.T, 0.0, 2.0)
     np.fill_diagonal(distances, 0.0)
     clusters = HDBSCAN(

@@ -29,7 +29,7 @@ def strays(variance: Floats, level: Floats | float, usual: Floats | float) -> Fl
 
     `usual`: variance at which the bound is tightest, rho; > 0 where any variance is. 0 where it is 0.
     """
-    rho = np.where(np.asarray(usual) > 0, usual, 1.0)
+    rho = np.where(np.asarray(usual) > 0, usual, np.nan)
     total = variance + rho
     return np.where(np.asarray(usual) > 0, np.sqrt(total * np.log(total / (rho * np.square(level)))), 0.0)
 

@@ -161,7 +161,7 @@ class Evidence(Detector):
         senders, products = buffer.clients[sound], against[sound]
         for guess, direction in enumerate(directions, start=trusted):
             weights, length, signal = direction.without(senders, state.means, state.context.n_parameters)
-            along = np.einsum("ij,ij->i", products, weights) * signal / np.where(signal > 0, length, 1.0)
+            along = np.einsum("ij,ij->i", products, weights) * signal / np.where(signal > 0, length, np.inf)
             told, variance = signal > 0, (buffer.upload_std[sound] * signal) ** 2
             tracks[guess] = tracks[guess].add(senders[told], along[told], signal[told] ** 2, variance[told])
         return tuple(tracks)

@@ -43,7 +43,7 @@ class Direction:
             if side.any():
                 enough &= np.count_nonzero(weights[:, side], axis=1) >= FEWEST - 1
                 total = np.abs(weights[:, side]).sum(axis=1)
-                weights[:, side] /= np.where(total > 0, total, 1.0)[:, None]
+                weights[:, side] /= np.where(total > 0, total, np.inf)[:, None]
         square = np.where(enough, np.einsum("ij,ij->i", weights @ means.gram, weights), 0.0)
         noise = n_parameters * np.square(weights * means.noise_std).sum(axis=1)
         return weights, np.sqrt(np.maximum(square, 0.0)), np.sqrt(np.maximum(square - noise, 0.0))

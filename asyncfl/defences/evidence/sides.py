@@ -177,7 +177,7 @@ class SideTest(Described):
         struck = below(track.gained, low, self.false_ban_rate)
         out = struck | below(track.gained, bar, self.false_flag_rate)
         power = below(-length, bar, self.false_flag_rate)
-        found = float(power.sum() / max(len(known) - len(banned), 1))
+        found = float(power.sum() / (len(known) - len(banned)))
         return Sides(True, share, out, struck, count, needed, np.nan, signal, found)
 
     def _lowest(self, share: Floats) -> float:

@@ -189,3 +189,11 @@ def test_who_goes_just_as_far_as_the_widest_is_compared():
 def test_updates_that_are_missing_grow_with_the_square_of_what_is(clear, counts, needed, missing):
     known = np.ones(len(clear), dtype=bool)
     assert SideTest()._missing(np.array(clear), np.array(counts), known, needed) == missing
+
+
+@pytest.mark.parametrize(("last", "certified", "along"), [(1.0, True, 1), (-1.0, False, 0)])
+def test_where_most_are_banned_one_that_goes_along_is_needed_still(last, certified, along):
+    sides = judge([last, -1.0, -1.0, -1.0], banned=(1, 2, 3))
+    assert (sides.certified, sides.along, sides.needed) == (certified, along, 0)
+    assert sides.power == (1.0 if certified else 0.0)
+    assert not sides.struck.any()
