@@ -19,6 +19,7 @@ from asyncfl.live.vocabulary import (
     Begin,
     Hello,
     Judge,
+    Leaving,
     Noted,
     Over,
     Ping,
@@ -120,7 +121,9 @@ def test_who_is_let_in_says_whether_it_is_there_and_can_pay_and_goes_by_the_serv
     now_s: float, affords: bool | None, shaped: bool
 ) -> None:
     asked: list[tuple[int, float]] = []
-    budgets = SimpleNamespace(affords=lambda client, turn: affords, said=lambda client: f"client {client} spent it")
+    budgets = SimpleNamespace(
+        affords=lambda client, turn: affords and not turn, said=lambda client: f"client {client} spent it"
+    )
     world = SimpleNamespace(
         online=lambda client, at_s: asked.append((client, at_s)) or True, next_change=lambda client, at_s: math.inf
     )
@@ -244,8 +247,8 @@ def test_what_was_asked_before_is_not_done_again(kind: Any, what: str) -> None:
     )
     server = Server(craft, scene)
     assert server.run() == (
-        f"the server gave {what} 4 again after {what} 4, by its count of this client's: both would have the same noise, "
-        "which could be subtracted"
+        f"the server gave {what} 4 again after {what} 4, by its count of this client's: both would have the "
+        "same noise, which could be subtracted"
     )
     assert not server.client.ended_well
 
@@ -285,3 +288,20 @@ def test_of_what_ends_by_itself_nothing_is_kept() -> None:
 
     server = Server(craft_of(phases=lambda said: [(lost, False)]), scene)
     assert server.run() == "all done"
+
+
+def test_who_leaves_says_so_and_has_ended_well() -> None:
+    async def scene(server: Server, connection: Connection) -> None:
+        await connection.send(encode(welcome()))
+        await server.hears(connection)
+        await connection.send(encode(Task(5, 0, 0), MODEL))
+        await asyncio.sleep(1.0)
+        leaving = asyncio.ensure_future(server.client.leave())
+        assert await server.hears(connection) == Leaving()
+        await leaving
+        with pytest.raises(EndedError):
+            await connection.receive()
+
+    server = Server(craft_of(), scene)
+    assert server.run() == "left"
+    assert server.client.ended_well
