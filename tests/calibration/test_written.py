@@ -23,7 +23,7 @@ from asyncfl.calibration.observations import Trainings
 from asyncfl.calibration.presence import Sightings, _follow
 from asyncfl.calibration.server import AT_ONCE, aggregates_alone, evaluated_s
 from asyncfl.calibration.sharing import Concurrency, Machine, _log_densities
-from asyncfl.calibration.speeds import of_mean_one, speeds_of
+from asyncfl.calibration.speeds import Speeds, of_mean_one, speeds_of
 from asyncfl.calibration.workers import _Turns
 from asyncfl.trace.events import Kind
 from asyncfl.world.distributions import Exponential, Fixed, Lognormal, Pareto, Uniform
@@ -99,7 +99,10 @@ def _speeds(seed: int) -> Any:
     work = random.choice([10.0, 40.0], 14)
     seconds = work * 0.01 * (client + 1) * (random.choice([1.0, 1.5], 14) if seed else 1.0)
     trainings = Trainings(client, work, seconds, random.random(14) < 0.7)
-    found = speeds_of(6, trainings)
+    return _found(speeds_of(6, trainings))
+
+
+def _found(found: Speeds) -> Any:
     return [
         found.s_per_sample, list(found.unseen), found.trainings, found.jitter.distribution.model_dump(),
         found.jitter.exact, found.jitter.expected, found.population.exact,
@@ -185,6 +188,8 @@ def _calls() -> Iterator[tuple[str, Callable[[], Any]]]:
         yield f"densities {seed}", partial(_densities, seed)
     for seed in range(3):
         yield f"speeds {seed}", partial(_speeds, seed)
+    once = Trainings(np.array([0, 2]), np.array([10.0, 40.0]), np.array([0.1, 2.0]), np.array([True, True]))
+    yield "speeds of clients that were seen once", lambda: _found(speeds_of(4, once))
     for workers in (None, 1, 2):
         yield f"machine of {workers}", partial(_machine, workers)
     load = Concurrency.of(np.array([2.0, 0.0, 1.0, 1.0, 4.0]), np.array([1.0, 1, 1, 1, -4]))
