@@ -34,6 +34,9 @@ def failing(outputs, labels):
 def writing(outputs, labels):
     outputs[0] = 0
 
+def given(outputs, labels, back):
+    return back
+
 number = 3
 """
 
@@ -102,3 +105,22 @@ def test_metrics_that_are_none_are_refused(tiny: dict[str, Any], metrics: dict[s
     with pytest.raises(ScenarioError) as caught:
         Scenario.read({**tiny, "evaluation": {"metrics": metrics}})
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("back", "value"),
+    [
+        (2, 2.0), (0.5, 0.5), (np.float32(0.25), 0.25), (np.int64(3), 3.0), (np.array(1.5), 1.5),
+        (True, "bool"), (np.bool_(False), "bool"), (np.array(True), "bool"), (np.array([1.5]), "ndarray"), ("1", "str"),
+        (None, "NoneType"), (1j, "complex"),
+    ],
+)  # fmt: skip
+def test_what_a_metric_returns_is_a_number_or_refused(back: Any, value: float | str) -> None:
+    metric = Metric.model_validate({"kind": "metrics_of_ones_own:given", "back": back})
+    outputs, labels = np.zeros((4, 3), np.float32), np.zeros(4, np.int64)
+    if isinstance(value, str):
+        with pytest.raises(ComponentError, match=f"must return a number, got {value}"):
+            metric.value(outputs, labels)
+    else:
+        found = metric.value(outputs, labels)
+        assert (type(found), found) == (float, value)
