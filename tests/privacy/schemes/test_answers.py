@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 from pydantic import TypeAdapter
 
-from asyncfl.privacy import AnyScheme, PrivacyContext
+from asyncfl.privacy import AnyScheme, DpSgd, PrivacyContext, Scheme
 from asyncfl.privacy.context import Contribution
 from asyncfl.privacy.ledger.accounts import model_accounts, upload_accounts
 from asyncfl.privacy.ledger.budgets import BudgetTracker, stop_faults, stop_notes
@@ -103,9 +103,37 @@ TRAINING: Any = SimpleNamespace(
     epochs=2, momentum=0.5, proximal_mu=0.1, gradient_clip=None, example_clip=1.0, example_noise=0.5
 )
 
+REFUSED: dict[str, dict[str, Any]] = {
+    "budgets at their floor": {**BUDGETS, "floor": 8.0},
+    "budgets that never change": {**BUDGETS, "adjustment": "none", "equal_spend": "naive", "floor": 8.0},
+    "local, in each epoch without noise": {"kind": "local_gaussian", "epsilon": math.inf, "noise": "epoch"},
+}
+"""What is asked for its faults alone."""
+
 
 def scheme_of(name: str) -> Any:
-    return TypeAdapter(AnyScheme).validate_python(SCHEMES[name])
+    return TypeAdapter(AnyScheme).validate_python({**SCHEMES, **REFUSED}[name])
+
+
+def _faults(name: str) -> Any:
+    """Faults with trainings that fit and do not, and with one client less."""
+    scheme, fields = (
+        scheme_of(name),
+        ("epochs", "momentum", "proximal_mu", "gradient_clip", "example_clip", "example_noise"),
+    )
+    trainings: list[Any] = [None] + [
+        SimpleNamespace(**dict(zip(fields, values, strict=True)))
+        for values in (
+            (1, 0.0, 0.0, None, None, 0.0), (1, 0.5, 0.0, 0.2, 2.0, 1.1), (2, 0.0, 0.1, 0.3, 2.0, 1.1 + 1e-4),
+            (1, 0.0, 0.0, 0.20001, 2.0001, 0.0), (2, 0.0, 0.0, 0.2, 1.0, scheme.multiplier(2, 20) * (1 + 1e-12) if
+             isinstance(scheme, DpSgd) else 0.5),
+        )
+    ]  # fmt: skip
+    return [
+        [f"{fault.field}: {fault.message}" for fault in scheme.faults(clients, 20, training)]
+        for training in trainings
+        for clients in ((5, 4) if training is None else (5,))
+    ]
 
 
 def _answers(name: str, context: PrivacyContext) -> Any:
@@ -176,8 +204,12 @@ def _calls() -> Iterator[tuple[str, Callable[[], Any]]]:
                 continue
             yield f"{name}, {where}", partial(_answers, name, context)
             yield f"ledger of {name}, {where}", partial(_ledgers, name, context)
+        if type(scheme_of(name)).faults is not Scheme.faults:
+            yield f"faults of {name}", partial(_faults, name)
         if "stop_at" in SCHEMES[name]:
             yield f"{name} is kept to", partial(_stopped, name)
+    for name in REFUSED:
+        yield f"faults of {name}", partial(_faults, name)
 
 
 CALLS = dict(_calls())
