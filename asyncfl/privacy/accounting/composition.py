@@ -86,7 +86,7 @@ def advanced_share(epsilon: float, slack: float, releases: int) -> float:
         grown = math.log(releases) + share + math.log(-math.expm1(-share))
         return float(np.logaddexp(factor, grown)) + math.log(share) - math.log(epsilon)
 
-    return most if missing(1 / most) <= 0 else 1 / just_enough(missing, 1 / most)
+    return min(most, 1 / just_enough(missing, 1 / most))
 
 
 def classical_share(

@@ -37,7 +37,7 @@ def refuted(canaries: int, guesses: int, right: int, mus: NDArray[np.float64], l
 
     hit = np.full(len(mus), level * right / canaries)
     missed = np.full(len(mus), level * (guesses - right) / canaries)
-    for i in range(right - 1, -1, -1):
+    for i in reversed(range(right)):
         needed = np.maximum(missed, ndtr(ndtri(hit) - mus))
         if not (needed > missed).any():
             break  # from here on neither can change

@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from asyncfl.privacy.ledger.releases import Release, answer_release
+from asyncfl.privacy import Contribution, GaussianUpload, PrivacyContext
+from asyncfl.privacy.ledger.releases import Release, answer_release, upload_release
 from asyncfl.privacy.scheme import Guarantee, Unit
 from asyncfl.privacy.scores import ScoreNoise
 
@@ -25,3 +26,16 @@ def test_answers_with_noise_are_one_gaussian(unit: Unit, sensitivity: float) -> 
     noise = ScoreNoise(epsilon=0.5)
     budgeted = answer_release(noise, stated, 3, 20)
     assert (budgeted.epsilon, budgeted.std) == (0.5, noise.std_of(3, 20))
+
+
+class _Promising(GaussianUpload):
+    """Promises each client something else."""
+
+    def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee:
+        return Guarantee("sample", "replace", "proven", 99.0 if client is None else 10.0 * (client + 1), 1e-5, 1)
+
+
+@pytest.mark.parametrize(("client", "claim"), [(-1, 99.0), (0, 10.0), (1, 20.0)])
+def test_an_upload_claims_what_its_client_was_promised_and_nobodys_what_all_were(client: int, claim: float) -> None:
+    context = PrivacyContext(clients=2, participants=2, rounds=3, smallest_samples=20, exposures=1)
+    assert upload_release(_Promising(epsilon=5), context, None, Contribution(client, 20)).epsilon == claim

@@ -47,7 +47,9 @@ def test_the_same_stream_draws_the_same():
 
 def test_without_deviation_nothing_changes():
     vector = np.ones(3, dtype=np.float32)
-    add_noise("gaussian", vector, 0.0, Streams(0), "client_noise")
+    nobody_is_asked_for_bits = None
+    add_noise("gaussian", vector, 0.0, nobody_is_asked_for_bits, "client_noise")
+    add_noise("gaussian", vector[:0], 1.0, nobody_is_asked_for_bits, "client_noise")
     assert vector.tolist() == [1, 1, 1]
 
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 from pydantic import TypeAdapter
 
+from asyncfl.learning import Layout
 from asyncfl.privacy import AnyScheme, DpSgd, PrivacyContext, Scheme
 from asyncfl.privacy.context import Contribution
 from asyncfl.privacy.ledger.accounts import model_accounts, upload_accounts
@@ -159,11 +160,25 @@ def _answers(name: str, context: PrivacyContext) -> Any:
         outcome(lambda: _with_epsilon(scheme, context, norm, once)),
         [str(fault) for fault in scheme.faults(context.clients, context.rounds, TRAINING)],
         scheme.assumed_exposures(context.rounds, context.participants, context.clients),
+        [scheme.accounts_for_training, scheme.reference is None, _mixed(scheme.mixing_node)],
     ]  # fmt: skip
     state.trained(once, 2.0, 3.0)
     state.trained(once, 1.5, 3.0)
     state.collected(SEVERAL, norms, np.random.default_rng(0))
     return [*told, state.clip_norm(norms), state.epsilon(1, 2)]
+
+
+def _mixed(node: Any) -> Any:
+    """What a node makes of six models of two layers, one of them malformed and one not finite."""
+    if node is None:
+        return None
+    models = np.arange(36.0).reshape(6, 6)
+    models[4, 1] = np.nan
+    layout = Layout.of([("a", {"weight": (2, 2)}), ("b", {"bias": (2,)})])
+    node.shuffle(models, layout, np.arange(6) != 2, np.random.default_rng(0))
+    whole = np.arange(12.0).reshape(2, 6)
+    node.shuffle(whole, layout, np.ones(2, bool), np.random.default_rng(1))
+    return [node.seconds, node.said, models[:, ::4].tolist(), whole]
 
 
 def _with_epsilon(scheme: Any, context: PrivacyContext, norm: float | None, one: Contribution) -> Any:
