@@ -208,3 +208,18 @@ def test_a_copy_of_an_update_that_did_not_enter_tells_of_it_by_the_version_alone
     assert laplace[0][:4] == (0, 3, 0.5, 2.5)
     assert laplace[0][-1] is True
     assert 0 not in {row[0] for row in told(rows, versions(0.5), {}, {1: 3}, members=frozenset([0]))}
+
+
+def test_who_holds_a_copy_holds_what_the_first_of_all_updates_was_made_from() -> None:
+    rows = sent((0, 3, 0.5, 2.0, 1.0), (1, 3, 0.25, 3.0, 1.0), base_version=np.array([2, 1]), copy_of=np.array([-1, 0]))
+    assert view({1: 5}, {}, 2, 3).granted(rows).tolist() == [5, 5, 5, NEVER]
+    apart = replace(rows, copy_of=np.array([-1, -1]))
+    assert view({1: 5}, {}, 2, 3).granted(apart).tolist() == [5, 5, NEVER, NEVER]
+
+
+def test_under_laplace_noise_of_the_server_all_of_a_victims_updates_add_up() -> None:
+    rows = sent((0, 1, 0.5, 2.0, 1.0), (1, 1, 0.25, 3.0, 1.0), (0, 1, 0.125, 1.0, 1.0), copy_of=np.array([-1, 0, -1]))
+    noise = versions(0.5, server_laplace=True)
+    first, second = [row for row in told(rows, noise, {1: 2}, {1: 3}) if row[0] == 0]
+    assert first[:4] == (0, 2, about(np.sqrt(4 + 9)), 1.0)
+    assert second == (0, 3, 0.5, 10 * (0.5 + 0.125), 1, 0.5, 1, True)

@@ -162,7 +162,7 @@ def _account(random: np.random.Generator, who: str, n: int, laplace: float, stat
 
 
 def _models(random: np.random.Generator, who: str, n: int, laplace: float, stated: Guarantee | None) -> Account:
-    known = as_models(_releases(random, n, laplace), np.array([0, 2, 4]))
+    known = as_models(_releases(random, n, laplace), np.array([0, 2, 3]))
     proven = Published(replace(known.clients, sensitivity=known.clients.sensitivity * 2), known.model)
     touched = frozenset([0]) if random.random() < 0.5 else frozenset()
     return Account(who, known.releases, stated, known, proven, {-1: ("clip norm measured",)}, None, "", touched)
