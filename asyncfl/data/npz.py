@@ -137,10 +137,11 @@ def _checked_sizes(dataset: CatalogEntry, path: Path, stamp: tuple[int, int]) ->
                         continue
                     fault, shapes[key] = _judge(archive, key, dataset)
                     faults += fault
-                if len(shapes) == 2 and not faults and shapes[images][0] != shapes[labels][0]:
-                    count = shapes[images][0]
-                    faults.append(Fault(labels, f"must have one label per image ({count}), got {shapes[labels][0]}"))
-                sizes[split] = shapes.get(images, (0,))[0]
+                if faults:
+                    continue
+                (sizes[split], *_), (count,) = shapes[images], shapes[labels]
+                if count != sizes[split]:
+                    faults.append(Fault(labels, f"must have one label per image ({sizes[split]}), got {count}"))
     except _BROKEN as error:
         raise DataError([Fault("", _damaged(error))], path) from None
     if faults:
@@ -154,14 +155,14 @@ def _judge(archive: zipfile.ZipFile, key: str, dataset: CatalogEntry) -> tuple[l
         with archive.open(f"{key}.npy") as member:
             shape, dtype = _header(member)
     except _BROKEN as error:
-        return [Fault(key, _damaged(error))], (0,)
+        return [Fault(key, _damaged(error))], ()
     got = f"got {dtype} {shape}"
     if key.startswith("x_"):
         if dtype != np.uint8 or shape[1:] != dataset.image_shape or shape[0] == 0:
             wanted = ", ".join(["n", *map(str, dataset.image_shape)])
-            return [Fault(key, f"must be uint8 images of shape ({wanted}), n at least 1, {got}")], (0,)
+            return [Fault(key, f"must be uint8 images of shape ({wanted}), n at least 1, {got}")], shape
     elif not np.issubdtype(dtype, np.integer) or len(shape) != 1:
-        return [Fault(key, f"must be integer labels of shape (n,), {got}")], (0,)
+        return [Fault(key, f"must be integer labels of shape (n,), {got}")], shape
     return [], shape
 
 
@@ -169,7 +170,7 @@ def _header(member: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     version = np.lib.format.read_magic(member)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(member)
-    return shape or (0,), dtype
+    return shape, dtype
 
 
 def _damaged(error: Exception) -> str:

@@ -64,7 +64,12 @@ def test_labels_must_match_images(save):
 
 def test_scalar_and_empty_arrays_are_faults(save):
     found = faults_of(save(y_train=np.uint8(3), x_test=np.zeros((0, 28, 28), np.uint8), y_test=np.zeros(0, np.uint8)))
-    assert set(found) == {"y_train", "x_test"}
+    assert found == {
+        "y_train": "must be integer labels of shape (n,), got uint8 ()",
+        "x_test": "must be uint8 images of shape (n, 28, 28), n at least 1, got uint8 (0, 28, 28)",
+    }
+    scalar = faults_of(save(x_train=np.uint8(3)))
+    assert scalar == {"x_train": "must be uint8 images of shape (n, 28, 28), n at least 1, got uint8 ()"}
 
 
 def test_labels_out_of_range(save):

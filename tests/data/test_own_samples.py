@@ -30,6 +30,8 @@ def test_they_are_the_clients_and_nobody_elses(tmp_path: Path) -> None:
     assert labels.tolist() == [9, 0, 4]
     assert data.shape == (1, 28, 28)
     assert not len(data.test_labels)
+    assert (data.original, data.source, data.classes, data.domains) == (False, "real", 10, ("mnist",))
+    assert (data.client_domains.tolist(), data.test_offsets.tolist()) == ([0] * 4, [0, 0])
     scaled, _ = own.of_client(2, DataSpec(clients=4)).client(2)
     np.testing.assert_allclose(scaled[:, 0], (IMAGES / 255 - 0.1307) / 0.3081, rtol=1e-4, atol=1e-5)
 

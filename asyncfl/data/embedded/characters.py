@@ -54,7 +54,7 @@ class Inverted(Style):
 
     def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
         glyphs = atlas(_DIGITS, UPRIGHT + SLANTED)
-        ground, bend = draws[:, 1 : 1 + textures.DRAWS], draws[:, 1 + textures.DRAWS :]
+        _, ground, bend = np.split(draws, [1, 1 + textures.DRAWS], axis=1)
         covered = coverage(
             distances(glyphs.maps, _variant(glyphs, labels, draws), self.side, self.distortion, bend), 1.2
         )
@@ -78,7 +78,7 @@ class Coloured(Style):
 
     def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
         glyphs = atlas(self.characters, self.fonts)
-        ground, bend = draws[:, 8 : 8 + textures.DRAWS], draws[:, 8 + textures.DRAWS :]
+        _, ground, bend = np.split(draws, [8, 8 + textures.DRAWS], axis=1)
         found = distances(glyphs.maps, _variant(glyphs, labels, draws), self.side, self.distortion, bend)
         image = textures.pieces(self.side, ground)
         brightness = image.mean((1, 2))[:, None]
@@ -103,7 +103,7 @@ class HouseNumbers(Style):
     def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
         glyphs = atlas(_DIGITS, SANS + UPRIGHT)
         variant = (draws[:, 0] * glyphs.variants).astype(np.int64)
-        ground, bend = draws[:, 16 : 16 + textures.DRAWS], draws[:, 16 + textures.DRAWS :]
+        _, ground, bend = np.split(draws, [16, 16 + textures.DRAWS], axis=1)
         found = distances(glyphs.maps, labels * glyphs.variants + variant, self.side, self.distortion, bend)
         for side, present, digit in ((-1, 1, 2), (1, 3, 4)):
             with_neighbour = np.flatnonzero(draws[:, present] < 0.5)
