@@ -95,6 +95,7 @@ def test_ends_tell_what_is_proven_of_clients_and_what_part_of_it_was_shown(tmp_p
             (0, "client", 0, "server", 4.0, 1.0),
             (0, "client", 1, "server", 8.0, 3.0),
             (0, "client", 2, "server", 9.0, np.nan),  # not audited
+            (0, "client", 3, "server", 0.5, 0.25),
             (0, "client", 0, "both", 99.0, 99.0),
             (0, "model", -1, "server", 77.0, 77.0),
             (1, "client", 0, "server", np.inf, 5.0),
@@ -105,4 +106,4 @@ def test_ends_tell_what_is_proven_of_clients_and_what_part_of_it_was_shown(tmp_p
     ledger.to_parquet(folder / "ledger.parquet")
     ends = collect([({}, folder)])["ends"]
     assert ends["epsilon_provable_max"].tolist() == [9.0, np.inf]
-    assert ends["measured_of_provable"].tolist() == pytest.approx([0.375, np.nan], nan_ok=True)
+    assert ends["measured_of_provable"].tolist() == pytest.approx([0.5, np.nan], nan_ok=True)
