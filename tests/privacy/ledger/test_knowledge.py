@@ -217,9 +217,13 @@ def test_who_holds_a_copy_holds_what_the_first_of_all_updates_was_made_from() ->
     assert view({1: 5}, {}, 2, 3).granted(apart).tolist() == [5, 5, NEVER, NEVER]
 
 
-def test_under_laplace_noise_of_the_server_all_of_a_victims_updates_add_up() -> None:
+def test_beside_a_held_copy_all_of_a_victims_updates_add_up() -> None:
     rows = sent((0, 1, 0.5, 2.0, 1.0), (1, 1, 0.25, 3.0, 1.0), (0, 1, 0.125, 1.0, 1.0), copy_of=np.array([-1, 0, -1]))
     noise = versions(0.5, server_laplace=True)
     first, second = [row for row in told(rows, noise, {1: 2}, {1: 3}) if row[0] == 0]
     assert first[:4] == (0, 2, about(np.sqrt(4 + 9)), 1.0)
     assert second == (0, 3, 0.5, 10 * (0.5 + 0.125), 1, 0.5, 1, True)
+    # Of Gaussian noise: 9/13 of the victim's own part is new, and all of its other update.
+    first, second = [row for row in told(rows, versions(0.5), {1: 2}, {1: 3}) if row[0] == 0]
+    left = np.sqrt(0.5**2 / (1 / 4 + 1 / 9) + 0.125**2 + 0.5**2)
+    assert second == (0, 3, about(left), about(0.5 * 9 / 13 + 0.125), 1, 0.5, 1, False)
