@@ -29,6 +29,7 @@ def swept(tmp_path: Path, tiny: dict[str, Any]) -> list[Path]:
     found = json.loads(result.output)["runs"]
     assert [one["values"] for one in found] == [{"training.lr": rate} for rate in (0.01, 0.05, 0.2)]
     assert all(one["final"]["test_accuracy"]["seeds"] == 2 for one in found)
+    assert [(one["failed"], one["diverged"]) for one in found] == [(None, 0)] * 3
     return [Path(one["folder"]) for one in found]
 
 

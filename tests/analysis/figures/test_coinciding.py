@@ -102,5 +102,6 @@ def test_markers_at_one_place_stand_beside_each_other(axes: Any) -> None:
     assert [line.get_marker() for line in aside] == ["o", "s", "^", "o", "s", "^"]
     pixels = [x - at[1][0] for x, _ in at[:3]]
     assert pixels == pytest.approx([-4 / 0.72, 0, 4 / 0.72])
+    assert at[1] == pytest.approx(axes.transData.transform((0, 4)))
     assert [y for _, y in at[:3]] == pytest.approx([400] * 3)
     assert [line.get_markevery() for line in axes.lines[:3]] == [[1], [1], []]
