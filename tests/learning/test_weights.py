@@ -105,3 +105,15 @@ def test_what_is_no_file_of_weights_is_refused_and_no_code_in_it_runs(
         (tmp_path / "cut").write_bytes(content)
         with pytest.raises(DataError, match="cut: must be"):
             read_weights(tmp_path / "cut")
+
+
+def test_the_largest_float32_is_finite_and_what_is_beyond_is_not() -> None:
+    layout, most = MODEL.layout(SHAPE, CLASSES), float(np.finfo(np.float32).max)
+    for largest, fits in ((-most, True), (np.nextafter(most, np.inf), False), (np.nan, False)):
+        weights = {name: np.full(shape, largest) for name, _, shape in layout.parameters()}
+        if fits:
+            flat = flat_weights(MODEL, SHAPE, CLASSES, weights, "own.pt")
+            assert (flat == -np.finfo(np.float32).max).all()
+        else:
+            with pytest.raises(DataError, match="must hold finite float32 numbers, and does not"):
+                flat_weights(MODEL, SHAPE, CLASSES, weights, "own.pt")

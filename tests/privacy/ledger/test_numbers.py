@@ -186,7 +186,7 @@ def _ledger(name: str, seed: int) -> Any:
 
 def _spent(seed: int) -> Any:
     random = np.random.default_rng(seed)
-    laplace = (0.0, 1.0, 0.4)[seed % 3]
+    laplace = (0.0, 1.0, 0.2)[seed % 3]
     account = _account(random, "server", 9, laplace, STATED if seed % 2 else None)
     models = _models(random, "public", 6, laplace, STATED)
     own = models.releases
@@ -315,7 +315,7 @@ def _calls() -> Iterator[tuple[str, Callable[[], Any]]]:
     for name in SCHEMES:
         for seed in range(3):
             yield f"ledger {name} {seed}", partial(_ledger, name, seed)
-    for seed in range(9):
+    for seed in range(6):
         yield f"spent {seed}", partial(_spent, seed)
     for delta in (0.0, 1e-5):
         yield f"mixed {delta}", partial(_mixed, delta)
