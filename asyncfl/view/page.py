@@ -147,7 +147,7 @@ def _found(run: Run, name: str, window: Window, most: int) -> _Found:
     asked = (window.since_s, window.until_s) != (None, None)
     if len(tasks) > most:
         kept = most if asked else min(most, WINDOW_TASKS)
-        window = replace(window, until_s=float(np.partition(tasks.dispatched_s, kept - 1)[kept - 1]))
+        window = replace(window, until_s=float(np.sort(tasks.dispatched_s)[kept - 1]))
         tasks = tasks.select(until_s=window.until_s)
     return _Found(run, name, tables, every, tasks, window, asked)
 
