@@ -28,6 +28,7 @@ def context(scenario: Scenario, changes: dict[str, Any], sizes: list[int]) -> Pr
         ({}, EQUAL, True, True, True),
         ({}, UNEQUAL, True, False, False),
         ({"protocol.weighting": "uniform"}, UNEQUAL, True, True, True),
+        ({"protocol.late": "carry"}, EQUAL, True, True, False),
         ({"defence.rule": {"kind": "median"}}, EQUAL, False, False, False),
         ({"defence.detector": {"kind": "kardam"}}, EQUAL, False, False, False),
         ({"training.deadline_s": 5.0}, EQUAL, True, True, True),

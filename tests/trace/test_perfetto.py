@@ -28,6 +28,8 @@ def document(story: pa.Table, tmp_path: Path) -> dict[str, Any]:
     spent = [Spending(3, "server", np.array([0.0, 5.0]), np.array([0.0, 1.5]))]
     written = write_perfetto(story, path, title="a story", spent=spent, notes=["one", "two"])
     document: dict[str, Any] = json.loads(path.read_text())
+    head = '{"displayTimeUnit":"ms","otherData":{"notes": "one; two", "run": "a story"},"traceEvents":['
+    assert path.read_text().startswith(head)
     assert written == len(document["traceEvents"])
     return document
 
@@ -136,6 +138,7 @@ def test_a_run_of_several_seeds_follows_the_format_and_is_the_same_each_time(
         write_perfetto(events, tmp_path / name, title="lossy", spent=spent)
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
     assert (tmp_path / "a.json.gz").read_bytes() == (tmp_path / "b.json.gz").read_bytes()
+    assert (tmp_path / "a.json.gz").read_bytes()[4:8] == bytes(4), "the time at which it was written"
     assert gzip.decompress((tmp_path / "a.json.gz").read_bytes()) == (tmp_path / "a.json").read_bytes()
     document = json.loads((tmp_path / "a.json").read_text())
     assert chrome_faults(document) == []
