@@ -49,7 +49,7 @@ def test_default_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gemm.resolve("default") == "default"
 
 
-@pytest.mark.parametrize(("speedup", "expected"), [(1.5, "mixed"), (1.05, "default")])
+@pytest.mark.parametrize(("speedup", "expected"), [(1.5, "mixed"), (gemm.FASTER, "default"), (1.05, "default")])
 def test_auto_takes_onednn_where_it_is_faster_and_stays_with_that(
     monkeypatch: pytest.MonkeyPatch, cache_folder: Path, speedup: float, expected: str
 ) -> None:
