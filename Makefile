@@ -24,6 +24,9 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --config-settings editable_mode=compat --editable '.[dev]'
 	@touch $(READY)
 
+# Python keeps what it compiles, whatever the caller has set: each process would compile all modules anew.
+results test: export PYTHONDONTWRITEBYTECODE =
+
 results: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python workflow/unlock.py
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakemake --cores $(CORES) --logger asyncfl $(SNAKEMAKE_FLAGS)
@@ -32,9 +35,8 @@ live: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python workflow/record.py clock/truth --at-once 9
 	OMP_NUM_THREADS=1 $(BIN)/python workflow/record.py clock/calibrated --at-once 1 --whole
 
-# Python keeps what it compiles, whatever the caller has set: each process of the tests would compile all modules anew.
 test: $(READY)
-	PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= \
+	PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
 	  $(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=90
 
 test-long: $(READY)
