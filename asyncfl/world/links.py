@@ -33,13 +33,13 @@ UNLIMITED = Fixed(value=math.inf)
 class Link(Described):
     """One direction between each client and the server; by default instant and lossless."""
 
-    latency_s: ClientAmount = NO_LATENCY
+    latency_s: Annotated[ClientAmount, Field(examples=[0.05])] = NO_LATENCY
     """One-way delay of a client's link, seconds: a number, a list of the clients' own, or a distribution drawn once per
     client."""
-    bandwidth_bps: ClientRate = UNLIMITED
+    bandwidth_bps: Annotated[ClientRate, Field(examples=[10e6])] = UNLIMITED
     """Bits per second of a client's link, > 0, inf for no limit: a number, a list of the clients' own, or a
     distribution drawn once per client."""
-    jitter_s: Amount = NO_LATENCY
+    jitter_s: Annotated[Amount, Field(examples=[0.02])] = NO_LATENCY
     """Extra delay of each message, seconds: a number, or a distribution drawn per message."""
     loss: AnyLoss = NoLoss()
     """How packets are lost."""
