@@ -5,6 +5,7 @@ This is the only place where the analysis asks a formula instead of a run.
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from typing import Any, Literal
 
@@ -14,7 +15,8 @@ from pydantic import Field, ValidationError, field_validator
 from asyncfl.analysis.grid import AxisValues
 from asyncfl.component import Described
 from asyncfl.errors import hint
-from asyncfl.privacy.bounds import BoundSettings, FullParticipation, LossConstants, PartialParticipation
+from asyncfl.privacy.bounds import BoundSettings, LossConstants
+from asyncfl.privacy.queries.bounds import BoundsQuestion
 
 ARGUMENTS = {
     "protocol.rounds": "rounds",
@@ -46,7 +48,7 @@ class Bound(Described):
 
 
 MOST_POINTS = 10_000
-"""Values of an argument in a range."""
+"""Values of an argument in a range, and points of a grid."""
 
 
 class Bounds(Bound):
@@ -77,7 +79,7 @@ class Bounds(Bound):
 
 
 def first_fault(bound: Bound, grid: AxisValues) -> str | None:
-    """Why a bound cannot be computed at the first point of a grid, in words; None: it can be."""
+    """Why a bound cannot be computed at all points of a grid, in words; None: it can be."""
     known = {"rounds", "participants", "lambda1", *LossConstants.model_fields, *BoundSettings.model_fields}
     for name in (*grid, *bound.settings):
         if ARGUMENTS.get(name, name) not in known:
@@ -86,13 +88,13 @@ def first_fault(bound: Bound, grid: AxisValues) -> str | None:
     for name in ("rounds", *(["participants"] if bound.theorem == 3 else [])):
         if name not in given:
             return f"theorem {bound.theorem} needs {name}, among the axes or the settings"
+    if math.prod(map(len, grid.values())) > MOST_POINTS:
+        return f"must have at most {MOST_POINTS} points in all"
     try:
-        bound.over({name: values[:1] for name, values in grid.items()})
+        bound.over(grid)
     except ValidationError as error:
         [first, *_] = error.errors()
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    except (TypeError, ValueError, OverflowError) as error:
-        return str(error)
+        return f"{first['loc'][-1]}: {first['msg'].replace('noise.', '')}"  # arguments stand side by side here
     return None
 
 
@@ -102,16 +104,15 @@ def bound_value(theorem: int, arguments: dict[str, Any]) -> float:
     arguments: `rounds`, for theorem 3 also `participants`, `lambda1` (theorem 2), and any field of LossConstants and
     BoundSettings. Raises pydantic's ValidationError for values out of range.
     """
-    given = dict(arguments)
-    rounds, participants = given.pop("rounds"), given.pop("participants", None)
-    variant = {"lambda1": given.pop("lambda1")} if "lambda1" in given else {}
-    if given.get("epsilon") == float("inf"):
-        return float("nan")
-    loss = LossConstants(**{k: v for k, v in given.items() if k in LossConstants.model_fields})
-    noise = BoundSettings(**{k: v for k, v in given.items() if k not in LossConstants.model_fields})
+    if arguments.get("epsilon") == math.inf:
+        return math.nan
+    parts: dict[str, dict[str, Any]] = {"loss": {}, "noise": {}, "": {}}
+    for name, value in arguments.items():
+        fields = LossConstants.model_fields, BoundSettings.model_fields
+        parts["loss" if name in fields[0] else "noise" if name in fields[1] else ""][name] = value
     if theorem == 2:
-        return float(FullParticipation(loss, noise, **variant)(rounds))
-    return float(PartialParticipation(loss, noise)(rounds, participants))
+        parts[""].pop("participants", None)
+    return BoundsQuestion.model_validate({"loss": parts["loss"], "noise": parts["noise"], **parts[""]}).value
 
 
 def of(bounds: pd.DataFrame, name: str) -> pd.DataFrame:

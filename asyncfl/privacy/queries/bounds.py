@@ -58,10 +58,15 @@ class BoundsQuestion(Question):
         bound = self.bound
         return bound(rounds) if isinstance(bound, FullParticipation) else bound(rounds, self.participants or 1)
 
+    @property
+    def value(self) -> float:
+        """The bound on the expected gap at `rounds`; NaN where it says nothing."""
+        return float(self._over_rounds(self.rounds))
+
     def answer(self) -> dict[str, Any]:
         """The bound's constants, its value, why it has none, and where it is best."""
         bound, K = self.bound, self.participants or 1
-        at_rounds = _number(self._over_rounds(self.rounds))
+        at_rounds = _number(self.value)
         best_rounds = _found(optimum(self._over_rounds, self.largest_rounds))
         if isinstance(bound, FullParticipation):
             return {
