@@ -44,6 +44,12 @@ def judged(detector, score_of_row, buffer=BUFFER, **kwargs):
     return detector.judge(state, buffer, answer(state, score_of_row, **kwargs))[0]
 
 
+def test_what_evaluators_are_sent_cannot_be_changed():
+    request, _ = Safl().request(start(Safl()), BUFFER, ())
+    with pytest.raises(ValueError, match="read-only"):
+        request.models[0, 0] = 9
+
+
 # --- who is asked ----------------------------------------------------------------------------------------------------
 
 

@@ -36,6 +36,12 @@ def test_who_does_not_help_is_left_out_but_not_struck():
     assert not sides.struck.any()
 
 
+def test_where_everybody_is_banned_nothing_is_known():
+    sides = judge([1.0] * 4, banned=range(4))
+    assert (sides.certified, sides.along, sides.signal, sides.power) == (False, 0, 0.0, 0.0)
+    assert not sides.out.any()
+
+
 SHARDS = """-1.24 -1.06 -.84 -.83 -.79 -.78 -.71 -.40 -.38 -.28 -.15 -.14 .09 .27 .30 .32 .35 .46 .61 .68 .72
     .79 .84 .85 .86 .89 .94 .99 1.01 1.03 1.07 1.07 1.10 1.13 1.20 1.22 1.24 1.26 1.30 1.33"""
 """x of 40 honest clients that hold two classes each, as they were in a small federation without attackers."""

@@ -132,6 +132,8 @@ def test_a_client_whose_budget_is_spent_sends_nothing_more() -> None:
     assert long == [Spent("s" * 1000), gone]
     stopped = asyncio.run(_answered(Reply("a", config={"stopped": "no epoch"})))
     assert stopped == [Gone(3, "dropped_out", (Noted(2.5, Kind.DROPPED_OUT, detail="no epoch"),))]
+    [cut] = asyncio.run(_answered(Reply("a", config={"stopped": "s" * 1001})))
+    assert cut == Gone(3, "dropped_out", (Noted(2.5, Kind.DROPPED_OUT, detail="s" * 1000),))
 
 
 def test_an_update_says_what_our_app_tells_and_of_anothers_nothing() -> None:
