@@ -94,7 +94,7 @@ def chrome_trace(
         own = events.filter(pc.field("seed") == seed)
         tasks = tasks_of(own)
         made = batches(own, tasks)
-        tracks = Tracks(pid=place + 1, seeds=len(seeds), clients=int(pc.max(own["client"]).as_py() or 0) + 1)
+        tracks = Tracks(pid=place + 1, seeds=len(seeds), clients=int(pc.max(own["client"]).as_py()) + 1)
         shown = None if clients is None else set(clients)
         yield from metadata(tracks, f"{title}, seed {seed}", _tracks_used(own, shown), _scorers(made, shown))
         chosen = tasks if shown is None else tasks.select(clients=sorted(shown))
