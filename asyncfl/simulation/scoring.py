@@ -91,9 +91,10 @@ class ScoreRequests:
             if not stays:
                 yield from self._learnt(client)
             if sending is not None:
-                # Of a message that breaks off, what had left was sent.
-                whole = (sending.transfer.sent_bytes, 0)
-                sent_bytes, _ = whole if stays else broken or sending.broken_off(until_s - began_s)
+                sent_bytes = sending.transfer.sent_bytes
+                if not stays:
+                    # Of a message that breaks off, what had left was sent.
+                    sent_bytes, _ = broken or sending.broken_off(until_s - began_s)
                 self.transfers.traffic.count(sent_bytes, sending.way)
             if not (stays and (sending is None or sending.transfer.delivered)):
                 return False
