@@ -82,3 +82,21 @@ def test_p_values_of_looks_count_what_a_look_costs():
 @pytest.mark.parametrize(("at", "alpha"), [((), 0.025), ((6,), 0.025), ((3, 6, 12), 0.0093), ((4, 8), 0.0125)])
 def test_levels_of_looks(at, alpha):
     assert Looks(tuple(range(12)), at).alpha == alpha
+
+
+def test_an_answer_is_given_at_its_level_and_given_up_below_a_standard_error():
+    # Seven signs have p = 2**-7, which is .3125 times .025.
+    for sign, answer in ((np.inf, "holds"), (-np.inf, "does not hold")):
+        found = comparison(*[sign] * 7).decide(holds_part=0.3125, fails_part=0.3125)
+        assert found.answer == answer
+    # Six of nine signs are a standard error above half of them.
+    two_looks = Looks(tuple(range(12)), (9, 12))
+    six, five = (comparison(*[np.inf] * n, *[-np.inf] * (9 - n)).decide(two_looks).by for n in (6, 5))
+    assert (six.reading.t, six.is_futile, six.more) == (1.0, False, 12)
+    assert (five.is_futile, five.more) == (True, None)
+
+
+def test_what_speaks_for_neither_answer_gets_no_seeds_where_another_is_given_up():
+    futile, neither = comparison(1, -1, 1, -1.5, 1, -1), comparison(-1, 0, 1)
+    assert [one.reading.t for one in neither.decide(THREE_LOOKS).wanting] == [0.0]
+    assert AllOf([futile, neither]).decide(THREE_LOOKS).wanting == ()

@@ -3,7 +3,7 @@ import pytest
 from scipy import stats
 
 from asyncfl.analysis.evidence.discoveries import q_values
-from asyncfl.analysis.evidence.power import clean_runs_needed, seeds_needed, visible
+from asyncfl.analysis.evidence.power import chance, clean_runs_needed, seeds_needed, visible
 
 
 def test_what_is_visible_is_seen_in_four_cases_of_five():
@@ -35,3 +35,9 @@ def test_q_values_by_hand():
     assert q_values([0.01, 0.8, 0.02, 0.03]) == pytest.approx([0.04, 0.8, 0.04, 0.04])
     assert q_values([0.5, np.nan, 0.001]) == pytest.approx([0.5, np.nan, 0.002], nan_ok=True)
     assert len(q_values([])) == 0
+
+
+def test_the_chance_of_being_seen_is_a_probability_however_clear_the_effect():
+    assert chance(1.0, 1.0, 10, 0.025) == chance(-2.0, 2.0, 10, 0.025) == pytest.approx(0.803, abs=5e-4)
+    # Where the tail is beyond what a double holds the noncentral t is no number.
+    assert [chance(effect, 1.0, 3, 0.025) for effect in (1e12, 1e300, np.inf)] == [1.0] * 3

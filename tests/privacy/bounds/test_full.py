@@ -109,3 +109,14 @@ def test_whatever_the_constants_the_bound_is_a_number_or_undefined(constants):
 def test_constants_whose_products_are_no_floats_are_refused():
     with pytest.raises(ValueError, match=r"must be 1e-50\.\.1e\+50"):
         LossConstants(proximal_mu=1e-300)
+
+
+def test_a_gap_that_is_gone_after_a_round_is_defined():
+    at_once = FullParticipation(
+        LossConstants(polyak_lojasiewicz=1.0, smoothness=0.125, dissimilarity=2.0), BoundSettings()
+    )
+    assert at_once.contraction == 0
+    assert at_once.why_undefined() is None
+    gaps = at_once(np.array([0.0, 1.0]))
+    assert gaps[0] == at_once.loss.initial_gap
+    assert 0 < gaps[1] < 0.01

@@ -72,3 +72,22 @@ def test_theorem_3_says_something_where_nothing_of_the_gap_is_left():
     found = PartialParticipation(loss, BoundSettings(clients=4))
     assert found.contraction(4) == 0
     assert found.why_undefined(25, 4) is None
+
+
+def test_the_edge_of_where_it_is_defined_is_outside():
+    # epsilon/T = -ln(1 - K/N), where the logarithm's argument is 0.
+    edge = bound(math.log(2))
+    assert math.isnan(float(edge.discounted_budget(1, 25)))
+    assert edge.why_undefined(1, 25) == (
+        "theorem 3 needs epsilon/T < -ln(1 - K/N) = 0.693147, got epsilon/T = 0.693147"
+    )
+
+
+def test_a_gap_that_is_gone_after_a_round_is_defined():
+    # sqrt(16) and halves: Q is 0 exactly.
+    at_once = PartialParticipation(
+        LossConstants(smoothness=0.25, polyak_lojasiewicz=2.1333333333333333), BoundSettings(epsilon=6)
+    )
+    assert float(at_once.contraction(16)) == 0
+    assert at_once.why_undefined(25, 16) is None
+    assert 0 < float(at_once(25, 16)) < math.inf

@@ -60,3 +60,8 @@ def test_one_world_alone_shows_nothing() -> None:
         Counts(0, 0, 1, 5)
     with pytest.raises(ValueError, match="among those"):
         Counts(6, 5, 1, 5)
+
+
+def test_an_attack_that_never_says_in_shows_nothing() -> None:
+    assert epsilon_of(Counts(0, 5, 0, 9)) == epsilon_of(Counts(0, 5, 3, 9)) == mu_of(Counts(0, 5, 3, 9)) == 0
+    assert epsilon_of(Counts(5, 5, 9, 9), delta=0.5) == 0

@@ -133,3 +133,12 @@ def test_laplace_noise_is_finite_or_ends_the_run():
     unchanged = np.ones(3, dtype=np.float32)
     add_noise("laplace", unchanged, 0.0, Streams(0), "client_noise")
     assert unchanged.tolist() == [1, 1, 1]
+
+
+def test_the_largest_float_is_a_deviation_as_any_other():
+    largest = float(np.finfo(np.float32).max)
+    for std, finite in ((largest, True), (np.nextafter(largest, np.inf), False)):
+        vector = np.zeros(4, dtype=np.float32)
+        with np.errstate(over="ignore"):
+            add_noise("gaussian", vector, std, Streams(0), "client_noise")
+        assert np.isfinite(vector).any() == finite

@@ -288,3 +288,12 @@ def test_nothing_that_counts_needs_no_noise():
         for participants in (20, 50):
             found = noise(epsilon=6.0, participants=participants, b_rule=b_rule, max_client_weight=0.0, noise_scale=0.0)
             assert found.sigma_d == 0
+
+
+def test_at_the_edge_the_server_adds_nothing_and_b_does_not_exist():
+    # T = L sqrt(K): the clients' noise in the mean of 4 is just enough for 2 versions.
+    found = noise(clients=4, participants=4, rounds=2, samples=8, clip_norm=1.0, epsilon=3.0)
+    assert (found.sigma_d, found.gamma) == (0, 1.5)
+    assert found.server_rule == "paper: none, T <= epsilon/gamma (2 <= 2)"
+    # epsilon/T = -ln(1 - K/N), where the logarithm's argument is 0.
+    assert paper_discount(math.log(2), 1, 0.5) is None

@@ -186,3 +186,11 @@ def test_each_seed_starts_with_the_clip_norm_it_was_given():
 def test_bad_input(fields, said):
     with pytest.raises(ValidationError, match=said):
         DpFedAvg(**fields)
+
+
+def test_a_norm_that_is_the_clip_norm_is_within_it():
+    state = ClipState(2.0, AdaptiveClip(learning_rate=1.0), sigma=0.0, by_server=True)
+    state.collected((), np.array([]), np.random.default_rng(0))
+    assert state.norm == 2
+    state.collected((), np.array([2.0, 2.0, 5.0, 2.0]), np.random.default_rng(0))
+    assert state.norm == pytest.approx(2 * math.exp(-0.25))

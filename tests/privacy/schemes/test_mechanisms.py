@@ -8,7 +8,16 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from asyncfl.learning import Training
-from asyncfl.privacy import AnyScheme, Contribution, GaussianNoise, LaplaceNoise, Mechanisms, PrivacyContext
+from asyncfl.privacy import (
+    AnyScheme,
+    Contribution,
+    DpSgd,
+    GaussianNoise,
+    LaplaceNoise,
+    Mechanisms,
+    NoPrivacy,
+    PrivacyContext,
+)
 from asyncfl.privacy.accounting.gaussian import classical_constant, exact_epsilon
 from asyncfl.privacy.flags import CLASSICAL
 from asyncfl.privacy.ledger.releases import upload_release
@@ -204,3 +213,36 @@ GAUSSIAN = {"kind": "gaussian", "epsilon": 1}
 def test_bad_input_says_what_is_allowed(document, said):
     with pytest.raises(ValidationError, match=said):
         TypeAdapter(AnyScheme).validate_python({"kind": "mechanisms", **document})
+
+
+def test_two_adversaries_learn_more_than_the_sum_only_over_several_versions():
+    both = Mechanisms(client=GaussianNoise(epsilon=2), server=GaussianNoise(epsilon=3))
+    told = [any("grows with" in note for note in both.notes(replace(CONTEXT, rounds=rounds))) for rounds in (1, 2)]
+    assert told == [False, True]
+
+
+def test_without_noise_nothing_is_bounded_or_stated_of_models():
+    endless = GaussianNoise(epsilon=math.inf)
+    assert not Mechanisms(client=endless, server=endless).bounds_uploads
+    half = Mechanisms(client=endless, server=GaussianNoise(epsilon=1))
+    assert half.bounds_uploads
+    assert half.model_multiplier(CONTEXT) == pytest.approx(3.730632, abs=1e-6)
+    assert Mechanisms(client=endless, server=endless).model_multiplier(CONTEXT) is None
+    assert Mechanisms(client=endless, server=endless).model_guarantee(CONTEXT) is None
+    gradients = Mechanisms(client=endless, clip=Clip(target="gradient"))
+    assert gradients.notes(CONTEXT) == []
+
+
+def test_an_attacker_that_asks_for_no_noise_gets_none():
+    server = GaussianNoise(epsilon=3)
+    both = Mechanisms(client=GaussianNoise(epsilon=2), server=server)
+    assert both.with_epsilon(math.inf, 2, 0.5) == (both.model_copy(update={"client": None}), {})
+    asked, fields = both.with_epsilon(7.0, 2, 0.5)
+    assert (asked, fields) == (Mechanisms(client=GaussianNoise(epsilon=7), server=server), {})
+    assert Mechanisms(server=server).with_epsilon(math.inf, 2, 0.5) == (Mechanisms(server=server), {})
+    with pytest.raises(ValueError, match=r"^privacy\.client is null: clients add no noise that could be that of an"):
+        Mechanisms(server=server).with_epsilon(7.0, 2, 0.5)
+    assert DpSgd(noise_multiplier=1.0).with_epsilon(math.inf, 2, 0.5) == (NoPrivacy(), {"example_noise": 0.0})
+    assert NoPrivacy().with_epsilon(math.inf, 2, 0.5) == (NoPrivacy(), {})
+    # An update of zeros is clipped all the same.
+    assert NoPrivacy().with_epsilon(7.0, 2, 0.0)[0].clip_norm == 1e-30

@@ -232,3 +232,19 @@ def test_a_draw_that_is_not_secret_is_held_against_models_alone():
     assert uploads == scheme.flags(FIGURE_4, 30.0, of_models=False)
     assert AMPLIFICATION not in Nbafl(epsilon=60, b_rule="none").flags(FIGURE_4, 30.0, of_models=True)
     assert set(models) - set(uploads) == {AMPLIFICATION}
+
+
+@pytest.mark.parametrize(("exposures", "rounds", "several"), [(0, 1, False), (1, 1, False), (0, 2, True), (2, 1, True)])
+def test_naive_composition_is_nothing_to_note_of_a_single_release(exposures, rounds, several):
+    context = dataclasses.replace(EVERYONE, exposures=exposures, rounds=rounds)
+    assert bool(noted(Nbafl(epsilon=6), context, "releases x delta")) == several
+    assert not noted(Nbafl(epsilon=6, composition="naive_delta_split"), context, "releases x delta")
+
+
+def test_an_unsplit_upload_is_calibrated_for_the_whole_budget():
+    nobody, one = (dataclasses.replace(EVERYONE, exposures=exposures) for exposures in (0, 1))
+    for context in (nobody, one):
+        assert Nbafl(epsilon=60).classical(context, 60.0).epsilon == 60
+    alone = dataclasses.replace(nobody, rounds=1)
+    assert noted(Nbafl(epsilon=60), alone, "one release at 60 gives")
+    assert not noted(Nbafl(epsilon=60), alone, "each of")

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from asyncfl.privacy import AdaptiveBudgets, PrivacyContext
-from asyncfl.privacy.accounting.gaussian import exact_epsilon
+from asyncfl.privacy.accounting.gaussian import classical_limit, exact_epsilon
 from asyncfl.privacy.context import Contribution
 from asyncfl.privacy.ledger.releases import upload_release
 from asyncfl.privacy.record import Upload
@@ -173,3 +173,20 @@ def test_the_classical_calibration_past_its_limit_is_told_once_with_the_clients_
     assert "(one whose budget grows beyond)" in note
     (note,) = told_of(1, 12, math.inf, adjustment="linear")
     assert "(that of client 1 (12), or one whose budget grows beyond)" in note
+
+    (note,) = told_of(*range(9, 14))
+    assert "(that of client 0 (9), 1 (10), 2 (11), 3 (12), 4 (13)) gives away" in note
+    assert told_of(classical_limit(1e-5)) == []
+
+
+@pytest.mark.parametrize(("spend", "what"), [("naive", "sum of epsilon"), ("rdp", "sum of epsilon squared")])
+def test_the_control_tells_its_budgets_and_what_they_are_made_to_equal(spend: Any, what: str) -> None:
+    asked = AdaptiveBudgets(budgets=SETTING_3, equal_spend=spend)
+    assert asked.reference is not None
+    said = [
+        f"constant budgets 4, 4, 8, 8, 9.5: the {what} over the uploads is that of the run whose budgets follow the "
+        "loss; they were taken from its losses, a release that no ledger covers"
+    ]
+    measured = asked.reference.settle([upload(4, 9.5)])
+    assert measured.notes(CONTEXT)[:1] == said
+    assert not any("constant budgets" in note for note in asked.notes(CONTEXT))
