@@ -32,8 +32,8 @@ class InFlight:
         self._streams = streams
         self._begun_singly = 0
         self._cohorts = 0
-        self._draws = -1, 0
-        """A version, and the cohorts and parts of cohorts that were drawn for it."""
+        self._draws: dict[int, int] = {}
+        """The version that a cohort was drawn for last -> cohorts and parts of cohorts that were drawn for it."""
         self._tasks: dict[int, TaskRecord] = {}
         self._cohort = 0
         self._cohort_coming = 0
@@ -120,9 +120,9 @@ class InFlight:
             actions.append(SetTimer(f"deadline:{self._cohorts - 1}", seconds))
 
     def _enlarge_cohort(self, number: int, version: int, time_s: float, actions: list[Action]) -> None:
-        before = self._draws[1] if self._draws[0] == version else 0
+        before = self._draws.get(version, 0)
         order = self._streams.order("cohorts", before, version)
-        self._draws = version, before + 1
+        self._draws = {version: before + 1}
         drawn = self._begin(number, order, version, version, time_s, actions)
         self._cohort += drawn
         self._cohort_coming += drawn
