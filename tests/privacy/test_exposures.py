@@ -8,6 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 from asyncfl.errors import Fault
 from asyncfl.privacy.exposures import (
     AnyExposures,
+    Exposures,
     MeasuredExposures,
     ShareExposures,
     assumed_exposures,
@@ -58,3 +59,19 @@ def test_anything_else_is_a_fault(value):
     with pytest.raises(ValidationError) as caught:
         READER.validate_python(value)
     assert caught.value.error_count() == 1
+
+
+def test_a_rule_of_ones_own_is_asked_or_leaves_it_to_the_clock():
+    class Own(Exposures):
+        kind: str = "own"
+        uploads: int | None = None
+
+        def number(self, rounds, participants, clients):
+            return self.uploads
+
+    assert assumed_exposures(Own(uploads=0), 25, 5, 10) == 0
+    assert assumed_exposures(Own(uploads=26), 25, 5, 10) == 26
+    assert assumed_exposures(Own(), 25, 5, 10) == MeasuredExposures()
+    (fault,) = exposure_faults(-1, 25)
+    assert fault.message.startswith("must be 0..rounds (25), got -1;")
+    assert list(exposure_faults(0, 25)) == []

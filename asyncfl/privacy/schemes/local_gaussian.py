@@ -86,7 +86,7 @@ class GaussianUpload(Scheme):
     def _overdrawn(self, context: PrivacyContext) -> bool:
         """Whether the claim breaks because a task draws noise several times that is calibrated for one draw."""
         several = self.noise_each_epoch and context.epochs > 1
-        return several and self._of_all_draws(context) > self.epsilon * (1 + 1e-9)
+        return several and self._of_all_draws(context) > self.epsilon
 
     def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
         """c 2C/(samples epsilon) on 2C/samples, once, or in each epoch of a task: the model after each follows from

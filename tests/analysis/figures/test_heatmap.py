@@ -1,8 +1,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import pyplot
 
 from asyncfl.analysis.figures import Heatmap
+from asyncfl.analysis.figures.heatmap import _draw
+from asyncfl.quantities import number
 
 GRID = {"attack": ("none", "flip"), "rule": ("mean", "krum"), "p": (0.2, 0.4)}
 FIGURE = Heatmap(x="rule", rows="attack", panels="p")
@@ -58,3 +61,25 @@ def test_a_seed_that_diverged_has_lost_everything_and_is_compared_with_nothing(
     assert value == expected
     svg = lost.draw(GRID, {"final": rows}, "", "", tmp_path / "drawn")[0]
     assert svg.stat().st_size > 0
+
+
+def test_numbers_in_cells_can_be_read():
+    page, axis = pyplot.subplots()
+    values = np.array([[0.0, 59.94, 60.0], [100.0, 999.96, 1000.0], [np.nan, np.inf, -np.inf]])
+    _draw(axis, values, 0.0, 100.0, whole=False)
+    said = [(text.get_position(), text.get_text(), text.get_color(), text.get_fontsize()) for text in axis.texts]
+    assert said == [
+        ((0, 0), "0.0", "white", 7),
+        ((1, 0), "59.9", "white", 7),
+        ((2, 0), "60.0", "black", 7),
+        ((0, 1), "100.0", "black", 7),
+        ((1, 1), "1000.0", "black", 7),
+        ((2, 1), number(1000.0), "black", 7),
+        ((1, 2), "diverged", "black", 6),
+        ((2, 2), "reference\ndiverged", "black", 6),
+    ]
+    axis.clear()
+    _draw(axis, np.array([[3.0, -0.0]]), 0.0, 10.0, whole=True)
+    assert [text.get_text() for text in axis.texts] == ["3", "0"]
+    assert not any(spine.get_visible() for spine in axis.spines.values())
+    pyplot.close(page)
