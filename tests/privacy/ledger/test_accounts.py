@@ -22,3 +22,15 @@ def test_what_is_proven_is_asked_for_only_where_there_is_some() -> None:
     proven = Account("server", releases(2.0), None, releases(2.0), releases(1.0))
     assert proven.proven_releases.multiplier.tolist() == [1.0]
     assert proven.proven_spent.exact.tolist() == proven.spent.exact.tolist() == [np.inf], "at no delta"
+
+
+def test_a_multiplier_is_scale_over_sensitivity():
+    for distribution, std, sensitivity, multiplier in (
+        ("gaussian", 3.0, 2.0, 1.5),
+        ("laplace", 3.0, 2.0, 1.5 / 2**0.5),
+        ("gaussian", 3.0, np.inf, 0.0),
+        ("gaussian", 3.0, 0.0, np.inf),
+        ("laplace", 0.0, 0.0, np.inf),
+    ):
+        release = Release(distribution, std, sensitivity, 1, "replace", "proven", 1.0, 0.0)
+        assert release.multiplier == pytest.approx(multiplier)
