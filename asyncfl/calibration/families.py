@@ -45,7 +45,7 @@ class FittedShape:
     @property
     def gap(self) -> float:
         """Largest difference between the share below a value in the sample and in the distribution, 0..1."""
-        if self.distribution.is_constant or len(self.exact) < 2:
+        if self.distribution.is_constant:
             return 0.0
         found = np.interp(self.exact, self.expected, self.shares)
         return float(np.abs(found - self.shares).max())
@@ -95,7 +95,8 @@ def _shares(exact: Floats, cut_off: Floats) -> Floats:
 
 def _uniform(exact: Floats, cut_off: Floats) -> tuple[Distribution, Any] | None:
     low, high = float(exact[0]), float(exact[-1])
-    if len(cut_off) and (most := max(high, float(cut_off.max()))) > low:
+    if len(cut_off):
+        most = max(high, float(cut_off.max()))
 
         def against(end: float) -> float:
             law = stats.uniform(low, end - low)

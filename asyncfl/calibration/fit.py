@@ -204,9 +204,9 @@ def _link(found: Links, before: Link, population: bool) -> Link:
     latency: Distribution = _listed(found.latency_s)
     bandwidth: Distribution = _listed(found.bandwidth_bps)
     if population:
-        latency = found.latency.distribution
-        limited = found.bandwidth is not None and np.isfinite(found.bandwidth_bps).all()
-        bandwidth = found.bandwidth.distribution if limited and found.bandwidth else Fixed(value=math.inf)
+        latency, bandwidth = found.latency.distribution, Fixed(value=math.inf)
+        if found.bandwidth is not None and np.isfinite(found.bandwidth_bps).all():
+            bandwidth = found.bandwidth.distribution
     return before.model_copy(
         update={
             "latency_s": latency,

@@ -163,11 +163,11 @@ def _solved(messages: Sequence[SeenMessage]) -> tuple[float, float, float]:
             took.append(one.arrived_s - one.began_s[-1])
     matrix, times = np.array(rows), np.array(took)
     waited = bool(matrix[:, 1].any())
-    scale = matrix[:, 0].max() or 1.0
     sizes_known = any(len(set(matrix[matrix[:, kind] > 0, 0])) > 1 for kind in (1, 2))
     if not sizes_known:
         last = float(np.mean(times[matrix[:, 2] > 0]))
         return np.nan, np.nan, last
+    scale = matrix[:, 0].max()
     matrix[:, 0] /= scale
     used = [0, 1, 2] if waited else [0, 2]
     found, _ = nnls(matrix[:, used], times)

@@ -158,7 +158,7 @@ def sharing_of(
     client = np.concatenate([one.client for one in machines])
     several = np.bincount(client, minlength=1)[client] > 1
     most = max(float(one.others.at_work.max()) for one in machines) + 1
-    if np.count_nonzero(several) < 2:
+    if not several.any():
         return alone
 
     def densities(processors: float, evaluate_s: float) -> Floats:

@@ -104,7 +104,7 @@ class Attackers:
     def draw(self) -> None:
         """Settle which of the tasks that were begun since the last draw are attacks: those are a round, unless rounds
         have a number of tasks of their own."""
-        if self.drawn is None or not self._begun:
+        if self.drawn is None:
             return
         begun, self._begun = self._begun, []
         if self._of_round is None:

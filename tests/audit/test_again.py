@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from asyncfl.api import execute
-from asyncfl.audit.again import FinishedRun
+from asyncfl.audit.again import FinishedRun, unjudged
 from asyncfl.client import Collection, TaskObserver
 from asyncfl.errors import RunError, ScenarioError
 from asyncfl.federation import Federation
@@ -99,3 +101,42 @@ def test_a_run_of_another_version_is_refused(run: Path) -> None:
     (run / "summary.json").write_text(json.dumps({**summary, "hash": "0" * 16}))
     with pytest.raises(RunError, match="another version of this program"):
         FinishedRun.load(run)
+
+
+def test_nothing_is_judged_on_the_way_that_an_audit_does_not_ask_for(tiny: dict[str, Any]) -> None:
+    plain = Scenario.read(tiny)
+    metrics = {"right": f"{__name__}:share_right"}
+    asked = {"metrics": metrics, "clients_every": 2, "keep": "best", "record": "all", "aggregates": True}
+    changed = plain.override({"evaluation": {**asked, "train_every": 5, "test_every": 4}})
+    nothing = {"train_every": 0, "test_every": 0, "clients_every": 0, "metrics": {}, "aggregates": False}
+    nothing |= {"record": "none", "keep": "none"}
+    for evaluation, every in ((unjudged(changed).evaluation, 0), (unjudged(changed, 3, 3).evaluation, 3)):
+        wanted = nothing | {"train_every": every, "test_every": every}
+        assert {name: getattr(evaluation, name) for name in wanted} == wanted
+
+
+def test_of_rounds_that_differ_the_first_is_told() -> None:
+    finished = FinishedRun(Path("there"), None)  # type: ignore[arg-type]
+    end = (
+        "; a run can be audited on the machine and with the versions of the libraries that made it: run its "
+        "scenario.yaml again here"
+    )
+    there = pd.DataFrame(
+        {"version": [0, 1, 2], "clip_norm": [math.nan, 1.0, 2.0], "time_s": [0.0, 1.0, 2.0], "train_loss": [3.0, 2, 1]}
+    )
+
+    def told(**changes: list[float]) -> str:
+        with pytest.raises(RunError) as raised:
+            finished._compare(4, there, there.assign(**changes))
+        said = str(raised.value)
+        begin = "there: simulated again, seed 4 is another run: "
+        assert said.startswith(begin)
+        assert said.endswith(end)
+        return said[len(begin) : -len(end)]
+
+    finished._compare(4, there, there.assign(train_loss=[9.0, 9.0, 1.0], more=[1, 2, 3]))
+    assert told(train_loss=[3.0, 2.0, 1.5]) == "train_loss of version 2 is 1.5, on disk 1.0"
+    assert told(clip_norm=[math.nan, 1.0, 2.5], time_s=[0.0, 1.25, 9.0]) == "time_s of version 1 is 1.25, on disk 1.0"
+    assert told(clip_norm=[0.0, 1.0, 2.0]) == "clip_norm of version 0 is 0.0, on disk nan"
+    with pytest.raises(RunError, match="seed 4 is another run: it has 1 versions, on disk 2;"):
+        finished._compare(4, there, there[:2])

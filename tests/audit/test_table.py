@@ -3,9 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from asyncfl.audit.table import read, write
+from asyncfl.audit.table import NAME, read, write
 from asyncfl.errors import OutputError, RunError
 
 
@@ -35,3 +36,15 @@ def test_what_is_damaged_or_in_the_way_is_told(tmp_path: Path) -> None:
     (tmp_path / "run" / "audit").write_text("a file")
     with pytest.raises(OutputError, match=r"cannot make .*audit: (File exists|Not a directory)$"):
         write(tmp_path / "run", found("a", 0, 1.0))
+
+
+def test_a_table_of_attacks_has_seeds_and_methods(tmp_path: Path) -> None:
+    (tmp_path / "audit").mkdir()
+    path = tmp_path / "audit" / NAME
+    pq.write_table(pa.table({"seed": [1], "method": ["a"]}), path)
+    table = read(tmp_path)
+    assert table is not None
+    assert table.to_pylist() == [{"seed": 1, "method": "a"}]
+    pq.write_table(pa.table({"seed": [1], "more": ["a"]}), path)
+    with pytest.raises(RunError, match=r"attacks\.parquet is no table of attacks; remove it"):
+        read(tmp_path)

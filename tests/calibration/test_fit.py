@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 
 from asyncfl.analysis.timeline import summary, timeline_of
 from asyncfl.calibration import calibrate
-from asyncfl.calibration.fit import Calibration, _clients, _device, _listed, _plain
+from asyncfl.calibration.families import fitted
+from asyncfl.calibration.fit import Calibration, _clients, _device, _link, _listed, _plain
 from asyncfl.calibration.observations import SeenRun
 from asyncfl.errors import RunError
 from asyncfl.federation import clients_table, rounds_table
@@ -20,6 +22,7 @@ from asyncfl.simulation import simulate_clock
 from asyncfl.world.availability import AlternatingAvailability, AlwaysOnline
 from asyncfl.world.devices import ExponentialDevice, FixedDevice, LognormalDevice, ParetoDevice, UniformDevice
 from asyncfl.world.distributions import Exponential, Fixed, Listed, Lognormal, Pareto, Uniform
+from asyncfl.world.links import Link
 from asyncfl.world.loss import GilbertElliottLoss, IndependentLoss
 from tests.calibration.conftest import fitted_to, seen
 
@@ -238,3 +241,25 @@ def test_devices_are_those_of_the_distribution_of_their_speeds() -> None:
     assert _device(Pareto(minimum=2, alpha=3)) == ParetoDevice(minimum_s_per_sample=2, alpha=3)
     with pytest.raises(ValueError, match="no device has"):
         _device(Listed(values=(1.0, 2.0)))
+
+
+def test_values_that_differ_by_just_so_much_are_the_same() -> None:
+    assert _listed(np.array([9999.0, 10000.0])) == Fixed(value=9999.5)
+
+
+def test_a_population_in_which_some_are_unlimited_is_unlimited() -> None:
+    one = fitted(np.array([1e6]))
+    for known, bandwidth in ((1e6, Fixed(value=1e6)), (math.inf, Fixed(value=math.inf))):
+        found = SimpleNamespace(
+            latency_s=np.array([0.1, 0.1]),
+            bandwidth_bps=np.array([1e6, known]),
+            latency=fitted(np.array([0.1])),
+            bandwidth=one,
+            jitter=fitted(np.zeros(1)),
+            loss=SimpleNamespace(loss=IndependentLoss(probability=0.1)),
+            retransmissions=3,
+            timeout_s=0.5,
+        )
+        made = _link(found, Link(server_bandwidth_bps=1e7), population=True)  # type: ignore[arg-type]
+        assert made.bandwidth_bps == bandwidth
+        assert (made.server_bandwidth_bps, made.retransmissions, made.profile) == (math.inf, 3, None)

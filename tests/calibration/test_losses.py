@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from asyncfl.calibration import losses
 from asyncfl.calibration.losses import FEWEST_MESSAGES, MOST_PACKETS, fitted_loss, lost_in_bursts
 from asyncfl.calibration.messages import SeenMessage
-from asyncfl.world.loss import GilbertElliottLoss, NoLoss
+from asyncfl.world.loss import GilbertElliottLoss, IndependentLoss, NoLoss
 
 rates = st.floats(0.001, 1.0)
 
@@ -88,3 +89,22 @@ def test_a_channel_that_is_mostly_bad_is_found_too() -> None:
     found = fitted_loss([*[whole] * 6, *[one] * 8, *[both] * 36], 1000)
     assert isinstance(found.loss, GilbertElliottLoss)
     assert (found.loss.good_to_bad, found.loss.bad_to_good) == pytest.approx((0.4, 0.1), abs=2e-3)
+
+
+def test_bursts_are_looked_for_where_messages_are_as_many_and_as_long_as_is_allowed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bursts = GilbertElliottLoss(good_to_bad=0.1, bad_to_good=0.5)
+    monkeypatch.setattr(losses, "_bursts", lambda counts: (bursts, 6.0))
+    monkeypatch.setattr(losses, "_binomial", lambda counts: 5.0)
+
+    def found(messages: int, packets: int, gone: int) -> losses.FittedLoss:
+        one = SeenMessage(0, (1000 * packets, 1000 * gone), (0.0, 1.0), 2.0)
+        return fitted_loss([one] * messages, 1000)
+
+    # Of two that are as good the one with fewer parameters.
+    made = found(FEWEST_MESSAGES, MOST_PACKETS, 1)
+    assert made.compared == {"independent": -8.0, "gilbert_elliott": -8.0}
+    assert isinstance(made.loss, IndependentLoss)
+    # Few messages are too few, however much each of them lost.
+    assert found(FEWEST_MESSAGES - 1, 4, 2).compared == {}

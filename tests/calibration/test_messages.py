@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from asyncfl.calibration import messages
 from asyncfl.calibration.messages import SeenMessage, links_of, messages_of
 from asyncfl.trace.events import Kind
-from asyncfl.world.distributions import Fixed
+from asyncfl.world.distributions import Fixed, Pareto
 from asyncfl.world.links import Link
 from asyncfl.world.loss import NoLoss
 from tests.calibration.by_hand import seen_run
@@ -128,3 +130,16 @@ def test_jitter_is_what_others_took_longer_than_the_quickest_of_their_client() -
     for more_s, there in ((0.9e-5, False), (1.1e-5, True)):
         jitter = links_of(1, [sent(0, 5000), sent(0, 5000, latency=0.2 + more_s)], BEFORE).jitter
         assert (jitter.distribution.expected() > 0) is there
+
+
+def test_what_was_sent_again_and_what_arrived_are_not_two_sizes() -> None:
+    found = links_of(1, [sent(0, 5000, 1000)], BEFORE)
+    assert (found.told_apart, found.bandwidth_bps.tolist()) == (0, [math.inf])
+    assert found.latency_s == pytest.approx([0.3])
+
+
+def test_of_a_delay_without_a_mean_that_of_those_seen_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    heavy = SimpleNamespace(distribution=Pareto(minimum=0.1, alpha=0.9))
+    monkeypatch.setattr(messages, "fitted", lambda values: heavy)
+    found = links_of(1, [sent(0, 5000, latency=0.5 + more) for more in (0.0, 0.1, 0.5)], BEFORE)
+    assert found.latency_s == pytest.approx([1.0 - 0.3 / 3])

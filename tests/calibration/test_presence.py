@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from asyncfl.calibration.presence import Sightings, _follow, presence_of
+from asyncfl.calibration import presence
+from asyncfl.calibration.presence import Sightings, _follow, _look, presence_of
 from asyncfl.scenario import Scenario
 from asyncfl.trace.events import Kind
 from asyncfl.world.availability import AlternatingAvailability, AlwaysOnline
-from asyncfl.world.distributions import Exponential, Fixed
+from asyncfl.world.distributions import Exponential, Fixed, Uniform
 from tests.calibration.by_hand import seen_run
 from tests.calibration.conftest import fitted_to
 
@@ -131,3 +133,30 @@ def test_the_likeliest_rates_are_those_of_what_was_seen_whole() -> None:
     nobody = presence_of([seen_run(at(0.0, Kind.DISPATCHED, 0), at(3.0, Kind.UPLOADED, 0), samples=(10,))])
     assert nobody.availability == AlwaysOnline()
     assert nobody.off is None
+
+
+@pytest.mark.parametrize(("least", "exponential"), [(8.0, True), (7.9, False)])
+def test_of_shapes_that_are_about_as_likely_the_exponential_is_told(
+    monkeypatch: pytest.MonkeyPatch, least: float, exponential: bool
+) -> None:
+    uniform = Uniform(low=1, high=9)
+    shape = SimpleNamespace(distribution=uniform, compared={"exponential": 10.0, "uniform": least})
+    monkeypatch.setattr(presence, "fitted", lambda *of, periods: shape)
+    story = []
+    for number in range(2):
+        of = {"task": number, "client": 0}
+        story += [(8.0 * number, Kind.DISPATCHED, of), (8.0 * number + 3, Kind.WENT_OFFLINE, of)]
+        story += [(8.0 * number + 8, Kind.CAME_ONLINE, {"task": -1, "client": 0})]
+    found = presence_of([seen_run(*story, samples=(10,))]).availability
+    assert isinstance(found, AlternatingAvailability)
+    assert isinstance(found.off_s, Exponential) is exponential
+    assert (found.off_s == uniform) is not exponential
+
+
+def test_who_goes_and_comes_at_one_moment_was_away_for_no_time() -> None:
+    of = {"task": 0, "client": 0}
+    back = (3.0, Kind.CAME_ONLINE, {"task": -1, "client": 0})
+    run = seen_run((0.0, Kind.DISPATCHED, of), (3.0, Kind.WENT_OFFLINE, of), back, samples=(10,))
+    seen = Sightings()
+    _look(run, seen)
+    assert seen == Sightings(first_online=1, online_s=3.0, went=1, came=1, whole_off=[0.0])

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.calibration.observations import Trainings, trainings_of
+from asyncfl.calibration.observations import SeenRun, Trainings, trainings_of
 from asyncfl.calibration.server import GivingUp, aggregates_alone, aggregations_of, evaluated_s, giving_up
+from asyncfl.errors import RunError
 from asyncfl.trace.events import NO_EPOCH, Kind
 from tests.calibration.by_hand import seen_run
 
@@ -173,3 +174,29 @@ def test_trainings_are_samples_times_epochs_and_the_time_they_took_or_were_seen_
         trainings_of([run, run], lambda place, began_s, ended_s: 0 * began_s + place).seconds.tolist()
         == [0] * 4 + [1] * 4
     )
+
+
+def test_a_training_on_one_sample_is_work() -> None:
+    events = [
+        (0.0, Kind.DISPATCHED, {"task": 1, "client": 1}),
+        (1.0, Kind.TRAINING_STARTED, {"task": 1, "client": 1}),
+        (4.0, Kind.TRAINED, {"task": 1, "client": 1}),
+    ]
+    told = trainings_of(
+        [seen_run(*events, samples=(0, 1), epochs=1)], lambda place, began_s, ended_s: ended_s - began_s
+    )
+    assert (told.work.tolist(), told.seconds.tolist()) == ([1.0], [3.0])
+
+
+def test_ten_trainings_are_enough() -> None:
+    def of(number: int) -> SeenRun:
+        events = []
+        for task in range(number):
+            own = {"task": task, "client": 0}
+            events += [(0.0, Kind.DISPATCHED, own), (1.0, Kind.TRAINING_STARTED, own), (2.0, Kind.TRAINED, own)]
+        run = seen_run(*sorted(events, key=lambda one: one[0]))
+        return SeenRun.of("run", run.scenario, run.samples, run.events)
+
+    assert len(of(10).tasks.task) == 10
+    with pytest.raises(RunError, match="run: its events tell of 9 trainings from beginning to end"):
+        of(9)

@@ -105,3 +105,48 @@ def test_without_a_server_nobody_can_tell() -> None:
     nothing = Uploading(np.zeros(CLIENTS), np.zeros(CLIENTS), None, lambda client, models: models[:, 0])
     assert attackers.craft(rows, tickets, bad, 0, base, nothing) == Origin()
     assert (rows == 1).all()
+
+
+class Doubling(Attack):
+    """Sends twice its update, which it cannot change, and may see what others send."""
+
+    kind: str = "tests:Doubling"
+    knows: str = "own"
+
+    @property
+    def sees(self) -> Any:
+        return self.knows
+
+    def craft(self, view: AttackView) -> np.ndarray:
+        assert not any(array.flags.writeable for array in (view.honest, view.known, view.bases))
+        return 2 * view.honest
+
+
+@pytest.mark.parametrize(
+    ("knows", "attackers", "of_others"),
+    [("own", 2, 0), ("colluders", 2, 0), ("buffer", 2, 4), ("buffer", CLIENTS, 0)],
+)
+def test_only_who_sees_the_buffer_computes_from_what_others_sent(knows: str, attackers: int, of_others: int) -> None:
+    theirs = Attackers(Threats(attack=Doubling(knows=knows), attackers=attackers), CLIENTS, 10, Streams(0))
+    base = np.zeros(PARAMETERS, np.float32)
+    tickets = [Ticket(20 + client, client, 0, base) for client in range(CLIENTS)]
+    rows = np.ones((CLIENTS, PARAMETERS), np.float32)
+    bad = np.isin(np.arange(CLIENTS), list(theirs.members))
+    nothing = Uploading(np.zeros(CLIENTS), np.zeros(CLIENTS), None, lambda client, models: models[:, 0])
+    honest = tuple(20 + client for client in np.flatnonzero(~bad).tolist())
+    assert theirs.craft(rows, tickets, bad, 0, base, nothing) == Origin(computed_from=honest if of_others else ())
+    assert len(honest) == CLIENTS - attackers
+    assert rows[:, 0].tolist() == np.where(bad, 2.0, 1.0).tolist()
+
+
+def test_of_tasks_in_a_row_so_many_attack_as_are_left() -> None:
+    threats = Threats(attack=Doubling(), attackers=2, selection="per_round")
+    attackers = Attackers(threats, CLIENTS, 10, Streams(0), of_round=4)
+    # 2 of 4 are left, 2 of 3, 1 of 2, 1 of 1; and so on.
+    assert [attackers._is_next(0.5, 4) for _ in range(8)] == [False, True, False, True] * 2
+
+
+def test_who_is_honest_is_no_faster() -> None:
+    threats = Threats.model_validate({"attack": {"kind": "flooding", "times": 5}, "attackers": 2})
+    attackers = Attackers(threats, CLIENTS, 10, Streams(0))
+    assert sorted(attackers.speed(0, client) for client in range(CLIENTS)) == [1.0] * 4 + [5.0] * 2

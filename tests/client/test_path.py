@@ -26,6 +26,8 @@ from asyncfl.privacy import (
     PrivacyContext,
     Scheme,
 )
+from asyncfl.privacy.ledger.releases import upload_release
+from asyncfl.privacy.record import Upload
 from asyncfl.streams import Streams
 from asyncfl.threats import Attack, AttackView, Threats
 
@@ -495,3 +497,10 @@ def test_attackers_may_upload_what_is_not_finite() -> None:
     payloads = uploaded(CLIPPED, [0.1] * CLIENTS, threats=threats)
     assert not payloads.zeroed.any()
     assert (~np.isfinite(payloads.models).all(axis=1)).tolist() == attacked(payloads).tolist()
+
+
+def test_an_upload_that_was_trained_elsewhere_is_recorded_as_the_scheme_describes_it() -> None:
+    path = TaskPath(federation(), Counting(), Training(), CLIPPED, CONTEXT, Streams(0))  # type: ignore[arg-type]
+    one = Contribution(3, SAMPLES)
+    release = upload_release(CLIPPED, CONTEXT, 2.0, one)
+    assert path.untrained(7, 3, 5, 2.0) == Upload(7, 5, one, release, 2.0, None, False, 0.0)
