@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from asyncfl.analysis.figures import Bars, Heatmap, Sheet
 from asyncfl.results.figures import data_in_words
+from asyncfl.results.finished import all_claims, best_scale
+from asyncfl.results.report import claims_page
 
 MNIST = "MNIST, complete (60000 + 10000 images)"
 
@@ -34,3 +38,18 @@ def test_a_contact_sheet_is_of_one_seed() -> None:
     assert sheet.of_seeds([], 3) == "the first of n = 3 seeds"
     assert Heatmap(x="a", rows="b").of_seeds([], 3) == "mean over n = 3 seeds"
     assert Bars(x="a").of_seeds([], 2).startswith("mean over n = 2 seeds, dashes their own values")
+
+
+@pytest.mark.parametrize(("scales", "best"), [((), None), (("quick",), "quick"), (("quick", "full"), "full")])
+def test_the_highest_scale_with_verdicts_is_reported(tmp_path: Path, scales: tuple[str, ...], best: str | None) -> None:
+    for scale in ("quick", "full"):
+        (tmp_path / scale / "one").mkdir(parents=True)
+    for scale in scales:
+        (tmp_path / scale / "one" / "claims.csv").touch()
+    assert best_scale(tmp_path, "one") == best
+
+
+def test_without_verdicts_there_is_a_table_of_none() -> None:
+    claims = all_claims([])
+    assert (len(claims), list(claims)) == (0, ["experiment", "verdict"])
+    assert claims_page(claims) == "# Claims\n\nNo experiment has been run.\n"

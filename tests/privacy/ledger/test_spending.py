@@ -67,3 +67,11 @@ def test_models_have_rows_of_their_own():
     models = account([-1, -1], [1, 2], [5.0, 5.0])
     found = spending([], [models], clients=2, moments=3)
     assert [row[:2] for row in rows(found, "model")] == [(-1, 1), (-1, 2)]
+
+
+@pytest.mark.parametrize(("clients", "apart"), [(200, True), (201, False)])
+def test_of_many_clients_none_has_rows_of_its_own(clients, apart):
+    found = spending([account([0, 1], [1, 1], [5.0, 9.0])], [], clients=clients, moments=2)
+    assert ("client" in found["holder"]) == apart
+    assert set(found["holder"]) - {"client"} == {"largest", "median", "mean"}
+    assert [row[1] for row in rows(found, "mean")] == [0, 1]
