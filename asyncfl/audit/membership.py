@@ -266,7 +266,7 @@ def likelihood_ratio(seen: Floats, shadows: Floats, included: NDArray[np.bool_])
 
 def _confidence(learner: Learner, model: Vector, images: NDArray[np.float32], labels: NDArray[np.int64]) -> Floats:
     """(p,) ln(p / (1 - p)) of the right labels, at most 50 either way; 0 of a model that is not finite."""
-    losses = np.clip(learner.losses(model, images, labels), 1e-22, 50.0)
+    losses = np.maximum(learner.losses(model, images, labels), 1e-22)
     confidence: Floats = np.clip(-losses - np.log(-np.expm1(-losses)), -50.0, 50.0)
     return np.nan_to_num(confidence)
 

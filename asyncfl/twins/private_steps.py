@@ -37,7 +37,7 @@ def step_distances(
         module = learner.model.module(learner.shape, learner.n_outputs)
     weights = list(module.parameters())
     gradients = ExampleGradients(module, learner.shape, learner.n_outputs)
-    noise = StandardNormal(job.noise, len(job.base)) if job.noise is not None and training.example_noise else None
+    noise = StandardNormal(job.noise, len(job.base)) if job.noise is not None else None
     model, base = torch.from_numpy(job.base.copy()), torch.from_numpy(job.base.copy())
     velocity = torch.zeros_like(model)
     size = training.batch_of(job.samples)

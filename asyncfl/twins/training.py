@@ -109,7 +109,8 @@ class TwinTraining:
                 theirs = [self._payload(models[place], ticket) for models in rows]
                 if neighbour.kind == "zeroed":
                     theirs = [self._nothing(ticket)] * len(theirs)
-                elif layers is not None and after is not None:
+                elif layers is not None:
+                    assert after is not None
                     layers.twins[neighbour.number] = after[place]
                 norm = norm_of(theirs[-1], path.scheme.clipped.order)
                 clip = path.clip_norm(np.where(np.arange(len(norms)) == row, norm, norms))
@@ -138,8 +139,9 @@ class TwinTraining:
 
     def _whole(self, job: Job, layers: OwnLayers | None) -> tuple[Learner, Job]:
         learner = self.path.learner
-        if layers is None or not isinstance(learner, PartlyShared):
+        if layers is None:
             return learner, job
+        assert isinstance(learner, PartlyShared)
         return learner.whole, replace(job, base=learner.parting.join(job.base, layers.recorded))
 
     def _bases(
@@ -179,8 +181,9 @@ class TwinTraining:
     ) -> tuple[NDArray[np.float64], Sequence[Vector] | None]:
         """Losses of the jobs, whose models are written into `rows`, and the clients' own layers afterwards."""
         learner = self.path.learner
-        if layers is None or not isinstance(learner, PartlyShared):
+        if layers is None:
             return learner.train(rows, jobs), None
+        assert isinstance(learner, PartlyShared)
         return learner.train_personal(rows, jobs, layers)
 
     def _twin(self, job: Job, neighbour: Neighbour, client: int) -> Job:

@@ -63,7 +63,10 @@ def test_without_noise_members_are_found_and_the_ratio_finds_most(tmp_path: Path
     drawn = save(run, audit)
     assert [path.name for path in drawn] == ["roc-seed-0.svg", "roc-seed-0.png", "roc-seed-0.pdf"]
     first = [path.read_bytes() for path in drawn]
-    assert [path.read_bytes() for path in save(run, audit_membership(run, (0,), shadow_worlds=16))] == first
+    told: list[Any] = []
+    again = audit_membership(run, (0,), shadow_worlds=16, stage=lambda *what: told.append(what))
+    assert [path.read_bytes() for path in save(run, again)] == first
+    assert told == [("shadow worlds of seed 0", number, 80) for number in range(81)]
     written = table.read(run.folder)
     assert written is not None
     assert written["method"].to_pylist() == ["membership"] * 3
@@ -133,3 +136,10 @@ def test_a_row_tells_rates_with_their_interval() -> None:
     assert row["area"] == area(members, others)
     assert (row["seed"], row["adversary"], row["attack"], row["measured"]) == (3, "server", "loss of uploads", None)
     assert (row["method"], row["unit"]) == ("membership", "sample")
+
+
+def test_where_worlds_agree_a_variance_is_above_0() -> None:
+    included = np.array([[True], [True], [False], [False]])
+    shadows = np.array([[1.0], [1.0], [0.0], [0.0]])
+    # Two variances of 1e-12 each: 1 / 2e-12.
+    assert likelihood_ratio(np.array([1.0]), shadows, included) == pytest.approx([5e11])

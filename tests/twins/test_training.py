@@ -52,9 +52,17 @@ def test_twins_trained_one_by_one_are_those_trained_together(noise: dict[str, An
         norms = np.array([9.0, 0.25])
         return list(training.TwinTraining(path).uploads(ticket, Contribution(0, 10), norms, row, worlds))
 
+    number: list[int] = []
+    train = path.learner.train
+    monkeypatch.setattr(path.learner, "train", lambda rows, jobs: number.append(len(jobs)) or train(rows, jobs))
     together = made(1)
-    monkeypatch.setattr(training, "CHUNK_BYTES", 4 * len(ticket.base) + 1)
-    one_by_one = made(1)
+    assert number == [1, len(worlds)]
+    # As many as there is memory for, and one in any case.
+    for chunk, some in ((0, [1] * len(worlds)), (4 * (len(worlds) - 1) * len(ticket.base), [len(worlds) - 1, 1])):
+        number.clear()
+        monkeypatch.setattr(training, "CHUNK_BYTES", chunk)
+        one_by_one = made(1)
+        assert number == [1, *some]
     for first, second in zip(together, one_by_one, strict=True):
         assert first.distances == pytest.approx(second.distances, rel=1e-5, abs=1e-9)
         assert (first.norm, first.loss) == pytest.approx((second.norm, second.loss), rel=1e-5)
