@@ -106,7 +106,7 @@ def test_a_run_of_another_version_is_refused(run: Path) -> None:
 def test_nothing_is_judged_on_the_way_that_an_audit_does_not_ask_for(tiny: dict[str, Any]) -> None:
     plain = Scenario.read(tiny)
     metrics = {"right": f"{__name__}:share_right"}
-    asked = {"metrics": metrics, "clients_every": 2, "keep": "best", "record": "all", "aggregates": True}
+    asked = {"metrics": metrics, "clients_every": 2, "keep": "best", "record": "digests", "aggregates": True}
     changed = plain.override({"evaluation": {**asked, "train_every": 5, "test_every": 4}})
     nothing = {"train_every": 0, "test_every": 0, "clients_every": 0, "metrics": {}, "aggregates": False}
     nothing |= {"record": "none", "keep": "none"}
