@@ -11,7 +11,6 @@ the label with the largest f. The twin that is found is then trained and measure
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -54,23 +53,23 @@ def furthest(
             weight.copy_(flat[place : place + weight.numel()].view_as(weight))
             place += weight.numel()
 
-    def gradient(image: torch.Tensor, label: Any) -> tuple[torch.Tensor, ...]:
+    def gradient(image: torch.Tensor, label: Any, graph: bool) -> tuple[torch.Tensor, ...]:
         loss = loss_of(module(image[None]), torch.from_numpy(np.asarray(label)[None]))
-        return torch.autograd.grad(loss, weights, create_graph=True)
+        return torch.autograd.grad(loss, weights, create_graph=graph)
 
-    away = [part.detach() for part in gradient(torch.from_numpy(replaced[0].copy()), replaced[1])]
+    away = gradient(torch.from_numpy(replaced[0].copy()), replaced[1], False)
 
-    def squared(image: torch.Tensor, label: Any) -> torch.Tensor:
-        parts = gradient(image, label)
+    def squared(image: torch.Tensor, label: Any, graph: bool) -> torch.Tensor:
+        parts = gradient(image, label, graph)
         return torch.stack([(g - a).square().sum() for g, a in zip(parts, away, strict=True)]).sum()
 
     first = torch.from_numpy(start.copy())
-    label = max(labels, key=lambda one: squared(first, one).item())
+    label = max(labels, key=lambda one: squared(first, one, False).item())
     least, most = (torch.from_numpy(np.asarray(edge, np.float32)) for edge in (low, high))
-    image, best, found = first, -math.inf, first
+    image, best, found = first, -1.0, first
     for step in range(STEPS + 1):
         image = image.detach().requires_grad_()
-        value = squared(image, label)
+        value = squared(image, label, True)
         if value.item() > best:
             best, found = value.item(), image.detach()
         if step < STEPS:
