@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
 from asyncfl.cli import live_flower, live_here
 from asyncfl.cli.live_telling import tell_log, version_line
@@ -32,14 +31,6 @@ from asyncfl.simulation import SimulatedRuns
 from asyncfl.storage import Run
 
 FAST = Terms(shape=True, speedup=100.0)
-
-
-@pytest.fixture
-def file(tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / "scenario.yaml"
-    path.write_text(yaml.safe_dump(tiny))
-    return path
 
 
 class Wires:

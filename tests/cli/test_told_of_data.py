@@ -7,18 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from asyncfl import data
 from asyncfl.analysis import holdings_figure
-
-
-@pytest.fixture
-def file(tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / "scenario.yaml"
-    path.write_text(yaml.safe_dump(tiny))
-    return path
 
 
 @pytest.mark.parametrize(("clients", "rows", "left"), [(4, 4, "the first 4 of "), (5, 5, ""), (6, 5, "")])
