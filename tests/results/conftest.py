@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.analysis.test_results import write_run
 
 from asyncfl.experiment import Experiment
 from asyncfl.results.figures import make_figures
 from asyncfl.results.report import write_report
 from asyncfl.results.tables import make_tables
 from asyncfl.results.verdicts import make_verdicts
-from tests.analysis.test_results import write_run
 
 EVIL = "<script>alert('x')</script>"
 EPSILON = "privacy.epsilon"
