@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
-from tests.analysis.test_results import write_run
 
 from asyncfl.experiment import Experiment
 from asyncfl.results.figures import make_figures
@@ -22,6 +24,45 @@ CLAIMS: list[dict[str, Any]] = [
     {"check": "at_least", "value": "final test_accuracy", "threshold": 0.3, "says": "accurate everywhere"},
     {"check": "best_at", "along": EPSILON, "at": 100, "says": "best where nothing is run"},
 ]
+
+
+def write_run(folder: Path, final: float, seeds: int, diverged: tuple[int, ...] = ()) -> Path:
+    """A run of four rounds in which the loss falls from 2.3 to `final`, unevenly and a little differently for each seed."""
+    folder.mkdir(parents=True)
+    rounds, clients = [], []
+    for seed in range(seeds):
+        for version in range(5):
+            loss = (
+                2.3
+                + (final + 0.003 * seed**2 * final / 0.45 - 2.3) * version / 4
+                + (0.1 * final if version == 2 else 0.0)
+            )
+            row = {"seed": seed, "version": version, "time_s": 25.0 * version, "train_loss": loss}
+            row |= {"test_accuracy": 1 - loss / 3, "diverged": seed in diverged and version >= 3}
+            row |= {"staleness_mean": version / 2 if version else np.nan, "staleness_max": version - 1}
+            row |= {
+                "participants": 3 * version,
+                "bytes_up": 1_250_000 * version * (seed + 3),
+                "bytes_down": 4 * version,
+            }
+            rounds.append(row | {"honest_bans": version % 2, "malicious_bans": 0})
+        for client in range(4):
+            row = {"seed": seed, "client": client, "samples": 10, "attacker": client == 3, "uploads": 4 + client}
+            row |= {"aggregated": 3, "used": client, "exposures_up": client + seed, "exposures_down": 4}
+            clients.append(row)
+    pd.DataFrame(rounds).to_parquet(folder / "rounds.parquet")
+    pd.DataFrame(clients).to_parquet(folder / "clients.parquet")
+    detection = {"judged": 12, "true_positives": 3, "false_positives": 2, "false_negatives": 1, "attackers": 2}
+    detection |= {"honest_bans": 2, "malicious_bans": 1, "precision": 0.6, "recall": 0.75}
+    about = {"versions": 4, "exposures": {"assumed": 2, "downlink_versions": 3}, "detection": detection}
+    summary = {
+        "data": {"source": "real" if final > 0.4 else "embedded", "provenance": "ten hand-made samples"},
+        "diverged": list(diverged),
+        "notes": ["a note", "a note", "another"],
+        "seeds": {str(seed): about for seed in range(seeds)},
+    }
+    (folder / "summary.json").write_text(json.dumps(summary))
+    return folder
 
 
 def described(**fields: Any) -> Experiment:
