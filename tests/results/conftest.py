@@ -27,7 +27,7 @@ CLAIMS: list[dict[str, Any]] = [
 
 
 def write_run(folder: Path, final: float, seeds: int, diverged: tuple[int, ...] = ()) -> Path:
-    """A run of four rounds in which the loss falls from 2.3 to `final`, unevenly and a little differently for each seed."""
+    """A run of four rounds: the loss falls from 2.3 to `final`, unevenly and a little differently for each seed."""
     folder.mkdir(parents=True)
     rounds, clients = [], []
     for seed in range(seeds):
