@@ -53,7 +53,7 @@ class Hearing:
         if host.clock.has_begun:
             # It was let in before the run began, and got ready while it did.
             member.say(Begin(host.clock.now))
-        if not host.server.door.is_started or host.server.door.takes_part(member.number):
+        if not host.server.validator.is_started or host.server.validator.takes_part(member.number):
             return []
         host.presence.came_online(member)
         actions = host.server.handle(ClientJoined(host.clock.now, member.number, member.samples))
@@ -61,7 +61,7 @@ class Hearing:
 
     def _answered(self, member: Member, said: Update | Gone, models: Vector, arrived_s: float) -> list[Action]:
         host, task = self._host, member.task
-        whose = host.server.door.sender_of(said.task)
+        whose = host.server.validator.sender_of(said.task)
         if whose is not None and whose != member.number:
             raise MessageError(f"task {said.task} is client {whose}'s, got an answer of {member.number}")
         if isinstance(said, Update) and len(models) != 1:

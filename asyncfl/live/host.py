@@ -254,7 +254,7 @@ class Host(Conductor):
 
     def idle(self, member: Member) -> list[Action]:
         """The client waits for a task."""
-        if self.stopped is not None or self.server.door.tasks_of(member.number):
+        if self.stopped is not None or self.server.validator.tasks_of(member.number):
             return []
         return self.server.handle(ClientIdle(self.clock.now, member.number))
 

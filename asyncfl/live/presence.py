@@ -43,7 +43,7 @@ class Attendance:
 
     def left(self, member: Member) -> list[Action]:
         """The client takes part no longer, unless it joins again."""
-        if self._host.stopped is not None or not self._host.server.door.takes_part(member.number):
+        if self._host.stopped is not None or not self._host.server.validator.takes_part(member.number):
             return []
         if member.lease is not None:
             member.lease.cancel()
@@ -84,7 +84,7 @@ class Attendance:
 
     def returned(self, member: Member, hello: Hello) -> list[Action]:
         """The client has a connection again, and says what it is still at."""
-        if self._host.stopped is not None or not self._host.server.door.is_started:
+        if self._host.stopped is not None or not self._host.server.validator.is_started:
             return []
         if member.lease is not None:
             member.lease.cancel()

@@ -75,7 +75,7 @@ class Questions:
         self, member: Member, asked: RequestScores, scores: np.ndarray[tuple[int], np.dtype[np.float64]] | None
     ) -> list[Action]:
         message = ScoresArrived(self._host.clock.now, asked.request, scores)
-        self._host.server.door.check(message)
+        self._host.server.validator.check(message)
         detail = f"{len(asked.models)} models" if scores is not None else NO_ANSWER
         self._host.chronicle.record(Kind.SCORED, client=member.number, detail=detail)
         member.request = None

@@ -67,7 +67,7 @@ class Reports:
             began_s += max(0.0, arrived_s - began_s - report[-1].after_s) / 2
         if arrived_s is not None and report and report[-1].after_s > 1.01 * (arrived_s - began_s) + AHEAD_S:
             self._runs_ahead(member, report[-1].after_s, arrived_s - began_s)
-        end_s = self._chronicle.now if self._conductor.stopped is None else self._conductor.server.door.time_s
+        end_s = self._chronicle.now if self._conductor.stopped is None else self._conductor.server.validator.time_s
         way = "up" if any(one.kind == Kind.UPLOAD_STARTED for one in report) else "down"
         for one in report:
             time_s = began_s + one.after_s

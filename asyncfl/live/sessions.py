@@ -191,7 +191,7 @@ class Sessions:
         member = admitted.member
         if admitted.before is not None:
             self._keep(asyncio.ensure_future(admitted.before.close("the client is back")))
-        waiting = self._house.server.door.tasks_of(member.number)
+        waiting = self._house.server.validator.tasks_of(member.number)
         now_s = self._house.clock.now if self._house.clock.has_begun else -1.0
         gone = tuple(task for task in hello.tasks if task not in waiting)
         member.say(replaced(self._welcome, client=member.number, now_s=now_s, gone=gone))

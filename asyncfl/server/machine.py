@@ -7,7 +7,7 @@ The phases and what leads from one to the next are here; what each of them works
 are at (`in_flight`), updates that wait (`inbox`), the buffer that is open (`aggregation`).
 
 Use: `actions = server.start(time_s)`, then `actions = server.handle(message)` for each message, in order of time. A
-message that cannot be true is refused (`door`): MessageError, and nothing has changed.
+message that cannot be true is refused (`message_validator`): MessageError, and nothing has changed.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from asyncfl.messages import (
 )
 from asyncfl.server.aggregation import Aggregated, Aggregation, Rehearsed
 from asyncfl.server.defence_state import DefenceState, Scores
-from asyncfl.server.door import Door
 from asyncfl.server.in_flight import InFlight
 from asyncfl.server.inbox import Inbox
+from asyncfl.server.message_validator import MessageValidator
 from asyncfl.server.patience import Patience, Rejections
 from asyncfl.server.plan import ServerPlan
 from asyncfl.server.population import Population
@@ -85,7 +85,7 @@ class Server:
         self.samples = plan.samples.copy()
         """(clients,) training samples of each client, as it said when it joined."""
         self.population = Population(self.clients, self.samples)
-        self.door = Door(np.full(self.clients, plan.everybody_present))
+        self.validator = MessageValidator(np.full(self.clients, plan.everybody_present))
         self._in_flight = InFlight(plan.protocol, self.population, self.tasks, plan.streams)
         self._inbox = Inbox(plan.protocol.max_staleness)
         defences = DefenceState(plan.defence, plan.protocol, self.clients, plan.streams)
@@ -99,7 +99,7 @@ class Server:
 
         Raises MessageError for a server that has started.
         """
-        self.door.start(time_s)
+        self.validator.check_start(time_s)
         if self.plan.everybody_present:
             self.population.add_all()
         actions: list[Action] = [self._released(Publish(0, self.plan.initial))]
@@ -108,7 +108,7 @@ class Server:
         self._in_flight.begin_cohort(self.version, time_s, actions)
         self._refill(time_s, actions)
         self._stop_without_clients(actions)
-        self.door.started(time_s, actions)
+        self.validator.record_start(time_s, actions)
         return actions
 
     def handle(self, message: Input) -> list[Action]:
@@ -119,9 +119,9 @@ class Server:
         actions: list[Action] = []
         if self.phase is ServerPhase.STOPPED:
             return actions
-        self.door.check(message)
+        self.validator.check(message)
         self._handle(message, actions)
-        self.door.let_in(message, actions)
+        self.validator.record(message, actions)
         return actions
 
     def _handle(self, message: Input, actions: list[Action]) -> None:
@@ -139,7 +139,7 @@ class Server:
                 self.population.add(message.client)
             case ClientLeft():
                 self.population.remove(message.client)
-                for task in self.door.tasks_of(message.client):
+                for task in self.validator.tasks_of(message.client):
                     self._gone(ClientGone(message.time_s, message.client, task, Fate.DROPPED_OUT), actions)
             case ClientGone():
                 self._gone(message, actions)
@@ -149,7 +149,7 @@ class Server:
                 # It is busy, or nobody has been asked yet: nothing else follows.
                 self.population.retire(message.client)
                 return
-        if not self.door.is_started:
+        if not self.validator.is_started:
             return
         self._open_if_ready(actions)
         if self.phase is ServerPhase.FILLING and (reason := self.patience.why_stop) is not None:

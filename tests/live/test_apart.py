@@ -104,7 +104,7 @@ def test_who_leaves_ends_its_task_and_may_come_back_with_other_samples(tmp_path:
         await table.until(lambda: table.host.server.version >= 1)
         await table.clients["bob"].leave()
         assert await table.running["bob"] == LEFT
-        await table.until(lambda: not table.host.server.door.takes_part(table.host.members.by_name["bob"].number))
+        await table.until(lambda: not table.host.server.validator.takes_part(table.host.members.by_name["bob"].number))
         await table.until(lambda: table.host.server.version >= 3)
         table.sit("bob", 35)
 

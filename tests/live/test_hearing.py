@@ -53,7 +53,7 @@ class House:
             keep=lambda payload: self.happened.append(("kept", payload.update.task, payload.task.epochs)),
         )
         self.server = SimpleNamespace(
-            door=SimpleNamespace(is_started=True, takes_part=lambda client: self.part, sender_of={6: 1, 7: 2}.get),
+            validator=SimpleNamespace(is_started=True, takes_part=lambda client: self.part, sender_of={6: 1, 7: 2}.get),
             tasks=SimpleNamespace(begun=8),
             handle=lambda message: [message],
         )
@@ -83,7 +83,7 @@ def update(task: int = 7) -> Update:
 @pytest.mark.parametrize("spent", [None, "all of it"])
 def test_who_is_ready_joins_a_run_that_has_begun_without_it(part: bool, started: bool, spent: str | None) -> None:
     house = House()
-    house.part, house.server.door.is_started = part, started
+    house.part, house.server.validator.is_started = part, started
     house.member.task = None
     actions = house.hear(Ready(False, spent))
     assert (house.member.ready, house.member.online, house.member.spent) == (True, False, spent)
@@ -96,7 +96,7 @@ def test_who_is_ready_joins_a_run_that_has_begun_without_it(part: bool, started:
 
 def test_who_is_ready_before_the_run_begins_is_told_nothing() -> None:
     house = House()
-    house.clock.has_begun = house.server.door.is_started = False
+    house.clock.has_begun = house.server.validator.is_started = False
     assert house.hear(Ready(True, None)) == []
     assert house.said == []
     assert house.member.online

@@ -97,7 +97,7 @@ def test_timers_are_heard_while_the_run_goes_on_and_who_waits_for_a_task_asks_on
         heard: list[Any] = []
         server: Any = SimpleNamespace(
             handle=lambda message: heard.append(message) or ["answer"],
-            door=SimpleNamespace(tasks_of=lambda client: [7] if client == 1 else []),
+            validator=SimpleNamespace(tasks_of=lambda client: [7] if client == 1 else []),
         )
         host.server = server
         host.clock.begin(1.0)

@@ -35,8 +35,8 @@ class House:
         )
         self.questions = SimpleNamespace(ask_held=self._named("asks what it held"), no_answer=self._named("no answer"))
         self.idle = self._named("idle")
-        door = SimpleNamespace(takes_part=lambda client: self.part, is_started=True)
-        self.server = SimpleNamespace(door=door, handle=self._handle)
+        validator = SimpleNamespace(takes_part=lambda client: self.part, is_started=True)
+        self.server = SimpleNamespace(validator=validator, handle=self._handle)
         host: Any = self
         self.presence = Attendance(host)
         self.member = Member(2, "ann", 20, task=TaskInFlight(7, 2, 1), at_s=9.0)
@@ -209,7 +209,7 @@ def test_who_is_back_without_its_task_dropped_it(left: list[int], place: int) ->
 def test_nothing_follows_from_a_return_before_the_start_or_after_the_end() -> None:
     for stopped, started in (("over", True), (None, False)):
         house = House()
-        house.stopped, house.server.door.is_started = stopped, started
+        house.stopped, house.server.validator.is_started = stopped, started
         house.member.missed = True
         assert house.presence.returned(house.member, Hello("ann", "t", 1, 20)) == []
         assert house.happened == []

@@ -34,7 +34,7 @@ class House:
         self.traffic = SimpleNamespace(count=lambda size, way: self.counted.append((size, way)))
         self.reports = SimpleNamespace(place=lambda member, number, report: self.happened.append((number, report)))
         self.server = SimpleNamespace(
-            handle=lambda message: [message], door=SimpleNamespace(check=lambda message: None)
+            handle=lambda message: [message], validator=SimpleNamespace(check=lambda message: None)
         )
         self.member = Member(2, "ann", 20, online=True, last=(5, 3, 1), requests=4)
         self.members = SimpleNamespace(by_number={2: self.member})

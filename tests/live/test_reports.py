@@ -38,7 +38,7 @@ class Desk:
         tasks.begin(Dispatch(4, 1, 0))
         self.member = Member(2, "ann", 20, task=tasks.begin(Dispatch(7, 2, 1)), sent_s=10.0, at_s=10.0, asked_s=30.0)
         self.conductor: Any = SimpleNamespace(
-            stopped=None, server=SimpleNamespace(door=SimpleNamespace(time_s=10.6)), tasks=tasks, traffic=Traffic()
+            stopped=None, server=SimpleNamespace(validator=SimpleNamespace(time_s=10.6)), tasks=tasks, traffic=Traffic()
         )
         self.reports = Reports(self.conductor, self.chronicle, training or Training(lr=0.1), shape=shape)
 

@@ -38,7 +38,7 @@ class House:
         self.happened: list[str] = []
         self.stopped: str | None = None
         self.clock = SimpleNamespace(has_begun=False, now=40.0)
-        self.server = SimpleNamespace(door=SimpleNamespace(tasks_of=lambda client: (3,)))
+        self.server = SimpleNamespace(validator=SimpleNamespace(tasks_of=lambda client: (3,)))
         named = ("lost", "left", "returned")
         self.presence = SimpleNamespace(**{name: self._named(name) for name in named})
         self.members = Members(2, {"ann": "a", "bob": "b"}, 4)

@@ -52,7 +52,7 @@ def collected(
     (collect,) = kinds(actions, Collect)
     values = [float(n + 1) for n in range(len(collect.tasks))] if values is None else values
     models = np.array(values, np.float32).reshape(len(collect.tasks), -1)
-    now_s = server_.door.time_s if time_s is None else time_s
+    now_s = server_.validator.time_s if time_s is None else time_s
     return server_.handle(Collected(now_s, collect.tasks, models, np.zeros(len(values))))
 
 
@@ -244,7 +244,7 @@ def test_aggregation_takes_longer_the_more_there_is_of_it_and_evaluation_where_i
             if task in held:
                 actions = machine.handle(UpdateArrived(version * 100.0, task))
             else:
-                client = machine.door.sender_of(task)
+                client = machine.validator.sender_of(task)
                 assert client is not None
                 actions = machine.handle(ClientGone(version * 100.0, client, task, Fate.LOST_UP))
                 machine_idle = ClientIdle(version * 100.0, client)

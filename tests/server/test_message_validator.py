@@ -73,8 +73,8 @@ def test_a_task_of_another_client_and_one_that_was_never_begun() -> None:
     refused(machine, ClientGone(2.0, 1, task[0], Fate.LOST_UP), rf"task {task[0]} is client 0's, got a message of 1")
     refused(machine, ClientGone(2.0, 1, 3, Fate.LOST_UP), r"one that was begun \(0\.\.2\), got 3")
     refused(machine, ClientGone(2.0, 1, -1, None), "one that was begun")
-    assert machine.door.sender_of(task[2]) == 2
-    assert machine.door.sender_of(77) is None
+    assert machine.validator.sender_of(task[2]) == 2
+    assert machine.validator.sender_of(77) is None
 
 
 @pytest.mark.parametrize("time_s", [0.5, NAN, INF, -INF])
@@ -192,7 +192,7 @@ def test_whatever_it_is_told_it_refuses_without_a_change_or_keeps_its_books(told
             play.tell(message)
         except MessageError:
             assert state(play.server) == before
-        play.time_s = max(play.time_s, play.server.door.time_s)
+        play.time_s = max(play.time_s, play.server.validator.time_s)
         play.server.tasks.check()
-        at_work = [play.server.door.tasks_of(client) for client in range(3)]
+        at_work = [play.server.validator.tasks_of(client) for client in range(3)]
         assert all(len(tasks) <= 1 for tasks in at_work), "nobody has two tasks"

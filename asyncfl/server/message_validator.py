@@ -34,7 +34,7 @@ from asyncfl.messages import (
 )
 
 
-class Door:
+class MessageValidator:
     """What one server has been told and has asked for, as far as it decides which messages can be true."""
 
     def __init__(self, present: NDArray[np.bool_]) -> None:
@@ -65,7 +65,7 @@ class Door:
 
     # --- before anything changes -----------------------------------------------------------------------------------
 
-    def start(self, time_s: float) -> None:
+    def check_start(self, time_s: float) -> None:
         """Raise MessageError unless the server may start now."""
         self._check_time(time_s)
         if self.is_started:
@@ -147,12 +147,12 @@ class Door:
 
     # --- afterwards ------------------------------------------------------------------------------------------------
 
-    def started(self, time_s: float, actions: Iterable[Action]) -> None:
+    def record_start(self, time_s: float, actions: Iterable[Action]) -> None:
         """Take note that the server has started, and of what it asked for."""
         self.time_s, self.is_started = time_s, True
         self._asked(actions)
 
-    def let_in(self, message: Input, actions: Iterable[Action]) -> None:
+    def record(self, message: Input, actions: Iterable[Action]) -> None:
         """Take note of a message that was handled, and of what was answered."""
         self.time_s = message.time_s
         match message:
