@@ -4,7 +4,7 @@
                                       └──> SCORING ──ScoresArrived──┘    (only where a detector asks clients)
 
 The phases and what leads from one to the next are here; what each of them works with is elsewhere: tasks that clients
-are at (`in_flight`), updates that wait (`inbox`), the buffer that is open (`aggregation`).
+are at (`in_flight`), updates that wait (`update_queue`), the buffer that is open (`aggregation`).
 
 Use: `actions = server.start(time_s)`, then `actions = server.handle(message)` for each message, in order of time. A
 message that cannot be true is refused (`message_validator`): MessageError, and nothing has changed.
@@ -44,12 +44,12 @@ from asyncfl.messages import (
 from asyncfl.server.aggregation import Aggregated, Aggregation, Rehearsed
 from asyncfl.server.defence_state import DefenceState, Scores
 from asyncfl.server.in_flight import InFlight
-from asyncfl.server.inbox import Inbox
 from asyncfl.server.message_validator import MessageValidator
 from asyncfl.server.patience import Patience, Rejections
 from asyncfl.server.plan import ServerPlan
 from asyncfl.server.population import Population
 from asyncfl.server.tasks import TaskBook, TaskRecord
+from asyncfl.server.update_queue import UpdateQueue
 
 AGGREGATION = "aggregated"
 """Timer of an aggregation that takes time: it is set when a buffer is judged, and fires when the model is there."""
@@ -87,7 +87,7 @@ class Server:
         self.population = Population(self.clients, self.samples)
         self.validator = MessageValidator(np.full(self.clients, plan.everybody_present))
         self._in_flight = InFlight(plan.protocol, self.population, self.tasks, plan.streams)
-        self._inbox = Inbox(plan.protocol.max_staleness)
+        self._queue = UpdateQueue(plan.protocol.max_staleness)
         defences = DefenceState(plan.defence, plan.protocol, self.clients, plan.streams)
         self._aggregation = Aggregation(defences, self.tasks, self.rejections, self.samples, plan.onlooker)
         self._made: Aggregated | None = None
@@ -173,10 +173,10 @@ class Server:
         task.arrived_s = message.time_s
         self.population.heard.arrived(task.client, message.time_s - task.sent_s)
         if self.phase is ServerPhase.FILLING and (task.cohort == self.version or self.protocol.late == "carry"):
-            if not self._inbox.enter(task, self.version):
+            if not self._queue.enter(task, self.version):
                 self._settle([task], Fate.STALE, actions)
         elif self.protocol.late == "carry":
-            self._inbox.queue(task)
+            self._queue.queue(task)
         else:
             self._settle([task], Fate.SURPLUS if self._in_flight.has_reserves else Fate.LATE, actions)
 
@@ -211,30 +211,30 @@ class Server:
     @property
     def _is_empty(self) -> bool:
         """Whether a buffer is being filled that holds nothing yet."""
-        return self.phase is ServerPhase.FILLING and not self._inbox.held
+        return self.phase is ServerPhase.FILLING and not self._queue.held
 
     def _refill(self, time_s: float, actions: list[Action]) -> None:
         if self.phase is not ServerPhase.STOPPED:
             self._in_flight.refill(self.version, time_s, actions, is_empty=self._is_empty)
 
     def _open_if_ready(self, actions: list[Action]) -> None:
-        if self.phase is not ServerPhase.FILLING or not self._inbox.held:
+        if self.phase is not ServerPhase.FILLING or not self._queue.held:
             return
-        filling, opening = self._in_flight.filling(self._inbox.held), self._in_flight.opening
+        filling, opening = self._in_flight.filling(self._queue.held), self._in_flight.opening
         if not opening.is_open(filling):
             if filling.coming or self._in_flight.startable:
                 return
             actions.append(ShortBuffer(filling.held, opening.target(filling)))
         taken = filling.held if opening.updates is None else opening.updates
         self.phase = ServerPhase.COLLECTING
-        updates = self._inbox.take(taken)
+        updates = self._queue.take(taken)
         if self.protocol.late == "drop":
             # All of one cohort: sums of floats shall not depend on who was the fastest.
             updates.sort(key=lambda task: (task.client, task.number))
         actions.append(self._aggregation.open(updates))
 
     def _admit(self, actions: list[Action]) -> None:
-        self._settle(self._inbox.admit(self.version), Fate.STALE, actions)
+        self._settle(self._queue.admit(self.version), Fate.STALE, actions)
 
     # --- making the next version -----------------------------------------------------------------------------------
 
@@ -285,7 +285,7 @@ class Server:
         for client in clients:
             self.population.ban(client)
             actions.append(Ban(client))
-            self._settle(self._inbox.remove(client), Fate.BANNED, actions)
+            self._settle(self._queue.remove(client), Fate.BANNED, actions)
             # What is in flight may still arrive; nobody waits for it any more.
             self._settle(self._in_flight.remove(client, self._awaited), Fate.BANNED, actions)
 
@@ -324,7 +324,7 @@ class Server:
         actions.extend(self.tasks.settle(task.number, fate) for task in tasks)
 
     def _stop(self, reason: str, actions: list[Action]) -> None:
-        self._settle(self._inbox.clear(), Fate.SURPLUS, actions)
+        self._settle(self._queue.clear(), Fate.SURPLUS, actions)
         self._settle([*self._aggregation.clear(), *self._in_flight.clear()], Fate.UNFINISHED, actions)
         self.phase = ServerPhase.STOPPED
         self.stopped = reason
@@ -333,7 +333,7 @@ class Server:
 
     def _stop_without_clients(self, actions: list[Action]) -> None:
         """End the run where nobody will ever come again and nothing is under way."""
-        under_way = len(self._inbox) or len(self._in_flight)
+        under_way = len(self._queue) or len(self._in_flight)
         if self.phase is ServerPhase.FILLING and not under_way and (reason := self.population.why_nobody) is not None:
             self._stop(reason, actions)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from asyncfl.server.tasks import TaskRecord
 
 
-class Inbox:
+class UpdateQueue:
     """The buffer of one server and the queue behind it. `max_staleness`: in versions; None: no update is too old."""
 
     def __init__(self, max_staleness: int | None = None) -> None:
