@@ -1,6 +1,6 @@
 """Selections by what clients have said: their losses, and how long they took.
 
-Both go by the last loss that the server has heard of a client, as mean training loss of its last epoch. That is told in
+Both go by the last loss that the server has statistics of a client, as mean training loss of its last epoch. That is told in
 the clear: it is about the client's data, and no scheme of privacy covers it. Where nothing is trained (a timeline) all
 losses are equal.
 """
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.quantities import MeasuredIn
+from asyncfl.server.client_statistics import ClientStatistics
 from asyncfl.server.dispatch import Count, Share, number_of
-from asyncfl.server.heard import Heard
 from asyncfl.server.population import Population
 from asyncfl.server.selection import Selection
 from asyncfl.streams import RandomOrder
@@ -25,14 +25,16 @@ Part = Annotated[float, Field(ge=0, le=1)]
 
 
 class InformedSelection(Selection):
-    """Base of those that go by what was heard: they write `pick`."""
+    """Base of those that go by what was statistics: they write `pick`."""
 
     @property
     def tells_losses(self) -> bool:
         """They do."""
         return True
 
-    def pick(self, count: int, idle: NDArray[np.int64], heard: Heard, random: np.random.Generator) -> NDArray[np.int64]:
+    def pick(
+        self, count: int, idle: NDArray[np.int64], statistics: ClientStatistics, random: np.random.Generator
+    ) -> NDArray[np.int64]:
         """(count,) different numbers among `idle` (n_idle,), where 1 <= count < n_idle."""
         raise NotImplementedError
 
@@ -43,7 +45,7 @@ class InformedSelection(Selection):
             return []
         drawn: list[int] = idle.tolist()
         if count < len(idle):
-            drawn = self.pick(count, idle, population.heard, order.generator()).tolist()
+            drawn = self.pick(count, idle, population.statistics, order.generator()).tolist()
         for client in drawn:
             population.remove(client)
         return drawn
@@ -63,11 +65,13 @@ class PowerOfChoice(InformedSelection):
     """d: candidates, drawn in proportion to their samples; a count or a share of all clients below 1; never fewer than
     are asked. With as many as are asked it is a draw by samples, with all clients it is the highest losses."""
 
-    def pick(self, count: int, idle: NDArray[np.int64], heard: Heard, random: np.random.Generator) -> NDArray[np.int64]:
+    def pick(
+        self, count: int, idle: NDArray[np.int64], statistics: ClientStatistics, random: np.random.Generator
+    ) -> NDArray[np.int64]:
         """The candidates with the highest losses; who among equals is left to chance."""
-        size = min(len(idle), max(count, number_of(self.candidates, len(heard.samples))))
-        candidates = idle[_weighted(heard.samples[idle].astype(np.float64), size, random)]
-        losses = np.nan_to_num(heard.losses[candidates], nan=np.inf)
+        size = min(len(idle), max(count, number_of(self.candidates, len(statistics.samples))))
+        candidates = idle[_weighted(statistics.samples[idle].astype(np.float64), size, random)]
+        losses = np.nan_to_num(statistics.losses[candidates], nan=np.inf)
         # They stand in random order, which a stable sort keeps among equals.
         return candidates[np.argsort(-losses, kind="stable")[:count]]
 
@@ -80,7 +84,7 @@ class Oort(InformedSelection):
 
         U = (clipped n l + sqrt(0.1 ln R / L)) (T / t)^(alpha [t > T])
 
-    A part epsilon of those who are asked has never been heard of (exploration); the others are drawn in proportion to U
+    A part epsilon of those who are asked has never been statistics of (exploration); the others are drawn in proportion to U
     among those whose U is at least `cutoff` of the lowest that would be needed. n l stands for Oort's n sqrt(mean of
     squared losses), which a server does not hear.
 
@@ -89,12 +93,12 @@ class Oort(InformedSelection):
 
     kind: Literal["oort"] = "oort"
     preferred_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """T, seconds that a task should take at most; null: the median of what was heard so far. Source: Lai et al. 2021,
+    """T, seconds that a task should take at most; null: the median of what was statistics so far. Source: Lai et al. 2021,
     equation 2."""
     penalty: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("1")] = 2.0
     """alpha: how much a client that takes longer than T loses. Source: Lai et al. 2021, equation 2."""
     exploration: Annotated[Part, MeasuredIn("share")] = 0.9
-    """epsilon at first: share of those asked that was never heard of."""
+    """epsilon at first: share of those asked that was never statistics of."""
     decay: Annotated[Part, MeasuredIn("factor")] = 0.98
     """Factor on epsilon with each version."""
     least_exploration: Annotated[Part, MeasuredIn("share")] = 0.2
@@ -104,28 +108,30 @@ class Oort(InformedSelection):
     clip_quantile: Annotated[Part, MeasuredIn("quantile")] = 0.95
     """Quantile of n l above which a client counts no more, against those whose losses are outliers."""
 
-    def pick(self, count: int, idle: NDArray[np.int64], heard: Heard, random: np.random.Generator) -> NDArray[np.int64]:
-        """Clients of high utility, and some that were never heard of."""
-        known = np.isfinite(heard.losses[idle]) & np.isfinite(heard.durations_s[idle])
+    def pick(
+        self, count: int, idle: NDArray[np.int64], statistics: ClientStatistics, random: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Clients of high utility, and some that were never statistics of."""
+        known = np.isfinite(statistics.losses[idle]) & np.isfinite(statistics.durations_s[idle])
         tried, untried = idle[known], idle[~known]
-        epsilon = max(self.least_exploration, self.exploration * self.decay**heard.version)
+        epsilon = max(self.least_exploration, self.exploration * self.decay**statistics.version)
         explored = min(len(untried), max(round(epsilon * count), count - len(tried)))
         exploited = count - explored
         picked = [untried[random.permutation(len(untried))[:explored]]]
         if exploited:
-            utility = self.utility(tried, heard)
+            utility = self.utility(tried, statistics)
             needed = np.partition(utility, len(utility) - exploited)[len(utility) - exploited]
             eligible = np.flatnonzero(utility >= self.cutoff * needed)
             picked.append(tried[eligible[_weighted(utility[eligible], exploited, random)]])
         return np.concatenate(picked)
 
-    def utility(self, clients: NDArray[np.int64], heard: Heard) -> NDArray[np.float64]:
-        """U of clients (n,) that were heard of, each >= 0."""
-        loss = np.maximum(heard.samples[clients] * heard.losses[clients], 0.0)
+    def utility(self, clients: NDArray[np.int64], statistics: ClientStatistics) -> NDArray[np.float64]:
+        """U of clients (n,) that were statistics of, each >= 0."""
+        loss = np.maximum(statistics.samples[clients] * statistics.losses[clients], 0.0)
         loss = np.minimum(loss, np.quantile(loss, self.clip_quantile))
-        age = 0.1 * math.log(max(heard.version, 1)) / np.maximum(heard.versions[clients], 1)
-        took_s = heard.durations_s[clients]
-        limit_s = self.preferred_s if self.preferred_s is not None else float(np.nanmedian(heard.durations_s))
+        age = 0.1 * math.log(max(statistics.version, 1)) / np.maximum(statistics.versions[clients], 1)
+        took_s = statistics.durations_s[clients]
+        limit_s = self.preferred_s if self.preferred_s is not None else float(np.nanmedian(statistics.durations_s))
         late = took_s > limit_s
         speed = np.ones(len(clients))
         speed[late] = (limit_s / took_s[late]) ** self.penalty

@@ -171,7 +171,7 @@ class Server:
         self.population.add(task.client)
         self.patience.arrived()
         task.arrived_s = message.time_s
-        self.population.heard.arrived(task.client, message.time_s - task.sent_s)
+        self.population.statistics.arrived(task.client, message.time_s - task.sent_s)
         if self.phase is ServerPhase.FILLING and (task.cohort == self.version or self.protocol.late == "carry"):
             if not self._queue.enter(task, self.version):
                 self._settle([task], Fate.STALE, actions)
@@ -241,7 +241,7 @@ class Server:
     def _collected(self, message: Collected, actions: list[Action]) -> None:
         sound, banned = self._aggregation.reject(message, actions)
         self._ban(banned, actions)
-        self.population.heard.collected(self._aggregation.clients[sound], message.losses[sound])
+        self.population.statistics.collected(self._aggregation.clients[sound], message.losses[sound])
         if self._aggregation.fill(message, sound, banned, self.version, actions):
             self._request_or_decide(message.time_s, actions)
         else:
@@ -294,7 +294,7 @@ class Server:
             raise ValueError("nothing to publish")
         made, self._made = self._made, None
         self.version += 1
-        self.population.heard.version = self.version
+        self.population.statistics.version = self.version
         model, std = made.model, 0.0
         if self.plan.noise is not None and made.entered:
             model, std = self.plan.noise(made, self.version)

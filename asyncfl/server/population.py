@@ -16,7 +16,7 @@ from collections.abc import Set as AbstractSet
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.server.heard import Heard
+from asyncfl.server.client_statistics import ClientStatistics
 from asyncfl.streams import RandomOrder
 
 FEW = 1024
@@ -29,7 +29,7 @@ class Population:
     def __init__(self, clients: int, samples: NDArray[np.int64] | None = None) -> None:
         """`samples`: (clients,) training samples of each client; None: all have one."""
         self.clients = clients
-        self.heard = Heard(np.ones(clients, dtype=np.int64) if samples is None else samples)
+        self.statistics = ClientStatistics(np.ones(clients, dtype=np.int64) if samples is None else samples)
         """What the server has heard of them."""
         # Lists, not arrays: they are read and written one entry at a time.
         self._order = list(range(clients))

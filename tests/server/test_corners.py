@@ -97,6 +97,6 @@ def test_how_long_a_client_took_is_heard() -> None:
     machine.start(2.0)
     client = machine.tasks.open[1].client
     machine.handle(UpdateArrived(4.5, 1))
-    heard = machine.population.heard.durations_s
+    heard = machine.population.statistics.durations_s
     assert heard[client] == 2.5
     assert np.isnan(np.delete(heard, client)).all()

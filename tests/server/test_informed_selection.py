@@ -1,4 +1,4 @@
-"""Selections by loss and speed: what is heard, who is picked, and how often."""
+"""Selections by loss and speed: what is statistics, who is picked, and how often."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncfl.scenario import Scenario
-from asyncfl.server.heard import Heard
+from asyncfl.server.client_statistics import ClientStatistics
 from asyncfl.server.informed_selection import InformedSelection, Oort, PowerOfChoice, _weighted
 from asyncfl.server.population import Population
 from asyncfl.simulation import simulate_clock, simulate_seed
@@ -20,9 +20,9 @@ from asyncfl.streams import Streams
 def everybody(samples: list[int], losses: list[float], durations_s: list[float] | None = None) -> Population:
     population = Population(len(samples), np.array(samples))
     population.add_all()
-    population.heard.losses[:] = losses
-    population.heard.durations_s[:] = [1.0] * len(samples) if durations_s is None else durations_s
-    population.heard.versions[:] = 1
+    population.statistics.losses[:] = losses
+    population.statistics.durations_s[:] = [1.0] * len(samples) if durations_s is None else durations_s
+    population.statistics.versions[:] = 1
     return population
 
 
@@ -34,14 +34,14 @@ def drawn(selection: InformedSelection, population: Population, count: int, numb
 
 
 def test_what_is_heard() -> None:
-    heard = Heard(np.array([10, 20, 30]))
-    heard.arrived(2, 7.5)
-    heard.version = 4
-    heard.collected(np.array([0, 2]), np.array([0.5, np.nan]))
-    assert heard.losses[0] == 0.5
-    assert np.isnan(heard.losses[1:]).all()
-    assert heard.versions.tolist() == [5, 0, 0]
-    assert heard.durations_s[2] == 7.5
+    statistics = ClientStatistics(np.array([10, 20, 30]))
+    statistics.arrived(2, 7.5)
+    statistics.version = 4
+    statistics.collected(np.array([0, 2]), np.array([0.5, np.nan]))
+    assert statistics.losses[0] == 0.5
+    assert np.isnan(statistics.losses[1:]).all()
+    assert statistics.versions.tolist() == [5, 0, 0]
+    assert statistics.durations_s[2] == 7.5
 
 
 def test_of_all_candidates_the_highest_losses_are_asked_and_before_them_who_never_was() -> None:
@@ -66,34 +66,36 @@ def test_two_candidates_worked_out_by_hand() -> None:
 
 def test_utility_worked_out_by_hand() -> None:
     population = everybody([10, 10, 20], [1.0, 2.0, 1.0], [4.0, 8.0, 2.0])
-    heard = population.heard
-    heard.version = 8
-    heard.versions[:] = [8, 2, 8]
+    statistics = population.statistics
+    statistics.version = 8
+    statistics.versions[:] = [8, 2, 8]
     oort = Oort(preferred_s=4.0, clip_quantile=1.0)
     expected = [
         10 + math.sqrt(0.1 * math.log(8) / 8),
         (20 + math.sqrt(0.1 * math.log(8) / 2)) * (4 / 8) ** 2,
         20 + math.sqrt(0.1 * math.log(8) / 8),
     ]
-    assert oort.utility(np.arange(3), heard) == pytest.approx(expected)
+    assert oort.utility(np.arange(3), statistics) == pytest.approx(expected)
     # Without a preference the median of 2, 4 and 8 s is it.
-    assert Oort(clip_quantile=1.0).utility(np.arange(3), heard) == pytest.approx(expected)
-    assert Oort(preferred_s=4.0, clip_quantile=0.0).utility(np.array([0, 2]), heard)[1] == pytest.approx(expected[0])
+    assert Oort(clip_quantile=1.0).utility(np.arange(3), statistics) == pytest.approx(expected)
+    assert Oort(preferred_s=4.0, clip_quantile=0.0).utility(np.array([0, 2]), statistics)[1] == pytest.approx(
+        expected[0]
+    )
 
 
 def test_exploration_falls_with_the_versions_to_its_least() -> None:
     population = everybody([1] * 100, [1.0] * 50 + [math.nan] * 50)
     oort = Oort(exploration=0.8, decay=0.5, least_exploration=0.1)
     for version, explored in ((0, 16), (1, 8), (2, 4), (9, 2)):
-        population.heard.version = version
+        population.statistics.version = version
         assert sum(client >= 50 for client in drawn(oort, population, 20)) == explored
-    population.heard.losses[:] = math.nan
+    population.statistics.losses[:] = math.nan
     assert len(set(drawn(oort, population, 20))) == 20
 
 
 def test_the_slow_are_asked_less_often() -> None:
     population = everybody([1] * 10, [1.0] * 10, [1.0] * 5 + [10.0] * 5)
-    population.heard.version = 1
+    population.statistics.version = 1
     fast = Oort(preferred_s=1.0, exploration=0.0, least_exploration=0.0)
     assert all(client < 5 for number in range(50) for client in drawn(fast, population, 3, number))
     even = Oort(preferred_s=1.0, exploration=0.0, least_exploration=0.0, penalty=0.0)
@@ -126,7 +128,7 @@ def test_so_many_different_idle_clients_are_asked(
 ) -> None:
     samples, losses, durations_s = (list(column) for column in zip(*clients, strict=True))
     population = everybody(samples, losses, durations_s)
-    population.heard.version = version
+    population.statistics.version = version
     for client in away:
         if client < len(clients):
             population.remove(client)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class Heard:
+class ClientStatistics:
     """The last loss, time and version of each client. Losses are what clients say: neither noised nor checked."""
 
     def __init__(self, samples: NDArray[np.int64]) -> None:
