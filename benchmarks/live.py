@@ -159,7 +159,7 @@ def soak(scenario: Scenario, every_s: float, out: Path | None) -> None:
         now, trained = time.perf_counter(), host.trained
         rate = (trained - before[1]) / (now - before[0])
         before = now, trained
-        events = len(host.chronicle.recorder)
+        events = len(host.event_log.recorder)
         say(f"{host.clock.now:.0f}\t{trained}\t{rate:.0f}\t{memory_mb():.1f}\t{host.server.version}\t{events}")
 
     say("seconds\tupdates\tupdates_per_s\tserver_rss_mb\tversion\tevents")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterable
 from functools import partial
 from typing import Protocol, TypeAlias
 
-from asyncfl.federation.scribe import Scribe
+from asyncfl.federation.event_log import EventLog
 from asyncfl.federation.tasks import TaskInFlight, TasksInFlight
 from asyncfl.federation.traffic import Traffic
 from asyncfl.messages import (
@@ -71,13 +71,13 @@ class Conductor(ABC):
     def __init__(
         self,
         server: Server,
-        scribe: Scribe,
+        event_log: EventLog,
         *,
         watcher: Watcher | None = None,
     ) -> None:
         """`watcher` None: nobody looks at what is published."""
         self.server = server
-        self.scribe = scribe
+        self.event_log = event_log
         self.watcher = watcher
         self.tasks = TasksInFlight()
         self.traffic = Traffic()
@@ -121,7 +121,7 @@ class Conductor(ABC):
     # --- what is the same for all ----------------------------------------------------------------------------------
 
     def _carry_out(self, actions: Iterable[Action]) -> Steps:
-        record = self.scribe.record
+        record = self.event_log.record
         waiting = deque(actions)
         while waiting or self._unreached or self._stopping is not None:
             if not waiting or isinstance(waiting[0], Collect):
@@ -162,7 +162,7 @@ class Conductor(ABC):
                         self.watcher.judged(action)
                 case Ban():
                     record(Kind.BANNED, client=action.client)
-                    log.debug("client %d is banned at %.6g s", action.client, self.scribe.now)
+                    log.debug("client %d is banned at %.6g s", action.client, self.event_log.now)
                 case ShortBuffer():
                     log.debug("a buffer opens with %d of %d updates", action.held, action.wanted)
                     record(Kind.SHORT_BUFFER, detail=f"{action.held} of {action.wanted} updates")
@@ -176,13 +176,13 @@ class Conductor(ABC):
     def _aggregation_begins(self) -> None:
         """Put it on record, once for each buffer: its updates may be merged first, and judged and evaluated then."""
         if not self._is_aggregating:
-            self.scribe.record(Kind.AGGREGATION_STARTED)
+            self.event_log.record(Kind.AGGREGATION_STARTED)
         self._is_aggregating = True
 
     def _settled(self, action: Settle) -> None:
         if action.fate is Fate.REJECTED and action.task not in self.tasks:
             # An update that nobody asked for: it is of no task, and counts as none.
-            self.scribe.record(JUDGED[action.fate], detail=action.detail)
+            self.event_log.record(JUDGED[action.fate], detail=action.detail)
             return
         task = self.tasks.settle(action)
         self._forget(task)
@@ -190,14 +190,14 @@ class Conductor(ABC):
             return
         kind = JUDGED.get(action.fate, Kind.DISCARDED)
         detail = action.fate.value if kind is Kind.DISCARDED else action.detail
-        self.scribe.note(kind, task, staleness=action.staleness, weight=action.weight, detail=detail)
+        self.event_log.record_task(kind, task, staleness=action.staleness, weight=action.weight, detail=detail)
 
     def _published(self, action: Publish) -> None:
-        self.scribe.version = action.version
-        self.scribe.record(Kind.PUBLISHED, detail="" if action.version else "initial model")
+        self.event_log.version = action.version
+        self.event_log.record(Kind.PUBLISHED, detail="" if action.version else "initial model")
         if self.watcher is not None:
             # A run that is to stop does so when the tasks that begin with this version have begun, or could not.
-            self._stopping = self.watcher.published(self.scribe.now, action, self.traffic)
+            self._stopping = self.watcher.published(self.event_log.now, action, self.traffic)
 
     def _collect(self, action: Collect) -> list[Action]:
         return self.server.handle(self._updates(action))

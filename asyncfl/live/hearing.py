@@ -116,5 +116,5 @@ class Hearing:
         self._host.spent[member.number] = self._host.clock.now
         if member.task is None:
             # Else it is in the report of the task.
-            self._host.chronicle.record(Kind.BUDGET_SPENT, client=member.number, detail=detail)
+            self._host.event_log.record(Kind.BUDGET_SPENT, client=member.number, detail=detail)
         return self._host.server.handle(BudgetSpent(self._host.clock.now, member.number))

@@ -20,9 +20,9 @@ from asyncfl.federation.conductor import Conductor, Watcher
 from asyncfl.federation.load import load_of
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.tasks import TaskInFlight
-from asyncfl.live.chronicle import Chronicle
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.hearing import Hearing
+from asyncfl.live.live_event_log import LiveEventLog
 from asyncfl.live.members import Member, Members
 from asyncfl.live.payloads import WaitingPayloads
 from asyncfl.live.presence import Attendance
@@ -75,8 +75,8 @@ class Host(Conductor):
         """`executor`: where updates are collected and aggregated. `keep_up`: waits until others have done theirs."""
         scenario = federation.resolved.scenario
         self.clock = LiveClock(terms.speedup)
-        self.chronicle = Chronicle(Recorder(federation.resolved.seed), self.clock, self._nothing_before)
-        super().__init__(server, self.chronicle, watcher=watcher)
+        self.event_log = LiveEventLog(Recorder(federation.resolved.seed), self.clock, self._nothing_before)
+        super().__init__(server, self.event_log, watcher=watcher)
         self.federation = federation
         self.members = members
         self.terms = terms
@@ -92,7 +92,7 @@ class Host(Conductor):
         self._keep_up = keep_up or _nothing
         self._ending: str | None = None
         self.sessions = Sessions(self, members, welcome_of(federation, members, terms))
-        self.reports = Reports(self, self.chronicle, scenario.training, shape=terms.shape)
+        self.reports = Reports(self, self.event_log, scenario.training, shape=terms.shape)
         self._inbox: asyncio.Queue[Callable[[], list[Action]]] = asyncio.Queue(INBOX)
         self.someone_ready = asyncio.Event()
         """Set when a client has prepared itself."""
@@ -216,7 +216,7 @@ class Host(Conductor):
         await self.sessions.end()
         hearing.cancel()
         await asyncio.gather(hearing, return_exceptions=True)
-        self.chronicle.flush(math.inf)
+        self.event_log.flush(math.inf)
 
     async def _hear_the_rest(self) -> None:
         while True:
@@ -263,14 +263,14 @@ class Host(Conductor):
     def _dispatch(self, action: Dispatch) -> ClientGone | None:
         member = self.members.by_number.get(action.client)
         if member is None or not member.online:
-            self.chronicle.record(Kind.WENT_OFFLINE, client=action.client)
+            self.event_log.record(Kind.WENT_OFFLINE, client=action.client)
             if member is not None:
                 member.missed = True
             return ClientGone(self.clock.now, action.client, action.task, None)
         task = self.tasks.begin(action)
         if self.attackers is not None:
             self.attackers.begin(task.number, task.client, task.turn)
-        self.chronicle.note(Kind.DISPATCHED, task)
+        self.event_log.record_task(Kind.DISPATCHED, task)
         member.task, member.sent_s = task, self.clock.now
         member.at_s = member.sent_s
         self._starts.append(partial(self._send, member, task))
@@ -281,7 +281,7 @@ class Host(Conductor):
             self.attackers.draw()
 
     def _send(self, member: Member, task: TaskInFlight) -> None:
-        self.chronicle.note(Kind.DOWNLOAD_STARTED, task, size=self.load.download_bytes)
+        self.event_log.record_task(Kind.DOWNLOAD_STARTED, task, size=self.load.download_bytes)
         if not self.terms.shape:
             self.traffic.count(self.load.download_bytes, "down")
         attacks = self.attackers is not None and self.attackers.malicious(task.number, task.client)
@@ -304,7 +304,7 @@ class Host(Conductor):
     def _fired(self, timer: str) -> list[Action]:
         if self.stopped is not None:
             return []
-        self.chronicle.record(Kind.TIMER_FIRED, detail=timer)
+        self.event_log.record(Kind.TIMER_FIRED, detail=timer)
         return self.server.handle(TimerFired(self.clock.now, timer))
 
     def _updates(self, action: Collect) -> Collected:

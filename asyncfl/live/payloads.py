@@ -139,7 +139,9 @@ class WaitingPayloads:
         models.flags.writeable = False
         for one in found:
             if one.update.zeroed:
-                self._host.chronicle.note(Kind.ZEROED, one.task, detail="not finite, sent as zero with the noise")
+                self._host.event_log.record_task(
+                    Kind.ZEROED, one.task, detail="not finite, sent as zero with the noise"
+                )
         norms = [self._norm(one) for one in found]
         uploads = tuple(self._upload(one, norm) for one, norm in zip(found, norms, strict=True))
         self._host.federation.record.collected(uploads)

@@ -28,7 +28,7 @@ class Attendance:
         self._untold(member)
         if task is not None and not self._host.terms.shape:
             # A shaped client has told of it.
-            self._host.chronicle.record(Kind.WENT_OFFLINE, client=member.number)
+            self._host.event_log.record(Kind.WENT_OFFLINE, client=member.number)
         if task is not None:
             member.missed = True
         if task is not None or member.request is not None:
@@ -50,9 +50,9 @@ class Attendance:
             member.lease = None
         self._untold(member)
         task, member.task, member.at_s, member.missed = member.task, None, None, True
-        self._host.chronicle.record(Kind.WENT_OFFLINE, client=member.number)
+        self._host.event_log.record(Kind.WENT_OFFLINE, client=member.number)
         if task is not None and task.number in self._host.tasks:
-            self._host.chronicle.note(Kind.DROPPED_OUT, task, detail="left")
+            self._host.event_log.record_task(Kind.DROPPED_OUT, task, detail="left")
         self._host.then(lambda: self._host.questions.no_answer(member))
         return self._host.server.handle(ClientLeft(self._host.clock.now, member.number))
 
@@ -73,7 +73,7 @@ class Attendance:
     def _dropped_out(self, member: Member) -> list[Action]:
         """The server hears that the client was away, and is at nothing any more."""
         if member.task is not None and member.task.number in self._host.tasks:
-            self._host.chronicle.note(Kind.DROPPED_OUT, member.task, detail="offline")
+            self._host.event_log.record_task(Kind.DROPPED_OUT, member.task, detail="offline")
         return self._gone(member, Fate.DROPPED_OUT)
 
     def _gone(self, member: Member, fate: Fate) -> list[Action]:
@@ -112,5 +112,5 @@ class Attendance:
         """Nothing follows; the trace tells of it where it told that the client had gone."""
         if member.missed and self._host.stopped is None:
             member.missed = False
-            self._host.chronicle.record(Kind.CAME_ONLINE, client=member.number)
+            self._host.event_log.record(Kind.CAME_ONLINE, client=member.number)
         return []

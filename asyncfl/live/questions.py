@@ -26,7 +26,7 @@ class Questions:
         """Have a client score models: at once, or when its task is over."""
         number = len(action.models)
         size = number * self._host.load.payload_bytes
-        self._host.chronicle.record(Kind.SCORES_REQUESTED, client=action.client, detail=f"{number} models", size=size)
+        self._host.event_log.record(Kind.SCORES_REQUESTED, client=action.client, detail=f"{number} models", size=size)
         member = self._host.members.by_number[action.client]
         member.held = action
         if not (self._host.serial and member.online and member.task is not None):
@@ -77,6 +77,6 @@ class Questions:
         message = ScoresArrived(self._host.clock.now, asked.request, scores)
         self._host.server.validator.check(message)
         detail = f"{len(asked.models)} models" if scores is not None else NO_ANSWER
-        self._host.chronicle.record(Kind.SCORED, client=member.number, detail=detail)
+        self._host.event_log.record(Kind.SCORED, client=member.number, detail=detail)
         member.request = None
         return self._host.server.handle(message)

@@ -10,8 +10,8 @@ import logging
 from asyncfl.federation.conductor import Conductor
 from asyncfl.federation.tasks import TaskInFlight
 from asyncfl.learning import Training
-from asyncfl.live.chronicle import Chronicle
 from asyncfl.live.errands import SENT
+from asyncfl.live.live_event_log import LiveEventLog
 from asyncfl.live.members import Member
 from asyncfl.live.vocabulary import Report
 from asyncfl.live.wire import WireError
@@ -45,11 +45,11 @@ COUNTED = (Kind.DOWNLOADED, Kind.UPLOADED, Kind.LOST, Kind.WENT_OFFLINE, Kind.DR
 class Reports:
     """What the clients of one run told of."""
 
-    def __init__(self, conductor: Conductor, chronicle: Chronicle, training: Training, *, shape: bool) -> None:
+    def __init__(self, conductor: Conductor, event_log: LiveEventLog, training: Training, *, shape: bool) -> None:
         """`training`: what clients are asked for. `shape`: whether they wait as the scenario's world says, and tell of
         its bytes and times."""
         self._training = training
-        self._conductor, self._chronicle, self._shape = conductor, chronicle, shape
+        self._conductor, self._event_log, self._shape = conductor, event_log, shape
         self.ahead: set[int] = set()
         """Clients that told of more time than had passed."""
 
@@ -67,7 +67,7 @@ class Reports:
             began_s += max(0.0, arrived_s - began_s - report[-1].after_s) / 2
         if arrived_s is not None and report and report[-1].after_s > 1.01 * (arrived_s - began_s) + AHEAD_S:
             self._runs_ahead(member, report[-1].after_s, arrived_s - began_s)
-        end_s = self._chronicle.now if self._conductor.stopped is None else self._conductor.server.validator.time_s
+        end_s = self._event_log.now if self._conductor.stopped is None else self._conductor.server.validator.time_s
         way = "up" if any(one.kind == Kind.UPLOAD_STARTED for one in report) else "down"
         for one in report:
             time_s = began_s + one.after_s
@@ -124,7 +124,7 @@ class Reports:
             return
         if event is Kind.BUDGET_SPENT:
             task = None
-        self._chronicle.place(time_s, event, task, member.number, size=size, attempt=attempt, detail=detail)
+        self._event_log.place(time_s, event, task, member.number, size=size, attempt=attempt, detail=detail)
 
     def _may_end(self, detail: str) -> bool:
         return self._training.deadline_s is not None and is_epochs_detail(detail, self._training.epochs)
@@ -132,11 +132,11 @@ class Reports:
     def _overheard(self, member: Member, task: TaskInFlight | None, time_s: float, way: str) -> None:
         tasks = [task] if task is not None else []
         if task is None:
-            self._chronicle.place(time_s, Kind.OVERHEARD, None, member.number, detail=way)
+            self._event_log.place(time_s, Kind.OVERHEARD, None, member.number, detail=way)
             tasks = (
                 [one for one in self._conductor.tasks.collected() if not one.overheard] if way == SCORING_DOWN else []
             )
         for one in tasks:
             one.overheard |= way != "down"
             self._conductor.traffic.overhear("down" if way == "down" else "up", one.client, one.base_version)
-            self._chronicle.place(time_s, Kind.OVERHEARD, one, detail=way)
+            self._event_log.place(time_s, Kind.OVERHEARD, one, detail=way)

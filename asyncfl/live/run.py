@@ -189,7 +189,7 @@ async def hold(
                 await together
         await watcher.finish()
     spent = None if federation.path.scheme.stop_at is None else host.spent
-    events = host.chronicle.recorder.table()
+    events = host.event_log.recorder.table()
     run = seed_run(host, rounds, stopped, events, host.trained, server.samples, spent)
     conclude(run, federation, server, recording)
     run.notes.extend(_notes(terms, host))

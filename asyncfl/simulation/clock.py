@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import simpy
 
-from asyncfl.federation.scribe import Scribe
+from asyncfl.federation.event_log import EventLog
 from asyncfl.messages import Input
 from asyncfl.server import Server, ServerPhase
 from asyncfl.trace import Recorder
@@ -26,7 +26,7 @@ Tell: TypeAlias = Callable[[Input], None]
 """Hands a message to the server, and carries out the answer."""
 
 
-class Clock(Scribe):
+class Clock(EventLog):
     """The time of one seed. Every event is recorded here, with the time and the version that is out."""
 
     def __init__(self, server: Server, world: WorldState, recorder: Recorder, tell: Tell) -> None:

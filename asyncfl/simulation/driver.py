@@ -123,7 +123,7 @@ class Driver(Conductor):
             self.clock.record(Kind.SHUFFLED, detail=detail)
         collected = self.training.collect(self.clock.now, action)
         for task in self.training.zeroed:
-            self.clock.note(Kind.ZEROED, task, detail="not finite, sent as zero with the noise")
+            self.clock.record_task(Kind.ZEROED, task, detail="not finite, sent as zero with the noise")
         return collected
 
     def _hold_back(self, action: Collect, on_the_way_s: float, aggregate_s: float) -> Steps:

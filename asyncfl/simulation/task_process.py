@@ -57,7 +57,7 @@ class TaskProcess:
         self.training.dispatched(task)
         if self.attackers is not None:
             self.attackers.begin(task.number, task.client, task.turn)
-        clock.note(Kind.DISPATCHED, task)
+        clock.record_task(Kind.DISPATCHED, task)
         process = clock.start(self._task(task))
         if self.running is not None:
             self.running[task.client] = process
@@ -83,12 +83,12 @@ class TaskProcess:
             if phase.begins is Kind.TRAINING_STARTED:
                 asked_s = clock.now
                 if (place := (yield from self.workers.wait(task.client))) is None:
-                    clock.note(Kind.WENT_OFFLINE, task)
+                    clock.record_task(Kind.WENT_OFFLINE, task)
                     self._vanished(task)
                     return
                 # A wait for a place is no time at the task, as where no link is shared.
                 began_s += clock.now - asked_s
-            clock.note(phase.begins, task, size=-1 if sending is None else sending.transfer.payload_bytes)
+            clock.record_task(phase.begins, task, size=-1 if sending is None else sending.transfer.payload_bytes)
             if phase.begins is Kind.UPLOAD_STARTED:
                 self.budgets.send(task)
             if sending is not None and shared:
@@ -106,7 +106,7 @@ class TaskProcess:
             if phase.sending is not None:
                 self.transfers.end(task, phase.ends, phase.sending)
             else:
-                clock.note(phase.ends, task, detail=phase.detail)
+                clock.record_task(phase.ends, task, detail=phase.detail)
             if phase.ends is Kind.TRAINED:
                 task.epochs = phase.epochs
                 self.training.ended(task)
@@ -158,7 +158,7 @@ class TaskProcess:
         return phase, False
 
     def _went_offline(self, task: TaskInFlight, sent_bytes: int, attempts: int) -> None:
-        self.clock.note(Kind.WENT_OFFLINE, task, size=sent_bytes, attempt=attempts)
+        self.clock.record_task(Kind.WENT_OFFLINE, task, size=sent_bytes, attempt=attempts)
         self._vanished(task)
 
     def _vanished(self, task: TaskInFlight) -> None:
@@ -178,7 +178,7 @@ class TaskProcess:
     def _dropped_out(self, task: TaskInFlight) -> None:
         """The server hears that the task's client was offline. It may have settled the task before (a ban)."""
         if task.number in self.tasks:
-            self.clock.note(Kind.DROPPED_OUT, task, detail="offline")
+            self.clock.record_task(Kind.DROPPED_OUT, task, detail="offline")
         self._ended(task, Fate.DROPPED_OUT, idle=False)
 
     def _ended(self, task: TaskInFlight, fate: Fate, *, idle: bool = True) -> None:

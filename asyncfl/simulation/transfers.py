@@ -47,7 +47,7 @@ class Transfers:
         """Write down what became of a message whose client was online to its end."""
         transfer, way = sending.transfer, sending.way
         self.traffic.count(transfer.sent_bytes, way)
-        self.clock.note(kind, task, size=transfer.sent_bytes, attempt=transfer.attempts, detail=way)
+        self.clock.record_task(kind, task, size=transfer.sent_bytes, attempt=transfer.attempts, detail=way)
 
     def share(
         self, task: TaskInFlight, sending: Sending, until_s: float
@@ -68,12 +68,12 @@ class Transfers:
         if mark.kind is Kind.OVERHEARD:
             self._overheard(task, way)
         else:
-            self.clock.note(mark.kind, task, size=mark.size, attempt=mark.attempt, detail=way)
+            self.clock.record_task(mark.kind, task, size=mark.size, attempt=mark.attempt, detail=way)
 
     def _overheard(self, task: TaskInFlight, way: str) -> None:
         task.overheard |= way != "down"
         self.traffic.overhear("down" if way == "down" else "up", task.client, task.base_version)
-        self.clock.note(Kind.OVERHEARD, task, detail=way)
+        self.clock.record_task(Kind.OVERHEARD, task, detail=way)
 
     # --- of requests for scores ------------------------------------------------------------------------------------
 

@@ -45,7 +45,7 @@ def test_each_fate_has_its_event(settle: Settle, happened: list[Any]) -> None:
 
     conductor: Any = SimpleNamespace(
         tasks=Tasks(),
-        scribe=SimpleNamespace(
+        event_log=SimpleNamespace(
             record=lambda kind, **said: found.append((kind.value, None, said)),
             note=lambda kind, task, **said: found.append((kind.value, task, said)),
         ),

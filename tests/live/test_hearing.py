@@ -42,7 +42,7 @@ class House:
         self.reports = SimpleNamespace(
             place=lambda member, task, report, at_s: self.happened.append(("told of", member.number, task, at_s))
         )
-        self.chronicle = SimpleNamespace(
+        self.event_log = SimpleNamespace(
             record=lambda kind, *, client, detail: self.happened.append((kind.value, client, detail))
         )
         self.payloads = SimpleNamespace(

@@ -43,8 +43,8 @@ def hosted(scene: Callable[[Host, list[Any]], Awaitable[None]], **terms: Any) ->
 
 
 def kinds(host: Host) -> list[tuple[str, int]]:
-    host.chronicle.flush(1e9)
-    rows = host.chronicle.recorder.table().to_pylist()
+    host.event_log.flush(1e9)
+    rows = host.event_log.recorder.table().to_pylist()
     return [(row["kind"], row["client"]) for row in rows]
 
 
@@ -72,7 +72,7 @@ def test_who_cannot_be_reached_is_gone_and_others_are_sent_their_task(shape: boo
     async def scene(host: Host, said: list[Any]) -> None:
         host.server.start(0.0)
         host.clock.begin(7.0)
-        host.chronicle.version = 0
+        host.event_log.version = 0
         host.members.by_number[1].online = False
         assert host._dispatch(Dispatch(0, 5, 0)) == ClientGone(7.0, 5, 0, None)
         assert host._dispatch(Dispatch(1, 1, 0)) == ClientGone(7.0, 1, 1, None)
@@ -101,7 +101,7 @@ def test_timers_are_heard_while_the_run_goes_on_and_who_waits_for_a_task_asks_on
         )
         host.server = server
         host.clock.begin(1.0)
-        host.chronicle.version = 0
+        host.event_log.version = 0
         host._set_timer(SetTimer("deadline", 3.0))
         assert (len(host._timers), host._urgent) == (1, [])
         await asyncio.sleep(3.0)

@@ -29,7 +29,7 @@ class House:
         self.clock = SimpleNamespace(has_begun=True, now=10.0, at=self._at)
         detection = InstantDetection() if lease_s is None else LeaseDetection(seconds=lease_s)
         self.failure_detection: Any = detection
-        self.chronicle = SimpleNamespace(
+        self.event_log = SimpleNamespace(
             record=lambda kind, *, client: self.happened.append((kind.value, client)),
             note=lambda kind, task, *, detail: self.happened.append((kind.value, task.number, detail)),
         )

@@ -30,7 +30,7 @@ class House:
         self.attackers: Any = None
         self.clock = SimpleNamespace(now=30.0)
         self.load = SimpleNamespace(payload_bytes=8)
-        self.chronicle = SimpleNamespace(record=self._record)
+        self.event_log = SimpleNamespace(record=self._record)
         self.traffic = SimpleNamespace(count=lambda size, way: self.counted.append((size, way)))
         self.reports = SimpleNamespace(place=lambda member, number, report: self.happened.append((number, report)))
         self.server = SimpleNamespace(

@@ -11,7 +11,7 @@ import pytest
 from asyncfl.federation.tasks import TasksInFlight
 from asyncfl.federation.traffic import Traffic
 from asyncfl.learning import Training
-from asyncfl.live.chronicle import Chronicle
+from asyncfl.live.live_event_log import LiveEventLog
 from asyncfl.live.members import Member
 from asyncfl.live.reports import Reports
 from asyncfl.live.vocabulary import Noted
@@ -29,10 +29,10 @@ class Desk:
         self.written: list[tuple[Any, ...]] = []
         recorder: Any = SimpleNamespace(add=lambda *event: self.written.append(event))
         self.clock: Any = SimpleNamespace(now=0.0)
-        self.chronicle = Chronicle(recorder, self.clock, lambda: 0.0)
+        self.event_log = LiveEventLog(recorder, self.clock, lambda: 0.0)
         for version, time_s in enumerate((0.0, 10.5, 20.0)):
             self.clock.now = time_s
-            self.chronicle.version = version
+            self.event_log.version = version
         self.clock.now = now_s
         tasks = TasksInFlight()
         tasks.begin(Dispatch(4, 1, 0))
@@ -40,12 +40,12 @@ class Desk:
         self.conductor: Any = SimpleNamespace(
             stopped=None, server=SimpleNamespace(validator=SimpleNamespace(time_s=10.6)), tasks=tasks, traffic=Traffic()
         )
-        self.reports = Reports(self.conductor, self.chronicle, training or Training(lr=0.1), shape=shape)
+        self.reports = Reports(self.conductor, self.event_log, training or Training(lr=0.1), shape=shape)
 
     def place(self, number: int, *report: Noted, arrived_s: float | None = None) -> list[tuple[Any, ...]]:
         """Time, kind, task, client, version then and version of the task, for each event that was written."""
         self.reports.place(self.member, number, report, arrived_s)
-        self.chronicle.flush(float("inf"))
+        self.event_log.flush(float("inf"))
         return [(round(event[0], 9), event[1].value, *event[2:6]) for event in self.written]
 
 

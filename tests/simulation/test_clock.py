@@ -69,7 +69,7 @@ def test_what_is_waited_for_has_come_whatever_sums_of_floats_say(machine: Server
 def test_events_are_recorded_with_the_time_and_the_servers_version(machine: Server) -> None:
     clock = clock_of(machine)
     clock.version = 3
-    clock.later(1.5, lambda: clock.note(Kind.DOWNLOADED, TaskInFlight(7, 1, 2), size=80, detail="down"))
+    clock.later(1.5, lambda: clock.record_task(Kind.DOWNLOADED, TaskInFlight(7, 1, 2), size=80, detail="down"))
     clock.later(2.0, lambda: clock.record(Kind.BANNED, client=1))
     clock.env.run()
     task, ban = clock.recorder.table().to_pylist()

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any
 
-from asyncfl.federation.scribe import Scribe
+from asyncfl.federation.event_log import EventLog
 from asyncfl.federation.tasks import TaskInFlight
 from asyncfl.live.clock import LiveClock
 from asyncfl.trace import Kind, Recorder
@@ -21,7 +21,7 @@ FLUSH_EVERY = 8192
 """Events that are held before those are written that nothing can precede."""
 
 
-class Chronicle(Scribe):
+class LiveEventLog(EventLog):
     """Writes down what happens in one live run."""
 
     def __init__(self, recorder: Recorder, clock: LiveClock, earliest: Callable[[], float]) -> None:

@@ -10,7 +10,7 @@ from asyncfl.trace import Kind
 from asyncfl.trace.recorder import NAN
 
 
-class Scribe(ABC):
+class EventLog(ABC):
     """Knows the time and the version that is out, and writes down what happens."""
 
     version: int
@@ -29,7 +29,7 @@ class Scribe(ABC):
         """Record an event that is of no task, now."""
         self._add(self.now, kind, -1, client, self.version, -1, -1, size, attempt, NAN, detail)
 
-    def note(
+    def record_task(
         self,
         kind: Kind,
         task: TaskInFlight,

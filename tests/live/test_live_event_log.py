@@ -6,29 +6,29 @@ from types import SimpleNamespace
 from typing import Any
 
 from asyncfl.federation.tasks import TaskInFlight
-from asyncfl.live.chronicle import FLUSH_EVERY, Chronicle
+from asyncfl.live.live_event_log import FLUSH_EVERY, LiveEventLog
 from asyncfl.trace import Kind
 
 
-def begun(earliest_s: float = 0.0) -> tuple[Chronicle, Any, list[tuple[Any, ...]]]:
+def begun(earliest_s: float = 0.0) -> tuple[LiveEventLog, Any, list[tuple[Any, ...]]]:
     written: list[tuple[Any, ...]] = []
     recorder: Any = SimpleNamespace(add=lambda *event: written.append(event))
     clock: Any = SimpleNamespace(now=0.0)
-    return Chronicle(recorder, clock, lambda: earliest_s), clock, written
+    return LiveEventLog(recorder, clock, lambda: earliest_s), clock, written
 
 
 def test_an_event_has_the_version_that_was_out_when_it_happened() -> None:
-    chronicle, clock, written = begun()
-    assert chronicle.version == 0
+    event_log, clock, written = begun()
+    assert event_log.version == 0
     for version, time_s in enumerate((1.0, 2.0, 4.0)):
         clock.now = time_s
-        chronicle.version = version
-    assert (chronicle.version, chronicle.now) == (2, 4.0)
+        event_log.version = version
+    assert (event_log.version, event_log.now) == (2, 4.0)
     task = TaskInFlight(7, 3, 1)
     for time_s in (0.5, 1.0, 1.9, 2.0, 3.9, 4.0, 9.0):
-        chronicle.place(time_s, Kind.TRAINED, task, staleness=1, size=2, attempt=3, weight=0.5, detail="said")
-    chronicle.place(2.5, Kind.BANNED, None, 6)
-    chronicle.flush(float("inf"))
+        event_log.place(time_s, Kind.TRAINED, task, staleness=1, size=2, attempt=3, weight=0.5, detail="said")
+    event_log.place(2.5, Kind.BANNED, None, 6)
+    event_log.flush(float("inf"))
     assert [event[4] for event in written] == [0, 0, 0, 1, 1, 1, 2, 2]
     assert written[0] == (0.5, Kind.TRAINED, 7, 3, 0, 1, 1, 2, 3, 0.5, "said")
     banned = next(event for event in written if event[1] is Kind.BANNED)
@@ -37,28 +37,28 @@ def test_an_event_has_the_version_that_was_out_when_it_happened() -> None:
 
 
 def test_what_is_told_late_is_put_where_it_belongs_and_equal_times_keep_their_order() -> None:
-    chronicle, _, written = begun()
+    event_log, _, written = begun()
     for client, time_s in enumerate((3.0, 1.0, 2.0, 1.0)):
-        chronicle.place(time_s, Kind.WENT_OFFLINE, None, client)
-    chronicle.flush(0.9)
+        event_log.place(time_s, Kind.WENT_OFFLINE, None, client)
+    event_log.flush(0.9)
     assert written == []
-    chronicle.flush(2.0)
+    event_log.flush(2.0)
     assert [event[3] for event in written] == [1, 3, 2]
-    chronicle.place(2.5, Kind.CAME_ONLINE, None, 9)
-    chronicle.flush(float("inf"))
+    event_log.place(2.5, Kind.CAME_ONLINE, None, 9)
+    event_log.flush(float("inf"))
     assert [event[3] for event in written] == [1, 3, 2, 9, 0]
 
 
 def test_memory_is_freed_as_soon_as_so_many_events_are_held_and_later_where_few_can_be_written() -> None:
-    chronicle, _, written = begun(earliest_s=10.0)
+    event_log, _, written = begun(earliest_s=10.0)
     for number in range(FLUSH_EVERY):
         assert not written
-        chronicle.place(float(number % 100), Kind.TRAINED, None)
+        event_log.place(float(number % 100), Kind.TRAINED, None)
     first = len(written)
     assert first == sum(number % 100 <= 10 for number in range(FLUSH_EVERY))
     held = FLUSH_EVERY - first
     for _ in range(held + FLUSH_EVERY - 1):
-        chronicle.place(5.0, Kind.TRAINED, None)
+        event_log.place(5.0, Kind.TRAINED, None)
     assert len(written) == first, "of those held most could not be written: the next try is at twice as many and more"
-    chronicle.place(5.0, Kind.TRAINED, None)
+    event_log.place(5.0, Kind.TRAINED, None)
     assert len(written) == first + held + FLUSH_EVERY
