@@ -7,7 +7,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from asyncfl.client import Attackers
-from asyncfl.federation.conductor import Conductor
+from asyncfl.federation.action_executor import ActionExecutor
 from asyncfl.federation.personal import personal_notes
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.rounds import Rounds, diverged_at
@@ -22,7 +22,7 @@ from asyncfl.trace.query import select
 
 
 def seed_run(
-    conductor: Conductor,
+    executor: ActionExecutor,
     rounds: Rounds,
     stopped: str,
     events: pa.Table,
@@ -45,10 +45,10 @@ def seed_run(
         stopped=stopped,
         rounds=rounds.rows,
         events=events,
-        fates={fate.value: conductor.tasks.fates[fate] for fate in Fate},
-        traffic=conductor.traffic,
+        fates={fate.value: executor.tasks.fates[fate] for fate in Fate},
+        traffic=executor.traffic,
         trained=trained,
-        used=conductor.tasks.used,
+        used=executor.tasks.used,
         sizes=sizes,
         spent=spent,
         power=rounds.scenario.world.power,

@@ -16,7 +16,7 @@ from functools import partial
 
 from asyncfl.client import Attackers
 from asyncfl.errors import AsyncflError
-from asyncfl.federation.conductor import Conductor, Watcher
+from asyncfl.federation.action_executor import ActionExecutor, Watcher
 from asyncfl.federation.load import load_of
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.tasks import TaskInFlight
@@ -58,7 +58,7 @@ INBOX = 64
 """Messages that wait for the server before connections are no longer read."""
 
 
-class Host(Conductor):
+class Host(ActionExecutor):
     """The server's half of one seed."""
 
     def __init__(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 
-from asyncfl.federation.conductor import Conductor
+from asyncfl.federation.action_executor import ActionExecutor
 from asyncfl.federation.tasks import TaskInFlight
 from asyncfl.learning import Training
 from asyncfl.live.errands import SENT
@@ -45,11 +45,11 @@ COUNTED = (Kind.DOWNLOADED, Kind.UPLOADED, Kind.LOST, Kind.WENT_OFFLINE, Kind.DR
 class Reports:
     """What the clients of one run told of."""
 
-    def __init__(self, conductor: Conductor, event_log: LiveEventLog, training: Training, *, shape: bool) -> None:
+    def __init__(self, executor: ActionExecutor, event_log: LiveEventLog, training: Training, *, shape: bool) -> None:
         """`training`: what clients are asked for. `shape`: whether they wait as the scenario's world says, and tell of
         its bytes and times."""
         self._training = training
-        self._conductor, self._event_log, self._shape = conductor, event_log, shape
+        self._executor, self._event_log, self._shape = executor, event_log, shape
         self.ahead: set[int] = set()
         """Clients that told of more time than had passed."""
 
@@ -67,13 +67,13 @@ class Reports:
             began_s += max(0.0, arrived_s - began_s - report[-1].after_s) / 2
         if arrived_s is not None and report and report[-1].after_s > 1.01 * (arrived_s - began_s) + AHEAD_S:
             self._runs_ahead(member, report[-1].after_s, arrived_s - began_s)
-        end_s = self._event_log.now if self._conductor.stopped is None else self._conductor.server.validator.time_s
+        end_s = self._event_log.now if self._executor.stopped is None else self._executor.server.validator.time_s
         way = "up" if any(one.kind == Kind.UPLOAD_STARTED for one in report) else "down"
         for one in report:
             time_s = began_s + one.after_s
             if arrived_s is not None:
                 time_s = arrived_s if one.kind == Kind.UPLOADED else min(time_s, arrived_s)
-            if task is not None and one.kind == Kind.TRAINED and (time_s <= end_s or self._conductor.stopped is None):
+            if task is not None and one.kind == Kind.TRAINED and (time_s <= end_s or self._executor.stopped is None):
                 task.trained = True
             if time_s > end_s:
                 continue
@@ -108,7 +108,7 @@ class Reports:
         if kind == SENT:
             if not self._shape or size < 0:
                 raise WireError("a client tells of what it sent where a world shapes the run, and how much that was")
-            self._conductor.traffic.count(size, "up" if detail == "up" else "down")
+            self._executor.traffic.count(size, "up" if detail == "up" else "down")
             return
         if kind not in TOLD:
             raise WireError(f"a client does not tell of {kind!r}")
@@ -118,7 +118,7 @@ class Reports:
                 f"a training ends with its epochs where it was stopped, else nothing is said, got {detail!r}"
             )
         if self._shape and event in COUNTED:
-            self._conductor.traffic.count(max(0, size), "up" if (detail or way) == "up" else "down")
+            self._executor.traffic.count(max(0, size), "up" if (detail or way) == "up" else "down")
         if event is Kind.OVERHEARD:
             self._overheard(member, task, time_s, detail)
             return
@@ -134,9 +134,9 @@ class Reports:
         if task is None:
             self._event_log.place(time_s, Kind.OVERHEARD, None, member.number, detail=way)
             tasks = (
-                [one for one in self._conductor.tasks.collected() if not one.overheard] if way == SCORING_DOWN else []
+                [one for one in self._executor.tasks.collected() if not one.overheard] if way == SCORING_DOWN else []
             )
         for one in tasks:
             one.overheard |= way != "down"
-            self._conductor.traffic.overhear("down" if way == "down" else "up", one.client, one.base_version)
+            self._executor.traffic.overhear("down" if way == "down" else "up", one.client, one.base_version)
             self._event_log.place(time_s, Kind.OVERHEARD, one, detail=way)

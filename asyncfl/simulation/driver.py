@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import simpy
 
-from asyncfl.federation.conductor import Conductor, Watcher
+from asyncfl.federation.action_executor import ActionExecutor, Watcher
 from asyncfl.federation.tasks import TaskInFlight
 from asyncfl.messages import (
     Action,
@@ -36,7 +36,7 @@ from asyncfl.trace import Kind, Recorder
 from asyncfl.world import WorldState
 
 
-class Driver(Conductor):
+class Driver(ActionExecutor):
     """One seed of a run on the clock."""
 
     def __init__(

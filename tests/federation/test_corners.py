@@ -144,8 +144,8 @@ def test_a_seed_that_came_to_what_is_not_finite_has_diverged(
     rounds.scenario = SimpleNamespace(world=SimpleNamespace(power=None))
     rounds.kept = SimpleNamespace(models={2: "a model"}, personal={})
     tasks = SimpleNamespace(fates=dict.fromkeys(Fate, 0) | {Fate.STALE: 3}, used=5)
-    conductor: Any = SimpleNamespace(tasks=tasks, traffic=Traffic(7, 8))
-    run = seed_run(conductor, rounds, stopped, pa.table({}), 6, np.array([1, 2]), {1: 0.5})
+    executor: Any = SimpleNamespace(tasks=tasks, traffic=Traffic(7, 8))
+    run = seed_run(executor, rounds, stopped, pa.table({}), 6, np.array([1, 2]), {1: 0.5})
     assert (run.stopped, run.diverged) == (said, said.startswith("diverged"))
     assert tuple(row["diverged"] for row in run.rounds) == marked
     assert (run.seed, run.trained, run.used, run.spent, run.kept) == (4, 6, 5, {1: 0.5}, {2: "a model"})

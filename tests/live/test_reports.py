@@ -37,10 +37,10 @@ class Desk:
         tasks = TasksInFlight()
         tasks.begin(Dispatch(4, 1, 0))
         self.member = Member(2, "ann", 20, task=tasks.begin(Dispatch(7, 2, 1)), sent_s=10.0, at_s=10.0, asked_s=30.0)
-        self.conductor: Any = SimpleNamespace(
+        self.executor: Any = SimpleNamespace(
             stopped=None, server=SimpleNamespace(validator=SimpleNamespace(time_s=10.6)), tasks=tasks, traffic=Traffic()
         )
-        self.reports = Reports(self.conductor, self.event_log, training or Training(lr=0.1), shape=shape)
+        self.reports = Reports(self.executor, self.event_log, training or Training(lr=0.1), shape=shape)
 
     def place(self, number: int, *report: Noted, arrived_s: float | None = None) -> list[tuple[Any, ...]]:
         """Time, kind, task, client, version then and version of the task, for each event that was written."""
@@ -61,7 +61,7 @@ def test_a_task_that_is_told_of_is_placed_at_its_seconds_under_the_version_that_
     assert desk.member.task is not None
     assert desk.member.task.trained
     assert desk.member.at_s is None
-    assert (desk.conductor.traffic.bytes_up, desk.conductor.traffic.bytes_down) == (0, 0)
+    assert (desk.executor.traffic.bytes_up, desk.executor.traffic.bytes_down) == (0, 0)
     assert not desk.reports.ahead
 
 
@@ -89,14 +89,14 @@ def test_a_shaped_client_tells_the_worlds_own_times_and_bytes() -> None:
     assert [event[0] for event in placed] == [11.0, 11.5, 12.0, 13.0, 16.0, 25.0]
     assert [event[1] for event in placed[-2:]] == ["went_offline", "uploaded"], "an upload has ended when it is there"
     # Once something of a report is on its way up, so is all that says nothing else.
-    assert desk.conductor.traffic.bytes_up == 300 + 40 + 5 + 1000
-    assert desk.conductor.traffic.bytes_down == 6 + 7
+    assert desk.executor.traffic.bytes_up == 300 + 40 + 5 + 1000
+    assert desk.executor.traffic.bytes_down == 6 + 7
 
 
 def test_what_is_told_before_anything_went_up_came_down() -> None:
     desk = Desk(shape=True)
     desk.place(7, Noted(1.0, "lost", 0), Noted(1.5, "dropped_out", 40, detail="up"), Noted(2.0, "downloaded", 5))
-    assert (desk.conductor.traffic.bytes_up, desk.conductor.traffic.bytes_down) == (40, 5)
+    assert (desk.executor.traffic.bytes_up, desk.executor.traffic.bytes_down) == (40, 5)
 
 
 @pytest.mark.parametrize(("passed_s", "told_s", "ahead"), [(100.0, 1.01 * 100.0 + 0.01, False), (100.0, 101.02, True)])
@@ -120,9 +120,9 @@ def test_the_first_task_of_a_run_is_one_as_others_are() -> None:
     desk.member.task = tasks.begin(Dispatch(0, 2, 1))
     assert desk.place(0, Noted(1.0, "went_offline"), arrived_s=20.0) == [(11.0, "went_offline", 0, 2, 1, 1)]
     assert desk.member.at_s is None
-    assert (desk.conductor.traffic.bytes_up, desk.conductor.traffic.bytes_down) == (0, 0)
+    assert (desk.executor.traffic.bytes_up, desk.executor.traffic.bytes_down) == (0, 0)
     assert desk.place(-1, Noted(1.0, "sent", 4, detail="up"))[1:] == []
-    assert (desk.member.at_s, desk.conductor.traffic.bytes_up) == (10.0, 4)
+    assert (desk.member.at_s, desk.executor.traffic.bytes_up) == (10.0, 4)
 
 
 def test_of_a_task_that_it_is_not_at_nothing_is_written() -> None:
@@ -136,13 +136,13 @@ def test_of_a_task_that_it_is_not_at_nothing_is_written() -> None:
 
 def test_when_the_run_has_stopped_what_came_later_is_left_out() -> None:
     desk = Desk()
-    desk.conductor.stopped = "all versions published"
+    desk.executor.stopped = "all versions published"
     told = (Noted(0.5, "downloaded"), Noted(0.6, "training_started"), Noted(0.7, "trained"))
     assert [event[:2] for event in desk.place(7, *told)] == [(10.5, "downloaded"), (10.6, "training_started")]
     assert desk.member.task is not None
     assert not desk.member.task.trained
     again = Desk()
-    again.conductor.stopped = "all versions published"
+    again.executor.stopped = "all versions published"
     again.place(7, Noted(0.6, "trained"))
     assert again.member.task is not None
     assert again.member.task.trained
@@ -198,7 +198,7 @@ def test_a_training_may_end_before_its_last_epoch_only_where_there_is_a_deadline
 def test_the_tap_holds_the_update_or_the_model_of_a_task() -> None:
     desk = Desk()
     desk.place(7, Noted(1.0, "overheard", detail="down"), Noted(2.0, "overheard", detail="up"))
-    traffic = desk.conductor.traffic
+    traffic = desk.executor.traffic
     assert (traffic.overheard_down, traffic.overheard_up, traffic.overheard_versions) == ({2: 1}, {2: 1}, {1})
     assert desk.member.task is not None
     assert desk.member.task.overheard
@@ -211,7 +211,7 @@ def test_the_tap_holds_the_update_or_the_model_of_a_task() -> None:
 def test_updates_that_are_to_be_scored_are_overheard_together_once() -> None:
     """The models of a request are the updates of the buffer: whose the tap has already, it does not get anew."""
     desk = Desk()
-    desk.conductor.tasks.collect((4, 7))
+    desk.executor.tasks.collect((4, 7))
     desk.member.task.overheard = True  # type: ignore[union-attr]
     placed = desk.place(
         -1, Noted(2.0, "overheard", detail="scoring down"), Noted(3.0, "overheard", detail="scoring up")
@@ -222,8 +222,8 @@ def test_updates_that_are_to_be_scored_are_overheard_together_once() -> None:
         (33.0, "overheard", -1, 2, 2, -1),
     ]
     assert [event[-1] for event in desk.written] == ["scoring down", "scoring down", "scoring up"]
-    assert (desk.conductor.traffic.overheard_up, desk.conductor.traffic.overheard_down) == ({1: 1}, {})
-    assert Collect((4, 7)).tasks == tuple(task.number for task in desk.conductor.tasks.collected())
+    assert (desk.executor.traffic.overheard_up, desk.executor.traffic.overheard_down) == ({1: 1}, {})
+    assert Collect((4, 7)).tasks == tuple(task.number for task in desk.executor.tasks.collected())
 
 
 def test_that_a_budget_is_spent_is_of_no_task() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from asyncfl.federation.conductor import Conductor
+from asyncfl.federation.action_executor import ActionExecutor
 from asyncfl.messages import Fate, Settle
 
 
@@ -43,7 +43,7 @@ def test_each_fate_has_its_event(settle: Settle, happened: list[Any]) -> None:
             found.append("settled")
             return action.task
 
-    conductor: Any = SimpleNamespace(
+    executor: Any = SimpleNamespace(
         tasks=Tasks(),
         event_log=SimpleNamespace(
             record=lambda kind, **said: found.append((kind.value, None, said)),
@@ -51,5 +51,5 @@ def test_each_fate_has_its_event(settle: Settle, happened: list[Any]) -> None:
         ),
         _forget=lambda task: found.append("forgotten"),
     )
-    Conductor._settled(conductor, settle)
+    ActionExecutor._settled(executor, settle)
     assert found == happened

@@ -65,7 +65,7 @@ class Watcher(Protocol):
         ...
 
 
-class Conductor(ABC):
+class ActionExecutor(ABC):
     """Carries out what one server asks for. How clients and timers are reached is for the derived class to say."""
 
     def __init__(
