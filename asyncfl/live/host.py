@@ -54,12 +54,14 @@ from asyncfl.server import Server
 from asyncfl.trace import Kind, Recorder
 from asyncfl.world.failure_detection import FailureDetection
 
-INBOX = 64
+MESSAGES_WAITING = 64
 """Messages that wait for the server before connections are no longer read."""
 
 
 class Host(ActionExecutor):
     """The server's half of one seed."""
+
+    event_log: LiveEventLog
 
     def __init__(
         self,
@@ -93,7 +95,7 @@ class Host(ActionExecutor):
         self._ending: str | None = None
         self.sessions = Sessions(self, members, welcome_of(federation, members, terms))
         self.reports = Reports(self, self.event_log, scenario.training, shape=terms.shape)
-        self._inbox: asyncio.Queue[Callable[[], list[Action]]] = asyncio.Queue(INBOX)
+        self._messages: asyncio.Queue[Callable[[], list[Action]]] = asyncio.Queue(MESSAGES_WAITING)
         self.someone_ready = asyncio.Event()
         """Set when a client has prepared itself."""
         self.hearing = Hearing(self)
@@ -137,8 +139,8 @@ class Host(ActionExecutor):
     async def _take_in_before(self) -> None:
         """Hear what comes in before the beginning: nothing follows from it yet."""
         self._something.clear()
-        while not self._inbox.empty():
-            self._inbox.get_nowait()()
+        while not self._messages.empty():
+            self._messages.get_nowait()()
 
     async def _either(self, *events: asyncio.Event) -> None:
         waits = [asyncio.ensure_future(event.wait()) for event in events]
@@ -187,7 +189,7 @@ class Host(ActionExecutor):
             if self._urgent:
                 return self._urgent.pop(0)
             with suppress(asyncio.QueueEmpty):
-                return self._inbox.get_nowait()
+                return self._messages.get_nowait()
             self._something.clear()
             await self._something.wait()
 
@@ -235,7 +237,7 @@ class Host(ActionExecutor):
     async def hear(self, member: Member, said: FromClient, models: Vector) -> None:
         """See `House`."""
         judged: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        await self._inbox.put(partial(self._take_in, member, said, models, self.clock.now, judged))
+        await self._messages.put(partial(self._take_in, member, said, models, self.clock.now, judged))
         self._something.set()
         await judged
 

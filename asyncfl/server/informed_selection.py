@@ -1,8 +1,8 @@
-"""Selections by what clients have said: their losses, and how long they took.
+"""Client selection by reported losses and durations: power of choice and Oort.
 
-Both go by the last loss that the server has statistics of a client, as mean training loss of its last epoch. That is told in
-the clear: it is about the client's data, and no scheme of privacy covers it. Where nothing is trained (a timeline) all
-losses are equal.
+Both use the mean training loss of the last local epoch that each client reported with its last collected update.
+Clients report it in the clear: it depends on their data, and no privacy scheme covers it. In a timeline, where nothing
+is trained, all losses are equal.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ Part = Annotated[float, Field(ge=0, le=1)]
 
 
 class InformedSelection(Selection):
-    """Base of those that go by what was statistics: they write `pick`."""
+    """Base class of selections that use the server's statistics of its clients. Subclasses implement `pick`."""
 
     @property
     def tells_losses(self) -> bool:
-        """They do."""
+        """Always true."""
         return True
 
     def pick(
         self, count: int, idle: NDArray[np.int64], statistics: ClientStatistics, random: np.random.Generator
     ) -> NDArray[np.int64]:
-        """(count,) different numbers among `idle` (n_idle,), where 1 <= count < n_idle."""
+        """Choose (count,) different clients among `idle` (n_idle,), where 1 <= count < n_idle."""
         raise NotImplementedError
 
     def draw(self, population: Population, count: int, order: RandomOrder) -> list[int]:
-        """The clients that are picked, or all idle ones where there are no more than `count`."""
+        """Select the picked clients, or all idle clients where at most `count` are idle."""
         idle = population.idle
         if count <= 0 or not len(idle):
             return []
@@ -52,10 +52,11 @@ class InformedSelection(Selection):
 
 
 class PowerOfChoice(InformedSelection):
-    """Of some candidates, those with the highest loss.
+    """Power of choice: of some random candidates, select those with the highest loss.
 
-    Cho, Wang, Joshi 2022, "Towards understanding biased client selection in federated learning", in the form rpow-d: by
-    the loss of the last time, infinite where a client was never selected, so that asking costs nothing.
+    Cho, Wang, Joshi 2022, "Towards understanding biased client selection in federated learning", in the form rpow-d:
+    it uses the loss of each client's last update, and infinity for a client without one, so that no extra message is
+    needed.
 
     Source: Cho, Wang, Joshi 2022, rpow-d.
     """
@@ -63,55 +64,56 @@ class PowerOfChoice(InformedSelection):
     kind: Literal["power_of_choice"] = "power_of_choice"
     candidates: Annotated[Count | Share, MeasuredIn("clients or share"), Field(examples=[15])]
     """d: candidates, drawn in proportion to their samples; a count or a share of all clients below 1; never fewer than
-    are asked. With as many as are asked it is a draw by samples, with all clients it is the highest losses."""
+    the tasks to begin. With exactly as many candidates as tasks the draw is by samples alone; with all clients as
+    candidates it is by loss alone."""
 
     def pick(
         self, count: int, idle: NDArray[np.int64], statistics: ClientStatistics, random: np.random.Generator
     ) -> NDArray[np.int64]:
-        """The candidates with the highest losses; who among equals is left to chance."""
+        """Choose the candidates with the highest losses; ties are broken at random."""
         size = min(len(idle), max(count, number_of(self.candidates, len(statistics.samples))))
         candidates = idle[_weighted(statistics.samples[idle].astype(np.float64), size, random)]
         losses = np.nan_to_num(statistics.losses[candidates], nan=np.inf)
-        # They stand in random order, which a stable sort keeps among equals.
+        # Candidates are in random order, and a stable sort keeps that order among equal losses.
         return candidates[np.argsort(-losses, kind="stable")[:count]]
 
 
 class Oort(InformedSelection):
-    """By loss and speed (Lai, Zhu, Madhyastha, Chowdhury 2021, "Oort: efficient federated learning via guided
-    participant selection", algorithm 1 and equation 2).
+    """Oort: select by loss and speed (Lai, Zhu, Madhyastha, Chowdhury 2021, "Oort: efficient federated learning via
+    guided participant selection", algorithm 1 and equation 2).
 
     Utility of a client with n samples, last loss l in version L and last duration t, at version R:
 
         U = (clipped n l + sqrt(0.1 ln R / L)) (T / t)^(alpha [t > T])
 
-    A part epsilon of those who are asked has never been statistics of (exploration); the others are drawn in proportion to U
-    among those whose U is at least `cutoff` of the lowest that would be needed. n l stands for Oort's n sqrt(mean of
-    squared losses), which a server does not hear.
+    A share epsilon of the selected clients has no statistics yet (exploration). The others are drawn in proportion to U
+    among the clients whose U is at least `cutoff` times the lowest U needed. n l stands for Oort's n sqrt(mean of
+    squared losses), since clients report mean losses only.
 
     Source: Lai et al. 2021, algorithm 1 and equation 2.
     """
 
     kind: Literal["oort"] = "oort"
     preferred_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """T, seconds that a task should take at most; null: the median of what was statistics so far. Source: Lai et al. 2021,
+    """T, seconds that a task should take at most; null: the median of all durations so far. Source: Lai et al. 2021,
     equation 2."""
     penalty: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("1")] = 2.0
-    """alpha: how much a client that takes longer than T loses. Source: Lai et al. 2021, equation 2."""
+    """alpha: exponent of the penalty of a client that takes longer than T. Source: Lai et al. 2021, equation 2."""
     exploration: Annotated[Part, MeasuredIn("share")] = 0.9
-    """epsilon at first: share of those asked that was never statistics of."""
+    """Initial epsilon: share of the selected clients that have no statistics yet."""
     decay: Annotated[Part, MeasuredIn("factor")] = 0.98
     """Factor on epsilon with each version."""
     least_exploration: Annotated[Part, MeasuredIn("share")] = 0.2
-    """Where epsilon stops falling."""
+    """Lower limit of epsilon."""
     cutoff: Annotated[Part, MeasuredIn("share")] = 0.95
-    """c: share of the lowest utility needed that makes a client eligible."""
+    """c: a client is eligible from this share of the lowest utility needed."""
     clip_quantile: Annotated[Part, MeasuredIn("quantile")] = 0.95
-    """Quantile of n l above which a client counts no more, against those whose losses are outliers."""
+    """Quantile at which n l is clipped, against outliers."""
 
     def pick(
         self, count: int, idle: NDArray[np.int64], statistics: ClientStatistics, random: np.random.Generator
     ) -> NDArray[np.int64]:
-        """Clients of high utility, and some that were never statistics of."""
+        """Choose clients of high utility, and some without statistics."""
         known = np.isfinite(statistics.losses[idle]) & np.isfinite(statistics.durations_s[idle])
         tried, untried = idle[known], idle[~known]
         epsilon = max(self.least_exploration, self.exploration * self.decay**statistics.version)
@@ -126,7 +128,7 @@ class Oort(InformedSelection):
         return np.concatenate(picked)
 
     def utility(self, clients: NDArray[np.int64], statistics: ClientStatistics) -> NDArray[np.float64]:
-        """U of clients (n,) that were statistics of, each >= 0."""
+        """Compute U >= 0 of clients (n,) that have statistics."""
         loss = np.maximum(statistics.samples[clients] * statistics.losses[clients], 0.0)
         loss = np.minimum(loss, np.quantile(loss, self.clip_quantile))
         age = 0.1 * math.log(max(statistics.version, 1)) / np.maximum(statistics.versions[clients], 1)
@@ -139,9 +141,9 @@ class Oort(InformedSelection):
 
 
 def _weighted(weights: NDArray[np.float64], count: int, random: np.random.Generator) -> NDArray[np.int64]:
-    """(count,) different places, one after another in proportion to `weights` (n,) of what is left; in that order.
+    """Draw (count,) different indices one after another, each in proportion to the `weights` (n,) that are left.
 
-    Efraimidis and Spirakis 2006: the smallest of Exp(1) / weight. Where weights are 0 those come last, at random.
+    Efraimidis and Spirakis 2006: the smallest of Exp(1) / weight. Indices of weight 0 come last, in random order.
     """
     arrival = random.standard_exponential(len(weights))
     with np.errstate(divide="ignore"):
