@@ -47,7 +47,7 @@ def test_each_fate_has_its_event(settle: Settle, happened: list[Any]) -> None:
         tasks=Tasks(),
         event_log=SimpleNamespace(
             record=lambda kind, **said: found.append((kind.value, None, said)),
-            note=lambda kind, task, **said: found.append((kind.value, task, said)),
+            record_task=lambda kind, task, **said: found.append((kind.value, task, said)),
         ),
         _forget=lambda task: found.append("forgotten"),
     )

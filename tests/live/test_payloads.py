@@ -45,7 +45,9 @@ def desk(
         tasks=tasks,
         clock=SimpleNamespace(now=12.5),
         members=SimpleNamespace(by_number={client: Member(client, str(client), 20) for client in clients}),
-        event_log=SimpleNamespace(note=lambda kind, task, *, detail: noted.append((kind.value, task.number, detail))),
+        event_log=SimpleNamespace(
+            record_task=lambda kind, task, *, detail: noted.append((kind.value, task.number, detail))
+        ),
         noted=noted,
     )
     anything: Any = host

@@ -31,7 +31,7 @@ class House:
         self.failure_detection: Any = detection
         self.event_log = SimpleNamespace(
             record=lambda kind, *, client: self.happened.append((kind.value, client)),
-            note=lambda kind, task, *, detail: self.happened.append((kind.value, task.number, detail)),
+            record_task=lambda kind, task, *, detail: self.happened.append((kind.value, task.number, detail)),
         )
         self.questions = SimpleNamespace(ask_held=self._named("asks what it held"), no_answer=self._named("no answer"))
         self.idle = self._named("idle")

@@ -209,7 +209,7 @@ def test_the_server_learns_of_who_vanished_at_once_by_the_lease_or_on_its_return
         start=lambda steps: None,
         later=put_off,
         tell=messages.append,
-        note=lambda kind, task, detail: noted.append((kind, detail)),
+        record_task=lambda kind, task, detail: noted.append((kind, detail)),
     )
     process.tasks = {0: "in flight"}
     process._return = lambda client, task=None: returned.append((client, task))
