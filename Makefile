@@ -1,56 +1,76 @@
-# make results     everything: environment, simulations, figures, tables, verdicts
-# make test        the tests
-# make test-long   the tests that take minutes: kills at random moments
-# make live        the recorded live runs of experiments anew, in real time, about half an hour
+# make results    environment, simulations, figures, tables, verdicts
+# make test       the tests
+# make test-cpu   the tests that compare floats, on the least capable kernels of this CPU's libraries
+# make test-long  the tests that take minutes: kills at random moments, the documentation, a wheel in an empty environment
+# make check      formatting, lint, types, architecture
 # make docs       the documentation, into build/docs
+# make live       the recorded live runs of experiments anew, in real time, about half an hour
 # make measured   the verdicts that the documentation tells, from results/
-# make check       formatting, lint, types, architecture
 
 PYTHON ?= python3
 CORES ?= 8
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DEVELOP := $(VENV)/.develop
 SNAKEMAKE_FLAGS ?=
 
-.PHONY: results live test test-long docs measured check format install clean
+# Runs and tests share the cores as processes of one thread each, unless the caller sets another number of threads.
+export OMP_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+export MKL_NUM_THREADS ?= 1
+
+.PHONY: results live test test-cpu test-long docs measured check format install clean
 
 install: $(READY)
 
-# Python writes here without asking where else it may; a new environment is only called ready when it is whole.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt \
+  --config-settings editable_mode=compat --editable
+
+# Half of an installation's time would be spent on compiling modules that are never imported (sympy, most of torch):
+# those that the program imports are compiled by importing them. An environment is called ready when that works.
 $(READY): pyproject.toml constraints.txt
-	@rm -f $(READY)
+	@rm -f $(READY) $(DEVELOP)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --config-settings editable_mode=compat --editable '.[dev]'
+	$(INSTALL) .
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -c "import asyncfl.api, asyncfl.cli, matplotlib.pyplot, snakemake.cli"
 	@touch $(READY)
 
+# What only developers need: tests, types, documentation, a browser, TensorBoard.
+$(DEVELOP): $(READY)
+	$(INSTALL) '.[dev]'
+	@touch $(DEVELOP)
+
 # Python keeps what it compiles, whatever the caller has set: each process would compile all modules anew.
-results test: export PYTHONDONTWRITEBYTECODE =
+results test test-cpu: export PYTHONDONTWRITEBYTECODE =
 
 results: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python workflow/unlock.py
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakemake --cores $(CORES) --logger asyncfl $(SNAKEMAKE_FLAGS)
 
 live: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python workflow/record.py clock/truth --at-once 9
-	OMP_NUM_THREADS=1 $(BIN)/python workflow/record.py clock/calibrated --at-once 1 --whole
+	$(BIN)/python workflow/record.py clock/truth --at-once 9
+	$(BIN)/python workflow/record.py clock/calibrated --at-once 1 --whole
 
-test: $(READY)
-	PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
-	  $(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=90
+test: $(DEVELOP)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=90
 
-test-long: $(READY)
-	PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
-	  $(BIN)/python -m pytest -n 2 -m long
+# Tests that name a tolerance, without vector instructions beyond SSE 4.1 where a library can be told so.
+test-cpu: $(DEVELOP)
+	PATH="$(CURDIR)/$(BIN):$$PATH" ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE OPENBLAS_CORETYPE=Nehalem \
+	  $(BIN)/python -m pytest -n 2 --dist worksteal $$(grep -rlE 'approx\(|allclose|isclose' tests --include='test_*.py')
 
-docs: $(READY)
-	OMP_NUM_THREADS=1 NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+test-long: $(DEVELOP)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n 2 -m long
+
+docs: $(DEVELOP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "$(CURDIR)/build/docs/index.html"
 
 measured: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m asyncfl.manual.record workflow/experiments results
+	$(BIN)/python -m asyncfl.manual.record workflow/experiments results
 
-check: $(READY)
+check: $(DEVELOP)
 	$(BIN)/ruff format --check asyncfl snakemake_logger_plugin_asyncfl tests benchmarks workflow examples docs
 	$(BIN)/ruff check asyncfl snakemake_logger_plugin_asyncfl tests benchmarks workflow examples docs
 	$(BIN)/mypy
@@ -58,7 +78,7 @@ check: $(READY)
 	$(BIN)/snakefmt --check Snakefile workflow
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakemake --lint
 
-format: $(READY)
+format: $(DEVELOP)
 	$(BIN)/ruff format asyncfl snakemake_logger_plugin_asyncfl tests benchmarks workflow examples docs
 	$(BIN)/ruff check --fix asyncfl snakemake_logger_plugin_asyncfl tests benchmarks workflow examples docs
 	$(BIN)/snakefmt Snakefile workflow

@@ -1,0 +1,17 @@
+# docker build -t asyncfl .
+# docker run --rm -v "$PWD:/work" asyncfl run scenario.yaml
+#
+# No compiler is needed: every dependency is a wheel but connection-pool, which is pure Python. Where torch's default build carries GPU libraries
+# that are not wanted, pass a package index with CPU builds: --build-arg PIP_OPTIONS="--extra-index-url ..."
+FROM python:3.11-slim
+ARG PIP_OPTIONS=""
+WORKDIR /src
+COPY constraints.txt pyproject.toml README.md LICENSE ./
+COPY asyncfl ./asyncfl
+COPY snakemake_logger_plugin_asyncfl ./snakemake_logger_plugin_asyncfl
+RUN pip install --no-cache-dir --no-compile --only-binary :all: --no-binary connection-pool \
+      --constraint constraints.txt $PIP_OPTIONS .
+# Users' own classes are looked for beside their scenario; results are written there too.
+WORKDIR /work
+ENTRYPOINT ["asyncfl"]
+CMD ["--help"]
