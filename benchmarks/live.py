@@ -19,7 +19,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from asyncfl.client import Ticket
+from asyncfl.client import Assignment
 from asyncfl.federation.load import load_of
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.resolve import resolve
@@ -48,9 +48,9 @@ class Stored(Workshop):
         """Nothing is trained."""
         super().__init__(no_path, None)
 
-    def train(self, ticket: Ticket, attacks: bool, deadline_s: float | None = None) -> Done:
+    def train(self, assignment: Assignment, attacks: bool, deadline_s: float | None = None) -> Done:
         """The model as it was sent."""
-        return Done(ticket.base[None], 0.5, None, 0.0, None, False)
+        return Done(assignment.base[None], 0.5, None, 0.0, None, False)
 
 
 def codec_gb_per_s(n_parameters: int) -> float:

@@ -40,7 +40,8 @@ SLOTTED = {
     "Filling", "Fires", "FullParticipation", "Guarantee", "GuessPlan", "Idle", "Judged", "Lost", "MechanismEvent",
     "ModelNoise", "ModelRelease", "NbaflNoise", "Noise", "Optimum", "PartialParticipation", "PrivacyContext",
     "Publish", "Release", "RequestScores", "RocPoint", "ScoresArrived", "SetTimer", "Settle", "ShortBuffer", "Shown",
-    "Stop", "TaskInFlight", "TaskRecord", "Ticket", "TimerFired", "UpdateArrived", "Upload", "Waits", "_Sent", "_Step",
+    "Stop", "TaskInFlight", "TaskRecord", "Assignment", "TimerFired", "UpdateArrived", "Upload", "Waits", "_Sent",
+    "_Step",
 }  # fmt: skip
 """What there may be millions of, or what must not be given a misspelt field."""
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from asyncfl.audit.again import FinishedRun
 from asyncfl.audit.published import showing_models
 from asyncfl.audit.shadows import pool_of, train_again, worlds
-from asyncfl.client import Ticket
+from asyncfl.client import Assignment
 from asyncfl.client.observer import Collection, TaskObserver
 from asyncfl.errors import Fault, RunError, ScenarioError
 from asyncfl.federation import Federation
@@ -87,7 +87,7 @@ class MembershipAudit:
 class _Held:
     """An upload that the attacker holds, with the task that it is of."""
 
-    ticket: Ticket
+    assignment: Assignment
     model: Vector
     upload: Upload
 
@@ -112,12 +112,12 @@ class _Watch(TaskObserver):
 
     def carried_out(self, collection: Collection) -> None:
         payloads = collection.payloads
-        for row, ticket in enumerate(collection.tickets):
+        for row, assignment in enumerate(collection.assignments):
             upload, model = payloads.uploads[row], payloads.models[row]
             usable = payloads.sound[row] and not upload.attacked and np.isfinite(model).all()
-            if usable and (self._tasks is None or ticket.task in self._tasks):
-                kept = replace(ticket, base=ticket.base.copy())
-                self.held[ticket.client] = _Held(kept, model.copy(), upload)
+            if usable and (self._tasks is None or assignment.task in self._tasks):
+                kept = replace(assignment, base=assignment.base.copy())
+                self.held[assignment.client] = _Held(kept, model.copy(), upload)
 
 
 def audit_membership(
@@ -228,7 +228,7 @@ def _of_uploads(
         shadows = np.empty((len(drawn), len(pool.labels)))
         for number, world in enumerate(drawn):
             stage(what, place * len(drawn) + number, len(pools) * len(drawn))
-            model = train_again(path, one.ticket, one.upload, pool.images[world], pool.labels[world], number)
+            model = train_again(path, one.assignment, one.upload, pool.images[world], pool.labels[world], number)
             shadows[number] = _confidence(learner, model, pool.images, pool.labels)
         seen = _confidence(learner, one.model, pool.images, pool.labels)
         found[UPLOAD_LOSS].append(-learner.losses(one.model, pool.images, pool.labels))

@@ -114,15 +114,15 @@ class Recognition(TaskObserver):
     def carried_out(self, collection: Collection) -> None:
         """Score the uploads of clients that hold canaries. What is not finite, or malformed, tells nothing here."""
         payloads = collection.payloads
-        for ticket, model, sound in zip(collection.tickets, payloads.models, payloads.sound, strict=True):
-            records = self._of_client.get(ticket.client)
+        for assignment, model, sound in zip(collection.assignments, payloads.models, payloads.sound, strict=True):
+            records = self._of_client.get(assignment.client)
             if records is None or not sound:
                 continue
-            update = model - ticket.base
+            update = model - assignment.base
             if np.isfinite(update).all():
-                slopes = self._learner.slopes(ticket.base, update, records.images, records.labels)
+                slopes = self._learner.slopes(assignment.base, update, records.images, records.labels)
                 liked = self._liking(model, records) - self._first[records.canaries]
-                self._uploads[ticket.task] = ticket.client, -records.summed(slopes), liked
+                self._uploads[assignment.task] = assignment.client, -records.summed(slopes), liked
 
     def published(self, version: int, model: Vector) -> None:
         """Score a published model; of a long run evenly many, and the last in any case."""

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.audit.imitation import AsItWas
-from asyncfl.client import TaskPath, Ticket
+from asyncfl.client import Assignment, TaskPath
 from asyncfl.compression import Compressor
 from asyncfl.data import FederatedData
 from asyncfl.messages import Vector
@@ -29,24 +29,29 @@ from asyncfl.streams import Streams
 
 
 def train_again(
-    path: TaskPath, ticket: Ticket, upload: Upload, images: NDArray[np.float32], labels: NDArray[np.int64], world: int
+    path: TaskPath,
+    assignment: Assignment,
+    upload: Upload,
+    images: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    world: int,
 ) -> Vector:
-    """(n_parameters,) what the client of `ticket` would upload with these samples, in its world number `world`.
+    """(n_parameters,) what the client of `assignment` would upload with these samples, in its world number `world`.
 
     `upload`: the record of the real one. `images` (m, channels, height, width), `labels` (m,): as many as it has.
     Nothing of the run changes.
     """
     streams = path.streams
-    own = f"{streams.seed}/{ticket.client}/{ticket.task}/{world}".encode()
+    own = f"{streams.seed}/{assignment.client}/{assignment.task}/{world}".encode()
     elsewhere = Streams(int.from_bytes(hashlib.sha256(own).digest()[:7], "little"))
     held = np.zeros(path.data.clients + 1, dtype=np.int64)
-    held[ticket.client + 1 :] = len(labels)
+    held[assignment.client + 1 :] = len(labels)
     data = replace(path.data, images=images, labels=labels, offsets=held, canaries=None)
     # What the client had not sent before, where its compression remembers that, nobody else knows.
     compressor = None if path.compressor is None else Compressor(path.compressor.compression, elsewhere)
     imitated = TaskPath(data, path.learner, path.training, path.scheme, path.context, elsewhere, compressor=compressor)
     imitated.state = AsItWas(upload.clip_norm, upload.contribution.epsilon)
-    model: Vector = imitated.carry_out([ticket], ticket.base_version, ticket.base).models[0].copy()
+    model: Vector = imitated.carry_out([assignment], assignment.base_version, assignment.base).models[0].copy()
     return model
 
 

@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.answers import numbers
-from asyncfl.client.ticket import Ticket
+from asyncfl.client.assignment import Assignment
 from asyncfl.messages import Vector
 from asyncfl.streams import Streams
 from asyncfl.threats import AttackView, Rehearsal, Threats
 
 
 @dataclass(frozen=True)
-class Origin:
+class UploadSources:
     """What of others' updates is in the uploads of attackers."""
 
     copy_of: int | None = None
@@ -32,7 +32,7 @@ class Origin:
     """Tasks whose updates they are computed from otherwise."""
 
 
-class Answer(Protocol):
+class PredictedAggregation(Protocol):
     """What the server would make of a buffer. Rows follow it."""
 
     @property
@@ -46,13 +46,13 @@ class Answer(Protocol):
 
 Scores: TypeAlias = Callable[[int, Vector], NDArray[np.float64]]
 """(client, models (n, n_parameters)) -> (n,) what the client says of their accuracy."""
-Rehearse: TypeAlias = Callable[[Vector, NDArray[np.float64], NDArray[np.float64] | None, Scores], Answer]
+Rehearse: TypeAlias = Callable[[Vector, NDArray[np.float64], NDArray[np.float64] | None, Scores], PredictedAggregation]
 """(models (n, n_parameters), deviations (n,) of the noise asked for, share of the epochs done (n,) or None, what
 clients answer that are asked for scores) -> what becomes of them."""
 
 
 @dataclass(frozen=True)
-class Uploading:
+class UploadContext:
     """What goes with the rows of a buffer when attackers craft theirs."""
 
     std: NDArray[np.float64]
@@ -153,18 +153,18 @@ class Attackers:
     def craft(
         self,
         rows: Vector,
-        tickets: Sequence[Ticket],
+        assignments: Sequence[Assignment],
         attacked: NDArray[np.bool_],
         version: int,
         current: Vector,
-        uploading: Uploading,
-    ) -> Origin:
+        uploading: UploadContext,
+    ) -> UploadSources:
         """Put in place of the attacked rows what the attackers upload, before noise; what of others is in it.
 
         `rows`: (n, n_parameters) models, those of honest clients as sent; changed in place. `attacked`: (n,).
         """
         theirs = np.flatnonzero(attacked)
-        base = np.stack([tickets[row].base for row in theirs.tolist()])
+        base = np.stack([assignments[row].base for row in theirs.tolist()])
         honest = rows[theirs] - base
         match self.threats.attack.sees:
             case "own":
@@ -172,7 +172,7 @@ class Attackers:
             case "colluders":
                 known = honest
             case "buffer":
-                seen = [rows[row] - tickets[row].base for row in np.flatnonzero(~attacked).tolist()]
+                seen = [rows[row] - assignments[row].base for row in np.flatnonzero(~attacked).tolist()]
                 known = np.array(seen, dtype=np.float32).reshape(len(seen), rows.shape[1])
         for array in (honest, known, base):
             array.flags.writeable = False
@@ -184,7 +184,8 @@ class Attackers:
             collected=len(rows),
             version=version,
             randoms=tuple(
-                self.streams.generator("attack", tickets[row].client, tickets[row].turn) for row in theirs.tolist()
+                self.streams.generator("attack", assignments[row].client, assignments[row].turn)
+                for row in theirs.tolist()
             ),
         )
         attack = self.threats.attack
@@ -192,16 +193,16 @@ class Attackers:
             view = replace(view, rehearse=self._rehearsal(self.server, rows, theirs, view, uploading))
         crafted = attack.craft(view)
         if crafted is None:
-            return Origin()
+            return UploadSources()
         rows[theirs] = base + numbers(attack, "craft", crafted, base.shape)
         if not len(known) or attack.sees != "buffer":
-            return Origin()
-        others = tuple(tickets[row].task for row in np.flatnonzero(~attacked).tolist())
+            return UploadSources()
+        others = tuple(assignments[row].task for row in np.flatnonzero(~attacked).tolist())
         place = attack.copied(view)
-        return Origin(computed_from=others) if place is None else Origin(copy_of=others[place])
+        return UploadSources(computed_from=others) if place is None else UploadSources(copy_of=others[place])
 
     def _rehearsal(
-        self, server: Rehearse, rows: Vector, theirs: NDArray[np.int64], view: AttackView, uploading: Uploading
+        self, server: Rehearse, rows: Vector, theirs: NDArray[np.int64], view: AttackView, uploading: UploadContext
     ) -> Callable[[Vector], Rehearsal]:
         """What attackers are told who ask what would become of their uploads.
 

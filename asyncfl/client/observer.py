@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from asyncfl.client.ticket import Ticket
+from asyncfl.client.assignment import Assignment
 from asyncfl.privacy import Contribution
 
 if TYPE_CHECKING:
@@ -19,17 +19,17 @@ class Collection:
 
     version: int
     """The newest version at that moment."""
-    tickets: Sequence[Ticket]
+    assignments: Sequence[Assignment]
     """Each task with the model that its client was sent."""
     payloads: Payloads
-    """What they upload, a row for each ticket; the models are on loan until the next collection."""
+    """What they upload, a row for each assignment; the models are on loan until the next collection."""
 
 
 class TaskObserver:
     """Is told of each collection when it has been carried out. It draws from no stream of the run's and changes
     nothing, so that a run that is looked at is the same run."""
 
-    def trained(self, ticket: Ticket, contribution: Contribution, attacked: bool) -> None:
+    def trained(self, assignment: Assignment, contribution: Contribution, attacked: bool) -> None:
         """Take note of a task of a scheme that needs every task: it was trained before it is known who wants it."""
 
     def carried_out(self, collection: Collection) -> None:

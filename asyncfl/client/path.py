@@ -12,10 +12,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.client.attackers import Attackers, Origin, Uploading
+from asyncfl.client.assignment import Assignment, work_of
+from asyncfl.client.attackers import Attackers, UploadContext, UploadSources
 from asyncfl.client.observer import Collection, TaskObserver
-from asyncfl.client.payloads import Payloads, Trained
-from asyncfl.client.ticket import Ticket, work_of
+from asyncfl.client.payloads import Payloads, TrainedTask
 from asyncfl.compression import Compressor
 from asyncfl.data import FederatedData
 from asyncfl.learning import Job, Learner, Training
@@ -61,7 +61,7 @@ class TaskPath:
         """Who is told of each collection; None: nobody."""
         self.personal = PersonalParts(learner) if isinstance(learner, PartlyShared) else None
         """What each client keeps from task to task; None: nothing."""
-        self._ready: dict[int, Trained] = {}
+        self._ready: dict[int, TrainedTask] = {}
         self._collections = 0
         self._clipped_to: float | None = None
         self._rows = np.empty((0, learner.n_parameters), dtype=np.float32)
@@ -72,25 +72,25 @@ class TaskPath:
         from it, or the client goes on with what it has made of its personal layers."""
         return self.scheme.needs_every_task or self.personal is not None
 
-    def carry_out(self, tickets: Sequence[Ticket], version: int, current: Vector) -> Payloads:
-        """What the clients of `tickets` upload, while `version` with the parameters `current` is the newest.
+    def carry_out(self, assignments: Sequence[Assignment], version: int, current: Vector) -> Payloads:
+        """What the clients of `assignments` upload, while `version` with the parameters `current` is the newest.
 
-        Raises NoEpochError where one whose ticket has a deadline has nothing to send.
+        Raises NoEpochError where one whose assignment has a deadline has nothing to send.
         """
-        attacked = np.zeros(len(tickets), dtype=bool)
+        attacked = np.zeros(len(assignments), dtype=bool)
         if self.attackers is not None:
-            attacked[:] = [self.attackers.attacks(t.task, t.client, t.base_version, t.turn) for t in tickets]
-        rows = self._buffer(len(tickets))
+            attacked[:] = [self.attackers.attacks(t.task, t.client, t.base_version, t.turn) for t in assignments]
+        rows = self._buffer(len(assignments))
         if self.every_task:
-            losses, norms, contributions = self._fetch(rows, tickets)
+            losses, norms, contributions = self._fetch(rows, assignments)
         else:
-            losses = self._train(rows, tickets, attacked)
-            tickets = [ticket.ended(self.training.epochs) for ticket in tickets]
-            self._scale(rows, tickets)
-            norms = self._norms(rows, tickets)
-            contributions = self._hear(tickets, losses, norms)
-        zeroed = self._zero(rows, tickets, norms, ~attacked)
-        clip_norm = self._clipped_to = self._clip(rows, tickets, norms)
+            losses = self._train(rows, assignments, attacked)
+            assignments = [assignment.ended(self.training.epochs) for assignment in assignments]
+            self._scale(rows, assignments)
+            norms = self._norms(rows, assignments)
+            contributions = self._hear(assignments, losses, norms)
+        zeroed = self._zero(rows, assignments, norms, ~attacked)
+        clip_norm = self._clipped_to = self._clip(rows, assignments, norms)
 
         releases = tuple(upload_release(self.scheme, self.context, clip_norm, one) for one in contributions)
         # What training has drawn is in the models already.
@@ -98,15 +98,15 @@ class TaskPath:
         std = np.array([0.0 if noise.in_training else noise.std for noise in noises])
         drawn_from = [noise.distribution for noise in noises]
         asked_std = np.array([noise.upload_std for noise in noises])
-        sound, origin = np.ones(len(tickets), dtype=bool), Origin()
-        self._add_noise(rows, tickets, drawn_from, std, np.flatnonzero(~attacked))
+        sound, origin = np.ones(len(assignments), dtype=bool), UploadSources()
+        self._add_noise(rows, assignments, drawn_from, std, np.flatnonzero(~attacked))
         if self.attackers is not None and attacked.any():
             adds = self.attackers.threats.attackers_add_noise
             work = work_of([one.epochs for one in contributions], self.training.epochs)
-            uploading = Uploading(std if adds else np.zeros(len(std)), asked_std, work, self.accuracies)
-            origin = self.attackers.craft(rows, tickets, attacked, version, current, uploading)
+            uploading = UploadContext(std if adds else np.zeros(len(std)), asked_std, work, self.accuracies)
+            origin = self.attackers.craft(rows, assignments, attacked, version, current, uploading)
             if adds:
-                self._add_noise(rows, tickets, drawn_from, std, np.flatnonzero(attacked))
+                self._add_noise(rows, assignments, drawn_from, std, np.flatnonzero(attacked))
             else:
                 std[attacked] = 0.0
                 releases = tuple(
@@ -117,7 +117,7 @@ class TaskPath:
         if self.compressor is not None:
             # After the noise: what is compressed is protected already.
             compress = self.compressor.compress
-            packed = tuple(compress(row, t.base, t.client, t.turn) for row, t in zip(rows, tickets, strict=True))
+            packed = tuple(compress(row, t.base, t.client, t.turn) for row, t in zip(rows, assignments, strict=True))
         if self.scheme.mixing_node is not None:
             random = self.streams.generator("shuffle", number=version)
             self.scheme.mixing_node.shuffle(rows, self.learner.layout, sound, random)
@@ -125,8 +125,8 @@ class TaskPath:
         loan.flags.writeable = False
         uploads = tuple(
             Upload(
-                ticket.task,
-                ticket.base_version,
+                assignment.task,
+                assignment.base_version,
                 one,
                 release,
                 clip_norm,
@@ -136,39 +136,41 @@ class TaskPath:
                 origin.copy_of if bad else None,
                 origin.computed_from if bad else (),
             )
-            for ticket, one, release, loss, bad, added in zip(
-                tickets, contributions, releases, losses, attacked, std, strict=True
+            for assignment, one, release, loss, bad, added in zip(
+                assignments, contributions, releases, losses, attacked, std, strict=True
             )
         )
         payloads = Payloads(loan, uploads, norms, clip_norm, asked_std, sound, zeroed, packed)
         if self.observer is not None:
-            self.observer.carried_out(Collection(version, tickets, payloads))
+            self.observer.carried_out(Collection(version, assignments, payloads))
         random = self.streams.generator("clip_quantile", number=self._collections)
         self.state.collected(contributions, norms, random)
         self._collections += 1
         return payloads
 
-    def train(self, ticket: Ticket) -> None:
+    def train(self, assignment: Assignment) -> None:
         """Train a task now, for a scheme that needs every task; `carry_out` fetches it, unless it is dropped."""
         attacked = self.attackers is not None and self.attackers.attacks(
-            ticket.task, ticket.client, ticket.base_version, ticket.turn
+            assignment.task, assignment.client, assignment.base_version, assignment.turn
         )
         row = np.empty((1, self.learner.n_parameters), dtype=np.float32)
-        losses = self._train(row, [ticket], np.array([attacked]))
-        ticket = ticket.ended(self.training.epochs)
-        self._scale(row, [ticket])
-        norms = self._norms(row, [ticket])
-        [one] = self._hear([ticket], losses, norms)
+        losses = self._train(row, [assignment], np.array([attacked]))
+        assignment = assignment.ended(self.training.epochs)
+        self._scale(row, [assignment])
+        norms = self._norms(row, [assignment])
+        [one] = self._hear([assignment], losses, norms)
         if self.observer is not None:
-            self.observer.trained(ticket, one, attacked)
-        self._ready[ticket.task] = Trained(ticket, row[0], float(losses[0]), float(norms[0]), one, attacked)
+            self.observer.trained(assignment, one, attacked)
+        self._ready[assignment.task] = TrainedTask(assignment, row[0], float(losses[0]), float(norms[0]), one, attacked)
 
     def drop(self, task: int) -> Upload:
         """Forget the update of a trained task that nobody collects. The record of what it would have been."""
         made = self._ready.pop(task)
         # It was never clipped: that of a collection is found out from what is collected.
         clip_norm = usable_norm(self.scheme, self.context, self._clipped_to)
-        return self._not_sent(task, made.ticket.base_version, made.contribution, clip_norm, made.loss, made.attacked)
+        return self._not_sent(
+            task, made.assignment.base_version, made.contribution, clip_norm, made.loss, made.attacked
+        )
 
     def untrained(self, task: int, client: int, base_version: int, clip_norm: float | None) -> Upload:
         """The record of an upload that was trained elsewhere, as the scheme describes it: its loss is not known."""
@@ -181,21 +183,25 @@ class TaskPath:
         release = upload_release(self.scheme, self.context, clip_norm, one)
         return Upload(task, base, one, release, clip_norm, loss, attacked, 0.0)
 
-    def _train(self, rows: Vector, tickets: Sequence[Ticket], attacked: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def _train(
+        self, rows: Vector, assignments: Sequence[Assignment], attacked: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
         """Losses of tasks whose models go to `rows`: trained at one go, or with noise after all epochs but the last."""
-        jobs = [self.job(ticket, bool(bad)) for ticket, bad in zip(tickets, attacked, strict=True)]
+        jobs = [self.job(assignment, bool(bad)) for assignment, bad in zip(assignments, attacked, strict=True)]
         if not self.scheme.noise_each_epoch:
-            losses = self._learn(rows, jobs, tickets)
-            self._zero_out(rows, tickets)
+            losses = self._learn(rows, jobs, assignments)
+            self._zero_out(rows, assignments)
             return losses
-        streams = [self.streams.generator("epoch_noise", ticket.client, ticket.turn) for ticket in tickets]
+        streams = [
+            self.streams.generator("epoch_noise", assignment.client, assignment.turn) for assignment in assignments
+        ]
         noised = ~attacked | (self.attackers is not None and self.attackers.threats.attackers_add_noise)
         losses, bases, whole = np.empty(len(jobs)), [job.base for job in jobs], rows.copy()
         for epoch in range(self.training.epochs):
             going = [row for row, job in enumerate(jobs) if epoch < len(job.order) and not _stopped(job, epoch)]
             made = np.empty((len(going), rows.shape[1]), dtype=np.float32)
             parts = [replace(jobs[row], base=bases[row], order=jobs[row].order[epoch : epoch + 1]) for row in going]
-            found = self._learn(made, parts, [tickets[row] for row in going])
+            found = self._learn(made, parts, [assignments[row] for row in going])
             for row, model, loss in zip(going, made, found, strict=True):
                 if _stopped(jobs[row], epoch + 1):
                     # The noise of its last epoch is that of the upload.
@@ -204,17 +210,19 @@ class TaskPath:
                 rows[row] = whole[row] = model
                 losses[row] = loss
                 if noised[row] and epoch + 1 < len(jobs[row].order):
-                    one = Contribution(tickets[row].client, self.data.samples(tickets[row].client), tickets[row].turn)
+                    one = Contribution(
+                        assignments[row].client, self.data.samples(assignments[row].client), assignments[row].turn
+                    )
                     std = np.float32(self.scheme.upload_noise(self.context, None, one).std)
                     rows[row] += std * streams[row].standard_normal(rows.shape[1], dtype=np.float32)
                 bases[row] = rows[row].copy()
         return losses
 
-    def _learn(self, rows: Vector, jobs: Sequence[Job], tickets: Sequence[Ticket]) -> NDArray[np.float64]:
+    def _learn(self, rows: Vector, jobs: Sequence[Job], assignments: Sequence[Assignment]) -> NDArray[np.float64]:
         """Losses of the jobs; models are written into `rows`, personal layers kept."""
         if self.personal is None:
             return self.learner.train(rows, jobs)
-        return self.personal.train(rows, jobs, [ticket.client for ticket in tickets])
+        return self.personal.train(rows, jobs, [assignment.client for assignment in assignments])
 
     def accuracies(self, client: int, models: Vector, personal: Vector | None = None) -> NDArray[np.float64]:
         """(n,) accuracies of models (n, n_parameters) on the client's data, with the layers that are its own.
@@ -226,21 +234,21 @@ class TaskPath:
         whole = np.stack([parting.join(model, own) for model in models])
         return self.personal.learner.whole.accuracies(whole, *self.data.client(client))
 
-    def _zero_out(self, rows: Vector, tickets: Sequence[Ticket]) -> None:
+    def _zero_out(self, rows: Vector, assignments: Sequence[Assignment]) -> None:
         """Put back in place the models of canary clients that are out: their updates are zero."""
         zeroed = frozenset() if self.data.canaries is None else self.data.canaries.zeroed
-        for row, ticket in zip(rows, tickets, strict=True):
-            if ticket.client in zeroed:
-                row[:] = ticket.base
+        for row, assignment in zip(rows, assignments, strict=True):
+            if assignment.client in zeroed:
+                row[:] = assignment.base
 
     def _fetch(
-        self, rows: Vector, tickets: Sequence[Ticket]
+        self, rows: Vector, assignments: Sequence[Assignment]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], tuple[Contribution, ...]]:
         """Losses, norms and contributions of tasks that have been trained before; their models go to `rows`."""
-        for ticket in tickets:
-            if ticket.task not in self._ready:
-                self.train(ticket)
-        made = [self._ready.pop(ticket.task) for ticket in tickets]
+        for assignment in assignments:
+            if assignment.task not in self._ready:
+                self.train(assignment)
+        made = [self._ready.pop(assignment.task) for assignment in assignments]
         for row, one in zip(rows, made, strict=True):
             row[:] = one.row
         losses, norms = np.array([one.loss for one in made]), np.array([one.norm for one in made])
@@ -251,50 +259,50 @@ class TaskPath:
             self._rows = np.empty((count, self.learner.n_parameters), dtype=np.float32)
         return self._rows[:count]
 
-    def job(self, ticket: Ticket, attacked: bool = False) -> Job:
+    def job(self, assignment: Assignment, attacked: bool = False) -> Job:
         """What the client of a task trains from, on what, in which order. `attacked`: on the poisoned data."""
-        images, labels = self.data.client(ticket.client)
+        images, labels = self.data.client(assignment.client)
         if attacked and self.attackers is not None:
-            images, labels = self.attackers.poisoned(ticket.client, images, labels)
-        random = self.streams.generator("batches", ticket.client, ticket.turn)
+            images, labels = self.attackers.poisoned(assignment.client, images, labels)
+        random = self.streams.generator("batches", assignment.client, assignment.turn)
         epochs = np.tile(np.arange(len(labels)), (self.training.epochs, 1))
         noise = None
         if self.training.example_noise:
-            noise = self.streams.bits("example_noise", ticket.client, ticket.turn)
-        order = random.permuted(epochs, axis=1)[: ticket.epochs]
-        return Job(ticket.base, images, labels, order, noise, ticket.deadline)
+            noise = self.streams.bits("example_noise", assignment.client, assignment.turn)
+        order = random.permuted(epochs, axis=1)[: assignment.epochs]
+        return Job(assignment.base, images, labels, order, noise, assignment.deadline)
 
     def _hear(
-        self, tickets: Sequence[Ticket], losses: NDArray[np.float64], norms: NDArray[np.float64]
+        self, assignments: Sequence[Assignment], losses: NDArray[np.float64], norms: NDArray[np.float64]
     ) -> tuple[Contribution, ...]:
         """What the noise of each upload depends on. The state hears of each task after it was asked about it."""
         contributions = []
-        for row, ticket in enumerate(tickets):
-            epsilon = self.state.epsilon(ticket.client, ticket.turn)
-            samples = self.data.samples(ticket.client)
-            one = Contribution(ticket.client, samples, ticket.turn, epsilon, epochs=ticket.epochs)
+        for row, assignment in enumerate(assignments):
+            epsilon = self.state.epsilon(assignment.client, assignment.turn)
+            samples = self.data.samples(assignment.client)
+            one = Contribution(assignment.client, samples, assignment.turn, epsilon, epochs=assignment.epochs)
             contributions.append(one)
             self.state.trained(one, float(losses[row]), float(norms[row]))
         return tuple(contributions)
 
-    def _scale(self, rows: Vector, tickets: Sequence[Ticket]) -> None:
+    def _scale(self, rows: Vector, assignments: Sequence[Assignment]) -> None:
         """Replace in place each update by the scheme's multiple of it."""
         if self.scheme.clipped.payload == "model":
             return
-        for row, ticket in zip(rows, tickets, strict=True):
-            factor = self.scheme.update_factor(self.context, self.data.samples(ticket.client), ticket.epochs)
+        for row, assignment in zip(rows, assignments, strict=True):
+            factor = self.scheme.update_factor(self.context, self.data.samples(assignment.client), assignment.epochs)
             if factor != 1:
-                row -= ticket.base
+                row -= assignment.base
                 row *= np.float32(factor)
-                row += ticket.base
+                row += assignment.base
 
-    def _norms(self, rows: Vector, tickets: Sequence[Ticket]) -> NDArray[np.float64]:
+    def _norms(self, rows: Vector, assignments: Sequence[Assignment]) -> NDArray[np.float64]:
         """(n,) norms of what the scheme clips."""
         order = self.scheme.clipped.order
-        return np.array([norm_of(row, order) for row in self._payloads(rows, tickets)])
+        return np.array([norm_of(row, order) for row in self._payloads(rows, assignments)])
 
     def _zero(
-        self, rows: Vector, tickets: Sequence[Ticket], norms: NDArray[np.float64], honest: NDArray[np.bool_]
+        self, rows: Vector, assignments: Sequence[Assignment], norms: NDArray[np.float64], honest: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
         """Put zero in place of the payloads of `honest` (n,) clients that are not finite: which they were, (n,).
 
@@ -303,10 +311,10 @@ class TaskPath:
         zeroed = honest & ~np.isfinite(norms) & self.scheme.bounds_uploads
         of_update = self.scheme.clipped.payload == "update"
         for row in np.flatnonzero(zeroed).tolist():
-            rows[row] = tickets[row].base if of_update else 0.0
+            rows[row] = assignments[row].base if of_update else 0.0
         return zeroed
 
-    def _clip(self, rows: Vector, tickets: Sequence[Ticket], norms: NDArray[np.float64]) -> float | None:
+    def _clip(self, rows: Vector, assignments: Sequence[Assignment], norms: NDArray[np.float64]) -> float | None:
         """Scale down in place what is longer than the clipping norm; that norm."""
         clip_norm = self.clip_norm(norms)
         if clip_norm is None:
@@ -317,7 +325,7 @@ class TaskPath:
                 _scale_to(rows[row], clip_norm, norms[row])
             return clip_norm
         for row in long:
-            base = tickets[row].base
+            base = assignments[row].base
             rows[row] -= base
             _scale_to(rows[row], clip_norm, norms[row])
             rows[row] += base
@@ -330,23 +338,23 @@ class TaskPath:
             finite = np.zeros(1)  # all have become zero
         return self.state.clip_norm(finite) if len(finite) else None
 
-    def _payloads(self, rows: Vector, tickets: Sequence[Ticket]) -> Iterator[Vector]:
+    def _payloads(self, rows: Vector, assignments: Sequence[Assignment]) -> Iterator[Vector]:
         """One after another what the scheme clips of each task: the model, or its update."""
         of_update = self.scheme.clipped.payload == "update"
-        for row, ticket in zip(rows, tickets, strict=True):
-            yield row - ticket.base if of_update else row
+        for row, assignment in zip(rows, assignments, strict=True):
+            yield row - assignment.base if of_update else row
 
     def _add_noise(
         self,
         rows: Vector,
-        tickets: Sequence[Ticket],
+        assignments: Sequence[Assignment],
         drawn_from: Sequence[Distribution],
         std: NDArray[np.float64],
         which: NDArray[np.int64],
     ) -> None:
         for row in which:
-            ticket = tickets[row]
-            stream = (self.streams, "client_noise", ticket.client, ticket.turn)
+            assignment = assignments[row]
+            stream = (self.streams, "client_noise", assignment.client, assignment.turn)
             add_noise(drawn_from[row], rows[row], float(std[row]), *stream)
 
 

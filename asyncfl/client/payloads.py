@@ -7,17 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.client.ticket import Ticket
+from asyncfl.client.assignment import Assignment
 from asyncfl.messages import Vector
 from asyncfl.privacy import Contribution
 from asyncfl.privacy.record import Upload
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedTask:
     """A task that was trained as soon as its time had come, before anybody asked for its update."""
 
-    ticket: Ticket
+    assignment: Assignment
     row: Vector
     """(n_parameters,) the model, neither clipped nor noised."""
     loss: float
@@ -28,7 +28,7 @@ class Trained:
 
 @dataclass(frozen=True)
 class Payloads:
-    """What the clients of some tasks upload. Rows follow the tickets."""
+    """What the clients of some tasks upload. Rows follow the assignments."""
 
     models: Vector
     """(n, n_parameters) float32 as uploaded; read-only, valid until the next tasks are carried out."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-from asyncfl.client import Ticket
+from asyncfl.client import Assignment
 from asyncfl.compression import Download
 from asyncfl.federation.phases import Phase, Sending
 from asyncfl.live.clock import LiveClock
@@ -44,15 +44,15 @@ class Duties:
             await self._say(Gone(said.task, Fate.DROPPED_OUT.value, at.report(self._clock.now)))
             return
         # The model is a view of the frame that it came in, read-only as that is.
-        ticket = Ticket(said.task, craft.number, said.version, model, said.turn)
+        assignment = Assignment(said.task, craft.number, said.version, model, said.turn)
         training: asyncio.Future[Done] | None = None
         for phase, needed in craft.phases(said):
             if phase.begins is Kind.TRAINING_STARTED and needed:
-                ticket = replace(ticket, epochs=phase.epochs)
-                training = self._train(craft, at, ticket, said.attacks)
-            phase = await self._pass(at, phase, training, ticket)
+                assignment = replace(assignment, epochs=phase.epochs)
+                training = self._train(craft, at, assignment, said.attacks)
+            phase = await self._pass(at, phase, training, assignment)
             if phase.ends is Kind.TRAINED:
-                ticket = replace(ticket, epochs=phase.epochs)
+                assignment = replace(assignment, epochs=phase.epochs)
             if phase.fails is not None:
                 report = at.report(self._clock.now)
                 await self._say(Gone(said.task, phase.fails.value, report))
@@ -68,12 +68,12 @@ class Duties:
             done.epsilon,
             done.zeroed,
             at.report(self._clock.now),
-            ticket.epochs,
+            assignment.epochs,
         )
         await self._say(update, done.model)
         self._tell(f"task {said.task}: version {said.version} trained, loss {done.loss:.4g}, sent")
 
-    def _train(self, craft: Craft, at: At, ticket: Ticket, attacks: bool) -> asyncio.Future[Done]:
+    def _train(self, craft: Craft, at: At, assignment: Assignment, attacks: bool) -> asyncio.Future[Done]:
         loop, deadline_s = asyncio.get_running_loop(), None
         if craft.world is None and craft.load.deadline_s is not None:
             deadline_s = craft.load.deadline_s / self._clock.speedup
@@ -82,11 +82,11 @@ class Duties:
             if craft.world is None:
                 # When a thread is free for it, and not before.
                 loop.call_soon_threadsafe(lambda: at.note(self._clock.now, Kind.TRAINING_STARTED))
-            return craft.workshop.train(ticket, attacks, deadline_s)
+            return craft.workshop.train(assignment, attacks, deadline_s)
 
         return loop.run_in_executor(craft.executor, train)
 
-    async def _pass(self, at: At, phase: Phase, training: asyncio.Future[Done] | None, ticket: Ticket) -> Phase:
+    async def _pass(self, at: At, phase: Phase, training: asyncio.Future[Done] | None, assignment: Assignment) -> Phase:
         """Wait for the end of a phase, for ever where the client vanishes before. The phase as it came out."""
         clock, sending = self._clock, phase.sending
         began_s = clock.now
@@ -94,12 +94,12 @@ class Duties:
             # Of the download the server knows.
             at.note(began_s, phase.begins, -1 if sending is None else sending.transfer.payload_bytes)
         if phase.begins is Kind.UPLOAD_STARTED:
-            await self._spend(at, ticket)
+            await self._spend(at, assignment)
         await self._on_its_way(at, sending, phase.duration_s, "" if sending is None else sending.way)
         if phase.ends is Kind.TRAINED and training is not None:
             await asyncio.wait([training])
             if not training.cancelled() and training.exception() is None:
-                self._craft.workshop.keep(ticket.client, training.result())
+                self._craft.workshop.keep(assignment.client, training.result())
             phase = self._craft.measured(phase, training)
         if sending is None:
             at.note(clock.now, phase.ends, detail=phase.detail)
@@ -122,14 +122,14 @@ class Duties:
         await clock.until(end_s if end_s <= until_s else math.inf)
         at.sending = None
 
-    async def _spend(self, at: At, ticket: Ticket) -> None:
+    async def _spend(self, at: At, assignment: Assignment) -> None:
         """An upload begins. Sent is spent, whether or not it arrives: somebody may hear it."""
         craft = self._craft
         budgets = craft.budgets
         if budgets is None or self._spent:
             return
-        budgets.send(craft.number, ticket.epochs)
-        if not budgets.affords(craft.number, ticket.turn + 1):
+        budgets.send(craft.number, assignment.epochs)
+        if not budgets.affords(craft.number, assignment.turn + 1):
             self._spent = True
             at.note(self._clock.now, Kind.BUDGET_SPENT, detail=budgets.said(craft.number))
             await self._say(Spent(budgets.said(craft.number)))

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.client import Attackers, TaskPath, Ticket
+from asyncfl.client import Assignment, Attackers, TaskPath
 from asyncfl.compression import Download
 from asyncfl.learning.deadline import Deadline
 from asyncfl.learning.personal import PersonalParts
@@ -89,18 +89,18 @@ class Workshop:
         if self.personal is not None and done.personal is not None:
             self.personal.put(client, done.personal)
 
-    def train(self, ticket: Ticket, attacks: bool, deadline_s: float | None = None) -> Done:
+    def train(self, assignment: Assignment, attacks: bool, deadline_s: float | None = None) -> Done:
         """Carry out a task. `attacks`: whether its client is an attacker. `deadline_s`: real seconds from now after
         which it stops; None: it does not. What it makes of personal layers is not kept yet: see `keep`.
 
         Raises NoEpochError where nothing was done by then.
         """
-        path = self._path_of(ticket.client)
+        path = self._path_of(assignment.client)
         if deadline_s is not None:
-            ticket = replace(ticket, deadline=Deadline(deadline_s, type(self).now))
+            assignment = replace(assignment, deadline=Deadline(deadline_s, type(self).now))
         if path.attackers is not None:
-            path.attackers.drawn = {ticket.task} if attacks else set()
-        made = path.carry_out([ticket], ticket.base_version, ticket.base)
+            path.attackers.drawn = {assignment.task} if attacks else set()
+        made = path.carry_out([assignment], assignment.base_version, assignment.base)
         [upload] = made.uploads
         model = made.models.copy()
         if not made.sound[0] and self.threats is not None:
@@ -112,13 +112,13 @@ class Workshop:
             sent = Download(model[0], made.packed[0])
         left_over = None
         if path.compressor is not None:
-            left_over = path.compressor.left_of(ticket.client)
+            left_over = path.compressor.left_of(assignment.client)
             # It is kept here, once, and not in each thread too.
-            path.compressor.put(ticket.client, None)
+            path.compressor.put(assignment.client, None)
         epsilon = upload.contribution.epsilon
         zeroed = bool(made.zeroed[0])
         stopped = upload.contribution.epochs
-        personal = None if path.personal is None else path.personal.take(ticket.client)
+        personal = None if path.personal is None else path.personal.take(assignment.client)
         return Done(
             sent, float(made.losses[0]), made.clip_norm, upload.added_std, epsilon, zeroed, personal, left_over, stopped
         )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.client import Ticket, work_of
+from asyncfl.client import Assignment, work_of
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.tasks import TaskInFlight
 from asyncfl.messages import Collected, RequestScores, Vector
@@ -43,7 +43,7 @@ class SimulatedClients:
         if task.base is None:
             raise ValueError(f"the base model of task {task.number} was not kept")
         began = time.perf_counter()
-        self.path.train(Ticket(task.number, task.client, task.base_version, task.base, task.turn, task.epochs))
+        self.path.train(Assignment(task.number, task.client, task.base_version, task.base, task.turn, task.epochs))
         self.seconds += time.perf_counter() - began
 
     def drop(self, task: TaskInFlight) -> None:
@@ -54,15 +54,15 @@ class SimulatedClients:
         """What the clients of `tasks` upload, each from the version it was sent."""
         began = time.perf_counter()
         book = self.server.tasks
-        tickets = [
-            Ticket(t.number, t.client, t.base_version, book.model(t.base_version), t.turn, t.epochs) for t in tasks
+        assignments = [
+            Assignment(t.number, t.client, t.base_version, book.model(t.base_version), t.turn, t.epochs) for t in tasks
         ]
-        payloads = self.path.carry_out(tickets, self.server.version, book.model(self.server.version))
+        payloads = self.path.carry_out(assignments, self.server.version, book.model(self.server.version))
         self.zeroed = payloads.zeroed
         self.federation.record.collected(payloads.uploads)
         self._last.update((task.client, (task.number, task.base_version, task.turn)) for task in tasks)
         self.seconds += time.perf_counter() - began
-        numbers = tuple(ticket.task for ticket in tickets)
+        numbers = tuple(assignment.task for assignment in assignments)
         return Collected(
             time_s,
             numbers,

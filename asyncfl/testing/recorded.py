@@ -129,17 +129,17 @@ class _TrainedAgain:
             self.federation.attackers.draw()
 
     def __call__(self, tasks: tuple[int, ...]) -> Vector:
-        from asyncfl.client import Ticket
+        from asyncfl.client import Assignment
 
         book, version = self.server.tasks, self.server.version
-        tickets = []
+        assignments = []
         for number in tasks:
             task = book.open[number]
             base = book.model(task.base_version)
-            tickets.append(
-                Ticket(number, task.client, task.base_version, base, self.turns[number], self.epochs.get(number))
+            assignments.append(
+                Assignment(number, task.client, task.base_version, base, self.turns[number], self.epochs.get(number))
             )
-        models: Vector = self.federation.path.carry_out(tickets, version, book.model(version)).models
+        models: Vector = self.federation.path.carry_out(assignments, version, book.model(version)).models
         return models
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.client import Collection, TaskObserver, Ticket
+from asyncfl.client import Assignment, Collection, TaskObserver
 from asyncfl.client.path import TaskPath
 from asyncfl.evaluation import FOLLOWED, TwinAudit
 from asyncfl.federation import Federation
@@ -97,30 +97,30 @@ class TwinsObserver(TaskObserver):
         self._training = TwinTraining(self.path)
         self._beginning = copy.deepcopy(self.path.state)
 
-    def trained(self, ticket: Ticket, contribution: Contribution, attacked: bool) -> None:
+    def trained(self, assignment: Assignment, contribution: Contribution, attacked: bool) -> None:
         """Train the twins of a task that is not collected with others: its clip norm depends on no others."""
-        personal, client = self.path.personal, ticket.client
+        personal, client = self.path.personal, assignment.client
         if attacked and personal is not None:
             self.strayed.add(client)
         if not attacked and self._is_audited(client):
             if self.path.scheme.needs_every_task:
                 clip_norm = self.path.clip_norm(np.ones(1))
                 release = upload_release(self.path.scheme, self.path.context, clip_norm, contribution)
-                self._train(ticket, contribution, release, np.ones(1), 0)
+                self._train(assignment, contribution, release, np.ones(1), 0)
             else:
-                self._go_on(ticket, contribution)
+                self._go_on(assignment, contribution)
         self._begun.add(client)
         if personal is not None and client in self.clients and (layers := self.clients[client].layers) is not None:
             layers.recorded = personal.of(client)
 
-    def _go_on(self, ticket: Ticket, contribution: Contribution) -> None:
+    def _go_on(self, assignment: Assignment, contribution: Contribution) -> None:
         """Have a client's own layers learn from a task in each world; its uploads are compared when it is collected."""
-        audited = self._of(ticket)
+        audited = self._of(assignment)
         assert audited.layers is not None
-        audited.waiting[ticket.task] = audited.layers.copy()
+        audited.waiting[assignment.task] = audited.layers.copy()
         if not self.path.training.example_noise:
             worlds = [(one, None) for one in audited.followed]
-            for _ in self._training.uploads(ticket, contribution, np.ones(1), 0, worlds, audited.layers):
+            for _ in self._training.uploads(assignment, contribution, np.ones(1), 0, worlds, audited.layers):
                 pass
 
     def carried_out(self, collection: Collection) -> None:
@@ -128,13 +128,13 @@ class TwinsObserver(TaskObserver):
         if self.path.scheme.needs_every_task:
             return
         payloads = collection.payloads
-        for row, (ticket, upload) in enumerate(zip(collection.tickets, payloads.uploads, strict=True)):
-            if upload.attacked or not self._is_compared(ticket):
+        for row, (assignment, upload) in enumerate(zip(collection.assignments, payloads.uploads, strict=True)):
+            if upload.attacked or not self._is_compared(assignment):
                 continue
             if not math.isfinite(payloads.norms[row]):
-                self.not_finite[ticket.client] = self.not_finite.get(ticket.client, 0) + 1
+                self.not_finite[assignment.client] = self.not_finite.get(assignment.client, 0) + 1
                 continue
-            task = self._train(ticket, upload.contribution, upload.release, payloads.norms, row)
+            task = self._train(assignment, upload.contribution, upload.release, payloads.norms, row)
             for number, twin in task.twins.items():
                 if twin.clip_norm != payloads.clip_norm:
                     task.others[number] = tuple(self._others(collection, row, twin))
@@ -158,50 +158,50 @@ class TwinsObserver(TaskObserver):
             return client in wanted
         return client in self.clients or len(self.clients) < wanted
 
-    def _is_compared(self, ticket: Ticket) -> bool:
+    def _is_compared(self, assignment: Assignment) -> bool:
         """Whether the uploads of a task that is collected are to be compared."""
         if self.path.personal is None:
-            return self._is_audited(ticket.client)
-        return ticket.client in self.clients and ticket.task in self.clients[ticket.client].waiting
+            return self._is_audited(assignment.client)
+        return assignment.client in self.clients and assignment.task in self.clients[assignment.client].waiting
 
     # --- one task ----------------------------------------------------------------------------------------------------
 
     def _train(
-        self, ticket: Ticket, contribution: Contribution, release: Release, norms: NDArray[np.float64], row: int
+        self, assignment: Assignment, contribution: Contribution, release: Release, norms: NDArray[np.float64], row: int
     ) -> AuditedTask:
-        audited = self._of(ticket)
-        layers = audited.waiting.pop(ticket.task, audited.layers)
+        audited = self._of(assignment)
+        layers = audited.waiting.pop(assignment.task, audited.layers)
         worlds = []
         for neighbour in audited.followed:
-            epsilon = audited.states[neighbour.number].epsilon(ticket.client, ticket.turn)
+            epsilon = audited.states[neighbour.number].epsilon(assignment.client, assignment.turn)
             worlds.append((neighbour, epsilon))
         twins = {
             twin.neighbour.number: twin
-            for twin in self._training.uploads(ticket, contribution, norms, row, worlds, layers)
+            for twin in self._training.uploads(assignment, contribution, norms, row, worlds, layers)
             if math.isfinite(twin.distance)
         }
         for number, twin in twins.items():
             if math.isfinite(twin.loss):
                 audited.states[number].trained(twin.contribution, twin.loss, twin.norm)
         self.trained_twins += len(worlds)
-        task = AuditedTask(ticket.task, ticket.turn, ticket.base_version, release, twins, {})
-        audited.tasks[ticket.task] = task
+        task = AuditedTask(assignment.task, assignment.turn, assignment.base_version, release, twins, {})
+        audited.tasks[assignment.task] = task
         self._halve(audited)
-        changes = self.path.state.epsilon(ticket.client, ticket.turn) is not None or audited.layers is not None
+        changes = self.path.state.epsilon(assignment.client, assignment.turn) is not None or audited.layers is not None
         if len(audited.tasks) in CLIMBED_AGAIN and not changes:
-            self._climb_again(audited, ticket)
+            self._climb_again(audited, assignment)
         self.stage(self._training_twins, self.trained_twins, None)
         return task
 
-    def _of(self, ticket: Ticket) -> AuditedClient:
+    def _of(self, assignment: Assignment) -> AuditedClient:
         """The client of a task; its neighbours are chosen in the first."""
-        if ticket.client not in self.clients:
-            self.clients[ticket.client] = self._begin(ticket)
-        return self.clients[ticket.client]
+        if assignment.client not in self.clients:
+            self.clients[assignment.client] = self._begin(assignment)
+        return self.clients[assignment.client]
 
-    def _begin(self, ticket: Ticket) -> AuditedClient:
+    def _begin(self, assignment: Assignment) -> AuditedClient:
         """The neighbours of a client whose first task this is."""
-        data, client = self.path.data, ticket.client
+        data, client = self.path.data, assignment.client
         random = self.path.streams.generator("twins", client)
         found = list(neighbours(data, client, self.audit.neighbours, self.audit.twins, random))
         layers = None
@@ -209,7 +209,7 @@ class TwinsObserver(TaskObserver):
             initial = self.path.personal.learner.initial
             layers = OwnLayers(initial, {one.number: initial for one in found})
         if any(one.kind == "ascent" for one in found):
-            made = self._training.model(ticket, layers)
+            made = self._training.model(assignment, layers)
             found = [self._climbed(one, client, *made) if one.kind == "ascent" else one for one in found]
         states = {one.number: copy.deepcopy(self._beginning) for one in found}
         return AuditedClient(client, found, states, len(found), layers=layers)
@@ -234,7 +234,7 @@ class TwinsObserver(TaskObserver):
         kept = {one.number for one in left}
         audited.states = {number: state for number, state in audited.states.items() if number in kept}
 
-    def _climb_again(self, audited: AuditedClient, ticket: Ticket) -> None:
+    def _climb_again(self, audited: AuditedClient, assignment: Assignment) -> None:
         """Put a sample that lies further away by now in place of the one of ascent that has gone least far.
 
         Its twin has no earlier tasks. That loses some of its transcript, and nothing of the largest distance.
@@ -245,7 +245,7 @@ class TwinsObserver(TaskObserver):
         )
         if not found:
             return
-        made = self._training.model(ticket, None)
+        made = self._training.model(assignment, None)
         again = self._climbed(replace(found[-1], number=audited.next_number), audited.client, *made)
         audited.next_number += 1
         if len(found) >= FOLLOWED:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.client import Ticket
+from asyncfl.client import Assignment
 from asyncfl.client.path import TaskPath, norm_of
 from asyncfl.learning import Job, Learner
 from asyncfl.learning.personal import PartlyShared
@@ -77,7 +77,7 @@ class TwinTraining:
 
     def uploads(
         self,
-        ticket: Ticket,
+        assignment: Assignment,
         contribution: Contribution,
         norms: NDArray[np.float64],
         row: int,
@@ -88,27 +88,27 @@ class TwinTraining:
         clipping, where it stands in `row`; `twins`: with the budget of the twin's upload, where it has one; `layers`:
         the client's own, where it has some; those of each twin go on with its upload."""
         path = self.path
-        job = path.job(ticket)
+        job = path.job(assignment)
         if path.training.example_noise:
-            yield from self._by_steps(ticket, job, contribution, twins, layers)
+            yield from self._by_steps(assignment, job, contribution, twins, layers)
             return
         recorded_layers = None if layers is None else [layers.recorded]
-        bases = self._bases(ticket, job, contribution, recorded_layers)
+        bases = self._bases(assignment, job, contribution, recorded_layers)
         own, own_losses, _ = self._trained([job], bases, recorded_layers)
-        recorded = [self._payload(models[0], ticket) for models in own]
+        recorded = [self._payload(models[0], assignment) for models in own]
         own_norm = norm_of(recorded[-1], path.scheme.clipped.order)
         clip_norm = path.clip_norm(np.where(np.arange(len(norms)) == row, own_norm, norms))
         recorded = [_clipped(one, norm_of(one, path.scheme.clipped.order), clip_norm) for one in recorded]
-        at_once = max(1, CHUNK_BYTES // (4 * len(ticket.base)))
+        at_once = max(1, CHUNK_BYTES // (4 * len(assignment.base)))
         for start in range(0, len(twins), at_once):
             some = twins[start : start + at_once]
-            jobs = [self._twin(job, one, ticket.client) for one, _ in some]
+            jobs = [self._twin(job, one, assignment.client) for one, _ in some]
             before = None if layers is None else [layers.twins[one.number] for one, _ in some]
             rows, losses, after = self._trained(jobs, bases, before)
             for place, (neighbour, epsilon) in enumerate(some):
-                theirs = [self._payload(models[place], ticket) for models in rows]
+                theirs = [self._payload(models[place], assignment) for models in rows]
                 if neighbour.kind == "zeroed":
-                    theirs = [self._nothing(ticket)] * len(theirs)
+                    theirs = [self._nothing(assignment)] * len(theirs)
                 elif layers is not None:
                     assert after is not None
                     layers.twins[neighbour.number] = after[place]
@@ -130,9 +130,9 @@ class TwinTraining:
                     laplace_classes(differences[-1], noise.std / np.sqrt(2)) if laplace and noise.std else None,
                 )
 
-    def model(self, ticket: Ticket, layers: OwnLayers | None) -> tuple[Learner, Vector]:
+    def model(self, assignment: Assignment, layers: OwnLayers | None) -> tuple[Learner, Vector]:
         """What trains all layers, and the model (n_parameters,) of all of them that the recorded task came to."""
-        learner, job = self._whole(self.path.job(ticket), layers)
+        learner, job = self._whole(self.path.job(assignment), layers)
         row = np.empty((1, learner.n_parameters), np.float32)
         learner.train(row, [job])
         return learner, row[0]
@@ -145,17 +145,17 @@ class TwinTraining:
         return learner.whole, replace(job, base=learner.parting.join(job.base, layers.recorded))
 
     def _bases(
-        self, ticket: Ticket, job: Job, contribution: Contribution, layers: Sequence[Vector] | None
+        self, assignment: Assignment, job: Job, contribution: Contribution, layers: Sequence[Vector] | None
     ) -> list[Vector]:
         """Models that the parts of the recorded training begin with: one, or one for each epoch."""
         path = self.path
         if not path.scheme.noise_each_epoch:
-            return [ticket.base]
-        stream = path.streams.generator("epoch_noise", ticket.client, ticket.turn)
+            return [assignment.base]
+        stream = path.streams.generator("epoch_noise", assignment.client, assignment.turn)
         std = np.float32(path.scheme.upload_noise(path.context, None, contribution).std)
-        bases = [ticket.base]
+        bases = [assignment.base]
         for epoch in range(len(job.order) - 1):
-            row = np.empty((1, len(ticket.base)), np.float32)
+            row = np.empty((1, len(assignment.base)), np.float32)
             part = replace(job, base=bases[-1], order=job.order[epoch : epoch + 1])
             _, layers = self._learn(row, [part], layers)
             row[0] += std * stream.standard_normal(row.shape[1], dtype=np.float32)
@@ -190,24 +190,24 @@ class TwinTraining:
         images, labels = neighbour.data(self.path.data, client)
         return replace(job, images=images, labels=labels)
 
-    def _payload(self, model: Vector, ticket: Ticket) -> Vector:
+    def _payload(self, model: Vector, assignment: Assignment) -> Vector:
         """What the scheme clips of a model, as multiple of the update where it takes one."""
         scheme = self.path.scheme
         if scheme.clipped.payload == "model":
             return model
-        return (model - ticket.base) * np.float32(
-            scheme.update_factor(self.path.context, self.path.data.samples(ticket.client), ticket.epochs)
+        return (model - assignment.base) * np.float32(
+            scheme.update_factor(self.path.context, self.path.data.samples(assignment.client), assignment.epochs)
         )
 
-    def _nothing(self, ticket: Ticket) -> Vector:
+    def _nothing(self, assignment: Assignment) -> Vector:
         """The payload of an update that is zero."""
-        return ticket.base if self.path.scheme.clipped.payload == "model" else np.zeros_like(ticket.base)
+        return assignment.base if self.path.scheme.clipped.payload == "model" else np.zeros_like(assignment.base)
 
     # --- DP-SGD ------------------------------------------------------------------------------------------------------
 
     def _by_steps(
         self,
-        ticket: Ticket,
+        assignment: Assignment,
         job: Job,
         contribution: Contribution,
         twins: Sequence[tuple[Neighbour, float | None]],
@@ -217,9 +217,9 @@ class TwinTraining:
 
         path = self.path
         std = path.scheme.upload_noise(path.context, None, contribution).std
-        data = [self._twin(job, neighbour, ticket.client) for neighbour, _ in twins]
+        data = [self._twin(job, neighbour, assignment.client) for neighbour, _ in twins]
         empty = [neighbour.kind == "zeroed" for neighbour, _ in twins]
-        learner, recorded = self._whole(path.job(ticket), layers)
+        learner, recorded = self._whole(path.job(assignment), layers)
         found, _ = step_distances(learner, recorded, data, empty)
         for (neighbour, epsilon), distances in zip(twins, found, strict=True):
             one = replace(contribution, epsilon=epsilon)

@@ -33,7 +33,7 @@ class Looker(TaskObserver):
         self.seen: list[tuple[int, list[int], np.ndarray[Any, Any]]] = []
 
     def carried_out(self, collection: Collection) -> None:
-        self.seen.append((collection.version, [t.client for t in collection.tickets], collection.payloads.norms))
+        self.seen.append((collection.version, [t.client for t in collection.assignments], collection.payloads.norms))
 
 
 def test_a_run_that_is_looked_at_is_the_same_run(run: Path) -> None:

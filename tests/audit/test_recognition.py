@@ -6,7 +6,7 @@ import pytest
 from asyncfl.audit import recognition
 from asyncfl.audit.holdings import HeldReleases
 from asyncfl.audit.recognition import Recognition, of_honest, records_of
-from asyncfl.client import Payloads, Ticket
+from asyncfl.client import Assignment, Payloads
 from asyncfl.client.observer import Collection
 from asyncfl.federation import Federation
 from asyncfl.scenario import Scenario
@@ -21,7 +21,7 @@ def federation(scenario: Scenario) -> Federation:
 def collected(federation: Federation, client: int, update: np.ndarray, sound: bool = True) -> Collection:
     base = federation.plan.initial
     payloads = Payloads((base + update)[None], (), np.ones(1), None, np.zeros(1), np.array([sound]), np.zeros(1, bool))
-    return Collection(0, [Ticket(7, client, 0, base)], payloads)
+    return Collection(0, [Assignment(7, client, 0, base)], payloads)
 
 
 def test_an_update_down_a_canarys_loss_and_up_the_other_records_speaks_for_it(federation: Federation) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from asyncfl.audit.shadows import ShadowPool, pool_of, train_again, worlds
-from asyncfl.client import Ticket
+from asyncfl.client import Assignment
 from asyncfl.federation import Federation
 from asyncfl.scenario import Scenario
 from asyncfl.simulation.run import prepared
@@ -20,13 +20,13 @@ def federation(scenario: Scenario) -> Federation:
 
 def test_a_shadow_is_clipped_and_noised_as_the_upload_was_and_the_run_is_untouched(federation: Federation) -> None:
     path, base = federation.path, federation.plan.initial
-    tickets = [Ticket(number, client, 0, base, 0) for number, client in enumerate((2, 4))]
-    payloads = path.carry_out(tickets, 0, base)
+    assignments = [Assignment(number, client, 0, base, 0) for number, client in enumerate((2, 4))]
+    payloads = path.carry_out(assignments, 0, base)
     upload, sent = payloads.uploads[0], payloads.models.copy()
     images, labels = federation.data.client(2)
-    first = train_again(path, tickets[0], upload, images, labels, 0)
-    np.testing.assert_array_equal(first, train_again(path, tickets[0], upload, images, labels, 0))
-    other = train_again(path, tickets[0], upload, images, labels, 1)
+    first = train_again(path, assignments[0], upload, images, labels, 0)
+    np.testing.assert_array_equal(first, train_again(path, assignments[0], upload, images, labels, 0))
+    other = train_again(path, assignments[0], upload, images, labels, 1)
     # Noise of its own: two of them differ by sqrt(2) of its deviation, and so does each from the upload.
     for one in (other, sent[0]):
         assert float((first - one).std()) == pytest.approx(2**0.5 * upload.added_std, rel=0.1)
@@ -36,9 +36,9 @@ def test_a_shadow_is_clipped_and_noised_as_the_upload_was_and_the_run_is_untouch
 def test_a_shadow_is_compressed_as_the_upload_was(scenario: Scenario) -> None:
     federation = prepared(scenario.override({"compression": {"kind": "top_k", "share": 0.1}}), 0)
     path, base = federation.path, federation.plan.initial
-    ticket = Ticket(0, 2, 0, base, 0)
-    upload = path.carry_out([ticket], 0, base).uploads[0]
-    shadow = train_again(path, ticket, upload, *federation.data.client(2), 0)
+    assignment = Assignment(0, 2, 0, base, 0)
+    upload = path.carry_out([assignment], 0, base).uploads[0]
+    shadow = train_again(path, assignment, upload, *federation.data.client(2), 0)
     assert 0 < np.count_nonzero(shadow != base) <= 0.1 * len(base) + 1
 
 

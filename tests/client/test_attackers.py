@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.client import Attackers, Ticket
-from asyncfl.client.attackers import Origin, Uploading
+from asyncfl.client import Assignment, Attackers
+from asyncfl.client.attackers import UploadContext, UploadSources
 from asyncfl.streams import Streams
 from asyncfl.threats import Attack, AttackView, Threats
 
@@ -62,17 +62,17 @@ def test_the_server_is_asked_with_the_noise_that_will_be_added_and_with_lies(std
 
     attackers.server = server
     base = np.full(PARAMETERS, 0.25, np.float32)
-    tickets = [Ticket(20 + client, client, 0, base, turn=client) for client in range(CLIENTS)]
+    assignments = [Assignment(20 + client, client, 0, base, turn=client) for client in range(CLIENTS)]
     rows = base + np.arange(1, CLIENTS + 1, dtype=np.float32)[:, None]
     bad = np.isin(np.arange(CLIENTS), list(attackers.members))
     assert bad.sum() == 2
     honest = rows.copy()
-    uploading = Uploading(
+    uploading = UploadContext(
         np.full(CLIENTS, std), np.full(CLIENTS, 0.1), np.linspace(0.5, 1, CLIENTS), lambda client, models: models[:, 0]
     )
     current = np.ones(PARAMETERS, np.float32)
-    origin = attackers.craft(rows, tickets, bad, 0, current, uploading)
-    assert origin == Origin(computed_from=tuple(20 + client for client in np.flatnonzero(~bad)))
+    origin = attackers.craft(rows, assignments, bad, 0, current, uploading)
+    assert origin == UploadSources(computed_from=tuple(20 + client for client in np.flatnonzero(~bad)))
     np.testing.assert_array_equal(rows[~bad], honest[~bad])
     np.testing.assert_allclose(rows[bad], base + 2 * (honest - base)[bad])
     [(models, upload_std, work, told)] = asked
@@ -99,11 +99,11 @@ def test_without_a_server_nobody_can_tell() -> None:
 
     attackers = Attackers(Threats(attack=Silent(), attackers=2), CLIENTS, 10, Streams(0))
     base = np.zeros(PARAMETERS, np.float32)
-    tickets = [Ticket(client, client, 0, base) for client in range(CLIENTS)]
+    assignments = [Assignment(client, client, 0, base) for client in range(CLIENTS)]
     rows = np.ones((CLIENTS, PARAMETERS), np.float32)
     bad = np.isin(np.arange(CLIENTS), list(attackers.members))
-    nothing = Uploading(np.zeros(CLIENTS), np.zeros(CLIENTS), None, lambda client, models: models[:, 0])
-    assert attackers.craft(rows, tickets, bad, 0, base, nothing) == Origin()
+    nothing = UploadContext(np.zeros(CLIENTS), np.zeros(CLIENTS), None, lambda client, models: models[:, 0])
+    assert attackers.craft(rows, assignments, bad, 0, base, nothing) == UploadSources()
     assert (rows == 1).all()
 
 
@@ -129,12 +129,14 @@ class Doubling(Attack):
 def test_only_who_sees_the_buffer_computes_from_what_others_sent(knows: str, attackers: int, of_others: int) -> None:
     theirs = Attackers(Threats(attack=Doubling(knows=knows), attackers=attackers), CLIENTS, 10, Streams(0))
     base = np.zeros(PARAMETERS, np.float32)
-    tickets = [Ticket(20 + client, client, 0, base) for client in range(CLIENTS)]
+    assignments = [Assignment(20 + client, client, 0, base) for client in range(CLIENTS)]
     rows = np.ones((CLIENTS, PARAMETERS), np.float32)
     bad = np.isin(np.arange(CLIENTS), list(theirs.members))
-    nothing = Uploading(np.zeros(CLIENTS), np.zeros(CLIENTS), None, lambda client, models: models[:, 0])
+    nothing = UploadContext(np.zeros(CLIENTS), np.zeros(CLIENTS), None, lambda client, models: models[:, 0])
     honest = tuple(20 + client for client in np.flatnonzero(~bad).tolist())
-    assert theirs.craft(rows, tickets, bad, 0, base, nothing) == Origin(computed_from=honest if of_others else ())
+    assert theirs.craft(rows, assignments, bad, 0, base, nothing) == UploadSources(
+        computed_from=honest if of_others else ()
+    )
     assert len(honest) == CLIENTS - attackers
     assert rows[:, 0].tolist() == np.where(bad, 2.0, 1.0).tolist()
 

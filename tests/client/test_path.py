@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from asyncfl.client import Attackers, Payloads, TaskPath, Ticket
+from asyncfl.client import Assignment, Attackers, Payloads, TaskPath
 from asyncfl.data import FederatedData
 from asyncfl.data.canaries import PlantedCanaries
 from asyncfl.learning import Job, Training
@@ -69,8 +69,8 @@ def carried_out(
     learner, streams = Counting(), Streams(seed)
     attackers = None if threats is None else Attackers(threats, CLIENTS, 10, streams)
     path = TaskPath(federation(), learner, Training(epochs=2), scheme, CONTEXT, streams, attackers)  # type: ignore[arg-type]
-    tickets = [Ticket(10 + client, client, 0, np.zeros(PARAMETERS, np.float32)) for client in clients]
-    payloads = path.carry_out(tickets, 0, np.zeros(PARAMETERS, np.float32))
+    assignments = [Assignment(10 + client, client, 0, np.zeros(PARAMETERS, np.float32)) for client in clients]
+    payloads = path.carry_out(assignments, 0, np.zeros(PARAMETERS, np.float32))
     return payloads, learner, attackers
 
 
@@ -90,11 +90,11 @@ def test_canary_clients_that_are_out_upload_their_base_with_the_noise_of_everybo
     )
     data = replace(data, canaries=planted)
     path = TaskPath(data, Counting(), Training(epochs=2), NoPrivacy(), CONTEXT, Streams(0))  # type: ignore[arg-type]
-    tickets = [Ticket(10 + client, client, 0, np.full(PARAMETERS, 7, np.float32)) for client in range(CLIENTS)]
-    payloads = path.carry_out(tickets, 0, np.zeros(PARAMETERS, np.float32))
+    assignments = [Assignment(10 + client, client, 0, np.full(PARAMETERS, 7, np.float32)) for client in range(CLIENTS)]
+    payloads = path.carry_out(assignments, 0, np.zeros(PARAMETERS, np.float32))
     np.testing.assert_array_equal(payloads.models[:, 0], [8, 9, 10, 11, 7, 13])
     path = TaskPath(data, Counting(), Training(epochs=2), GaussianUpload(epsilon=6), CONTEXT, Streams(0))  # type: ignore[arg-type]
-    payloads = path.carry_out(tickets, 0, np.zeros(PARAMETERS, np.float32))
+    payloads = path.carry_out(assignments, 0, np.zeros(PARAMETERS, np.float32))
     assert payloads.uploads[4].added_std == payloads.uploads[3].added_std > 0
     assert (payloads.models[4] != 7).all()
 
@@ -307,7 +307,7 @@ class Towards(Counting):
 def updates_of(scheme: Scheme, base: float = 2.0) -> tuple[np.ndarray, Payloads]:
     path = TaskPath(federation(), Towards(), Training(), scheme, CONTEXT, Streams(0))  # type: ignore[arg-type]
     bases = np.full(PARAMETERS, base, np.float32)
-    payloads = path.carry_out([Ticket(1, 1, 0, bases)], 0, bases)
+    payloads = path.carry_out([Assignment(1, 1, 0, bases)], 0, bases)
     return payloads.models[0] - bases, payloads
 
 
@@ -334,7 +334,7 @@ def test_an_adaptive_client_clips_what_is_above_m_and_nothing_else() -> None:
         scheme = AdaptiveBudgets(budgets=(1e9,) * CLIENTS, adjustment="none", clip_norm=norm)
         path = TaskPath(federation(), Apart(), Training(), scheme, CONTEXT, Streams(0))  # type: ignore[arg-type]
         base = np.ones(PARAMETERS, np.float32)
-        payloads = path.carry_out([Ticket(0, 0, 0, base)], 0, base)
+        payloads = path.carry_out([Assignment(0, 0, 0, base)], 0, base)
         assert payloads.models[0] - base == pytest.approx(expected, abs=1e-6)
         assert payloads.clip_norm == norm
 
@@ -358,7 +358,7 @@ def test_the_adaptive_clip_norm_moves_after_each_collection() -> None:
     scheme = DpFedAvg.model_validate({"noise_multiplier": 0, "adaptive": {"learning_rate": 0.5}})
     path = TaskPath(federation(), Towards(), Training(), scheme, CONTEXT, Streams(0))  # type: ignore[arg-type]
     base = np.zeros(PARAMETERS, np.float32)
-    used = [path.carry_out([Ticket(task, 1, 0, base)], task, base).clip_norm for task in range(3)]
+    used = [path.carry_out([Assignment(task, 1, 0, base)], task, base).clip_norm for task in range(3)]
     assert used == pytest.approx([1, np.exp(0.25), np.exp(0.5)])
 
 
@@ -379,8 +379,8 @@ def test_noise_after_each_epoch_but_the_last_and_on_the_upload(attackers_add_noi
     attackers = Attackers(threats, CLIENTS, 10, streams)
     scheme = GaussianUpload(epsilon=0.5, noise="epoch")
     path = TaskPath(federation(), Watching(), training, scheme, context, streams, attackers)  # type: ignore[arg-type]
-    tickets = [Ticket(client, client, 0, np.zeros(PARAMETERS, np.float32)) for client in range(CLIENTS)]
-    payloads = path.carry_out(tickets, 0, np.zeros(PARAMETERS, np.float32))
+    assignments = [Assignment(client, client, 0, np.zeros(PARAMETERS, np.float32)) for client in range(CLIENTS)]
+    payloads = path.carry_out(assignments, 0, np.zeros(PARAMETERS, np.float32))
     changes = np.arange(CLIENTS)[:, None] + 1.0
     noises = [bases[epoch] - epoch * changes for epoch in range(3)]
     honest = ~attacked(payloads)
@@ -433,7 +433,7 @@ def uploaded(scheme: Scheme, by_client: Sequence[float], base: float = 0.5, thre
         streams,
         attackers,  # type: ignore[arg-type]
     )
-    return path.carry_out([Ticket(client, client, 0, sent) for client in range(len(by_client))], 0, sent)
+    return path.carry_out([Assignment(client, client, 0, sent) for client in range(len(by_client))], 0, sent)
 
 
 CLIPPED = DpFedAvg(noise_multiplier=1e-9, clip_norm=2.0)

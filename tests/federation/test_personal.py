@@ -13,7 +13,7 @@ from asyncfl import Run, RunError, Scenario, simulate
 from asyncfl.audit.again import FinishedRun
 from asyncfl.audit.membership import audit_membership
 from asyncfl.audit.twins import audit_twins
-from asyncfl.client import Ticket
+from asyncfl.client import Assignment
 from asyncfl.errors import ScenarioError
 from asyncfl.evaluation import TwinAudit
 from asyncfl.learning.personal import PartlyShared
@@ -48,7 +48,7 @@ def test_it_is_fedper_by_hand() -> None:
     shared, own = federation.plan.initial, [learner.initial] * 4
     for version in range(1, 4):
         rows = np.empty((4, whole.n_parameters), np.float32)
-        jobs = [federation.path.job(Ticket(0, client, version - 1, shared, version - 1)) for client in range(4)]
+        jobs = [federation.path.job(Assignment(0, client, version - 1, shared, version - 1)) for client in range(4)]
         whole.train(rows, [replace(job, base=parting.join(shared, own[c])) for c, job in enumerate(jobs)])
         own = [parting.split(row)[1] for row in rows]
         shared = parting.split(rows)[0].mean(0)
@@ -78,7 +78,7 @@ def test_a_client_goes_on_with_its_own_layers_whatever_became_of_its_update() ->
     federation = prepared(described(), 0)
     path, initial = federation.path, federation.plan.initial
     assert path.personal is not None
-    first, second = (Ticket(number, 2, 0, initial, turn) for number, turn in ((7, 0), (9, 1)))
+    first, second = (Assignment(number, 2, 0, initial, turn) for number, turn in ((7, 0), (9, 1)))
     path.train(first)
     path.drop(7)
     after_one = path.personal.of(2).copy()
@@ -86,8 +86,8 @@ def test_a_client_goes_on_with_its_own_layers_whatever_became_of_its_update() ->
     made = path.carry_out([second], 0, initial).models[0].copy()
     again = prepared(described(), 0).path
     assert again.personal is not None
-    for ticket in (first, second):
-        again.train(ticket)
+    for assignment in (first, second):
+        again.train(assignment)
     np.testing.assert_array_equal(again.carry_out([second], 0, initial).models[0], made)
     assert (after_one != path.personal.of(2)).any()
     np.testing.assert_array_equal(again.personal.of(2), path.personal.of(2))
@@ -130,11 +130,11 @@ def test_what_is_not_collected_is_recorded_with_the_norm_of_the_collection_befor
     """The median of a collection is not that of an update that is dropped by itself."""
     federation = prepared(described(privacy={"kind": "nbafl", "epsilon": 10, "clip_norm": "median"}), 0)
     path, initial = federation.path, federation.plan.initial
-    tickets = [Ticket(task, task % 4, 0, initial, task // 4) for task in range(6)]
-    for ticket in tickets:
-        path.train(ticket)
+    assignments = [Assignment(task, task % 4, 0, initial, task // 4) for task in range(6)]
+    for assignment in assignments:
+        path.train(assignment)
     assert path.drop(0).clip_norm == 1.0  # as the scheme has it before anything happened
-    collected = path.carry_out(tickets[1:4], 0, initial)
+    collected = path.carry_out(assignments[1:4], 0, initial)
     dropped = path.drop(4)
     assert dropped.clip_norm == collected.clip_norm == pytest.approx(np.median(collected.norms))
     assert dropped.release == collected.uploads[0].release

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.client import Ticket
+from asyncfl.client import Assignment
 from asyncfl.federation.phases import Phase, ScoringPhase, Sending
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.duties import Duties
@@ -68,8 +68,8 @@ class House:
         )
 
     def craft(self, clock: LiveClock) -> Any:
-        def train(ticket: Ticket, attacks: bool, deadline_s: float | None) -> Done:
-            self.happened.append(("trains", ticket.task, ticket.epochs, attacks, deadline_s))
+        def train(assignment: Assignment, attacks: bool, deadline_s: float | None) -> Done:
+            self.happened.append(("trains", assignment.task, assignment.epochs, attacks, deadline_s))
             return DONE
 
         def score(*arguments: Any, own: str) -> Any:
@@ -247,7 +247,7 @@ def test_whose_budget_an_upload_spends_meanwhile_gives_no_scores() -> None:
             house.said.append((clock.now, message, models))
 
         duties = Duties(house.craft(clock), clock, say, house.told.append, spent=False)
-        uploads = duties._spend(At(8, 100.0), Ticket(8, 2, 3, MODEL, 5))
+        uploads = duties._spend(At(8, 100.0), Assignment(8, 2, 3, MODEL, 5))
         await asyncio.gather(duties.judge(Judge(5, 1), MODEL, house.at), uploads)
 
     virtual_loop.run(main)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncfl.client import Ticket
+from asyncfl.client import Assignment
 from asyncfl.federation.prepare import Federation, prepare
 from asyncfl.federation.resolve import resolve
 from asyncfl.live.run import workshop_of
@@ -21,15 +21,15 @@ def workshop(description: dict[str, Any]) -> tuple[Workshop, Federation]:
     return workshop_of(federation, federation.resolved.streams), federation
 
 
-def ticket(federation: Federation, task: int) -> Ticket:
+def assignment(federation: Federation, task: int) -> Assignment:
     base = np.random.default_rng(1).normal(0, 0.1, federation.learner.n_parameters).astype(np.float32)
-    return Ticket(task, 1, 0, base, task)
+    return Assignment(task, 1, 0, base, task)
 
 
 def test_what_is_left_over_is_that_of_the_training_that_was_kept_and_threads_keep_nothing() -> None:
     """A training that was given up may end after the next one has."""
     shop, federation = workshop({"compression": {"kind": "top_k", "share": 0.1}})
-    kept, given_up = (shop.train(ticket(federation, task), False) for task in (1, 0))
+    kept, given_up = (shop.train(assignment(federation, task), False) for task in (1, 0))
     assert kept.left_over is not None
     assert given_up.left_over is not None
     assert (kept.left_over != given_up.left_over).any()
@@ -37,10 +37,10 @@ def test_what_is_left_over_is_that_of_the_training_that_was_kept_and_threads_kee
     assert compressor is not None
     assert compressor.left_of(1) is None
     shop.keep(1, kept)
-    again = shop.train(ticket(federation, 2), False)
+    again = shop.train(assignment(federation, 2), False)
     other, _ = workshop({"compression": {"kind": "top_k", "share": 0.1}})
-    other.keep(1, other.train(ticket(federation, 1), False))
-    np.testing.assert_array_equal(again.left_over, other.train(ticket(federation, 2), False).left_over)
+    other.keep(1, other.train(assignment(federation, 1), False))
+    np.testing.assert_array_equal(again.left_over, other.train(assignment(federation, 2), False).left_over)
 
 
 def test_a_client_scores_with_the_layers_that_it_had_when_scoring_began() -> None:
@@ -49,7 +49,7 @@ def test_a_client_scores_with_the_layers_that_it_had_when_scoring_began() -> Non
     assert began is not None
     models = np.random.default_rng(0).standard_normal((8, federation.learner.n_parameters)).astype(np.float32)
     before = shop.score(1, 0, models, False, 0, 0)
-    done = shop.train(ticket(federation, 0), False)
+    done = shop.train(assignment(federation, 0), False)
     own = shop._path().personal
     assert own is not None
     np.testing.assert_array_equal(own.of(1), own.learner.initial)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.client import Ticket
+from asyncfl.client import Assignment
 from asyncfl.federation.tasks import TaskInFlight
 from asyncfl.messages import RequestScores
 from asyncfl.simulation import clients as simulated
@@ -28,12 +28,12 @@ class Path:
     def __init__(self) -> None:
         self.trained: list[Any] = []
 
-    def train(self, ticket: Ticket) -> None:
-        self.trained.append(ticket)
+    def train(self, assignment: Assignment) -> None:
+        self.trained.append(assignment)
 
-    def carry_out(self, tickets: list[Ticket], version: int, newest: Any) -> Any:
-        self.trained.append((tickets, version, newest))
-        n = len(tickets)
+    def carry_out(self, assignments: list[Assignment], version: int, newest: Any) -> Any:
+        self.trained.append((assignments, version, newest))
+        n = len(assignments)
         return SimpleNamespace(
             zeroed=np.array([True] * n),
             uploads=["an upload"] * n,
@@ -72,12 +72,12 @@ def test_what_is_collected_comes_with_its_work_and_is_on_record() -> None:
     clients, path, _, recorded = made()
     tasks = [TaskInFlight(5, 2, 3, turn=4, epochs=1), TaskInFlight(6, 1, 7)]
     found = clients.carry_out(1.5, tasks)
-    [(tickets, version, newest)] = path.trained
-    assert [(one.task, one.client, one.base_version, one.turn, one.epochs) for one in tickets] == [
+    [(assignments, version, newest)] = path.trained
+    assert [(one.task, one.client, one.base_version, one.turn, one.epochs) for one in assignments] == [
         (5, 2, 3, 4, 1),
         (6, 1, 7, 0, None),
     ]
-    assert (tickets[0].base is BASE, version, newest is NEWEST) == (True, 7, True)
+    assert (assignments[0].base is BASE, version, newest is NEWEST) == (True, 7, True)
     assert (found.time_s, found.tasks, found.clip_norm, found.sound) == (1.5, (5, 6), 2.0, None)
     assert found.work is not None
     assert found.upload_std is not None
@@ -102,4 +102,4 @@ def test_the_time_of_all_that_clients_do_is_counted(monkeypatch: pytest.MonkeyPa
     clients.carry_out(1.0, [task])
     clients.score(RequestScores(0, 2, np.zeros((1, 2), np.float32)), 0)
     assert clients.seconds == 1 + 2 + 4
-    assert path.trained[0] == Ticket(5, 2, 3, BASE, 1, None)
+    assert path.trained[0] == Assignment(5, 2, 3, BASE, 1, None)

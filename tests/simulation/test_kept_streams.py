@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from asyncfl.client import Attackers, TaskPath, Ticket
+from asyncfl.client import Assignment, Attackers, TaskPath
 from asyncfl.learning import Job
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
@@ -41,23 +41,23 @@ class Seen:
         self.attacks: dict[tuple[int, int], NDArray[Any]] = {}
         job, add_noise, craft = TaskPath.job, TaskPath._add_noise, Attackers.craft
 
-        def watched_job(path: TaskPath, ticket: Ticket, attacked: bool) -> Job:
-            made = job(path, ticket, attacked)
-            self.batches[ticket.client, ticket.turn] = made.order
+        def watched_job(path: TaskPath, assignment: Assignment, attacked: bool) -> Job:
+            made = job(path, assignment, attacked)
+            self.batches[assignment.client, assignment.turn] = made.order
             return made
 
-        def watched_noise(path: TaskPath, rows: Any, tickets: Any, drawn_from: Any, std: Any, which: Any) -> None:
+        def watched_noise(path: TaskPath, rows: Any, assignments: Any, drawn_from: Any, std: Any, which: Any) -> None:
             before = rows.copy()
-            add_noise(path, rows, tickets, drawn_from, std, which)
+            add_noise(path, rows, assignments, drawn_from, std, which)
             for row in which:
                 if std[row]:
                     drawn = (rows[row] - before[row]) / std[row]
-                    self.noise[tickets[row].client, tickets[row].turn] = drawn
+                    self.noise[assignments[row].client, assignments[row].turn] = drawn
 
-        def watched_craft(attackers: Attackers, rows: Any, tickets: Any, attacked: Any, *more: Any) -> Any:
-            origin = craft(attackers, rows, tickets, attacked, *more)
+        def watched_craft(attackers: Attackers, rows: Any, assignments: Any, attacked: Any, *more: Any) -> Any:
+            origin = craft(attackers, rows, assignments, attacked, *more)
             for row in np.flatnonzero(attacked):
-                self.attacks[tickets[row].client, tickets[row].turn] = rows[row] - tickets[row].base
+                self.attacks[assignments[row].client, assignments[row].turn] = rows[row] - assignments[row].base
             return origin
 
         with monkeypatch.context() as patch:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from asyncfl.api import execute
-from asyncfl.client import Collection, TaskObserver, Ticket
+from asyncfl.client import Assignment, Collection, TaskObserver
 from asyncfl.compression import Downloads, Quantised
 from asyncfl.errors import ScenarioError
 from asyncfl.federation import Federation
@@ -48,7 +48,7 @@ class Seen(TaskObserver):
     """What clients were sent, and what the server published."""
 
     def __init__(self) -> None:
-        self.tickets: list[Ticket] = []
+        self.assignments: list[Assignment] = []
         self.published: dict[int, Vector] = {}
         self.federation: Federation
 
@@ -66,7 +66,7 @@ class Seen(TaskObserver):
         return replace(federation, plan=replace(federation.plan, noise=told))
 
     def carried_out(self, collection: Collection) -> None:
-        self.tickets += [replace(ticket, base=ticket.base.copy()) for ticket in collection.tickets]
+        self.assignments += [replace(assignment, base=assignment.base.copy()) for assignment in collection.assignments]
 
 
 def watched(**changes: Any) -> tuple[Seen, SeedRun]:
@@ -77,13 +77,13 @@ def watched(**changes: Any) -> tuple[Seen, SeedRun]:
 def test_all_who_download_a_version_train_from_the_same_few_levels() -> None:
     seen, _ = watched()
     made = Downloads(Quantised(bits=4), seen.federation.resolved.streams)
-    assert {ticket.base_version for ticket in seen.tickets} >= {0, 1, 2}
-    assert len({ticket.client for ticket in seen.tickets if ticket.base_version == 0}) == 4
-    for ticket in seen.tickets:
-        published = seen.published[ticket.base_version]
-        assert (ticket.base == made.of(published, ticket.base_version).model).all()
-        assert (ticket.base != published).any()
-        assert len(np.unique(ticket.base)) <= 15
+    assert {assignment.base_version for assignment in seen.assignments} >= {0, 1, 2}
+    assert len({assignment.client for assignment in seen.assignments if assignment.base_version == 0}) == 4
+    for assignment in seen.assignments:
+        published = seen.published[assignment.base_version]
+        assert (assignment.base == made.of(published, assignment.base_version).model).all()
+        assert (assignment.base != published).any()
+        assert len(np.unique(assignment.base)) <= 15
 
 
 @pytest.mark.parametrize("rule", ["mean", "median"])
@@ -107,7 +107,7 @@ def test_a_download_takes_the_time_and_the_bytes_of_what_is_sent() -> None:
 
 def test_both_ways_may_be_compressed() -> None:
     seen, run = watched(compression={"kind": "top_k", "share": 0.1})
-    assert {ticket.base_version for ticket in seen.tickets} >= {0, 1, 2}
+    assert {assignment.base_version for assignment in seen.assignments} >= {0, 1, 2}
     assert set(select(run.events, kinds=["upload_started"])["bytes"].to_pylist()) == {319 * 4 + -(-N // 8)}
 
 

@@ -60,7 +60,7 @@ def test_each_kind_is_halved_by_itself() -> None:
 @pytest.mark.parametrize(("lengths", "left"), [((5.0, 2.0, 3.0), [0, 2, 40]), ((2.0, 2.0, 3.0), [0, 2, 40])])
 def test_a_new_climb_takes_the_place_of_the_one_that_went_least_far(lengths: Any, left: list[int]) -> None:
     observer, started = watching(), []
-    observer._training = SimpleNamespace(model=lambda ticket, layers: ("learner", "model"))  # type: ignore[assignment]
+    observer._training = SimpleNamespace(model=lambda assignment, layers: ("learner", "model"))  # type: ignore[assignment]
     observer._climbed = lambda start, *made: started.append((start.number, *made)) or start  # type: ignore[assignment,method-assign,func-returns-value]
     audited = following(0, 1, 2, lengths=lengths)
     observer._climb_again(audited, SimpleNamespace())  # type: ignore[arg-type]
@@ -103,8 +103,8 @@ def test_layers_of_ones_own_are_followed_from_the_first_task_or_not_at_all() -> 
     observer._begun = {1, 2}
     assert [observer._is_audited(one) for one in (1, 2, 3)] == [True, False, True]
     observer.clients[1].waiting = {8: None}  # type: ignore[dict-item]
-    tickets = [SimpleNamespace(client=client, task=number) for client, number in ((1, 8), (1, 9), (2, 8))]
-    assert [observer._is_compared(one) for one in tickets] == [True, False, False]  # type: ignore[arg-type]
+    assignments = [SimpleNamespace(client=client, task=number) for client, number in ((1, 8), (1, 9), (2, 8))]
+    assert [observer._is_compared(one) for one in assignments] == [True, False, False]  # type: ignore[arg-type]
     shared = watching(2)
     shared._begun = {2}
     assert shared._is_audited(2)

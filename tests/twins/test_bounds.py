@@ -127,12 +127,12 @@ def test_steps_of_dp_sgd_are_those_of_the_run(momentum: float) -> None:
     changes |= {"training.momentum": momentum, "training.proximal_mu": 0.1}
     _, observer = run(changes)
     path = observer.path
-    from asyncfl.client import Ticket
+    from asyncfl.client import Assignment
 
-    ticket = Ticket(0, 1, 0, observer.federation.plan.initial, 0)
-    trained = np.empty((1, len(ticket.base)), np.float32)
-    path.learner.train(trained, [path.job(ticket)])
-    job, other = path.job(ticket), path.job(ticket)
+    assignment = Assignment(0, 1, 0, observer.federation.plan.initial, 0)
+    trained = np.empty((1, len(assignment.base)), np.float32)
+    path.learner.train(trained, [path.job(assignment)])
+    job, other = path.job(assignment), path.job(assignment)
     changed = other.images.copy()
     changed[3] = 0
     distances, model = step_distances(

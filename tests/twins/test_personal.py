@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.client import Ticket
+from asyncfl.client import Assignment
 from asyncfl.federation import SeedLedger
 from asyncfl.learning.personal import PartlyShared
 from asyncfl.twins import TwinsObserver, audited
@@ -33,15 +33,15 @@ def updates(observer: TwinsObserver, run: Any, client: int, number: int | None) 
     assert isinstance(learner, PartlyShared)
     own, found = learner.initial, []
     for task in observer.clients[client].tasks.values():
-        ticket = Ticket(task.task, client, task.base_version, run.kept[task.base_version], task.turn)
-        job = path.job(ticket)
+        assignment = Assignment(task.task, client, task.base_version, run.kept[task.base_version], task.turn)
+        job = path.job(assignment)
         if number is not None:
             images, labels = task.twins[number].neighbour.data(path.data, client)
             job = replace(job, images=images, labels=labels)
         whole = np.empty((1, learner.whole.n_parameters), np.float32)
         learner.whole.train(whole, [replace(job, base=learner.parting.join(job.base, own))])
         shared, own = (part[0] for part in learner.parting.split(whole))
-        found.append(shared - ticket.base if path.scheme.clipped.payload == "update" else shared)
+        found.append(shared - assignment.base if path.scheme.clipped.payload == "update" else shared)
     return found
 
 

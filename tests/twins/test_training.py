@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.client import Ticket
+from asyncfl.client import Assignment
 from asyncfl.privacy.context import Contribution
 from asyncfl.twins import training
 from asyncfl.twins.neighbours import Neighbour
@@ -45,12 +45,12 @@ def test_twins_trained_one_by_one_are_those_trained_together(noise: dict[str, An
     observer, _ = observed({**FEDAVG, **noise}, clients=(0,), neighbours=("ordinary", "zeroed"), twins=4)
     path, client = observer.path, observer.clients[0]
     task = next(iter(client.tasks.values()))
-    ticket = Ticket(task.task, 0, 0, observer.federation.plan.initial, task.turn)
+    assignment = Assignment(task.task, 0, 0, observer.federation.plan.initial, task.turn)
     worlds = [(twin.neighbour, 0.5 + number) for number, twin in enumerate(task.twins.values())]
 
     def made(row: int) -> list[TwinUpload]:
         norms = np.array([9.0, 0.25])
-        return list(training.TwinTraining(path).uploads(ticket, Contribution(0, 10), norms, row, worlds))
+        return list(training.TwinTraining(path).uploads(assignment, Contribution(0, 10), norms, row, worlds))
 
     number: list[int] = []
     train = path.learner.train
@@ -58,7 +58,7 @@ def test_twins_trained_one_by_one_are_those_trained_together(noise: dict[str, An
     together = made(1)
     assert number == [1, len(worlds)]
     # As many as there is memory for, and one in any case.
-    for chunk, some in ((0, [1] * len(worlds)), (4 * (len(worlds) - 1) * len(ticket.base), [len(worlds) - 1, 1])):
+    for chunk, some in ((0, [1] * len(worlds)), (4 * (len(worlds) - 1) * len(assignment.base), [len(worlds) - 1, 1])):
         number.clear()
         monkeypatch.setattr(training, "CHUNK_BYTES", chunk)
         one_by_one = made(1)
@@ -71,5 +71,5 @@ def test_twins_trained_one_by_one_are_those_trained_together(noise: dict[str, An
     assert [one.contribution.epsilon for one in together] == [epsilon for _, epsilon in worlds]
     # Who sends nothing lost what the client itself did.
     zeroed = next(one for one in together if one.neighbour.kind == "zeroed")
-    rows = np.empty((1, len(ticket.base)), np.float32)
-    assert zeroed.loss == pytest.approx(float(path.learner.train(rows, [path.job(ticket)])[0]), rel=1e-6)
+    rows = np.empty((1, len(assignment.base)), np.float32)
+    assert zeroed.loss == pytest.approx(float(path.learner.train(rows, [path.job(assignment)])[0]), rel=1e-6)

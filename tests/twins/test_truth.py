@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.client import Ticket
+from asyncfl.client import Assignment
 from asyncfl.evaluation import TwinAudit
 from asyncfl.federation import Federation, SeedLedger
 from asyncfl.privacy.accounting.gaussian import exact_epsilon, log_delta
@@ -73,12 +73,12 @@ def test_an_adversary_who_looks_at_both_worlds_does_no_better() -> None:
     observer, run = observed({"privacy": private}, clients=(0,), neighbours=("brightest",), twins=1)
     path, task = observer.path, first_task(observer)
     [twin] = task.twins.values()
-    ticket = Ticket(task.task, 0, 0, observer.federation.plan.initial, task.turn)
+    assignment = Assignment(task.task, 0, 0, observer.federation.plan.initial, task.turn)
     images, labels = twin.neighbour.data(path.data, 0)
-    own = path.job(ticket)
-    rows = np.empty((2, len(ticket.base)), np.float32)
+    own = path.job(assignment)
+    rows = np.empty((2, len(assignment.base)), np.float32)
     path.learner.train(rows, [own, replace(own, images=images, labels=labels)])
-    means = [(row - ticket.base) * min(1.0, 0.05 / float(np.linalg.norm(row - ticket.base))) for row in rows]
+    means = [(row - assignment.base) * min(1.0, 0.05 / float(np.linalg.norm(row - assignment.base))) for row in rows]
     std, random, n = task.release.std, np.random.default_rng(0), 2000
     losses = np.empty(n)
     for place in range(n):

@@ -73,16 +73,16 @@ class Attacker:
         path, scenario, learner = federation.path, federation.resolved.scenario, federation.learner
         training, scheme = scenario.training, path.scheme
         of_models = scheme.clipped.payload == "model"
-        factor = 1.0 if of_models else scheme.update_factor(path.context, held.samples, held.ticket.epochs)
-        domain = int(federation.data.client_domains[held.ticket.client])
+        factor = 1.0 if of_models else scheme.update_factor(path.context, held.samples, held.assignment.epochs)
+        domain = int(federation.data.client_domains[held.assignment.client])
         return cls(
             learner.model,
             learner.shape,
             learner.n_outputs,
             learner.layout,
-            held.ticket.base,
+            held.assignment.base,
             held.samples,
-            training.lr * training.steps(held.samples, held.ticket.epochs) * factor,
+            training.lr * training.steps(held.samples, held.assignment.epochs) * factor,
             held.upload.clip_norm if of_models else None,
             pixel_range(scenario.data, domain),
         )

@@ -55,9 +55,9 @@ def upload_with(held: Overheard, epsilon: float | None) -> NoisedUpload:
 def _calibrated(held: Overheard, epsilon: float) -> tuple[Scheme, Training]:
     """Scheme and training whose noise is that of `epsilon`."""
     path = held.federation.path
-    length = float(np.linalg.norm(held.sent.astype(np.float64) - held.ticket.base))
+    length = float(np.linalg.norm(held.sent.astype(np.float64) - held.assignment.base))
     try:
-        scheme, change = path.scheme.with_epsilon(epsilon, held.ticket.epochs or path.training.epochs, length)
+        scheme, change = path.scheme.with_epsilon(epsilon, held.assignment.epochs or path.training.epochs, length)
     except ValueError as error:
         raise RunError(str(error)) from None
     return scheme, path.training.model_copy(update=change)
@@ -79,7 +79,7 @@ def remade(
     compressor = compressor_of(federation.resolved.scenario.compression, old.streams)
     path = TaskPath(old.data, learner, training, scheme, old.context, old.streams, compressor=compressor)
     path.state = AsItWas(held.upload.clip_norm, budget)
-    made = path.carry_out([held.ticket], held.ticket.base_version, held.ticket.base)
+    made = path.carry_out([held.assignment], held.assignment.base_version, held.assignment.base)
     [upload] = made.uploads
     return NoisedUpload(epsilon, made.models[0].copy(), _std(scheme, training, upload.added_std, held))
 
@@ -87,8 +87,8 @@ def remade(
 def _std(scheme: Scheme, training: Training, added: float, held: Overheard) -> float:
     """Deviation of all noise on an upload, as if no step had seen that of the steps before."""
     if scheme.noise_each_epoch:
-        return added * math.sqrt(held.ticket.epochs or training.epochs)
+        return added * math.sqrt(held.assignment.epochs or training.epochs)
     if training.example_clip is not None and training.example_noise:
         step = training.lr * training.example_noise * training.example_clip / training.batch_of(held.samples)
-        return step * math.sqrt(training.steps(held.samples, held.ticket.epochs))
+        return step * math.sqrt(training.steps(held.samples, held.assignment.epochs))
     return added

@@ -13,7 +13,7 @@ from typing import Literal
 import pyarrow.compute as pc
 
 from asyncfl.audit.again import FinishedRun
-from asyncfl.client import Collection, TaskObserver, Ticket
+from asyncfl.client import Assignment, Collection, TaskObserver
 from asyncfl.errors import Fault, RunError, ScenarioError
 from asyncfl.federation import Federation
 from asyncfl.federation.rounds import Progress
@@ -32,7 +32,7 @@ COLLECTED = (Kind.AGGREGATED, Kind.FLAGGED)
 class Overheard:
     """One upload, with the world that it comes from."""
 
-    ticket: Ticket
+    assignment: Assignment
     """The task, with the model that its client was sent."""
     sent: Vector
     """(n_parameters,) what the client uploaded."""
@@ -108,14 +108,14 @@ class _Catcher(TaskObserver):
 
     def __init__(self, task: int) -> None:
         self.task = task
-        self.found: tuple[Ticket, Vector, Upload] | None = None
+        self.found: tuple[Assignment, Vector, Upload] | None = None
 
     def carried_out(self, collection: Collection) -> None:
         """Copy the task if it is among those collected."""
-        for row, ticket in enumerate(collection.tickets):
-            if ticket.task == self.task:
+        for row, assignment in enumerate(collection.assignments):
+            if assignment.task == self.task:
                 made = collection.payloads
-                base = replace(ticket, base=ticket.base.copy())
+                base = replace(assignment, base=assignment.base.copy())
                 self.found = base, made.models[row].copy(), made.uploads[row]
 
 

@@ -141,7 +141,7 @@ def reconstruct(
     """
     method = how.check(held.federation.resolved.scenario)
     attacker = Attacker.of(held)
-    images, labels = held.federation.data.client(held.ticket.client)
+    images, labels = held.federation.data.client(held.assignment.client)
     true = attacker.pixels.to_unit(images)
     count = min(how.images, held.samples)
     streams = held.federation.resolved.streams
@@ -149,7 +149,7 @@ def reconstruct(
     for epsilon in one_by_one(epsilons, stage, "levels of noise"):
         upload = upload_with(held, epsilon)
         # The same first guess under every noise.
-        random = streams.generator("reconstruction", held.ticket.client, held.ticket.turn)
+        random = streams.generator("reconstruction", held.assignment.client, held.assignment.turn)
         made = attacker.images(upload, method, count, how.inversion, random)
         read = share_right(attacker.labels(upload), labels)
         found.append((upload.epsilon, upload.std, _in_place(true, made), read))
@@ -158,11 +158,11 @@ def reconstruct(
     mean = attacker.pixels.to_unit(held.federation.data.test_images.mean(axis=0, dtype=np.float64)[None])
     guess = np.repeat(mean, len(true), axis=0)
     return Pictures(
-        held.ticket.client,
-        held.ticket.task,
-        held.ticket.base_version,
+        held.assignment.client,
+        held.assignment.task,
+        held.assignment.base_version,
         held.samples,
-        held.federation.path.training.steps(held.samples, held.ticket.epochs),
+        held.federation.path.training.steps(held.samples, held.assignment.epochs),
         method,
         best,
         true[best],

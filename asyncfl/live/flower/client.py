@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncfl.client import Ticket
+from asyncfl.client import Assignment
 from asyncfl.compression import Download
 from asyncfl.federation.prepare import Federation, prepare
 from asyncfl.federation.resolve import ResolvedSeed, streams_of
@@ -130,10 +130,10 @@ class FlowerClient:
         if (why := self._spent(self._budgets())) is not None:
             # That it is spent was not heard, or is not believed.
             return Answered({}, {"spent": why})
-        ticket = Ticket(task, self.number, int(config["server-round"]), model, turn)
+        assignment = Assignment(task, self.number, int(config["server-round"]), model, turn)
         began_s = time.perf_counter()
         try:
-            done = self._workshop.train(ticket, bool(config["attacks"]), self._training.deadline_s)
+            done = self._workshop.train(assignment, bool(config["attacks"]), self._training.deadline_s)
         except NoEpochError:
             return Answered({}, {"stopped": NO_EPOCH})
         ended_s = time.perf_counter()

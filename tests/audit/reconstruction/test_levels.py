@@ -38,7 +38,7 @@ def test_a_scheme_of_ones_own_is_asked_for_its_noise(own: Any) -> None:
     assert made.std == pytest.approx(2 * analytic_multiplier(10.0, 1e-5) * 0.5)
     bare = upload_with(held, math.inf)
     assert bare.std == 0
-    assert 0 < np.linalg.norm(bare.model - held.ticket.base) <= 0.5
+    assert 0 < np.linalg.norm(bare.model - held.assignment.base) <= 0.5
     assert np.std(made.model - bare.model) == pytest.approx(made.std, rel=0.05)
 
 

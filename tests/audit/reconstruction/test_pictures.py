@@ -135,7 +135,7 @@ def test_an_upload_is_made_again_as_it_was_sent_and_with_other_noise(scheme: str
     again = remade(held, path.scheme, path.training, None, held.upload.contribution.epsilon)
     assert again.model.tobytes() == sent.model.tobytes() == held.sent.tobytes()
     assert again.std == sent.std
-    assert held.ticket.epochs == (2 if scheme == "epoch, stopped" else None)
+    assert held.assignment.epochs == (2 if scheme == "epoch, stopped" else None)
     clean, weak, strong = (upload_with(held, epsilon) for epsilon in (math.inf, 100.0, 1.0))
     assert clean.std == 0
     assert 0 < weak.std < strong.std
@@ -149,7 +149,7 @@ def test_an_upload_is_made_again_as_it_was_sent_and_with_other_noise(scheme: str
 def test_compression_comes_after_the_noise(tmp_path: Path) -> None:
     held = held_in(made(tmp_path / "run", privacy=SAFL, compression={"kind": "quantised", "bits": 4}))
     assert upload_with(held, 60.0).model.tobytes() == held.sent.tobytes()
-    steps = np.unique(np.round((upload_with(held, math.inf).model - held.ticket.base) * 1e6))
+    steps = np.unique(np.round((upload_with(held, math.inf).model - held.assignment.base) * 1e6))
     assert len(steps) < 100
 
 
@@ -199,7 +199,7 @@ def test_several_pictures_have_the_psnr_of_their_mean_squared_error() -> None:
 
 def test_images_found_are_those_of_the_client(held: Overheard) -> None:
     pictures = reconstruct(held, Reconstruction(), [math.inf])
-    images, _ = held.federation.data.client(held.ticket.client)
+    images, _ = held.federation.data.client(held.assignment.client)
     unit = Attacker.of(held).pixels.to_unit(images)
     assert sorted(map(bytes, pictures.true)) == sorted(map(bytes, unit))
     assert pictures.true.min() == 0

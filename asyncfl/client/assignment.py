@@ -13,7 +13,7 @@ from asyncfl.messages import Vector
 
 
 @dataclass(frozen=True, slots=True)
-class Ticket:
+class Assignment:
     """A task that is to be carried out now."""
 
     task: int
@@ -28,7 +28,7 @@ class Ticket:
     deadline: Deadline | None = None
     """When a client that really trains has to stop; None: it does not."""
 
-    def ended(self, epochs: int) -> Ticket:
+    def ended(self, epochs: int) -> Assignment:
         """The same after its training, with the epochs that it was stopped after, of so many. Raises NoEpochError."""
         return self if self.deadline is None else replace(self, epochs=self.deadline.done_of(epochs))
 

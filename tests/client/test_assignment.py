@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asyncfl.client.assignment import work_of
 from asyncfl.client.path import _scale_to, _stopped
-from asyncfl.client.ticket import work_of
 
 
 def test_work_is_told_where_somebody_was_stopped() -> None:
