@@ -37,8 +37,8 @@ from asyncfl.privacy.ledger.budgets import stop_faults
 from asyncfl.privacy.stop_at import Counted, StopAt
 from asyncfl.quantities import MeasuredIn
 from asyncfl.server import AnyProtocol
-from asyncfl.server.application import partial_faults, reading_faults
-from asyncfl.server.shuffled import shuffler_faults
+from asyncfl.server.model_step import partial_faults, reading_faults
+from asyncfl.server.shuffler_checks import shuffler_faults
 from asyncfl.threats import Threats
 from asyncfl.world import World
 

@@ -265,7 +265,7 @@ def study(attack: str, versions: int, seed: int) -> dict[str, tuple[float, float
 
     def around(federation: Federation) -> Federation:
         studies.append(Study(Jury(federation, np.random.default_rng(seed)), context_of(federation)))
-        return replace(federation, plan=replace(federation.plan, onlooker=studies[0]))
+        return replace(federation, plan=replace(federation.plan, observer=studies[0]))
 
     simulate_seed(scenario(attack, versions), seed, around=around)
     return studies[0].told()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from asyncfl.federation import Federation
 from asyncfl.messages import Vector
-from asyncfl.server.aggregation import Aggregated
+from asyncfl.server.aggregation import AggregationResult
 from asyncfl.server.plan import ServerNoise
 
 Tell = Callable[[int, Vector], None]
@@ -19,7 +19,7 @@ class _Shown:
     noise: ServerNoise | None
     tell: Tell
 
-    def __call__(self, made: Aggregated, version: int) -> tuple[Vector, float]:
+    def __call__(self, made: AggregationResult, version: int) -> tuple[Vector, float]:
         model, std = (made.model, 0.0) if self.noise is None else self.noise(made, version)
         self.tell(version, model)
         return model, std

@@ -66,7 +66,7 @@ def prepare(resolved: ResolvedSeed) -> Federation:
     aggregates = None
     if scenario.evaluation.aggregates:
         aggregates = AggregateErrors(scenario.protocol, _nobody if attackers is None else attackers.malicious)
-        plan = replace(plan, onlooker=aggregates)
+        plan = replace(plan, observer=aggregates)
     return Federation(resolved, data, learner, attackers, path, record, plan, aggregates)
 
 

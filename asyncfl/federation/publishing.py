@@ -9,7 +9,7 @@ from asyncfl.federation.record import Record
 from asyncfl.messages import Vector
 from asyncfl.privacy.noise.drawing import add_noise
 from asyncfl.privacy.record import ModelRelease, Upload
-from asyncfl.server.aggregation import Aggregated, Entered
+from asyncfl.server.aggregation import AggregatedUpdate, AggregationResult
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class RecordedNoise:
     path: TaskPath
     record: Record
 
-    def __call__(self, made: Aggregated, version: int) -> tuple[Vector, float]:
+    def __call__(self, made: AggregationResult, version: int) -> tuple[Vector, float]:
         """The model with the noise that the scheme wants the server to add, and its standard deviation."""
         path = self.path
         uploads = tuple(self._upload(one, made.clip_norm) for one in made.entered)
@@ -28,7 +28,7 @@ class RecordedNoise:
         self.record.published(ModelRelease(version, uploads, made.clip_norm, noise.std))
         return made.model, noise.std
 
-    def _upload(self, one: Entered, clip_norm: float | None) -> Upload:
+    def _upload(self, one: AggregatedUpdate, clip_norm: float | None) -> Upload:
         """The record of the update with its weight; where a recording is replayed nothing was trained here."""
         task = one.task
         upload = self.record.upload(task.number)

@@ -155,7 +155,7 @@ class Host(ActionExecutor):
         self.clock.begin()
         for member in self.members.ready:
             member.say(Begin())
-            if not self.server.plan.everybody_present:
+            if not self.server.plan.all_present:
                 await self._do(self.server.handle(ClientJoined(0.0, member.number, member.samples)))
         for member in self.members.ready:
             if member.spent is not None:

@@ -148,7 +148,7 @@ async def hold(
         federation = without_samples(federation)
     if not terms.shape:
         federation.path.streams = Streams(secret)
-    plan = replace(federation.plan, everybody_present=known)
+    plan = replace(federation.plan, all_present=known)
     server: Server = Server(plan)
     recording = None
     if scenario.evaluation.record != "none":

@@ -19,15 +19,15 @@ from numpy.typing import NDArray
 from asyncfl.defences import Buffer, Verdict
 from asyncfl.messages import Action, Collect, Collected, Fate, Judged, RequestScores, Vector
 from asyncfl.server.defence_state import DefenceState, Outcome, Scores
-from asyncfl.server.patience import Rejections
-from asyncfl.server.tasks import TaskBook, TaskRecord
+from asyncfl.server.stopping import RejectedUpdates
+from asyncfl.server.task_table import TaskRecord, TaskTable
 
-Onlooker: TypeAlias = Callable[[Buffer, tuple[int, ...], Verdict, Outcome], None]
+AggregationObserver: TypeAlias = Callable[[Buffer, tuple[int, ...], Verdict, Outcome], None]
 """(buffer, tasks of its updates, verdict, what was made of it): is shown each buffer that is aggregated."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entered:
+class AggregatedUpdate:
     """An update that was aggregated, and what is to be told of it once the model that it entered is published."""
 
     task: TaskRecord
@@ -39,7 +39,7 @@ class Entered:
 
 
 @dataclass(frozen=True)
-class Rehearsed:
+class AggregationPreview:
     """What would come of a buffer. Rows follow it; what is not finite is left out and counts against its sender."""
 
     struck: NDArray[np.bool_]
@@ -49,12 +49,12 @@ class Rehearsed:
 
 
 @dataclass(frozen=True)
-class Aggregated:
+class AggregationResult:
     """What came of a buffer."""
 
     model: Vector
     """(n_parameters,) the next global model, before the server's noise."""
-    entered: tuple[Entered, ...]
+    entered: tuple[AggregatedUpdate, ...]
     """The updates that were aggregated, in the order of the buffer."""
     clip_norm: float | None
     """Clipping norm that the clients used, None where none."""
@@ -70,16 +70,16 @@ class Aggregation:
     def __init__(
         self,
         defences: DefenceState,
-        book: TaskBook,
-        rejections: Rejections,
+        book: TaskTable,
+        rejected_updates: RejectedUpdates,
         samples: NDArray[np.int64],
-        onlooker: Onlooker | None = None,
+        observer: AggregationObserver | None = None,
     ) -> None:
         self.defences = defences
         self.book = book
-        self.rejections = rejections
+        self.rejected_updates = rejected_updates
         self.samples = samples
-        self.onlooker = onlooker
+        self.observer = observer
         self.last_request = -1
         """Number of the last request for scores; they are numbered 0, 1, 2, ..."""
         self._tasks: list[TaskRecord] = []
@@ -115,10 +115,10 @@ class Aggregation:
         sound = whole & np.isfinite(collected.models).all(axis=1)
         unsound = [self._tasks[row] for row in np.flatnonzero(~sound)]
         if sound.any():
-            self.rejections.sound()
+            self.rejected_updates.sound()
         for task, right_length in zip(unsound, whole[~sound], strict=True):
             actions.append(self.book.settle(task.number, Fate.REJECTED, detail="not finite or of the wrong length"))
-            self.rejections.rejected(task.client, finite=not right_length)
+            self.rejected_updates.rejected(task.client, finite=not right_length)
         if not unsound:
             return sound, ()
         senders = np.array([task.client for task in unsound])
@@ -179,15 +179,15 @@ class Aggregation:
         work: NDArray[np.float64] | None,
         version: int,
         scores: Scores,
-    ) -> Rehearsed:
+    ) -> AggregationPreview:
         """What would become of the open buffer if these were its updates, one per task; nothing is remembered of it."""
         whole = self._buffer_of(models, upload_std, work, version)
         sound = np.flatnonzero(np.isfinite(models).all(axis=1))
         struck = np.ones(len(models), dtype=bool)
         if not len(sound):
-            return Rehearsed(struck, whole.current)
+            return AggregationPreview(struck, whole.current)
         struck[sound], model = self.defences.rehearse(whole.only(sound), scores)
-        return Rehearsed(struck, model)
+        return AggregationPreview(struck, model)
 
     # --- what becomes of it ----------------------------------------------------------------------------------------
 
@@ -205,13 +205,13 @@ class Aggregation:
         self.last_request += 1
         return RequestScores(self.last_request, request.client, request.models)
 
-    def decide(self, scores: NDArray[np.float64] | None, actions: list[Action]) -> Aggregated:
+    def decide(self, scores: NDArray[np.float64] | None, actions: list[Action]) -> AggregationResult:
         """Judge and aggregate the buffer, flag tasks; others wait for `publish`. `scores`: see `Detector.judge`."""
         buffer = self._judged()
         verdict, banned = self.defences.judge(buffer, scores)
         outcome = self.defences.aggregate(buffer, verdict)
-        if self.onlooker is not None:
-            self.onlooker(buffer, self.tasks, verdict, outcome)
+        if self.observer is not None:
+            self.observer(buffer, self.tasks, verdict, outcome)
         numbers, tasks, entered = self.tasks, self.clear(), []
         for row, task in enumerate(tasks):
             detail = verdict.details[row] if verdict.details else ""
@@ -220,7 +220,7 @@ class Aggregation:
                 settled = self.book.settle(task.number, Fate.FLAGGED, weight=weight, staleness=age, detail=detail)
                 actions.append(settled)
             else:
-                entered.append(Entered(task, weight, age, detail))
+                entered.append(AggregatedUpdate(task, weight, age, detail))
         self._tasks = [one.task for one in entered]
         if self.defences.plan.detector is not None:
             actions.append(
@@ -234,9 +234,9 @@ class Aggregation:
                     () if verdict.unjudged is None else tuple(verdict.unjudged.tolist()),
                 )
             )
-        return Aggregated(outcome.model, tuple(entered), self._clip_norm, banned, outcome.notes)
+        return AggregationResult(outcome.model, tuple(entered), self._clip_norm, banned, outcome.notes)
 
-    def publish(self, made: Aggregated, actions: list[Action]) -> None:
+    def publish(self, made: AggregationResult, actions: list[Action]) -> None:
         """What the last `decide` made is published: its tasks are aggregated."""
         for one in made.entered:
             number, weight, staleness = one.task.number, one.weight, one.staleness

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from asyncfl.answers import flags, numbers, require, with_state
 from asyncfl.defences import Buffer, DefenceContext, Detector, Mean, Rule, ScoreRequest, Strikes, Verdict, accept_all
 from asyncfl.messages import Vector
-from asyncfl.server.application import next_model
+from asyncfl.server.model_step import next_model
 from asyncfl.server.protocol import Protocol
 from asyncfl.streams import Streams
 

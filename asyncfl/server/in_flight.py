@@ -8,10 +8,10 @@ open, leaves another count.
 from __future__ import annotations
 
 from asyncfl.messages import Action, CohortRepeated, Dispatch, SetTimer
-from asyncfl.server.opening import Filling
+from asyncfl.server.buffer_opening import BufferStatus
 from asyncfl.server.population import Population
 from asyncfl.server.protocol import Protocol
-from asyncfl.server.tasks import TaskBook, TaskRecord
+from asyncfl.server.task_table import TaskRecord, TaskTable
 from asyncfl.streams import RandomOrder, Streams
 
 
@@ -22,7 +22,7 @@ class InFlight:
     how many began before them.
     """
 
-    def __init__(self, protocol: Protocol, population: Population, book: TaskBook, streams: Streams) -> None:
+    def __init__(self, protocol: Protocol, population: Population, book: TaskTable, streams: Streams) -> None:
         self.protocol = protocol
         self.dispatch, self.opening = protocol.dispatch, protocol.opening
         self.population = population
@@ -59,11 +59,11 @@ class InFlight:
         """Whether the last cohort is larger than what is needed of it."""
         return self._cohort > self.dispatch.wanted(self.clients)
 
-    def filling(self, held: int) -> Filling:
+    def filling(self, held: int) -> BufferStatus:
         """What an opening rule may look at, where the buffer holds `held` updates."""
         coming = self._cohort_coming if self.protocol.late == "drop" else len(self)
         wanted = self.dispatch.wanted(self.clients)
-        return Filling(held, coming, self._cohort, wanted, self.deadline_passed)
+        return BufferStatus(held, coming, self._cohort, wanted, self.deadline_passed)
 
     def deadline(self, cohort: int) -> None:
         """The time is up of that cohort, counted from 0; it means nothing once another has been asked."""

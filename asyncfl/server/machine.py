@@ -41,14 +41,14 @@ from asyncfl.messages import (
     UpdateArrived,
     Vector,
 )
-from asyncfl.server.aggregation import Aggregated, Aggregation, Rehearsed
+from asyncfl.server.aggregation import Aggregation, AggregationPreview, AggregationResult
 from asyncfl.server.defence_state import DefenceState, Scores
 from asyncfl.server.in_flight import InFlight
 from asyncfl.server.message_validator import MessageValidator
-from asyncfl.server.patience import Patience, Rejections
 from asyncfl.server.plan import ServerPlan
 from asyncfl.server.population import Population
-from asyncfl.server.tasks import TaskBook, TaskRecord
+from asyncfl.server.stopping import FailedTasks, RejectedUpdates
+from asyncfl.server.task_table import TaskRecord, TaskTable
 from asyncfl.server.update_queue import UpdateQueue
 
 AGGREGATION = "aggregated"
@@ -72,9 +72,9 @@ class Server:
         self.plan = plan
         self.protocol = plan.protocol
         self.clients = len(plan.samples)
-        self.tasks = TaskBook()
-        self.patience = Patience(self.clients)
-        self.rejections = Rejections(self.clients)
+        self.tasks = TaskTable()
+        self.failed_tasks = FailedTasks(self.clients)
+        self.rejected_updates = RejectedUpdates(self.clients)
         self.version = 0
         self.phase = ServerPhase.FILLING
         self.stopped: str | None = None
@@ -85,12 +85,12 @@ class Server:
         self.samples = plan.samples.copy()
         """(clients,) training samples of each client, as it said when it joined."""
         self.population = Population(self.clients, self.samples)
-        self.validator = MessageValidator(np.full(self.clients, plan.everybody_present))
+        self.validator = MessageValidator(np.full(self.clients, plan.all_present))
         self._in_flight = InFlight(plan.protocol, self.population, self.tasks, plan.streams)
         self._queue = UpdateQueue(plan.protocol.max_staleness)
         defences = DefenceState(plan.defence, plan.protocol, self.clients, plan.streams)
-        self._aggregation = Aggregation(defences, self.tasks, self.rejections, self.samples, plan.onlooker)
-        self._made: Aggregated | None = None
+        self._aggregation = Aggregation(defences, self.tasks, self.rejected_updates, self.samples, plan.observer)
+        self._made: AggregationResult | None = None
 
     # --- what happens to it ----------------------------------------------------------------------------------------
 
@@ -100,7 +100,7 @@ class Server:
         Raises MessageError for a server that has started.
         """
         self.validator.check_start(time_s)
-        if self.plan.everybody_present:
+        if self.plan.all_present:
             self.population.add_all()
         actions: list[Action] = [self._released(Publish(0, self.plan.initial))]
         if self.protocol.time_limit_s is not None:
@@ -152,7 +152,7 @@ class Server:
         if not self.validator.is_started:
             return
         self._open_if_ready(actions)
-        if self.phase is ServerPhase.FILLING and (reason := self.patience.why_stop) is not None:
+        if self.phase is ServerPhase.FILLING and (reason := self.failed_tasks.why_stop) is not None:
             self._stop(reason, actions)
         if self.phase is not ServerPhase.COLLECTING:
             # A replacement for the update that filled the buffer gets the version this buffer makes, if that is now.
@@ -169,7 +169,7 @@ class Server:
                 actions.append(Settle(message.task, Fate.REJECTED, detail="not asked for"))
             return
         self.population.add(task.client)
-        self.patience.arrived()
+        self.failed_tasks.arrived()
         task.arrived_s = message.time_s
         self.population.statistics.arrived(task.client, message.time_s - task.sent_s)
         if self.phase is ServerPhase.FILLING and (task.cohort == self.version or self.protocol.late == "carry"):
@@ -187,7 +187,7 @@ class Server:
                 self.tasks.withdraw(task.number)
                 self.population.served[task.client] -= 1
         elif (task := self._in_flight.end(message.task, self._awaited)) is not None:
-            self.patience.ended(message.fate)
+            self.failed_tasks.ended(message.fate)
             self._settle([task], message.fate, actions)
 
     def _timer(self, message: TimerFired, actions: list[Action]) -> None:
@@ -250,7 +250,7 @@ class Server:
     def _discard(self, actions: list[Action]) -> None:
         """Go on filling for the same version after a buffer of which nothing could be used, if that is any use."""
         self.phase = ServerPhase.FILLING
-        reason = self.population.why_nobody or self.rejections.why_stop(self.population.left)
+        reason = self.population.why_nobody or self.rejected_updates.why_stop(self.population.left)
         if reason is not None:
             self._stop(reason, actions)
         else:
@@ -339,7 +339,7 @@ class Server:
 
     def rehearse(
         self, models: Vector, upload_std: NDArray[np.float64], work: NDArray[np.float64] | None, scores: Scores
-    ) -> Rehearsed:
+    ) -> AggregationPreview:
         """What would come of the buffer whose updates are collected now if these were they; for attackers that know it.
 
         `models`: (n_updates, n_parameters) in the order of `Collect.tasks`; `upload_std`, `work`: as in `Collected`;

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from asyncfl.compression import Downloads
 from asyncfl.messages import Vector
-from asyncfl.server.aggregation import Aggregated, Onlooker
+from asyncfl.server.aggregation import AggregationObserver, AggregationResult
 from asyncfl.server.defence_state import DefencePlan
 from asyncfl.server.protocol import Protocol
 from asyncfl.streams import Streams
 
-ServerNoise: TypeAlias = Callable[[Aggregated, int], tuple[Vector, float]]
+ServerNoise: TypeAlias = Callable[[AggregationResult, int], tuple[Vector, float]]
 """(what came of a buffer, version that it makes) -> (the model with the server's noise, its std). Asked for as it is
 published."""
 
@@ -47,9 +47,9 @@ class ServerPlan:
     """Versions between two evaluations; 0: only the last version."""
     score_s: float = 0.0
     """Virtual seconds that the server's own part in judging a buffer takes, where a detector does."""
-    onlooker: Onlooker | None = None
+    observer: AggregationObserver | None = None
     """Is shown each buffer that is aggregated; None: nobody."""
-    everybody_present: bool = True
+    all_present: bool = True
     """Whether all clients take part from the start; else nobody does before it joins."""
     downloads: Downloads | None = None
     """What makes published models smaller for their way to clients; None: they are sent as they are."""

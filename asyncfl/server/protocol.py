@@ -21,7 +21,8 @@ from pydantic import Field
 from asyncfl.component import Component, choice, default_property
 from asyncfl.errors import Fault
 from asyncfl.quantities import MeasuredIn
-from asyncfl.server.application import WITH_RATE, Divisor, Partial, Reading, partial_weights, weights
+from asyncfl.server.any_selection import AnySelection
+from asyncfl.server.buffer_opening import AnyOpening, BufferStatus, OpenAll, OpenCount, Opening
 from asyncfl.server.dispatch import (
     AnyDispatch,
     CohortDispatch,
@@ -30,10 +31,9 @@ from asyncfl.server.dispatch import (
     DispatchPolicy,
     Share,
 )
-from asyncfl.server.opening import AnyOpening, Filling, OpenAll, OpenCount, Opening
+from asyncfl.server.model_step import WITH_RATE, AggregationMode, Divisor, Partial, partial_weights, weights
 from asyncfl.server.selection import UniformSelection
-from asyncfl.server.selections import AnySelection
-from asyncfl.server.staleness import AnyStaleness, ConstantStaleness, PolynomialStaleness, Staleness, discount
+from asyncfl.server.staleness import AnyStaleness, ConstantStaleness, PolynomialStaleness, Staleness, staleness_weights
 
 Late: TypeAlias = Literal["drop", "carry"]
 Weighting: TypeAlias = Literal["samples", "uniform"]
@@ -109,8 +109,8 @@ class Protocol(Component):
         return None
 
     @default_property
-    def aggregation(self) -> Reading:
-        """How the aggregate enters the model, see `asyncfl.server.application`."""
+    def aggregation(self) -> AggregationMode:
+        """How the aggregate enters the model, see `asyncfl.server.model_step`."""
         return "delta"
 
     @default_property
@@ -127,7 +127,7 @@ class Protocol(Component):
         comes of, above 0 to 1; None: all are whole.
         """
         counted = samples if self.weighting == "samples" else np.ones_like(samples)
-        by_age = discount(self.staleness, staleness)
+        by_age = staleness_weights(self.staleness, staleness)
         if work is None or self.partial_work == "whole":
             return weights(counted, by_age, self.divisor)
         if self.partial_work == "work":
@@ -142,7 +142,7 @@ class Protocol(Component):
         if dispatch.at_publish(clients):
             return dispatch.wanted(clients)
         # What it waits for while everybody is at work who can be.
-        return max(1, opening.target(Filling(held=0, coming=dispatch.level(clients), cohort=0, wanted=0)))
+        return max(1, opening.target(BufferStatus(held=0, coming=dispatch.level(clients), cohort=0, wanted=0)))
 
     def faults(self, clients: int) -> Iterator[Fault]:
         """What cannot work with `clients` clients, fields named relative to the protocol."""
@@ -225,8 +225,8 @@ class BufferedProtocol(Protocol):
     """What the weights are divided by: all data in the buffer, or their own sum."""
     max_staleness: Annotated[int, Field(ge=0), MeasuredIn("versions")] | None = None
     """Updates older than this are discarded; null keeps all."""
-    aggregation: Reading = "delta"
-    """How the aggregate enters the model, see `asyncfl.server.application`. Source: SAFL, algorithm 4 and equation
+    aggregation: AggregationMode = "delta"
+    """How the aggregate enters the model, see `asyncfl.server.model_step`. Source: SAFL, algorithm 4 and equation
     6."""
     server_rate: Annotated[Rate, MeasuredIn("factor")] = 1.0
     """Factor of the averaged update (FedBuff's eta_g); 1 with the readings that know none: `normalised` and the literal
@@ -314,7 +314,7 @@ class FedAsync(Protocol):
         return "carry"
 
     @property
-    def aggregation(self) -> Reading:
+    def aggregation(self) -> AggregationMode:
         """Models are mixed."""
         return "mix"
 

@@ -62,7 +62,7 @@ Plain: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Call:
+class RecordedCall:
     """One line of a recording."""
 
     line: int
@@ -82,7 +82,7 @@ class Recording:
     """(clients,) training samples of each client."""
     n_parameters: int
     seed: int = 0
-    everybody_present: bool = True
+    all_present: bool = True
     """Whether all clients took part from the start; else none did before it joined."""
     lines: list[str] = field(default_factory=list)
     """JSON of the latest calls."""
@@ -96,14 +96,12 @@ class Recording:
     @classmethod
     def of(cls, plan: ServerPlan, detail: Detail = "digests", seed: int = 0) -> Recording:
         """An empty recording for a server with this plan."""
-        return cls(
-            detail, tuple(int(number) for number in plan.samples), len(plan.initial), seed, plan.everybody_present
-        )
+        return cls(detail, tuple(int(number) for number in plan.samples), len(plan.initial), seed, plan.all_present)
 
     def text(self) -> str:
         """The whole recording as JSON-lines."""
         head = {
-            "everybody_present": self.everybody_present,
+            "everybody_present": self.all_present,
             "format": FORMAT,
             "n_parameters": self.n_parameters,
             "record": self.detail,
@@ -129,12 +127,12 @@ class Recording:
             yield from batch["line"].to_pylist()
         yield from self.lines
 
-    def calls(self) -> Iterator[Call]:
+    def calls(self) -> Iterator[RecordedCall]:
         """The calls, in their order. Raises RunError for a line that is none."""
         for number, line in enumerate(self._all_lines(), 2):
             try:
                 entry = json.loads(line)
-                yield Call(number, entry["hears"], entry["answers"])
+                yield RecordedCall(number, entry["hears"], entry["answers"])
             except (ValueError, KeyError, TypeError):
                 raise RunError(f"line {number} of the recording is damaged: {line[:60]}") from None
 

@@ -26,7 +26,7 @@ from asyncfl.component import kind_of
 from asyncfl.errors import AsyncflError, MessageError, RunError
 from asyncfl.messages import Action, Vector
 from asyncfl.server.machine import Server, ServerPhase
-from asyncfl.server.recording import Call, Plain, Recording, digest_of, message_of, parameters_of, plain
+from asyncfl.server.recording import Plain, RecordedCall, Recording, digest_of, message_of, parameters_of, plain
 
 CollectAgain: TypeAlias = Callable[[tuple[int, ...]], Vector]
 """(tasks) -> (n_updates, n_parameters) their models as they were uploaded, in that order."""
@@ -80,7 +80,7 @@ def replay(recording: Recording, server: Server, collect: CollectAgain | None = 
     return Replayed(count, actions, ("models of versions above 0", *(["weights of updates"] if chooses else [])))
 
 
-def _feed(call: Call, recording: Recording, server: Server, collect: CollectAgain | None) -> list[Action]:
+def _feed(call: RecordedCall, recording: Recording, server: Server, collect: CollectAgain | None) -> list[Action]:
     hears = call.hears
     if hears["type"] == "start":
         return server.start(float(hears["time_s"]))
@@ -100,7 +100,7 @@ def _feed(call: Call, recording: Recording, server: Server, collect: CollectAgai
         raise ReplayError(f"{_place(call)}: the server refuses it: {error}") from error
 
 
-def _checked(call: Call, models: Vector) -> Vector:
+def _checked(call: RecordedCall, models: Vector) -> Vector:
     recorded, tasks = call.hears["models"]["digests"], call.hears["tasks"]
     usable = [sound and finite for sound, finite in zip(call.hears["sound"], call.hears["finite"], strict=True)]
     if len(models) != len(tasks):
@@ -136,7 +136,7 @@ def _decision(action: Plain, chooses: bool) -> Plain:
     return {name: value for name, value in action.items() if name not in left_out}
 
 
-def _compare(call: Call, expected: list[Plain], again: list[Plain]) -> None:
+def _compare(call: RecordedCall, expected: list[Plain], again: list[Plain]) -> None:
     for number, (was, now) in enumerate(zip(expected, again, strict=False), 1):
         if was != now:
             raise ReplayError(f"{_place(call)}: answer {number} was {_shown(was)}, now it is {_shown(now)}")
@@ -148,7 +148,7 @@ def _compare(call: Call, expected: list[Plain], again: list[Plain]) -> None:
         )
 
 
-def _place(call: Call) -> str:
+def _place(call: RecordedCall) -> str:
     long = ("models", "losses", "sound", "finite", "upload_std", "scores")
     return f"line {call.line}, {_shown({name: value for name, value in call.hears.items() if name not in long})}"
 

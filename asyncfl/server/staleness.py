@@ -100,7 +100,7 @@ class ExponentialStaleness(Staleness):
         return np.asarray(np.exp(-self.rate * staleness))
 
 
-def discount(function: Staleness, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
+def staleness_weights(function: Staleness, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
     """(n_updates,) what `function` makes of these ages, finite and >= 0. Raises ComponentError otherwise."""
     return numbers(function, "weight", function.weight(staleness), staleness.shape, finite=True, at_least=0)
 

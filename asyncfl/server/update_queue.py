@@ -6,7 +6,7 @@ counted against the version that a buffer makes its updates part of, and is ther
 
 from __future__ import annotations
 
-from asyncfl.server.tasks import TaskRecord
+from asyncfl.server.task_table import TaskRecord
 
 
 class UpdateQueue:

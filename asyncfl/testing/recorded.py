@@ -55,7 +55,7 @@ def replay_run(folder: str | Path, seed: int | None = None, *, train: bool = Fal
                 "a run that learns from tasks whose updates never arrived (by its privacy scheme, in personal layers) "
                 "cannot be replayed without a clock"
             )
-        again, server = None, Server(replace(federation.plan, everybody_present=recording.everybody_present))
+        again, server = None, Server(replace(federation.plan, all_present=recording.all_present))
         if train and recording.detail == "digests":
             if scenario.compression.remembers and (number := _trained_in_vain(Path(folder), recording)):
                 raise RunError(

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from asyncfl.defences import SecureAfl
-from asyncfl.server.application import next_model
+from asyncfl.server.model_step import next_model
 from asyncfl.testing import check_rule
 
 LR = 0.1

@@ -22,7 +22,9 @@ def test_every_component_that_derives_from_a_base_is_reached() -> None:
             if ours and kind is not None and not kind.is_required():
                 built_in.add(below)
     # No scenario names OpenCount: it is what `protocol.buffer` comes to.
-    assert [f"{one.__module__}.{one.__name__}" for one in built_in - known] == ["asyncfl.server.opening.OpenCount"]
+    assert [f"{one.__module__}.{one.__name__}" for one in built_in - known] == [
+        "asyncfl.server.buffer_opening.OpenCount"
+    ]
 
 
 def test_every_number_has_a_unit() -> None:

@@ -9,18 +9,18 @@ import pytest
 
 from asyncfl.messages import Action, ClientGone, ClientLeft, Fate, SetTimer, Settle, UpdateArrived
 from asyncfl.server import Buffered, Server, ServerPlan, Sync
+from asyncfl.server.buffer_opening import OpenDeadline
 from asyncfl.server.dispatch import ConstantDispatch
 from asyncfl.server.in_flight import InFlight
-from asyncfl.server.opening import OpenDeadline
 from asyncfl.server.population import Population
-from asyncfl.server.tasks import TaskBook
+from asyncfl.server.task_table import TaskTable
 from asyncfl.streams import Streams
 
 
 def in_flight(protocol: Any, clients: int = 3) -> InFlight:
     population = Population(clients)
     population.add_all()
-    return InFlight(protocol, population, TaskBook(), Streams(1))
+    return InFlight(protocol, population, TaskTable(), Streams(1))
 
 
 @pytest.mark.parametrize("asked_before", [True, False])
@@ -52,7 +52,7 @@ def test_the_parts_of_a_cohort_are_drawn_in_orders_of_their_own() -> None:
     tasks = in_flight(Sync(rounds=2, participants=1))
     asked: list[Any] = []
     order = tasks._streams.order
-    tasks._streams.order = lambda *of: asked.append(of) or order(*of)  # type: ignore[method-assign, assignment, func-returns-value, return-value]
+    tasks._streams.order = lambda *of: asked.append(of) or order(*of)  # type: ignore
     for version in (0, 0, 0, 1, 1):
         tasks.begin_cohort(version, 0.0, [])
         for client in range(3):

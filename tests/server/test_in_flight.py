@@ -6,19 +6,19 @@ import pytest
 
 from asyncfl.messages import Action, CohortRepeated, Dispatch, Fate, SetTimer
 from asyncfl.server import Buffered, Protocol, Sync
+from asyncfl.server.buffer_opening import OpenDeadline
 from asyncfl.server.dispatch import ConstantDispatch, ContinuousDispatch
 from asyncfl.server.in_flight import InFlight
-from asyncfl.server.opening import OpenDeadline
 from asyncfl.server.population import Population
 from asyncfl.server.selection import FairSelection
-from asyncfl.server.tasks import TaskBook
+from asyncfl.server.task_table import TaskTable
 from asyncfl.streams import Streams
 
 
 def in_flight(protocol: Protocol, clients: int = 4) -> InFlight:
     population = Population(clients)
     population.add_all()
-    return InFlight(protocol, population, TaskBook(), Streams(1))
+    return InFlight(protocol, population, TaskTable(), Streams(1))
 
 
 def kinds(actions: list[Any], kind: type) -> list[Any]:

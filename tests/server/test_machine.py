@@ -28,9 +28,9 @@ from asyncfl.messages import (
     UpdateArrived,
 )
 from asyncfl.server import Buffered, FedAsync, Protocol, Server, ServerPhase, ServerPlan, Sync
-from asyncfl.server.aggregation import Aggregated
+from asyncfl.server.aggregation import AggregationResult
+from asyncfl.server.buffer_opening import OpenDeadline, OpenQuorum
 from asyncfl.server.dispatch import CohortDispatch, ConstantDispatch, ContinuousDispatch
-from asyncfl.server.opening import OpenDeadline, OpenQuorum
 from asyncfl.server.staleness import ConstantStaleness, PolynomialStaleness
 from asyncfl.streams import Streams
 from asyncfl.testing import Play, arrivals, builders
@@ -292,7 +292,7 @@ def test_fedasync_mixes_each_update_at_once() -> None:
 
 
 def test_server_noise_is_added_before_publication() -> None:
-    def noise(made: Aggregated, version: int) -> tuple[np.ndarray, float]:
+    def noise(made: AggregationResult, version: int) -> tuple[np.ndarray, float]:
         assert (version, made.clip_norm) == (1, None)
         assert [(one.task.number, one.task.client, one.weight) for one in made.entered] == [(0, 0, 0.5), (1, 1, 0.5)]
         return made.model + np.float32(0.5), 0.25

@@ -27,18 +27,18 @@ from asyncfl.messages import (
     UpdateArrived,
 )
 from asyncfl.server import Buffered, Server, ServerPhase, ServerPlan, Sync
+from asyncfl.server.buffer_opening import OpenDeadline
 from asyncfl.server.dispatch import ContinuousDispatch
-from asyncfl.server.opening import OpenDeadline
 from asyncfl.streams import Streams
 from asyncfl.testing import Play
 
 NAN, INF = float("nan"), float("inf")
 
 
-def server(clients: int = 3, *, everybody_present: bool = True, **fields: Any) -> Server:
+def server(clients: int = 3, *, all_present: bool = True, **fields: Any) -> Server:
     protocol = Buffered(rounds=5, buffer=2, dispatch=ContinuousDispatch(), **fields)
     initial = np.zeros(1, np.float32)
-    plan = ServerPlan(protocol, np.full(clients, 10), initial, Streams(1), everybody_present=everybody_present)
+    plan = ServerPlan(protocol, np.full(clients, 10), initial, Streams(1), all_present=all_present)
     return Server(plan)
 
 
@@ -132,7 +132,7 @@ def test_what_was_collected_has_the_length_that_was_asked_for() -> None:
 
 
 def test_a_population_need_not_be_known_before() -> None:
-    machine = server(everybody_present=False)
+    machine = server(all_present=False)
     assert machine.handle(ClientJoined(0.0, 2, 30)) == []
     refused(machine, ClientJoined(0.5, 2, 30), "takes part already")
     refused(machine, ClientJoined(0.5, 1, 0), ">= 1 samples, got 0")
@@ -144,7 +144,7 @@ def test_a_population_need_not_be_known_before() -> None:
 
 
 def test_samples_of_clients_that_join_are_what_their_updates_count_by() -> None:
-    plan = ServerPlan(Sync(rounds=1), np.full(2, 1), np.zeros(1, np.float32), Streams(1), everybody_present=False)
+    plan = ServerPlan(Sync(rounds=1), np.full(2, 1), np.zeros(1, np.float32), Streams(1), all_present=False)
     machine = Server(plan)
     machine.handle(ClientJoined(0.0, 0, 10))
     machine.handle(ClientJoined(0.0, 1, 30))

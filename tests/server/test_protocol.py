@@ -4,8 +4,8 @@ import pytest
 from pydantic import ValidationError
 
 from asyncfl.server import Buffered, FedAsync, FedBuff, Protocol, Sync
+from asyncfl.server.buffer_opening import OpenAll, OpenCount, OpenDeadline
 from asyncfl.server.dispatch import CohortDispatch, ConstantDispatch, ContinuousDispatch, DispatchPolicy
-from asyncfl.server.opening import OpenAll, OpenCount, OpenDeadline
 from asyncfl.server.staleness import ConstantStaleness
 
 

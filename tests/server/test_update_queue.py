@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from asyncfl.server.tasks import TaskRecord
+from asyncfl.server.task_table import TaskRecord
 from asyncfl.server.update_queue import UpdateQueue
 
 

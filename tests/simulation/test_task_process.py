@@ -17,7 +17,7 @@ from asyncfl.federation.traffic import Traffic
 from asyncfl.messages import Fate
 from asyncfl.scenario import Scenario
 from asyncfl.server import Sync
-from asyncfl.server.opening import OpenDeadline
+from asyncfl.server.buffer_opening import OpenDeadline
 from asyncfl.simulation import simulate_clock, simulate_seed
 from asyncfl.simulation.driver import Driver
 from asyncfl.simulation.task_process import TaskProcess

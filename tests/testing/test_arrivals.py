@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from asyncfl.defences import Safl, Strikes
 from asyncfl.messages import ClientIdle, CohortRepeated, Collected, Fate, RequestScores
 from asyncfl.server import Buffered, Sync
+from asyncfl.server.buffer_opening import OpenDeadline
 from asyncfl.server.dispatch import ContinuousDispatch
-from asyncfl.server.opening import OpenDeadline
 from asyncfl.server.staleness import ConstantStaleness
 from asyncfl.testing import Fires, Idle, Lost, Play, Waits, arrivals, server, strategies
 

@@ -24,7 +24,7 @@ class TaskRecord:
     arrived_s: float | None = None
 
 
-class TaskBook:
+class TaskTable:
     """Open tasks by number, fates counted, and the versions that open tasks were trained from.
 
     What was sent of a version is kept as long as an open task needs it, then forgotten. Of the newest the model itself

@@ -15,7 +15,7 @@ from asyncfl.quantities import MeasuredIn
 
 
 @dataclass(frozen=True, slots=True)
-class Filling:
+class BufferStatus:
     """What an opening rule may look at."""
 
     held: int
@@ -53,11 +53,11 @@ class Opening(Component):
         """Virtual seconds from the publication of a version to its deadline; None: there is none."""
         return None
 
-    def target(self, filling: Filling) -> int:
+    def target(self, filling: BufferStatus) -> int:
         """Number of updates at which the buffer opens, if that many can come."""
         raise NotImplementedError
 
-    def is_open(self, filling: Filling) -> bool:
+    def is_open(self, filling: BufferStatus) -> bool:
         """Whether enough has come. A buffer that nothing more can enter opens anyway, if it holds anything."""
         return filling.held >= max(1, self.target(filling))
 
@@ -79,7 +79,7 @@ class OpenAll(Opening):
         """Yes."""
         return True
 
-    def target(self, filling: Filling) -> int:
+    def target(self, filling: BufferStatus) -> int:
         """The cohort without its reserves."""
         return min(filling.wanted, filling.cohort)
 
@@ -91,7 +91,7 @@ class OpenCount(Opening):
     updates: Annotated[int, Field(ge=1)]
     """K, the size of the buffer."""
 
-    def target(self, filling: Filling) -> int:
+    def target(self, filling: BufferStatus) -> int:
         """K."""
         return self.updates
 
@@ -103,7 +103,7 @@ class OpenQuorum(Opening):
     share: Annotated[float, Field(gt=0, le=1, examples=[0.8]), MeasuredIn("share")]
     """Share of the clients wanted for a version, 0..1."""
 
-    def target(self, filling: Filling) -> int:
+    def target(self, filling: BufferStatus) -> int:
         """The share of the cohort without its reserves, rounded up."""
         # 1e-9: a share such as 0.07 of 100 clients is 7, not 8 for the sake of a rounding error.
         return math.ceil(self.share * min(filling.wanted, filling.cohort) - 1e-9)
@@ -121,7 +121,7 @@ class OpenDeadline(Opening):
     at_least: Annotated[int, Field(ge=1), MeasuredIn("updates")] = 1
     """Updates without which the buffer stays shut even after the deadline."""
 
-    def target(self, filling: Filling) -> int:
+    def target(self, filling: BufferStatus) -> int:
         """All of the cohort before the deadline, `at_least` after it."""
         everyone = min(filling.wanted, filling.cohort)
         return min(self.at_least, everyone) if filling.deadline_passed else everyone

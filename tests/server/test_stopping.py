@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 from asyncfl.messages import Fate
-from asyncfl.server.patience import Patience, Rejections
+from asyncfl.server.stopping import FailedTasks, RejectedUpdates
 
 
 def test_tasks_in_vain_are_counted_since_the_last_update() -> None:
-    patience = Patience(5)
+    patience = FailedTasks(5)
     for _ in range(9_999):
         patience.ended(Fate.LOST_UP)
     assert patience.why_stop is None
@@ -19,12 +19,12 @@ def test_tasks_in_vain_are_counted_since_the_last_update() -> None:
 
 
 def test_a_large_federation_asks_everybody_several_times() -> None:
-    assert Patience(5).limit == 10_000
-    assert Patience(100_000).limit == 1_000_000
+    assert FailedTasks(5).limit == 10_000
+    assert FailedTasks(100_000).limit == 1_000_000
 
 
 def test_rejected_updates_are_counted_since_the_last_sound_one() -> None:
-    few, many = Rejections(3), Rejections(30)
+    few, many = RejectedUpdates(3), RejectedUpdates(30)
     for client in (0, 1):
         few.rejected(client, finite=True)
     assert few.why_stop(set()) is None
@@ -40,9 +40,9 @@ def test_rejected_updates_are_counted_since_the_last_sound_one() -> None:
 
 
 def test_a_small_federation_with_an_attacker_that_is_always_first_is_given_time() -> None:
-    rejections = Rejections(2)
+    rejected_updates = RejectedUpdates(2)
     for _ in range(19):
-        rejections.rejected(0, finite=False)
-    assert rejections.why_stop(set()) is None
-    rejections.rejected(0, finite=False)
-    assert rejections.why_stop(set()) is not None
+        rejected_updates.rejected(0, finite=False)
+    assert rejected_updates.why_stop(set()) is None
+    rejected_updates.rejected(0, finite=False)
+    assert rejected_updates.why_stop(set()) is not None

@@ -21,13 +21,13 @@ from asyncfl.defences import Aggregate, Buffer, Rule
 from asyncfl.errors import Fault
 from asyncfl.messages import Vector
 
-Reading: TypeAlias = Literal["delta", "mix", "normalised", "alg4_literal", "eq6_literal"]
+AggregationMode: TypeAlias = Literal["delta", "mix", "normalised", "alg4_literal", "eq6_literal"]
 Divisor: TypeAlias = Literal["buffer", "weight_sum"]
 Partial: TypeAlias = Literal["whole", "work", "normalised"]
 
-WITH_RATE: tuple[Reading, ...] = ("delta", "mix")
+WITH_RATE: tuple[AggregationMode, ...] = ("delta", "mix")
 """Readings that know a server rate; the others put what they compute in place of the model, or add it whole."""
-WITHOUT_RULE: tuple[Reading, ...] = ("alg4_literal", "eq6_literal")
+WITHOUT_RULE: tuple[AggregationMode, ...] = ("alg4_literal", "eq6_literal")
 """Readings that are a weighted sum, and leave no place for another rule."""
 
 
@@ -61,7 +61,7 @@ def partial_weights(
 
 
 @dataclass(frozen=True)
-class Moved:
+class ModelStep:
     """The next global model and how it came about."""
 
     model: Vector
@@ -79,9 +79,9 @@ def next_model(
     factors: NDArray[np.float64],
     rule: Rule,
     state: Any = None,
-    reading: Reading = "delta",
+    reading: AggregationMode = "delta",
     rate: float = 1.0,
-) -> Moved:
+) -> ModelStep:
     """The global model after `buffer`.
 
     `factors`: (n_updates,) from `weights`. `state`: what `rule` remembers. `rate`: server rate (FedBuff's eta_g,
@@ -95,19 +95,19 @@ def next_model(
     models, current = buffer.models, buffer.current
     if reading == "alg4_literal":
         # Algorithm 4 adds whole models to w: with everything equal to w the result is 2 w.
-        return Moved(current + _sum(factors, models), factors, state)
+        return ModelStep(current + _sum(factors, models), factors, state)
     if reading == "eq6_literal":
         # Equation 6 forgets w and its weights do not add up to one: stale buffers shrink the model.
-        return Moved(_sum(factors, models), factors, state)
+        return ModelStep(_sum(factors, models), factors, state)
     if reading == "normalised":
         # Models are averaged (or put through the rule) as if they were differences from nothing.
         if not factors.any():
-            return Moved(current.copy(), factors, state)
+            return ModelStep(current.copy(), factors, state)
         shares = factors / factors.sum()
         if rule.is_linear:
-            return Moved(_sum(shares, models), shares, state)
+            return ModelStep(_sum(shares, models), shares, state)
         aggregate, state = _stepped(rule, state, replace(buffer, origin=np.zeros_like(current)), shares)
-        return Moved(aggregate.update, aggregate.weights, state, aggregate.notes)
+        return ModelStep(aggregate.update, aggregate.weights, state, aggregate.notes)
     if rule.is_linear:
         # The weighted sum needs no matrix of differences: sum f_i (w_i - b_i) = sum f_i w_i - sum over bases.
         step = _sum(factors, models)
@@ -116,11 +116,11 @@ def next_model(
         else:
             for index, base in enumerate(buffer.bases):
                 step -= np.float32(factors[buffer.base_of == index].sum()) * base
-        return Moved(_moved(current, step, rate), factors, state)
+        return ModelStep(_moved(current, step, rate), factors, state)
     if reading == "mix":
         buffer = replace(buffer, origin=current)
     aggregate, state = _stepped(rule, state, buffer, factors)
-    return Moved(_moved(current, aggregate.update, rate), aggregate.weights, state, aggregate.notes)
+    return ModelStep(_moved(current, aggregate.update, rate), aggregate.weights, state, aggregate.notes)
 
 
 def partial_faults(partial_work: Partial, rule: Rule, field: str = "rule") -> Iterator[Fault]:
@@ -136,7 +136,7 @@ def partial_faults(partial_work: Partial, rule: Rule, field: str = "rule") -> It
         )
 
 
-def reading_faults(reading: Reading, rule: Rule, field: str = "rule") -> Iterator[Fault]:
+def reading_faults(reading: AggregationMode, rule: Rule, field: str = "rule") -> Iterator[Fault]:
     """A rule, of `field`, that `reading` would not use, fields named relative to the defence."""
     if reading in WITHOUT_RULE and not rule.is_linear:
         yield Fault(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncfl.defences import Buffer, Mean, Median
-from asyncfl.server.application import next_model, weights
+from asyncfl.server.model_step import next_model, weights
 from asyncfl.server.staleness import PolynomialStaleness
 
 READINGS = {"delta": 2.25, "mix": 1.75, "normalised": 1.6666667, "alg4_literal": 3.25, "eq6_literal": 1.25}

@@ -25,7 +25,7 @@ LEAST_REJECTED = 20
 while some clients have not been heard."""
 
 
-class Patience:
+class FailedTasks:
     """Counts the tasks of a run that came to nothing since the last one that did not."""
 
     def __init__(self, clients: int) -> None:
@@ -49,7 +49,7 @@ class Patience:
         return f"no update reached the server in the last {self._in_vain.total()} tasks ({fates})"
 
 
-class Rejections:
+class RejectedUpdates:
     """Counts the updates that were rejected since the last sound one."""
 
     def __init__(self, clients: int) -> None:
