@@ -239,7 +239,7 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
     if data is not None and threats is not None:
         yield from (fault.under("threats") for fault in threats.faults(data.clients, data.classes, data.shape))
     if world is not None and protocol is not None and protocol.time_limit_s is None:
-        for fault in world.hopeless():
+        for fault in world.progress_faults():
             yield Fault(f"world.{fault.field}", f"{fault.message}; lower it or set protocol.time_limit_s")
     if world is not None and training is not None:
         yield from (fault.under("world") for fault in world.deadline_faults(training.deadline_s))

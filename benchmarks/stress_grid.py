@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from asyncfl.defences.spec import Defence
-from asyncfl.testing.stress import MOST_LOST, Stressed, StressReport, cell_name, stress, stress_grid
+from asyncfl.testing.stress import MOST_LOST, StressCase, StressReport, cell_name, stress, stress_grid
 from asyncfl.testing.trials import Trial, TrialResult
 
 
-def done(path: Path, detector: str) -> Iterator[Stressed]:
+def done(path: Path, detector: str) -> Iterator[StressCase]:
     """The federations of `detector` in the file."""
     for line in path.read_text().splitlines() if path.exists() else ():
         try:
@@ -30,7 +30,7 @@ def done(path: Path, detector: str) -> Iterator[Stressed]:
             continue
         if case["detector"] == detector:
             result, numbers = case["result"], (case[name] for name in ("mean", "clean", "better", "worse"))
-            yield Stressed(TrialResult(**{**result, "trial": Trial(**result["trial"])}), *numbers)
+            yield StressCase(TrialResult(**{**result, "trial": Trial(**result["trial"])}), *numbers)
 
 
 def main() -> None:
@@ -79,7 +79,7 @@ def main() -> None:
                 f"cell {100 * cell.gained:+.2f} points ({100 * cell.low:+.2f} to {100 * cell.high:+.2f}, "
                 f"{cell.federations} seeds): {cell_name(cell.trial)}"
             )
-    print(*report.told, *report.broken, sep="\n")
+    print(*report.summary, *report.violations, sep="\n")
 
 
 if __name__ == "__main__":

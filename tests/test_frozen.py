@@ -22,9 +22,9 @@ def _dataclasses() -> Iterator[Any]:
 
 
 MAY_CHANGE = {
-    "At", "AuditedClient", "Batch", "ClipState", "Evaluations", "FixedNorm", "LossHistory", "Member", "Newcomer",
-    "Node", "OwnLayers", "Play", "Post", "Recording", "Run", "SeedRun", "Sightings", "TaskInFlight", "TaskRecord",
-    "Traffic", "_Sent",
+    "At", "AuditedClient", "BufferSpan", "ClipState", "Evaluations", "FixedNorm", "LossHistory", "Member", "Newcomer",
+    "Node", "OwnLayers", "Play", "Post", "Recording", "PresenceObservations", "Run", "SeedRun", "TaskInFlight",
+    "TaskRecord", "Traffic", "_Sent",
 }  # fmt: skip
 """What is filled while a run goes on or a reader reads."""
 

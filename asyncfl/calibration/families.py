@@ -51,7 +51,7 @@ class FittedShape:
         return float(np.abs(found - self.shares).max())
 
 
-def fitted(exact: Floats, cut_off: Floats | None = None, *, periods: bool = False) -> FittedShape:
+def fit_distribution(exact: Floats, cut_off: Floats | None = None, *, periods: bool = False) -> FittedShape:
     """The distribution that a sample of non-negative values comes from.
 
     exact: (n,) n >= 1 values seen to their end. cut_off: values that are known to be larger than

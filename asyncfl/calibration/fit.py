@@ -11,13 +11,13 @@ import numpy as np
 from pydantic import BaseModel
 
 from asyncfl.calibration.families import SAME, FittedShape, Floats
-from asyncfl.calibration.messages import Links, links_of, messages_of
-from asyncfl.calibration.observations import SeenRun, trainings_of
-from asyncfl.calibration.presence import FittedPresence, presence_of
-from asyncfl.calibration.server import GivingUp, aggregates_alone, aggregations_of, evaluated_s, giving_up
-from asyncfl.calibration.sharing import sharing_of
-from asyncfl.calibration.speeds import Speeds, speeds_of
-from asyncfl.calibration.workers import SharedPlaces, places_of
+from asyncfl.calibration.messages import FittedLinks, fit_links, messages_of
+from asyncfl.calibration.observations import ObservedRun, trainings_of
+from asyncfl.calibration.presence import FittedAvailability, fit_availability
+from asyncfl.calibration.server import DropoutRates, aggregates_alone, aggregations_of, evaluated_s, fit_dropout
+from asyncfl.calibration.sharing import fit_processor_sharing
+from asyncfl.calibration.speeds import FittedSpeeds, fit_speeds
+from asyncfl.calibration.workers import WorkerSlots, fit_worker_slots
 from asyncfl.errors import RunError
 from asyncfl.world import World
 from asyncfl.world.devices import (
@@ -49,12 +49,12 @@ class FittedQuantity:
 class Calibration:
     """What was found."""
 
-    speeds: Speeds
-    downlink: Links
-    uplink: Links
-    presence: FittedPresence
-    giving_up: GivingUp
-    places: SharedPlaces
+    speeds: FittedSpeeds
+    downlink: FittedLinks
+    uplink: FittedLinks
+    presence: FittedAvailability
+    dropout_rates: DropoutRates
+    places: WorkerSlots
     processors: float | None
     """Processors that clients and server share; None: nobody slows another down."""
     aggregate_s: Floats
@@ -69,7 +69,7 @@ class Calibration:
     def world(self, population: bool = False) -> World:
         """The fitted world. Clients are those that were seen; with `population` they are drawn from what those look
         like."""
-        given_up, speeds = self.giving_up, self.speeds
+        given_up, speeds = self.dropout_rates, self.speeds
         device = _device(speeds.population.distribution) if population else None
         jitter = speeds.jitter.distribution
         if device is None:
@@ -140,7 +140,7 @@ class Calibration:
         return said
 
 
-def calibrate(runs: Sequence[SeenRun]) -> Calibration:
+def calibrate(runs: Sequence[ObservedRun]) -> Calibration:
     """The world that these runs of one federation happened in.
 
     Raises RunError where they cannot be of one federation.
@@ -152,26 +152,26 @@ def calibrate(runs: Sequence[SeenRun]) -> Calibration:
         )
     number = clients.pop()
     before = runs[0].scenario.world
-    places = places_of(runs)
+    places = fit_worker_slots(runs)
     aggregated = [aggregations_of(run) for run in runs]
     asked_alone = [aggregates_alone(run, one) for run, one in zip(runs, aggregated, strict=True)]
     seen_alone = [one for one in asked_alone if one is not None]
-    sharing = sharing_of(runs, aggregated, [evaluated_s(run) for run in runs], places.workers)
+    sharing = fit_processor_sharing(runs, aggregated, [evaluated_s(run) for run in runs], places.workers)
     trainings = trainings_of(runs, sharing.work)
-    speeds = speeds_of(number, trainings)
+    speeds = fit_speeds(number, trainings)
     links = {}
     for way, link in (("down", before.downlink), ("up", before.uplink)):
-        links[way] = links_of(number, [one for run in runs for one in messages_of(run, way)], link)
+        links[way] = fit_links(number, [one for run in runs for one in messages_of(run, way)], link)
     return Calibration(
         speeds=speeds,
         downlink=links["down"],
         uplink=links["up"],
-        presence=presence_of(runs),
+        presence=fit_availability(runs),
         places=places,
         processors=sharing.processors,
         aggregate_alone=before.aggregate_alone if not seen_alone else all(seen_alone),
         evaluate_s=sharing.evaluate_s,
-        giving_up=giving_up(runs, trainings, speeds.s_per_sample),
+        dropout_rates=fit_dropout(runs, trainings, speeds.s_per_sample),
         aggregate_s=np.concatenate([sharing.work(place, *one) for place, one in enumerate(aggregated)]),
         before=before,
     )
@@ -200,7 +200,7 @@ def _device(one: Distribution) -> Device:
     raise ValueError(f"no device has {one!r}")
 
 
-def _link(found: Links, before: Link, population: bool) -> Link:
+def _link(found: FittedLinks, before: Link, population: bool) -> Link:
     latency: Distribution = _listed(found.latency_s)
     bandwidth: Distribution = _listed(found.bandwidth_bps)
     if population:

@@ -19,7 +19,7 @@ from scipy import optimize, special
 from asyncfl.world.loss import GilbertElliottLoss, IndependentLoss, Loss, NoLoss
 
 if TYPE_CHECKING:
-    from asyncfl.calibration.messages import SeenMessage
+    from asyncfl.calibration.messages import ObservedMessage
 
 MOST_PACKETS = 2000
 """Packets of a message up to which bursts are looked for: their likelihood takes a step for each."""
@@ -39,7 +39,7 @@ class FittedLoss:
     """Kind of loss -> Akaike's criterion on the first transmissions of messages; empty where nothing was compared."""
 
 
-def fitted_loss(messages: Sequence[SeenMessage], mtu_bytes: int) -> FittedLoss:
+def fit_loss(messages: Sequence[ObservedMessage], mtu_bytes: int) -> FittedLoss:
     """The loss that the messages met with; none where nothing was sent again or given up."""
     first: Counter[tuple[int, int]] = Counter()
     """(packets, lost of them) -> first transmissions."""

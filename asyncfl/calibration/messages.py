@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import nnls
 
-from asyncfl.calibration.families import FittedShape, fitted
-from asyncfl.calibration.losses import FittedLoss, fitted_loss
-from asyncfl.calibration.observations import Floats, SeenRun
+from asyncfl.calibration.families import FittedShape, fit_distribution
+from asyncfl.calibration.losses import FittedLoss, fit_loss
+from asyncfl.calibration.observations import Floats, ObservedRun
 from asyncfl.trace.events import Kind
 from asyncfl.trace.tasks import codes
 from asyncfl.world.links import Link
@@ -32,7 +32,7 @@ SOUND = 1e3
 """Weight of equations without jitter against those with."""
 
 
-class SeenMessage(NamedTuple):
+class ObservedMessage(NamedTuple):
     """A message that began, in one direction."""
 
     client: int
@@ -45,7 +45,7 @@ class SeenMessage(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Links:
+class FittedLinks:
     """The links of a direction."""
 
     latency_s: Floats
@@ -68,14 +68,14 @@ class Links:
     """Clients of whom no message arrived; they are given the median of the others."""
 
 
-def messages_of(run: SeenRun, way: str) -> list[SeenMessage]:
+def messages_of(run: ObservedRun, way: str) -> list[ObservedMessage]:
     """All messages of tasks in a direction (`down` or `up`) that arrived or were given up."""
     begin, end = (Kind.DOWNLOAD_STARTED, Kind.DOWNLOADED) if way == "down" else (Kind.UPLOAD_STARTED, Kind.UPLOADED)
     task, time_s, size = run.column("task"), run.column("time_s"), run.column("bytes")
     detail = codes(run.events["detail"], (way,))
     client = run.column("client")
     open_: dict[int, tuple[int, list[int], list[float]]] = {}
-    made: list[SeenMessage] = []
+    made: list[ObservedMessage] = []
     ends = {run.kind_of(end), run.kind_of(Kind.LOST)}
     for row in run.rows(begin, end, Kind.RETRANSMITTED, Kind.LOST):
         number = int(task[row])
@@ -86,16 +86,16 @@ def messages_of(run: SeenRun, way: str) -> list[SeenMessage]:
             if run.kind[row] in ends:
                 del open_[number]
                 arrived = float(time_s[row]) - began[0] if run.kind[row] == run.kind_of(end) else np.nan
-                made.append(SeenMessage(of, tuple(sizes), tuple(at - began[0] for at in began), arrived))
+                made.append(ObservedMessage(of, tuple(sizes), tuple(at - began[0] for at in began), arrived))
             else:
                 sizes.append(int(size[row]))
                 began.append(float(time_s[row]))
     return made
 
 
-def links_of(clients: int, messages: Sequence[SeenMessage], before: Link) -> Links:
+def fit_links(clients: int, messages: Sequence[ObservedMessage], before: Link) -> FittedLinks:
     """The links that these messages went over. `before`: the link of the runs' scenario, for what cannot be seen."""
-    by_client: list[list[SeenMessage]] = [[] for _ in range(clients)]
+    by_client: list[list[ObservedMessage]] = [[] for _ in range(clients)]
     for one in messages:
         by_client[one.client].append(one)
     unknowns = np.full((clients, 3), np.nan)
@@ -105,9 +105,9 @@ def links_of(clients: int, messages: Sequence[SeenMessage], before: Link) -> Lin
             unknowns[number] = _solved(theirs)
     seen = ~np.isnan(unknowns[:, 2])
     if not seen.any():
-        nothing = fitted(np.zeros(1))
-        loss = fitted_loss(messages, before.mtu_bytes)
-        return Links(
+        nothing = fit_distribution(np.zeros(1))
+        loss = fit_loss(messages, before.mtu_bytes)
+        return FittedLinks(
             latency_s=np.zeros(clients),
             bandwidth_bps=np.full(clients, np.inf),
             latency=nothing,
@@ -134,13 +134,13 @@ def links_of(clients: int, messages: Sequence[SeenMessage], before: Link) -> Lin
     lost = [len(one.sizes) - 1 for one in messages if np.isnan(one.arrived_s)]
     most = max((len(one.sizes) - 1 for one in messages), default=0)
     limited = bandwidth[seen & np.isfinite(bandwidth)]
-    return Links(
+    return FittedLinks(
         latency_s=latency_s,
         bandwidth_bps=bandwidth,
-        latency=fitted(latency_s[seen]),
-        bandwidth=fitted(limited) if len(limited) else None,
+        latency=fit_distribution(latency_s[seen]),
+        bandwidth=fit_distribution(limited) if len(limited) else None,
         jitter=jitter,
-        loss=fitted_loss(messages, before.mtu_bytes),
+        loss=fit_loss(messages, before.mtu_bytes),
         retransmissions=max(lost) if lost else max(most, before.retransmissions),
         timeout_s=float(np.nanmedian(waits)) if (~np.isnan(waits)).any() else before.retransmission_timeout_s,
         mtu_bytes=before.mtu_bytes,
@@ -150,7 +150,7 @@ def links_of(clients: int, messages: Sequence[SeenMessage], before: Link) -> Lin
     )
 
 
-def _solved(messages: Sequence[SeenMessage]) -> tuple[float, float, float]:
+def _solved(messages: Sequence[ObservedMessage]) -> tuple[float, float, float]:
     """Seconds per byte (NaN: not known), wait (NaN: there was none), and latency with jitter, of one client."""
     rows: list[tuple[float, float, float]] = []
     took: list[float] = []
@@ -176,7 +176,7 @@ def _solved(messages: Sequence[SeenMessage]) -> tuple[float, float, float]:
 
 
 def _share_out(
-    unknowns: Floats, by_client: Sequence[Sequence[SeenMessage]], seen: np.ndarray, apart: np.ndarray
+    unknowns: Floats, by_client: Sequence[Sequence[ObservedMessage]], seen: np.ndarray, apart: np.ndarray
 ) -> None:
     """Of clients of whom only the sum is known, the latency is the median of the others' where it is not longer."""
     rest = seen & ~apart
@@ -192,7 +192,7 @@ def _share_out(
 
 
 def _jitter(
-    unknowns: Floats, by_client: Sequence[Sequence[SeenMessage]], seen: np.ndarray
+    unknowns: Floats, by_client: Sequence[Sequence[ObservedMessage]], seen: np.ndarray
 ) -> tuple[FittedShape, Floats]:
     """The extra delay of a message, least 0, and the latencies without it.
 
@@ -214,13 +214,13 @@ def _jitter(
         over.append(np.sort(rests - rests.min())[1:])
     delays = np.concatenate(over) if over else np.empty(0)
     if not len(delays) or delays.max() < INSTANT_S:
-        return fitted(np.zeros(1)), unknowns[:, 2].copy()
-    jitter = fitted(np.maximum(delays, 0.0))
+        return fit_distribution(np.zeros(1)), unknowns[:, 2].copy()
+    jitter = fit_distribution(np.maximum(delays, 0.0))
     mean = jitter.distribution.expected()
     if not np.isfinite(mean):
         mean = float(delays.mean())
     return jitter, np.maximum(least - mean / number, 0.0)
 
 
-def _largest(messages: Sequence[SeenMessage]) -> int:
+def _largest(messages: Sequence[ObservedMessage]) -> int:
     return max(one.sizes[0] for one in messages)

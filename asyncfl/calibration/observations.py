@@ -28,7 +28,7 @@ FEWEST_TASKS = 10
 
 
 @dataclass(frozen=True)
-class SeenRun:
+class ObservedRun:
     """One seed of a run."""
 
     name: str
@@ -41,7 +41,7 @@ class SeenRun:
     """(events,) place in `KINDS`."""
 
     @classmethod
-    def of(cls, name: str, scenario: Scenario, samples: Ints, events: pa.Table) -> SeenRun:
+    def of(cls, name: str, scenario: Scenario, samples: Ints, events: pa.Table) -> ObservedRun:
         """The events of a seed, in order. Raises RunError where they do not tell enough."""
         tasks = tasks_of(events)
         finished = int(np.count_nonzero(~np.isnan(tasks.training_s)))
@@ -67,7 +67,7 @@ class SeenRun:
         return column
 
     @property
-    def seen_to_their_end(self) -> NDArray[np.bool_]:
+    def training_finished(self) -> NDArray[np.bool_]:
         """(tasks,) whether the training came to its end, and was not stopped at its deadline."""
         rows = self.rows(Kind.TRAINED)
         whole = np.array([not detail for detail in self.events["detail"].take(rows).to_pylist()], dtype=bool)
@@ -94,7 +94,7 @@ class Trainings:
     """Whether it came to its end; else it took longer than that."""
 
 
-def seen_run(run: Run, name: str, seed: int | None) -> SeenRun:
+def observe_run(run: Run, name: str, seed: int | None) -> ObservedRun:
     """One seed of a run. `seed` None: its first.
 
     Raises RunError where it has no such seed, or its events do not tell enough.
@@ -106,15 +106,15 @@ def seen_run(run: Run, name: str, seed: int | None) -> SeenRun:
     clients = run.tables["clients"].filter(pc.equal(run.tables["clients"]["seed"], seed))
     samples = np.zeros(run.scenario.data.clients, dtype=np.int64)
     samples[clients["client"].to_numpy()] = clients["samples"].to_numpy()
-    return SeenRun.of(f"{name}, seed {seed}", run.scenario, samples, events)
+    return ObservedRun.of(f"{name}, seed {seed}", run.scenario, samples, events)
 
 
-def trainings_of(runs: Sequence[SeenRun], work: Work) -> Trainings:
+def trainings_of(runs: Sequence[ObservedRun], work: Work) -> Trainings:
     """All trainings that had begun, of all runs. `work`: what they would have taken alone."""
     parts = []
     for place, run in enumerate(runs):
         begun = ~np.isnan(run.tasks.training_started_s)
-        tasks, seen = run.tasks.only(begun), run.seen_to_their_end[begun]
+        tasks, seen = run.tasks.only(begun), run.training_finished[begun]
         left_s = np.where(np.isnan(tasks.left_s), tasks.end_s, tasks.left_s)
         until_s = np.where(np.isnan(tasks.trained_s), left_s, tasks.trained_s)
         asked = run.samples[tasks.client] * float(run.scenario.training.epochs)

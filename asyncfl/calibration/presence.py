@@ -17,15 +17,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import optimize
 
-from asyncfl.calibration.families import FittedShape, fitted
-from asyncfl.calibration.observations import SeenRun
+from asyncfl.calibration.families import FittedShape, fit_distribution
+from asyncfl.calibration.observations import ObservedRun
 from asyncfl.trace.events import Kind
 from asyncfl.world.availability import AlternatingAvailability, AlwaysOnline, Availability
 from asyncfl.world.distributions import Distribution, Exponential
 
 
 @dataclass
-class Sightings:
+class PresenceObservations:
     """What was seen of the presence of all clients, in seconds."""
 
     online_s: float = 0.0
@@ -61,22 +61,22 @@ class Sightings:
 
 
 @dataclass(frozen=True)
-class FittedPresence:
+class FittedAvailability:
     """When clients are online."""
 
     availability: Availability
-    sightings: Sightings
+    sightings: PresenceObservations
     off: FittedShape | None
     """Periods offline; None: none was seen whole."""
 
 
-def presence_of(runs: Sequence[SeenRun]) -> FittedPresence:
+def fit_availability(runs: Sequence[ObservedRun]) -> FittedAvailability:
     """The availability that makes what was seen likeliest; always online where nobody was ever away."""
-    seen = Sightings()
+    seen = PresenceObservations()
     for run in runs:
         _look(run, seen)
     if not (seen.went or seen.gaps_offline or seen.first_offline):
-        return FittedPresence(AlwaysOnline(), seen, None)
+        return FittedAvailability(AlwaysOnline(), seen, None)
     time_s = max(seen.online_s + sum(seen.gaps_online), 1e-9), max(seen.offline_s, 1e-9)
     start = [math.log(max(seen.went + len(seen.gaps_offline), 1) / time_s[0]), math.log(max(seen.came, 1) / time_s[1])]
     found = optimize.minimize(
@@ -86,15 +86,15 @@ def presence_of(runs: Sequence[SeenRun]) -> FittedPresence:
     off: FittedShape | None = None
     shape: Distribution = Exponential(mean=off_s)
     if seen.whole_off:
-        off = fitted(np.array(seen.whole_off), np.array(seen.cut_off), periods=True)
+        off = fit_distribution(np.array(seen.whole_off), np.array(seen.cut_off), periods=True)
         plain = off.compared.get("exponential", math.inf)
         # Of shapes that are about as likely the exponential, with its mean from all sightings.
         if not isinstance(off.distribution, Exponential) and min(off.compared.values()) < plain - 2:
             shape = off.distribution
-    return FittedPresence(AlternatingAvailability(on_s=Exponential(mean=on_s), off_s=shape), seen, off)
+    return FittedAvailability(AlternatingAvailability(on_s=Exponential(mean=on_s), off_s=shape), seen, off)
 
 
-def _look(run: SeenRun, seen: Sightings) -> None:
+def _look(run: ObservedRun, seen: PresenceObservations) -> None:
     """Go through the sightings of each client of a run in order of time."""
     tasks = run.tasks
     until_s = np.where(np.isnan(tasks.left_s), tasks.end_s, tasks.left_s)
@@ -114,7 +114,7 @@ def _look(run: SeenRun, seen: Sightings) -> None:
         _follow(sorted(found), run.end_s, seen)
 
 
-def _follow(found: Sequence[tuple[float, int, str, float]], end_s: float, seen: Sightings) -> None:
+def _follow(found: Sequence[tuple[float, int, str, float]], end_s: float, seen: PresenceObservations) -> None:
     """Add the sightings of one client."""
     online: bool | None = None
     """The state that was seen last; None: nobody has looked."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from asyncfl.calibration.observations import Floats, SeenRun, Trainings
+from asyncfl.calibration.observations import Floats, ObservedRun, Trainings
 from asyncfl.messages import Fate
 from asyncfl.trace.events import NO_EPOCH, Kind
 from asyncfl.trace.tasks import FATES
@@ -19,7 +19,7 @@ AT_ONCE = 0.05
 
 
 @dataclass(frozen=True)
-class GivingUp:
+class DropoutRates:
     """How clients give tasks up although they stay online."""
 
     dropout: float
@@ -29,7 +29,7 @@ class GivingUp:
     times: int
 
 
-def aggregations_of(run: SeenRun) -> tuple[Floats, Floats]:
+def aggregations_of(run: ObservedRun) -> tuple[Floats, Floats]:
     """From the last update of a buffer to the version made of it: when that began and ended, of each version that was
     not kept waiting for anything else; none where clients score updates, for whom the server waits too."""
     found: list[tuple[float, float]] = []
@@ -59,7 +59,7 @@ def aggregations_of(run: SeenRun) -> tuple[Floats, Floats]:
     return began, ended
 
 
-def aggregates_alone(run: SeenRun, aggregated: tuple[Floats, Floats]) -> bool | None:
+def aggregates_alone(run: ObservedRun, aggregated: tuple[Floats, Floats]) -> bool | None:
     """Whether the server mostly gave nobody a task while it aggregated, although somebody was due; None: nobody was.
 
     `aggregated`: when it began and ended.
@@ -79,7 +79,7 @@ def aggregates_alone(run: SeenRun, aggregated: tuple[Floats, Floats]) -> bool | 
     return float(meanwhile.mean()) < 0.5
 
 
-def evaluated_s(run: SeenRun) -> Floats:
+def evaluated_s(run: ObservedRun) -> Floats:
     """When versions were published that are evaluated, ascending."""
     every, last = run.scenario.evaluation.test_every, run.scenario.protocol.rounds
     published = published_s(run)
@@ -87,13 +87,13 @@ def evaluated_s(run: SeenRun) -> Floats:
     return np.sort([published[version] for version in due])
 
 
-def published_s(run: SeenRun) -> dict[int, float]:
+def published_s(run: ObservedRun) -> dict[int, float]:
     """Version -> when it was published."""
     time_s, version = run.column("time_s"), run.column("version")
     return {int(version[row]): float(time_s[row]) for row in run.rows(Kind.PUBLISHED)}
 
 
-def giving_up(runs: Sequence[SeenRun], trainings: Trainings, s_per_sample: Floats) -> GivingUp:
+def fit_dropout(runs: Sequence[ObservedRun], trainings: Trainings, s_per_sample: Floats) -> DropoutRates:
     """What makes the tasks that were given up likeliest: a probability per training, or a rate per second."""
     in_training, elsewhere, at_s, begun = 0, 0, 0.0, len(trainings.client)
     log_density = 0.0
@@ -116,15 +116,15 @@ def giving_up(runs: Sequence[SeenRun], trainings: Trainings, s_per_sample: Float
         at_s += _at_tasks_s(tasks)
     times = in_training + elsewhere
     if times == 0:
-        return GivingUp(0.0, 0.0, 0)
+        return DropoutRates(0.0, 0.0, 0)
     rate = times / max(at_s, 1e-12)
     p = in_training / begun
     if elsewhere == 0 and p < 1:
         by_task = in_training * math.log(p) + (begun - in_training) * math.log1p(-p) + log_density
         by_second = times * math.log(rate) - rate * at_s
         if by_task >= by_second:
-            return GivingUp(p, 0.0, times)
-    return GivingUp(0.0, rate, times)
+            return DropoutRates(p, 0.0, times)
+    return DropoutRates(0.0, rate, times)
 
 
 def _at_tasks_s(tasks: TaskColumns) -> float:

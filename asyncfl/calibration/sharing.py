@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
 
-from asyncfl.calibration.observations import Floats, Ints, SeenRun
+from asyncfl.calibration.observations import Floats, Ints, ObservedRun
 
 TRIED = 12
 """Numbers of processors that are tried before the best is refined."""
@@ -71,7 +71,7 @@ class Concurrency:
 
 
 @dataclass(frozen=True)
-class Machine:
+class MachineActivity:
     """What one run had under way on its machine."""
 
     others: Concurrency
@@ -85,7 +85,9 @@ class Machine:
     """Trainings that were seen to their end: whose, samples times epochs, from when to when."""
 
     @classmethod
-    def of(cls, run: SeenRun, aggregated: tuple[Floats, Floats], published_s: Floats, workers: int | None) -> Machine:
+    def of(
+        cls, run: ObservedRun, aggregated: tuple[Floats, Floats], published_s: Floats, workers: int | None
+    ) -> MachineActivity:
         """`aggregated`: beginnings and ends. `workers`: clients that train at a time; None: all."""
         tasks = run.tasks.only(~np.isnan(run.tasks.training_started_s))
         left_s = np.where(np.isnan(tasks.left_s), tasks.end_s, tasks.left_s)
@@ -95,7 +97,7 @@ class Machine:
         clients = Concurrency.of(at_s, np.concatenate([one, -one, 0 * server, 0 * server, none]))
         servers = Concurrency.of(at_s, np.concatenate([0 * one, 0 * one, server, -server, none]))
         most = math.inf if workers is None else workers
-        whole = run.tasks.only(run.seen_to_their_end)
+        whole = run.tasks.only(run.training_finished)
         asked = np.asarray(run.samples[whole.client] * float(run.scenario.training.epochs), dtype=np.float64)
         some = (asked > 0) & (whole.trained_s > whole.training_started_s)
         whole = whole.only(some)
@@ -127,7 +129,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Sharing:
+class ProcessorSharing:
     """The processors that runs had, and what an evaluation beside them took."""
 
     processors: float | None
@@ -145,16 +147,16 @@ class Sharing:
         return load.done(ended_s, self.processors) - load.done(began_s, self.processors)
 
 
-def sharing_of(
-    runs: Sequence[SeenRun],
+def fit_processor_sharing(
+    runs: Sequence[ObservedRun],
     aggregated: Sequence[tuple[Floats, Floats]],
     published_s: Sequence[Floats],
     workers: int | None,
-) -> Sharing:
-    """The processors that runs shared. aggregated, published_s: of each run, see `Machine`; workers: clients that train
-    at a time, None: all."""
-    machines = [Machine.of(*one, workers) for one in zip(runs, aggregated, published_s, strict=True)]
-    alone = Sharing(None, 0.0, tuple(one.others for one in machines))
+) -> ProcessorSharing:
+    """The processors that runs shared. aggregated, published_s: of each run, see `MachineActivity`;
+    workers: clients that train at a time, None: all."""
+    machines = [MachineActivity.of(*one, workers) for one in zip(runs, aggregated, published_s, strict=True)]
+    alone = ProcessorSharing(None, 0.0, tuple(one.others for one in machines))
     client = np.concatenate([one.client for one in machines])
     several = np.bincount(client, minlength=1)[client] > 1
     most = max(float(one.others.at_work.max()) for one in machines) + 1
@@ -190,7 +192,7 @@ def sharing_of(
     if worth - float(unshared.sum()) <= DEVIATIONS * math.sqrt(len(gains)) * float(gains.std()):
         return alone
     loads = tuple(one.load(best.processors, best.evaluate_s) for one in machines)
-    return Sharing(best.processors, best.evaluate_s, loads)
+    return ProcessorSharing(best.processors, best.evaluate_s, loads)
 
 
 class _Likelihood(NamedTuple):

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from asyncfl.calibration.families import SAME, FittedShape, fitted
+from asyncfl.calibration.families import SAME, FittedShape, fit_distribution
 from asyncfl.calibration.observations import Floats, Trainings
 from asyncfl.world.distributions import Distribution, Exponential, Fixed, Lognormal, Pareto, Uniform
 
 
 @dataclass(frozen=True)
-class Speeds:
+class FittedSpeeds:
     """Computing times of a population."""
 
     s_per_sample: Floats
@@ -34,8 +34,11 @@ class Speeds:
     """Trainings that were seen to their end."""
 
 
-def speeds_of(clients: int, trainings: Trainings) -> Speeds:
-    """Speeds and their scatter. `clients`: number of them; at least one training must have been seen to its end."""
+def fit_speeds(clients: int, trainings: Trainings) -> FittedSpeeds:
+    """Fit speeds and their scatter.
+
+    `clients`: number of clients. At least one training must have been observed to its end.
+    """
     seen = trainings.seen
     rate = trainings.seconds / trainings.work
     number = np.bincount(trainings.client[seen], minlength=clients)
@@ -49,7 +52,7 @@ def speeds_of(clients: int, trainings: Trainings) -> Speeds:
     speed[~known] = float(np.median(speed[known]))
     speed = np.maximum(speed, 1e-12)
     unseen = tuple(int(client) for client in np.flatnonzero(~known))
-    return Speeds(speed, unseen, fitted(speed[known]), jitter, int(seen.sum()))
+    return FittedSpeeds(speed, unseen, fit_distribution(speed[known]), jitter, int(seen.sum()))
 
 
 def _jitter(logs: Floats, theirs: Floats, number: np.ndarray, trainings: Trainings) -> FittedShape:
@@ -57,13 +60,13 @@ def _jitter(logs: Floats, theirs: Floats, number: np.ndarray, trainings: Trainin
     client = trainings.client[trainings.seen]
     several = number[client] > 1
     if not several.any():
-        return fitted(np.ones(1))
+        return fit_distribution(np.ones(1))
     n = number[client[several]]
     apart = (logs[several] - theirs[client[several]]) * np.sqrt(n / (n - 1))
     if np.abs(apart).max() <= SAME:
-        return fitted(np.ones(len(apart)))
+        return fit_distribution(np.ones(len(apart)))
     factors = np.exp(apart)
-    made = fitted(factors / factors.mean())
+    made = fit_distribution(factors / factors.mean())
     shape = of_mean_one(made.distribution)
     change = made.distribution.expected()
     return FittedShape(shape, made.exact, made.shares, made.expected / change, made.log_likelihood, made.compared)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from asyncfl.calibration.observations import Floats, SeenRun
+from asyncfl.calibration.observations import Floats, ObservedRun
 
 WAITS = 0.01
 """Share of a training's time that clients must wait for their turn in the mean, where they are said to share."""
@@ -17,7 +17,7 @@ begins are no sharing."""
 
 
 @dataclass(frozen=True)
-class SharedPlaces:
+class WorkerSlots:
     """What was seen of clients that wait for each other."""
 
     workers: int | None
@@ -28,7 +28,7 @@ class SharedPlaces:
     """Mean seconds that a place stood empty between two of them, while somebody waited."""
 
 
-def places_of(runs: Sequence[SeenRun]) -> SharedPlaces:
+def fit_worker_slots(runs: Sequence[ObservedRun]) -> WorkerSlots:
     """Whether clients wait for a place to compute, and how many places there are."""
     turns = [_Turns.of(run) for run in runs]
     waits_s = np.concatenate([one.began_s - one.came_s for one in turns])
@@ -36,7 +36,7 @@ def places_of(runs: Sequence[SeenRun]) -> SharedPlaces:
     computing_s = np.concatenate([run.tasks.training_s for run in runs])
     shared = len(waits_s) > 0 and float(waits_s.mean()) > WAITS * float(np.nanmean(computing_s))
     if not shared:
-        return SharedPlaces(None, waits_s, 0.0)
+        return WorkerSlots(None, waits_s, 0.0)
     held_s = [one.held_s() for one in turns]
     together = np.sum([np.pad(one, (0, max(map(len, held_s)) - len(one))) for one in held_s], axis=0)
     places = int(np.flatnonzero(together > HELD * together.sum()).max(initial=1))
@@ -45,7 +45,7 @@ def places_of(runs: Sequence[SeenRun]) -> SharedPlaces:
     seen = np.concatenate([found for found, _ in empty_s])
     if not len(seen):
         seen = np.concatenate([found for _, found in empty_s])
-    return SharedPlaces(places, waits_s, max(0.0, float(seen.mean())) if len(seen) else 0.0)
+    return WorkerSlots(places, waits_s, max(0.0, float(seen.mean())) if len(seen) else 0.0)
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class _Turns:
     ended_s: Floats
 
     @classmethod
-    def of(cls, run: SeenRun) -> _Turns:
+    def of(cls, run: ObservedRun) -> _Turns:
         tasks = run.tasks
         came = ~np.isnan(tasks.downloaded_s)
         left_s = np.where(np.isnan(tasks.left_s), tasks.end_s, tasks.left_s)

@@ -29,9 +29,9 @@ def calibrate(
     """
     from asyncfl.analysis.style import saved_as
     from asyncfl.calibration import calibrate as fit
-    from asyncfl.calibration import seen_run
-    from asyncfl.calibration.figures import draw_parts, plots_of
-    from asyncfl.calibration.words import table
+    from asyncfl.calibration import observe_run
+    from asyncfl.calibration.fit_table import fit_table
+    from asyncfl.calibration.quantile_plots import draw_quantile_plots, quantile_plot_files
     from asyncfl.calibration.world_file import write_world
     from asyncfl.files.whole import check_free
     from asyncfl.storage import Run
@@ -39,14 +39,14 @@ def calibrate(
     check_free([out], force)
     seeds: list[int | None] = [*seed] if seed else [None]
     loaded = [(folder, Run.load(folder)) for folder in runs]
-    found = fit([seen_run(run, str(folder), one) for folder, run in loaded for one in seeds])
+    found = fit([observe_run(run, str(folder), one) for folder, run in loaded for one in seeds])
     world = found.world(population)
     stem = out.with_suffix("")
-    check_free([path for _, plot in plots_of(found.parts(), stem) for path in saved_as(plot)], force)
+    check_free([path for _, plot in quantile_plot_files(found.parts(), stem) for path in saved_as(plot)], force)
     names = ", ".join(str(folder) for folder in runs)
     write_world(world, out, names)
-    written = [out, *draw_parts(found.parts(), f"Fitted to {names}.", stem)]
-    columns, rows = table(found)
+    written = [out, *draw_quantile_plots(found.parts(), f"Fitted to {names}.", stem)]
+    columns, rows = fit_table(found)
     if json:
         print_json(
             {"world": world.model_dump(mode="json"), "fitted": [dict(zip(columns, row, strict=True)) for row in rows]}

@@ -26,7 +26,7 @@ def replay(
     """
     from asyncfl.server.replay import Replayed, ReplayError
     from asyncfl.storage import MESSAGES, Run
-    from asyncfl.testing.recorded import replay_run
+    from asyncfl.testing.recordings import replay_run
 
     scenario = Run.load(run).scenario
     if not (run / MESSAGES).exists():

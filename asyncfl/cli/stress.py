@@ -50,7 +50,7 @@ def stress(
                 "federations_harmed": report.harmed,
                 "most_harmed": report.most_harmed,
                 "worst_attack": report.worst_attack,
-                "broken": list(report.broken),
+                "broken": list(report.violations),
                 "behind": [{**asdict(case), "gained_between": case.gained_between} for case in report.behind],
                 "rows": [asdict(row) for row in report.rows],
                 "cells": [asdict(cell) for cell in report.cells],
@@ -58,9 +58,9 @@ def stress(
         )
         return
     print_table(["", *BANNED, *JUDGED, *ACCURACY], [_cells(row) for row in report.rows])
-    for said in report.told:
+    for said in report.summary:
         print_text(said)
-    for broken in report.broken:
+    for broken in report.violations:
         print_text(f"Law broken: {broken}.")
 
 

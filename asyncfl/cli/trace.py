@@ -88,13 +88,13 @@ def trace(
     if follow is not None:
         trace_views.print_life(_following(events, follow, seed), json=json)
     elif tabulate is not None:
-        from asyncfl.trace.requests import requests_of
+        from asyncfl.trace.scoring_requests import scoring_requests_of
         from asyncfl.trace.tabulate import tabulate as table_of
         from asyncfl.trace.tasks import tasks_of
 
         tasks = tasks_of(events).select(clients=client, task=task, seed=seed, since_s=since, until_s=until)
         # Requests are of no task, and of a time other than that of a dispatch.
-        requests = requests_of(events) if (task, since, until) == (None, None, None) else []
+        requests = scoring_requests_of(events) if (task, since, until) == (None, None, None) else []
         trace_views.print_rows(table_of(tasks, tabulate.value, requests), limit=limit, json=json)
     elif compare is not None:
         if not trace_views.print_comparison(loaded, Run.load(compare), (str(run), str(compare)), seed, json=json):
@@ -163,13 +163,13 @@ def _following(events: Any, task: int, seed: int | None) -> Any:
 def _export(run: Run, out: Path, title: str, seed: int | None, clients: list[int] | None) -> None:
     """Write the trace for Perfetto and say what is in the file, and what is not."""
     from asyncfl.cli.output import console
+    from asyncfl.trace.epsilon_curves import epsilon_curves
     from asyncfl.trace.perfetto import write_perfetto
     from asyncfl.trace.query import select
-    from asyncfl.trace.spending import spending
 
     events = run.tables["events"] if seed is None else select(run.tables["events"], seed=seed)
     table = run.tables["spending"] if seed is None else select(run.tables["spending"], seed=seed)
-    spent, missing = spending(table)
+    spent, missing = epsilon_curves(table)
     notes = [f"spent epsilon not available: {reason}" for reason in missing]
     written = write_perfetto(events, out, title=title, spent=spent, notes=notes, clients=clients)
     for note in notes:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from asyncfl.storage import Run
     from asyncfl.trace.compare import Divergence, SeedComparison, TraceComparison
-    from asyncfl.trace.follow import Life
+    from asyncfl.trace.follow import TaskHistory
 
 
 def says(value: object) -> bool:
@@ -50,7 +50,7 @@ def _shown(column: str, value: Any) -> Any:
     return quantity(value, "bytes") if column == "bytes" or column.endswith("_bytes") else value
 
 
-def print_life(life: Life, *, json: bool) -> None:
+def print_life(life: TaskHistory, *, json: bool) -> None:
     """One task: what became of it, step by step, and how long each part took."""
     if json:
         print_json(dataclasses.asdict(life))

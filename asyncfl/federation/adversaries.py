@@ -25,7 +25,7 @@ from asyncfl.privacy.release import Release
 from asyncfl.trace import Kind
 from asyncfl.trace.events import SCORING_UP
 from asyncfl.trace.query import select
-from asyncfl.trace.requests import requests_of
+from asyncfl.trace.scoring_requests import scoring_requests_of
 
 TRUSTS = {
     "eavesdropper": "server, clients",
@@ -151,7 +151,7 @@ class Observed:
         judged = select(self.events, kinds=[Kind.AGGREGATED, Kind.FLAGGED])
         for task, version in zip(judged["task"].to_pylist(), judged["version"].to_pylist(), strict=True):
             buffers.setdefault(version + 1, []).append(task)
-        for request in requests_of(self.events):
+        for request in scoring_requests_of(self.events):
             if request.client in self.curious:
                 # Whether its download was whole is not told: it is taken to have the models.
                 for task in buffers.get(request.making, ()):

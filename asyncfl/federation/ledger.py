@@ -28,7 +28,7 @@ from asyncfl.privacy.ledger.views import NEVER, Sent, Versions, View
 from asyncfl.stages import Stage, nobody_waits, one_by_one
 from asyncfl.trace import Kind
 from asyncfl.trace.query import select
-from asyncfl.trace.requests import requests_of
+from asyncfl.trace.scoring_requests import scoring_requests_of
 
 TYPES = {
     **dict.fromkeys(COLUMNS, pa.float64()),
@@ -281,7 +281,7 @@ class SeedLedger:
         they are flagged instead."""
         stated = self._stated[0] or NOTHING
         noise, found = self._scheme.scores, []
-        for request in requests_of(self.run.events):
+        for request in scoring_requests_of(self.run.events):
             if not request.answered:
                 continue
             models, samples = int(request.answer.split()[0]), int(self.run.sizes[request.client])

@@ -45,7 +45,7 @@ class Sending(NamedTuple):
     def marks(self) -> Iterator[Mark]:
         """What there is to write down of it on its way: when packets are sent again, and when the tap has all."""
         transfer, speed = self.transfer, self.speed
-        for attempt, (at_s, size) in enumerate(zip(transfer.waits_s, transfer.resent_bytes, strict=True), 2):
+        for attempt, (at_s, size) in enumerate(zip(transfer.resent_at_s, transfer.resent_bytes, strict=True), 2):
             yield Mark(at_s / speed, Kind.RETRANSMITTED, size, attempt)
         if transfer.overheard:
             yield Mark(transfer.overheard_s / speed, Kind.OVERHEARD)

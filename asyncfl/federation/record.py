@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from asyncfl.federation.record_columns import models_packed, uploads_packed
 from asyncfl.federation.recorded import Models, Uploads
 from asyncfl.privacy.record import ModelRelease, Upload
-from asyncfl.trace.shelf import Shelf
+from asyncfl.trace.batch_spool import BatchSpool
 
 PUT_AWAY_AT = 4096
 """Uploads that are kept as objects, half a kilobyte each, before they are packed and put on disk."""
@@ -21,7 +21,7 @@ class Record:
         """The uploads that were collected last."""
         self._uploads: dict[int, Upload] = {}
         self._models: dict[int, ModelRelease] = {}
-        self._shelf, self._models_shelf = Shelf(), Shelf()
+        self._shelf, self._models_shelf = BatchSpool(), BatchSpool()
         self._is_away = bytearray()
         """Task -> 1: its upload is on the shelf."""
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, overload
 
 import pyarrow as pa
 
-from asyncfl.trace.shelf import Shelf
+from asyncfl.trace.batch_spool import BatchSpool
 
 Row: TypeAlias = dict[str, Any]
 """A row of the table of rounds."""
@@ -21,7 +21,7 @@ class Rows(Sequence[Row]):
     """Rows in the order of their versions. One that is complete must not be changed, but for the last of all."""
 
     def __init__(self) -> None:
-        self._shelf = Shelf()
+        self._shelf = BatchSpool()
         self._away = 0
         self._complete = 0
         """Rows in memory that are complete."""

@@ -33,11 +33,13 @@ class Attendance:
             member.missed = True
         if task is not None or member.request is not None:
             now_s = self._host.clock.now
-            learnt_s = self._host.failure_detection.learnt_s(now_s, math.inf)
-            if learnt_s <= now_s:
+            detected_s = self._host.failure_detection.detected_s(now_s, math.inf)
+            if detected_s <= now_s:
                 self._host.then(lambda: self._dropped_out(member), lambda: self._host.questions.no_answer(member))
-            elif learnt_s < math.inf:
-                member.lease = self._host.clock.at(learnt_s, lambda: self._host.tell(lambda: self._lease_ended(member)))
+            elif detected_s < math.inf:
+                member.lease = self._host.clock.at(
+                    detected_s, lambda: self._host.tell(lambda: self._lease_ended(member))
+                )
         self._host.questions.ask_held(member)
         return []
 

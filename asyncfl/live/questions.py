@@ -10,7 +10,7 @@ from asyncfl.live.members import Member
 from asyncfl.live.vocabulary import Judge, Scores
 from asyncfl.messages import Action, RequestScores, ScoresArrived
 from asyncfl.trace import Kind
-from asyncfl.trace.requests import NO_ANSWER
+from asyncfl.trace.scoring_requests import NO_ANSWER
 
 if TYPE_CHECKING:
     from asyncfl.live.host import Host

@@ -46,7 +46,7 @@ from asyncfl.messages import (
 )
 from asyncfl.server.machine import Server
 from asyncfl.server.plan import ServerPlan
-from asyncfl.trace.shelf import Shelf
+from asyncfl.trace.batch_spool import BatchSpool
 
 Detail: TypeAlias = Literal["digests", "parameters"]
 """What is written of a model."""
@@ -86,7 +86,7 @@ class Recording:
     """Whether all clients took part from the start; else none did before it joined."""
     lines: list[str] = field(default_factory=list)
     """JSON of the latest calls."""
-    earlier: Shelf = field(default_factory=Shelf, repr=False)
+    earlier: BatchSpool = field(default_factory=BatchSpool, repr=False)
     """JSON of those before, on disk."""
     _letters: int = field(default=0, init=False, repr=False)
 

@@ -46,7 +46,7 @@ class FairShare:
     def _settle(self) -> None:
         self._is_settling = False
         self._settled += 1
-        wait_s, flows = self._flows.soonest(self._clock.now)
+        wait_s, flows = self._flows.next_finished(self._clock.now)
         if flows:
             self._clock.later(wait_s, partial(self._are_through, flows, self._settled))
 

@@ -16,7 +16,7 @@ from asyncfl.simulation.training import TrainingOnDemand
 from asyncfl.simulation.transfers import Transfers
 from asyncfl.simulation.workers import Workers
 from asyncfl.trace import Kind
-from asyncfl.trace.requests import NO_ANSWER
+from asyncfl.trace.scoring_requests import NO_ANSWER
 
 
 class ScoreRequests:
@@ -103,4 +103,4 @@ class ScoreRequests:
     def _learnt(self, client: int) -> Steps:
         """Wait until the server has learnt that the client, which has just gone offline, is gone."""
         clock = self.clock
-        yield clock.env.timeout(clock.world.learnt_s(client, clock.now) - clock.now)
+        yield clock.env.timeout(clock.world.detected_s(client, clock.now) - clock.now)

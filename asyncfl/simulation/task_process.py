@@ -164,12 +164,12 @@ class TaskProcess:
     def _vanished(self, task: TaskInFlight) -> None:
         """The client has just gone offline. The server hears of its task now, when the lease ends, or on its return."""
         clock, client = self.clock, task.client
-        learnt_s, back_s = clock.world.learnt_s(client, clock.now), clock.world.next_change(client, clock.now)
-        clock.start(self._return(client, task if learnt_s == back_s else None))
-        if learnt_s == clock.now:
+        detected_s, back_s = clock.world.detected_s(client, clock.now), clock.world.next_change(client, clock.now)
+        clock.start(self._return(client, task if detected_s == back_s else None))
+        if detected_s == clock.now:
             self._dropped_out(task)
-        elif learnt_s < back_s:
-            clock.later(learnt_s - clock.now, partial(self._lease_ended, task))
+        elif detected_s < back_s:
+            clock.later(detected_s - clock.now, partial(self._lease_ended, task))
 
     def _lease_ended(self, task: TaskInFlight) -> None:
         if not self.clock.stopped:

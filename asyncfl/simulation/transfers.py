@@ -56,7 +56,7 @@ class Transfers:
         return self._shared[sending.way].carry(sending, until_s, partial(self._note, task, sending.way))
 
     def _mark(self, client: int, sending: Sending, note: Callable[[Mark], None]) -> None:
-        if not (sending.transfer.waits_s or sending.transfer.overheard):
+        if not (sending.transfer.resent_at_s or sending.transfer.overheard):
             return
         clock = self.clock
         until = clock.world.next_change(client, clock.now)

@@ -6,7 +6,7 @@ import numpy as np
 
 from asyncfl.messages import Vector
 from asyncfl.testing.builders import random, view
-from asyncfl.testing.laws import check_description, close, copied, hold, same
+from asyncfl.testing.laws import check_description, close, deep_copies, require, same
 from asyncfl.threats import Attack, AttackView
 
 CLASSES = 10
@@ -26,9 +26,9 @@ def check_attack(
     """
     check_description(attack, Attack)
     faults = list(attack.faults(CLASSES, shape))
-    hold(not faults, attack, f"must work on images of {shape}", "; ".join(map(str, faults)))
-    hold(attack.sees in ("own", "colluders", "buffer"), attack, "sees must be own, colluders or buffer", attack.sees)
-    hold(attack.rate >= 1, attack, "rate must be >= 1", f"got {attack.rate}")
+    require(not faults, attack, f"must work on images of {shape}", "; ".join(map(str, faults)))
+    require(attack.sees in ("own", "colluders", "buffer"), attack, "sees must be own, colluders or buffer", attack.sees)
+    require(attack.rate >= 1, attack, "rate must be >= 1", f"got {attack.rate}")
     _check_crafts(attack, finite)
     if any_order:
         _check_order(attack)
@@ -37,8 +37,8 @@ def check_attack(
     truth.flags.writeable = False
     answers = np.asarray(attack.lie(truth, random()))
     right = answers.shape == truth.shape and bool(((answers >= 0) & (answers <= 1)).all())
-    hold(right, attack, "a lie must be one score 0..1 per model", f"got {answers}")
-    hold(attack.lies or same(answers, truth), attack, "must say that it lies (property lies)")
+    require(right, attack, "a lie must be one score 0..1 per model", f"got {answers}")
+    require(attack.lies or same(answers, truth), attack, "must say that it lies (property lies)")
 
 
 def _seen(attack: Attack, honest: Vector | None, others: Vector | None) -> AttackView:
@@ -64,20 +64,20 @@ def _check_crafts(attack: Attack, finite: bool) -> None:
     diverged = np.array([[1, 1, 1, 1], [np.nan, 1, np.inf, 1], [2, 1, 0, 1]], dtype=np.float32)
     for honest, others in ((None, None), (several, None), (several[:1], None), (several, diverged)):
         seen = _seen(attack, honest, others)
-        before = copied((seen.honest, seen.known, seen.bases, seen.current))
+        before = deep_copies((seen.honest, seen.known, seen.bases, seen.current))
         crafted = _crafted(attack, seen)
-        hold(
+        require(
             crafted.shape == seen.honest.shape and crafted.dtype == np.float32,
             attack,
             f"uploads must be {seen.honest.shape} float32",
             f"got {crafted.shape} {crafted.dtype}",
         )
-        hold(same([seen.honest, seen.known, seen.bases, seen.current], before), attack, "a view must not be changed")
+        require(same([seen.honest, seen.known, seen.bases, seen.current], before), attack, "a view must not be changed")
         again = _crafted(attack, _seen(attack, honest, others))
-        hold(same(crafted, again), attack, "equal views and equal streams must give equal uploads")
-        hold(not finite or bool(np.isfinite(crafted).all()), attack, "uploads must be finite", f"got {crafted}")
+        require(same(crafted, again), attack, "equal views and equal streams must give equal uploads")
+        require(not finite or bool(np.isfinite(crafted).all()), attack, "uploads must be finite", f"got {crafted}")
     nobody = _crafted(attack, _seen(attack, np.empty((0, 4), dtype=np.float32), None))
-    hold(nobody.shape == (0, 4), attack, "no attacker must give (0, n_parameters)", f"got {nobody.shape}")
+    require(nobody.shape == (0, 4), attack, "no attacker must give (0, n_parameters)", f"got {nobody.shape}")
 
 
 def _check_order(attack: Attack) -> None:
@@ -85,7 +85,7 @@ def _check_order(attack: Attack) -> None:
     order = [2, 0, 1]
     one = _crafted(attack, _seen(attack, several, None))[order]
     other = _crafted(attack, _seen(attack, several[order], None))
-    hold(close(one, other), attack, "who stands where must not matter", f"{one}, {other}")
+    require(close(one, other), attack, "who stands where must not matter", f"{one}, {other}")
 
 
 def _check_data(attack: Attack, shape: tuple[int, int, int]) -> None:
@@ -93,19 +93,19 @@ def _check_data(attack: Attack, shape: tuple[int, int, int]) -> None:
     labels = np.arange(24) % CLASSES
     images.flags.writeable = labels.flags.writeable = False
     poisoned, given = attack.poison(images, labels, CLASSES, random(1))
-    hold(
+    require(
         poisoned.shape == images.shape and poisoned.dtype == np.float32 and given.shape == labels.shape,
         attack,
         "poisoned data must have the shape and type of the data",
         f"images {poisoned.shape} {poisoned.dtype}, labels {given.shape}",
     )
     classes = bool(given.dtype.kind == "i" and given.min() >= 0 and given.max() < CLASSES)
-    hold(classes, attack, f"labels must be classes 0..{CLASSES - 1}", f"got {given}")
+    require(classes, attack, f"labels must be classes 0..{CLASSES - 1}", f"got {given}")
     again = attack.poison(images, labels, CLASSES, random(1))
-    hold(same(list(again), [poisoned, given]), attack, "equal data and equal streams must give equal poison")
+    require(same(list(again), [poisoned, given]), attack, "equal data and equal streams must give equal poison")
     triggered = attack.triggered(images)
-    hold(
+    require(
         (triggered is None) == (attack.target is None), attack, "a trigger needs a target class, and a target a trigger"
     )
     if triggered is not None:
-        hold(triggered.shape == images.shape, attack, "triggered images must have the shape of images")
+        require(triggered.shape == images.shape, attack, "triggered images must have the shape of images")

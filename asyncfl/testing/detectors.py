@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from asyncfl.defences import Buffer, DefenceContext, Detector, ScoreRequest, Verdict
 from asyncfl.messages import Vector
 from asyncfl.testing.builders import buffer, context, random, updates
-from asyncfl.testing.laws import check_description, copied, hold, same
+from asyncfl.testing.laws import check_description, deep_copies, require, same
 from asyncfl.testing.stress import stress
 from asyncfl.testing.trials import Trial
 
@@ -44,11 +44,11 @@ def check_detector(
     known = context(CLIENTS) if federation is None else federation
     answer = scores or (lambda client, models: 1 / (1 + np.abs(models - 1).mean(axis=1)))
     verdicts, again = (_run(detector, known, answer) for _ in range(2))
-    hold(same(verdicts, again), detector, "equal buffers and equal streams must give equal verdicts")
+    require(same(verdicts, again), detector, "equal buffers and equal streams must give equal verdicts")
     _run(detector, known, lambda client, models: None)
     if chosen := tuple(trials):
         report = stress(detector, trials=chosen)
-        hold(not report.broken, detector, "must do no harm", "; ".join(report.broken))
+        require(not report.violations, detector, "must do no harm", "; ".join(report.violations))
 
 
 def _buffers(n_parameters: int) -> list[Buffer]:
@@ -70,17 +70,17 @@ def _run(detector: Detector, known: DefenceContext, answer: Scores) -> list[Verd
     verdicts = []
     for number, held in enumerate(_buffers(known.n_parameters)):
         state, given = _ask(detector, state, held, answer)
-        before = copied((state, held))
+        before = deep_copies((state, held))
         verdict, after = detector.judge(state, held, given)
-        hold(same(held, before[1]), detector, "a buffer must not be changed")
-        hold(same(state, before[0]), detector, "the state must not be changed but returned anew")
+        require(same(held, before[1]), detector, "a buffer must not be changed")
+        require(same(state, before[0]), detector, "the state must not be changed but returned anew")
         _check_verdict(detector, verdict, held)
         state = after
         verdicts.append(verdict)
         if number == 3:
             kept = copy.deepcopy(state)
             following = detector.banned(state, int(held.clients[0]))
-            hold(same(state, kept), detector, "a ban must not change the state but return it anew")
+            require(same(state, kept), detector, "a ban must not change the state but return it anew")
             state = following
     return verdicts
 
@@ -89,10 +89,10 @@ def _ask(detector: Detector, state: Any, held: Buffer, answer: Scores) -> tuple[
     """The state after all requests for a buffer, and the answer to the last."""
     tried: tuple[int, ...] = ()
     while True:
-        before = copied((state, held))
+        before = deep_copies((state, held))
         request, following = detector.request(state, held, tried)
-        hold(same(held, before[1]), detector, "a buffer must not be changed")
-        hold(same(state, before[0]), detector, "the state must not be changed by a request but returned anew")
+        require(same(held, before[1]), detector, "a buffer must not be changed")
+        require(same(state, before[0]), detector, "the state must not be changed by a request but returned anew")
         state = following
         if request is None:
             return state, None
@@ -104,9 +104,11 @@ def _ask(detector: Detector, state: Any, held: Buffer, answer: Scores) -> tuple[
 
 
 def _check_request(detector: Detector, request: ScoreRequest, held: Buffer, tried: tuple[int, ...]) -> None:
-    hold(0 <= request.client < CLIENTS, detector, f"must ask a client 0..{CLIENTS - 1}", f"asks {request.client}")
-    hold(request.client not in tried, detector, "must not ask a client again that did not answer", f"{request.client}")
-    hold(
+    require(0 <= request.client < CLIENTS, detector, f"must ask a client 0..{CLIENTS - 1}", f"asks {request.client}")
+    require(
+        request.client not in tried, detector, "must not ask a client again that did not answer", f"{request.client}"
+    )
+    require(
         request.models.ndim == 2 and request.models.shape[1] == held.models.shape[1],
         detector,
         f"models to be scored must be (n_models, {held.models.shape[1]})",
@@ -118,7 +120,7 @@ def _check_verdict(detector: Detector, verdict: Verdict, held: Buffer) -> None:
     n = len(held)
     for name in ("flagged", "strikes"):
         array = getattr(verdict, name)
-        hold(
+        require(
             isinstance(array, np.ndarray) and array.shape == (n,) and array.dtype == bool,
             detector,
             f"{name} must be ({n},) bool",
@@ -126,15 +128,15 @@ def _check_verdict(detector: Detector, verdict: Verdict, held: Buffer) -> None:
         )
     if verdict.unjudged is not None:
         right = verdict.unjudged.shape == (n,) and not bool((verdict.unjudged & verdict.strikes).any())
-        hold(right, detector, f"unjudged must be ({n},) and not struck", f"got {verdict.unjudged}")
+        require(right, detector, f"unjudged must be ({n},) and not struck", f"got {verdict.unjudged}")
         let_in = bool((verdict.unjudged & ~verdict.flagged).any())
-        hold(detector.abstains or not let_in, detector, "abstains must be True where unjudged updates are let in")
+        require(detector.abstains or not let_in, detector, "abstains must be True where unjudged updates are let in")
     if verdict.weights is not None:
         right = verdict.weights.shape == (n,) and bool((verdict.weights >= 0).all())
-        hold(right, detector, f"weights must be ({n},), each >= 0", f"got {verdict.weights}")
+        require(right, detector, f"weights must be ({n},), each >= 0", f"got {verdict.weights}")
     if verdict.correction is not None:
         right = verdict.correction.shape == held.current.shape and bool(np.isfinite(verdict.correction).all())
-        hold(right, detector, f"correction must be {held.current.shape} and finite", f"got {verdict.correction}")
-    hold(len(verdict.details) in (0, n), detector, "details must be one text per update, or none")
+        require(right, detector, f"correction must be {held.current.shape} and finite", f"got {verdict.correction}")
+    require(len(verdict.details) in (0, n), detector, "details must be one text per update, or none")
     numbers = all(isinstance(name, str) and np.isscalar(value) for name, value in verdict.notes.items())
-    hold(numbers, detector, "notes must be numbers by name", f"got {verdict.notes}")
+    require(numbers, detector, "notes must be numbers by name", f"got {verdict.notes}")

@@ -69,7 +69,7 @@ def _all_digits() -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     return (digits.images / 16 - 0.5).astype(np.float32)[:, None], digits.target.astype(np.int64)
 
 
-def shared_out(skew: Skew, clients: int, streams: Streams) -> Digits:
+def partition_digits(skew: Skew, clients: int, streams: Streams) -> Digits:
     """The digits as `clients` hold them. To be enough for all, each is used up to four times, moved by a pixel."""
     images, labels = _all_digits()
     order = streams.generator("test_split").permutation(len(labels))
@@ -131,7 +131,7 @@ def gradients(models: Vector, images: NDArray[np.float32], labels: NDArray[np.in
     return np.concatenate(parts, axis=1).astype(np.float32)
 
 
-def trained(bases: Vector, images: NDArray[np.float32], labels: NDArray[np.int64]) -> Vector:
+def train_clients(bases: Vector, images: NDArray[np.float32], labels: NDArray[np.int64]) -> Vector:
     """(n, N_PARAMETERS) what STEPS steps change in `bases`; `images`: (n, STEPS, BATCH, PIXELS), `labels` alike."""
     models = bases.copy()
     for step in range(STEPS):
@@ -155,10 +155,10 @@ def gradients_by_class(images: NDArray[np.float32], labels: NDArray[np.int64]) -
 
 def accuracies(models: Vector, images: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.float64]:
     """(n,) share of `images` (m, 1, 8, 8) that each of `models` (n, N_PARAMETERS) names rightly."""
-    return np.asarray(named_rightly(models, images, labels).mean(axis=1))
+    return np.asarray(correct_predictions(models, images, labels).mean(axis=1))
 
 
-def named_rightly(models: Vector, images: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.bool_]:
+def correct_predictions(models: Vector, images: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.bool_]:
     """(n, m) which of `images` (m, 1, 8, 8) each of `models` (n, N_PARAMETERS) names rightly."""
     one, first, two, second = _layers(np.asarray(models, dtype=np.float32))
     hidden = np.maximum(images.reshape(1, len(images), PIXELS) @ one + first, 0)

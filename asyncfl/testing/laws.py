@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from asyncfl.component import Component
 
 
-def hold(condition: bool | np.bool_, component: Component, law: str, seen: str = "") -> None:
+def require(condition: bool | np.bool_, component: Component, law: str, seen: str = "") -> None:
     """Raise AssertionError unless `condition`: which component breaks which law, and what was seen."""
     if not condition:
         raise AssertionError(f"{type(component).__name__}: {law}{f'; {seen}' if seen else ''}")
@@ -22,10 +22,10 @@ def hold(condition: bool | np.bool_, component: Component, law: str, seen: str =
 
 def check_description(component: Component, base: type[Component]) -> None:
     """The component derives from `base`, has a kind, cannot be changed, and can be written and read."""
-    hold(isinstance(component, base), component, f"must derive from {base.__name__}")
+    require(isinstance(component, base), component, f"must derive from {base.__name__}")
     kind = getattr(component, "kind", None)
-    hold(isinstance(kind, str) and bool(kind), component, "must have a field kind: str", f"got {kind!r}")
-    hold(type(component).model_config.get("frozen") is True, component, "must stay frozen; keep memory in a state")
+    require(isinstance(kind, str) and bool(kind), component, "must have a field kind: str", f"got {kind!r}")
+    require(type(component).model_config.get("frozen") is True, component, "must stay frozen; keep memory in a state")
     written = component.model_dump(mode="json")
     try:
         again = type(component).model_validate(written)
@@ -33,7 +33,9 @@ def check_description(component: Component, base: type[Component]) -> None:
         raise AssertionError(
             f"{type(component).__name__}: must be readable from its own description; {error}"
         ) from None
-    hold(same(again, component), component, "must be the same after it is written and read", f"{component} -> {again}")
+    require(
+        same(again, component), component, "must be the same after it is written and read", f"{component} -> {again}"
+    )
 
 
 def close(one: NDArray[np.floating], other: NDArray[np.floating]) -> bool:
@@ -61,6 +63,6 @@ def same(left: Any, right: Any) -> bool:
     return bool(left == right) or (left != left and right != right)
 
 
-def copied(values: Iterable[Any]) -> list[Any]:
+def deep_copies(values: Iterable[Any]) -> list[Any]:
     """Deep copies, to see later whether something was changed; functions stay the functions they are."""
     return [copy.deepcopy(value) for value in values]

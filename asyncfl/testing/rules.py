@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from asyncfl.defences import Buffer, DefenceContext, Rule
 from asyncfl.messages import Vector
 from asyncfl.testing.builders import buffer, context, random, updates, weights
-from asyncfl.testing.laws import check_description, close, copied, hold, same
+from asyncfl.testing.laws import check_description, close, deep_copies, require, same
 
 SIZES = ((1, 1), (5, 1), (8, 4), (13, 3), (20, 7))
 """(n_updates, n_parameters) of the buffers that are tried."""
@@ -53,43 +53,43 @@ def check_rule(
             order = random(number).permutation(n)
             other, _ = _step(rule, known, held.only(order), factors[order])
             alike = close(other, moved)
-            hold(alike, rule, "the order of the updates must not matter", f"{n} updates: {moved} or {other}")
+            require(alike, rule, "the order of the updates must not matter", f"{n} updates: {moved} or {other}")
         if n > least_updates:
             _check_absent(rule, known, held, factors)
         none, _ = _step(rule, known, held, np.zeros(n))
-        hold(not none.any(), rule, "no weight at all must move nothing", f"moved by {none}")
+        require(not none.any(), rule, "no weight at all must move nothing", f"moved by {none}")
         if fixed_point:
             equal = buffer(np.tile(held.deltas[:1], (n, 1)), clients=held.clients.tolist())
             out, _ = _step(rule, known, equal, factors)
             expected = factors.sum() * held.deltas[0]
             law = "equal updates must come out times the sum of the weights"
-            hold(close(out, expected), rule, law, f"{out}, not {expected}")
+            require(close(out, expected), rule, law, f"{out}, not {expected}")
 
 
 def _check_call(rule: Rule, known: DefenceContext, held: Buffer, factors: NDArray[np.float64]) -> Vector:
     state = rule.start(known, random())
-    before = copied((state, held, factors))
+    before = deep_copies((state, held, factors))
     aggregate, after = rule.step(state, held, factors)
     out, weighed = aggregate.update, aggregate.weights
     shape = (held.models.shape[1],)
-    hold(
+    require(
         out.shape == shape and out.dtype == np.float32,
         rule,
         f"the aggregate must be {shape} float32",
         f"got {out.shape} {out.dtype}",
     )
-    hold(np.isfinite(out).all(), rule, "finite updates must give a finite aggregate", f"got {out}")
-    hold(weighed.shape == factors.shape, rule, "weights must be one per update", f"got {weighed.shape}")
-    hold((weighed >= 0).all(), rule, "weights must be >= 0", f"got {weighed.min()}")
+    require(np.isfinite(out).all(), rule, "finite updates must give a finite aggregate", f"got {out}")
+    require(weighed.shape == factors.shape, rule, "weights must be one per update", f"got {weighed.shape}")
+    require((weighed >= 0).all(), rule, "weights must be >= 0", f"got {weighed.min()}")
     total, mass = float(weighed.sum()), float(factors.sum())
-    hold(total <= mass * (1 + 1e-6), rule, "weights must not add up to more than came in", f"{total} from {mass}")
-    hold(same(held, before[1]) and same(factors, before[2]), rule, "buffer and weights must not be changed")
-    hold(same(state, before[0]), rule, "the state must not be changed but returned anew")
+    require(total <= mass * (1 + 1e-6), rule, "weights must not add up to more than came in", f"{total} from {mass}")
+    require(same(held, before[1]) and same(factors, before[2]), rule, "buffer and weights must not be changed")
+    require(same(state, before[0]), rule, "the state must not be changed but returned anew")
     again, _ = rule.step(copy.deepcopy(before[0]), held, factors)
-    hold(same(again.update, out), rule, "equal calls must give equal aggregates", f"{out}, then {again.update}")
+    require(same(again.update, out), rule, "equal calls must give equal aggregates", f"{out}, then {again.update}")
     kept = copy.deepcopy(after)
     following = rule.banned(after, int(held.clients[0]))
-    hold(same(after, kept), rule, "a ban must not change the state but return it anew")
+    require(same(after, kept), rule, "a ban must not change the state but return it anew")
     rule.step(following, held, factors)
     return out
 
@@ -102,7 +102,7 @@ def _check_properties(
         _, weighed = _step(rule, known, held, factors)
         expected = factors @ held.deltas
         right = close(moved, expected) and same(weighed, factors)
-        hold(right, rule, "is_linear: must be the weighted sum of the updates", f"{moved}, not {expected}")
+        require(right, rule, "is_linear: must be the weighted sum of the updates", f"{moved}, not {expected}")
     if rule.is_coordinatewise:
         # Each parameter's values change places between the updates, another way for each parameter.
         n, places = len(held), random(7)
@@ -112,7 +112,7 @@ def _check_properties(
             _step(rule, known, buffer(rows, clients=held.clients.tolist()), even)[0] for rows in (held.deltas, mixed)
         )
         law = "is_coordinatewise: values may change places between updates"
-        hold(close(one, other), rule, law, f"{one} or {other}")
+        require(close(one, other), rule, law, f"{one} or {other}")
 
 
 def _check_absent(rule: Rule, known: DefenceContext, held: Buffer, factors: NDArray[np.float64]) -> None:
@@ -131,8 +131,8 @@ def _check_absent(rule: Rule, known: DefenceContext, held: Buffer, factors: NDAr
     )
     changed, _ = _step(rule, known, other, without)
     law = "an update of weight 0 must take no part"
-    hold(close(out, changed), rule, law, f"{out}, or {changed} if it is another one")
-    hold(weighed[last] == 0, rule, "an update of weight 0 must weigh nothing", f"it weighs {weighed[last]}")
+    require(close(out, changed), rule, law, f"{out}, or {changed} if it is another one")
+    require(weighed[last] == 0, rule, "an update of weight 0 must weigh nothing", f"it weighs {weighed[last]}")
 
 
 def _step(

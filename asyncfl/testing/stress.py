@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 from asyncfl.defences import Detector, Rule, Strikes
 from asyncfl.privacy.estimators.intervals import interval, upper_bound
 from asyncfl.testing.digits import TESTED, Skew
-from asyncfl.testing.trials import ATTACKS, Noise, Trial, TrialResult, played
+from asyncfl.testing.trials import ATTACKS, Noise, Trial, TrialResult, run_trial_with_predictions
 
 MOST_BANNED = 1e-3
 """Share of honest clients that may be banned."""
@@ -62,7 +62,7 @@ def stress_grid(repeats: int = 1, *, root: bool = False, first: int = 0, seeds: 
 
 
 @dataclass(frozen=True)
-class Stressed:
+class StressCase:
     """A federation with the detector, with the plain mean, and with the plain mean and no attackers."""
 
     result: TrialResult
@@ -132,7 +132,7 @@ class StressRow:
 class StressReport:
     """What became of a detector on the grid."""
 
-    cases: tuple[Stressed, ...]
+    cases: tuple[StressCase, ...]
 
     @property
     def honest(self) -> int:
@@ -167,18 +167,18 @@ class StressReport:
     @property
     def cells(self) -> tuple[StressCell, ...]:
         """Federations by all but their seed, in the order of the grid."""
-        groups: dict[Trial, list[Stressed]] = {}
+        groups: dict[Trial, list[StressCase]] = {}
         for case in self.cases:
             groups.setdefault(replace(case.result.trial, seed=0), []).append(case)
         return tuple(_cell(cases) for cases in groups.values())
 
     @property
-    def behind(self) -> tuple[Stressed, ...]:
+    def behind(self) -> tuple[StressCase, ...]:
         """Federations of more than a point below the plain mean, the worst first."""
         return tuple(sorted((case for case in self.cases if case.gained < -MOST_LOST), key=lambda case: case.gained))
 
     @property
-    def told(self) -> tuple[str, ...]:
+    def summary(self) -> tuple[str, ...]:
         """Who was banned, where, and where accuracy was lost against the plain mean, in sentences."""
         behind, cells = self.behind, self.cells
         points = f"{100 * MOST_LOST:g} point"
@@ -211,7 +211,7 @@ class StressReport:
         return max(rows, key=lambda row: (row.honest_banned, row.lost)).name if rows else None
 
     @property
-    def broken(self) -> tuple[str, ...]:
+    def violations(self) -> tuple[str, ...]:
         """Which parts of the law do not hold, in words."""
         found = []
         if self.honest_banned > MOST_BANNED * self.honest:
@@ -257,10 +257,10 @@ def stress(
     # Threads that wait for each other take longer than the products of so small matrices.
     with threadpool_limits(1):
         for number, trial in enumerate(chosen):
-            result, right = played(trial, detector, strikes, fallback=fallback)
+            result, right = run_trial_with_predictions(trial, detector, strikes, fallback=fallback)
             mean, clean = _plain(trial), _plain(trial.without_attackers)
             better, worse = int((right & ~mean).sum()), int((mean & ~right).sum())
-            cases.append(Stressed(result, float(mean.mean()), float(clean.mean()), better, worse))
+            cases.append(StressCase(result, float(mean.mean()), float(clean.mean()), better, worse))
             if progress is not None:
                 progress(number + 1, len(chosen))
     return StressReport(tuple(cases))
@@ -269,7 +269,7 @@ def stress(
 @lru_cache(maxsize=4096)
 def _plain(trial: Trial) -> NDArray[np.bool_]:
     """(TESTED,) what the plain mean's last model names rightly, which is the same for every detector."""
-    return played(trial)[1]
+    return run_trial_with_predictions(trial)[1]
 
 
 def cell_name(trial: Trial) -> str:
@@ -278,7 +278,7 @@ def cell_name(trial: Trial) -> str:
     return f"{trial.skew}, {attack}, buffer {trial.buffer}, noise {trial.noise}" + ", root set" * trial.root
 
 
-def _cell(cases: Sequence[Stressed]) -> StressCell:
+def _cell(cases: Sequence[StressCase]) -> StressCell:
     from scipy.stats import t
 
     gains = np.array([case.gained for case in cases])
@@ -288,7 +288,7 @@ def _cell(cases: Sequence[Stressed]) -> StressCell:
     return StressCell(cases[0].result.trial, n, middle, middle - half, middle + half)
 
 
-def _row(name: str, cases: Sequence[Stressed]) -> StressRow:
+def _row(name: str, cases: Sequence[StressCase]) -> StressRow:
     results = [case.result for case in cases]
 
     def total(field: str) -> int:

@@ -220,7 +220,7 @@ class TrialClients:
             drawn = self.streams.generator("batches", client, turn).integers(0, len(named), number)
             images[row], labels[row] = mine[drawn].reshape(number, digits.PIXELS), named[drawn]
         shape = (len(clients), digits.STEPS, digits.BATCH)
-        return digits.trained(bases, images.reshape(*shape, digits.PIXELS), labels.reshape(shape))
+        return digits.train_clients(bases, images.reshape(*shape, digits.PIXELS), labels.reshape(shape))
 
     def _crafted(
         self, clients: NDArray[np.int64], bases: Vector, deltas: Vector, noise: Vector, current: Vector, version: int
@@ -244,10 +244,10 @@ class TrialClients:
 
 @lru_cache(maxsize=64)
 def _shared_out(skew: Skew, clients: int, seed: int) -> Digits:
-    return digits.shared_out(skew, clients, Streams(seed))
+    return digits.partition_digits(skew, clients, Streams(seed))
 
 
-def play(
+def run_trial(
     trial: Trial,
     detector: Detector | None = None,
     strikes: Strikes | None = None,
@@ -258,10 +258,10 @@ def play(
 
     `fallback`: in its place where the detector abstains; None: `rule` there too.
     """
-    return played(trial, detector, strikes, rule, fallback)[0]
+    return run_trial_with_predictions(trial, detector, strikes, rule, fallback)[0]
 
 
-def played(
+def run_trial_with_predictions(
     trial: Trial,
     detector: Detector | None = None,
     strikes: Strikes | None = None,
@@ -296,7 +296,7 @@ def played(
         if banned.all():
             break
     wrong = banned & ~federation.malicious
-    right = digits.named_rightly(models[-1][None], *federation.data.test)[0]
+    right = digits.correct_predictions(models[-1][None], *federation.data.test)[0]
     result = TrialResult(
         trial,
         trial.clients - trial.attackers,

@@ -42,7 +42,7 @@ class Divergence:
 
 
 @dataclass(frozen=True)
-class Line:
+class ComparedQuantity:
     """One quantity of both traces."""
 
     what: str
@@ -61,7 +61,7 @@ class SeedComparison:
     """None: the same events happened, at the same times, in the same order."""
     rounds: Divergence | None
     """The first published version with other numbers; None: there is none."""
-    lines: tuple[Line, ...]
+    lines: tuple[ComparedQuantity, ...]
     """What differs in sum; () where nothing does."""
     changed_fates: int
     """Tasks that both have, but given to another client or with another fate."""
@@ -157,21 +157,21 @@ def _compare_seed(
 
 def _lines(
     events: tuple[pa.Table, pa.Table], rounds: tuple[pa.Table, pa.Table], tasks: tuple[Tasks, Tasks]
-) -> list[Line]:
+) -> list[ComparedQuantity]:
     """The quantities of a summary that differ."""
     kinds = [counts(table) for table in events]
-    lines = [Line("events", *(len(table) for table in events))]
-    lines += [Line("virtual seconds", *(float(pc.max(table["time_s"]).as_py() or 0.0) for table in events))]
-    lines += [Line(f"{kind} events", *(found.get(kind, 0) for found in kinds)) for kind in Kind]
+    lines = [ComparedQuantity("events", *(len(table) for table in events))]
+    lines += [ComparedQuantity("virtual seconds", *(float(pc.max(table["time_s"]).as_py() or 0.0) for table in events))]
+    lines += [ComparedQuantity(f"{kind} events", *(found.get(kind, 0) for found in kinds)) for kind in Kind]
     lines += [
-        Line(f"tasks {fate.replace('_', ' ')}", *(int((found.fate == number).sum()) for found in tasks))
+        ComparedQuantity(f"tasks {fate.replace('_', ' ')}", *(int((found.fate == number).sum()) for found in tasks))
         for number, fate in enumerate(FATES)
     ]
-    lines += [Line("mean staleness", *(_mean(found.staleness[found.staleness >= 0]) for found in tasks))]
-    lines += [Line("mean seconds in the buffer", *(_mean(found.waiting_s) for found in tasks))]
+    lines += [ComparedQuantity("mean staleness", *(_mean(found.staleness[found.staleness >= 0]) for found in tasks))]
+    lines += [ComparedQuantity("mean seconds in the buffer", *(_mean(found.waiting_s) for found in tasks))]
     for name in ("train_loss", "test_loss", "test_accuracy", "test_r2", "test_mae", "bytes_up", "bytes_down"):
         if all(name in table.column_names and len(table) for table in rounds):
-            lines += [Line(f"last {name}", *(float(table[name][-1].as_py()) for table in rounds))]
+            lines += [ComparedQuantity(f"last {name}", *(float(table[name][-1].as_py()) for table in rounds))]
     # NaN stands for a mean of nothing: of nothing in both is no difference.
     return [
         line for line in lines if line.one != line.other and not (line.one != line.one and line.other != line.other)

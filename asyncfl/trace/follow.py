@@ -32,7 +32,7 @@ STARTS = (Kind.DOWNLOAD_STARTED, Kind.TRAINING_STARTED, Kind.UPLOAD_STARTED)
 
 
 @dataclass(frozen=True)
-class Step:
+class HistoryStep:
     """One thing that happened on the way of an update."""
 
     time_s: float
@@ -44,7 +44,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Life:
+class TaskHistory:
     """What became of one task."""
 
     seed: int
@@ -60,7 +60,7 @@ class Life:
     durations_s: dict[str, float]
     """Seconds of `download`, `training`, `upload` and `waiting` (for the server's decision) as far as they were
     finished, and `total` from the dispatch until server and client were done with it, or to the end of the run."""
-    steps: tuple[Step, ...]
+    steps: tuple[HistoryStep, ...]
 
     @property
     def headline(self) -> str:
@@ -74,7 +74,7 @@ class Life:
         return f"{begin}aggregated into version {self.version} with weight {self.weight:.6g}, {age}"
 
 
-def follow(events: pa.Table, task: int, seed: int | None = None) -> Life:
+def follow(events: pa.Table, task: int, seed: int | None = None) -> TaskHistory:
     """What became of `task` in a whole trace. `seed` may be left out where the trace has only one.
 
     Raises InputError for a task or seed that is not in the trace.
@@ -86,7 +86,7 @@ def follow(events: pa.Table, task: int, seed: int | None = None) -> Life:
     fate = FATES[int(found.fate[0])]
     own = select(events, task=task).to_pylist()
     judged = found.staleness[0] >= 0 or fate == Fate.REJECTED
-    return Life(
+    return TaskHistory(
         seed=int(found.seed[0]),
         task=task,
         client=int(found.client[0]),
@@ -154,7 +154,7 @@ def _around(events: pa.Table, found: Tasks, own: list[dict[str, Any]]) -> list[d
     return shown
 
 
-def _steps(rows: list[dict[str, Any]]) -> list[Step]:
+def _steps(rows: list[dict[str, Any]]) -> list[HistoryStep]:
     began: dict[str, float] = {}
     phase: str | None = None
     steps = []
@@ -164,7 +164,7 @@ def _steps(rows: list[dict[str, Any]]) -> list[Step]:
         broken = kind in (Kind.LOST, Kind.DROPPED_OUT, Kind.WENT_OFFLINE)
         beginning = phase if broken else BEGINNING.get(kind)
         took_s = time_s - began[beginning] if beginning in began else None
-        steps.append(Step(time_s, kind, took_s, _said(row)))
+        steps.append(HistoryStep(time_s, kind, took_s, _said(row)))
         began[kind] = time_s
         phase = kind if kind in STARTS else None if broken else phase
     return steps

@@ -24,8 +24,8 @@ import pyarrow.compute as pc
 
 from asyncfl.files.whole import whole_file
 from asyncfl.trace.client_tracks import client_events, client_instants, offline_slices
-from asyncfl.trace.server_track import Batch, batches, counters, server_events
-from asyncfl.trace.spending import Spending
+from asyncfl.trace.epsilon_curves import EpsilonCurve
+from asyncfl.trace.server_track import BufferSpan, buffer_spans, counters, server_events
 from asyncfl.trace.tasks import tasks_of
 from asyncfl.trace.tracks import Tracks, all_microseconds, counter_of, metadata
 
@@ -37,7 +37,7 @@ def write_perfetto(
     path: str | Path,
     *,
     title: str,
-    spent: Sequence[Spending] = (),
+    spent: Sequence[EpsilonCurve] = (),
     notes: Sequence[str] = (),
     clients: Sequence[int] | None = None,
 ) -> int:
@@ -81,7 +81,7 @@ def _write(raw: Any, compress: bool, lines: Iterable[str], title: str, notes: Se
 
 
 def chrome_trace(
-    events: pa.Table, title: str, spent: Sequence[Spending] = (), clients: Sequence[int] | None = None
+    events: pa.Table, title: str, spent: Sequence[EpsilonCurve] = (), clients: Sequence[int] | None = None
 ) -> Iterator[str]:
     """The JSON events of a trace, one text each; the tracks one after another, each in order of time.
 
@@ -93,7 +93,7 @@ def chrome_trace(
     for place, seed in enumerate(sorted(seeds)):
         own = events.filter(pc.field("seed") == seed)
         tasks = tasks_of(own)
-        made = batches(own, tasks)
+        made = buffer_spans(own, tasks)
         tracks = Tracks(pid=place + 1, seeds=len(seeds), clients=int(pc.max(own["client"]).as_py()) + 1)
         shown = None if clients is None else set(clients)
         yield from metadata(tracks, f"{title}, seed {seed}", _tracks_used(own, shown), _scorers(made, shown))
@@ -115,6 +115,6 @@ def _tracks_used(events: pa.Table, shown: set[int] | None) -> list[int]:
     return sorted(client for client in known if shown is None or client in shown)
 
 
-def _scorers(made: Sequence[Batch], shown: set[int] | None) -> list[int]:
+def _scorers(made: Sequence[BufferSpan], shown: set[int] | None) -> list[int]:
     asked = {request.client for batch in made for request in batch.requests}
     return sorted(client for client in asked if shown is None or client in shown)

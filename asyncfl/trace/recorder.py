@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from asyncfl.trace.batch_spool import BatchSpool
 from asyncfl.trace.events import SCHEMA, Kind
-from asyncfl.trace.shelf import Shelf
 
 FLUSH_EVERY = 65_536
 """Events kept as Python objects before they are packed into an Arrow batch and put on disk."""
@@ -26,7 +26,7 @@ class Recorder:
         self.seed = seed
         # One event after another in a single flat list: a tuple for each would keep the garbage collector busy.
         self._values: list[Any] = []
-        self._shelf = Shelf()
+        self._spool = BatchSpool()
         self._packed = 0
 
     def __len__(self) -> int:
@@ -51,7 +51,7 @@ class Recorder:
         values += (time_s, kind, task, client, version, base_version, staleness, size, attempt, weight, detail)
         if len(values) >= FLUSH_EVERY * len(GIVEN):
             batch = self._batch()
-            self._shelf.put(batch)
+            self._spool.put(batch)
             self._packed += len(batch)
             self._values = []
 
@@ -72,5 +72,5 @@ class Recorder:
     def table(self) -> pa.Table:
         """All events so far, in the order in which they happened. Nothing of the recorder changes: however often it is
         asked on the way, the last table is the same."""
-        batches = [*self._shelf.batches(), *([self._batch()] if self._values else [])]
+        batches = [*self._spool.batches(), *([self._batch()] if self._values else [])]
         return pa.Table.from_batches(batches, schema=SCHEMA).unify_dictionaries()

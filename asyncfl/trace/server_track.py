@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from asyncfl.trace.events import Kind
 from asyncfl.trace.query import select
-from asyncfl.trace.requests import Request, requests_of
+from asyncfl.trace.scoring_requests import ScoringRequest, scoring_requests_of
 from asyncfl.trace.tasks import FATES, JUDGED, Tasks
 from asyncfl.trace.tracks import Tracks, all_microseconds, counter_of, instant_of, microseconds, slice_of
 
@@ -20,7 +20,7 @@ MARKS = (Kind.SHORT_BUFFER, Kind.COHORT_REPEATED, Kind.SHUFFLED, Kind.STOPPED, K
 
 
 @dataclass
-class Batch:
+class BufferSpan:
     """A buffer on its way to the version that it makes. Times in virtual seconds."""
 
     version: int
@@ -33,10 +33,10 @@ class Batch:
     """When its version was published; the end of the trace where it never was."""
     updates: int
     """Updates judged: aggregated, flagged or rejected."""
-    requests: list[Request] = field(default_factory=list)
+    requests: list[ScoringRequest] = field(default_factory=list)
 
 
-def batches(events: pa.Table, tasks: Tasks) -> list[Batch]:
+def buffer_spans(events: pa.Table, tasks: Tasks) -> list[BufferSpan]:
     """The buffers of one seed, in order, the one that the end of the trace interrupts included."""
     end_s = float(events["time_s"].to_numpy().max(initial=0.0))
     published = select(events, kinds=[Kind.PUBLISHED])["time_s"].to_numpy()
@@ -56,9 +56,9 @@ def batches(events: pa.Table, tasks: Tasks) -> list[Batch]:
         decided_s = published_s if decided[version] == -np.inf else float(decided[version])
         if over or updates[version] or end_s > published[version - 1]:
             begun_s = float(published[version - 1])
-            result.append(Batch(version, begun_s, decided_s, published_s, int(updates[version])))
+            result.append(BufferSpan(version, begun_s, decided_s, published_s, int(updates[version])))
     by_version = {batch.version: batch for batch in result}
-    for request in requests_of(events):
+    for request in scoring_requests_of(events):
         if request.making in by_version:
             by_version[request.making].requests.append(request)
     return result
@@ -66,7 +66,7 @@ def batches(events: pa.Table, tasks: Tasks) -> list[Batch]:
 
 def server_events(
     events: pa.Table,
-    made: Sequence[Batch],
+    made: Sequence[BufferSpan],
     tracks: Tracks,
     shown: set[int] | None,
     arrows: Mapping[int, Sequence[int]],

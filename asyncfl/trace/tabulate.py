@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from asyncfl.trace.requests import Request
-from asyncfl.trace.requests import columns as columns_of_requests
+from asyncfl.trace.scoring_requests import ScoringRequest
+from asyncfl.trace.scoring_requests import columns as columns_of_requests
 from asyncfl.trace.tasks import FATES, Floats, Ints, Tasks
 
 By: TypeAlias = Literal["client", "version", "base_version", "seed", "staleness"]
@@ -18,7 +18,7 @@ By: TypeAlias = Literal["client", "version", "base_version", "seed", "staleness"
 fate was settled; `base_version`, the one it was sent; `seed`, all its tasks; `staleness`, that of judged updates."""
 
 
-def tabulate(tasks: Tasks, by: By, requests: Sequence[Request] = ()) -> pa.Table:
+def tabulate(tasks: Tasks, by: By, requests: Sequence[ScoringRequest] = ()) -> pa.Table:
     """One row per seed and group, ordered: tasks, fates that occur, mean seconds of the phases, staleness, traffic.
 
     Means are over the tasks that finished the phase; NaN where none did. `waiting_s` runs from the arrival of an

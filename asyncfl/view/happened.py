@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from asyncfl.trace.events import Kind
-from asyncfl.trace.requests import requests_of
+from asyncfl.trace.scoring_requests import scoring_requests_of
 from asyncfl.trace.tasks import KINDS, Floats, Ints, Tasks, codes
 from asyncfl.trace.tracks import all_microseconds
 from asyncfl.view.density import fill_shown
@@ -105,7 +105,7 @@ def events_shown(events: pa.Table, packing: Packing) -> Described:
 
 def requests_shown(events: pa.Table, packing: Packing) -> Described:
     """Who was asked to score models, and when."""
-    found = requests_of(events)
+    found = scoring_requests_of(events)
     times = (np.array([getattr(one, name) for one in found], np.float64) for name in ("asked_s", "ended_s"))
     began, ended = map(all_microseconds, times)
     return {

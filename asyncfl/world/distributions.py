@@ -51,7 +51,7 @@ class Distribution(Component):
         """Values with density proportional to x f(x), (size,) float64; the mean must be finite and positive."""
         raise NotImplementedError
 
-    def one(self, rng: np.random.Generator) -> float:
+    def draw_one(self, rng: np.random.Generator) -> float:
         """A single value."""
         return float(self.draw(rng, 1)[0])
 
@@ -76,7 +76,7 @@ class Fixed(Distribution):
         """The value, repeated; draws nothing."""
         return np.full(size, self.value)
 
-    def one(self, rng: np.random.Generator) -> float:
+    def draw_one(self, rng: np.random.Generator) -> float:
         """The value; draws nothing."""
         return self.value
 
@@ -143,7 +143,7 @@ class Exponential(Distribution):
         """`minimum + (mean - minimum) E`."""
         return self.minimum + (self.mean - self.minimum) * rng.standard_exponential(size)
 
-    def one(self, rng: np.random.Generator) -> float:
+    def draw_one(self, rng: np.random.Generator) -> float:
         """A single value, without the cost of an array."""
         return self.minimum + (self.mean - self.minimum) * rng.standard_exponential()
 
@@ -172,7 +172,7 @@ class Lognormal(Distribution):
         """`median exp(sigma Z)`."""
         return self.median * np.exp(self.sigma * rng.standard_normal(size))
 
-    def one(self, rng: np.random.Generator) -> float:
+    def draw_one(self, rng: np.random.Generator) -> float:
         """A single value, without the cost of an array."""
         return self.median * math.exp(self.sigma * rng.standard_normal())
 

@@ -29,7 +29,7 @@ class FailureDetection(Component):
     )
 
     @abstractmethod
-    def learnt_s(self, gone_s: float, back_s: float) -> float:
+    def detected_s(self, gone_s: float, back_s: float) -> float:
         """Moment at which the server learns of it, seconds; never after `back_s`, when the client is online again.
 
         `gone_s`: when the client went offline, in the midst of a task or of scoring. `back_s` > `gone_s`: when it
@@ -45,7 +45,7 @@ class LeaseDetection(FailureDetection):
     seconds: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("s")] = 30.0
     """Seconds from the last sign of life of a client until the server gives up the task that it is at, > 0."""
 
-    def learnt_s(self, gone_s: float, back_s: float) -> float:
+    def detected_s(self, gone_s: float, back_s: float) -> float:
         """The lease's end, or the client's return."""
         return min(gone_s + self.seconds, back_s)
 
@@ -55,7 +55,7 @@ class InstantDetection(FailureDetection):
 
     kind: Literal["instant"] = "instant"
 
-    def learnt_s(self, gone_s: float, back_s: float) -> float:
+    def detected_s(self, gone_s: float, back_s: float) -> float:
         """At once."""
         return gone_s
 

@@ -65,7 +65,7 @@ class FairLink:
         self._rates = None
         return left if left > THROUGH * bits else 0.0
 
-    def soonest(self, now_s: float) -> tuple[float, tuple[int, ...]]:
+    def next_finished(self, now_s: float) -> tuple[float, tuple[int, ...]]:
         """Seconds from now until the next flows are through, if nobody joins or leaves, and which these are, in the
         order in which they joined; inf and () without any."""
         self._advance(now_s)

@@ -72,7 +72,7 @@ class Link(Described):
         return self.server_bandwidth_bps < math.inf
 
     @property
-    def hopeless(self) -> bool:
+    def loses_everything(self) -> bool:
         """Whether no packet ever arrives; what a profile measured is not looked at."""
         return self.loss.mean_loss() > 1 - 1e-12
 
@@ -133,16 +133,16 @@ class LinkState:
         payload_bytes: int,
         tap_packet_loss: float | None,
         rng: np.random.Generator | None,
-        back_s: float = 0.0,
+        acknowledgement_s: float = 0.0,
     ) -> Transfer:
         """Fate of a message of the client. The tap's coin is drawn first, then the jitter, the losses last.
 
-        `back_s`: latency of the other direction, for acknowledgements.
+        `acknowledgement_s`: latency of the other direction, for acknowledgements.
         `rng` is None where `needs_draws` says no and the tap is off or misses nothing.
         """
         link = self.link
         tap_coin = 0.0 if rng is None else rng.random()
-        jitter_s = link.jitter_s.one(rng) if rng is not None else 0.0
+        jitter_s = link.jitter_s.draw_one(rng) if rng is not None else 0.0
         return send(
             payload_bytes,
             latency_s=float(self.latency_s[client]) + jitter_s,
@@ -151,7 +151,7 @@ class LinkState:
             loss=self.loss_of(client),
             retransmissions=link.retransmissions,
             retransmission_timeout_s=link.retransmission_timeout_s,
-            back_s=back_s,
+            acknowledgement_s=acknowledgement_s,
             tap_packet_loss=tap_packet_loss,
             tap_coin=tap_coin,
             rng=rng,

@@ -79,9 +79,9 @@ class WorldState:
         """Whether each client is online at that moment, (clients,) bool."""
         return self.presence.all_online(time_s)
 
-    def learnt_s(self, client: int, gone_s: float) -> float:
+    def detected_s(self, client: int, gone_s: float) -> float:
         """Moment at which the server learns that a client went offline at `gone_s` in mid-task, seconds."""
-        return self.failure_detection.learnt_s(gone_s, self.next_change(client, gone_s))
+        return self.failure_detection.detected_s(gone_s, self.next_change(client, gone_s))
 
 
 class TaskDraws:
@@ -115,7 +115,7 @@ class TaskDraws:
             raise ValueError(f"samples and epochs must be >= 0, got {samples} and {epochs}")
         world = self._world
         fixed = world.jitter.is_constant
-        jitter = world.jitter.expected() if fixed else world.jitter.one(self._generator(_COMPUTATION))
+        jitter = world.jitter.expected() if fixed else world.jitter.draw_one(self._generator(_COMPUTATION))
         return float(world.s_per_sample[self.client]) * jitter * samples * epochs
 
     def evaluate_s(self, samples: int, models: int = 1) -> float:

@@ -6,7 +6,7 @@ by acknowledgements, which arrive and have no size: none can be there before a r
 both directions. So the sender waits for that, or for `retransmission_timeout_s` where that is longer. What is still
 missing after the last time makes the message lost.
 
-    sent at 0        resent at waits_s[0]    ...             complete after latency + jitter
+    sent at 0        resent at resent_at_s[0]    ...             complete after latency + jitter
     |== packets ==|.. wait ..|= lost ones =|.. wait ..|=|------> delivered
 """
 
@@ -53,7 +53,7 @@ class Transfer(NamedTuple):
     """Bytes sent, retransmissions included."""
     overheard_s: float
     """When the tap had the whole message, in seconds from the start of the transfer; inf: it never had."""
-    waits_s: tuple[float, ...]
+    resent_at_s: tuple[float, ...]
     """When each retransmission began, in seconds from the start of the transfer; () without any."""
     resent_bytes: tuple[int, ...]
     """Bytes that each retransmission sent again."""
@@ -64,12 +64,12 @@ class Transfer(NamedTuple):
 
     def attempts_by(self, elapsed_s: float) -> int:
         """Times that the sender had begun to send, `elapsed_s` seconds after the start."""
-        return 1 + sum(at_s < elapsed_s for at_s in self.waits_s)
+        return 1 + sum(at_s < elapsed_s for at_s in self.resent_at_s)
 
     def sent_by(self, elapsed_s: float) -> int:
         """Bytes of the packets that had left, retransmissions included, `elapsed_s` seconds after the start."""
         sent = 0
-        for at_s, packets in zip((0.0, *self.waits_s), self._packets, strict=True):
+        for at_s, packets in zip((0.0, *self.resent_at_s), self._packets, strict=True):
             if elapsed_s > at_s:
                 # 1e-9: a packet that leaves at this very moment has left, whatever the rounding says.
                 left = (elapsed_s - at_s) / self.packet_s + 1e-9 if self.packet_s > 0 else math.inf
@@ -83,7 +83,7 @@ class Transfer(NamedTuple):
     @property
     def bursts(self) -> Iterator[Burst]:
         """The transmissions of the message, each from its first packet to its last."""
-        begins_s = (0.0, *self.waits_s, self.duration_s)
+        begins_s = (0.0, *self.resent_at_s, self.duration_s)
         sizes, had = (self.payload_bytes, *self.resent_bytes), False
         for number, (packets, size) in enumerate(zip(self._packets, sizes, strict=True)):
             end_s = begins_s[number] + packets * self.packet_s
@@ -106,7 +106,7 @@ class Transfer(NamedTuple):
             attempts=1 + begun,
             sent_bytes=self.sent_by(elapsed_s),
             overheard_s=self.overheard_s if self.overheard_s <= elapsed_s else math.inf,
-            waits_s=self.waits_s[:begun],
+            resent_at_s=self.resent_at_s[:begun],
             resent_bytes=self.resent_bytes[:begun],
         )
 
@@ -125,16 +125,16 @@ def send(
     loss: Loss,
     retransmissions: int,
     retransmission_timeout_s: float,
-    back_s: float,
+    acknowledgement_s: float,
     tap_packet_loss: float | None,
     tap_coin: float,
     rng: np.random.Generator | None,
 ) -> Transfer:
     """Fate of a message of `payload_bytes` >= 1.
 
-    `latency_s` holds this message's jitter, `back_s` is the latency of an acknowledgement's way back. `tap_packet_loss`
-    is None on a link that nobody taps; `tap_coin`, in [0, 1), decides whether the tap holds the message. `rng` draws
-    the losses; a lossless link needs none.
+    `latency_s` includes this message's jitter; `acknowledgement_s` is the latency of an acknowledgement.
+    `tap_packet_loss` is None on a link that is not tapped. `tap_coin`, in [0, 1), decides whether the tap holds the
+    message. `rng` draws the losses; a lossless link needs none.
     """
     packets = -(-payload_bytes // mtu_bytes)
     packet_s = 8 * payload_bytes / (packets * bandwidth_bps)
@@ -156,16 +156,16 @@ def send(
             packet_s,
         )
 
-    wait_s = max(retransmission_timeout_s, latency_s + back_s)
+    wait_s = max(retransmission_timeout_s, latency_s + acknowledgement_s)
     idle_slots = wait_s / packet_s if packet_s > 0 else math.inf
     now_s = packets * packet_s
     sent, left_s = [packets], [now_s]
-    resent_at_s: list[float] = []
+    resent_s: list[float] = []
     pending, channel = loss.step(loss.start(rng), packets, 0.0, rng)
     lost = pending
     while pending and len(sent) <= retransmissions:
         now_s += wait_s
-        resent_at_s.append(now_s)
+        resent_s.append(now_s)
         sent.append(pending)
         now_s += pending * packet_s
         left_s.append(now_s)
@@ -182,7 +182,7 @@ def send(
         packets_lost=lost,
         sent_bytes=-(-payload_bytes * packets_sent // packets),
         overheard_s=_caught_s(sent, left_s, tap_packet_loss, tap_coin),
-        waits_s=tuple(resent_at_s),
+        resent_at_s=tuple(resent_s),
         resent_bytes=tuple(-(-payload_bytes * again // packets) for again in sent[1:]),
         payload_bytes=payload_bytes,
         packet_s=packet_s,

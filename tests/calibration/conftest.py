@@ -8,7 +8,7 @@ import pytest
 
 from asyncfl.calibration import calibrate
 from asyncfl.calibration.fit import Calibration
-from asyncfl.calibration.observations import SeenRun
+from asyncfl.calibration.observations import ObservedRun
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock
 
@@ -53,10 +53,10 @@ KNOWN: dict[str, Any] = {
 }
 
 
-def seen(scenario: Scenario, seed: int = 0) -> SeenRun:
+def seen(scenario: Scenario, seed: int = 0) -> ObservedRun:
     """A seed on the clock, as it is seen."""
     run = simulate_clock(scenario, seed)
-    return SeenRun.of("run", scenario, run.sizes, run.events)
+    return ObservedRun.of("run", scenario, run.sizes, run.events)
 
 
 def fitted_to(scenario: Scenario) -> Calibration:

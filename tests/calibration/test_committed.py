@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from asyncfl.calibration import calibrate
-from asyncfl.calibration.observations import seen_run
+from asyncfl.calibration.observations import observe_run
 from asyncfl.files.yaml_text import read_yaml
 from asyncfl.storage import Run
 from asyncfl.world import World
@@ -35,7 +35,7 @@ def test_the_committed_world_is_fitted_to_the_committed_runs() -> None:
     experiment = read_yaml(WORKFLOW / "experiments" / "clock" / "calibrated.yaml")
     committed = World.model_validate(experiment["variants"]["run"]["predicted"]["world"])
     run = Run.load(WORKFLOW / "recordings" / "clock" / "calibrated" / "fitted")
-    found = calibrate([seen_run(run, "fitted", seed) for seed in run.scenario.seeds]).world()
+    found = calibrate([observe_run(run, "fitted", seed) for seed in run.scenario.seeds]).world()
     there, here = (dict(numbers(world.model_dump(mode="json"))) for world in (committed, found))
     assert there.keys() == here.keys()
     assert len(there) > 60

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from asyncfl.calibration import families
-from asyncfl.calibration.families import fitted
+from asyncfl.calibration.families import fit_distribution
 from asyncfl.world.distributions import Distribution, Exponential, Fixed, Lognormal, Pareto, Uniform
 
 
@@ -20,7 +20,7 @@ from asyncfl.world.distributions import Distribution, Exponential, Fixed, Lognor
     ],
 )
 def test_the_family_and_its_parameters_are_found(truth: Distribution) -> None:
-    found = fitted(truth.draw(np.random.default_rng(0), 4000))
+    found = fit_distribution(truth.draw(np.random.default_rng(0), 4000))
     assert type(found.distribution) is type(truth)
     for name in set(type(truth).model_fields) - {"kind"}:
         assert getattr(found.distribution, name) == pytest.approx(getattr(truth, name), rel=0.05)
@@ -33,7 +33,7 @@ def test_values_that_were_cut_off_count_as_longer(truth: Distribution) -> None:
     rng = np.random.default_rng(1)
     values, ends = truth.draw(rng, 6000), 4 * rng.random(6000) + 1
     exact, cut_off = values[values <= ends], ends[values > ends]
-    found = fitted(exact, cut_off)
+    found = fit_distribution(exact, cut_off)
     assert type(found.distribution) is type(truth)
     assert found.distribution.expected() == pytest.approx(truth.expected(), rel=0.05)
     assert exact.mean() < 0.95 * truth.expected()
@@ -41,23 +41,25 @@ def test_values_that_were_cut_off_count_as_longer(truth: Distribution) -> None:
 
 def test_the_exponential_by_hand() -> None:
     # scale (0 + 1 + ... + 7 + 4) / 8 above the least, 1: what was cut off at 5 adds to the time, not to the ends
-    found = fitted(np.arange(1.0, 9.0), np.array([5.0]))
+    found = fit_distribution(np.arange(1.0, 9.0), np.array([5.0]))
     assert found.compared["exponential"] == pytest.approx(4 + 2 * (8 * np.log(4) + 32 / 4))
 
 
 def test_what_is_the_same_each_time_is_constant() -> None:
-    assert fitted(np.full(50, 0.2) + 1e-6 * np.arange(50) / 50).distribution.expected() == pytest.approx(0.2, rel=1e-5)
-    assert fitted(np.zeros(5)).gap == 0
+    assert fit_distribution(np.full(50, 0.2) + 1e-6 * np.arange(50) / 50).distribution.expected() == pytest.approx(
+        0.2, rel=1e-5
+    )
+    assert fit_distribution(np.zeros(5)).gap == 0
 
 
 def test_of_few_values_only_the_mean_is_kept() -> None:
-    assert fitted(np.array([1.0, 2.0, 6.0])).distribution == Fixed(value=3.0)
+    assert fit_distribution(np.array([1.0, 2.0, 6.0])).distribution == Fixed(value=3.0)
 
 
 def test_periods_have_a_finite_mean() -> None:
     heavy = Pareto(minimum=1, alpha=0.8).draw(np.random.default_rng(2), 2000)
-    assert isinstance(fitted(heavy).distribution, Pareto)
-    assert np.isfinite(fitted(heavy, periods=True).distribution.expected())
+    assert isinstance(fit_distribution(heavy).distribution, Pareto)
+    assert np.isfinite(fit_distribution(heavy, periods=True).distribution.expected())
 
 
 def test_what_was_cut_off_at_once_tells_nothing() -> None:

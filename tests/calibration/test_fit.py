@@ -11,9 +11,9 @@ import pytest
 
 from asyncfl.analysis.timeline import summary, timeline_of
 from asyncfl.calibration import calibrate
-from asyncfl.calibration.families import fitted
+from asyncfl.calibration.families import fit_distribution
 from asyncfl.calibration.fit import Calibration, _clients, _device, _link, _listed, _plain
-from asyncfl.calibration.observations import SeenRun
+from asyncfl.calibration.observations import ObservedRun
 from asyncfl.errors import RunError
 from asyncfl.federation import clients_table, rounds_table
 from asyncfl.federation.resolve import streams_of
@@ -68,8 +68,8 @@ def test_presence_drop_outs_and_the_servers_time_are_found(found: Calibration) -
     assert isinstance(availability, AlternatingAvailability)
     assert availability.on_s.expected() == pytest.approx(60, rel=0.2)
     assert availability.off_s.expected() == pytest.approx(20, rel=0.2)
-    assert found.giving_up.dropout == pytest.approx(0.03, abs=0.01)
-    assert found.giving_up.dropout_per_s == 0
+    assert found.dropout_rates.dropout == pytest.approx(0.03, abs=0.01)
+    assert found.dropout_rates.dropout_per_s == 0
     assert np.median(found.aggregate_s) == pytest.approx(0.3)
 
 
@@ -146,7 +146,7 @@ def test_a_second_run_with_a_larger_model_tells_them_apart(known: Scenario) -> N
 
 def test_a_hazard_per_second_is_told_from_a_probability_per_training(known: Scenario) -> None:
     scenario = known.override({"world.dropout": 0.0, "world.dropout_per_s": 0.02})
-    found = fitted_to(scenario).giving_up
+    found = fitted_to(scenario).dropout_rates
     assert found.dropout == 0
     assert found.dropout_per_s == pytest.approx(0.02, rel=0.2)
 
@@ -186,7 +186,7 @@ def test_what_messages_took_of_each_other_is_in_what_each_took(known: Scenario) 
 def test_too_few_trainings_are_refused(known: Scenario) -> None:
     run = simulate_clock(known.override({"protocol": {"kind": "sync", "rounds": 1, "participants": 3}}), 0)
     with pytest.raises(RunError, match=r"tell of \d trainings from beginning to end, and a world takes 10 at least"):
-        SeenRun.of("a run", known, run.sizes, run.events)
+        ObservedRun.of("a run", known, run.sizes, run.events)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
@@ -248,14 +248,14 @@ def test_values_that_differ_by_just_so_much_are_the_same() -> None:
 
 
 def test_a_population_in_which_some_are_unlimited_is_unlimited() -> None:
-    one = fitted(np.array([1e6]))
+    one = fit_distribution(np.array([1e6]))
     for known, bandwidth in ((1e6, Fixed(value=1e6)), (math.inf, Fixed(value=math.inf))):
         found = SimpleNamespace(
             latency_s=np.array([0.1, 0.1]),
             bandwidth_bps=np.array([1e6, known]),
-            latency=fitted(np.array([0.1])),
+            latency=fit_distribution(np.array([0.1])),
             bandwidth=one,
-            jitter=fitted(np.zeros(1)),
+            jitter=fit_distribution(np.zeros(1)),
             loss=SimpleNamespace(loss=IndependentLoss(probability=0.1)),
             retransmissions=3,
             timeout_s=0.5,

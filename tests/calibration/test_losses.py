@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncfl.calibration import losses
-from asyncfl.calibration.losses import FEWEST_MESSAGES, MOST_PACKETS, fitted_loss, lost_in_bursts
-from asyncfl.calibration.messages import SeenMessage
+from asyncfl.calibration.losses import FEWEST_MESSAGES, MOST_PACKETS, fit_loss, lost_in_bursts
+from asyncfl.calibration.messages import ObservedMessage
 from asyncfl.world.loss import GilbertElliottLoss, IndependentLoss, NoLoss
 
 rates = st.floats(0.001, 1.0)
@@ -29,28 +29,28 @@ def test_bursts_are_a_law_whose_mean_is_the_long_runs(packets: int, turns_bad: f
 
 
 def test_nothing_sent_again_is_no_loss() -> None:
-    assert fitted_loss([SeenMessage(0, (6000,), (0.0,), 1.0)] * 40, 1500).loss == NoLoss()
+    assert fit_loss([ObservedMessage(0, (6000,), (0.0,), 1.0)] * 40, 1500).loss == NoLoss()
 
 
 def test_independent_losses_are_counted() -> None:
     # 4 packets, one lost of them, none of the one that was sent again
-    one = SeenMessage(0, (6000, 1500), (0.0, 1.0), 2.0)
-    found = fitted_loss([one] * 10, 1500)
+    one = ObservedMessage(0, (6000, 1500), (0.0, 1.0), 2.0)
+    found = fit_loss([one] * 10, 1500)
     assert (found.packets, found.lost) == (50, 10)
     assert found.loss.mean_loss() == pytest.approx(0.2)
 
 
 def test_a_message_that_was_given_up_lost_at_least_one_packet_more() -> None:
     # one packet, never sent again: 3 of 10 did not arrive
-    arrived = SeenMessage(0, (1000,), (0.0,), 1.0)
-    lost = SeenMessage(0, (1000,), (0.0,), np.nan)
-    found = fitted_loss([arrived] * 7 + [lost] * 3, 1500)
+    arrived = ObservedMessage(0, (1000,), (0.0,), 1.0)
+    lost = ObservedMessage(0, (1000,), (0.0,), np.nan)
+    found = fit_loss([arrived] * 7 + [lost] * 3, 1500)
     assert found.loss.mean_loss() == pytest.approx(0.3, rel=1e-4)
 
 
 def test_a_transmission_that_was_the_last_of_a_lost_message_is_known_to_have_lost_one_packet() -> None:
     # Of 8 packets 2 were sent again, in vain: 8 + 2 went, 2 are known to be lost, and of the last 2 one at least.
-    found = fitted_loss([SeenMessage(0, (8000, 2000), (0.0, 1.0), np.nan)], 1000)
+    found = fit_loss([ObservedMessage(0, (8000, 2000), (0.0, 1.0), np.nan)], 1000)
     assert (found.packets, found.lost, found.compared) == (10, 2, {})
     p = np.linspace(0.2, 0.5, 30001)
     likelihood = p**2 * (1 - p) ** 6 * (1 - (1 - p) ** 2)
@@ -59,9 +59,9 @@ def test_a_transmission_that_was_the_last_of_a_lost_message_is_known_to_have_los
 
 def test_bursts_are_looked_for_in_enough_messages_that_are_not_too_long() -> None:
     def compared(messages: int, packets: int = 4, quiet: int = 0) -> bool:
-        lossy = SeenMessage(0, (1000 * packets, 1000), (0.0, 1.0), 2.0)
-        whole = SeenMessage(0, (1000 * packets,), (0.0,), 1.0)
-        return bool(fitted_loss([lossy] * (messages - quiet) + [whole] * quiet, 1000).compared)
+        lossy = ObservedMessage(0, (1000 * packets, 1000), (0.0, 1.0), 2.0)
+        whole = ObservedMessage(0, (1000 * packets,), (0.0,), 1.0)
+        return bool(fit_loss([lossy] * (messages - quiet) + [whole] * quiet, 1000).compared)
 
     assert [compared(FEWEST_MESSAGES - 1), compared(FEWEST_MESSAGES)] == [False, True]
     # As many losses as messages are asked for.
@@ -71,9 +71,9 @@ def test_bursts_are_looked_for_in_enough_messages_that_are_not_too_long() -> Non
 
 def test_independent_losses_have_one_parameter_and_bursts_two() -> None:
     # Of 2 packets each nothing is lost of 20 messages, one of 20, both of 20: a channel that stays good with 2/3.
-    whole = SeenMessage(0, (2000,), (0.0,), 1.0)
-    one, both = (SeenMessage(0, (2000, size), (0.0, 1.0), 2.0) for size in (1000, 2000))
-    found = fitted_loss([*[whole] * 20, *[one] * 20, *[both] * 20], 1000)
+    whole = ObservedMessage(0, (2000,), (0.0,), 1.0)
+    one, both = (ObservedMessage(0, (2000, size), (0.0, 1.0), 2.0) for size in (1000, 2000))
+    found = fit_loss([*[whole] * 20, *[one] * 20, *[both] * 20], 1000)
     # Half of all packets: (1/4, 1/2, 1/4) for 0, 1 and 2.
     alone = 20 * np.log(0.25) + 20 * np.log(0.5) + 20 * np.log(0.25)
     assert found.compared["independent"] == pytest.approx(2 - 2 * alone)
@@ -84,9 +84,9 @@ def test_independent_losses_have_one_parameter_and_bursts_two() -> None:
 
 def test_a_channel_that_is_mostly_bad_is_found_too() -> None:
     # It turns bad with .4 and good with .1: of 2 packets both are lost with .8 * .9, none with .2 * .6.
-    whole = SeenMessage(0, (2000,), (0.0,), 1.0)
-    one, both = (SeenMessage(0, (2000, size), (0.0, 1.0), 2.0) for size in (1000, 2000))
-    found = fitted_loss([*[whole] * 6, *[one] * 8, *[both] * 36], 1000)
+    whole = ObservedMessage(0, (2000,), (0.0,), 1.0)
+    one, both = (ObservedMessage(0, (2000, size), (0.0, 1.0), 2.0) for size in (1000, 2000))
+    found = fit_loss([*[whole] * 6, *[one] * 8, *[both] * 36], 1000)
     assert isinstance(found.loss, GilbertElliottLoss)
     assert (found.loss.good_to_bad, found.loss.bad_to_good) == pytest.approx((0.4, 0.1), abs=2e-3)
 
@@ -99,8 +99,8 @@ def test_bursts_are_looked_for_where_messages_are_as_many_and_as_long_as_is_allo
     monkeypatch.setattr(losses, "_binomial", lambda counts: 5.0)
 
     def found(messages: int, packets: int, gone: int) -> losses.FittedLoss:
-        one = SeenMessage(0, (1000 * packets, 1000 * gone), (0.0, 1.0), 2.0)
-        return fitted_loss([one] * messages, 1000)
+        one = ObservedMessage(0, (1000 * packets, 1000 * gone), (0.0, 1.0), 2.0)
+        return fit_loss([one] * messages, 1000)
 
     # Of two that are as good the one with fewer parameters.
     made = found(FEWEST_MESSAGES, MOST_PACKETS, 1)

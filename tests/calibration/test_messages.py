@@ -1,4 +1,4 @@
-"""Links from messages that are written by hand, and made by a link that is known."""
+"""Links fitted to messages that are written by hand, and made by a link that is known."""
 
 from __future__ import annotations
 
@@ -9,23 +9,25 @@ import numpy as np
 import pytest
 
 from asyncfl.calibration import messages
-from asyncfl.calibration.messages import SeenMessage, links_of, messages_of
+from asyncfl.calibration.messages import ObservedMessage, fit_links, messages_of
 from asyncfl.trace.events import Kind
 from asyncfl.world.distributions import Fixed, Pareto
 from asyncfl.world.links import Link
 from asyncfl.world.loss import NoLoss
-from tests.calibration.by_hand import seen_run
+from tests.calibration.by_hand import observe_run
 
 BEFORE = Link(retransmissions=4, retransmission_timeout_s=0.7, mtu_bytes=1000)
 NAN = math.nan
 
 
-def sent(client: int, *sizes: int, s_per_byte: float = 1e-4, wait: float = 0.5, latency: float = 0.2) -> SeenMessage:
+def sent(
+    client: int, *sizes: int, s_per_byte: float = 1e-4, wait: float = 0.5, latency: float = 0.2
+) -> ObservedMessage:
     """A message over a link of these; a size of 0 at the end: it was lost."""
     lost = sizes[-1] == 0
     sizes = sizes[:-1] if lost else sizes
     began = np.concatenate([[0.0], np.cumsum([size * s_per_byte + wait for size in sizes[:-1]])])
-    return SeenMessage(
+    return ObservedMessage(
         client, sizes, tuple(began.tolist()), NAN if lost else float(began[-1]) + sizes[-1] * s_per_byte + latency
     )
 
@@ -34,7 +36,7 @@ def test_messages_are_read_from_events_of_their_direction() -> None:
     def event(time_s: float, kind: Kind, task: int, size: int = -1, detail: str = "") -> tuple[float, Kind, dict]:  # type: ignore[type-arg]
         return time_s, kind, {"task": task, "client": task % 2, "bytes": size, "detail": detail}
 
-    run = seen_run(
+    run = observe_run(
         event(0.0, Kind.DISPATCHED, 0),
         event(1.0, Kind.DOWNLOAD_STARTED, 0, 5000, "down"),
         event(1.5, Kind.DOWNLOAD_STARTED, 1, 4000, "down"),
@@ -50,17 +52,17 @@ def test_messages_are_read_from_events_of_their_direction() -> None:
         event(8.0, Kind.DOWNLOAD_STARTED, 2, 300, "down"),
     )
     down = messages_of(run, "down")
-    assert down[0] == SeenMessage(0, (5000, 1000), (0.0, 1.0), 2.0)
+    assert down[0] == ObservedMessage(0, (5000, 1000), (0.0, 1.0), 2.0)
     assert (down[1].client, down[1].sizes, down[1].began_s) == (1, (4000, 2000, 1000), (0.0, 2.0, 2.25))
     assert math.isnan(down[1].arrived_s)
     assert len(down) == 2
-    assert messages_of(run, "up") == [SeenMessage(0, (300,), (0.0,), 1.0)]
+    assert messages_of(run, "up") == [ObservedMessage(0, (300,), (0.0,), 1.0)]
 
 
 def test_a_link_is_found_from_messages_of_two_sizes_or_sent_again() -> None:
     of_two = [sent(1, 5000, 2000, 1000, s_per_byte=2e-4, latency=0.3), sent(1, 5000, 0)]
     messages = [sent(0, 5000), sent(0, 8000), *of_two]
-    found = links_of(3, messages, BEFORE)
+    found = fit_links(3, messages, BEFORE)
     assert found.latency_s == pytest.approx([0.2, 0.3, 0.25])
     assert found.bandwidth_bps == pytest.approx([8 / 1e-4, 8 / 2e-4, 8 / 1.5e-4])
     assert found.timeout_s == pytest.approx(0.5)
@@ -74,8 +76,8 @@ def test_a_link_is_found_from_messages_of_two_sizes_or_sent_again() -> None:
 
 
 def test_as_often_as_a_lost_message_was_sent_again_is_as_often_as_it_can_be() -> None:
-    def retransmissions(*messages: SeenMessage) -> int:
-        return links_of(1, messages, BEFORE).retransmissions
+    def retransmissions(*messages: ObservedMessage) -> int:
+        return fit_links(1, messages, BEFORE).retransmissions
 
     assert retransmissions(sent(0, 5000), sent(0, 4000, 1000)) == 4
     assert retransmissions(sent(0, 5000), sent(0, 4000, *[1000] * 5)) == 5
@@ -83,7 +85,7 @@ def test_as_often_as_a_lost_message_was_sent_again_is_as_often_as_it_can_be() ->
 
 
 def test_of_one_size_only_the_sum_is_known_and_told_as_latency() -> None:
-    found = links_of(2, [sent(0, 5000), sent(0, 5000), sent(1, 5000, s_per_byte=2e-4)], BEFORE)
+    found = fit_links(2, [sent(0, 5000), sent(0, 5000), sent(1, 5000, s_per_byte=2e-4)], BEFORE)
     assert found.latency_s == pytest.approx([0.7, 1.2])
     assert found.bandwidth_bps.tolist() == [math.inf, math.inf]
     assert (found.bandwidth, found.told_apart, found.timeout_s) == (None, 0, 0.7)
@@ -91,24 +93,24 @@ def test_of_one_size_only_the_sum_is_known_and_told_as_latency() -> None:
 
 def test_of_whom_only_the_sum_is_known_has_the_usual_latency_where_it_is_not_longer() -> None:
     known = [sent(0, 5000), sent(0, 8000)]
-    found = links_of(3, [*known, sent(1, 5000, s_per_byte=3e-4), sent(2, 5000, s_per_byte=2e-6, latency=0.05)], BEFORE)
+    found = fit_links(3, [*known, sent(1, 5000, s_per_byte=3e-4), sent(2, 5000, s_per_byte=2e-6, latency=0.05)], BEFORE)
     assert found.latency_s == pytest.approx([0.2, 0.2, 0.06])
     assert found.bandwidth_bps == pytest.approx([8 / 1e-4, 8 / 3e-4, math.inf])
     assert found.told_apart == 1
     # The size is that of what arrived, without what had to be sent before.
-    found = links_of(2, [*known, sent(1, 9000, 0), sent(1, 4000, s_per_byte=3e-4)], BEFORE)
+    found = fit_links(2, [*known, sent(1, 9000, 0), sent(1, 4000, s_per_byte=3e-4)], BEFORE)
     assert found.bandwidth_bps[1] == pytest.approx(8 / 3e-4)
 
 
 def test_where_nothing_arrived_the_link_is_that_of_nobody() -> None:
-    found = links_of(2, [sent(0, 5000, 0)], BEFORE)
+    found = fit_links(2, [sent(0, 5000, 0)], BEFORE)
     assert found.latency_s.tolist() == [0.0, 0.0]
     assert found.bandwidth_bps.tolist() == [math.inf, math.inf]
     assert (found.messages, found.told_apart, found.unseen) == (0, 0, (0, 1))
     assert (found.retransmissions, found.timeout_s, found.mtu_bytes) == (4, 0.7, 1000)
     assert found.loss.packets == 5
     assert found.latency.distribution == found.jitter.distribution == Fixed(value=0.0)
-    nothing = links_of(1, [], BEFORE)
+    nothing = fit_links(1, [], BEFORE)
     assert (nothing.loss.loss, nothing.loss.packets) == (NoLoss(), 0)
 
 
@@ -116,30 +118,30 @@ def test_transfers_of_an_instant_are_none() -> None:
     # 8 thousand bytes in a hundredth of a millisecond are.
     for took_s, limited in ((0.99e-5, False), (1.01e-5, True)):
         messages = [sent(0, size, s_per_byte=took_s / 8000) for size in (4000, 8000)]
-        assert math.isfinite(links_of(1, messages, BEFORE).bandwidth_bps[0]) is limited
+        assert math.isfinite(fit_links(1, messages, BEFORE).bandwidth_bps[0]) is limited
 
 
 def test_jitter_is_what_others_took_longer_than_the_quickest_of_their_client() -> None:
     late = [0.1, 0.0, 0.3]
     messages = [sent(0, size, latency=0.2 + more) for size, more in zip((5000, 5000, 5000), late, strict=True)]
-    found = links_of(1, messages, BEFORE)
+    found = fit_links(1, messages, BEFORE)
     # Of few values only the mean is kept: of .1 and .3 it is .2, and a third of it was in the quickest of three.
     assert found.jitter.distribution.expected() == pytest.approx(0.2)
     assert found.latency_s == pytest.approx([0.7 - 0.2 / 3])
     assert found.jitter.exact == pytest.approx([0.1, 0.3])
     for more_s, there in ((0.9e-5, False), (1.1e-5, True)):
-        jitter = links_of(1, [sent(0, 5000), sent(0, 5000, latency=0.2 + more_s)], BEFORE).jitter
+        jitter = fit_links(1, [sent(0, 5000), sent(0, 5000, latency=0.2 + more_s)], BEFORE).jitter
         assert (jitter.distribution.expected() > 0) is there
 
 
 def test_what_was_sent_again_and_what_arrived_are_not_two_sizes() -> None:
-    found = links_of(1, [sent(0, 5000, 1000)], BEFORE)
+    found = fit_links(1, [sent(0, 5000, 1000)], BEFORE)
     assert (found.told_apart, found.bandwidth_bps.tolist()) == (0, [math.inf])
     assert found.latency_s == pytest.approx([0.3])
 
 
 def test_of_a_delay_without_a_mean_that_of_those_seen_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     heavy = SimpleNamespace(distribution=Pareto(minimum=0.1, alpha=0.9))
-    monkeypatch.setattr(messages, "fitted", lambda values: heavy)
-    found = links_of(1, [sent(0, 5000, latency=0.5 + more) for more in (0.0, 0.1, 0.5)], BEFORE)
+    monkeypatch.setattr(messages, "fit_distribution", lambda values: heavy)
+    found = fit_links(1, [sent(0, 5000, latency=0.5 + more) for more in (0.0, 0.1, 0.5)], BEFORE)
     assert found.latency_s == pytest.approx([1.0 - 0.3 / 3])

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from asyncfl.calibration import presence
-from asyncfl.calibration.presence import Sightings, _follow, _look, presence_of
+from asyncfl.calibration.presence import PresenceObservations, _follow, _look, fit_availability
 from asyncfl.scenario import Scenario
 from asyncfl.trace.events import Kind
 from asyncfl.world.availability import AlternatingAvailability, AlwaysOnline
 from asyncfl.world.distributions import Exponential, Fixed, Uniform
-from tests.calibration.by_hand import seen_run
+from tests.calibration.by_hand import observe_run
 from tests.calibration.conftest import fitted_to
 
 
 def test_the_sightings_of_a_client_by_hand() -> None:
-    seen = Sightings()
+    seen = PresenceObservations()
     # at a task from 1 s to 4 s, where it goes offline until 9 s; at the next from 12 s to 15 s; at 20 s it cannot be
     # reached, and comes back at 23 s
     story = [
@@ -39,7 +39,7 @@ def test_the_sightings_of_a_client_by_hand() -> None:
 
 def test_the_likelihood_of_a_gap_is_that_of_the_chain_of_two_states() -> None:
     on, off = 1 / 30, 1 / 10
-    seen = Sightings(gaps_online=[5.0], gaps_offline=[7.0])
+    seen = PresenceObservations(gaps_online=[5.0], gaps_offline=[7.0])
     stays = 0.75 + 0.25 * math.exp(-(on + off) * 5)
     leaves = 0.25 * (1 - math.exp(-(on + off) * 7))
     assert seen.log_likelihood(on, off) == pytest.approx(math.log(stays) + math.log(leaves))
@@ -54,32 +54,32 @@ def test_fixed_periods_offline_are_told_from_exponential_ones(known: Scenario) -
     assert found.availability.on_s.expected() == pytest.approx(40, rel=0.25)  # type: ignore[attr-defined]
 
 
-def followed(*story: tuple[float, int, str, float], end_s: float = 30.0) -> Sightings:
-    seen = Sightings()
+def followed(*story: tuple[float, int, str, float], end_s: float = 30.0) -> PresenceObservations:
+    seen = PresenceObservations()
     _follow(list(story), end_s, seen)
     return seen
 
 
 def test_who_cannot_be_reached_at_first_is_offline_from_then_on() -> None:
-    assert followed((3.0, 0, "away", 3.0)) == Sightings(first_offline=1, offline_s=27.0)
+    assert followed((3.0, 0, "away", 3.0)) == PresenceObservations(first_offline=1, offline_s=27.0)
     back = followed((3.0, 0, "away", 3.0), (5.0, 0, "away", 5.0), (9.0, 1, "came", 9.0), (12.0, 2, "at it", 14.0))
-    assert back == Sightings(first_offline=1, offline_s=6.0, came=1, gaps_online=[3.0], online_s=2.0)
+    assert back == PresenceObservations(first_offline=1, offline_s=6.0, came=1, gaps_online=[3.0], online_s=2.0)
 
 
 def test_what_goes_on_at_the_same_moment_leaves_no_gap() -> None:
     seen = followed((1.0, 2, "at it", 4.0), (4.0, 2, "at it", 6.0), (6.0, 0, "away", 6.0))
-    assert seen == Sightings(first_online=1, online_s=5.0, offline_s=24.0)
+    assert seen == PresenceObservations(first_online=1, online_s=5.0, offline_s=24.0)
 
 
 def test_a_period_that_was_seen_to_begin_may_be_cut_off_by_the_end() -> None:
     seen = followed((0.0, 2, "at it", 4.0), (4.0, 0, "went", 4.0))
-    assert seen == Sightings(first_online=1, online_s=4.0, went=1, offline_s=26.0, cut_off=[26.0])
+    assert seen == PresenceObservations(first_online=1, online_s=4.0, went=1, offline_s=26.0, cut_off=[26.0])
     # Of whom nothing was known it is not known that it went; and who comes back without having been away comes not.
-    assert followed((4.0, 0, "went", 4.0), (5.0, 1, "came", 5.0)) == Sightings()
+    assert followed((4.0, 0, "went", 4.0), (5.0, 1, "came", 5.0)) == PresenceObservations()
 
 
 def test_rates_are_times_over_time() -> None:
-    seen = Sightings(online_s=40.0, went=3, offline_s=10.0, came=2)
+    seen = PresenceObservations(online_s=40.0, went=3, offline_s=10.0, came=2)
     assert seen.log_likelihood(0.1, 0.3) == pytest.approx(3 * math.log(0.1) - 4 + 2 * math.log(0.3) - 3)
 
 
@@ -87,7 +87,7 @@ def test_the_sightings_of_clients_are_read_from_their_tasks_and_events() -> None
     def at(time_s: float, kind: Kind, task: int, client: int) -> tuple[float, Kind, dict[str, int]]:
         return time_s, kind, {"task": task, "client": client}
 
-    run = seen_run(
+    run = observe_run(
         at(1.0, Kind.DISPATCHED, 0, 0),
         at(2.0, Kind.DISPATCHED, 1, 1),
         at(4.0, Kind.WENT_OFFLINE, 0, 0),
@@ -98,8 +98,8 @@ def test_the_sightings_of_clients_are_read_from_their_tasks_and_events() -> None
         at(9.0, Kind.DISPATCHED, 2, 0),
         at(20.0, Kind.STOPPED, -1, -1),
     )
-    found = presence_of([run])
-    assert found.sightings == Sightings(
+    found = fit_availability([run])
+    assert found.sightings == PresenceObservations(
         online_s=3.0 + 11.0 + 3.0,
         went=1,
         offline_s=5.0 + 12.0,
@@ -108,7 +108,7 @@ def test_the_sightings_of_clients_are_read_from_their_tasks_and_events() -> None
         first_online=2,
         whole_off=[5.0],
     )
-    twice = presence_of([run, run]).sightings
+    twice = fit_availability([run, run]).sightings
     assert (twice.online_s, twice.first_online, twice.whole_off) == (34.0, 4, [5.0, 5.0])
 
 
@@ -122,7 +122,7 @@ def test_the_likeliest_rates_are_those_of_what_was_seen_whole() -> None:
     for number in range(4):
         story += [at(8.0 * number, Kind.DISPATCHED, number), at(8.0 * number + 3, Kind.WENT_OFFLINE, number)]
         story += [at(8.0 * number + 8, Kind.CAME_ONLINE, -1)]
-    found = presence_of([seen_run(*story, samples=(10,))])
+    found = fit_availability([observe_run(*story, samples=(10,))])
     assert isinstance(found.availability, AlternatingAvailability)
     turns_off = 1 / found.availability.on_s.expected()
     turns_on = 1 / (4 / turns_off - 12) - turns_off
@@ -130,7 +130,7 @@ def test_the_likeliest_rates_are_those_of_what_was_seen_whole() -> None:
     assert isinstance(found.availability.on_s, Exponential)
     # All of 5 s: fixed periods are likelier than any.
     assert found.availability.off_s == Fixed(value=5.0)
-    nobody = presence_of([seen_run(at(0.0, Kind.DISPATCHED, 0), at(3.0, Kind.UPLOADED, 0), samples=(10,))])
+    nobody = fit_availability([observe_run(at(0.0, Kind.DISPATCHED, 0), at(3.0, Kind.UPLOADED, 0), samples=(10,))])
     assert nobody.availability == AlwaysOnline()
     assert nobody.off is None
 
@@ -141,13 +141,13 @@ def test_of_shapes_that_are_about_as_likely_the_exponential_is_told(
 ) -> None:
     uniform = Uniform(low=1, high=9)
     shape = SimpleNamespace(distribution=uniform, compared={"exponential": 10.0, "uniform": least})
-    monkeypatch.setattr(presence, "fitted", lambda *of, periods: shape)
+    monkeypatch.setattr(presence, "fit_distribution", lambda *of, periods: shape)
     story = []
     for number in range(2):
         of = {"task": number, "client": 0}
         story += [(8.0 * number, Kind.DISPATCHED, of), (8.0 * number + 3, Kind.WENT_OFFLINE, of)]
         story += [(8.0 * number + 8, Kind.CAME_ONLINE, {"task": -1, "client": 0})]
-    found = presence_of([seen_run(*story, samples=(10,))]).availability
+    found = fit_availability([observe_run(*story, samples=(10,))]).availability
     assert isinstance(found, AlternatingAvailability)
     assert isinstance(found.off_s, Exponential) is exponential
     assert (found.off_s == uniform) is not exponential
@@ -156,7 +156,7 @@ def test_of_shapes_that_are_about_as_likely_the_exponential_is_told(
 def test_who_goes_and_comes_at_one_moment_was_away_for_no_time() -> None:
     of = {"task": 0, "client": 0}
     back = (3.0, Kind.CAME_ONLINE, {"task": -1, "client": 0})
-    run = seen_run((0.0, Kind.DISPATCHED, of), (3.0, Kind.WENT_OFFLINE, of), back, samples=(10,))
-    seen = Sightings()
+    run = observe_run((0.0, Kind.DISPATCHED, of), (3.0, Kind.WENT_OFFLINE, of), back, samples=(10,))
+    seen = PresenceObservations()
     _look(run, seen)
-    assert seen == Sightings(first_online=1, online_s=3.0, went=1, came=1, whole_off=[0.0])
+    assert seen == PresenceObservations(first_online=1, online_s=3.0, went=1, came=1, whole_off=[0.0])

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.calibration.observations import SeenRun, Trainings, trainings_of
-from asyncfl.calibration.server import GivingUp, aggregates_alone, aggregations_of, evaluated_s, giving_up
+from asyncfl.calibration.observations import ObservedRun, Trainings, trainings_of
+from asyncfl.calibration.server import DropoutRates, aggregates_alone, aggregations_of, evaluated_s, fit_dropout
 from asyncfl.errors import RunError
 from asyncfl.trace.events import NO_EPOCH, Kind
-from tests.calibration.by_hand import seen_run
+from tests.calibration.by_hand import observe_run
 
 One = tuple[float, Kind, dict[str, Any]]
 
@@ -35,7 +35,7 @@ def published(version: int, at_s: float) -> One:
 
 def found(*events: One | list[One]) -> list[float]:
     flat = [one for some in events for one in (some if isinstance(some, list) else [some])]
-    began_s, ended_s = aggregations_of(seen_run(*sorted(flat, key=lambda one: one[0])))
+    began_s, ended_s = aggregations_of(observe_run(*sorted(flat, key=lambda one: one[0])))
     return (ended_s - began_s).tolist()
 
 
@@ -75,7 +75,7 @@ def test_a_server_aggregates_alone_that_gives_nobody_a_task_meanwhile() -> None:
         first = [published(0, 0.0), *task(0, 0.0, 2.0, 0, 3.0), published(1, 3.0)]
         rest = [*task(1, 3.0, 6.0, 1, 8.0), published(2, 8.0)]
         given = [(at, Kind.DISPATCHED, {"task": 2 + n, "base_version": int(at >= 3)}) for n, at in enumerate(given_s)]
-        run = seen_run(*sorted([*first, *rest, *given], key=lambda one: one[0]))
+        run = observe_run(*sorted([*first, *rest, *given], key=lambda one: one[0]))
         dispatch = SimpleNamespace(level=lambda clients: in_flight)
         run = replace(run, scenario=SimpleNamespace(protocol=SimpleNamespace(dispatch=dispatch)))
         return aggregates_alone(run, aggregations_of(run))
@@ -92,14 +92,14 @@ def test_tasks_that_a_real_server_gives_with_a_version_are_no_others_where_the_n
         (3.01, Kind.DISPATCHED, {"task": 2, "base_version": 1}),
         (5.01, Kind.DISPATCHED, {"task": 3, "base_version": 2}),
     ]
-    run = seen_run(*sorted([*first, *given, published(2, 5.0)], key=lambda one: one[0]))
+    run = observe_run(*sorted([*first, *given, published(2, 5.0)], key=lambda one: one[0]))
     dispatch = SimpleNamespace(level=lambda clients: 2)
     run = replace(run, scenario=SimpleNamespace(protocol=SimpleNamespace(dispatch=dispatch)))
     assert aggregates_alone(run, aggregations_of(run)) is True
 
 
 def test_versions_are_evaluated_that_the_scenario_names_and_the_last() -> None:
-    run = seen_run(*(published(version, 1.5 * version) for version in range(6)))
+    run = observe_run(*(published(version, 1.5 * version) for version in range(6)))
     for every, versions in ((1, range(6)), (2, (0, 2, 4, 5)), (0, (5,))):
         asked = SimpleNamespace(evaluation=SimpleNamespace(test_every=every), protocol=SimpleNamespace(rounds=5))
         chosen = replace(run, scenario=asked)
@@ -111,33 +111,33 @@ def dropped(number: int, at_s: float, size: int = -1, detail: str = "") -> list[
     return [(0.0, Kind.DISPATCHED, of), (at_s, Kind.DROPPED_OUT, {**of, "bytes": size, "detail": detail})]
 
 
-def gave_up(begun: int, *events: list[One]) -> GivingUp:
+def gave_up(begun: int, *events: list[One]) -> DropoutRates:
     flat = sorted((one for some in events for one in some), key=lambda one: one[0])
     nothing = np.zeros(begun)
     trainings = Trainings(nothing.astype(int), nothing, nothing, nothing > 0)
-    return giving_up([seen_run(*flat)], trainings, np.array([0.5, 0.25]))
+    return fit_dropout([observe_run(*flat)], trainings, np.array([0.5, 0.25]))
 
 
 def test_of_trainings_that_broke_off_the_likelier_rule_is_told() -> None:
     # Work of 20 samples at .5 s for client 0, 40 at .25 s for client 1: 10 s each. Of 4 trainings 2 broke off: by the
     # task (1/2)^4 / 100, by the second (2/t)^2 e^-2 in t seconds, which is as much at t = 10 * 2 * 4 / e = 29.4 s.
-    assert gave_up(4, dropped(0, 14.0), dropped(1, 15.0)) == GivingUp(0.0, 2 / 29.0, 2)
-    assert gave_up(4, dropped(0, 14.0), dropped(1, 16.0)) == GivingUp(0.5, 0.0, 2)
+    assert gave_up(4, dropped(0, 14.0), dropped(1, 15.0)) == DropoutRates(0.0, 2 / 29.0, 2)
+    assert gave_up(4, dropped(0, 14.0), dropped(1, 16.0)) == DropoutRates(0.5, 0.0, 2)
 
 
 def test_who_breaks_off_a_message_does_so_by_the_second() -> None:
-    assert gave_up(4, dropped(0, 90.0, size=0), dropped(1, 60.0)) == GivingUp(0.0, 2 / 150, 2)
+    assert gave_up(4, dropped(0, 90.0, size=0), dropped(1, 60.0)) == DropoutRates(0.0, 2 / 150, 2)
 
 
 def test_all_trainings_that_began_broke_off() -> None:
-    assert gave_up(2, dropped(0, 90.0), dropped(1, 60.0)) == GivingUp(0.0, 2 / 150, 2)
+    assert gave_up(2, dropped(0, 90.0), dropped(1, 60.0)) == DropoutRates(0.0, 2 / 150, 2)
 
 
 def test_who_was_away_or_stopped_did_not_give_up() -> None:
     others = [dropped(number, 3.0, detail=detail) for number, detail in enumerate(["offline", "left", NO_EPOCH])]
-    assert gave_up(9, *others) == GivingUp(0.0, 0.0, 0)
+    assert gave_up(9, *others) == DropoutRates(0.0, 0.0, 0)
     nobody: list[One] = [(1.0, Kind.DROPPED_OUT, {"task": -1})]
-    assert gave_up(9, nobody) == GivingUp(0.0, 0.0, 0)
+    assert gave_up(9, nobody) == DropoutRates(0.0, 0.0, 0)
 
 
 def test_trainings_are_samples_times_epochs_and_the_time_they_took_or_were_seen_to() -> None:
@@ -156,7 +156,7 @@ def test_trainings_are_samples_times_epochs_and_the_time_they_took_or_were_seen_
         (0.0, Kind.DISPATCHED, {"task": 4, "client": 0}),
         (20.0, Kind.STOPPED, {}),
     ]
-    run = seen_run(*sorted(events, key=lambda one: one[0]))
+    run = observe_run(*sorted(events, key=lambda one: one[0]))
 
     def seconds(place: int, began_s: Any, ended_s: Any) -> Any:
         return ended_s - began_s
@@ -166,7 +166,7 @@ def test_trainings_are_samples_times_epochs_and_the_time_they_took_or_were_seen_
     assert told.work.tolist() == [20.0, 40.0, 20.0, 40.0]
     assert told.seconds.tolist() == [3.0, 2.0, 5.0, 17.0]
     assert told.seen.tolist() == [True, False, False, False]
-    nothing = trainings_of([seen_run(*sorted(events, key=lambda one: one[0]), samples=(0, 1))], seconds)
+    nothing = trainings_of([observe_run(*sorted(events, key=lambda one: one[0]), samples=(0, 1))], seconds)
     assert nothing.client.tolist() == [1, 1]
     assert math.isclose(run.end_s, 20.0)
     assert pytest.approx(told.work) == trainings_of([run], seconds).work
@@ -183,19 +183,19 @@ def test_a_training_on_one_sample_is_work() -> None:
         (4.0, Kind.TRAINED, {"task": 1, "client": 1}),
     ]
     told = trainings_of(
-        [seen_run(*events, samples=(0, 1), epochs=1)], lambda place, began_s, ended_s: ended_s - began_s
+        [observe_run(*events, samples=(0, 1), epochs=1)], lambda place, began_s, ended_s: ended_s - began_s
     )
     assert (told.work.tolist(), told.seconds.tolist()) == ([1.0], [3.0])
 
 
 def test_ten_trainings_are_enough() -> None:
-    def of(number: int) -> SeenRun:
+    def of(number: int) -> ObservedRun:
         events = []
         for task in range(number):
             own = {"task": task, "client": 0}
             events += [(0.0, Kind.DISPATCHED, own), (1.0, Kind.TRAINING_STARTED, own), (2.0, Kind.TRAINED, own)]
-        run = seen_run(*sorted(events, key=lambda one: one[0]))
-        return SeenRun.of("run", run.scenario, run.samples, run.events)
+        run = observe_run(*sorted(events, key=lambda one: one[0]))
+        return ObservedRun.of("run", run.scenario, run.samples, run.events)
 
     assert len(of(10).tasks.task) == 10
     with pytest.raises(RunError, match="run: its events tell of 9 trainings from beginning to end"):

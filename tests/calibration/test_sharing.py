@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from asyncfl.calibration.fit import Calibration
-from asyncfl.calibration.sharing import Concurrency, Machine
+from asyncfl.calibration.sharing import Concurrency, MachineActivity
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock
@@ -46,7 +46,7 @@ def test_evaluations_follow_one_another_as_fast_as_processors_allow() -> None:
     # Beside one training on one processor each gets a half: 1 s of evaluation takes 2 s, and the second waits for it.
     nothing = np.empty(0)
     training = Concurrency.of(np.array([0.0, 8.0, 20.0]), np.array([1.0, -1.0, 0.0]))
-    machine = Machine(training, np.array([2.0, 3.0, 9.0]), nothing.astype(np.int64), nothing, nothing, nothing)
+    machine = MachineActivity(training, np.array([2.0, 3.0, 9.0]), nothing.astype(np.int64), nothing, nothing, nothing)
     load = machine.load(1.0, 1.0)
     assert load.at_s.tolist() == [0, 2, 4, 6, 8, 9, 10, 20]
     assert load.at_work.tolist() == [1, 2, 2, 1, 0, 1, 0, 0]
@@ -113,7 +113,7 @@ def test_without_a_place_to_wait_for_it_is_seen_where_fewer_are_at_work_at_times
 def test_trainings_on_a_single_sample_are_work_too() -> None:
     changes = {"data.samples_per_client": 1, "protocol.rounds": 3, "world.evaluate_s": 0.0}
     run = seen(Scenario.read(ONE_MACHINE).override(changes))
-    machine = Machine.of(run, (np.empty(0), np.empty(0)), np.empty(0), None)
+    machine = MachineActivity.of(run, (np.empty(0), np.empty(0)), np.empty(0), None)
     assert len(machine.asked) > 10
     assert set(machine.asked.tolist()) == {1.0}
     assert (machine.ended_s > machine.began_s).all()

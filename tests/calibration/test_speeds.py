@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from asyncfl.calibration.observations import Trainings
-from asyncfl.calibration.speeds import Speeds, of_mean_one, speeds_of
+from asyncfl.calibration.speeds import FittedSpeeds, fit_speeds, of_mean_one
 from asyncfl.world.distributions import Distribution, Exponential, Fixed, Listed, Lognormal, Pareto, Uniform
 
 
-def speeds(clients: int, *rows: tuple[int, float, float, bool]) -> Speeds:
+def speeds(clients: int, *rows: tuple[int, float, float, bool]) -> FittedSpeeds:
     """Of trainings as (client, work, seconds, seen to its end)."""
     client, work, seconds, seen = map(np.array, zip(*rows, strict=True))
-    return speeds_of(clients, Trainings(client, work * 1.0, seconds * 1.0, seen))
+    return fit_speeds(clients, Trainings(client, work * 1.0, seconds * 1.0, seen))
 
 
 def test_a_client_is_as_fast_as_it_is_in_the_mean() -> None:

@@ -117,7 +117,7 @@ def test_requests_for_scores_are_tabulated_where_nothing_asks_for_tasks_alone(
     trace: Any, run: Path, monkeypatch: pytest.MonkeyPatch, filters: tuple[object, ...]
 ) -> None:
     seen: list[object] = []
-    monkeypatch.setattr("asyncfl.trace.requests.requests_of", lambda events: ["asked"])
+    monkeypatch.setattr("asyncfl.trace.scoring_requests.scoring_requests_of", lambda events: ["asked"])
     monkeypatch.setattr("asyncfl.trace.tabulate.tabulate", lambda tasks, by, requests: seen.append(requests) or table)
     table = pa.table({"a": [1]})
     assert trace(run, "--tabulate", "client", *filters)[0] == 0

@@ -39,7 +39,7 @@ LOST = {"loss": {"kind": "independent", "probability": 1.0}, "retransmissions": 
 
 def test_at_twice_the_speed_all_of_a_message_is_half_as_far_away() -> None:
     transfer: Any = SimpleNamespace(
-        waits_s=(2.0, 6.0), resent_bytes=(30, 10), overheard=True, overheard_s=5.0,
+        resent_at_s=(2.0, 6.0), resent_bytes=(30, 10), overheard=True, overheard_s=5.0,
         sent_by=lambda elapsed_s: ("bytes by", elapsed_s), attempts_by=lambda elapsed_s: ("attempts by", elapsed_s),
     )  # fmt: skip
     sending = Sending(transfer, "up", 2.0)

@@ -10,7 +10,7 @@ import pytest
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import prepared
 from asyncfl.simulation.run import simulate_seed
-from asyncfl.testing.recorded import recorded_buffers
+from asyncfl.testing.recordings import recorded_buffers
 
 
 def test_the_root_set_changes_neither_clients_nor_the_test_set(scenario: Scenario) -> None:

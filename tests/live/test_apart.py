@@ -22,7 +22,7 @@ from asyncfl.live.vocabulary import VERSION, Hello, Refused, Welcome
 from asyncfl.live.wire import client_decoder, encode
 from asyncfl.privacy.flags import SEED
 from asyncfl.scenario import Scenario
-from asyncfl.testing.recorded import replay_run
+from asyncfl.testing.recordings import replay_run
 from asyncfl.trace.query import select
 from tests.live.apart import Table, apart
 from tests.live.conftest import SMALL

@@ -47,7 +47,7 @@ def test_in_the_real_world_everything_takes_as_long_as_it_takes() -> None:
         packets_lost=0,
         sent_bytes=999,
         overheard_s=math.inf,
-        waits_s=(),
+        resent_at_s=(),
         resent_bytes=(),
         payload_bytes=999,
         packet_s=0.0,

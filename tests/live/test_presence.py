@@ -119,7 +119,7 @@ def test_where_failures_are_known_at_once_nobody_waits() -> None:
 
 def test_nobody_ever_learns_of_it_where_a_lease_never_ends() -> None:
     house = House()
-    house.failure_detection = SimpleNamespace(learnt_s=lambda gone_s, back_s: back_s)
+    house.failure_detection = SimpleNamespace(detected_s=lambda gone_s, back_s: back_s)
     house.presence.lost(house.member)
     assert house.leases == []
     assert house.member.lease is None

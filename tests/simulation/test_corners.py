@@ -97,11 +97,11 @@ def test_a_seed_tells_what_it_began_with_came_to_and_took(
 
 
 @pytest.mark.parametrize(
-    ("waits_s", "overheard", "told"),
+    ("resent_at_s", "overheard", "told"),
     [((1.0,), False, [2.0, 3.0]), ((), True, [2.0, 3.0]), ((1.0,), True, [2.0, 3.0]), ((), False, [])],
 )
 def test_what_begins_as_its_client_goes_offline_is_still_told(
-    waits_s: tuple[float, ...], overheard: bool, told: list[float]
+    resent_at_s: tuple[float, ...], overheard: bool, told: list[float]
 ) -> None:
     at: list[float] = []
     clock: Any = SimpleNamespace(
@@ -109,7 +109,7 @@ def test_what_begins_as_its_client_goes_offline_is_still_told(
     )
     transfers: Any = SimpleNamespace(clock=clock)
     marks = [Mark(at_s, Kind.RETRANSMITTED) for at_s in (2.0, 3.0, 3.5)]
-    transfer = SimpleNamespace(waits_s=waits_s, overheard=overheard)
+    transfer = SimpleNamespace(resent_at_s=resent_at_s, overheard=overheard)
     Transfers._mark(transfers, 1, SimpleNamespace(transfer=transfer, marks=lambda: marks), print)  # type: ignore[arg-type]
     assert at == told
 
@@ -180,7 +180,7 @@ def test_of_a_client_that_goes_offline_first_it_is_told_what_had_left() -> None:
 
 
 @pytest.mark.parametrize(
-    ("learnt_s", "back_s", "returns_with", "later", "told"),
+    ("detected_s", "back_s", "returns_with", "later", "told"),
     [
         (5.0, 9.0, False, [], [ClientGone(5.0, 1, 0, Fate.DROPPED_OUT)]),
         (7.0, 9.0, False, [2.0], [ClientGone(5.0, 1, 0, Fate.TIMED_OUT)]),
@@ -189,7 +189,7 @@ def test_of_a_client_that_goes_offline_first_it_is_told_what_had_left() -> None:
     ],
 )
 def test_the_server_learns_of_who_vanished_at_once_by_the_lease_or_on_its_return(
-    learnt_s: float, back_s: float, returns_with: bool, later: list[float], told: list[Any]
+    detected_s: float, back_s: float, returns_with: bool, later: list[float], told: list[Any]
 ) -> None:
     """What is put off happens at once here: the clock stands at second 5."""
     waited: list[float] = []
@@ -205,7 +205,7 @@ def test_the_server_learns_of_who_vanished_at_once_by_the_lease_or_on_its_return
     process.clock = SimpleNamespace(
         now=5.0,
         stopped=False,
-        world=SimpleNamespace(learnt_s=lambda *_: learnt_s, next_change=lambda *_: back_s),
+        world=SimpleNamespace(detected_s=lambda *_: detected_s, next_change=lambda *_: back_s),
         start=lambda steps: None,
         later=put_off,
         tell=messages.append,
@@ -217,7 +217,7 @@ def test_the_server_learns_of_who_vanished_at_once_by_the_lease_or_on_its_return
     process._vanished(task)
     assert returned == [(1, task if returns_with else None)]
     assert (waited, messages) == (later, told)
-    assert noted == ([(Kind.DROPPED_OUT, "offline")] if learnt_s == 5.0 else [])
+    assert noted == ([(Kind.DROPPED_OUT, "offline")] if detected_s == 5.0 else [])
     process._ended(task, Fate.LOST_UP)
     assert messages[len(told) :] == [ClientGone(5.0, 1, 0, Fate.LOST_UP), ClientIdle(5.0, 1)]
 

@@ -16,7 +16,7 @@ from asyncfl.simulation import simulate_seed
 from asyncfl.simulation.scoring import ScoreRequests
 from asyncfl.streams import Streams
 from asyncfl.trace.query import select
-from asyncfl.trace.requests import NO_ANSWER, requests_of
+from asyncfl.trace.scoring_requests import NO_ANSWER, scoring_requests_of
 
 SCORED: dict[str, Any] = {
     "protocol": {"kind": "buffered", "rounds": 3, "buffer": 3, "dispatch": {"kind": "constant", "in_flight": 4}},
@@ -29,7 +29,7 @@ SCORED: dict[str, Any] = {
 
 def test_a_request_begins_when_its_buffer_has_been_collected_and_takes_both_ways(scenario: Scenario) -> None:
     run = simulate_seed(scenario.override(SCORED), 0)
-    requests = requests_of(run.events)
+    requests = scoring_requests_of(run.events)
     assert [request.making for request in requests] == [1, 2, 3]
     asked = select(run.events, kinds=["scores_requested"]).to_pylist()
     opened = select(run.events, kinds=["uploaded", "published"])["time_s"].to_pylist()
@@ -99,7 +99,7 @@ def test_nothing_is_sent_to_an_evaluator_that_is_offline(scenario: Scenario) -> 
 def test_asking_is_told_even_where_the_client_first_finishes_its_task(scenario: Scenario, scoring: str) -> None:
     run = simulate_seed(scenario.override(SCORED | {"protocol.scoring": scoring}), 0)
     opened = select(run.events, kinds=["uploaded", "published"])["time_s"].to_pylist()
-    assert all(request.asked_s in opened for request in requests_of(run.events))
+    assert all(request.asked_s in opened for request in scoring_requests_of(run.events))
 
 
 @pytest.mark.parametrize("serial", [True, False])
@@ -133,7 +133,7 @@ def test_who_goes_offline_while_it_waits_for_a_place_is_learnt_of_as_others_are(
     clock: Any = SimpleNamespace(
         now=4.0,
         world=SimpleNamespace(
-            scoring=whole.scoring, next_change=lambda *_: 9.0, learnt_s=lambda client, gone_s: gone_s + 2.0
+            scoring=whole.scoring, next_change=lambda *_: 9.0, detected_s=lambda client, gone_s: gone_s + 2.0
         ),
         env=SimpleNamespace(timeout=lambda seconds: ("timeout", seconds)),
     )

@@ -72,7 +72,7 @@ def test_a_client_that_cannot_be_reached_is_given_no_task(scenario: Scenario) ->
 
 
 @pytest.mark.parametrize(
-    ("detection", "learnt_s", "fate"),
+    ("detection", "detected_s", "fate"),
     [
         ({"kind": "instant"}, 5.0, "dropped_out"),
         ({"kind": "lease", "seconds": 2.0}, 7.0, "timed_out"),
@@ -81,7 +81,7 @@ def test_a_client_that_cannot_be_reached_is_given_no_task(scenario: Scenario) ->
     ids=["instant", "lease", "return"],
 )
 def test_a_client_that_vanishes_is_missed_when_its_lease_ends_or_it_is_back(
-    federation: Callable[..., Driver], detection: dict[str, Any], learnt_s: float, fate: str
+    federation: Callable[..., Driver], detection: dict[str, Any], detected_s: float, fate: str
 ) -> None:
     """All are at a task of 100 s from the start, vanish once within 10 s, and are back 20 s later."""
     world = {
@@ -89,13 +89,13 @@ def test_a_client_that_vanishes_is_missed_when_its_lease_ends_or_it_is_back(
         "availability": {"kind": "alternating", "on_s": 10.0, "off_s": 20.0},
         "failure_detection": detection,
     }
-    driver = federation({"kind": "buffered", "rounds": 1, "buffer": 1, "time_limit_s": 9.0 + learnt_s}, world)
+    driver = federation({"kind": "buffered", "rounds": 1, "buffer": 1, "time_limit_s": 9.0 + detected_s}, world)
     driver.run()
     tasks = tasks_of(driver.clock.recorder.table())
     lost = tasks.only(tasks.fate != FATES.index("unfinished"))
     assert len(lost)
     assert {FATES[one] for one in lost.fate} == {fate}
-    assert lost.settled_s - lost.left_s == pytest.approx(np.full(len(lost), learnt_s - 5.0))
+    assert lost.settled_s - lost.left_s == pytest.approx(np.full(len(lost), detected_s - 5.0))
 
 
 def test_cohorts_are_as_large_as_they_are_to_be_while_enough_can_be_reached(federation: Callable[..., Driver]) -> None:

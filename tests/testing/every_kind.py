@@ -23,8 +23,8 @@ from asyncfl.server.protocol import Late, Protocol
 from asyncfl.server.selection import Selection
 from asyncfl.server.staleness import AnyStaleness, ConstantStaleness, Staleness
 from asyncfl.threats import Attack
+from asyncfl.world.availability import AlwaysPresent as Online
 from asyncfl.world.availability import Availability
-from asyncfl.world.availability import Everybody as Online
 from asyncfl.world.devices import Device
 from asyncfl.world.distributions import Distribution
 from asyncfl.world.failure_detection import FailureDetection
@@ -229,7 +229,7 @@ class Signs(Compression):
 class Delayed(FailureDetection):
     kind: str
 
-    def learnt_s(self, gone_s: float, back_s: float) -> float:
+    def detected_s(self, gone_s: float, back_s: float) -> float:
         return (gone_s + back_s) / 2
 
 

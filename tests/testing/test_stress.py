@@ -13,8 +13,8 @@ import pytest
 from asyncfl.defences import Detector, Evidence, Spectral, Verdict, accept_all
 from asyncfl.streams import Streams
 from asyncfl.testing import check_detector, digits, stress, stress_grid
-from asyncfl.testing.stress import BUFFERS, MOST_LOST, NOISES, SHARES, SKEWS, Stressed, StressReport
-from asyncfl.testing.trials import ATTACKS, Trial, TrialClients, TrialResult, play
+from asyncfl.testing.stress import BUFFERS, MOST_LOST, NOISES, SHARES, SKEWS, StressCase, StressReport
+from asyncfl.testing.trials import ATTACKS, Trial, TrialClients, TrialResult, run_trial
 
 CAPTURED = Trial("Dirichlet 1", "Min-Max", 0.4, buffer=40, noise="strong")
 """Attackers are loud and alike, the honest faint and unlike."""
@@ -35,10 +35,10 @@ class Harsh(Innocent):
         return Verdict(first, first), state
 
 
-def _case(gained: int, banned: int = 0, trial: Trial | None = None) -> Stressed:
+def _case(gained: int, banned: int = 0, trial: Trial | None = None) -> StressCase:
     """A federation with a thousand honest clients whose model is right of `gained` more samples."""
     result = TrialResult(trial or Trial(), 1000, 0, banned, 0, 200, 0, 0, 0, 0, 0.5)
-    return Stressed(result, 0.5, 0.5, max(gained, 0), max(-gained, 0))
+    return StressCase(result, 0.5, 0.5, max(gained, 0), max(-gained, 0))
 
 
 def test_a_point_and_a_thousandth_are_allowed_and_no_more() -> None:
@@ -46,17 +46,17 @@ def test_a_point_and_a_thousandth_are_allowed_and_no_more() -> None:
     assert point == digits.TESTED * MOST_LOST
     attacked = Trial("IID", "IPM", 0.4)
     fine = StressReport((_case(-point, 1, attacked),))
-    assert (fine.broken, fine.behind) == ((), ())
-    assert len(StressReport((_case(-point, 2, attacked),)).broken) == 1
+    assert (fine.violations, fine.behind) == ((), ())
+    assert len(StressReport((_case(-point, 2, attacked),)).violations) == 1
     behind = StressReport((_case(-point - 1, 1, attacked), _case(-point - 3, 1, attacked)))
     assert [case.worse for case in behind.behind] == [point + 3, point + 1]
-    assert StressReport((_case(0, 1),)).broken == ("without attackers nobody may be banned; it banned 1 of 1000",)
+    assert StressReport((_case(0, 1),)).violations == ("without attackers nobody may be banned; it banned 1 of 1000",)
     assert StressReport((_case(0),)).cells[0].federations == 1
     assert math.isnan(StressReport((_case(0),)).cells[0].high)
     twice = StressReport(tuple(_case(-point - 5, trial=replace(attacked, seed=seed)) for seed in (0, 1)))
     (cell,) = twice.cells
     assert (cell.gained, cell.low, cell.high) == pytest.approx([-(point + 5) / digits.TESTED] * 3)
-    assert any(told.startswith("in no cell accuracy may be more than 1 point below") for told in twice.broken)
+    assert any(told.startswith("in no cell accuracy may be more than 1 point below") for told in twice.violations)
 
 
 # --- the federations -------------------------------------------------------------------------------------------------
@@ -90,12 +90,12 @@ def test_steps_are_as_long_as_gradients_up_to_the_clip(clip: float, monkeypatch:
     for step in range(digits.STEPS):
         gradient = digits.gradients(expected.astype(np.float32), images[:, step], labels[:, step]).astype(np.float64)
         expected -= digits.LR * gradient * min(1, clip / np.linalg.norm(gradient))
-    np.testing.assert_allclose(digits.trained(model, images, labels), expected - model, atol=1e-6)
+    np.testing.assert_allclose(digits.train_clients(model, images, labels), expected - model, atol=1e-6)
 
 
 @pytest.mark.parametrize("skew", SKEWS)
 def test_everybody_holds_samples_of_their_own(skew):
-    held = digits.shared_out(skew, 40, Streams(1))
+    held = digits.partition_digits(skew, 40, Streams(1))
     assert held.sizes.min() >= 1
     assert held.sizes.sum() == 40 * digits.SAMPLES
     assert len(held.root[1]) == digits.ROOT
@@ -108,7 +108,7 @@ def test_samples_are_digits_each_moved_by_a_pixel_one_way():
     images, labels = digits._all_digits()
     rolled = [np.roll(images, move, axis=(2, 3)) for move in ((0, 0), (0, 1), (1, 0), (0, -1), (-1, 0))]
     known = {image.tobytes(): label for copy in rolled for image, label in zip(copy, labels, strict=True)}
-    held = digits.shared_out("IID", 100, Streams(2))
+    held = digits.partition_digits("IID", 100, Streams(2))
     for client in range(100):
         for image, label in zip(held.images[client], held.labels[client], strict=True):
             assert known[image.tobytes()] == label
@@ -119,12 +119,12 @@ def test_samples_are_digits_each_moved_by_a_pixel_one_way():
 
 
 def test_without_attackers_the_network_learns():
-    assert play(Trial(noise="none")).accuracy > 0.8
+    assert run_trial(Trial(noise="none")).accuracy > 0.8
 
 
 def test_a_federation_is_the_same_each_time_and_attackers_do_as_they_are_told():
-    assert play(CAPTURED) == play(CAPTURED)
-    assert play(Trial("IID", "sign flip", 0.4)).accuracy < play(Trial("IID")).accuracy - 0.2
+    assert run_trial(CAPTURED) == run_trial(CAPTURED)
+    assert run_trial(Trial("IID", "sign flip", 0.4)).accuracy < run_trial(Trial("IID")).accuracy - 0.2
     clients = TrialClients(Trial("IID", "flooding", 0.25))
     drawn = Counter(clients.malicious[clients.next_clients(np.ones(40, bool))].sum() for _ in range(40))
     assert np.average(list(drawn), weights=list(drawn.values())) > 5
@@ -165,9 +165,11 @@ def test_every_pair_of_settings_occurs_in_the_grid():
 def test_the_spectral_detector_takes_a_minority_for_the_majority_and_the_one_by_evidence_does_not():
     report = stress(Spectral(), trials=[CAPTURED])
     assert report.honest_banned == report.honest == 24
-    assert report.broken[0].startswith("at most 0.1% of honest clients may be banned; it banned 24 of 24, in 1 of 1")
+    assert report.violations[0].startswith(
+        "at most 0.1% of honest clients may be banned; it banned 24 of 24, in 1 of 1"
+    )
     assert report.worst_attack == "Min-Max"
-    assert stress(Evidence(), trials=[CAPTURED]).broken == ()
+    assert stress(Evidence(), trials=[CAPTURED]).violations == ()
 
 
 def test_evidence_finds_attackers_where_there_is_signal():
@@ -206,7 +208,7 @@ def test_counts_are_those_of_the_federations():
     # Clients of one federation are no independent cases. Harm in none of 2 federations: 1 - .05^(1/2).
     assert report.most_harmed == pytest.approx(1 - 0.05**0.5)
     assert math.isnan(report.rows[0].attacks_flagged)
-    assert report.broken == ()
+    assert report.violations == ()
 
 
 def made(gains, trial=None, differ=40, banned=0):
@@ -214,7 +216,9 @@ def made(gains, trial=None, differ=40, banned=0):
     trial = trial or Trial("shards", "mimic", 0.1)
     result = TrialResult(trial, 36, 4, banned, 0, 480, 0, 0, 0, 0, accuracy=0.5)
     return tuple(
-        Stressed(replace(result, trial=replace(trial, seed=seed)), 0.5, 0.5, (differ + gain) // 2, (differ - gain) // 2)
+        StressCase(
+            replace(result, trial=replace(trial, seed=seed)), 0.5, 0.5, (differ + gain) // 2, (differ - gain) // 2
+        )
         for seed, gain in enumerate(gains)
     )
 
@@ -236,15 +240,15 @@ def test_a_cell_is_behind_where_its_seeds_say_so_together():
     assert even.low < 0 < even.high
     assert [case.gained for case in report.behind] == [-0.0625, -0.05, -0.0375]
     law = "in no cell accuracy may be more than 1 point below that of the plain mean; it is 5.0 points below"
-    assert f"{law}, at least 1.9 with 95 % (shards, mimic by 10 %, buffer 10, noise usual)" in report.broken
-    told = " ".join(report.told)
+    assert f"{law}, at least 1.9 with 95 % (shards, mimic by 10 %, buffer 10, noise usual)" in report.violations
+    told = " ".join(report.summary)
     assert "3 of 6 federations end more than 1 point below the plain mean, 2 of them beyond the luck" in told
     assert (
         "1 of 2 cells are more than 1 point below it on average over their seeds, 1 of them with 95 %; of 2 it" in told
     )
     single = StressReport(made([-20]))
     assert math.isnan(single.cells[0].low)
-    assert "cells" not in " ".join(single.told)
+    assert "cells" not in " ".join(single.summary)
 
 
 def test_check_detector_names_the_law_that_is_broken():

@@ -16,7 +16,7 @@ from asyncfl.trace.compare import compare
 from asyncfl.trace.events import is_epochs_detail
 from asyncfl.trace.follow import follow
 from asyncfl.trace.perfetto import chrome_trace
-from asyncfl.trace.requests import requests_of
+from asyncfl.trace.scoring_requests import scoring_requests_of
 from asyncfl.trace.server_track import server_events
 from asyncfl.trace.tasks import tasks_of
 from asyncfl.trace.tracks import Tracks, counter_of
@@ -76,7 +76,7 @@ def test_the_requests_of_the_only_client_have_a_track_beside_its_tasks() -> None
         (0.25, Kind.SCORES_REQUESTED, {"client": 0, "version": 0, "detail": "2 models"}),
         (0.5, Kind.PUBLISHED, {"version": 1}),
     )
-    [request] = requests_of(events)
+    [request] = scoring_requests_of(events)
     assert (request.asked_s, request.ended_s, request.answered) == (0.25, 0.5, False)
     found = [json.loads(one) for one in chrome_trace(events, "x")]
     assert [(one["tid"], one["ts"], one["dur"], one["args"]["detail"]) for one in found if one["name"] == "score"] == [

@@ -15,9 +15,9 @@ from asyncfl.errors import OutputError
 from asyncfl.scenario import Scenario
 from asyncfl.storage import Run
 from asyncfl.trace import perfetto
+from asyncfl.trace.epsilon_curves import EpsilonCurve, epsilon_curves
 from asyncfl.trace.perfetto import write_perfetto
 from asyncfl.trace.query import select
-from asyncfl.trace.spending import Spending, spending
 
 Faults = Callable[[dict[str, Any]], list[str]]
 
@@ -25,7 +25,7 @@ Faults = Callable[[dict[str, Any]], list[str]]
 @pytest.fixture
 def document(story: pa.Table, tmp_path: Path) -> dict[str, Any]:
     path = tmp_path / "trace.json"
-    spent = [Spending(3, "server", np.array([0.0, 5.0]), np.array([0.0, 1.5]))]
+    spent = [EpsilonCurve(3, "server", np.array([0.0, 5.0]), np.array([0.0, 1.5]))]
     written = write_perfetto(story, path, title="a story", spent=spent, notes=["one", "two"])
     document: dict[str, Any] = json.loads(path.read_text())
     head = '{"displayTimeUnit":"ms","otherData":{"notes": "one; two", "run": "a story"},"traceEvents":['
@@ -133,7 +133,7 @@ def test_a_run_of_several_seeds_follows_the_format_and_is_the_same_each_time(
     lossy: Run, tmp_path: Path, chrome_faults: Faults
 ) -> None:
     events = lossy.tables["events"]
-    spent, _ = spending(lossy.tables["spending"])
+    spent, _ = epsilon_curves(lossy.tables["spending"])
     for name in ("a.json", "b.json", "a.json.gz", "b.json.gz"):
         write_perfetto(events, tmp_path / name, title="lossy", spent=spent)
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()

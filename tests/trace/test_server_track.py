@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from asyncfl.trace import Kind, Recorder
-from asyncfl.trace.server_track import batches
+from asyncfl.trace.server_track import buffer_spans
 from asyncfl.trace.tasks import tasks_of
 
 ENTERS = {"task": 0, "client": 1, "staleness": 0, "weight": 1.0}
@@ -46,4 +46,4 @@ def test_a_buffer_is_filled_decided_and_published(
 ) -> None:
     begun = [(0.0, Kind.PUBLISHED, {}), (0.0, Kind.DISPATCHED, {"task": 0, "client": 1, "base_version": 0})]
     events = told(*begun, *after)
-    assert [astuple(one) for one in batches(events, tasks_of(events))] == [(*one, []) for one in made]
+    assert [astuple(one) for one in buffer_spans(events, tasks_of(events))] == [(*one, []) for one in made]

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from asyncfl.storage import Run
-from asyncfl.trace.requests import requests_of
+from asyncfl.trace.scoring_requests import scoring_requests_of
 from asyncfl.trace.tabulate import By, tabulate
 from asyncfl.trace.tasks import Tasks, tasks_of
 
@@ -51,7 +51,7 @@ def test_quantiles_are_values_that_occur(tasks: Tasks) -> None:
 
 
 def test_requests_for_scores_are_counted_where_they_belong(story: pa.Table, tasks: Tasks) -> None:
-    requests = requests_of(story)
+    requests = scoring_requests_of(story)
     by_client = {row["client"]: row for row in tabulate(tasks, "client", requests).to_pylist()}
     assert [by_client[client]["score_requests"] for client in (0, 1, 2)] == [1, 0, 0]
     assert by_client[0]["scoring_s"] == pytest.approx(0.3)

@@ -12,13 +12,13 @@ from asyncfl.world.availability import (
     AlternatingAvailability,
     AlwaysOnline,
     AnyAvailability,
+    ClientTraits,
     DiurnalAvailability,
-    Traits,
 )
 
 
-def traits(clients: int) -> Traits:
-    return Traits(np.ones(clients))
+def traits(clients: int) -> ClientTraits:
+    return ClientTraits(np.ones(clients))
 
 
 FIXED = AlternatingAvailability(on_s=3, off_s=1)

@@ -13,22 +13,22 @@ from asyncfl.world.loss import GilbertElliottLoss, IndependentLoss
 from asyncfl.world.transfer import Burst, Transfer
 
 
-@pytest.mark.parametrize(("arrive", "hopeless"), [(0.0, True), (0.5e-12, True), (1.5e-12, False), (0.5, False)])
+@pytest.mark.parametrize(("arrive", "loses_everything"), [(0.0, True), (0.5e-12, True), (1.5e-12, False), (0.5, False)])
 def test_a_link_is_hopeless_that_lets_less_than_one_packet_in_a_million_millions_through(
-    arrive: float, hopeless: bool
+    arrive: float, loses_everything: bool
 ) -> None:
-    assert Link(loss=IndependentLoss(probability=1 - arrive)).hopeless is hopeless
+    assert Link(loss=IndependentLoss(probability=1 - arrive)).loses_everything is loses_everything
 
 
 def test_what_could_never_be_finished_is_said_of_each_link() -> None:
     lost = {"loss": {"kind": "independent", "probability": 1.0}}
     world = World.model_validate({"dropout": 1.0, "uplink": lost, "downlink": lost})
-    assert [(fault.field, fault.message) for fault in world.hopeless()] == [
+    assert [(fault.field, fault.message) for fault in world.progress_faults()] == [
         ("dropout", "must be below 1, got 1: no client would ever finish a task"),
         ("downlink.loss", "must let some packets through, got a loss of all: nothing would arrive"),
         ("uplink.loss", "must let some packets through, got a loss of all: nothing would arrive"),
     ]
-    assert list(World.model_validate({"dropout": 0.999}).hopeless()) == []
+    assert list(World.model_validate({"dropout": 0.999}).progress_faults()) == []
     told = [fault.message for fault in World.model_validate({"processors": 2.5}).deadline_faults(5.0)]
     assert [text.partition(",")[0] for text in told] == ["must be null with training.deadline_s (5)"]
     assert list(World.model_validate({"processors": 2.5}).deadline_faults(None)) == []
@@ -50,11 +50,11 @@ def test_what_had_left_of_a_message_by_hand() -> None:
     ]
     cut = whole.cut(7.0)
     assert (cut.duration_s, cut.delivered, cut.attempts, cut.sent_bytes, cut.overheard_s) == (7.0, False, 1, 1000, 5.0)
-    assert (cut.waits_s, cut.resent_bytes, cut.overheard) == ((), (), True)
+    assert (cut.resent_at_s, cut.resent_bytes, cut.overheard) == ((), (), True)
     assert whole.cut(5.0).overheard_s == 5.0
     assert whole.cut(4.9).overheard_s == math.inf
     again = whole.cut(9.0)
-    assert (again.attempts, again.waits_s, again.resent_bytes, again.sent_bytes) == (2, (7.0,), (300,), 1300)
+    assert (again.attempts, again.resent_at_s, again.resent_bytes, again.sent_bytes) == (2, (7.0,), (300,), 1300)
 
 
 def test_over_a_link_without_limit_all_has_left_as_soon_as_any_time_has_passed() -> None:

@@ -86,7 +86,7 @@ def test_what_is_left_of_a_fixed_period_is_uniform() -> None:
 
 @pytest.mark.parametrize("distribution", [Fixed(value=2), *SPREAD])
 def test_a_single_value_is_the_first_of_many(distribution) -> None:
-    one = distribution.one(np.random.default_rng(5))
+    one = distribution.draw_one(np.random.default_rng(5))
     assert one == pytest.approx(distribution.draw(np.random.default_rng(5), 3)[0], rel=1e-12)
 
 

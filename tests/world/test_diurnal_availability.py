@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from asyncfl.streams import Streams
-from asyncfl.world.availability import DiurnalAvailability, Traits
+from asyncfl.world.availability import ClientTraits, DiurnalAvailability
 
 HOUR_S = 3600.0
 
 
 def presence(clients: int = 1, **fields: object):
-    return DiurnalAvailability.model_validate(fields).start(Traits(np.ones(clients)), Streams(1))
+    return DiurnalAvailability.model_validate(fields).start(ClientTraits(np.ones(clients)), Streams(1))
 
 
 def changes(one, client: int, until_s: float) -> list[float]:
@@ -76,7 +76,7 @@ def test_any_moment_can_be_asked_about_in_any_order(
         hours={"kind": "exponential", "mean": mean_h},
         zones_h=(zone,),
     )
-    one, other = (pattern.start(Traits(np.ones(2)), Streams(seed)) for _ in range(2))
+    one, other = (pattern.start(ClientTraits(np.ones(2)), Streams(seed)) for _ in range(2))
     before = {time_s: (one.online(1, time_s), one.next_change(1, time_s)) for time_s in asked_s}
     for time_s in sorted(asked_s):
         online, until_s = other.online(1, time_s), other.next_change(1, time_s)

@@ -13,17 +13,17 @@ from asyncfl.world.failure_detection import InstantDetection, LeaseDetection
 
 def test_a_lease_ends_unless_the_client_is_back_before() -> None:
     lease = LeaseDetection(seconds=20.0)
-    assert lease.learnt_s(5.0, 100.0) == 25.0
-    assert lease.learnt_s(5.0, 12.0) == 12.0
-    assert lease.learnt_s(5.0, math.inf) == 25.0
-    assert InstantDetection().learnt_s(5.0, 12.0) == 5.0
+    assert lease.detected_s(5.0, 100.0) == 25.0
+    assert lease.detected_s(5.0, 12.0) == 12.0
+    assert lease.detected_s(5.0, math.inf) == 25.0
+    assert InstantDetection().detected_s(5.0, 12.0) == 5.0
 
 
 @given(gone_s=st.floats(0, 1e9), away_s=st.floats(1e-3, 1e9), seconds=st.floats(1e-3, 1e6))
 def test_it_is_learnt_after_it_happened_and_not_after_the_return(gone_s: float, away_s: float, seconds: float) -> None:
     lease = LeaseDetection(seconds=seconds)
-    assert gone_s <= lease.learnt_s(gone_s, gone_s + away_s) <= gone_s + min(seconds, away_s)
-    assert lease.learnt_s(gone_s, gone_s + away_s) <= LeaseDetection(seconds=2 * seconds).learnt_s(
+    assert gone_s <= lease.detected_s(gone_s, gone_s + away_s) <= gone_s + min(seconds, away_s)
+    assert lease.detected_s(gone_s, gone_s + away_s) <= LeaseDetection(seconds=2 * seconds).detected_s(
         gone_s, gone_s + away_s
     )
 

@@ -20,7 +20,7 @@ def ends(flows: list[tuple[float, float, float]], capacity_bps: float) -> list[f
     coming, numbers = sorted(range(len(flows)), key=lambda flow: flows[flow][0]), {}
     now_s = 0.0
     while coming or len(link):
-        wait_s, through = link.soonest(now_s)
+        wait_s, through = link.next_finished(now_s)
         if coming and flows[coming[0]][0] <= now_s + wait_s:
             flow = coming.pop(0)
             now_s, bits, cap = flows[flow]
@@ -100,11 +100,11 @@ def test_who_leaves_makes_room() -> None:
     link = FairLink(10)
     first, second = link.join(0, 100, math.inf), link.join(0, 100, math.inf)
     assert link.leave(4, first) == pytest.approx(80)
-    assert link.soonest(4) == (pytest.approx(8), (second,))
+    assert link.next_finished(4) == (pytest.approx(8), (second,))
     with pytest.raises(ValueError, match="flow 0 is not under way"):
         link.leave(5, first)
     assert link.leave(12, second) == 0.0
-    assert link.soonest(12) == (math.inf, ())
+    assert link.next_finished(12) == (math.inf, ())
 
 
 def test_what_rounding_may_leave_is_a_billionth_of_a_flow() -> None:
@@ -113,7 +113,7 @@ def test_what_rounding_may_leave_is_a_billionth_of_a_flow() -> None:
         link = FairLink(2)
         first, second = link.join(0, 1e9, math.inf), link.join(0, 1e9 - less, math.inf)
         through = (first, second) if both else (second,)
-        assert link.soonest(0) == (1e9 - less, through)
+        assert link.next_finished(0) == (1e9 - less, through)
         assert link.leave(1e9 - less, first) == (0.0 if both else less)
         assert link.leave(1e9 - less, second) == 0.0
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from asyncfl.errors import DataError
 from asyncfl.streams import Streams
 from asyncfl.world import World
-from asyncfl.world.availability import CsvAvailability, Traits
+from asyncfl.world.availability import ClientTraits, CsvAvailability
 from asyncfl.world.availability.intervals import IntervalPresence
 
 LINES = "device,from_s,until_s,note\n7,10,20,a\n3,0,5,b\n7,20,25,c\n7,40,60,d\n3,90,100,e\n"
@@ -26,7 +26,7 @@ def of_file(tmp_path: Path, text: str = LINES, **fields: object) -> CsvAvailabil
 
 
 def test_intervals_of_devices_in_the_order_of_their_numbers(tmp_path: Path) -> None:
-    presence = of_file(tmp_path).start(Traits(np.ones(3)), Streams(0))
+    presence = of_file(tmp_path).start(ClientTraits(np.ones(3)), Streams(0))
     assert [presence.online(0, t) for t in (0.0, 4.9, 5.0, 90.0, 100.0)] == [True, True, False, True, False]
     assert [presence.next_change(1, t) for t in (0.0, 10.0, 19.0, 25.0, 50.0)] == [10.0, 25.0, 25.0, 40.0, 60.0]
     assert presence.next_change(1, 60.0) == math.inf, "who has had its last interval never comes again"
@@ -34,14 +34,14 @@ def test_intervals_of_devices_in_the_order_of_their_numbers(tmp_path: Path) -> N
 
 
 def test_what_repeats_goes_on_across_the_end(tmp_path: Path) -> None:
-    presence = of_file(tmp_path, repeats_after_s=100.0).start(Traits(np.ones(2)), Streams(0))
+    presence = of_file(tmp_path, repeats_after_s=100.0).start(ClientTraits(np.ones(2)), Streams(0))
     assert presence.next_change(0, 0.0) == 5.0
     assert presence.next_change(0, 95.0) == presence.next_change(0, 102.0) == 105.0
     assert presence.next_change(1, 60.0) == 110.0
     assert presence.online(1, 1050.0)
     assert presence.next_change(1, 1050.0) == 1060.0
     always = of_file(tmp_path, "device,from_s,until_s\n1,0,50\n1,50,100\n", repeats_after_s=100.0)
-    assert always.start(Traits(np.ones(1)), Streams(0)).next_change(0, 1234.0) == math.inf
+    assert always.start(ClientTraits(np.ones(1)), Streams(0)).next_change(0, 1234.0) == math.inf
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_what_repeats_goes_on_across_the_end(tmp_path: Path) -> None:
 )
 def test_damaged_files(tmp_path: Path, text: str, fields: dict[str, float], said: str) -> None:
     with pytest.raises(DataError, match=said):
-        of_file(tmp_path, text, **fields).start(Traits(np.ones(1)), Streams(0))
+        of_file(tmp_path, text, **fields).start(ClientTraits(np.ones(1)), Streams(0))
 
 
 def test_the_name_of_a_run_covers_the_file(tmp_path: Path) -> None:

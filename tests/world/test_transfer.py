@@ -36,7 +36,7 @@ def message(payload_bytes=4000, loss=None, rng=None, **changes) -> Transfer:
         "mtu_bytes": 1000,
         "retransmissions": 3,
         "retransmission_timeout_s": 2,
-        "back_s": 0.1,
+        "acknowledgement_s": 0.1,
         "tap_packet_loss": None,
         "tap_coin": 0.0,
     }
@@ -67,19 +67,19 @@ def test_retransmission_worked_out_by_hand() -> None:
 
 def test_no_acknowledgement_is_there_before_a_round_trip() -> None:
     # Sent 0-4 s; a round trip of 0.5 + 3 s; again 7.5-10.5 s, another; again 14-15 s.
-    transfer = message(loss=Scripted(losses=(3, 1, 0)), back_s=3.0)
-    assert transfer.waits_s == (7.5, 14.0)
+    transfer = message(loss=Scripted(losses=(3, 1, 0)), acknowledgement_s=3.0)
+    assert transfer.resent_at_s == (7.5, 14.0)
     assert transfer.duration_s == 15.5
-    assert message(loss=Scripted(losses=(1, 0)), retransmission_timeout_s=0).waits_s == (4.6,)
-    assert message(loss=Scripted(losses=(1,)), retransmissions=0, back_s=3.0).duration_s == 7.5
+    assert message(loss=Scripted(losses=(1, 0)), retransmission_timeout_s=0).resent_at_s == (4.6,)
+    assert message(loss=Scripted(losses=(1,)), retransmissions=0, acknowledgement_s=3.0).duration_s == 7.5
 
 
 def test_a_message_that_is_cut_off() -> None:
     whole = message(loss=Scripted(losses=(3, 1, 0)), tap_packet_loss=0.0)
     early, late = whole.cut(2.5), whole.cut(8.0)
-    assert (early.delivered, early.attempts, early.sent_bytes, early.waits_s) == (False, 1, 2000, ())
+    assert (early.delivered, early.attempts, early.sent_bytes, early.resent_at_s) == (False, 1, 2000, ())
     assert not early.overheard
-    assert (late.attempts, late.sent_bytes, late.waits_s, late.resent_bytes) == (2, 6000, (6.0,), (3000,))
+    assert (late.attempts, late.sent_bytes, late.resent_at_s, late.resent_bytes) == (2, 6000, (6.0,), (3000,))
     assert late.overheard_s == whole.overheard_s == 4.0
     assert late.duration_s == 8.0
 
@@ -110,7 +110,7 @@ def test_the_channel_hears_how_long_the_silence_was(bandwidth, slots) -> None:
 
 def test_infinite_bandwidth_takes_no_time() -> None:
     transfer = message(loss=Scripted(losses=(3, 0)), bandwidth_bps=math.inf)
-    assert (transfer.duration_s, transfer.waits_s) == (2.5, (2.0,))
+    assert (transfer.duration_s, transfer.resent_at_s) == (2.5, (2.0,))
 
 
 @pytest.mark.parametrize(
@@ -181,8 +181,8 @@ def test_nothing_is_lost_from_the_books(payload, loss, retransmissions, bandwidt
     assert transfer.delivered == (received == transfer.packets)
     assert 1 <= transfer.attempts <= retransmissions + 1
     assert transfer.delivered or transfer.attempts == retransmissions + 1
-    assert len(transfer.waits_s) == transfer.attempts - 1
-    assert list(transfer.waits_s) == sorted(transfer.waits_s)
+    assert len(transfer.resent_at_s) == transfer.attempts - 1
+    assert list(transfer.resent_at_s) == sorted(transfer.resent_at_s)
     assert len(transfer.resent_bytes) == transfer.attempts - 1
     assert 0 <= sum(transfer.resent_bytes) - (transfer.sent_bytes - payload) <= transfer.attempts
     assert transfer.sent_bytes == math.ceil(payload * transfer.packets_sent / transfer.packets - 1e-6)
@@ -287,7 +287,7 @@ def test_independent_loss_has_its_closed_forms(retransmissions) -> None:
 def test_what_had_left_of_a_message_that_breaks_off() -> None:
     # Four packets of 1 s, three again from 6 s on, one from 11 s on.
     whole = message(loss=Scripted(losses=(3, 1, 0)))
-    assert whole.waits_s == (6.0, 11.0)
+    assert whole.resent_at_s == (6.0, 11.0)
     by = {0.0: 0, 0.9: 0, 1.0: 1000, 3.5: 3000, 4.0: 4000, 6.0: 4000, 7.0: 5000, 9.0: 7000, 11.5: 7000, 12.0: 8000}
     assert {at_s: whole.sent_by(at_s) for at_s in by} == by
     assert [whole.attempts_by(at_s) for at_s in (0.0, 6.0, 6.1, 11.1)] == [1, 1, 2, 3]

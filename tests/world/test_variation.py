@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 
 from asyncfl.streams import Streams
 from asyncfl.world import World
-from asyncfl.world.availability import AlternatingAvailability, Traits, Variation
+from asyncfl.world.availability import AlternatingAvailability, ClientTraits, Variation
 
 SPEEDS = np.random.default_rng(0).lognormal(0, 1, 4000)
 SIZES = np.random.default_rng(1).integers(10, 1000, 4000)
@@ -21,24 +21,24 @@ def test_ranks_are_correlated_as_much_as_said(rho: float) -> None:
     """Spearman's correlation of a Gaussian copula is 6/pi asin(rho/2)."""
     for along, of in (("speed", -SPEEDS), ("samples", SIZES)):
         varies = Variation(sigma=0.7, along=along, correlation=rho)
-        factors = varies.factors(Traits(SPEEDS, SIZES), Streams(3))
+        factors = varies.factors(ClientTraits(SPEEDS, SIZES), Streams(3))
         assert spearmanr(factors, of).statistic == pytest.approx(6 / np.pi * np.arcsin(rho / 2), abs=0.04)
         assert np.median(factors) == pytest.approx(1, abs=0.05)
         assert np.log(factors).std() == pytest.approx(0.7, abs=0.03)
 
 
 def test_clients_alike_have_factors_of_chance_only() -> None:
-    factors = Variation(sigma=1.0, correlation=1.0).factors(Traits(np.ones(5)), Streams(0))
+    factors = Variation(sigma=1.0, correlation=1.0).factors(ClientTraits(np.ones(5)), Streams(0))
     assert factors.tolist() == [1.0] * 5
     with pytest.raises(ValueError, match="must be told how many"):
-        Variation(sigma=1.0, along="samples").factors(Traits(np.ones(5)), Streams(0))
+        Variation(sigma=1.0, along="samples").factors(ClientTraits(np.ones(5)), Streams(0))
 
 
 def test_who_is_faster_is_online_for_longer_from_the_first_moment() -> None:
     varies = {"sigma": 1.0, "correlation": 1.0}
     pattern = AlternatingAvailability(on_s={"kind": "exponential", "mean": 10}, off_s=10, varies=varies)
-    presence = pattern.start(Traits(SPEEDS), Streams(0))
-    factor = Variation.model_validate(varies).factors(Traits(SPEEDS), Streams(0))
+    presence = pattern.start(ClientTraits(SPEEDS), Streams(0))
+    factor = Variation.model_validate(varies).factors(ClientTraits(SPEEDS), Streams(0))
     fast = np.median(SPEEDS) > SPEEDS
     for time_s in (0.0, 35.0):
         online = presence.all_online(time_s)
@@ -49,7 +49,7 @@ def test_who_is_faster_is_online_for_longer_from_the_first_moment() -> None:
 
 @given(sigma=st.floats(0, 3), rho=st.floats(-1, 1), clients=st.integers(1, 30))
 def test_factors_are_positive_and_finite(sigma: float, rho: float, clients: int) -> None:
-    factors = Variation(sigma=sigma, correlation=rho).factors(Traits(SPEEDS[:clients]), Streams(5))
+    factors = Variation(sigma=sigma, correlation=rho).factors(ClientTraits(SPEEDS[:clients]), Streams(5))
     assert factors.shape == (clients,)
     assert (factors > 0).all()
     assert np.isfinite(factors).all()

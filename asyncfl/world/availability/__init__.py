@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from asyncfl.component import choice
 from asyncfl.world.availability.alternating import AlternatingAvailability
-from asyncfl.world.availability.always import AlwaysOnline, Everybody
-from asyncfl.world.availability.base import Availability, Presence, Traits
+from asyncfl.world.availability.always import AlwaysOnline, AlwaysPresent
 from asyncfl.world.availability.diurnal import DiurnalAvailability
 from asyncfl.world.availability.intervals import CsvAvailability
+from asyncfl.world.availability.pattern import Availability, ClientTraits, Presence
 from asyncfl.world.availability.variation import Variation
 
 if TYPE_CHECKING:
@@ -22,12 +22,12 @@ else:
 __all__ = [
     "AlternatingAvailability",
     "AlwaysOnline",
+    "AlwaysPresent",
     "AnyAvailability",
     "Availability",
+    "ClientTraits",
     "CsvAvailability",
     "DiurnalAvailability",
-    "Everybody",
     "Presence",
-    "Traits",
     "Variation",
 ]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.streams import Streams
-from asyncfl.world.availability.base import Availability, Presence, Traits
+from asyncfl.world.availability.pattern import Availability, ClientTraits, Presence
 from asyncfl.world.availability.variation import Variation
 from asyncfl.world.distributions import Period
 from asyncfl.world.keyed_stream import KeyedStream
@@ -40,7 +40,7 @@ class AlternatingAvailability(Availability):
         """Two in each period of being on and off, of a client whose factor is 1."""
         return 2 / (self.on_s.expected() + self.off_s.expected())
 
-    def start(self, traits: Traits, streams: Streams) -> Presence:
+    def start(self, traits: ClientTraits, streams: Streams) -> Presence:
         """Clients in the midst of their periods."""
         return AlternatingPresence(self, traits, streams)
 
@@ -52,7 +52,7 @@ class AlternatingPresence(Presence):
     that, all clients would go offline together at first.
     """
 
-    def __init__(self, pattern: AlternatingAvailability, traits: Traits, streams: Streams) -> None:
+    def __init__(self, pattern: AlternatingAvailability, traits: ClientTraits, streams: Streams) -> None:
         self._pattern = pattern
         clients = traits.clients
         self._periods = KeyedStream(streams, "availability")
@@ -99,7 +99,7 @@ class AlternatingPresence(Presence):
         while until_s <= time_s:
             online, period, since_s = not online, period + 1, until_s
             lengths = self._pattern.on_s if online else self._pattern.off_s
-            length_s = lengths.one(self._periods.at(client, period)) * (self._factor[client] if online else 1.0)
+            length_s = lengths.draw_one(self._periods.at(client, period)) * (self._factor[client] if online else 1.0)
             # A period too short to be told from none at this time still ends after it begins.
             until_s = max(since_s + length_s, math.nextafter(since_s, math.inf))
         self._online[client], self._period[client] = online, period

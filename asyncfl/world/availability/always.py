@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.streams import Streams
-from asyncfl.world.availability.base import Availability, Presence, Traits
+from asyncfl.world.availability.pattern import Availability, ClientTraits, Presence
 
 
 class AlwaysOnline(Availability):
@@ -17,12 +17,12 @@ class AlwaysOnline(Availability):
 
     kind: Literal["always"] = "always"
 
-    def start(self, traits: Traits, streams: Streams) -> Presence:
-        """Everybody; draws nothing."""
-        return Everybody(traits.clients)
+    def start(self, traits: ClientTraits, streams: Streams) -> Presence:
+        """Keep every client online; draw nothing."""
+        return AlwaysPresent(traits.clients)
 
 
-class Everybody(Presence):
+class AlwaysPresent(Presence):
     """All clients, all the time."""
 
     def __init__(self, clients: int) -> None:

@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from asyncfl.quantities import MeasuredIn
 from asyncfl.streams import Streams
-from asyncfl.world.availability.base import Availability, Presence, Traits
+from asyncfl.world.availability.pattern import Availability, ClientTraits, Presence
 from asyncfl.world.availability.schedule import ScheduledPresence
 from asyncfl.world.availability.variation import Variation
 from asyncfl.world.distributions import Amount, Period, Uniform
@@ -66,7 +66,7 @@ class DiurnalAvailability(Availability):
         """Two a day."""
         return 2 / DAY_S
 
-    def start(self, traits: Traits, streams: Streams) -> Presence:
+    def start(self, traits: ClientTraits, streams: Streams) -> Presence:
         """Clients in their time zones."""
         return DiurnalPresence(self, traits, streams)
 
@@ -74,7 +74,7 @@ class DiurnalAvailability(Availability):
 class DiurnalPresence(ScheduledPresence):
     """Windows of days, each drawn when it is asked about, from a stream of its client and day."""
 
-    def __init__(self, pattern: DiurnalAvailability, traits: Traits, streams: Streams) -> None:
+    def __init__(self, pattern: DiurnalAvailability, traits: ClientTraits, streams: Streams) -> None:
         super().__init__(traits.clients)
         self._pattern = pattern
         self._days = KeyedStream(streams, "availability")
@@ -117,7 +117,7 @@ class DiurnalPresence(ScheduledPresence):
         """Windows of the days from `first` on, in local time and in order, without empty ones."""
         for day in range(first, first + LOOKED_AHEAD):
             rng = self._days.at(client, day)
-            from_h, hours = self._pattern.from_h.one(rng), self._pattern.hours.one(rng)
+            from_h, hours = self._pattern.from_h.draw_one(rng), self._pattern.hours.draw_one(rng)
             length_s = min(24.0, hours * float(self._factor[client])) * HOUR_S
             begins_s = day * DAY_S + min(from_h, 48.0) * HOUR_S
             if length_s:

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from asyncfl.errors import DataError, Fault
 from asyncfl.streams import Streams
-from asyncfl.world.availability.base import Availability, Presence, Traits
+from asyncfl.world.availability.pattern import Availability, ClientTraits, Presence
 from asyncfl.world.availability.schedule import ScheduledPresence
 from asyncfl.world.profiles import MeasuredColumn, RowOrder, read_profile, rows_of
 
@@ -35,7 +35,7 @@ class CsvAvailability(Availability):
         """The one file."""
         return (self.path,)
 
-    def start(self, traits: Traits, streams: Streams) -> Presence:
+    def start(self, traits: ClientTraits, streams: Streams) -> Presence:
         """Clients with the intervals of their devices."""
         devices = _read(self.path, self.repeats_after_s)
         drawn = streams.generator("availability", number=0)

@@ -8,7 +8,7 @@ from abc import abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.world.availability.base import Presence
+from asyncfl.world.availability.pattern import Presence
 
 
 class ScheduledPresence(Presence):

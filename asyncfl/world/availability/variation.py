@@ -17,7 +17,7 @@ from pydantic import Field
 from asyncfl.component import Described
 from asyncfl.quantities import MeasuredIn
 from asyncfl.streams import Streams
-from asyncfl.world.availability.base import Traits
+from asyncfl.world.availability.pattern import ClientTraits
 
 
 class Variation(Described):
@@ -30,7 +30,7 @@ class Variation(Described):
     correlation: Annotated[float, Field(ge=-1, le=1), MeasuredIn("1")] = 0.0
     """rho, -1..1: above 0 fast clients, or those with many samples, are online for longer; 0: it is left to chance."""
 
-    def factors(self, traits: Traits, streams: Streams) -> NDArray[np.float64]:
+    def factors(self, traits: ClientTraits, streams: Streams) -> NDArray[np.float64]:
         """Factor of each client, (clients,) > 0. Equal speeds or sizes have equal ranks.
 
         Raises ValueError for a variation along samples that are not known.

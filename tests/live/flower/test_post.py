@@ -25,7 +25,7 @@ from asyncfl.live.wire import encode
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
 from asyncfl.storage import Run
-from asyncfl.testing.recorded import replay_run
+from asyncfl.testing.recordings import replay_run
 from asyncfl.trace import Kind
 from asyncfl.trace.query import select
 from tests.live import virtual_loop

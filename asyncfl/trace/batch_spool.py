@@ -9,7 +9,7 @@ from typing import IO
 import pyarrow as pa
 
 
-class Shelf:
+class BatchSpool:
     """Record batches in a temporary file without a name, which is gone with the last table that was read from it.
 
     Where no such file can be written (a full disk), batches are kept in memory.

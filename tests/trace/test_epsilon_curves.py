@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from asyncfl.storage import Run
-from asyncfl.trace.spending import spending
+from asyncfl.trace.epsilon_curves import epsilon_curves
 
 
 def table(**columns: Any) -> pa.Table:
@@ -23,30 +23,30 @@ def table(**columns: Any) -> pa.Table:
 
 
 def test_it_rises_when_the_client_best_known_is_known_better() -> None:
-    (found,), missing = spending(table())
+    (found,), missing = epsilon_curves(table())
     assert (found.seed, found.adversary, missing) == (3, "server", [])
     assert found.time_s.tolist() == [0, 1, 4]
     assert found.epsilon.tolist() == [0, 2, 3.5]
 
 
 def test_who_hears_nothing_learns_nothing() -> None:
-    (found,), _ = spending(table(exact_epsilon=[0.0] * 4))
+    (found,), _ = epsilon_curves(table(exact_epsilon=[0.0] * 4))
     assert (found.time_s.tolist(), found.epsilon.tolist()) == ([0], [0])
 
 
 def test_what_is_learnt_at_once_is_known_from_the_start() -> None:
-    (found,), _ = spending(table(exact_epsilon=[0.5, 0.5, 0.75, 1.5], time_s=[0.0, 0.0, 0.0, 4.0]))
+    (found,), _ = epsilon_curves(table(exact_epsilon=[0.5, 0.5, 0.75, 1.5], time_s=[0.0, 0.0, 0.0, 4.0]))
     assert (found.time_s.tolist(), found.epsilon.tolist()) == ([0, 0, 4], [0.5, 0.75, 1.5])
 
 
 def test_what_cannot_be_told_is_named() -> None:
-    found, (missing,) = spending(table(exact_epsilon=[0.0, np.inf, np.inf, np.inf]))
+    found, (missing,) = epsilon_curves(table(exact_epsilon=[0.0, np.inf, np.inf, np.inf]))
     assert (found, missing[:27]) == ([], "seed 3, server: unbounded, ")
-    assert spending(table(holder=["model"] * 4)) == ([], ["the run has no rows of clients"])
+    assert epsilon_curves(table(holder=["model"] * 4)) == ([], ["the run has no rows of clients"])
 
 
 def test_it_ends_at_what_the_ledger_says(lossy: Run) -> None:
-    found, missing = spending(lossy.tables["spending"])
+    found, missing = epsilon_curves(lossy.tables["spending"])
     assert missing == []
     assert len(found) == 10, "five adversaries, two seeds"
     ledger = lossy.ledger[lossy.ledger["holder"] == "client"]

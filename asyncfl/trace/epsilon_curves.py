@@ -15,7 +15,7 @@ from asyncfl.trace.tasks import Floats
 
 
 @dataclass(frozen=True)
-class Spending:
+class EpsilonCurve:
     """What one adversary has learnt of the client that it knows most of. Never falls."""
 
     seed: int
@@ -26,7 +26,7 @@ class Spending:
     """(n,) exact epsilon from then on, for the delta of the ledger."""
 
 
-def spending(table: pa.Table) -> tuple[list[Spending], list[str]]:
+def epsilon_curves(table: pa.Table) -> tuple[list[EpsilonCurve], list[str]]:
     """The spending of each seed and adversary, and a sentence for each that is unbounded."""
     found, missing = [], []
     largest = table.filter(pc.equal(table["holder"], "largest"))
@@ -41,5 +41,5 @@ def spending(table: pa.Table) -> tuple[list[Spending], list[str]]:
             missing.append(f"seed {seed}, {adversary}: unbounded, uploads carry no noise that hides anything")
             continue
         rises = np.append(True, np.diff(epsilon) > 0)
-        found.append(Spending(seed, adversary, times[rises], epsilon[rises]))
+        found.append(EpsilonCurve(seed, adversary, times[rises], epsilon[rises]))
     return found, missing

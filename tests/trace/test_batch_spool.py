@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 import pytest
 
-from asyncfl.trace.shelf import Shelf
+from asyncfl.trace.batch_spool import BatchSpool
 
 SCHEMA = pa.schema([("number", pa.int64()), ("word", pa.dictionary(pa.int32(), pa.string()))])
 
@@ -16,7 +16,7 @@ def batch(*numbers: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(numbers, pa.int64()), words], schema=SCHEMA)
 
 
-def read(shelf: Shelf) -> list[int]:
+def read(shelf: BatchSpool) -> list[int]:
     table = pa.Table.from_batches(shelf.batches(), schema=SCHEMA).unify_dictionaries()
     numbers: list[int] = table["number"].to_pylist()
     assert table["word"].to_pylist() == [f"word {number % 3}" for number in numbers]
@@ -24,7 +24,7 @@ def read(shelf: Shelf) -> list[int]:
 
 
 def test_what_was_put_is_read_in_order_however_often_and_after_the_shelf_is_gone() -> None:
-    shelf = Shelf()
+    shelf = BatchSpool()
     assert shelf.batches() == []
     shelf.put(batch(1, 2))
     assert read(shelf) == read(shelf) == [1, 2]
@@ -40,7 +40,7 @@ def test_what_was_put_is_read_in_order_however_often_and_after_the_shelf_is_gone
 
 @pytest.mark.parametrize("fails_at", [0, 1])
 def test_on_a_full_disk_batches_stay_in_memory(monkeypatch: pytest.MonkeyPatch, fails_at: int) -> None:
-    shelf = Shelf()
+    shelf = BatchSpool()
 
     def full(*_: Any, **__: Any) -> NoReturn:
         raise OSError(28, "No space left on device")

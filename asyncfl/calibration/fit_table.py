@@ -18,7 +18,7 @@ def amount(value: float, unit: str) -> str:
     return quantity(value, unit)
 
 
-def in_words(one: Distribution, unit: str) -> str:
+def describe_distribution(one: Distribution, unit: str) -> str:
     """`lognormal, median 23.2 ms, sigma 0.436`."""
     match one:
         case Fixed():
@@ -36,7 +36,7 @@ def in_words(one: Distribution, unit: str) -> str:
     return str(one)
 
 
-def loss_in_words(loss: Loss) -> str:
+def describe_loss(loss: Loss) -> str:
     """`2 % of packets`."""
     match loss:
         case IndependentLoss():
@@ -46,16 +46,16 @@ def loss_in_words(loss: Loss) -> str:
     return "none"
 
 
-def table(found: Calibration) -> tuple[list[str], list[list[str]]]:
+def fit_table(found: Calibration) -> tuple[list[str], list[list[str]]]:
     """Columns and rows of everything that was fitted. `gap`: see `FittedShape.gap`."""
     rows = []
     for part in found.parts():
         gap = NONE if part.shape.distribution.is_constant else f"{part.shape.gap:.3f}"
-        rows.append([part.name, in_words(part.shape.distribution, part.unit), part.sample, gap])
+        rows.append([part.name, describe_distribution(part.shape.distribution, part.unit), part.sample, gap])
     for way, links in (("downlink", found.downlink), ("uplink", found.uplink)):
         if links.bandwidth is None:
             rows.append([f"{way} bandwidth", "not known apart from latency", f"{links.messages} messages", NONE])
-        rows.append([f"{way} loss", loss_in_words(links.loss.loss), f"{links.loss.packets} packets", NONE])
+        rows.append([f"{way} loss", describe_loss(links.loss.loss), f"{links.loss.packets} packets", NONE])
     places, waits_s = found.places.workers, found.places.waits_s
     said = "all, nobody waits for another"
     if places is not None:
@@ -73,7 +73,7 @@ def table(found: Calibration) -> tuple[list[str], list[list[str]]]:
         said = f"online for {on} in the mean, offline for {off}"
     seen = found.presence.sightings
     rows.append(["availability", said, f"{seen.went + len(seen.gaps_offline)} absences", NONE])
-    given_up = found.giving_up
+    given_up = found.dropout_rates
     said = "none"
     if given_up.times:
         said = f"{given_up.dropout:.3g} of trainings" if given_up.dropout else f"{given_up.dropout_per_s:.3g} per s"

@@ -14,7 +14,7 @@ from asyncfl.streams import Streams
 
 
 @dataclass(frozen=True)
-class Traits:
+class ClientTraits:
     """What is known of the clients of a federation when their availability is drawn."""
 
     s_per_sample: NDArray[np.float64]
@@ -66,6 +66,6 @@ class Availability(Component):
         return ()
 
     @abstractmethod
-    def start(self, traits: Traits, streams: Streams) -> Presence:
+    def start(self, traits: ClientTraits, streams: Streams) -> Presence:
         """Who of the clients with these traits is online from time 0 on. Raises DataError for a damaged file."""
         raise NotImplementedError

@@ -9,27 +9,26 @@ import numpy as np
 
 from asyncfl.analysis.style import OKABE_ITO, canvas, save, styled
 from asyncfl.calibration.fit import FittedQuantity
-from asyncfl.calibration.words import in_words
+from asyncfl.calibration.fit_table import describe_distribution
 from asyncfl.quantities import PLAIN, Scale, scale_of, with_unit
 
 POINTS = 1000
 """Points of a plot at most."""
 
 
-def plots_of(parts: Sequence[FittedQuantity], stem: Path) -> list[tuple[FittedQuantity, Path]]:
+def quantile_plot_files(parts: Sequence[FittedQuantity], stem: Path) -> list[tuple[FittedQuantity, Path]]:
     """Each part that is not constant, with the stem of the files of its plot, beside `stem`."""
     varied = [part for part in parts if not part.shape.distribution.is_constant]
     return [(part, stem.with_name(f"{stem.name}-{part.name.replace(' ', '-')}")) for part in varied]
 
 
-def draw_parts(parts: Sequence[FittedQuantity], caption: str, stem: Path) -> list[Path]:
-    """Writes a quantile plot of each part that is not constant, as SVG, PNG and PDF (`plots_of`); returns their
-    paths."""
+def draw_quantile_plots(parts: Sequence[FittedQuantity], caption: str, stem: Path) -> list[Path]:
+    """Write a quantile plot of each part that is not constant, as SVG, PNG and PDF, and return their paths."""
     written: list[Path] = []
     with styled():
-        for part, file in plots_of(parts, stem):
+        for part, file in quantile_plot_files(parts, stem):
             shape = part.shape
-            page, (axis,) = canvas(1, caption, f"{part.name}: {in_words(shape.distribution, part.unit)}")
+            page, (axis,) = canvas(1, caption, f"{part.name}: {describe_distribution(shape.distribution, part.unit)}")
             scale = scale_of([float(shape.exact[-1])], part.unit) if part.unit == "s" else PLAIN
             if part.unit == "bps":
                 scale = Scale(1e6, "Mbit/s")

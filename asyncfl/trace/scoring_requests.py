@@ -18,7 +18,7 @@ from asyncfl.trace.tasks import Floats, Ints
 
 
 @dataclass(frozen=True)
-class Request:
+class ScoringRequest:
     """A client was asked to score models."""
 
     seed: int
@@ -41,10 +41,10 @@ class Request:
         return self.ended_s - self.asked_s if self.answered else float("nan")
 
 
-def requests_of(events: pa.Table) -> list[Request]:
+def scoring_requests_of(events: pa.Table) -> list[ScoringRequest]:
     """The requests that `events`, a whole trace of one or more seeds in its order, tells of; by seed, in order."""
     rows = select(events, kinds=[Kind.SCORES_REQUESTED, Kind.SCORED]).to_pylist()
-    found: list[Request] = []
+    found: list[ScoringRequest] = []
     for number, row in enumerate(rows):
         if row["kind"] != Kind.SCORES_REQUESTED:
             continue
@@ -53,7 +53,9 @@ def requests_of(events: pa.Table) -> list[Request]:
         answer = "" if end is None else end["detail"]
         answered = end is not None and answer != NO_ANSWER
         making = row["version"] + 1
-        asked = Request(row["seed"], row["client"], making, row["time_s"], ended_s, row["detail"], answer, answered)
+        asked = ScoringRequest(
+            row["seed"], row["client"], making, row["time_s"], ended_s, row["detail"], answer, answered
+        )
         found.append(asked)
     return sorted(found, key=lambda request: request.seed)
 
@@ -62,7 +64,7 @@ NO_ANSWER = "no answer"
 """Detail of a `scored` that brought none."""
 
 
-def columns(requests: Sequence[Request], seeds: Ints, groups: Ints, by: str) -> dict[str, Ints | Floats]:
+def columns(requests: Sequence[ScoringRequest], seeds: Ints, groups: Ints, by: str) -> dict[str, Ints | Floats]:
     """What the rows of a table, one per seed and group (`client`, `version` or `seed`), say of requests.
 
     `score_requests`, `scores` (requests that were answered) and `scoring_s` (mean seconds until they were).

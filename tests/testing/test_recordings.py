@@ -22,7 +22,7 @@ from asyncfl.scenario import Scenario
 from asyncfl.server.replay import ReplayError
 from asyncfl.storage import Run
 from asyncfl.testing import read_recording, recorded_buffers, replay_run
-from asyncfl.testing.recorded import _trained_in_vain
+from asyncfl.testing.recordings import _trained_in_vain
 
 
 @pytest.fixture
@@ -219,7 +219,7 @@ def test_tasks_are_trained_in_vain_where_later_ones_of_the_client_are_collected(
         _call("Collected", tasks=[3]),
     ]
     recording: Any = SimpleNamespace(seed=0, calls=lambda: calls)
-    monkeypatch.setattr("asyncfl.testing.recorded.read_table", lambda folder, name: trained)
+    monkeypatch.setattr("asyncfl.testing.recordings.read_table", lambda folder, name: trained)
     assert _trained_in_vain(tmp_path, recording) == 0
     for holds, vain in (("run", 0), ("live run", 1)):
         (tmp_path / MARK).write_text(FolderMark(holds, "abc", whole=True).to_json())

@@ -15,7 +15,7 @@ from asyncfl.component import Described
 from asyncfl.errors import DataError, Fault
 from asyncfl.quantities import MeasuredIn
 from asyncfl.streams import Streams
-from asyncfl.world.availability import AlwaysOnline, AnyAvailability, Traits
+from asyncfl.world.availability import AlwaysOnline, AnyAvailability, ClientTraits
 from asyncfl.world.devices import AnyDevice, FixedDevice
 from asyncfl.world.failure_detection import AnyFailureDetection, LeaseDetection
 from asyncfl.world.keyed_stream import KeyedStream
@@ -91,7 +91,7 @@ class World(Described):
             jitter=self.device.jitter,
             downlink=self.downlink.start(clients, streams, DOWNLINK),
             uplink=self.uplink.start(clients, streams, UPLINK),
-            presence=self.availability.start(Traits(s_per_sample, samples), streams),
+            presence=self.availability.start(ClientTraits(s_per_sample, samples), streams),
             failure_detection=self.failure_detection,
             dropout_probability=self.dropout,
             dropout_per_s=self.dropout_per_s,
@@ -103,12 +103,12 @@ class World(Described):
             tap=self.tap,
         )
 
-    def hopeless(self) -> Iterator[Fault]:
+    def progress_faults(self) -> Iterator[Fault]:
         """Why no task could ever be finished in this world, fields named relative to it."""
         if self.dropout == 1:
             yield Fault("dropout", f"must be below 1, got {self.dropout:g}: no client would ever finish a task")
         for name, link in (("downlink", self.downlink), ("uplink", self.uplink)):
-            if link.hopeless:
+            if link.loses_everything:
                 yield Fault(f"{name}.loss", "must let some packets through, got a loss of all: nothing would arrive")
 
     def deadline_faults(self, deadline_s: float | None) -> Iterator[Fault]:

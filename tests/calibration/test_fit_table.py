@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from asyncfl.calibration.fit import Calibration
-from asyncfl.calibration.words import in_words, loss_in_words, table
+from asyncfl.calibration.fit_table import describe_distribution, describe_loss, fit_table
 from asyncfl.world.distributions import Distribution, Exponential, Fixed, Listed, Lognormal, Pareto, Uniform
 from asyncfl.world.loss import GilbertElliottLoss, IndependentLoss, Loss, NoLoss
 
@@ -26,7 +26,7 @@ from asyncfl.world.loss import GilbertElliottLoss, IndependentLoss, Loss, NoLoss
     ],
 )
 def test_distributions_in_words(one: Distribution, words: str) -> None:
-    assert in_words(one, "s") == words
+    assert describe_distribution(one, "s") == words
 
 
 @pytest.mark.parametrize(
@@ -38,12 +38,12 @@ def test_distributions_in_words(one: Distribution, words: str) -> None:
     ],
 )
 def test_losses_in_words(loss: Loss, words: str) -> None:
-    assert loss_in_words(loss) == words
+    assert describe_loss(loss) == words
 
 
 def test_what_machines_share_has_rows_where_it_was_seen(found: Calibration) -> None:
     def rows(**seen: object) -> dict[str, list[str]]:
-        columns, lines = table(replace(found, **seen))  # type: ignore[arg-type]
+        columns, lines = fit_table(replace(found, **seen))  # type: ignore[arg-type]
         assert columns == ["part", "fitted", "from", "gap"]
         return {line[0]: line[1:] for line in lines}
 
