@@ -28,7 +28,7 @@ from asyncfl.federation import (
 )
 from asyncfl.federation.rounds import Progress, Watch
 from asyncfl.files.own_folder import FORMAT, fill
-from asyncfl.learning.conditions import numpy_as_torch
+from asyncfl.learning.compute_settings import numpy_as_torch
 from asyncfl.learning.gemm import resolve
 from asyncfl.learning.weights import as_safetensors
 from asyncfl.limits import USUAL, Limits
@@ -237,9 +237,9 @@ def _kept_models(scenario: Scenario, result: SeedRun) -> dict[int, bytes]:
     """Version -> a kept model as safetensors; where layers are personal, with those of all clients."""
     if not result.kept:
         return {}
-    parting = scenario.model.parting(scenario.data.shape, scenario.data.outputs)
-    own = {at: parting.by_name(one) for at, one in result.kept_personal.items()}
-    return {at: as_safetensors(parting.shared, one, own.get(at)) for at, one in result.kept.items()}
+    parameter_split = scenario.model.parameter_split(scenario.data.shape, scenario.data.outputs)
+    own = {at: parameter_split.by_name(one) for at, one in result.kept_personal.items()}
+    return {at: as_safetensors(parameter_split.shared, one, own.get(at)) for at, one in result.kept.items()}
 
 
 def with_audit(run: Run, found: Audited, seed: int) -> None:

@@ -67,7 +67,7 @@ def kept_module(
             source, weights = f"version {chosen[1]}", weights_in(content, f"version {chosen[1]}")
         shape, outputs = scenario.data.shape, scenario.data.outputs
         if client is not None:
-            weights = scenario.model.parting(shape, outputs).of_client(weights, client)
+            weights = scenario.model.parameter_split(shape, outputs).of_client(weights, client)
         return module_with(
             scenario.model, shape, outputs, flat_weights(scenario.model, shape, outputs, weights, source)
         )

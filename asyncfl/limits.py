@@ -120,7 +120,11 @@ def _model_bytes(scenario: Scenario) -> float:
     keep = scenario.evaluation.keep
     kept += scenario.protocol.rounds // keep.every if isinstance(keep, KeepEvery) else 0
     shape, outputs = scenario.data.shape, scenario.data.outputs
-    own = 4.0 * clients * scenario.model.parting(shape, outputs).own.n_parameters if scenario.model.personal else 0.0
+    own = (
+        4.0 * clients * scenario.model.parameter_split(shape, outputs).own.n_parameters
+        if scenario.model.personal
+        else 0.0
+    )
     return own + 4.0 * scenario.n_parameters * (2 * scenario.participants + at_once + kept + 10)
 
 

@@ -198,7 +198,7 @@ class Scenario(Described):
     @property
     def n_parameters(self) -> int:
         """Numbers in the model that is published and uploaded: all but those of personal layers."""
-        return int(self.model.parting(self.data.shape, self.data.outputs).shared.n_parameters)
+        return int(self.model.parameter_split(self.data.shape, self.data.outputs).shared.n_parameters)
 
     def estimated_cost(self) -> float:
         """Rough number of seconds that one core needs for the run, found without loading anything."""
@@ -230,8 +230,8 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
             unfit = unfit or list(model.personal_faults(data.shape, data.outputs))
             yield from (fault.under("model") for fault in unfit)
             if defence is not None and model.personal and not unfit:
-                parting = model.parting(data.shape, data.outputs)
-                yield from (fault.under("defence") for fault in parting.root_faults(defence.root_samples))
+                parameter_split = model.parameter_split(data.shape, data.outputs)
+                yield from (fault.under("defence") for fault in parameter_split.root_faults(defence.root_samples))
     detector = None if defence is None else defence.detector
     if data is not None and detector is not None and detector.asks_clients and not wrong and not data.classes:
         message = _no_classes(data, f"{kind_of(detector)} asks clients for accuracies of")
@@ -373,7 +373,7 @@ def _context(parts: Mapping[str, Any], exposures: int) -> PrivacyContext:
         batch_size=0 if training.batch_size == "full" else training.batch_size,
         epochs=training.epochs,
         lr=training.lr,
-        n_parameters=1 if model is None else model.parting(data.shape, data.outputs).shared.n_parameters,
+        n_parameters=1 if model is None else model.parameter_split(data.shape, data.outputs).shared.n_parameters,
         rate=protocol.rate,
     )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from asyncfl.analysis.style import OKABE_ITO, canvas_of, save, styled
-from asyncfl.data.holdings import Holdings
+from asyncfl.data.class_counts import ClassCounts
 
 NAMED = 40
 """Most classes, and most clients, whose names are written at the axes."""
@@ -15,7 +15,7 @@ LARGEST = 250.0
 """Area of the largest bubble in square points, where there is room for bubbles."""
 
 
-def holdings_figure(holdings: Holdings, title: str, stem: str | Path) -> list[Path]:
+def holdings_figure(holdings: ClassCounts, title: str, stem: str | Path) -> list[Path]:
     """Paths of the SVG and the PNG, `stem`.svg and `stem`.png.
 
     With few clients each number is a bubble; with many it is a shade. Raises OutputError where they cannot be written.

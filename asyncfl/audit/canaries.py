@@ -29,7 +29,7 @@ from asyncfl.errors import Fault, RunError, ScenarioError
 from asyncfl.federation import SeedLedger, SeedRun
 from asyncfl.federation.rounds import Progress
 from asyncfl.files.whole import whole_file, write_text
-from asyncfl.learning.conditions import computing_with
+from asyncfl.learning.compute_settings import computing_with
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.estimators.one_run import Shown, audited, most
 from asyncfl.privacy.estimators.one_run_gaussian import audited_mu, epsilon_at

@@ -30,7 +30,7 @@ from asyncfl.errors import Fault, RunError, ScenarioError
 from asyncfl.federation import Federation
 from asyncfl.federation.rounds import Progress
 from asyncfl.learning import Learner
-from asyncfl.learning.conditions import computing_with
+from asyncfl.learning.compute_settings import computing_with
 from asyncfl.messages import Vector
 from asyncfl.privacy.estimators.roc import LEAST_OTHERS, area, at_false_rate
 from asyncfl.privacy.record import Upload

@@ -92,14 +92,14 @@ def show(
     from asyncfl.analysis.holdings_figure import holdings_figure
     from asyncfl.analysis.style import saved_as
     from asyncfl.cli.run import read_scenario
-    from asyncfl.data.holdings import holdings_of
+    from asyncfl.data.class_counts import count_classes
     from asyncfl.files.whole import check_free
     from asyncfl.streams import Streams
 
     scenario = read_scenario(path, assignments or [])
     check_free(saved_as(out), force)
     chosen = scenario.seeds[0] if seed is None else seed
-    holdings = holdings_of(scenario.data, Streams(chosen, data=scenario.seeding.data))
+    holdings = count_classes(scenario.data, Streams(chosen, data=scenario.seeding.data))
     partition = kind_of(scenario.data.partition)
     written = holdings_figure(holdings, f"Who holds what: {partition}, seed {chosen}", out)
     if json:

@@ -47,7 +47,7 @@ def join(
     if not re.fullmatch(r"wss://[^/\s?#@]+:\d{1,5}/?", url):
         raise ScenarioError([Fault("", f"the server must be given as wss://host:port, got {url!r}")])
     one_thread_each()
-    from asyncfl.data.own_samples import OwnSamples
+    from asyncfl.data.client_file import ClientFile
     from asyncfl.live.client import LEFT
     from asyncfl.live.joining import Joining, load_agreed
     from asyncfl.live.keys import client_context, read_token
@@ -56,7 +56,7 @@ def join(
     (name, secret), tls = read_token(token), client_context(certificate)
     if scenario is not None:
         look_for_modules_in(scenario.parent)
-    joining = Joining(OwnSamples(data), None if scenario is None else load_agreed(scenario))
+    joining = Joining(ClientFile(data), None if scenario is None else load_agreed(scenario))
     print_text(f"{name}: {len(joining.own)} samples in {data}, which stay here")
     client = asyncio.run(_taking_part(joining, name, secret, to(url, MOST_BYTES, tls), patience, quiet))
     if not client.ended_well:

@@ -19,7 +19,7 @@ from asyncfl.client.payloads import Payloads, TrainedTask
 from asyncfl.compression import Compressor
 from asyncfl.data import FederatedData
 from asyncfl.learning import Job, Learner, Training
-from asyncfl.learning.personal import PartlyShared, PersonalParts
+from asyncfl.learning.personal_layers import PersonalLayers, SharedPartLearner
 from asyncfl.messages import Vector
 from asyncfl.privacy import Contribution, Distribution, PrivacyContext, Scheme, State
 from asyncfl.privacy.ledger.releases import upload_release, usable_norm
@@ -59,7 +59,7 @@ class TaskPath:
         self.compressor = compressor
         self.observer: TaskObserver | None = None
         """Who is told of each collection; None: nobody."""
-        self.personal = PersonalParts(learner) if isinstance(learner, PartlyShared) else None
+        self.personal = PersonalLayers(learner) if isinstance(learner, SharedPartLearner) else None
         """What each client keeps from task to task; None: nothing."""
         self._ready: dict[int, TrainedTask] = {}
         self._collections = 0
@@ -230,8 +230,11 @@ class TaskPath:
         `personal`: (n_personal,) those of an earlier moment; None: as they are."""
         if self.personal is None:
             return self.learner.accuracies(models, *self.data.client(client))
-        own, parting = self.personal.of(client) if personal is None else personal, self.personal.learner.parting
-        whole = np.stack([parting.join(model, own) for model in models])
+        own, parameter_split = (
+            self.personal.of(client) if personal is None else personal,
+            self.personal.learner.parameter_split,
+        )
+        whole = np.stack([parameter_split.join(model, own) for model in models])
         return self.personal.learner.whole.accuracies(whole, *self.data.client(client))
 
     def _zero_out(self, rows: Vector, assignments: Sequence[Assignment]) -> None:

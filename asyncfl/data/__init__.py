@@ -1,12 +1,12 @@
 """Data sets by name, real or drawn, shared out over clients."""
 
 from asyncfl.data.catalog import CATALOG, CatalogEntry, DatasetName
+from asyncfl.data.data_spec import DataSpec
 from asyncfl.data.download import fetch
 from asyncfl.data.federated import FederatedData
 from asyncfl.data.listing import Available, available
 from asyncfl.data.own import Dataset, Samples
 from asyncfl.data.sheet import contact_sheet
-from asyncfl.data.spec import DataSpec
 from asyncfl.own_classes import own_file
 
 __all__ = [

@@ -13,14 +13,14 @@ from pydantic_core import PydanticCustomError
 from asyncfl.data.catalog import DatasetName
 from asyncfl.data.federated import Source
 from asyncfl.data.natural import NATURAL, NaturalName, natural_on_disk, natural_source
-from asyncfl.data.own import TITLES, Bundled, BundledName, Dataset
+from asyncfl.data.own import TITLES, Dataset, ScikitLearn, ScikitLearnName
 from asyncfl.data.own.arrays import ArraySource
-from asyncfl.data.own.base import source_of
+from asyncfl.data.own.dataset import source_of
 from asyncfl.errors import hint, shortened
 
-AnyName = DatasetName | BundledName | NaturalName
+AnyName = DatasetName | ScikitLearnName | NaturalName
 """Names that `data.dataset` may have."""
-NAMES: tuple[str, ...] = tuple(name for part in (DatasetName, BundledName, NaturalName) for name in get_args(part))
+NAMES: tuple[str, ...] = tuple(name for part in (DatasetName, ScikitLearnName, NaturalName) for name in get_args(part))
 """The same as values, in order."""
 
 
@@ -58,7 +58,7 @@ def without_stand_in(dataset: str | Dataset) -> Dataset | None:
     """The description of arrays for which nothing stands in: one's own, or those that are always there."""
     if isinstance(dataset, Dataset):
         return dataset
-    return Bundled(name=dataset) if dataset in TITLES else None
+    return ScikitLearn(name=dataset) if dataset in TITLES else None
 
 
 def resolved(dataset: str | Dataset, source: Literal["auto", "real", "embedded"]) -> Source | None:

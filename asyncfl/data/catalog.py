@@ -50,8 +50,8 @@ class CatalogEntry:
     md5: tuple[str, ...] = ()
     """Checksums of the files that are downloaded, those to train on first; torchvision compares them."""
     content: str = ""
-    """Checksums of the samples that the name alone stands for (`NpzSource.content`); a run on others of that name is
-    another run. Empty: there are none, as of what another data set usually takes the place of."""
+    """Checksums of the well-known file of this name (`ImageFileSource.content`). A run on a file with other samples
+    gets another digest. Empty: no file is well known."""
     substitute: str = ""
     """Data set whose file takes its place as a domain, where its own file is missing or not complete."""
 

@@ -110,7 +110,7 @@ class Restyled(Concept):
     def said(self) -> str:
         return f"images {self.change} in all but one of {self.groups} groups of clients"
 
-    def picture_faults(self, source: ArraySource) -> Iterator[Fault]:
+    def image_faults(self, source: ArraySource) -> Iterator[Fault]:
         """Why the samples of a data set of one's own cannot be changed so."""
         if not source.pictures:
             yield Fault(

@@ -6,13 +6,13 @@ from typing import TypedDict
 
 from asyncfl.data.catalog import CATALOG
 from asyncfl.data.download import FETCHABLE
-from asyncfl.data.embedded.source import TEST_SAMPLES
+from asyncfl.data.embedded.embedded_source import TEST_SAMPLES
 from asyncfl.data.folder import find
+from asyncfl.data.image_file import ImageFileSource
 from asyncfl.data.natural import NATURAL, NaturalSet, natural_source
-from asyncfl.data.npz import NpzSource
-from asyncfl.data.own import TITLES, Bundled, BundledName
-from asyncfl.data.own.base import source_of
-from asyncfl.data.own.bundled import LICENCES
+from asyncfl.data.own import TITLES, ScikitLearn, ScikitLearnName
+from asyncfl.data.own.dataset import source_of
+from asyncfl.data.own.scikit_learn import LICENCES
 from asyncfl.errors import DataError
 
 
@@ -71,8 +71,8 @@ def _natural_row(about: NaturalSet) -> Available:
     )
 
 
-def _bundled_row(name: BundledName) -> Available:
-    source = source_of(Bundled(name=name))
+def _bundled_row(name: ScikitLearnName) -> Available:
+    source = source_of(ScikitLearn(name=name))
     return Available(
         name=name,
         source="real",
@@ -94,7 +94,7 @@ def _row(name: str) -> Available:
     provenance = f"stand-in: {dataset.embedded}"
     if path is not None:
         try:
-            source = NpzSource(dataset, path)
+            source = ImageFileSource(dataset, path)
             train, test, provenance = source.size("train"), source.size("test"), source.provenance
         except DataError as error:
             train, test, provenance = 0, 0, str(error)

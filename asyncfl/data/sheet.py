@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.data.catalog import CATALOG
-from asyncfl.data.embedded.source import EmbeddedSource
+from asyncfl.data.embedded.embedded_source import EmbeddedSource
 from asyncfl.data.folder import find
-from asyncfl.data.npz import NpzSource
+from asyncfl.data.image_file import ImageFileSource
 from asyncfl.data.pixels import to_common_shape
 from asyncfl.errors import DataError, Fault, OutputError
 from asyncfl.files.whole import whole_file
@@ -66,7 +66,7 @@ def _panel(name: str, embedded: bool) -> tuple[NDArray[np.uint8], str]:
     """Images in rows of classes, in colour, and the line that says where they come from."""
     dataset = CATALOG[name]
     file = None if embedded else find(dataset.filename)
-    source = EmbeddedSource(dataset) if file is None else NpzSource(dataset, file)
+    source = EmbeddedSource(dataset) if file is None else ImageFileSource(dataset, file)
     searched = _SEARCHED if isinstance(source, EmbeddedSource) else min(_SEARCHED, source.size("train"))
     labels = source.labels("train", np.arange(searched))
     rows = []

@@ -9,13 +9,13 @@ import numpy as np
 
 from asyncfl.data import FederatedData
 from asyncfl.federation.evaluation import Evaluator
-from asyncfl.learning.personal import PersonalParts
+from asyncfl.learning.personal_layers import PersonalLayers
 from asyncfl.messages import Vector
 from asyncfl.metrics import Metric
 from asyncfl.threats import Attack
 
 
-def personal_notes(parts: PersonalParts | None) -> list[str]:
+def personal_notes(parts: PersonalLayers | None) -> list[str]:
     """What a reader of the numbers must know; nothing where all layers are shared."""
     if parts is None:
         return []
@@ -32,7 +32,7 @@ class PersonalEvaluator(Evaluator):
     On test samples each client's model is judged by all those of its domain.
     """
 
-    def __init__(self, parts: PersonalParts, data: FederatedData, attack: Attack | None = None) -> None:
+    def __init__(self, parts: PersonalLayers, data: FederatedData, attack: Attack | None = None) -> None:
         super().__init__(parts.learner.whole, data, attack)
         self.parts = parts
 

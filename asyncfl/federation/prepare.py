@@ -17,7 +17,7 @@ from asyncfl.federation.publishing import RecordedNoise
 from asyncfl.federation.record import Record
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.learning import Learner, make_learner
-from asyncfl.learning.personal import PartlyShared
+from asyncfl.learning.personal_layers import SharedPartLearner
 from asyncfl.learning.weights import starting_parameters
 from asyncfl.messages import Vector
 from asyncfl.privacy.ledger.budgets import BudgetTracker
@@ -82,9 +82,9 @@ def started(scenario: Scenario, data: FederatedData, streams: Streams) -> tuple[
     learner = learner_of(scenario, data)
     if not scenario.model.personal:
         return learner, initial
-    parting = scenario.model.parting(data.shape, data.outputs)
-    shared, personal = parting.split(initial)
-    return PartlyShared(learner, parting, personal), shared
+    parameter_split = scenario.model.parameter_split(data.shape, data.outputs)
+    shared, personal = parameter_split.split(initial)
+    return SharedPartLearner(learner, parameter_split, personal), shared
 
 
 def learner_of(scenario: Scenario, data: FederatedData) -> Learner:

@@ -22,7 +22,7 @@ from asyncfl.federation.regression import NOT_MEASURED as NOT_TESTED
 from asyncfl.federation.rows import Row, Rows
 from asyncfl.federation.traffic import Traffic
 from asyncfl.federation.upload_budgets import budget_columns
-from asyncfl.learning.personal import PersonalParts
+from asyncfl.learning.personal_layers import PersonalLayers
 from asyncfl.messages import Judged, Publish, Vector
 from asyncfl.scenario import Scenario
 
@@ -148,7 +148,7 @@ class Rounds:
         assert self._personal is not None
         return self._personal.stacked(self.scenario.data.clients)
 
-    def evaluate(self, row: Row, publish: Publish, personal: PersonalParts | None = None) -> str | None:
+    def evaluate(self, row: Row, publish: Publish, personal: PersonalLayers | None = None) -> str | None:
         """Evaluate a version, and complete its row. A text: the run has diverged and must stop.
 
         `personal`: what clients had made of their own layers when it was published, where they have gone on since.

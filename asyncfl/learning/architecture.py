@@ -18,8 +18,8 @@ from pydantic import Field
 from asyncfl.component import Component, Described
 from asyncfl.errors import Fault, ScenarioError, hint
 from asyncfl.learning.layout import Layout
-from asyncfl.learning.parting import Parting
-from asyncfl.learning.sound_module import module_faults
+from asyncfl.learning.module_check import module_faults
+from asyncfl.learning.parameter_split import ParameterSplit
 
 if TYPE_CHECKING:
     import torch
@@ -96,9 +96,9 @@ class Architecture(Component):
                 found.append((name, {one: tuple(p.shape) for one, p in own.items()}))
         return Layout.of(found)
 
-    def parting(self, shape: Shape, outputs: int) -> Parting:
+    def parameter_split(self, shape: Shape, outputs: int) -> ParameterSplit:
         """Which of the network's parameters are shared, and which personal."""
-        return Parting(self.layout(shape, outputs), self.personal)
+        return ParameterSplit(self.layout(shape, outputs), self.personal)
 
     def personal_faults(self, shape: Shape, outputs: int) -> Iterator[Fault]:
         """Names of personal parameters that the network does not have, and the fault that it has no others."""

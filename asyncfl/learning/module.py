@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.learning.architecture import Architecture, Shape
-from asyncfl.learning.examples import ExampleGradients
+from asyncfl.learning.example_gradients import ExampleGradients
 from asyncfl.learning.job import Job
 from asyncfl.learning.learner import Learner, split
 from asyncfl.learning.loss import loss_of

@@ -17,7 +17,7 @@ from typing import Any
 from asyncfl.client import Attackers, TaskPath
 from asyncfl.compression import compressor_of
 from asyncfl.data import FederatedData
-from asyncfl.data.own_samples import OwnSamples
+from asyncfl.data.client_file import ClientFile
 from asyncfl.description import fields_of, sound_parts
 from asyncfl.errors import AsyncflError, ScenarioError, shortened
 from asyncfl.federation.context import privacy_context
@@ -26,7 +26,7 @@ from asyncfl.federation.prepare import learner_of, started
 from asyncfl.federation.resolve import ResolvedSeed, streams_of
 from asyncfl.files.yaml_text import read_text, read_yaml
 from asyncfl.learning import Learner
-from asyncfl.learning.personal import PartlyShared, PersonalParts
+from asyncfl.learning.personal_layers import PersonalLayers, SharedPartLearner
 from asyncfl.live.errands import Craft
 from asyncfl.live.serving import unknown_sizes
 from asyncfl.live.vocabulary import Welcome
@@ -49,7 +49,7 @@ class DisagreementError(AsyncflError):
 class Joining:
     """What a client brings."""
 
-    own: OwnSamples
+    own: ClientFile
     agreed: Scenario | None = None
     """The scenario that it takes part in, and no other; None: any that needs no classes of a user's own."""
 
@@ -99,8 +99,8 @@ def _workshop(resolved: ResolvedSeed, data: FederatedData, context: PrivacyConte
     if scenario.model.personal:
         # Everybody begins with those that the scenario's seed draws, which nobody needs to send.
         start, _ = started(scenario, data, resolved.streams)
-        assert isinstance(start, PartlyShared)
-        personal = PersonalParts(start)
+        assert isinstance(start, SharedPartLearner)
+        personal = PersonalLayers(start)
 
     def make_path(attackers: Attackers | None) -> TaskPath:
         learner: Learner = learner_of(scenario, data)

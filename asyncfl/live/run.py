@@ -22,7 +22,7 @@ from asyncfl.federation.rows import Row
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.traffic import Traffic
 from asyncfl.learning import Learner
-from asyncfl.learning.personal import PartlyShared, PersonalParts
+from asyncfl.learning.personal_layers import PersonalLayers, SharedPartLearner
 from asyncfl.live.client import LiveClient
 from asyncfl.live.errands import Craft
 from asyncfl.live.faults import live_faults
@@ -57,9 +57,9 @@ class Evaluations:
     in_flight: Callable[[], int]
     progress: Progress | None
     diverged: Callable[[str], None]
-    personal: PersonalParts | None = None
+    personal: PersonalLayers | None = None
     """What clients make of their own layers; None: nothing, or nobody here knows."""
-    _waiting: list[tuple[Row, Publish, int, PersonalParts | None]] = field(default_factory=list)
+    _waiting: list[tuple[Row, Publish, int, PersonalLayers | None]] = field(default_factory=list)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def judged(self, judged: Judged) -> None:
@@ -245,7 +245,7 @@ def workshop_of(federation: Federation, streams: Streams) -> Workshop:
 
     def make_path(attackers: Attackers | None) -> TaskPath:
         learner: Learner = learner_of(scenario, data)
-        if isinstance(federation.learner, PartlyShared):
+        if isinstance(federation.learner, SharedPartLearner):
             learner = federation.learner.around(learner)
         compressor = compressor_of(scenario.compression, streams)
         return TaskPath(

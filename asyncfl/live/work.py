@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from asyncfl.client import Assignment, Attackers, TaskPath
 from asyncfl.compression import Download
 from asyncfl.learning.deadline import Deadline
-from asyncfl.learning.personal import PersonalParts
+from asyncfl.learning.personal_layers import PersonalLayers
 from asyncfl.messages import Vector
 from asyncfl.threats import Threats
 
@@ -49,7 +49,7 @@ class Workshop:
         self,
         make_path: Callable[[Attackers | None], TaskPath],
         threats: Threats | None,
-        personal: PersonalParts | None = None,
+        personal: PersonalLayers | None = None,
     ) -> None:
         """`make_path`: a new path for tasks, whose attackers are these. `personal`: the clients' own layers; None: all
         layers are shared."""

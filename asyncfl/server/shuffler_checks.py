@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from asyncfl.component import kind_of
-from asyncfl.data.spec import DataSpec
+from asyncfl.data.data_spec import DataSpec
 from asyncfl.defences import Defence
 from asyncfl.errors import Fault
 from asyncfl.server.protocol import Protocol

@@ -18,7 +18,7 @@ from asyncfl.defences import Buffer
 from asyncfl.errors import RunError
 from asyncfl.federation import Federation
 from asyncfl.files.own_folder import FolderMark
-from asyncfl.learning.conditions import computing_with
+from asyncfl.learning.compute_settings import computing_with
 from asyncfl.messages import Fate, Vector
 from asyncfl.run_files import conditions_of, read_table
 from asyncfl.server import Server

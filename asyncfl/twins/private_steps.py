@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.learning import Job, Learner
-from asyncfl.learning.examples import ExampleGradients
+from asyncfl.learning.example_gradients import ExampleGradients
 from asyncfl.learning.noise import StandardNormal
 from asyncfl.messages import Vector
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from asyncfl.client import Assignment
 from asyncfl.client.path import TaskPath, norm_of
 from asyncfl.learning import Job, Learner
-from asyncfl.learning.personal import PartlyShared
+from asyncfl.learning.personal_layers import SharedPartLearner
 from asyncfl.messages import Vector
 from asyncfl.privacy import Contribution
 from asyncfl.privacy.accounting.two_worlds import laplace_classes
@@ -141,8 +141,8 @@ class TwinTraining:
         learner = self.path.learner
         if layers is None:
             return learner, job
-        assert isinstance(learner, PartlyShared)
-        return learner.whole, replace(job, base=learner.parting.join(job.base, layers.recorded))
+        assert isinstance(learner, SharedPartLearner)
+        return learner.whole, replace(job, base=learner.parameter_split.join(job.base, layers.recorded))
 
     def _bases(
         self, assignment: Assignment, job: Job, contribution: Contribution, layers: Sequence[Vector] | None
@@ -183,7 +183,7 @@ class TwinTraining:
         learner = self.path.learner
         if layers is None:
             return learner.train(rows, jobs), None
-        assert isinstance(learner, PartlyShared)
+        assert isinstance(learner, SharedPartLearner)
         return learner.train_personal(rows, jobs, layers)
 
     def _twin(self, job: Job, neighbour: Neighbour, client: int) -> Job:

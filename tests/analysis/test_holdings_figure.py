@@ -9,7 +9,7 @@ from PIL import Image
 
 from asyncfl.analysis.holdings_figure import holdings_figure
 from asyncfl.analysis.style import around
-from asyncfl.data.holdings import Holdings
+from asyncfl.data.class_counts import ClassCounts
 
 
 @pytest.mark.parametrize(("clients", "classes"), [(1, 2), (6, 10), (40, 40), (300, 10), (20, 100)])
@@ -20,7 +20,7 @@ def test_the_picture_is_drawn_and_the_same_each_time(tmp_path, clients, classes)
     owners = tuple(f"writer {number}" for number in range(clients))
     drawn = []
     for stem in ("one", "two") if clients == 6 else ("one",):
-        holdings = Holdings(counts, names, "writer", owners, (), "mine.npz (10 + 5 samples)")
+        holdings = ClassCounts(counts, names, "writer", owners, (), "mine.npz (10 + 5 samples)")
         files = holdings_figure(holdings, "Who holds what: by, seed 0", tmp_path / stem)
         drawn.append([file.read_bytes() for file in files])
         [png] = [file for file in files if file.suffix == ".png"]
@@ -45,7 +45,7 @@ def made(clients, classes, owners=(), names=None):
     counts[np.arange(clients), np.arange(clients) % classes] = 8
     counts[0, -1] = 2
     names = names or tuple(f"class {number}" for number in range(classes))
-    return Holdings(counts, names, "writer", owners, (), "mine.npz (10 + 5 samples)")
+    return ClassCounts(counts, names, "writer", owners, (), "mine.npz (10 + 5 samples)")
 
 
 @pytest.mark.parametrize(

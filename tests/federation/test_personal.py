@@ -16,7 +16,7 @@ from asyncfl.audit.twins import audit_twins
 from asyncfl.client import Assignment
 from asyncfl.errors import ScenarioError
 from asyncfl.evaluation import TwinAudit
-from asyncfl.learning.personal import PartlyShared
+from asyncfl.learning.personal_layers import SharedPartLearner
 from asyncfl.simulation import prepared, simulate_seed
 from asyncfl.streams import Streams
 
@@ -43,17 +43,17 @@ def test_it_is_fedper_by_hand() -> None:
     run = simulate(scenario)
     federation = prepared(scenario, 0)
     learner, data = federation.learner, federation.data
-    assert isinstance(learner, PartlyShared)
-    whole, parting = learner.whole, learner.parting
+    assert isinstance(learner, SharedPartLearner)
+    whole, parameter_split = learner.whole, learner.parameter_split
     shared, own = federation.plan.initial, [learner.initial] * 4
     for version in range(1, 4):
         rows = np.empty((4, whole.n_parameters), np.float32)
         jobs = [federation.path.job(Assignment(0, client, version - 1, shared, version - 1)) for client in range(4)]
-        whole.train(rows, [replace(job, base=parting.join(shared, own[c])) for c, job in enumerate(jobs)])
-        own = [parting.split(row)[1] for row in rows]
-        shared = parting.split(rows)[0].mean(0)
+        whole.train(rows, [replace(job, base=parameter_split.join(shared, own[c])) for c, job in enumerate(jobs)])
+        own = [parameter_split.split(row)[1] for row in rows]
+        shared = parameter_split.split(rows)[0].mean(0)
         row = run.rounds.set_index("version").loc[version]
-        models = [parting.join(shared, part) for part in own]
+        models = [parameter_split.join(shared, part) for part in own]
         on_own = np.array([whole.evaluate(model, *data.client(c)) for c, model in enumerate(models)])
         tested = np.mean([whole.evaluate(model, data.test_images, data.test_labels) for model in models], axis=0)
         assert row["train_loss"] == pytest.approx(on_own[:, 0].mean(), abs=1e-4)

@@ -39,37 +39,27 @@ def learner_of(path: str, training: Training) -> Learner:
     return {"module": ModuleLearner, "batched": BatchedLearner}[path](MODEL, training, SHAPE, CLASSES, "cpu")
 
 
-@pytest.mark.parametrize("path", ["direct", "gram"])
-@pytest.mark.parametrize("lr", [0.002, 0.05])
-@pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
-@pytest.mark.parametrize("mu", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("path", ["direct", "gram", "module", "batched"])
 @pytest.mark.parametrize("batch_size", [4, "full"])
-def test_five_hundred_steps_are_within_a_hundred_thousandth_of_float64(
-    path: str, lr: float, momentum: float, mu: float, batch_size: int | str
+@pytest.mark.parametrize(
+    ("lr", "momentum", "mu"), [(0.002, 0.0, 0.0), (0.002, 0.0, 1.0), (0.05, 0.5, 0.1), (0.002, 0.9, 1.0)]
+)
+def test_rounding_does_not_build_up_over_five_hundred_steps(
+    path: str, batch_size: int | str, lr: float, momentum: float, mu: float
 ) -> None:
-    check(path, {"lr": lr, "momentum": momentum, "proximal_mu": mu, "batch_size": batch_size})
-
-
-@pytest.mark.parametrize("path", ["module", "batched"])
-@pytest.mark.parametrize("batch_size", [4, "full"])
-def test_so_are_those_of_the_other_paths(path: str, batch_size: int | str) -> None:
-    check(path, {"lr": 0.002, "momentum": 0.9, "proximal_mu": 1.0, "batch_size": batch_size})
-
-
-def check(path: str, settings: dict[str, object]) -> None:
+    """Each step rounds the weights once, each time by at most 2^-24 of their size."""
+    settings = {"lr": lr, "momentum": momentum, "proximal_mu": mu, "batch_size": batch_size}
     steps = Training.model_validate(settings).steps(SAMPLES)
     training = Training.model_validate({**settings, "epochs": STEPS // steps, "device": "cpu"})
     random = np.random.default_rng(0)
     base = MODEL.initial_parameters(SHAPE, CLASSES, torch.Generator().manual_seed(0))
     images = (0.1 * random.normal(size=(SAMPLES, *SHAPE))).astype(np.float32)
-    # Here float64 itself forgives a start changed by 1e-7 (relative); tried with momentum .9, it ends within 2e-7.
-    # Two do not. With ordinary images and no raised biases a ReLU's kink lies on the way: one start of three took its
-    # other side and ended 1.1e-5 away (batch of all, lr .002, momentum .9, mu 1). With biases raised by 3 and images of
-    # .3, batches of 4 at lr .05, momentum .9 and mu 1 are unstable: starts ended 2e-2 to 7e-2 apart, no unit ever off.
+    # Small images and raised biases keep all units away from the kink of ReLU, beyond which training would amplify any
+    # rounding: two trainings in float64 whose starts differ by 1e-7 (relative) end within 2e-7 of each other.
     base[150:156] += 1
     order = np.stack([random.permutation(SAMPLES) for _ in range(training.epochs)])
     job = Job(base, images, random.integers(CLASSES, size=SAMPLES), order)
     rows = np.empty((1, len(base)), np.float32)
     learner_of(path, training).train(rows, [job])
     wanted = exact(training, job)
-    assert np.linalg.norm(rows[0] - wanted) <= 1e-5 * np.linalg.norm(wanted)
+    assert np.linalg.norm(rows[0] - wanted) <= STEPS * 2.0**-24 * np.linalg.norm(wanted)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncfl.data.own_samples import OwnSamples
+from asyncfl.data.client_file import ClientFile
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.resolve import resolve
 from asyncfl.federation.seed_run import SeedRun
@@ -58,7 +58,7 @@ class Table:
         images = random.integers(0, 256, (samples, 28, 28), dtype=np.uint8)
         path = self._folder / f"{name}.npz"
         np.savez(path, x_train=images, y_train=np.arange(samples) % classes)
-        joining = Joining(OwnSamples(path), agreed)
+        joining = Joining(ClientFile(path), agreed)
         craft = prepare or partial(joining.craft, executor=self._executor, tell=self.told.append)
         token = TOKENS.get(name, "none")
         client = LiveClient(name, token, connect or self.connect, craft, samples=samples, **options)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.data.own_samples import OwnSamples
+from asyncfl.data.client_file import ClientFile
 from asyncfl.errors import DataError, ScenarioError
 from asyncfl.live.errands import Craft
 from asyncfl.live.joining import DisagreementError, Joining, load_agreed, read_scenario
@@ -40,7 +40,7 @@ def joined(folder: Path, description: dict[str, Any], samples: int = 25, **chang
     told: list[str] = []
     text = Scenario.read({**SMALL, **description}).to_yaml()
     with ThreadPoolExecutor(1) as executor:
-        return Joining(OwnSamples(folder / "own.npz")).craft(welcome(text, **changes), executor, told.append), told
+        return Joining(ClientFile(folder / "own.npz")).craft(welcome(text, **changes), executor, told.append), told
 
 
 FIRST = "client 2 of 6, {} parameters{}, {}; all that is random is drawn from {}"
@@ -168,8 +168,8 @@ def test_samples_must_be_of_the_scenarios_kind(
     np.savez(path, x_train=np.zeros((2, *shape), np.uint8), y_train=np.array([least, most]))
     data = Scenario.read(SMALL).data
     if fault is None:
-        assert OwnSamples(path).of_client(5, data).sizes.tolist() == [0, 0, 0, 0, 0, 2]
+        assert ClientFile(path).of_client(5, data).sizes.tolist() == [0, 0, 0, 0, 0, 2]
         return
     with pytest.raises(DataError) as caught:
-        OwnSamples(path).of_client(5, data)
+        ClientFile(path).of_client(5, data)
     assert fault in str(caught.value)

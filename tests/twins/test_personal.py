@@ -10,7 +10,7 @@ import pytest
 
 from asyncfl.client import Assignment
 from asyncfl.federation import SeedLedger
-from asyncfl.learning.personal import PartlyShared
+from asyncfl.learning.personal_layers import SharedPartLearner
 from asyncfl.twins import TwinsObserver, audited
 from tests.twins.test_truth import observed
 
@@ -30,7 +30,7 @@ MEDIAN: dict[str, Any] = {"privacy": {"kind": "nbafl", "epsilon": 50, "sensitivi
 def updates(observer: TwinsObserver, run: Any, client: int, number: int | None) -> list[np.ndarray[Any, Any]]:
     """What a client would send before it is clipped, task after task, on its own data or those of a neighbour."""
     path, learner = observer.path, observer.path.learner
-    assert isinstance(learner, PartlyShared)
+    assert isinstance(learner, SharedPartLearner)
     own, found = learner.initial, []
     for task in observer.clients[client].tasks.values():
         assignment = Assignment(task.task, client, task.base_version, run.kept[task.base_version], task.turn)
@@ -39,8 +39,8 @@ def updates(observer: TwinsObserver, run: Any, client: int, number: int | None) 
             images, labels = task.twins[number].neighbour.data(path.data, client)
             job = replace(job, images=images, labels=labels)
         whole = np.empty((1, learner.whole.n_parameters), np.float32)
-        learner.whole.train(whole, [replace(job, base=learner.parting.join(job.base, own))])
-        shared, own = (part[0] for part in learner.parting.split(whole))
+        learner.whole.train(whole, [replace(job, base=learner.parameter_split.join(job.base, own))])
+        shared, own = (part[0] for part in learner.parameter_split.split(whole))
         found.append(shared - assignment.base if path.scheme.clipped.payload == "update" else shared)
     return found
 

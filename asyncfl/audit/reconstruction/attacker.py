@@ -24,7 +24,7 @@ from asyncfl.audit.reconstruction.labels import leaked_labels
 from asyncfl.audit.reconstruction.levels import NoisedUpload
 from asyncfl.audit.reconstruction.overheard import Overheard
 from asyncfl.data.catalog import CATALOG
-from asyncfl.data.spec import DataSpec
+from asyncfl.data.data_spec import DataSpec
 from asyncfl.learning import Architecture, Layout, Shape
 from asyncfl.messages import Vector
 

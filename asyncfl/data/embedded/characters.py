@@ -11,7 +11,7 @@ from asyncfl.data.embedded import textures, warp
 from asyncfl.data.embedded.glyphs import SANS, SLANTED, UPRIGHT, Atlas, atlas
 from asyncfl.data.embedded.style import Style, between, coverage
 from asyncfl.data.embedded.warp import Distortion, Floats, distances
-from asyncfl.data.source import Split
+from asyncfl.data.sample_source import Split
 
 _DIGITS = "0123456789"
 

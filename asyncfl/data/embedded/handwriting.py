@@ -12,7 +12,7 @@ from asyncfl.data.embedded import warp
 from asyncfl.data.embedded.glyphs import HEIGHT, WINDOW
 from asyncfl.data.embedded.style import Style, coverage
 from asyncfl.data.embedded.warp import Distortion, Floats, distances
-from asyncfl.data.source import Split
+from asyncfl.data.sample_source import Split
 
 _RESOLUTION = 48
 _STEEPNESS = 3.0

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.data.embedded.warp import Floats
-from asyncfl.data.source import Split
+from asyncfl.data.sample_source import Split
 
 
 class Style(ABC):

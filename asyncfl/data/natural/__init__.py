@@ -2,6 +2,6 @@
 learnt or come from; or stand-ins for them."""
 
 from asyncfl.data.natural.catalog import NATURAL, NaturalName, NaturalSet
-from asyncfl.data.natural.source import natural_on_disk, natural_source
+from asyncfl.data.natural.natural_source import natural_on_disk, natural_source
 
 __all__ = ["NATURAL", "NaturalName", "NaturalSet", "natural_on_disk", "natural_source"]

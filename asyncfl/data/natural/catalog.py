@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from asyncfl.data.natural.census import INCOMES, VALUES, WIDTH
+from asyncfl.data.natural.adult import INCOMES, VALUES, WIDTH
 
 NaturalName = Literal["femnist", "shakespeare", "adult"]
 

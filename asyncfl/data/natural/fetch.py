@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from asyncfl.data.folder import DATA_DIR, filling_fetched
-from asyncfl.data.natural.archive import rows_of_archive
 from asyncfl.data.natural.catalog import NaturalSet
-from asyncfl.data.natural.hub import rows_of_hub
+from asyncfl.data.natural.hugging_face_hub import rows_of_hub
+from asyncfl.data.natural.uci_archive import rows_of_archive
 from asyncfl.errors import DataError, shortened
 from asyncfl.files.whole import whole_file
 

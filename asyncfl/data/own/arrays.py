@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from asyncfl.data.own.samples import Samples, split_off
 from asyncfl.data.pixels import to_float
-from asyncfl.data.source import FiniteSource, Split
+from asyncfl.data.sample_source import FiniteSource, Split
 
 _ROWS = 4096
 """Samples that are looked at in one go."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.component import default_property
-from asyncfl.data.own.base import Dataset
+from asyncfl.data.own.dataset import Dataset
 from asyncfl.data.own.npz import CALLED, columns_of
 from asyncfl.data.own.samples import Samples
 from asyncfl.errors import DataError, Fault

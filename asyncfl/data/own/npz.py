@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.component import default_property
-from asyncfl.data.own.base import Dataset
+from asyncfl.data.own.dataset import Dataset
 from asyncfl.data.own.samples import Samples
 from asyncfl.errors import DataError, Fault
 from asyncfl.own_classes import own_file

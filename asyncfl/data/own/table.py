@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.component import default_property
-from asyncfl.data.own.base import Dataset
+from asyncfl.data.own.dataset import Dataset
 from asyncfl.data.own.samples import FIELDS, Samples, split_off, standardised
 from asyncfl.errors import DataError, Fault, hint, shortened
 from asyncfl.own_classes import own_file

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from asyncfl.component import kind_of
 from asyncfl.data.concept import Concept
-from asyncfl.data.partition.base import Partition
+from asyncfl.data.partition.partition import Partition
 from asyncfl.errors import Fault
 
 

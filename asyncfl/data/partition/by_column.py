@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.data.partition.base import Partition, Shares
+from asyncfl.data.partition.partition import Partition, Shares
 from asyncfl.errors import DataError, Fault
 from asyncfl.quantities import MeasuredIn
 

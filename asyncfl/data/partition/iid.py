@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.data.partition.base import Partition, Shares
+from asyncfl.data.partition.partition import Partition, Shares
 
 
 class Iid(Partition):

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.data.partition.base import Shares
 from asyncfl.data.partition.dirichlet import mixed
+from asyncfl.data.partition.partition import Shares
 from asyncfl.data.partition.quantity import Quantity
 from asyncfl.quantities import MeasuredIn
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.data.partition.base import Partition, Shares, smallest_share_faults
+from asyncfl.data.partition.partition import Partition, Shares, smallest_share_faults
 from asyncfl.errors import Fault
 from asyncfl.quantities import MeasuredIn
 

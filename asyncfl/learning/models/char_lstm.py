@@ -46,6 +46,6 @@ class CharLstm(Architecture):
 
     def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
         """Embedding of as many characters as there are outputs, LSTM layers, a linear layer."""
-        from asyncfl.learning.models.last_step import LastStep
+        from asyncfl.learning.models.char_lstm_module import CharLstmModule
 
-        return LastStep(outputs, self.embedding, self.hidden, self.layers)
+        return CharLstmModule(outputs, self.embedding, self.hidden, self.layers)

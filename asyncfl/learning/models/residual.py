@@ -13,7 +13,7 @@ def conv(before: int, channels: int, kernel: int, stride: int = 1) -> nn.Conv2d:
     return nn.Conv2d(before, channels, kernel, stride, padding=kernel // 2, bias=False)
 
 
-class Residual(nn.Module):
+class ResidualBlock(nn.Module):
     """Two 3x3 convolutions beside a shortcut, He et al. (2016), figure 2, with its shortcut of option B."""
 
     def __init__(self, before: int, channels: int, stride: int, norm: Callable[[int], nn.Module]) -> None:

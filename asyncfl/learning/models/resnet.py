@@ -45,14 +45,14 @@ class ResNet(Architecture):
         """Convolution, blocks in stages that halve height and width, the mean over pixels, a linear layer."""
         from torch import nn
 
-        from asyncfl.learning.models.residual import Residual, conv
+        from asyncfl.learning.models.residual import ResidualBlock, conv
 
         stages, blocks = ((64, 128, 256, 512), 2) if self.depth == _WIDE else ((16, 32, 64), (self.depth - 2) // 6)
         parts: list[nn.Module] = [conv(shape[0], stages[0], 3), self._norm(stages[0]), nn.ReLU()]
         before = stages[0]
         for number, channels in enumerate(stages):
             for block in range(blocks):
-                parts.append(Residual(before, channels, 2 if number and not block else 1, self._norm))
+                parts.append(ResidualBlock(before, channels, 2 if number and not block else 1, self._norm))
                 before = channels
         return nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, outputs))
 

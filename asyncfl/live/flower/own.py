@@ -45,7 +45,7 @@ from asyncfl.federation.rows import Row
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.learning import Architecture
 from asyncfl.learning.architecture import Shape
-from asyncfl.learning.personal import PersonalParts
+from asyncfl.learning.personal_layers import PersonalLayers
 from asyncfl.live.flower.letters import Mail
 from asyncfl.live.flower.post import Habits, Post
 from asyncfl.live.flower.records import GridMail, Shapes
@@ -248,7 +248,7 @@ class OwnRounds(Rounds):
         self.judge = judge
         self.last: Vector = federation.plan.initial
 
-    def evaluate(self, row: Row, publish: Publish, personal: PersonalParts | None = None) -> str | None:
+    def evaluate(self, row: Row, publish: Publish, personal: PersonalLayers | None = None) -> str | None:
         """See `Rounds.evaluate`."""
         self.last = publish.model
         found = {} if self.judge is None else self.judge(publish.model)

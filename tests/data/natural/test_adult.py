@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from asyncfl.data import DataSpec, download
+from asyncfl.data.class_counts import count_classes
 from asyncfl.data.folder import fetched_folder
-from asyncfl.data.holdings import holdings_of
-from asyncfl.data.natural import NATURAL, archive
-from asyncfl.data.natural.census import LEVELS, NUMBERS, VALUES, WIDTH
+from asyncfl.data.natural import NATURAL, uci_archive
+from asyncfl.data.natural.adult import LEVELS, NUMBERS, VALUES, WIDTH
 from asyncfl.errors import DataError
 from asyncfl.streams import Streams
 
@@ -51,7 +51,7 @@ def archived(monkeypatch):
 
         monkeypatch.setattr("urllib.request.urlopen", urlopen)
         own = {name: hashlib.sha256(text).hexdigest() for name, text in files.items()}
-        monkeypatch.setattr(archive, "SHA256", {**own, **sums})
+        monkeypatch.setattr(uci_archive, "SHA256", {**own, **sums})
         monkeypatch.setitem(NATURAL, "adult", type(NATURAL["adult"])(**{**vars(NATURAL["adult"]), "official": 4}))
         return asked
 
@@ -61,7 +61,7 @@ def archived(monkeypatch):
 def test_adult_comes_from_the_uci_archive_in_its_own_split_with_columns_standardised_and_one_per_value(archived):
     asked = archived()
     (path,) = download.fetch(["adult"])
-    assert asked == [(archive.URL, archive.PATIENCE_S)]
+    assert asked == [(uci_archive.URL, uci_archive.PATIENCE_S)]
     assert path == fetched_folder() / "adult.npz"
     spec = by("education", clients=2)
     data = spec.build(Streams(0))
@@ -78,7 +78,7 @@ def test_adult_comes_from_the_uci_archive_in_its_own_split_with_columns_standard
     assert data.test_labels.tolist() == [1]
     # (25 - 39) / deviation of 39, 50 and 28
     np.testing.assert_allclose(data.test_images[0, 0], -14 / np.std([39, 50, 28]), rtol=1e-6)
-    holdings = holdings_of(spec, Streams(0))
+    holdings = count_classes(spec, Streams(0))
     assert sorted(zip(holdings.owners, holdings.sizes.tolist(), strict=True)) == [("Bachelors", 2), ("Masters", 1)]
     assert holdings.class_names == ("<=50K", ">50K")
 
@@ -92,7 +92,7 @@ def test_cells_that_say_nothing_are_a_value_of_their_own(archived):
 
 
 def test_files_with_other_checksums_or_texts_are_told_with_the_way_out(archived):
-    archived(**{"adult.test": archive.SHA256["adult.test"]})
+    archived(**{"adult.test": uci_archive.SHA256["adult.test"]})
     with pytest.raises(DataError, match=r"adult\.test must have SHA-256 a2a9044b.*, put adult\.npz into the folder"):
         download.fetch(["adult"])
     archived(train=TRAIN.replace("Cuba", "Atlantis"))
@@ -106,10 +106,10 @@ def test_stand_ins_have_the_shape_and_columns_of_the_original_and_say_what_they_
     data = spec.build(Streams(0))
     assert (data.shape, data.classes, data.source, data.original) == ((108,), 2, "embedded", False)
     assert data.provenance.startswith("stand-in for Adult: people drawn to the shares of a census, with incomes by a")
-    owners = dict(zip(holdings_of(spec, Streams(0)).owners, data.sizes.tolist(), strict=True))
+    owners = dict(zip(count_classes(spec, Streams(0)).owners, data.sizes.tolist(), strict=True))
     assert sorted(owners) == sorted(LEVELS)
     assert owners["HS-grad"] > owners["Bachelors"] > owners["Doctorate"]
-    rich = {level: data.client(place)[1].mean() for place, level in enumerate(holdings_of(spec, Streams(0)).owners)}
+    rich = {level: data.client(place)[1].mean() for place, level in enumerate(count_classes(spec, Streams(0)).owners)}
     assert rich["Masters"] > 2 * rich["HS-grad"] > 2 * rich["9th"]
     assert 0.2 < data.labels.mean() < 0.3
     for column in NATURAL["adult"].columns:

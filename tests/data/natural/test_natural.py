@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from asyncfl.data import DataSpec, available, download
+from asyncfl.data.class_counts import count_classes
 from asyncfl.data.folder import fetched_folder
-from asyncfl.data.holdings import holdings_of
 from asyncfl.data.natural import NATURAL
+from asyncfl.data.natural.adult_stand_in import _people
 from asyncfl.data.natural.catalog import CHARACTERS, LETTERS
-from asyncfl.data.natural.people import _people
 from asyncfl.errors import DataError
 from asyncfl.streams import Streams
 
@@ -91,7 +91,7 @@ def test_stand_ins_have_no_content_in_the_name_of_a_run_and_files_have(data_fold
     np.savez(data_folder / "shakespeare.npz", **arrays)
     assert spec.resolve_source() == "real"
     assert len(spec.content_digest()) == 64
-    holdings = holdings_of(spec, Streams(0))
+    holdings = count_classes(spec, Streams(0))
     assert sorted(holdings.owners) == ["HAMLET", "PUCK"]
     assert holdings.provenance == "Shakespeare, not the complete original (40 + 10 samples)"
     (row,) = [row for row in available() if row["name"] == "shakespeare"]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from asyncfl.data import DataSpec
-from asyncfl.data.own.base import source_of
+from asyncfl.data.own.dataset import source_of
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pandas.testing import assert_frame_equal
 
 from asyncfl.api import simulate
 from asyncfl.data import DataSpec
-from asyncfl.data.own.mapped import MappedRows
+from asyncfl.data.own.mapped_rows import MappedRows
 from asyncfl.limits import memory_bytes
 from asyncfl.scenario import Scenario
 from asyncfl.streams import Streams

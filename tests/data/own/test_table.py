@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from asyncfl.data import DataSpec
-from asyncfl.data.own.base import source_of
+from asyncfl.data.own.dataset import source_of
 
 ROWS = pd.DataFrame(
     {

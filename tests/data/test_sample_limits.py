@@ -1,6 +1,6 @@
 import pytest
 
-from asyncfl.data.limits import MOST_DRAWN, SampleRequest, overdrawn, root_overdrawn
+from asyncfl.data.sample_limits import MOST_DRAWN, SampleRequest, overdrawn, root_overdrawn
 
 FITS = SampleRequest(clients=10, domains=5, samples=50_000, tested=100_000, by_share=False)
 

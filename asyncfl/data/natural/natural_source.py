@@ -7,18 +7,18 @@ from functools import lru_cache
 
 from asyncfl.data.federated import Source
 from asyncfl.data.folder import find
+from asyncfl.data.natural.adult_stand_in import draw_adult
 from asyncfl.data.natural.catalog import NATURAL, NaturalSet
+from asyncfl.data.natural.femnist_stand_in import draw_femnist
 from asyncfl.data.natural.fetch import fetch_natural
-from asyncfl.data.natural.handwriting import drawn_writers
-from asyncfl.data.natural.people import drawn_people
-from asyncfl.data.natural.speech import spoken_roles
+from asyncfl.data.natural.shakespeare_stand_in import draw_shakespeare
 from asyncfl.data.own.arrays import ArraySource
-from asyncfl.data.own.base import source_of
+from asyncfl.data.own.dataset import source_of
 from asyncfl.data.own.npz import NpzFile
 from asyncfl.data.own.samples import Samples
 from asyncfl.errors import DataError, Fault
 
-_DRAWN = {"femnist": drawn_writers, "shakespeare": spoken_roles, "adult": drawn_people}
+_DRAWN = {"femnist": draw_femnist, "shakespeare": draw_shakespeare, "adult": draw_adult}
 
 
 class NaturalSource(ArraySource):

@@ -14,21 +14,21 @@ from asyncfl.learning.deadline import Deadline
 from asyncfl.learning.job import Job
 from asyncfl.learning.learner import make_learner
 from asyncfl.learning.models import CharLstm, DigitsNet, Mlp, SmallCnn
-from asyncfl.learning.parting import Parting
-from asyncfl.learning.personal import PartlyShared, PersonalParts
+from asyncfl.learning.parameter_split import ParameterSplit
+from asyncfl.learning.personal_layers import PersonalLayers, SharedPartLearner
 from asyncfl.learning.training import Training
 
 NAMES = ["1.weight", "1.bias", "3.weight", "3.bias"]
 MODEL = Mlp(hidden=(3,))
 
 
-def parting(*patterns: str) -> Parting:
-    return Parting(MODEL.layout((4,), 2), patterns)
+def parameter_split(*patterns: str) -> ParameterSplit:
+    return ParameterSplit(MODEL.layout((4,), 2), patterns)
 
 
 @given(st.lists(st.sampled_from([*NAMES, "1.*", "*.bias", "?.weight"]), max_size=3))
 def test_every_number_is_in_one_of_the_parts_and_comes_back(patterns: list[str]) -> None:
-    one = parting(*patterns)
+    one = parameter_split(*patterns)
     whole = np.arange(one.whole.n_parameters, dtype=np.float32)
     shared, personal = one.split(whole)
     np.testing.assert_array_equal(one.join(shared, personal), whole)
@@ -41,18 +41,18 @@ def test_every_number_is_in_one_of_the_parts_and_comes_back(patterns: list[str])
 
 
 def test_patterns_name_parameters() -> None:
-    names = [name for name, _, _ in parting("3.*").own.parameters()]
+    names = [name for name, _, _ in parameter_split("3.*").own.parameters()]
     assert names == ["3.weight", "3.bias"]
-    norms = Parting(SmallCnn().layout((1, 12, 12), 3), ("2.*",)).own
+    norms = ParameterSplit(SmallCnn().layout((1, 12, 12), 3), ("2.*",)).own
     assert [shape for _, _, shape in norms.parameters()] == [(8,), (8,)]
-    lstm = Parting(CharLstm(hidden=4).layout((5,), 7), ("lstm.*_l1",))
+    lstm = ParameterSplit(CharLstm(hidden=4).layout((5,), 7), ("lstm.*_l1",))
     assert {name for name, _, _ in lstm.own.parameters()} == {
         f"lstm.{part}_{way}_l1" for part in ("weight", "bias") for way in ("ih", "hh")
     }
 
 
 def test_all_clients_arrays_hold_each_clients_own() -> None:
-    one = parting("3.*")
+    one = parameter_split("3.*")
     stacked = np.arange(3 * one.own.n_parameters, dtype=np.float32).reshape(3, -1)
     arrays = one.by_name(stacked)
     assert {name: array.shape for name, array in arrays.items()} == {"3.weight": (3, 2, 3), "3.bias": (3, 2)}
@@ -84,39 +84,39 @@ def test_names_that_a_network_has_not_are_told(model: Mlp, patterns: tuple[str, 
 
 
 @pytest.fixture
-def learner() -> PartlyShared:
+def learner() -> SharedPartLearner:
     training = Training(lr=0.1, batch_size=4, epochs=2, device="cpu")
-    own = parting("3.*")
+    own = parameter_split("3.*")
     initial = MODEL.initial_parameters((4,), 2, torch.Generator().manual_seed(0))
-    return PartlyShared(make_learner(MODEL, training, (4,), 2), own, own.split(initial)[1])
+    return SharedPartLearner(make_learner(MODEL, training, (4,), 2), own, own.split(initial)[1])
 
 
-def job(learner: PartlyShared, seed: int = 0) -> Job:
+def job(learner: SharedPartLearner, seed: int = 0) -> Job:
     rng = np.random.default_rng(seed)
     base = rng.normal(size=learner.n_parameters).astype(np.float32)
     order = np.stack([rng.permutation(6) for _ in range(2)])
     return Job(base, rng.normal(size=(6, 4)).astype(np.float32), rng.integers(2, size=6), order)
 
 
-def test_training_is_that_of_the_whole_model(learner: PartlyShared) -> None:
-    parts, rows = PersonalParts(learner), np.empty((2, learner.n_parameters), np.float32)
+def test_training_is_that_of_the_whole_model(learner: SharedPartLearner) -> None:
+    parts, rows = PersonalLayers(learner), np.empty((2, learner.n_parameters), np.float32)
     jobs = [job(learner, 1), job(learner, 2)]
     losses = parts.train(rows, jobs, [5, 3])
     whole = np.empty((2, learner.whole.n_parameters), np.float32)
-    bases = [learner.parting.join(one.base, learner.initial) for one in jobs]
+    bases = [learner.parameter_split.join(one.base, learner.initial) for one in jobs]
     wanted = learner.whole.train(whole, [replace(one, base=base) for one, base in zip(jobs, bases, strict=True)])
     np.testing.assert_array_equal(losses, wanted)
     for row, client in enumerate((5, 3)):
         np.testing.assert_array_equal(parts.whole(client, rows[row]), whole[row])
     np.testing.assert_array_equal(parts.of(0), learner.initial)
     parts.train(rows[:1], jobs[:1], [5])
-    assert (parts.of(5) != learner.parting.split(whole[0])[1]).any()
-    np.testing.assert_array_equal(parts.of(3), learner.parting.split(whole[1])[1])
+    assert (parts.of(5) != learner.parameter_split.split(whole[0])[1]).any()
+    np.testing.assert_array_equal(parts.of(3), learner.parameter_split.split(whole[1])[1])
     assert parts.stacked(6).shape == (6, 8)
 
 
-def test_who_is_stopped_in_its_first_epoch_keeps_the_layers_that_it_had(learner: PartlyShared) -> None:
-    parts, rows = PersonalParts(learner), np.empty((1, learner.n_parameters), np.float32)
+def test_who_is_stopped_in_its_first_epoch_keeps_the_layers_that_it_had(learner: SharedPartLearner) -> None:
+    parts, rows = PersonalLayers(learner), np.empty((1, learner.n_parameters), np.float32)
     parts.train(rows, [job(learner, 1)], [4])
     before = parts.of(4).copy()
     moments = iter(range(100))
@@ -126,19 +126,19 @@ def test_who_is_stopped_in_its_first_epoch_keeps_the_layers_that_it_had(learner:
     np.testing.assert_array_equal(rows[0], stopped.base)
 
 
-def test_who_knows_the_shared_part_alone_takes_the_initial_personal_one(learner: PartlyShared) -> None:
+def test_who_knows_the_shared_part_alone_takes_the_initial_personal_one(learner: SharedPartLearner) -> None:
     one = job(learner)
-    whole = learner.parting.join(one.base, learner.initial)
+    whole = learner.parameter_split.join(one.base, learner.initial)
     inner, x, y = learner.whole, one.images, one.labels
     assert learner.evaluate(one.base, x, y) == inner.evaluate(whole, x, y)
     np.testing.assert_array_equal(learner.losses(one.base, x, y), inner.losses(whole, x, y))
     np.testing.assert_array_equal(learner.outputs(one.base, x), inner.outputs(whole, x))
     gradient = learner.gradient(one.base, x, y)
-    np.testing.assert_array_equal(gradient, learner.parting.split(inner.gradient(whole, x, y))[0])
+    np.testing.assert_array_equal(gradient, learner.parameter_split.split(inner.gradient(whole, x, y))[0])
     slopes = learner.slopes(one.base, np.ones_like(one.base), x, y)
     assert slopes.mean() == pytest.approx(float(gradient.sum()), rel=1e-4)
     rows = np.empty((1, learner.n_parameters), np.float32)
     again = np.empty_like(rows)
     learner.train(rows, [one])
-    PersonalParts(learner).train(again, [one], [0])
+    PersonalLayers(learner).train(again, [one], [0])
     np.testing.assert_array_equal(rows, again)

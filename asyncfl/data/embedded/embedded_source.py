@@ -20,7 +20,7 @@ from asyncfl.data.embedded.handwriting import Handwriting
 from asyncfl.data.embedded.style import Style
 from asyncfl.data.embedded.warp import Distortion
 from asyncfl.data.pixels import to_float
-from asyncfl.data.source import SampleSource, Split
+from asyncfl.data.sample_source import SampleSource, Split
 from asyncfl.streams import Streams
 
 BLOCK = 500

@@ -9,12 +9,12 @@ import numpy as np
 from pydantic import Field
 
 from asyncfl.component import default_property
-from asyncfl.data.own.base import Dataset
+from asyncfl.data.own.dataset import Dataset
 from asyncfl.data.own.samples import Samples, split_off, standardised
 
-BundledName = Literal["breast_cancer", "diabetes", "digits", "iris", "wine"]
+ScikitLearnName = Literal["breast_cancer", "diabetes", "digits", "iris", "wine"]
 
-TITLES: dict[BundledName, str] = {
+TITLES: dict[ScikitLearnName, str] = {
     "breast_cancer": "Breast Cancer Wisconsin",
     "diabetes": "Diabetes of Efron et al. (2004)",
     "digits": "Optical Recognition of Handwritten Digits",
@@ -23,15 +23,15 @@ TITLES: dict[BundledName, str] = {
 }
 """`diabetes` is a regression, the progression of the disease within a year; the others are classes, of the UCI Machine
 Learning Repository."""
-LICENCES: dict[BundledName, str] = {name: "none stated" if name == "diabetes" else "CC BY 4.0" for name in TITLES}
+LICENCES: dict[ScikitLearnName, str] = {name: "none stated" if name == "diabetes" else "CC BY 4.0" for name in TITLES}
 
 
-class Bundled(Dataset):
+class ScikitLearn(Dataset):
     """A table or the digits of scikit-learn; a fifth of the samples, drawn once and for all, is to test on."""
 
     kind: Literal["scikit_learn"] = "scikit_learn"
     alongside: ClassVar[Mapping[str, Any]] = {"data.samples_per_client": None}
-    name: Annotated[BundledName, Field(examples=["breast_cancer"])]
+    name: Annotated[ScikitLearnName, Field(examples=["breast_cancer"])]
     """Which of its data sets."""
     standardised: bool = True
     """Whether the columns of a table (and the numbers of a regression) are brought to mean 0 and deviation 1, as
@@ -63,5 +63,5 @@ class Bundled(Dataset):
         return Samples(features[train], labels[train], features[test], labels[test], names)
 
 
-_ASKED: dict[BundledName, dict[str, bool]] = {"diabetes": {"scaled": False}}
+_ASKED: dict[ScikitLearnName, dict[str, bool]] = {"diabetes": {"scaled": False}}
 """Otherwise its columns come scaled to length 1, over the samples to test on as well."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from asyncfl.data.natural.census import FIELDS, encoded
+from asyncfl.data.natural.adult import FIELDS, encoded
 from asyncfl.errors import DataError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 
 from asyncfl.data import DataSpec, available
 from asyncfl.data.catalog import CATALOG
-from asyncfl.data.npz import NpzSource
+from asyncfl.data.image_file import ImageFileSource
 from asyncfl.errors import DataError
 from asyncfl.scenario import Scenario
 
@@ -15,14 +15,14 @@ MNIST = CATALOG["mnist"]
 
 def faults_of(path):
     with pytest.raises(DataError) as caught:
-        NpzSource(MNIST, path)
+        ImageFileSource(MNIST, path)
     assert caught.value.source == str(path)
     return {fault.field: fault.message for fault in caught.value.faults}
 
 
 def test_reads_what_was_saved(save):
     images = np.arange(60 * 784).astype(np.uint8).reshape(60, 28, 28)
-    source = NpzSource(MNIST, save(x_train=images))
+    source = ImageFileSource(MNIST, save(x_train=images))
     wanted = np.array([5, 3, 59])
     assert source.size("train") == 60
     assert source.size("test") == 20
@@ -33,19 +33,19 @@ def test_reads_what_was_saved(save):
 
 @pytest.mark.parametrize("name", list(CATALOG))
 def test_every_data_set_has_its_own_shape(save, name):
-    source = NpzSource(CATALOG[name], save(name))
+    source = ImageFileSource(CATALOG[name], save(name))
     assert source.images("test", np.arange(2)).shape == (2, *CATALOG[name].image_shape)
 
 
 def test_a_file_of_another_size_is_not_the_original(save):
-    source = NpzSource(MNIST, save())
+    source = ImageFileSource(MNIST, save())
     assert not source.is_original
     assert source.provenance == "MNIST, not the complete original (60 + 20 images)"
 
 
 def test_official_size_is_the_original(save):
     usps = CATALOG["usps"]
-    source = NpzSource(usps, save("usps", train=7291, test=2007))
+    source = ImageFileSource(usps, save("usps", train=7291, test=2007))
     assert source.is_original
     assert source.provenance == "USPS, complete (7291 + 2007 images)"
 
@@ -73,7 +73,7 @@ def test_scalar_and_empty_arrays_are_faults(save):
 
 
 def test_labels_out_of_range(save):
-    source = NpzSource(MNIST, save(y_train=np.full(60, 10, np.uint8)))
+    source = ImageFileSource(MNIST, save(y_train=np.full(60, 10, np.uint8)))
     with pytest.raises(DataError, match=r"y_train: must be labels 0\.\.9, got 10\.\.10"):
         source.labels("train")
 
@@ -96,12 +96,12 @@ def test_flipped_bytes_are_found_when_read(save):
     content[5000:5100] = bytes(100)
     path.write_bytes(content)
     with pytest.raises(DataError, match="x_train: cannot be read"):
-        NpzSource(MNIST, path).images("train", np.arange(3))
+        ImageFileSource(MNIST, path).images("train", np.arange(3))
 
 
 def test_a_file_that_is_damaged_later_is_told_when_its_contents_are_asked_for(save):
     path = save()
-    source = NpzSource(MNIST, path)
+    source = ImageFileSource(MNIST, path)
     assert (source.name, source.title, len(source.content)) == ("mnist", "MNIST", 32)
     path.write_bytes(b"")
     with pytest.raises(
@@ -128,7 +128,9 @@ def test_headers_of_newer_files_are_read_too(save, tmp_path):
         for name in arrays.files:
             with made.open(f"{name}.npy", "w") as member:
                 np.lib.format.write_array(member, arrays[name], version=(2, 0))
-    assert NpzSource(MNIST, tmp_path / "newer.npz").provenance == "MNIST, not the complete original (60 + 20 images)"
+    assert (
+        ImageFileSource(MNIST, tmp_path / "newer.npz").provenance == "MNIST, not the complete original (60 + 20 images)"
+    )
 
 
 def test_pickled_objects_are_refused(save):
@@ -137,12 +139,12 @@ def test_pickled_objects_are_refused(save):
 
 
 def test_a_file_written_anew_is_read_anew(save):
-    first = NpzSource(MNIST, save()).size("train")
-    assert (first, NpzSource(MNIST, save(train=70)).size("train")) == (60, 70)
+    first = ImageFileSource(MNIST, save()).size("train")
+    assert (first, ImageFileSource(MNIST, save(train=70)).size("train")) == (60, 70)
 
 
 def test_pool_is_a_permutation_and_test_set_a_subset(save):
-    source = NpzSource(MNIST, save())
+    source = ImageFileSource(MNIST, save())
     pool = source.pool(5, np.random.default_rng(0))
     np.testing.assert_array_equal(np.sort(pool), np.arange(60))
     images, labels, _ = source.test_set(7, np.random.default_rng(0))
@@ -205,7 +207,7 @@ def test_each_domain_counts_and_what_stands_for_it(save):
 
 def test_samples_that_the_catalogue_knows_need_no_more_than_their_name(save, monkeypatch):
     save()
-    known = NpzSource(MNIST, save()).content
+    known = ImageFileSource(MNIST, save()).content
     monkeypatch.setitem(CATALOG, "mnist", replace(MNIST, content=known))
     assert content(dataset="mnist") is None
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.data.source import SampleSource, Split
+from asyncfl.data.sample_source import SampleSource, Split
 
 
 class MappedRows:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from asyncfl.learning.job import Job
 from asyncfl.learning.learner import Learner
-from asyncfl.learning.parting import Parting
+from asyncfl.learning.parameter_split import ParameterSplit
 
 if TYPE_CHECKING:
     import torch
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
 Vector = NDArray[np.float32]
 
 
-class PartlyShared(Learner):
+class SharedPartLearner(Learner):
     """Training and evaluation by the shared part of models, which is all that a server or an adversary knows.
 
     Whoever has no personal part of their own takes that of the initial model.
     """
 
-    def __init__(self, whole: Learner, parting: Parting, initial: Vector) -> None:
+    def __init__(self, whole: Learner, parameter_split: ParameterSplit, initial: Vector) -> None:
         """`whole`: of all parameters; `initial`: (n_personal,) the personal part of the initial model."""
         self.whole = whole
-        self.parting = parting
+        self.parameter_split = parameter_split
         self.initial = initial
         self.model, self.training, self.shape = whole.model, whole.training, whole.shape
         self.n_outputs, self.device, self.gemm, self.chunk = whole.n_outputs, whole.device, whole.gemm, whole.chunk
-        self.layout = parting.shared
+        self.layout = parameter_split.shared
 
-    def around(self, whole: Learner) -> PartlyShared:
+    def around(self, whole: Learner) -> SharedPartLearner:
         """The same with another learner of all parameters, such as one of another thread."""
-        return PartlyShared(whole, self.parting, self.initial)
+        return SharedPartLearner(whole, self.parameter_split, self.initial)
 
     @property
     def description(self) -> dict[str, Any]:
@@ -53,11 +53,13 @@ class PartlyShared(Learner):
         self, rows: Vector, jobs: Sequence[Job], personal: Sequence[Vector]
     ) -> tuple[NDArray[np.float64], list[Vector]]:
         """Losses as of `train`, and the clients' personal parts (n_personal,) afterwards; `personal`: before."""
-        joined = [replace(job, base=self.parting.join(job.base, own)) for job, own in zip(jobs, personal, strict=True)]
+        joined = [
+            replace(job, base=self.parameter_split.join(job.base, own)) for job, own in zip(jobs, personal, strict=True)
+        ]
         # Who is stopped before an epoch is done is left with what it began with.
         whole = np.stack([job.base for job in joined])
         losses = self.whole.train(whole, joined)
-        rows[...], after = self.parting.split(whole)
+        rows[...], after = self.parameter_split.split(whole)
         return losses, list(after.copy())
 
     def slopes(
@@ -65,15 +67,17 @@ class PartlyShared(Learner):
     ) -> NDArray[np.float64]:
         """See `Learner.slopes`; the personal part does not move."""
         nothing = np.zeros_like(self.initial)
-        return self.whole.slopes(self._joined(parameters), self.parting.join(direction, nothing), images, labels)
+        return self.whole.slopes(
+            self._joined(parameters), self.parameter_split.join(direction, nothing), images, labels
+        )
 
     def gradient(self, parameters: Vector, images: NDArray[np.float32], labels: NDArray[Any]) -> Vector:
         """See `Learner.gradient`, by the shared parameters."""
-        shared: Vector = self.parting.split(self.whole.gradient(self._joined(parameters), images, labels))[0]
+        shared: Vector = self.parameter_split.split(self.whole.gradient(self._joined(parameters), images, labels))[0]
         return shared
 
     def _joined(self, shared: Vector) -> Vector:
-        return self.parting.join(shared, self.initial)
+        return self.parameter_split.join(shared, self.initial)
 
     def _train(self, rows: Vector, jobs: Sequence[Job], losses: NDArray[np.float64]) -> None:
         losses[...], _ = self.train_personal(rows, jobs, [self.initial] * len(jobs))
@@ -87,10 +91,10 @@ class PartlyShared(Learner):
         return self.whole._logits(images)
 
 
-class PersonalParts:
+class PersonalLayers:
     """What each client of one seed has made of its personal layers, task after task."""
 
-    def __init__(self, learner: PartlyShared) -> None:
+    def __init__(self, learner: SharedPartLearner) -> None:
         self.learner = learner
         self._own: dict[int, Vector] = {}
 
@@ -106,15 +110,15 @@ class PersonalParts:
         """The part of a client (n_personal,), which is not kept here any longer."""
         return self._own.pop(client, self.learner.initial)
 
-    def copy(self) -> PersonalParts:
+    def copy(self) -> PersonalLayers:
         """What they are now, whatever clients make of them later."""
-        same = PersonalParts(self.learner)
+        same = PersonalLayers(self.learner)
         same._own = dict(self._own)
         return same
 
     def whole(self, client: int, shared: Vector) -> Vector:
         """(n_parameters,) the model of a client: the shared part and its own."""
-        return self.learner.parting.join(shared, self.of(client))
+        return self.learner.parameter_split.join(shared, self.of(client))
 
     def train(self, rows: Vector, jobs: Sequence[Job], clients: Sequence[int]) -> NDArray[np.float64]:
         """Losses of the jobs of these clients, each another; shared models are written into `rows`, parts kept."""

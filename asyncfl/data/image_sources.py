@@ -7,11 +7,11 @@ from pathlib import Path
 
 from asyncfl.data.catalog import CATALOG, CatalogEntry
 from asyncfl.data.download import fetch
-from asyncfl.data.embedded.source import EmbeddedSource
+from asyncfl.data.embedded.embedded_source import EmbeddedSource
 from asyncfl.data.federated import Source
 from asyncfl.data.folder import find
-from asyncfl.data.npz import NpzSource
-from asyncfl.data.source import SampleSource
+from asyncfl.data.image_file import ImageFileSource
+from asyncfl.data.sample_source import SampleSource
 
 
 def on_disk(names: Sequence[str], federated: bool) -> bool:
@@ -38,13 +38,13 @@ def sources_of(names: Sequence[str], source: Source, federated: bool) -> list[Sa
     return [_from_files(d, *files) for d, *files in zip(datasets, own, others, strict=True)]
 
 
-def _from_files(dataset: CatalogEntry, own: Path | None, other: Path | None) -> NpzSource:
+def _from_files(dataset: CatalogEntry, own: Path | None, other: Path | None) -> ImageFileSource:
     """The data set's own file where it is complete, or where there is no other; else the other."""
-    source = None if own is None else NpzSource(dataset, own)
+    source = None if own is None else ImageFileSource(dataset, own)
     if other is None or (source is not None and source.is_original):
         assert source is not None
         return source
-    return NpzSource(CATALOG[dataset.substitute], other, stands_for=dataset)
+    return ImageFileSource(CATALOG[dataset.substitute], other, stands_for=dataset)
 
 
 def _substitute(dataset: CatalogEntry, names: Sequence[str], federated: bool) -> Path | None:

@@ -15,11 +15,11 @@ from asyncfl.data.canaries import Canaries, PlantedCanaries, plant
 from asyncfl.data.catalog import CATALOG, DatasetName
 from asyncfl.data.concept import Concept, Relabelled, Restyled
 from asyncfl.data.federated import FederatedData, Source, joined, offsets_of
-from asyncfl.data.limits import SampleRequest, other, overdrawn, root_overdrawn, root_shortages, shortages
-from asyncfl.data.npz import NpzSource
-from asyncfl.data.own import Bundled, Dataset, HuggingFace, NpyFolder, NpzFile, PictureFolder, TableFile
+from asyncfl.data.image_file import ImageFileSource
+from asyncfl.data.image_sources import on_disk, sources_of
+from asyncfl.data.own import Dataset, HuggingFace, ImageFolder, NpyFolder, NpzFile, ScikitLearn, TableFile
 from asyncfl.data.own.arrays import ArraySource
-from asyncfl.data.own.mapped import MappedRows
+from asyncfl.data.own.mapped_rows import MappedRows
 from asyncfl.data.partition import (
     ByColumn,
     Dirichlet,
@@ -32,8 +32,8 @@ from asyncfl.data.partition import (
 )
 from asyncfl.data.partition.by_class import faults_without_classes
 from asyncfl.data.pixels import COMMON_SIDE, to_common_shape
-from asyncfl.data.source import SampleSource, Split
-from asyncfl.data.sources import on_disk, sources_of
+from asyncfl.data.sample_limits import SampleRequest, other, overdrawn, root_overdrawn, root_shortages, shortages
+from asyncfl.data.sample_source import SampleSource, Split
 from asyncfl.errors import DataError, Fault
 from asyncfl.quantities import MeasuredIn
 from asyncfl.streams import Streams
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 else:
     AnyConcept: Any = choice(Concept, Relabelled, Restyled)
     AnyPartition: Any = choice(Partition, Iid, Quantity, Dirichlet, Shards, Pathological, InnerDirichlet, ByColumn)
-    AnyDataset: Any = named_or(choice(Dataset, NpzFile, NpyFolder, PictureFolder, TableFile, HuggingFace, Bundled))
+    AnyDataset: Any = named_or(choice(Dataset, NpzFile, NpyFolder, ImageFolder, TableFile, HuggingFace, ScikitLearn))
 
 
 class DataSpec(Described):
@@ -128,7 +128,7 @@ class DataSpec(Described):
             return None
         if self.own is not None:
             return self.own.digest
-        images = (one for one in self.sources() if isinstance(one, NpzSource))
+        images = (one for one in self.sources() if isinstance(one, ImageFileSource))
         return ", ".join(f"{one.name} {one.content}" for one in images if one.content != one.dataset.content) or None
 
     def resolve_source(self) -> Source:
@@ -210,7 +210,7 @@ class DataSpec(Described):
         elif self.concept is not None:
             yield from (fault.under("concept") for fault in self.concept.faults(self.clients, self.classes))
             if isinstance(self.concept, Restyled) and self.own is not None:
-                yield from (fault.under("concept") for fault in self.concept.picture_faults(self.own))
+                yield from (fault.under("concept") for fault in self.concept.image_faults(self.own))
 
     def client_sizes(self, streams: Streams) -> NDArray[np.int64]:
         """(clients,) how many samples each client will hold, without loading images.

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 
-class LastStep(nn.Module):
+class CharLstmModule(nn.Module):
     """Embedding, LSTM layers, and a linear layer on the last step."""
 
     def __init__(self, characters: int, embedding: int, hidden: int, layers: int) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.component import default_property
-from asyncfl.data.own.base import Dataset
+from asyncfl.data.own.dataset import Dataset
 from asyncfl.data.own.samples import Samples
 from asyncfl.errors import DataError, Fault
 from asyncfl.own_classes import own_file
@@ -20,7 +20,7 @@ ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".
 """Files that are taken for pictures, in small letters; others are left alone."""
 
 
-class PictureFolder(Dataset):
+class ImageFolder(Dataset):
     """Pictures in a folder per class, `PATH/cats/1.png`; or `PATH/train/cats/...` and `PATH/test/cats/...`.
 
     Classes are the names of the folders in alphabetical order.

@@ -1,10 +1,10 @@
-"""Stand-ins, and what 48 of each look like in numbers; `python tests/data/embedded/test_source.py` writes them anew."""
+"""Images that are drawn to stand in for data sets that are not on disk."""
 
 import numpy as np
 import pytest
 
 from asyncfl.data.catalog import CATALOG
-from asyncfl.data.embedded.source import BLOCK, BLOCKS, STYLES, EmbeddedSource
+from asyncfl.data.embedded.embedded_source import BLOCK, BLOCKS, STYLES, EmbeddedSource
 
 MNIST = EmbeddedSource(CATALOG["mnist"])
 

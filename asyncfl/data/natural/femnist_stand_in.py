@@ -20,7 +20,7 @@ _FONTS = UPRIGHT[:6]
 _HANDS = Distortion(turn=20, shear=0.35, stretch=0.25, scale=(0.75, 1.05), shift=2.0, bend=0.9, width=(-0.6, 1.4))
 
 
-def drawn_writers() -> Samples:
+def draw_femnist() -> Samples:
     """About 22,000 pictures (n, 28, 28) with their labels 0..61 and the column `writer`; the same on every call."""
     style, streams = Strokes(LETTERS, _FONTS, _HANDS), Streams(0)
     place = zlib.crc32(b"femnist") >> 1

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from asyncfl.data import DataSpec
-from asyncfl.data.holdings import Holdings, holdings_of
+from asyncfl.data.class_counts import ClassCounts, count_classes
 from asyncfl.data.partition import ByColumn, Dirichlet, Pathological, Quantity
 from asyncfl.errors import DataError
 from asyncfl.streams import Streams
@@ -38,7 +38,7 @@ def writers(tmp_path):
 )
 def test_what_is_counted_is_what_is_built(fields):
     spec = DataSpec(**{"clients": 6, "samples_per_client": 20, "source": "embedded", "test_samples": 5, **fields})
-    holdings, data = holdings_of(spec, Streams(3)), spec.build(Streams(3))
+    holdings, data = count_classes(spec, Streams(3)), spec.build(Streams(3))
     built = [np.bincount(data.client(client)[1], minlength=10) for client in range(6)]
     np.testing.assert_array_equal(holdings.counts, built)
     assert holdings.owners == ()
@@ -47,7 +47,7 @@ def test_what_is_counted_is_what_is_built(fields):
 
 def test_clients_by_a_column_have_its_names_and_natural_sizes(writers):
     spec = DataSpec(dataset=writers, clients=3, samples_per_client=None, partition=ByColumn(column="writer"))
-    holdings, data = holdings_of(spec, Streams(0)), spec.build(Streams(0))
+    holdings, data = count_classes(spec, Streams(0)), spec.build(Streams(0))
     sizes = {"0": 30, "1": 20, "2": 10, "3": 40}
     assert holdings.sizes.tolist() == [sizes[name] for name in holdings.owners] == data.sizes.tolist()
     np.testing.assert_array_equal(spec.client_sizes(Streams(0)), data.sizes)
@@ -67,12 +67,12 @@ def test_a_column_that_is_none_and_too_many_clients_are_faults_before_anything_i
     (fault,) = spec.faults()
     assert fault.field == "clients"
     with pytest.raises(DataError, match=r"data\.clients: must be at most 4"):
-        holdings_of(spec, Streams(0))
+        count_classes(spec, Streams(0))
 
 
 def test_numbers_are_counted_by_fifths():
     spec = DataSpec(dataset="diabetes", clients=3, samples_per_client=None)
-    holdings = holdings_of(spec, Streams(0))
+    holdings = count_classes(spec, Streams(0))
     assert holdings.counts.shape == (3, 5)
     assert holdings.counts.sum(0).tolist() == pytest.approx([354 / 5] * 5, abs=3)
     assert holdings.class_names[-1].startswith("above ")
@@ -83,13 +83,13 @@ def test_numbers_are_counted_by_fifths():
 
 def test_classes_by_client():
     spec = DataSpec(source="embedded", clients=10, samples_per_client=30, partition=ByColumn(column="label"))
-    holdings = holdings_of(spec, Streams(0))
+    holdings = count_classes(spec, Streams(0))
     assert holdings.classes_held.tolist() == [1] * 10
     np.testing.assert_allclose(holdings.skew, 0.9, atol=0.02)
 
 
 def test_skew_and_words():
-    holdings = Holdings(np.array([[4, 0], [0, 4], [1, 1]]), ("no", "yes"), "label", (), (), "mine")
+    holdings = ClassCounts(np.array([[4, 0], [0, 4], [1, 1]]), ("no", "yes"), "label", (), (), "mine")
     np.testing.assert_allclose(holdings.skew, [0.5, 0.5, 0.0])
     assert holdings.largest_classes(0) == "no (100 %)"
     assert holdings.largest_classes(2, 1) == "no (50 %), 1 more"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from asyncfl.data import DataSpec
-from asyncfl.data.own_samples import OwnSamples
+from asyncfl.data.client_file import ClientFile
 from asyncfl.errors import DataError
 
 IMAGES = np.arange(3 * 28 * 28, dtype=np.uint8).reshape(3, 28, 28)
@@ -21,7 +21,7 @@ def written(path: Path, **arrays: np.ndarray) -> Path:
 
 
 def test_they_are_the_clients_and_nobody_elses(tmp_path: Path) -> None:
-    own = OwnSamples(written(tmp_path, x_train=IMAGES, y_train=LABELS))
+    own = ClientFile(written(tmp_path, x_train=IMAGES, y_train=LABELS))
     assert len(own) == 3
     data = own.of_client(2, DataSpec(clients=4, scaling="unit"))
     assert data.sizes.tolist() == [0, 0, 3, 0]
@@ -48,22 +48,22 @@ def test_they_are_the_clients_and_nobody_elses(tmp_path: Path) -> None:
 )
 def test_a_file_that_holds_something_else_is_refused(tmp_path: Path, arrays: dict[str, np.ndarray], why: str) -> None:
     with pytest.raises(DataError, match=why):
-        OwnSamples(written(tmp_path, **arrays))
+        ClientFile(written(tmp_path, **arrays))
 
 
 def test_no_file_and_no_npz_file_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"own.npz: cannot be read .*No such file"):
-        OwnSamples(tmp_path / "own.npz")
+        ClientFile(tmp_path / "own.npz")
     np.save(tmp_path / "own.npy", IMAGES)
     with pytest.raises(DataError, match="it is no npz file"):
-        OwnSamples(tmp_path / "own.npy")
+        ClientFile(tmp_path / "own.npy")
     (tmp_path / "own.npz").write_bytes(b"PK\x03\x04 nothing")
     with pytest.raises(DataError, match="cannot be read as an npz file"):
-        OwnSamples(tmp_path / "own.npz")
+        ClientFile(tmp_path / "own.npz")
 
 
 def test_samples_of_another_kind_than_the_scenarios_are_refused(tmp_path: Path) -> None:
-    own = OwnSamples(written(tmp_path, x_train=IMAGES[:, 2:, 2:], y_train=LABELS + 1))
+    own = ClientFile(written(tmp_path, x_train=IMAGES[:, 2:, 2:], y_train=LABELS + 1))
     with pytest.raises(DataError) as refused:
         own.of_client(0, DataSpec(clients=1))
     assert "x_train: must be images of shape (28, 28) as the scenario's (mnist), got (26, 26)" in str(refused.value)
@@ -71,6 +71,6 @@ def test_samples_of_another_kind_than_the_scenarios_are_refused(tmp_path: Path) 
 
 
 def test_tables_and_data_of_ones_own_are_refused_by_name(tmp_path: Path) -> None:
-    own = OwnSamples(written(tmp_path, x_train=IMAGES, y_train=LABELS))
+    own = ClientFile(written(tmp_path, x_train=IMAGES, y_train=LABELS))
     with pytest.raises(DataError, match=r"data\.dataset: must be images by name \(mnist, .*\) where .* got diabetes"):
         own.of_client(0, DataSpec(dataset="diabetes", clients=2, samples_per_client=5))

@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.data.catalog import CATALOG, CatalogEntry
+from asyncfl.data.data_spec import DataSpec
 from asyncfl.data.federated import FederatedData
 from asyncfl.data.pixels import to_float
-from asyncfl.data.spec import DataSpec
 from asyncfl.errors import DataError, Fault, shortened
 
 IMAGES, LABELS = "x_train", "y_train"
 
 
-class OwnSamples:
+class ClientFile:
     """Images and labels of one client."""
 
     def __init__(self, path: Path) -> None:

@@ -5,8 +5,8 @@ import pytest
 from PIL import Image
 
 from asyncfl.data import DataSpec
-from asyncfl.data.own import NpyFolder, PictureFolder
-from asyncfl.data.own.base import source_of
+from asyncfl.data.own import ImageFolder, NpyFolder
+from asyncfl.data.own.dataset import source_of
 from asyncfl.streams import Streams
 
 
@@ -124,10 +124,10 @@ def test_each_picture_is_compared_with_the_first(put, faults):
 
 
 def test_a_name_that_cannot_be_one_has_no_files_and_cannot_be_read(faults):
-    assert PictureFolder(path="a\0b").files == ("a\0b",)
+    assert ImageFolder(path="a\0b").files == ("a\0b",)
     assert NpyFolder(path="a\0b").files == ("a\0b",)
     nobody = "~nobody_at_all/pets"
-    assert (PictureFolder(path=nobody).files, NpyFolder(path=nobody).files) == ((nobody,), (nobody,))
+    assert (ImageFolder(path=nobody).files, NpyFolder(path=nobody).files) == ((nobody,), (nobody,))
     (found,) = faults({"kind": "folder", "path": nobody})
     assert found.startswith(f"{nobody}: cannot be read: ")
     assert faults({"kind": "npy", "path": nobody}) == [
@@ -136,8 +136,8 @@ def test_a_name_that_cannot_be_one_has_no_files_and_cannot_be_read(faults):
 
 
 def test_a_folder_is_called_by_its_name_and_its_files_are_what_is_read(pets):
-    root = PictureFolder(path=f"{pets}/")
-    assert (root.title, PictureFolder(path="/").title, NpyFolder(path="/").title) == ("pets", "/", "/")
+    root = ImageFolder(path=f"{pets}/")
+    assert (root.title, ImageFolder(path="/").title, NpyFolder(path="/").title) == ("pets", "/", "/")
     assert root.files[:3] == (f"{pets}/", f"{pets}/.hidden", f"{pets}/cats")
     assert len(root.files) == 1 + 3 + 10
 

@@ -18,7 +18,7 @@ Vector = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class Parting:
+class ParameterSplit:
     """Which parameters of a network are shared, and which are each client's own."""
 
     whole: Layout

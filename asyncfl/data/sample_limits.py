@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from asyncfl.data.source import SampleSource, Split
+from asyncfl.data.sample_source import SampleSource, Split
 from asyncfl.errors import Fault
 
 MOST_DRAWN = 500_000

@@ -16,7 +16,7 @@ from asyncfl.streams import Streams
 class Rings(Dataset):
     """Points of the plane, of two classes."""
 
-    kind: str = "test_base:Rings"
+    kind: str = "test_dataset:Rings"
     wrong: str = ""
 
     def load(self) -> Samples:
@@ -32,7 +32,7 @@ class Rings(Dataset):
 class Counted(Dataset):
     """The numbers in a file, one sample per line."""
 
-    kind: str = "test_base:Counted"
+    kind: str = "test_dataset:Counted"
     path: str
 
     @property
@@ -51,9 +51,15 @@ Counted.loaded = 0  # type: ignore[attr-defined]
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ("raises", r"data\.dataset: test_base:Rings cannot be loaded: .*test_base\.py, line \d+: KeyError: 'the arch"),
-        ("type", r"data\.dataset: test_base:Rings: load must return asyncfl\.data\.Samples, got ndarray"),
-        ("labels", r"data\.dataset: test_base:Rings: labels: must be classes from 0 on, got -1\.\.0 \(sample \d+ is"),
+        (
+            "raises",
+            r"data\.dataset: test_dataset:Rings cannot be loaded: .*test_dataset\.py, line \d+: KeyError: 'the arch",
+        ),
+        ("type", r"data\.dataset: test_dataset:Rings: load must return asyncfl\.data\.Samples, got ndarray"),
+        (
+            "labels",
+            r"data\.dataset: test_dataset:Rings: labels: must be classes from 0 on, got -1\.\.0 \(sample \d+ is",
+        ),
     ],
 )
 def test_a_class_that_fails_is_named_with_what_was_expected(wrong: str, message: str) -> None:
@@ -94,7 +100,7 @@ def test_flat_samples_are_attacked_defended_audited_and_marked(tiny: dict) -> No
     tiny["evaluation"] = {"audit": {"clients": 1, "twins": 14}}
     tiny["training"] = {"lr": 0.1, "batch_size": 5}
     run = simulate(Scenario.read(tiny))
-    assert run.summary["data"]["dataset"] == "test_base:Rings"
+    assert run.summary["data"]["dataset"] == "test_dataset:Rings"
     assert len(run.tables["audit"]) > 0
     rounds = run.rounds
     assert rounds["train_loss"].iloc[-1] < rounds["train_loss"].iloc[0]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.data.natural.census import INCOMES, LEVELS, VALUES, encoded
+from asyncfl.data.natural.adult import INCOMES, LEVELS, VALUES, encoded
 from asyncfl.data.own.npz import columns_of
 from asyncfl.data.own.samples import Samples
 from asyncfl.streams import Streams
@@ -51,7 +51,7 @@ _WORK = {
 """Occupation -> its share in thousandths, and the usual schooling (`education-num`) of those in it."""
 
 
-def drawn_people() -> Samples:
+def draw_adult() -> Samples:
     """24,000 people (n, 108) with their incomes and columns, in a split of their own; the same on every call."""
     streams, place = Streams(0), zlib.crc32(b"adult") >> 1
     train, test = (

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from asyncfl.data.catalog import CatalogEntry
 from asyncfl.data.pixels import to_float
-from asyncfl.data.source import FiniteSource, Split
+from asyncfl.data.sample_source import FiniteSource, Split
 from asyncfl.errors import DataError, Fault
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
@@ -26,7 +26,7 @@ ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyError, NotImplementedError)
 
 
-class NpzSource(FiniteSource):
+class ImageFileSource(FiniteSource):
     """The images of one npz file; `stands_for` is the data set whose place they take, if it is another.
 
     Raises DataError, naming the file, for a file that cannot be read, lacks a key, or holds arrays of another

@@ -31,7 +31,7 @@ _WORDS = {
 _SENTENCES = ("DNVDNE", "DANVDNBE", "BDNVDANE", "DNVDNPDNE", "DNBVDAANE", "PDNDNVDNE")
 
 
-def spoken_roles() -> Samples:
+def draw_shakespeare() -> Samples:
     """About 45,000 windows (n, 80) of characters, the character that follows each, and the column `role`; the same on
     every call."""
     streams, place = Streams(0), zlib.crc32(b"shakespeare") >> 1

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from asyncfl.streams import Streams
 
 if TYPE_CHECKING:
-    from asyncfl.data.spec import DataSpec
+    from asyncfl.data.data_spec import DataSpec
 
 
 PARTS = 5
@@ -19,7 +19,7 @@ PARTS = 5
 
 
 @dataclass(frozen=True)
-class Holdings:
+class ClassCounts:
     """The samples of one seed as they are shared out, counted by client and class."""
 
     counts: NDArray[np.int64]
@@ -78,7 +78,7 @@ class Holdings:
         return ", ".join(parts) + (f", {left} more" if left > 0 else "")
 
 
-def holdings_of(data: DataSpec, streams: Streams) -> Holdings:
+def count_classes(data: DataSpec, streams: Streams) -> ClassCounts:
     """How many samples of each class (of a regression, of each fifth of what it predicts first) each client holds, as
     `data.build` with equal streams shares them out; canaries count as what they take the place of. Raises DataError."""
     classes = data.own.class_names if data.own is not None else tuple(map(str, range(data.classes)))
@@ -93,7 +93,7 @@ def holdings_of(data: DataSpec, streams: Streams) -> Holdings:
             found = source.column(column, data.train_on, held)
             values += [", ".join(map(str, np.unique(own).tolist())) for own in np.split(found, _starts(owners))]
     domains = tuple(np.repeat(data.domains, data.clients // len(data.names)).tolist())
-    return Holdings(counts, classes, column, tuple(values), domains, "; ".join(provenance), kind)
+    return ClassCounts(counts, classes, column, tuple(values), domains, "; ".join(provenance), kind)
 
 
 def _starts(owners: NDArray[np.int64]) -> NDArray[np.int64]:
