@@ -34,7 +34,7 @@ from asyncfl.privacy import AnyScheme, MeasuredExposures, NoPrivacy, PrivacyCont
 from asyncfl.privacy.coalition import coalition_faults
 from asyncfl.privacy.exposures import exposure_faults
 from asyncfl.privacy.ledger.budgets import stop_faults
-from asyncfl.privacy.stop_at import Counted, StopAt
+from asyncfl.privacy.stop_at import BudgetScope, StopAt
 from asyncfl.quantities import MeasuredIn
 from asyncfl.server import AnyProtocol
 from asyncfl.server.model_step import partial_faults, reading_faults
@@ -190,7 +190,7 @@ class Scenario(Described):
         return self.protocol.updates_per_version(self.data.clients)
 
     @property
-    def counted_by_budgets(self) -> Counted | None:
+    def counted_by_budgets(self) -> BudgetScope | None:
         """What counts towards the budgets at which clients stop; None: there are none."""
         stop_at = self.privacy.stop_at
         return None if stop_at is None else _counted(stop_at, self.world, self.defence)
@@ -323,9 +323,9 @@ def _stop_faults(parts: Mapping[str, Any], exposures: int | MeasuredExposures) -
     stop_at = privacy.stop_at
     world: Any = parts.get("world")
     defence: Any = parts.get("defence")
-    if not stop_at.of_server and (world is None or defence is None):
+    if not stop_at.adversary_is_server and (world is None or defence is None):
         return
-    counted = None if stop_at.of_server else _counted(stop_at, world, defence)
+    counted = None if stop_at.adversary_is_server else _counted(stop_at, world, defence)
     if stop_at.adversary == "curious":
         if not privacy.curious:
             message = "curious is nobody; say with privacy.curious who is, or use another adversary"
@@ -378,11 +378,11 @@ def _context(parts: Mapping[str, Any], exposures: int) -> PrivacyContext:
     )
 
 
-def _counted(stop_at: StopAt, world: World, defence: Defence) -> Counted:
+def _counted(stop_at: StopAt, world: World, defence: Defence) -> BudgetScope:
     """What counts towards the budgets. Models that are sent for scoring are updates."""
     if stop_at.adversary == "curious":
-        return stop_at.counted(_asks_clients(defence))
-    return stop_at.counted(world.tap.uplink or world.tap.scoring)
+        return stop_at.scope(_asks_clients(defence))
+    return stop_at.scope(world.tap.uplink or world.tap.scoring)
 
 
 def _asks_clients(defence: Defence) -> bool:

@@ -24,7 +24,7 @@ def _dataclasses() -> Iterator[Any]:
 MAY_CHANGE = {
     "At", "AuditedClient", "BufferSpan", "ClipState", "Evaluations", "FixedNorm", "LossHistory", "Member", "Newcomer",
     "Node", "OwnLayers", "Play", "Post", "Recording", "PresenceObservations", "Run", "SeedRun", "TaskInFlight",
-    "TaskRecord", "Traffic", "_Sent",
+    "TaskRecord", "Traffic", "_ClientSpending",
 }  # fmt: skip
 """What is filled while a run goes on or a reader reads."""
 
@@ -35,13 +35,13 @@ def test_dataclasses_are_frozen_but_for_those_that_are_filled_step_by_step() -> 
 
 
 SLOTTED = {
-    "Ban", "BudgetSpent", "ClassicalRelease", "ClientGone", "ClientIdle", "ClientJoined", "ClientLeft", "Clipped",
+    "Ban", "BudgetSpent", "ClassicalRelease", "ClientGone", "ClientIdle", "ClientJoined", "ClientLeft", "ClipTarget",
     "CohortRepeated", "Collect", "Collected", "Contribution", "Counts", "Dispatch", "Entered", "Epsilons", "Event",
     "Filling", "Fires", "FullParticipation", "Guarantee", "GuessPlan", "Idle", "Judged", "Lost", "MechanismEvent",
     "ModelNoise", "ModelRelease", "NbaflNoise", "Noise", "Optimum", "PartialParticipation", "PrivacyContext",
-    "Publish", "Release", "RequestScores", "RocPoint", "ScoresArrived", "SetTimer", "Settle", "ShortBuffer", "Shown",
-    "Stop", "TaskInFlight", "TaskRecord", "Assignment", "TimerFired", "UpdateArrived", "Upload", "Waits", "_Sent",
-    "_Step",
+    "Publish", "Release", "RequestScores", "RocPoint", "ScoresArrived", "SetTimer", "Settle", "ShortBuffer",
+    "GuessBound", "Stop", "TaskInFlight", "TaskRecord", "Assignment", "TimerFired", "UpdateArrived", "Upload", "Waits",
+    "_ClientSpending", "_Step",
 }  # fmt: skip
 """What there may be millions of, or what must not be given a misspelt field."""
 

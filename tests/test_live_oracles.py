@@ -272,9 +272,9 @@ def test_bounds_of_audits_are_those_of_jax_privacy(
 
     counts = two_worlds.Counts(true, len(members), false, len(others))
     expected = auditor.epsilon_clopper_pearson(0.05, delta, one_sided=False, threshold_strategy=fixed)
-    assert two_worlds.epsilon_of(counts, delta) == pytest.approx(expected, rel=1e-9)
+    assert two_worlds.epsilon_lower_bound(counts, delta) == pytest.approx(expected, rel=1e-9)
     expected = auditor.epsilon_one_run(0.05, delta, threshold_strategy=fixed)
-    assert one_run.epsilon_of(canaries, true + false, true, delta) == pytest.approx(expected, abs=2e-6)
+    assert one_run.epsilon_lower_bound(canaries, true + false, true, delta) == pytest.approx(expected, abs=2e-6)
     expected = auditor.epsilon_one_run_fdp(0.05, delta, threshold_strategy=fixed)
-    found = one_run_gaussian.epsilon_at(one_run_gaussian.mu_of(canaries, true + false, true), delta)
+    found = one_run_gaussian.epsilon_at(one_run_gaussian.mu_lower_bound(canaries, true + false, true), delta)
     assert found == pytest.approx(expected, abs=1e-4)

@@ -221,7 +221,7 @@ def test_the_cost_is_that_of_all_training_and_a_second_for_each_seed(
 def test_uploads_count_where_they_can_be_heard_of(
     adversary: str, uplink: bool, scoring: bool, asks: bool | None, counted: bool
 ) -> None:
-    stop_at: Any = SimpleNamespace(adversary=adversary, counted=lambda heard: heard)
+    stop_at: Any = SimpleNamespace(adversary=adversary, scope=lambda heard: heard)
     world: Any = SimpleNamespace(tap=SimpleNamespace(uplink=uplink, scoring=scoring))
     defence: Any = SimpleNamespace(detector=None if asks is None else SimpleNamespace(asks_clients=asks))
     assert _counted(stop_at, world, defence) is counted

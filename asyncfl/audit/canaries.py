@@ -31,8 +31,8 @@ from asyncfl.federation.rounds import Progress
 from asyncfl.files.whole import whole_file, write_text
 from asyncfl.learning.compute_settings import computing_with
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
-from asyncfl.privacy.estimators.one_run import Shown, audited, most
-from asyncfl.privacy.estimators.one_run_gaussian import audited_mu, epsilon_at
+from asyncfl.privacy.estimators.one_run import GuessBound, best_lower_bound, largest_detectable_epsilon
+from asyncfl.privacy.estimators.one_run_gaussian import best_mu_lower_bound, epsilon_at
 from asyncfl.run_files import conditions_of
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns, simulate_seed
@@ -167,10 +167,10 @@ def _rows(
         stated = _stated(ledger, who, canaries.unit, delta)
         tried = scores if len(included) else {}
         level = LEVEL / max(len(tried), 1)
-        shown = {name: audited(values, included, stated.delta, level) for name, values in tried.items()}
-        best = max(shown.values(), key=lambda one: one.epsilon, default=Shown(0.0, 0, 0))
+        shown = {name: best_lower_bound(values, included, stated.delta, level) for name, values in tried.items()}
+        best = max(shown.values(), key=lambda one: one.epsilon, default=GuessBound(0.0, 0, 0))
         known = gaussian and stated.delta > 0
-        mus = [audited_mu(values, included, level) for values in tried.values()] if known else []
+        mus = [best_mu_lower_bound(values, included, level) for values in tried.values()] if known else []
         yield {
             "seed": run.seed,
             "method": METHOD,
@@ -181,7 +181,7 @@ def _rows(
             "claimed_epsilon": stated.claimed,
             "exact_epsilon": stated.exact,
             "measured": best.epsilon,
-            "most": most(len(included), stated.delta, level) if tried else 0.0,
+            "most": largest_detectable_epsilon(len(included), stated.delta, level) if tried else 0.0,
             "measured_gaussian": epsilon_at(max(mus, default=0.0), stated.delta) if known else None,
             "held": len(tried),
             "score": next((name for name, one in shown.items() if one is best and one.guesses), None),

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from asyncfl.audit.canaries import CanaryAudit
-from asyncfl.privacy.ledger.measured import Row, with_measured, without_measured
+from asyncfl.privacy.ledger.audit_columns import Row, with_measured, without_measured
 from asyncfl.privacy.ledger.statements import statements
 from asyncfl.storage import Run
 

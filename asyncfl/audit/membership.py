@@ -33,7 +33,7 @@ from asyncfl.learning import Learner
 from asyncfl.learning.compute_settings import computing_with
 from asyncfl.messages import Vector
 from asyncfl.privacy.estimators.roc import LEAST_OTHERS, area, at_false_rate
-from asyncfl.privacy.record import Upload
+from asyncfl.privacy.upload_records import Upload
 from asyncfl.run_files import conditions_of
 from asyncfl.stages import Stage, nobody_waits
 
@@ -170,7 +170,7 @@ def _overheard(finished: FinishedRun, seed: int) -> frozenset[int]:
 
 def _row(seed: int, adversary: str, attack: str, scores: MembershipScores) -> dict[str, Any]:
     point = at_false_rate(scores.members, scores.others)
-    low, high = point.between
+    low, high = point.rate_interval
     return {
         "seed": seed,
         "method": METHOD,

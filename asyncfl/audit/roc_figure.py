@@ -28,7 +28,7 @@ def draw_curves(scores: Mapping[str, MembershipScores], title: str, caption: str
             # Steps: between two thresholds nothing is gained.
             axis.step(np.maximum(false, LEAST), np.maximum(true, LEAST), where="post", label=attack, **look)
             point = at_false_rate(one.members, one.others)
-            low, high = point.between
+            low, high = point.rate_interval
             axis.errorbar(
                 # Side by side: attacks that find as many would hide each other.
                 [0.01 * APART ** (place - (len(scores) - 1) / 2)],

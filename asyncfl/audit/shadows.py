@@ -24,7 +24,7 @@ from asyncfl.client import Assignment, TaskPath
 from asyncfl.compression import Compressor
 from asyncfl.data import FederatedData
 from asyncfl.messages import Vector
-from asyncfl.privacy.record import Upload
+from asyncfl.privacy.upload_records import Upload
 from asyncfl.streams import Streams
 
 

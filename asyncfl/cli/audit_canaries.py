@@ -57,10 +57,10 @@ def _epsilon(value: float | None) -> str:
 def _too_few(canaries: int, delta: float) -> str:
     """Why so many canaries can show nothing at that delta, whoever looks on, and what to ask for instead."""
     from asyncfl.audit.canaries import LEVEL
-    from asyncfl.privacy.estimators.one_run import most
+    from asyncfl.privacy.estimators.one_run import largest_detectable_epsilon
 
     number = f"{canaries} canary" if canaries == 1 else f"{canaries} canaries"
-    if most(canaries, 0.0, LEVEL) == 0:
+    if largest_detectable_epsilon(canaries, 0.0, LEVEL) == 0:
         return f"{number} can show nothing, at whatever delta: plant more"
     return f"{number} can show nothing at delta {delta:g}: ask at a smaller delta with --canary-delta, or plant fewer"
 

@@ -8,9 +8,9 @@ import typer
 
 from asyncfl.cli.asking import asking
 from asyncfl.cli.output import console, number, print_table, print_text
+from asyncfl.privacy.queries.epsilon_and_noise import ComposeQuestion, EpsilonQuestion, ExposureQuestion, NoiseQuestion
 from asyncfl.privacy.queries.nbafl import NbaflQuestion
 from asyncfl.privacy.queries.question import Question
-from asyncfl.privacy.queries.releases import ComposeQuestion, EpsilonQuestion, ExposureQuestion, NoiseQuestion
 
 app = typer.Typer(help="Noise for a budget, and the budget that noise is really worth.", no_args_is_help=True)
 

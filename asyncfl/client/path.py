@@ -24,7 +24,7 @@ from asyncfl.messages import Vector
 from asyncfl.privacy import Contribution, Distribution, PrivacyContext, Scheme, State
 from asyncfl.privacy.ledger.releases import upload_release, usable_norm
 from asyncfl.privacy.noise.drawing import add_noise
-from asyncfl.privacy.record import Upload
+from asyncfl.privacy.upload_records import Upload
 from asyncfl.streams import Streams
 
 _SMALLEST_FACTOR = 1e-30  # smaller ones lose digits in float32
@@ -144,7 +144,7 @@ class TaskPath:
         if self.observer is not None:
             self.observer.carried_out(Collection(version, assignments, payloads))
         random = self.streams.generator("clip_quantile", number=self._collections)
-        self.state.collected(contributions, norms, random)
+        self.state.record_collection(contributions, norms, random)
         self._collections += 1
         return payloads
 
@@ -285,12 +285,12 @@ class TaskPath:
             samples = self.data.samples(assignment.client)
             one = Contribution(assignment.client, samples, assignment.turn, epsilon, epochs=assignment.epochs)
             contributions.append(one)
-            self.state.trained(one, float(losses[row]), float(norms[row]))
+            self.state.record_training(one, float(losses[row]), float(norms[row]))
         return tuple(contributions)
 
     def _scale(self, rows: Vector, assignments: Sequence[Assignment]) -> None:
         """Replace in place each update by the scheme's multiple of it."""
-        if self.scheme.clipped.payload == "model":
+        if self.scheme.clip_target.payload == "model":
             return
         for row, assignment in zip(rows, assignments, strict=True):
             factor = self.scheme.update_factor(self.context, self.data.samples(assignment.client), assignment.epochs)
@@ -301,7 +301,7 @@ class TaskPath:
 
     def _norms(self, rows: Vector, assignments: Sequence[Assignment]) -> NDArray[np.float64]:
         """(n,) norms of what the scheme clips."""
-        order = self.scheme.clipped.order
+        order = self.scheme.clip_target.order
         return np.array([norm_of(row, order) for row in self._payloads(rows, assignments)])
 
     def _zero(
@@ -312,7 +312,7 @@ class TaskPath:
         Where clipping bounds what a client can change, that one sends nothing usable is not to be seen either.
         """
         zeroed = honest & ~np.isfinite(norms) & self.scheme.bounds_uploads
-        of_update = self.scheme.clipped.payload == "update"
+        of_update = self.scheme.clip_target.payload == "update"
         for row in np.flatnonzero(zeroed).tolist():
             rows[row] = assignments[row].base if of_update else 0.0
         return zeroed
@@ -323,7 +323,7 @@ class TaskPath:
         if clip_norm is None:
             return None
         long: list[int] = np.flatnonzero((norms > clip_norm) & np.isfinite(norms)).tolist()
-        if self.scheme.clipped.payload == "model":
+        if self.scheme.clip_target.payload == "model":
             for row in long:
                 _scale_to(rows[row], clip_norm, norms[row])
             return clip_norm
@@ -343,7 +343,7 @@ class TaskPath:
 
     def _payloads(self, rows: Vector, assignments: Sequence[Assignment]) -> Iterator[Vector]:
         """One after another what the scheme clips of each task: the model, or its update."""
-        of_update = self.scheme.clipped.payload == "update"
+        of_update = self.scheme.clip_target.payload == "update"
         for row, assignment in zip(rows, assignments, strict=True):
             yield row - assignment.base if of_update else row
 

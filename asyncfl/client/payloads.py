@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from asyncfl.client.assignment import Assignment
 from asyncfl.messages import Vector
 from asyncfl.privacy import Contribution
-from asyncfl.privacy.record import Upload
+from asyncfl.privacy.upload_records import Upload
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Payloads:
     uploads: tuple[Upload, ...]
     """The record of each."""
     norms: NDArray[np.float64]
-    """(n,) norm (as `Scheme.clipped` has it) before clipping of what the scheme clips (model or update)."""
+    """(n,) norm (as `Scheme.clip_target` has it) before clipping of what the scheme clips (model or update)."""
     clip_norm: float | None
     """Norm that they were clipped to; None where there was no clipping."""
     asked_std: NDArray[np.float64]

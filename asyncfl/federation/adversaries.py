@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from asyncfl.federation.holdings import Times, first_times, holdings, overheard
-from asyncfl.privacy.ledger.views import NEVER, Sent, View
+from asyncfl.privacy.ledger.views import NEVER, AdversaryView, UploadTable
 from asyncfl.privacy.release import Release
 from asyncfl.trace import Kind
 from asyncfl.trace.events import SCORING_UP
@@ -69,7 +69,7 @@ class Observed:
         self,
         events: pa.Table,
         rounds: Iterable[Mapping[str, float]],
-        sent: Sent,
+        sent: UploadTable,
         moment: Moment,
         curious: frozenset[int],
     ) -> None:
@@ -80,7 +80,7 @@ class Observed:
         self._moment = moment
         self._published = {int(row["version"]): float(row["time_s"]) for row in rounds}
 
-    def views(self, answers: Iterable[GivenScores], rejected: Iterable[Rejected]) -> list[View]:
+    def views(self, answers: Iterable[GivenScores], rejected: Iterable[Rejected]) -> list[AdversaryView]:
         """The view of each adversary; the coalition's where there is one."""
         answers, rejected = list(answers), list(rejected)
         held = holdings(self.events, self._published)
@@ -90,7 +90,9 @@ class Observed:
         scores = [one for one in answers if any(c == one.client and t <= one.time_s for c, t in heard)]
         last = max(self._published, default=0)
 
-        def view(who: str, uploads: Times, versions: Times, told: list[GivenScores], noise: bool = False) -> View:
+        def view(
+            who: str, uploads: Times, versions: Times, told: list[GivenScores], noise: bool = False
+        ) -> AdversaryView:
             return self._view(who, uploads, versions, told, answers, rejected, noise)
 
         found = [
@@ -113,7 +115,7 @@ class Observed:
         answers: Sequence[GivenScores],
         rejected: Sequence[Rejected],
         noise: bool,
-    ) -> View:
+    ) -> AdversaryView:
         """`told`: those of all `answers` that it has. The others tell who holds the version that they decided about."""
         got = np.full(len(self._sent.task), NEVER, dtype=np.int64)
         times = [(task, time_s) for task, time_s in uploads.items()]
@@ -124,7 +126,7 @@ class Observed:
         for version, time_s in versions.items():
             held[version] = self._moment(time_s)
         members = self.curious if who == "curious" else frozenset[int]()
-        view, having = View(who, got, held, noise, members), set(told)
+        view, having = AdversaryView(who, got, held, noise, members), set(told)
         granted = view.granted(self._sent)
 
         def known(version: int, seen_s: float | None) -> int:

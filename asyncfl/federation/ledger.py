@@ -18,13 +18,13 @@ from asyncfl.privacy import Guarantee, PrivacyContext, Scheme
 from asyncfl.privacy.coalition import coalition
 from asyncfl.privacy.flags import COMPUTED, CRAFTED, LOSSES, REJECTION, SCORES, SEED, WEIGHTS
 from asyncfl.privacy.ledger.accounts import Account
-from asyncfl.privacy.ledger.knowledge import knowledge
-from asyncfl.privacy.ledger.published import as_models
+from asyncfl.privacy.ledger.knowledge import known_releases
+from asyncfl.privacy.ledger.model_releases import models_at_moments
 from asyncfl.privacy.ledger.releases import Floats, answer_release, usable_norm
+from asyncfl.privacy.ledger.rows import COLUMNS, NO_GUARANTEE, ledger
 from asyncfl.privacy.ledger.spending import COLUMNS as SPENDING
 from asyncfl.privacy.ledger.spending import largest, spending
-from asyncfl.privacy.ledger.tables import COLUMNS, NOTHING, ledger
-from asyncfl.privacy.ledger.views import NEVER, Sent, Versions, View
+from asyncfl.privacy.ledger.views import NEVER, AdversaryView, UploadTable, VersionTable
 from asyncfl.stages import Stage, nobody_waits, one_by_one
 from asyncfl.trace import Kind
 from asyncfl.trace.query import select
@@ -73,7 +73,7 @@ class SeedLedger:
 
     @property
     def ledger(self) -> pa.Table:
-        """What everybody holds at the end; see `asyncfl.privacy.ledger.tables.COLUMNS`."""
+        """What everybody holds at the end; see `asyncfl.privacy.ledger.rows.COLUMNS`."""
         promised = [self._promised(client) for client in range(len(self.run.sizes))]
         columns = ledger(
             self._scheme, self._context, self.run.sizes, self._uploads, self._models, self._all.clip_norm, promised
@@ -123,7 +123,7 @@ class SeedLedger:
         views = observed.views(self._answers, self._rejected)
         return [self._drawn_up(view) for view in one_by_one(views, self.stage, f"ledger of seed {self.run.seed}")]
 
-    def _drawn_up(self, view: View) -> tuple[Account, Account]:
+    def _drawn_up(self, view: AdversaryView) -> tuple[Account, Account]:
         """Its accounts, with what the releases are worth, which takes the longest of it all."""
         accounts = self._of(view)
         for account in accounts:
@@ -138,33 +138,33 @@ class SeedLedger:
     def _models(self) -> list[Account]:
         return [of_models for _, of_models in self._accounts]
 
-    def _of(self, view: View) -> tuple[Account, Account]:
+    def _of(self, view: AdversaryView) -> tuple[Account, Account]:
         sent, versions = self._sent, self._versions
         of_clients, of_models = self._stated
-        known = knowledge(sent, versions, view)
-        proven = None if self._proven is None else knowledge(sent, versions, view, self._proven)
-        everywhere = of_models is not None and of_models.everywhere
+        known = known_releases(sent, versions, view)
+        proven = None if self._proven is None else known_releases(sent, versions, view, self._proven)
+        everywhere = of_models is not None and of_models.at_every_client
         same = not everywhere and np.array_equal(sent.model_sensitivity, sent.sensitivity)
         if same:
             to_neighbours = known
         else:
             client = np.zeros_like(sent.client) if everywhere else sent.client
-            to_neighbours = knowledge(replace(sent, client=client), versions, view, sent.model_sensitivity)
+            to_neighbours = known_releases(replace(sent, client=client), versions, view, sent.model_sensitivity)
         granted = view.granted(sent)
         got = np.sort(granted[versions.entered & (granted < NEVER)])
         flags = self._flags(view)
         who, trusts = view.adversary, TRUSTS[view.adversary]
         touched = self._touched if view.holds_any else frozenset[int]()
-        bare = view.bare(sent, versions)
+        bare = view.unprotected_clients(sent, versions)
         holders = tuple(client for client in range(len(self.run.sizes)) if client not in view.members)
         return (
             Account(who, known, of_clients, known, proven, flags, holders, trusts, touched, bare),
             Account(
                 who,
-                (told := as_models(to_neighbours, got)).releases,
+                (told := models_at_moments(to_neighbours, got)).releases,
                 of_models,
                 told,
-                None if proven is None else as_models(proven, got),
+                None if proven is None else models_at_moments(proven, got),
                 flags,
                 None,
                 trusts,
@@ -181,7 +181,7 @@ class SeedLedger:
         models = self._scheme.model_guarantee(self._context)
 
         def unclaimed(other: Guarantee | None) -> Guarantee | None:
-            return None if other is None else replace(other, epsilon=math.inf, releases=0, everywhere=False)
+            return None if other is None else replace(other, epsilon=math.inf, releases=0, at_every_client=False)
 
         return uploads or unclaimed(models), models or unclaimed(uploads)
 
@@ -191,7 +191,7 @@ class SeedLedger:
             None if self._scheme.upload_guarantee(self._context) is not None else self._stated[0]
         )
 
-    def _flags(self, view: View) -> dict[int, tuple[str, ...]]:
+    def _flags(self, view: AdversaryView) -> dict[int, tuple[str, ...]]:
         """Client, or -1 for the models -> what this run adds to the flags of the scheme, for one adversary."""
         found: dict[int, list[str]] = {}
         if self._scheme.scores is None:
@@ -247,7 +247,7 @@ class SeedLedger:
         return coalition(self._scheme.curious, len(self.run.sizes), self._resolved.streams)
 
     @cached_property
-    def _versions(self) -> Versions:
+    def _versions(self) -> VersionTable:
         n = max((int(row["version"]) for row in self.run.rounds), default=0) + 1
         entered, std = np.zeros(n, dtype=bool), np.zeros(n)
         norm = usable_norm(self._scheme, self._context, self._all.clip_norm)
@@ -255,15 +255,15 @@ class SeedLedger:
         entered[models.versions] = True
         std[models.versions] = np.where(np.isfinite(models.server_std), models.server_std, noise.std)
         stated = self._scheme.model_guarantee(self._context)
-        claim = math.inf if stated is None else stated.share
-        return Versions(entered, std, noise.distribution == "laplace", self._context.fixed_weights, claim)
+        claim = math.inf if stated is None else stated.epsilon_per_release
+        return VersionTable(entered, std, noise.distribution == "laplace", self._context.fixed_weights, claim)
 
     @cached_property
     def _all(self) -> SentUploads:
         return SentUploads(self.run, self._resolved, self._context)
 
     @cached_property
-    def _sent(self) -> Sent:
+    def _sent(self) -> UploadTable:
         return self._all.sent(len(self._versions.entered))
 
     @cached_property
@@ -279,7 +279,7 @@ class SeedLedger:
     def _answers(self) -> list[GivenScores]:
         """The scores that clients gave, as releases of the neighbours that are stated for their uploads; without noise
         they are flagged instead."""
-        stated = self._stated[0] or NOTHING
+        stated = self._stated[0] or NO_GUARANTEE
         noise, found = self._scheme.scores, []
         for request in scoring_requests_of(self.run.events):
             if not request.answered:

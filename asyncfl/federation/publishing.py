@@ -8,7 +8,7 @@ from asyncfl.client import TaskPath
 from asyncfl.federation.record import Record
 from asyncfl.messages import Vector
 from asyncfl.privacy.noise.drawing import add_noise
-from asyncfl.privacy.record import ModelRelease, Upload
+from asyncfl.privacy.upload_records import ModelRelease, Upload
 from asyncfl.server.aggregation import AggregatedUpdate, AggregationResult
 
 
@@ -34,4 +34,4 @@ class RecordedNoise:
         upload = self.record.upload(task.number)
         if upload is None:
             upload = self.path.untrained(task.number, task.client, task.base_version, clip_norm)
-        return upload.weighing(self.path.context.rate * one.weight)
+        return upload.with_weight(self.path.context.rate * one.weight)

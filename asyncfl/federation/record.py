@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from asyncfl.federation.record_columns import models_packed, uploads_packed
 from asyncfl.federation.recorded import Models, Uploads
-from asyncfl.privacy.record import ModelRelease, Upload
+from asyncfl.privacy.upload_records import ModelRelease, Upload
 from asyncfl.trace.batch_spool import BatchSpool
 
 PUT_AWAY_AT = 4096

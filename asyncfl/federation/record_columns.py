@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from asyncfl.privacy import Contribution, Release
-from asyncfl.privacy.record import ModelRelease, Upload
+from asyncfl.privacy.upload_records import ModelRelease, Upload
 
 WORD = pa.dictionary(pa.int32(), pa.string())
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from asyncfl.federation.record_columns import MODELS, UPLOADS, models_packed, uploads_of, uploads_packed
-from asyncfl.privacy.record import ModelRelease, Upload
+from asyncfl.privacy.upload_records import ModelRelease, Upload
 
 Ints = NDArray[np.int64]
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from asyncfl.evaluation import Evaluation
 from asyncfl.privacy import MeasuredExposures
-from asyncfl.privacy.record import Upload
+from asyncfl.privacy.upload_records import Upload
 from asyncfl.scenario import Scenario
 from asyncfl.streams import Streams
 

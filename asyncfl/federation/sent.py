@@ -16,9 +16,9 @@ from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.privacy import Contribution, PrivacyContext, Scheme
 from asyncfl.privacy.ledger.releases import Floats, Ints, typical_uploads, upload_release, usable_norm
-from asyncfl.privacy.ledger.views import Sent
-from asyncfl.privacy.record import Upload
+from asyncfl.privacy.ledger.views import UploadTable
 from asyncfl.privacy.release import Release
+from asyncfl.privacy.upload_records import Upload
 from asyncfl.trace import Kind
 from asyncfl.trace.query import epochs_done, select
 
@@ -82,7 +82,7 @@ class SentUploads:
 
     # --- as the accounts see them ----------------------------------------------------------------------------------
 
-    def sent(self, n_versions: int) -> Sent:
+    def sent(self, n_versions: int) -> UploadTable:
         """All of them as columns. `n_versions`: that were published, the initial model among them."""
         uploads, version, weight = self.uploads, *self._entered(n_versions)
         table = uploads.table
@@ -101,7 +101,7 @@ class SentUploads:
         tells_of = carried(uploads, self.resolved, self.context)
         readers = uploads.rows_of(np.array(list(tells_of), dtype=np.int64)).tolist()
         sources = (uploads.rows_of(np.array(tasks, dtype=np.int64)) for tasks in tells_of.values())
-        return Sent(
+        return UploadTable(
             task=uploads.column("task"),
             client=uploads.column("contribution.client"),
             base_version=np.maximum(uploads.column("base_version"), 0),

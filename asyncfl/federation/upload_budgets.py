@@ -8,7 +8,7 @@ import numpy as np
 
 from asyncfl.client import TaskPath
 from asyncfl.columns import UploadBudgetColumns
-from asyncfl.privacy.record import ModelRelease
+from asyncfl.privacy.upload_records import ModelRelease
 
 BUDGETS = tuple(UploadBudgetColumns.model_fields)
 """Of the updates that were aggregated into a version. Only where a scheme gives uploads budgets of their own."""

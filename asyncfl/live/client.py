@@ -205,7 +205,7 @@ class LiveClient:
             self._decoder = craft.decoder
             spent, budgets = None, craft.budgets
             if budgets is not None and not budgets.affords(craft.number, 0):
-                spent = budgets.said(craft.number)
+                spent = budgets.describe_spending(craft.number)
             self._duties = Duties(craft, self._clock, self._say, self._tell, spent=spent is not None)
             online = craft.world is None or craft.world.online(craft.number, max(0.0, welcome.now_s))
             await connection.send(encode(Ready(online, spent)))

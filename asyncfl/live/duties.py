@@ -40,7 +40,7 @@ class Duties:
         craft = self._craft
         if self._spent:
             # That it is spent was not heard: the connection ended as it was said.
-            await self._say(Spent("" if craft.budgets is None else craft.budgets.said(craft.number)))
+            await self._say(Spent("" if craft.budgets is None else craft.budgets.describe_spending(craft.number)))
             await self._say(Gone(said.task, Fate.DROPPED_OUT.value, at.report(self._clock.now)))
             return
         # The model is a view of the frame that it came in, read-only as that is.
@@ -128,18 +128,18 @@ class Duties:
         budgets = craft.budgets
         if budgets is None or self._spent:
             return
-        budgets.send(craft.number, assignment.epochs)
+        budgets.charge_upload(craft.number, assignment.epochs)
         if not budgets.affords(craft.number, assignment.turn + 1):
             self._spent = True
-            at.note(self._clock.now, Kind.BUDGET_SPENT, detail=budgets.said(craft.number))
-            await self._say(Spent(budgets.said(craft.number)))
+            at.note(self._clock.now, Kind.BUDGET_SPENT, detail=budgets.describe_spending(craft.number))
+            await self._say(Spent(budgets.describe_spending(craft.number)))
 
     # --- scores ----------------------------------------------------------------------------------------------------
 
     async def judge(self, said: Judge, models: Vector, at: At) -> None:
         """Score the models (n_models, n_parameters), and send the scores."""
         craft = self._craft
-        if self._spent or (craft.budgets is not None and not craft.budgets.answer(craft.number, len(models))):
+        if self._spent or (craft.budgets is not None and not craft.budgets.charge_scores(craft.number, len(models))):
             await self._say(Scores(said.request, None, at.report(self._clock.now)))
             return
         answered, scoring = True, None

@@ -42,7 +42,9 @@ def live_faults(scenario: Scenario, context: PrivacyContext, shape: bool = False
             "nobody can check how much they did, and who claims less would count for more",
         )
     state = scenario.privacy.start(context)
-    learns = any(getattr(type(state), name) is not getattr(State, name) for name in ("trained", "collected"))
+    learns = any(
+        getattr(type(state), name) is not getattr(State, name) for name in ("record_training", "record_collection")
+    )
     if scenario.privacy.needs_every_task or learns:
         yield Fault(
             "privacy", "must not learn from all clients' updates, of which no client knows; choose another scheme"

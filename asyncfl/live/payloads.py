@@ -16,7 +16,7 @@ from asyncfl.live.vocabulary import Update
 from asyncfl.messages import Collect, Collected, Vector
 from asyncfl.privacy import Contribution
 from asyncfl.privacy.ledger.releases import upload_release, usable_norm
-from asyncfl.privacy.record import Upload
+from asyncfl.privacy.upload_records import Upload
 from asyncfl.trace import Kind
 from asyncfl.trace.events import epochs_detail
 

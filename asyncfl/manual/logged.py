@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from asyncfl.columns import FAMILIES, ClientsTable, EpsilonColumns, FairnessColumns, RoundsTable, columns_of
 from asyncfl.columns import UploadBudgetColumns as BudgetColumns
-from asyncfl.privacy.ledger.tables import COLUMNS as LEDGER
+from asyncfl.privacy.ledger.rows import COLUMNS as LEDGER
 from asyncfl.trace.events import Kind
 
 

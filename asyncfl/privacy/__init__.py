@@ -13,7 +13,7 @@ from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.exposures import MeasuredExposures
 from asyncfl.privacy.release import Distribution, Release, Status
 from asyncfl.privacy.scheme import (
-    Clipped,
+    ClipTarget,
     FixedNorm,
     Guarantee,
     MixingNode,
@@ -23,7 +23,7 @@ from asyncfl.privacy.scheme import (
     Scheme,
     State,
 )
-from asyncfl.privacy.schemes.adaptive.scheme import AdaptiveBudgets
+from asyncfl.privacy.schemes.adaptive.adaptive_budgets import AdaptiveBudgets
 from asyncfl.privacy.schemes.dp_fedavg import DpFedAvg
 from asyncfl.privacy.schemes.dp_sgd import DpSgd
 from asyncfl.privacy.schemes.local_gaussian import GaussianUpload
@@ -37,7 +37,7 @@ AnyScheme: Any = choice(Scheme, NoPrivacy, Nbafl, GaussianUpload, Mechanisms, Dp
 __all__ = [
     "AdaptiveBudgets",
     "AnyScheme",
-    "Clipped",
+    "ClipTarget",
     "Contribution",
     "Distribution",
     "DpFedAvg",

@@ -14,7 +14,7 @@ INVALID = "sensitivity invalid"
 BUDGETS = "data-dependent budgets"
 CLIP_NORM = "clip norm depends on data"
 
-BARE = "released without noise"
+NO_NOISE = "released without noise"
 SCORES = "scores without noise"
 LOSSES = "losses without noise"
 REJECTION = "rejected for what it holds"
@@ -33,7 +33,7 @@ FLAGS = {
     INVALID: "the noise is for less than what one neighbour can change; epsilons are for what it really can",
     BUDGETS: "budgets follow the clients' losses, a release that no accountant here covers",
     CLIP_NORM: "the clipping norm follows the clients' norms, a release that no accountant here covers",
-    BARE: "nothing hides what was released: epsilon is infinite",
+    NO_NOISE: "nothing hides what was released: epsilon is infinite",
     SCORES: "the client told what models score on its data, without noise, and that decides what enters models: a "
     "release that no accountant here covers",
     LOSSES: "the client told its loss, without noise, and that decides who is asked: a release that no accountant here "

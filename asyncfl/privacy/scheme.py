@@ -5,10 +5,11 @@ their own streams. One scheme serves all clients of a run, so per-client quantit
 
 A scheme is a description and never changes. What changes over a run (the last losses of the clients, an adaptive clip
 norm) lives in a `State` that `start` makes, once per seed. For each collection, in this order, and each in the order of
-the tasks: the path asks `State.epsilon` and then tells the state of the loss and norm (`State.trained`); it clips to
-`State.clip_norm`, asks `upload_noise`, and at last tells the state of the whole collection (`State.collected`).
-When the server publishes, it asks `model_noise` with the contributions that it aggregated. A scheme that
-`needs_every_task` has each task trained, and its state told, at the moment at which the training ends on the clock,
+the tasks: the path asks `State.epsilon` and then tells the state of the loss and norm (`State.record_training`); it
+clips to `State.clip_norm`, asks `upload_noise`, and at last tells the state of the whole collection
+(`State.record_collection`). When the server publishes, it asks `model_noise` with the contributions that it aggregated.
+A scheme that `needs_every_task` has each task trained, and its state told, at the moment at which the training ends on
+the clock,
 also of tasks whose update is lost, late, discarded or of a banned client.
 """
 
@@ -30,16 +31,16 @@ from asyncfl.privacy.accounting.composition import ClassicalRelease
 from asyncfl.privacy.coalition import Curious
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
 from asyncfl.privacy.exposures import MeasuredExposures
-from asyncfl.privacy.noise.shares import planned
-from asyncfl.privacy.record import Upload
+from asyncfl.privacy.noise.client_weights import planned_contributions
 from asyncfl.privacy.release import Distribution, Status, Unit
-from asyncfl.privacy.scores import ScoreNoise
+from asyncfl.privacy.score_noise import ScoreNoise
 from asyncfl.privacy.stop_at import StopAt
+from asyncfl.privacy.upload_records import Upload
 from asyncfl.quantities import MeasuredIn
 
 
 @dataclass(frozen=True, slots=True)
-class Clipped:
+class ClipTarget:
     """What of an upload is measured, scaled down where it is too long, and noised."""
 
     payload: Literal["model", "update"] = "model"
@@ -108,11 +109,11 @@ class Guarantee:
     """Claimed delta; 0 where nothing is claimed."""
     releases: int
     """Number of releases that the claim is made for."""
-    everywhere: bool = False
+    at_every_client: bool = False
     """Whether neighbours differ at every client at once."""
 
     @property
-    def share(self) -> float:
+    def epsilon_per_release(self) -> float:
         """Epsilon of one of them, where each has as much; infinite where nothing is claimed."""
         return self.epsilon / self.releases if self.releases else np.inf
 
@@ -126,7 +127,7 @@ class MixingNode(Protocol):
         ...
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """What it does, in a few words, for the trace."""
         ...
 
@@ -149,11 +150,11 @@ class State:
         """Budget of the upload that `client` makes in its task number `turn`; None: the same for all uploads."""
         return None
 
-    def trained(self, contribution: Contribution, loss: float, norm: float) -> None:
+    def record_training(self, contribution: Contribution, loss: float, norm: float) -> None:
         """Take note of a trained task: its mean training loss of the last epoch, and the norm of its payload before
         clipping. Called once per trained task."""
 
-    def collected(
+    def record_collection(
         self, contributions: Sequence[Contribution], norms: NDArray[np.float64], random: np.random.Generator
     ) -> None:
         """Take note of what one aggregation collected, after its clipping and noise: (n,) norms before clipping.
@@ -216,9 +217,9 @@ class Scheme(Component):
         return False
 
     @property
-    def clipped(self) -> Clipped:
+    def clip_target(self) -> ClipTarget:
         """What is measured, clipped and noised of an upload, and in which norm."""
-        return Clipped()
+        return ClipTarget()
 
     @property
     def bounds_uploads(self) -> bool:
@@ -252,9 +253,10 @@ class Scheme(Component):
         """The noise that the server adds to a model before it is published, and what each client can change in it.
 
         `contributions`: the updates that were aggregated, with what each weighs, several of one client included (see
-        `noise.shares`); empty where it is asked before training: then one update each of K clients, as is planned.
+        `noise.client_weights`); empty where it is asked before training: then one update each of K clients, as is
+        planned.
         """
-        return bare_model(context, contributions)
+        return model_without_noise(context, contributions)
 
     def model_multiplier(self, context: PrivacyContext) -> float | None:
         """The server's noise on a version over what one client's updates can move it by, at least: whatever enters it
@@ -348,6 +350,8 @@ class Scheme(Component):
         return None
 
 
-def bare_model(context: PrivacyContext, contributions: Sequence[Contribution]) -> ModelNoise:
+def model_without_noise(context: PrivacyContext, contributions: Sequence[Contribution]) -> ModelNoise:
     """A model without noise of the server's, of which nothing bounds what a client can change in it."""
-    return ModelNoise(0.0, dict.fromkeys((one.client for one in contributions or planned(context)), np.inf))
+    return ModelNoise(
+        0.0, dict.fromkeys((one.client for one in contributions or planned_contributions(context)), np.inf)
+    )

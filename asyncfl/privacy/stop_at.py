@@ -35,7 +35,7 @@ StopOf = Literal["uploads", "models", "all"]
 
 
 @dataclass(frozen=True)
-class Counted:
+class BudgetScope:
     """What counts towards a budget."""
 
     by_models: bool = False
@@ -72,7 +72,7 @@ class StopAt(Described):
 
     @model_validator(mode="after")
     def _check_of(self) -> StopAt:
-        if self.of == "models" and self.of_server:
+        if self.of == "models" and self.adversary_is_server:
             raise ValueError(
                 f"of: models has no meaning with adversary: {self.adversary}, which holds the uploads that models are "
                 "made of and knows the server's noise; use of: uploads or all, or adversary: eavesdropper"
@@ -84,16 +84,16 @@ class StopAt(Described):
         return self
 
     @property
-    def of_server(self) -> bool:
+    def adversary_is_server(self) -> bool:
         """Whether the adversary holds all that the server does."""
         return self.adversary in ("server", "both")
 
-    def counted(self, holds_uploads: bool) -> Counted:
+    def scope(self, holds_uploads: bool) -> BudgetScope:
         """What counts, where the adversary may hold uploads or not; the server does, the public does not."""
-        if self.of_server:
-            return Counted()
+        if self.adversary_is_server:
+            return BudgetScope()
         by_models = self.of == "models" or self.adversary == "public" or (self.of == "all" and not holds_uploads)
-        return Counted(by_models)
+        return BudgetScope(by_models)
 
     def __str__(self) -> str:
         delta = "" if self.delta is None else f", delta {self.delta:g}"

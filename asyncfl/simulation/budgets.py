@@ -28,12 +28,12 @@ class SpentBudgets:
     def send(self, task: TaskInFlight) -> None:
         """The upload of a task begins. Sent is spent, whether or not it arrives: somebody may hear it."""
         if self.tracker is not None:
-            self.tracker.send(task.client, task.epochs)
+            self.tracker.charge_upload(task.client, task.epochs)
             self._check(task.client)
 
     def answers(self, client: int, models: int) -> bool:
         """Whether the client scores so many models. If it does it counts from now on: somebody may hear it."""
-        return client not in self.spent and (self.tracker is None or self.tracker.answer(client, models))
+        return client not in self.spent and (self.tracker is None or self.tracker.charge_scores(client, models))
 
     def _check(self, client: int) -> None:
         """Have the client say so where one more upload would take it past its budget."""
@@ -41,5 +41,5 @@ class SpentBudgets:
         if tracker is None or tracker.affords(client, self.tasks.turns[client]):
             return
         self.spent[client] = self.clock.now
-        self.clock.record(Kind.BUDGET_SPENT, client=client, detail=tracker.said(client))
+        self.clock.record(Kind.BUDGET_SPENT, client=client, detail=tracker.describe_spending(client))
         self.clock.tell(BudgetSpent(self.clock.now, client))

@@ -119,7 +119,7 @@ class Driver(ActionExecutor):
 
     def _updates(self, action: Collect) -> Collected:
         if self.mixing_node is not None:
-            detail = f"{len(action.tasks)} updates, {self.mixing_node.said}"
+            detail = f"{len(action.tasks)} updates, {self.mixing_node.description}"
             self.clock.record(Kind.SHUFFLED, detail=detail)
         collected = self.training.collect(self.clock.now, action)
         for task in self.training.zeroed:

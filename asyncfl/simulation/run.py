@@ -22,7 +22,7 @@ from asyncfl.federation.rows import Row
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.tables import table_of_rounds
 from asyncfl.privacy.ledger.budgets import BudgetTracker
-from asyncfl.privacy.record import Upload
+from asyncfl.privacy.upload_records import Upload
 from asyncfl.scenario import Scenario
 from asyncfl.server import Server
 from asyncfl.server.recording import RecordedServer, Recording

@@ -182,7 +182,7 @@ class TwinsObserver(TaskObserver):
         }
         for number, twin in twins.items():
             if math.isfinite(twin.loss):
-                audited.states[number].trained(twin.contribution, twin.loss, twin.norm)
+                audited.states[number].record_training(twin.contribution, twin.loss, twin.norm)
         self.trained_twins += len(worlds)
         task = AuditedTask(assignment.task, assignment.turn, assignment.base_version, release, twins, {})
         audited.tasks[assignment.task] = task

@@ -14,7 +14,7 @@ from asyncfl.columns import AuditTable, schema_of
 from asyncfl.evaluation import OF_CLIENTS, OF_SAMPLES, Twin
 from asyncfl.federation import SeedRun
 from asyncfl.federation.holdings import Holding, holdings
-from asyncfl.privacy.ledger.measured import Row, with_measured
+from asyncfl.privacy.ledger.audit_columns import Row, with_measured
 from asyncfl.privacy.scheme import Guarantee
 from asyncfl.stages import one_by_one
 from asyncfl.twins.audit import AuditedClient, TwinsObserver, so_far

@@ -22,7 +22,7 @@ from asyncfl.learning import Job, Learner
 from asyncfl.learning.personal_layers import SharedPartLearner
 from asyncfl.messages import Vector
 from asyncfl.privacy import Contribution
-from asyncfl.privacy.accounting.two_worlds import laplace_classes
+from asyncfl.privacy.accounting.release_pairs import laplace_shift_counts
 from asyncfl.twins.neighbours import Neighbour
 
 CHUNK_BYTES = 2**26
@@ -47,7 +47,7 @@ class TwinUpload:
     std: float
     """Standard deviation of the noise on the twin's upload."""
     shifts: NDArray[np.int64] | None = None
-    """`laplace_classes` of u - u'; None with Gaussian noise."""
+    """`laplace_shift_counts` of u - u'; None with Gaussian noise."""
 
     @property
     def distance(self) -> float:
@@ -96,9 +96,9 @@ class TwinTraining:
         bases = self._bases(assignment, job, contribution, recorded_layers)
         own, own_losses, _ = self._trained([job], bases, recorded_layers)
         recorded = [self._payload(models[0], assignment) for models in own]
-        own_norm = norm_of(recorded[-1], path.scheme.clipped.order)
+        own_norm = norm_of(recorded[-1], path.scheme.clip_target.order)
         clip_norm = path.clip_norm(np.where(np.arange(len(norms)) == row, own_norm, norms))
-        recorded = [_clipped(one, norm_of(one, path.scheme.clipped.order), clip_norm) for one in recorded]
+        recorded = [_clipped(one, norm_of(one, path.scheme.clip_target.order), clip_norm) for one in recorded]
         at_once = max(1, CHUNK_BYTES // (4 * len(assignment.base)))
         for start in range(0, len(twins), at_once):
             some = twins[start : start + at_once]
@@ -112,9 +112,9 @@ class TwinTraining:
                 elif layers is not None:
                     assert after is not None
                     layers.twins[neighbour.number] = after[place]
-                norm = norm_of(theirs[-1], path.scheme.clipped.order)
+                norm = norm_of(theirs[-1], path.scheme.clip_target.order)
                 clip = path.clip_norm(np.where(np.arange(len(norms)) == row, norm, norms))
-                theirs = [_clipped(one, norm_of(one, path.scheme.clipped.order), clip) for one in theirs]
+                theirs = [_clipped(one, norm_of(one, path.scheme.clip_target.order), clip) for one in theirs]
                 one = replace(contribution, epsilon=epsilon)
                 noise = path.scheme.upload_noise(path.context, clip, one)
                 differences = [a.astype(np.float64) - b for a, b in zip(recorded, theirs, strict=True)]
@@ -127,7 +127,7 @@ class TwinTraining:
                     tuple(norm_of(difference, 1 if laplace else 2) for difference in differences),
                     one,
                     noise.std,
-                    laplace_classes(differences[-1], noise.std / np.sqrt(2)) if laplace and noise.std else None,
+                    laplace_shift_counts(differences[-1], noise.std / np.sqrt(2)) if laplace and noise.std else None,
                 )
 
     def model(self, assignment: Assignment, layers: OwnLayers | None) -> tuple[Learner, Vector]:
@@ -193,7 +193,7 @@ class TwinTraining:
     def _payload(self, model: Vector, assignment: Assignment) -> Vector:
         """What the scheme clips of a model, as multiple of the update where it takes one."""
         scheme = self.path.scheme
-        if scheme.clipped.payload == "model":
+        if scheme.clip_target.payload == "model":
             return model
         return (model - assignment.base) * np.float32(
             scheme.update_factor(self.path.context, self.path.data.samples(assignment.client), assignment.epochs)
@@ -201,7 +201,7 @@ class TwinTraining:
 
     def _nothing(self, assignment: Assignment) -> Vector:
         """The payload of an update that is zero."""
-        return assignment.base if self.path.scheme.clipped.payload == "model" else np.zeros_like(assignment.base)
+        return assignment.base if self.path.scheme.clip_target.payload == "model" else np.zeros_like(assignment.base)
 
     # --- DP-SGD ------------------------------------------------------------------------------------------------------
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from asyncfl.client import TaskPath
 from asyncfl.federation.holdings import Holding
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
-from asyncfl.privacy.accounting.two_worlds import BINS, Gaussians, Worlds
-from asyncfl.privacy.ledger.published import model_releases
-from asyncfl.privacy.record import ModelRelease
+from asyncfl.privacy.accounting.release_pairs import BINS, GaussianPairs, ReleasePairs
+from asyncfl.privacy.ledger.model_releases import model_releases
+from asyncfl.privacy.upload_records import ModelRelease
 from asyncfl.twins.audit import AuditedClient, AuditedTask
 from asyncfl.twins.neighbours import Neighbour
 from asyncfl.twins.training import TwinUpload
@@ -37,9 +37,9 @@ class TwinRelease:
     std: float
     twin_std: float
     gaussians: tuple[GaussianRow, ...]
-    """Rows of `Gaussians`; empty with Laplace noise."""
+    """Rows of `GaussianPairs`; empty with Laplace noise."""
     shifts: NDArray[np.int64] | None
-    """`laplace_classes`; None with Gaussian noise."""
+    """`laplace_shift_counts`; None with Gaussian noise."""
     pure: float
     """What it is worth at delta = 0."""
 
@@ -70,7 +70,7 @@ def _upload(path: TaskPath, task: AuditedTask, twin: TwinUpload, time_s: float, 
             for other in task.others.get(twin.neighbour.number, ())
             if held.uploads.get(other.task, math.inf) <= time_s
         )
-        pure = math.inf if Gaussians.of(rows).telling.any() else 0.0
+        pure = math.inf if GaussianPairs.of(rows).telling.any() else 0.0
     return TwinRelease(
         time_s,
         task.task,
@@ -131,7 +131,7 @@ def _model(
     client = audited.client
     d = path.learner.n_parameters
     row = (float(d), distance**2, here[client].std, there[client].std)
-    telling = bool(Gaussians.of([row]).telling.any())
+    telling = bool(GaussianPairs.of([row]).telling.any())
     neighbour = next(iter(twins.values())).neighbour
     return TwinRelease(
         time_s,
@@ -164,10 +164,10 @@ def epsilons(releases: Sequence[TwinRelease], delta: float) -> tuple[Floats, Flo
         if one.shifts is not None or any(std != twin_std for _, _, std, twin_std in one.gaussians):
             alike = False
             own = np.zeros_like(shifts) if one.shifts is None else one.shifts
-            once[place] = Worlds(Gaussians.of(one.gaussians), own).epsilon(delta)
+            once[place] = ReleasePairs(GaussianPairs.of(one.gaussians), own).epsilon(delta)
         if not alike:
             least = float(so_far[place - 1]) if place else 0.0
-            so_far[place] = max(least, Worlds(Gaussians.of(together), shifts).epsilon(delta))
+            so_far[place] = max(least, ReleasePairs(GaussianPairs.of(together), shifts).epsilon(delta))
     return once, so_far
 
 

@@ -20,7 +20,7 @@ from asyncfl.columns import (
     UploadBudgetColumns,
     columns_of,
 )
-from asyncfl.privacy.ledger.tables import COLUMNS as LEDGER
+from asyncfl.privacy.ledger.rows import COLUMNS as LEDGER
 from asyncfl.view.packing import Packing
 
 DETECTION = (

@@ -12,7 +12,7 @@ from asyncfl.audit.again import FinishedRun
 from asyncfl.audit.canaries import audit_canaries, save
 from asyncfl.data.canaries import Canaries
 from asyncfl.errors import RunError, ScenarioError
-from asyncfl.privacy.estimators.one_run import most
+from asyncfl.privacy.estimators.one_run import largest_detectable_epsilon
 from asyncfl.scenario import Scenario
 
 TAPPED = {"tap": {"uplink": True, "downlink": True}}
@@ -35,8 +35,8 @@ def test_without_noise_most_canaries_are_recognised_in_the_uploads(tmp_path: Pat
     assert rows.loc["server", "measured"] > 1.5
     assert rows.loc["eavesdropper", "measured"] == rows.loc["server", "measured"]
     assert (rows["measured"] <= rows["most"]).all()
-    assert rows.loc["public_last", "most"] == pytest.approx(most(100, 0.0))
-    assert rows.loc["server", "most"] == pytest.approx(most(100, 0.0, 0.05 / 4))
+    assert rows.loc["public_last", "most"] == pytest.approx(largest_detectable_epsilon(100, 0.0))
+    assert rows.loc["server", "most"] == pytest.approx(largest_detectable_epsilon(100, 0.0, 0.05 / 4))
     # Without noise nothing is claimed.
     assert rows["claimed_epsilon"].tolist() == [float("inf")] * 5
     assert (rows["delta"] == 0).all()

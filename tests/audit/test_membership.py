@@ -132,7 +132,7 @@ def test_a_row_tells_rates_with_their_interval() -> None:
         point.false_positives,
         point.rate,
     )
-    assert (row["rate_low"], row["rate_high"]) == point.between
+    assert (row["rate_low"], row["rate_high"]) == point.rate_interval
     assert row["area"] == area(members, others)
     assert (row["seed"], row["adversary"], row["attack"], row["measured"]) == (3, "server", "loss of uploads", None)
     assert (row["method"], row["unit"]) == ("membership", "sample")

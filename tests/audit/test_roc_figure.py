@@ -44,7 +44,7 @@ def test_a_line_for_each_attack_and_its_interval_beside_those_of_the_others(tmp_
         [segment] = bars.lines[2][0].get_segments()
         # 1 % of false positives, a step to each side of the middle one.
         assert segment[:, 0] == pytest.approx([0.01 * APART ** (place - 1)] * 2)
-        assert segment[:, 1] == pytest.approx(np.maximum(point.between, LEAST))
+        assert segment[:, 1] == pytest.approx(np.maximum(point.rate_interval, LEAST))
         assert bars.lines[0].get_ydata() == pytest.approx([max(point.rate, LEAST)])
         assert (bars.lines[1][0].get_markersize(), len(bars.lines[1])) == (6.0, 2)
     # 4.2 inches of axis, and what title and caption take.

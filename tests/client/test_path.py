@@ -27,7 +27,7 @@ from asyncfl.privacy import (
     Scheme,
 )
 from asyncfl.privacy.ledger.releases import upload_release
-from asyncfl.privacy.record import Upload
+from asyncfl.privacy.upload_records import Upload
 from asyncfl.streams import Streams
 from asyncfl.threats import Attack, AttackView, Threats
 

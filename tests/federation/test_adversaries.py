@@ -13,8 +13,8 @@ from asyncfl.federation import SeedLedger, SeedRun
 from asyncfl.federation.adversaries import GivenScores, Observed, Rejected
 from asyncfl.federation.holdings import overheard
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, classical_constant, exact_epsilon
-from asyncfl.privacy.flags import BARE, COMPUTED, CRAFTED, LOSSES, REJECTION, SCORES, WEIGHTS
-from asyncfl.privacy.ledger.views import NEVER, Sent
+from asyncfl.privacy.flags import COMPUTED, CRAFTED, LOSSES, NO_NOISE, REJECTION, SCORES, WEIGHTS
+from asyncfl.privacy.ledger.views import NEVER, UploadTable
 from asyncfl.privacy.release import Release
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
@@ -295,12 +295,12 @@ def test_a_claim_is_open_where_nothing_is_known_to_bound_epsilon(scenario: Scena
     assert np.isfinite(row["claimed_epsilon"])
     assert row["exact_epsilon"] == row["provable"] == np.inf
     assert row["claim_holds"] is None
-    assert BARE not in row["flags"]
+    assert NO_NOISE not in row["flags"]
     # The server knows its noise and holds bare uploads: that is known, and breaks what is claimed.
     own = ledger.set_index(["adversary", "holder"]).loc[("server", "model")]
     broken = own.iloc[0] if isinstance(own, pd.DataFrame) else own
     assert broken["claim_holds"] is False
-    assert BARE in broken["flags"]
+    assert NO_NOISE in broken["flags"]
 
 
 def test_the_tap_has_the_scores_that_it_caught_before_they_arrived_and_others_learn_of_them_by_versions() -> None:
@@ -319,7 +319,7 @@ def test_the_tap_has_the_scores_that_it_caught_before_they_arrived_and_others_le
     answers = [GivenScores(client, making, time_s, told) for client, making, time_s in ((0, 1, 3.0), (1, 2, 11.5))]
     answers += [GivenScores(2, 3, 25.0, told), GivenScores(3, 3, 26.0, told)]
     n, ones = 2, np.ones(2)
-    sent = Sent(
+    sent = UploadTable(
         np.arange(n), np.array([4, 3]), np.zeros(n, int), np.array([1, 0]), ones, ones < 0, ones, ones, ones,
         np.ones(n, int), ones, ones > 0, np.full(n, -1),
     )  # fmt: skip

@@ -19,7 +19,7 @@ from asyncfl.privacy import Contribution, Guarantee
 from asyncfl.privacy.accounting import MechanismEvent, epsilons_of
 from asyncfl.privacy.accounting.gaussian import classical_constant, exact_epsilon
 from asyncfl.privacy.ledger.releases import upload_release
-from asyncfl.privacy.record import Upload
+from asyncfl.privacy.upload_records import Upload
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock, simulate_seed
 from asyncfl.trace import Kind, Recorder
@@ -213,7 +213,7 @@ def test_a_timeline_has_no_ledger(scenario: Scenario) -> None:
 
 
 def guarantee(epsilon: float, releases: int) -> Guarantee:
-    return Guarantee("client", "replace", "proven", epsilon, 1e-5, releases, everywhere=True)
+    return Guarantee("client", "replace", "proven", epsilon, 1e-5, releases, at_every_client=True)
 
 
 UPLOADS, MODELS, OWN = guarantee(2.0, 3), guarantee(5.0, 4), guarantee(1.0, 1)
@@ -225,7 +225,7 @@ UPLOADS, MODELS, OWN = guarantee(2.0, 3), guarantee(5.0, 4), guarantee(1.0, 1)
         (UPLOADS, MODELS, None, None),
         (UPLOADS, MODELS, OWN, OWN),
         (UPLOADS, None, OWN, OWN),
-        (None, MODELS, None, replace(MODELS, epsilon=math.inf, releases=0, everywhere=False)),
+        (None, MODELS, None, replace(MODELS, epsilon=math.inf, releases=0, at_every_client=False)),
         (None, None, None, None),
     ],
 )
@@ -240,7 +240,7 @@ def test_where_nothing_is_stated_of_one_kind_the_other_says_whose_data_it_is_abo
     books = SeedLedger(run)
 
     def unclaimed(other: Guarantee | None) -> Guarantee | None:
-        return None if other is None else replace(other, epsilon=math.inf, releases=0, everywhere=False)
+        return None if other is None else replace(other, epsilon=math.inf, releases=0, at_every_client=False)
 
     assert books._stated == (uploads or unclaimed(models), models or unclaimed(uploads))
     assert books._promised(3) == promised

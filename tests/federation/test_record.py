@@ -11,7 +11,7 @@ import pytest
 from asyncfl.federation import record as records
 from asyncfl.federation.record import Record
 from asyncfl.privacy import Contribution, Release
-from asyncfl.privacy.record import ModelRelease, Upload
+from asyncfl.privacy.upload_records import ModelRelease, Upload
 
 RELEASE = Release("gaussian", 0.5, 2.0, 1, "replace", "proven", 3.0, 1e-5)
 
@@ -25,7 +25,7 @@ def test_an_upload_weighs_nothing_before_the_model_that_it_entered_is_out() -> N
     first, second = upload(4, client=1, turn=3), upload(7, client=2)
     record.collected([first, second])
     assert [one.weight for one in record.uploads] == [None, None]
-    model = ModelRelease(1, (first.weighing(0.25),), 1.0, 0.1)
+    model = ModelRelease(1, (first.with_weight(0.25),), 1.0, 0.1)
     assert record.upload(4) == first, "what is still to be published changes nothing"
     record.published(model)
     assert [(one.task, one.client, one.turn, one.weight) for one in record.uploads] == [
@@ -42,7 +42,7 @@ def test_uploads_stand_in_the_order_in_which_they_were_collected_or_dropped() ->
     record.dropped(upload(2))
     assert [one.task for one in record.newest] == [3, 1], "what was dropped was not collected"
     record.collected([upload(0)])
-    record.published(ModelRelease(1, (upload(1).weighing(1.0),), None, 0.0))
+    record.published(ModelRelease(1, (upload(1).with_weight(1.0),), None, 0.0))
     assert [one.task for one in record.uploads] == [3, 1, 2, 0]
     assert [one.task for one in record.newest] == [0]
     assert record.upload(9) is None
@@ -52,7 +52,7 @@ def test_a_record_cannot_be_rewritten() -> None:
     one = upload(0)
     with pytest.raises(dataclasses.FrozenInstanceError):
         one.loss = 0.0  # type: ignore[misc]
-    assert one.weighing(0.5) != one
+    assert one.with_weight(0.5) != one
     assert one.weight is None
 
 
@@ -79,7 +79,9 @@ def test_what_lies_on_disk_is_read_as_it_was(monkeypatch: pytest.MonkeyPatch, pu
         lost = upload(5 * version + 4)
         record.dropped(lost)
         record.collected(made)
-        model = ModelRelease(version, (made[3].weighing(0.25), made[1].weighing(0.0)), [None, 0.5][version % 2], 0.1)
+        model = ModelRelease(
+            version, (made[3].with_weight(0.25), made[1].with_weight(0.0)), [None, 0.5][version % 2], 0.1
+        )
         record.published(model)
         assert record.model(version) == model
         uploads |= {one.task: one for one in (lost, *made)}
@@ -99,8 +101,8 @@ def test_a_loss_that_is_not_a_number_is_not_one_that_nobody_was_told(monkeypatch
     monkeypatch.setattr(records, "PUT_AWAY_AT", 1)
     record = Record()
     record.collected([dataclasses.replace(upload(0), loss=math.nan), dataclasses.replace(upload(1), loss=None)])
-    record.published(ModelRelease(1, (upload(2).weighing(1.0),), None, 0.0))
-    record.published(ModelRelease(2, (upload(3).weighing(1.0),), None, 0.0))
+    record.published(ModelRelease(1, (upload(2).with_weight(1.0),), None, 0.0))
+    record.published(ModelRelease(2, (upload(3).with_weight(1.0),), None, 0.0))
     first, second, *_ = record.uploads
     assert math.isnan(first.loss or 0.0)
     assert second.loss is None
@@ -111,10 +113,10 @@ def test_an_upload_that_is_settled_enters_no_other_model(monkeypatch: pytest.Mon
     record = Record()
     for version in range(3):
         record.collected([upload(version)])
-        record.published(ModelRelease(version, (upload(version).weighing(1.0),), None, 0.0))
+        record.published(ModelRelease(version, (upload(version).with_weight(1.0),), None, 0.0))
     before = told(record)
     with pytest.raises(ValueError, match=r"tasks \[0\] weigh was settled before version 3"):
-        record.published(ModelRelease(3, (upload(0).weighing(0.5),), None, 0.0))
+        record.published(ModelRelease(3, (upload(0).with_weight(0.5),), None, 0.0))
     assert told(record) == before
 
 
@@ -126,7 +128,7 @@ def test_memory_grows_by_a_few_bytes_for_each_upload(monkeypatch: pytest.MonkeyP
         for task in range(first, first + n, 10):
             made = [dataclasses.replace(upload(one), loss=float(one)) for one in range(task, task + 10)]
             record.collected(made)
-            record.published(ModelRelease(1 + task // 10, tuple(one.weighing(0.1) for one in made), 1.0, 0.0))
+            record.published(ModelRelease(1 + task // 10, tuple(one.with_weight(0.1) for one in made), 1.0, 0.0))
 
     publish(0)
     tracemalloc.start()

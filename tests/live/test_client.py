@@ -122,7 +122,7 @@ def test_who_is_let_in_says_whether_it_is_there_and_can_pay_and_goes_by_the_serv
 ) -> None:
     asked: list[tuple[int, float]] = []
     budgets = SimpleNamespace(
-        affords=lambda client, turn: affords and not turn, said=lambda client: f"client {client} spent it"
+        affords=lambda client, turn: affords and not turn, describe_spending=lambda client: f"client {client} spent it"
     )
     world = SimpleNamespace(
         online=lambda client, at_s: asked.append((client, at_s)) or True, next_change=lambda client, at_s: math.inf

@@ -61,10 +61,10 @@ class House:
     def track(self, *, affords: bool, answers: bool = True) -> None:
         """Have budgets that afford a further upload, and these scores, or not."""
         self.budgets = SimpleNamespace(
-            said=lambda client: f"client {client} has spent it",
-            send=lambda client, epochs: self.happened.append(("sends", client, epochs)),
+            describe_spending=lambda client: f"client {client} has spent it",
+            charge_upload=lambda client, epochs: self.happened.append(("sends", client, epochs)),
             affords=lambda client, turn: self.happened.append(("affords", client, turn)) or affords,
-            answer=lambda client, models: self.happened.append(("answers", client, models)) or answers,
+            charge_scores=lambda client, models: self.happened.append(("answers", client, models)) or answers,
         )
 
     def craft(self, clock: LiveClock) -> Any:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from asyncfl.errors import Fault
-from asyncfl.privacy import Clipped, FixedNorm, Guarantee, ModelNoise, Noise, Scheme
+from asyncfl.privacy import ClipTarget, FixedNorm, Guarantee, ModelNoise, Noise, Scheme
 from asyncfl.privacy.accounting.composition import ClassicalRelease
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier
-from asyncfl.privacy.noise.shares import of_clients, planned
+from asyncfl.privacy.noise.client_weights import client_sensitivities, planned_contributions
 
 SLOPPY = "noise halves with each task"
 
@@ -22,8 +22,8 @@ class Halving(Scheme):
     claimed: float = 0.0
 
     @property
-    def clipped(self) -> Clipped:
-        return Clipped("update")
+    def clip_target(self) -> ClipTarget:
+        return ClipTarget("update")
 
     def start(self, context: Any) -> FixedNorm:
         return FixedNorm(0.5)
@@ -33,7 +33,10 @@ class Halving(Scheme):
         return Noise(self.z * norm / 2**contribution.turn, 2 * norm)
 
     def model_noise(self, context: Any, clip_norm: float | None, contributions: Any = ()) -> ModelNoise:
-        return ModelNoise(self.server_std, of_clients(context, contributions or planned(context), lambda one: 1.0))
+        return ModelNoise(
+            self.server_std,
+            client_sensitivities(context, contributions or planned_contributions(context), lambda one: 1.0),
+        )
 
     def upload_guarantee(self, context: Any, client: int | None = None) -> Guarantee:
         return Guarantee("client", "replace", "proven", 1.0, 1e-5, 1)

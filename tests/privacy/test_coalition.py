@@ -13,8 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 from asyncfl.privacy import PrivacyContext
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier
 from asyncfl.privacy.coalition import Curious, coalition, coalition_faults
-from asyncfl.privacy.distances import clipped_steps
-from asyncfl.privacy.scores import ScoreNoise, score_sensitivity
+from asyncfl.privacy.score_noise import ScoreNoise, score_sensitivity
+from asyncfl.privacy.sgd_sensitivity import clipped_sgd_sensitivity
 from asyncfl.streams import Streams
 
 READ: TypeAdapter[Any] = TypeAdapter(Curious)
@@ -65,8 +65,8 @@ def test_accuracies_of_models_move_by_a_sample_or_all() -> None:
 def test_each_clipped_step_moves_two_runs_apart() -> None:
     context = PrivacyContext(5, 5, 20, 30, 2, batch_size=8, epochs=2, lr=0.1)
     # 30 samples in batches of 8 are 4 steps an epoch.
-    assert clipped_steps(context, 3.0, 30) == pytest.approx(2 * 0.1 * 3.0 * 8)
-    assert clipped_steps(context, 3.0, 30, 1) == pytest.approx(2 * 0.1 * 3.0 * 4)
-    assert clipped_steps(context, 3.0, 5) == pytest.approx(2 * 0.1 * 3.0 * 2)
-    assert clipped_steps(replace(context, batch_size=0), 3.0, 30) == pytest.approx(2 * 0.1 * 3.0 * 2)
-    assert clipped_steps(replace(context, plain_sgd=False), 3.0, 30) == math.inf
+    assert clipped_sgd_sensitivity(context, 3.0, 30) == pytest.approx(2 * 0.1 * 3.0 * 8)
+    assert clipped_sgd_sensitivity(context, 3.0, 30, 1) == pytest.approx(2 * 0.1 * 3.0 * 4)
+    assert clipped_sgd_sensitivity(context, 3.0, 5) == pytest.approx(2 * 0.1 * 3.0 * 2)
+    assert clipped_sgd_sensitivity(replace(context, batch_size=0), 3.0, 30) == pytest.approx(2 * 0.1 * 3.0 * 2)
+    assert clipped_sgd_sensitivity(replace(context, plain_sgd=False), 3.0, 30) == math.inf

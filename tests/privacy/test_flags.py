@@ -9,7 +9,7 @@ import pytest
 
 from asyncfl.privacy import GaussianUpload, Mechanisms, Nbafl, NoPrivacy, PrivacyContext, Scheme
 from asyncfl.privacy.flags import CLASSICAL, FLAGS, HEURISTIC, INVALID, OVERDRAWN
-from asyncfl.privacy.ledger.tables import flags_of
+from asyncfl.privacy.ledger.rows import flags_of
 
 CONTEXT = PrivacyContext(clients=50, participants=50, rounds=25, smallest_samples=100, exposures=1)
 

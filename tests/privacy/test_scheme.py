@@ -69,7 +69,7 @@ def test_a_scheme_of_ones_own_is_named_by_its_path(monkeypatch):
 
 def test_importing_needs_no_heavy_package():
     code = (
-        "import sys, asyncfl.privacy, asyncfl.privacy.ledger.tables, asyncfl.privacy.queries.nbafl;"
+        "import sys, asyncfl.privacy, asyncfl.privacy.ledger.rows, asyncfl.privacy.queries.nbafl;"
         "heavy = {'torch', 'torchvision', 'sklearn', 'scipy', 'matplotlib', 'dp_accounting', 'pandas'};"
         "print(sorted(heavy & set(sys.modules)))"
     )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from asyncfl.privacy.stop_at import Counted, StopAt
+from asyncfl.privacy.stop_at import BudgetScope, StopAt
 
 
 @pytest.mark.parametrize(
@@ -28,8 +28,8 @@ def test_who_holds_models_alone_knows_of_uploads_by_them(
     adversary: Any, of: Any, holds_uploads: bool, by_models: bool
 ) -> None:
     stop_at = StopAt(epsilon=3.0, adversary=adversary, of=of)
-    assert stop_at.counted(holds_uploads) == Counted(by_models)
-    assert stop_at.of_server is (adversary in ("server", "both"))
+    assert stop_at.scope(holds_uploads) == BudgetScope(by_models)
+    assert stop_at.adversary_is_server is (adversary in ("server", "both"))
 
 
 def test_without_more_it_is_the_exact_budget_of_uploads_to_the_server() -> None:
@@ -38,7 +38,7 @@ def test_without_more_it_is_the_exact_budget_of_uploads_to_the_server() -> None:
     assert str(plain) == "epsilon 3 (exact)"
     assert str(StopAt(epsilon=0.25, delta=1e-3, accountant="rdp")) == "epsilon 0.25 (rdp, delta 0.001)"
     assert str(StopAt(epsilon=0.25, delta=0.0)) == "epsilon 0.25 (exact, delta 0)"
-    assert Counted() == Counted(False)
+    assert BudgetScope() == BudgetScope(False)
 
 
 @pytest.mark.parametrize(

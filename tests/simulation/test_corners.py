@@ -16,7 +16,7 @@ from asyncfl.federation import rounds as rounds_module
 from asyncfl.federation.phases import Mark
 from asyncfl.federation.tasks import TaskInFlight
 from asyncfl.messages import ClientGone, ClientIdle, Collect, Fate
-from asyncfl.privacy.record import Upload
+from asyncfl.privacy.upload_records import Upload
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns, prepared, run, simulate_clock, simulate_seed
 from asyncfl.simulation.driver import Driver

@@ -21,7 +21,7 @@ class Heard(State):
     tasks: list[tuple[int, int, float]] = field(default_factory=list)
     collections: list[int] = field(default_factory=list)
 
-    def trained(self, contribution: Contribution, loss: float, norm: float) -> None:
+    def record_training(self, contribution: Contribution, loss: float, norm: float) -> None:
         assert loss > 0
         assert norm > 0
         self.tasks.append((contribution.client, contribution.turn, loss))
@@ -29,7 +29,7 @@ class Heard(State):
     def epsilon(self, client: int, turn: int) -> float | None:
         return 1.0 + sum(one[0] == client for one in self.tasks)
 
-    def collected(self, contributions: Any, norms: Any, random: np.random.Generator) -> None:
+    def record_collection(self, contributions: Any, norms: Any, random: np.random.Generator) -> None:
         self.collections.append(len(contributions))
 
 

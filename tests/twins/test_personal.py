@@ -41,7 +41,7 @@ def updates(observer: TwinsObserver, run: Any, client: int, number: int | None) 
         whole = np.empty((1, learner.whole.n_parameters), np.float32)
         learner.whole.train(whole, [replace(job, base=learner.parameter_split.join(job.base, own))])
         shared, own = (part[0] for part in learner.parameter_split.split(whole))
-        found.append(shared - assignment.base if path.scheme.clipped.payload == "update" else shared)
+        found.append(shared - assignment.base if path.scheme.clip_target.payload == "update" else shared)
     return found
 
 

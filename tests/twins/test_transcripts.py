@@ -11,7 +11,7 @@ import pytest
 
 from asyncfl.federation.holdings import Holding
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
-from asyncfl.privacy.accounting.two_worlds import BINS, Gaussians, Worlds
+from asyncfl.privacy.accounting.release_pairs import BINS, GaussianPairs, ReleasePairs
 from asyncfl.privacy.context import Contribution
 from asyncfl.privacy.release import Release
 from asyncfl.twins import transcripts
@@ -173,7 +173,7 @@ def test_from_the_first_release_with_other_noise_on_the_worlds_are_told_apart() 
     once, so_far = epsilons([release(alike), release(other), release(alike)], 1e-3)
 
     def worlds(*rows: tuple[float, float, float, float]) -> float:
-        return Worlds(Gaussians.of(rows)).epsilon(1e-3)
+        return ReleasePairs(GaussianPairs.of(rows)).epsilon(1e-3)
 
     assert once == pytest.approx([worlds(alike), worlds(other), worlds(alike)])
     assert so_far == pytest.approx([worlds(alike), worlds(alike, other), worlds(alike, other, alike)])
@@ -191,12 +191,12 @@ def test_what_was_known_once_is_not_forgotten() -> None:
 def test_laplace_shifts_of_releases_add_up() -> None:
     shifts = np.zeros(len(BINS), np.int64)
     shifts[np.searchsorted(BINS, 0.2)] = 3
-    none = Gaussians.of([])
+    none = GaussianPairs.of([])
     once, so_far = epsilons([release(shifts=shifts), release(shifts=shifts), release((10, 1.0, 2.0, 2.0))], 1e-2)
-    one, two = Worlds(none, shifts).epsilon(1e-2), Worlds(none, 2 * shifts).epsilon(1e-2)
+    one, two = ReleasePairs(none, shifts).epsilon(1e-2), ReleasePairs(none, 2 * shifts).epsilon(1e-2)
     assert 0 < one < two
     assert once == pytest.approx([one, one, exact_epsilon(0.25, 1e-2)])
-    mixed = Worlds(Gaussians.of([(10, 1.0, 2.0, 2.0)]), 2 * shifts).epsilon(1e-2)
+    mixed = ReleasePairs(GaussianPairs.of([(10, 1.0, 2.0, 2.0)]), 2 * shifts).epsilon(1e-2)
     assert so_far == pytest.approx([one, two, mixed])
 
 

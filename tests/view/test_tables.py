@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from asyncfl.privacy.ledger.tables import COLUMNS as LEDGER
+from asyncfl.privacy.ledger.rows import COLUMNS as LEDGER
 from asyncfl.view.packing import Packing
 from asyncfl.view.tables import _column, _summary, _table, says, tables_shown
 

@@ -72,7 +72,7 @@ class Attacker:
         federation = held.federation
         path, scenario, learner = federation.path, federation.resolved.scenario, federation.learner
         training, scheme = scenario.training, path.scheme
-        of_models = scheme.clipped.payload == "model"
+        of_models = scheme.clip_target.payload == "model"
         factor = 1.0 if of_models else scheme.update_factor(path.context, held.samples, held.assignment.epochs)
         domain = int(federation.data.client_domains[held.assignment.client])
         return cls(

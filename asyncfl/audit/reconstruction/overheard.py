@@ -18,7 +18,7 @@ from asyncfl.errors import Fault, RunError, ScenarioError
 from asyncfl.federation import Federation
 from asyncfl.federation.rounds import Progress
 from asyncfl.messages import Vector
-from asyncfl.privacy.record import Upload
+from asyncfl.privacy.upload_records import Upload
 from asyncfl.trace import Kind
 from asyncfl.trace.query import select
 

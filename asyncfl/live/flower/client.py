@@ -166,7 +166,7 @@ class FlowerClient:
         """Scores of (n_models, n_parameters) models on its own data; none where its budget does not allow it."""
         budgets = self._budgets()
         if budgets is not None:
-            if self._spent(budgets) is not None or not budgets.answer(self.number, len(models)):
+            if self._spent(budgets) is not None or not budgets.charge_scores(self.number, len(models)):
                 return Answered({})
             self._keep("scores", len(models))
         scores = self._workshop.score(
@@ -193,12 +193,12 @@ class FlowerClient:
         self._affordable = budgets.affords(self.number, 0)
         for what, number, epochs in self._sent:
             if what == "upload":
-                budgets.send(self.number, epochs)
+                budgets.charge_upload(self.number, epochs)
                 self._affordable = budgets.affords(self.number, number + 1)
             else:
-                budgets.answer(self.number, number)
+                budgets.charge_scores(self.number, number)
         return budgets
 
     def _spent(self, budgets: BudgetTracker | None) -> str | None:
         """Why it answers no more; None: it does."""
-        return None if budgets is None or self._affordable else budgets.said(self.number)
+        return None if budgets is None or self._affordable else budgets.describe_spending(self.number)

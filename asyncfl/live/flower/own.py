@@ -214,7 +214,7 @@ def _own_faults(scenario: Scenario) -> Iterator[Fault]:
     noise = privacy.upload_noise(context, norm, Contribution(0, 1, 0, None))
     if noise.std or noise.in_training or privacy.stop_at is not None or privacy.scores is not None:
         yield Fault("privacy", "must add its noise at the server (noise_at: server): the ClientApp adds none")
-    elif norm is not None and (privacy.clipped.payload, privacy.clipped.order) != ("update", 2):
+    elif norm is not None and (privacy.clip_target.payload, privacy.clip_target.order) != ("update", 2):
         yield Fault("privacy", "must clip updates by their L2 norm, which the server does here")
     if scenario.protocol.weighting == "samples":
         yield Fault(

@@ -32,7 +32,7 @@ class Epsilons:
 def epsilons_of(events: Iterable[MechanismEvent], delta: float, neighbours: Neighbours = "add_remove") -> Epsilons:
     """Epsilon of all `events` together by each accountant.
 
-    Multipliers are over what one record can add, see `events.under`; `delta` 0..1, exclusive.
+    Multipliers are over what one record can add, see `events.for_neighbours`; `delta` 0..1, exclusive.
     """
     listed = tuple(events)
     basic, advanced = basic_and_advanced(listed, delta, neighbours)

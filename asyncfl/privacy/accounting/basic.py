@@ -19,7 +19,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncfl.privacy.accounting.events import MechanismEvent, Neighbours, under
+from asyncfl.privacy.accounting.events import MechanismEvent, Neighbours, for_neighbours
 from asyncfl.privacy.accounting.gaussian import exact_epsilon, squared_mu_of
 
 Floats = NDArray[np.float64]
@@ -57,9 +57,9 @@ def basic_and_advanced(
 ) -> tuple[float, float]:
     """Epsilon of all `events` together by either rule, for the same total `delta` (0..1, exclusive).
 
-    Multipliers are over what one record can add, see `events.under`.
+    Multipliers are over what one record can add, see `events.for_neighbours`.
     """
-    judged = [event for event in under(events, neighbours) if not event.silent]
+    judged = [event for event in for_neighbours(events, neighbours) if not event.silent]
     if not judged:
         return 0.0, 0.0
     sharing = sum(event.count for event in judged if event.mechanism == "gaussian")

@@ -10,7 +10,7 @@ from asyncfl.privacy.accounting.accountants import Accountant, epsilon_by
 from asyncfl.privacy.accounting.events import MechanismEvent, Neighbours
 from asyncfl.privacy.accounting.exact import smallest_epsilon
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier
-from asyncfl.privacy.accounting.roots import just_enough
+from asyncfl.privacy.accounting.roots import smallest_sufficient
 
 _PRECISION = 1e-12  # relative, of a multiplier
 _LEAST = 1e-12  # multiplier; where less noise is enough, delta alone is
@@ -52,7 +52,7 @@ def multiplier_for(
             return _FAR
         return math.log(min(max(found, math.exp(-_FAR)), math.exp(_FAR))) - math.log(epsilon)
 
-    return just_enough(missing, precision=_PRECISION, least=_LEAST)
+    return smallest_sufficient(missing, precision=_PRECISION, least=_LEAST)
 
 
 def _by_distributions(epsilon: float, delta: float, releases: int, rate: float, neighbours: Neighbours) -> float:

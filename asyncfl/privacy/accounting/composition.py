@@ -30,7 +30,7 @@ import numpy as np
 from asyncfl.privacy.accounting.calibrate import multiplier_for
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, classical_constant, classical_limit
 from asyncfl.privacy.accounting.renyi import rdp_multiplier
-from asyncfl.privacy.accounting.roots import just_enough
+from asyncfl.privacy.accounting.roots import smallest_sufficient
 
 Composition = Literal["naive", "naive_delta_split", "advanced", "analytic", "rdp"]
 Sharing = Literal["naive_delta_split", "advanced", "analytic", "rdp"]
@@ -86,7 +86,7 @@ def advanced_share(epsilon: float, slack: float, releases: int) -> float:
         grown = math.log(releases) + share + math.log(-math.expm1(-share))
         return float(np.logaddexp(factor, grown)) + math.log(share) - math.log(epsilon)
 
-    return min(most, 1 / just_enough(missing, 1 / most))
+    return min(most, 1 / smallest_sufficient(missing, 1 / most))
 
 
 def classical_share(

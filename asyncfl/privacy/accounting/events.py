@@ -111,7 +111,7 @@ def _number(digits: str) -> float:
         raise ValueError(f"{digits!r} is no number") from None
 
 
-def gathered(events: Iterable[MechanismEvent]) -> Events:
+def merge_equal_events(events: Iterable[MechanismEvent]) -> Events:
     """The same releases in one order, equal ones put together, silent ones left out: equal lists become equal."""
     counts: dict[tuple[MechanismName, float, float], int] = {}
     for event in events:
@@ -121,7 +121,7 @@ def gathered(events: Iterable[MechanismEvent]) -> Events:
     return tuple(MechanismEvent(key[0], key[1], counts[key], key[2]) for key in sorted(counts))
 
 
-def under(events: Iterable[MechanismEvent], neighbours: Neighbours) -> Events:
+def for_neighbours(events: Iterable[MechanismEvent], neighbours: Neighbours) -> Events:
     """`events`, whose multipliers are over what one record can add, with multipliers over what neighbours differ by.
 
     A replaced record moves the result twice as far. Sampled releases keep their multiplier: their accountants are told

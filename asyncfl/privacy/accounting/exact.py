@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from asyncfl.privacy.accounting.basic import basic_and_advanced, epsilon_of_one
-from asyncfl.privacy.accounting.events import Events, MechanismEvent, Neighbours, gathered, under
+from asyncfl.privacy.accounting.events import Events, MechanismEvent, Neighbours, for_neighbours, merge_equal_events
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.accounting.laplace import epsilon_of_losses, laplace_epsilons
 from asyncfl.privacy.accounting.renyi import renyi_epsilon
@@ -41,10 +41,10 @@ def smallest_epsilon(
 ) -> float:
     """Smallest epsilon of all `events` together; 0 where delta alone is enough, infinite where nothing is hidden.
 
-    Multipliers are over what one record can add, see `events.under`. `delta` 0..1, exclusive. `step` of the grid of
-    losses, where one is needed (None: fine enough); results are kept, so equal lists cost nothing.
+    Multipliers are over what one record can add, see `events.for_neighbours`. `delta` 0..1, exclusive. `step` of the
+    grid of losses, where one is needed (None: fine enough); results are kept, so equal lists cost nothing.
     """
-    judged = gathered(under(events, neighbours))
+    judged = merge_equal_events(for_neighbours(events, neighbours))
     if any(event.unbounded for event in judged):
         return math.inf
     return _smallest(judged, delta, neighbours if any(event.rate < 1 for event in judged) else "add_remove", step)

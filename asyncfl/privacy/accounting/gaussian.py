@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncfl.privacy.accounting.roots import just_enough
+from asyncfl.privacy.accounting.roots import smallest_sufficient
 
 Floats = NDArray[np.float64]
 
@@ -122,7 +122,7 @@ def analytic_multiplier(epsilon: float, delta: float) -> float:
     target, budget = math.log(delta), np.array([epsilon])
     # The inverse of the bound in `exact_epsilon` is enough noise.
     enough = (math.sqrt(epsilon - target) + math.sqrt(-target)) / (math.sqrt(2) * epsilon)
-    return just_enough(lambda z: float(log_delta(np.array([1 / z]), budget)[0]) - target, enough)
+    return smallest_sufficient(lambda z: float(log_delta(np.array([1 / z]), budget)[0]) - target, enough)
 
 
 @lru_cache(maxsize=256)
@@ -137,4 +137,4 @@ def classical_limit(delta: float, constant: float = 1.0) -> float:
         epsilon = np.array([1 / inverse])
         return float(log_delta(epsilon / factor, epsilon)[0]) - target
 
-    return 1 / just_enough(missing)
+    return 1 / smallest_sufficient(missing)

@@ -21,9 +21,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncfl.privacy.accounting.events import MechanismEvent, Neighbours, under
+from asyncfl.privacy.accounting.events import MechanismEvent, Neighbours, for_neighbours
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, squared_mu_of
-from asyncfl.privacy.accounting.roots import just_enough
+from asyncfl.privacy.accounting.roots import smallest_sufficient
 
 Floats = NDArray[np.float64]
 
@@ -107,9 +107,9 @@ def renyi_epsilon(
 ) -> float | None:
     """Epsilon of all `events` together by Renyi accounting; None where no curve is known (sampled, and replaced).
 
-    Multipliers are over what one record can add, see `events.under`. `delta` 0..1, exclusive.
+    Multipliers are over what one record can add, see `events.for_neighbours`. `delta` 0..1, exclusive.
     """
-    judged = [event for event in under(events, neighbours) if not event.silent]
+    judged = [event for event in for_neighbours(events, neighbours) if not event.silent]
     sampled = any(event.rate < 1 for event in judged)
     if any(event.unbounded for event in judged):
         return math.inf
@@ -147,4 +147,4 @@ def rdp_multiplier(epsilon: float, delta: float) -> float:
         return 0.0
     # Renyi accounting never needs less than the analytic calibration.
     least = analytic_multiplier(epsilon, delta)
-    return just_enough(lambda z: rdp_epsilon(squared_mu_of(z), delta) - epsilon, least)
+    return smallest_sufficient(lambda z: rdp_epsilon(squared_mu_of(z), delta) - epsilon, least)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
-def just_enough(
+def smallest_sufficient(
     missing: Callable[[float], float], start: float = 1.0, precision: float = 1e-15, least: float = 1e-300
 ) -> float:
     """Smallest number > 0 that is enough, to a relative `precision` (1e-15 or more) and never too little.

@@ -30,7 +30,7 @@ class GuessPlan:
         return self.included + self.excluded
 
 
-def plans(canaries: int) -> tuple[GuessPlan, ...]:
+def guess_plans(canaries: int) -> tuple[GuessPlan, ...]:
     """What an auditor of so many canaries tries, fixed before any score is known.
 
     All of them, half, a quarter and so on down to `LEAST`, half of the guesses in and half out; and, since some attacks
@@ -58,7 +58,7 @@ def ranking(scores: NDArray[np.float64]) -> NDArray[np.int64]:
     return order
 
 
-def correct(order: NDArray[np.int64], included: NDArray[np.bool_], plan: GuessPlan) -> int:
+def count_correct(order: NDArray[np.int64], included: NDArray[np.bool_], plan: GuessPlan) -> int:
     """v: how many guesses of a plan are right. `order`: (m,) from `ranking`; `included`: (m,) what the coins said."""
     right = int(included[order[: plan.included]].sum())
     if plan.excluded:

@@ -9,7 +9,7 @@ but for delta:
 
 (theorem 5.2 there; 1 <= i <= v). An epsilon for which this is below `level` is refuted. Nothing is assumed about the
 mechanism, the noise or the score. With delta > 0 the second term weighs 2 m delta: where that is not far below 1,
-little can be shown by any number of right guesses, and `most` says how much.
+little can be shown by any number of right guesses, and `largest_detectable_epsilon` says how much.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.privacy.estimators.guesses import GuessPlan, correct, plans, ranking
+from asyncfl.privacy.estimators.guesses import GuessPlan, count_correct, guess_plans, ranking
 from asyncfl.privacy.estimators.intervals import lower_bound
 
 _HALVINGS = 48
@@ -52,7 +52,7 @@ def _at_least(counts: NDArray[np.int64], tries: int, success: float) -> NDArray[
     return np.where(counts == 0, 1.0, found)
 
 
-def epsilon_of(canaries: int, guesses: int, right: int, delta: float, level: float = 0.05) -> float:
+def epsilon_lower_bound(canaries: int, guesses: int, right: int, delta: float, level: float = 0.05) -> float:
     """Lower bound on epsilon at confidence 1 - `level` from `right` of `guesses` guesses, which were to be so many.
 
     >= 0; 0 where nothing is shown. Raises ValueError where the numbers cannot be.
@@ -81,7 +81,7 @@ def epsilon_of(canaries: int, guesses: int, right: int, delta: float, level: flo
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class GuessBound:
     """What guesses show, and the guesses that show most."""
 
     epsilon: float
@@ -92,29 +92,31 @@ class Shown:
     """v of it."""
 
 
-def audited(
+def best_lower_bound(
     scores: NDArray[np.float64],
     included: NDArray[np.bool_],
     delta: float,
     level: float = 0.05,
     tried: Sequence[GuessPlan] | None = None,
-) -> Shown:
+) -> GuessBound:
     """The largest lower bound on epsilon of all plans; it holds at confidence 1 - `level` for all of them together.
 
     `scores`: (m,) high where a canary looks trained on; `included`: (m,) the coins; `tried`: plans that were fixed
-    before, None: `plans(m)`. Each plan is held to `level` over their number, so that the best may be taken.
+    before, None: `guess_plans(m)`. Each plan is held to `level` over their number, so that the best may be taken.
     """
-    order, among = ranking(scores), plans(len(scores)) if tried is None else tried
-    best = Shown(0.0, 0, 0)
+    order, among = ranking(scores), guess_plans(len(scores)) if tried is None else tried
+    best = GuessBound(0.0, 0, 0)
     for plan in among:
-        right = correct(order, included, plan)
-        epsilon = epsilon_of(len(scores), plan.guesses, right, delta, level / len(among))
+        right = count_correct(order, included, plan)
+        epsilon = epsilon_lower_bound(len(scores), plan.guesses, right, delta, level / len(among))
         if epsilon > best.epsilon:
-            best = Shown(epsilon, plan.guesses, right)
+            best = GuessBound(epsilon, plan.guesses, right)
     return best
 
 
-def most(canaries: int, delta: float, level: float = 0.05, tried: Sequence[GuessPlan] | None = None) -> float:
-    """The largest epsilon that `audited` could show with so many canaries, all guesses being right."""
-    among = plans(canaries) if tried is None else tried
-    return max(epsilon_of(canaries, plan.guesses, plan.guesses, delta, level / len(among)) for plan in among)
+def largest_detectable_epsilon(
+    canaries: int, delta: float, level: float = 0.05, tried: Sequence[GuessPlan] | None = None
+) -> float:
+    """The largest epsilon that `best_lower_bound` could show with so many canaries, all guesses being right."""
+    among = guess_plans(canaries) if tried is None else tried
+    return max(epsilon_lower_bound(canaries, plan.guesses, plan.guesses, delta, level / len(among)) for plan in among)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
-from asyncfl.privacy.estimators.guesses import GuessPlan, correct, plans, ranking
+from asyncfl.privacy.estimators.guesses import GuessPlan, count_correct, guess_plans, ranking
 
 _POINTS = 33
 """Values of mu that are tried at once; each round leaves one of the gaps between them."""
@@ -47,7 +47,7 @@ def refuted(canaries: int, guesses: int, right: int, mus: NDArray[np.float64], l
     return result
 
 
-def mu_of(canaries: int, guesses: int, right: int, level: float = 0.05) -> float:
+def mu_lower_bound(canaries: int, guesses: int, right: int, level: float = 0.05) -> float:
     """Lower bound on mu at confidence 1 - `level` from `right` of `guesses` guesses; 0 where nothing is shown.
 
     At most 40. Raises ValueError where the numbers cannot be.
@@ -69,7 +69,7 @@ def mu_of(canaries: int, guesses: int, right: int, level: float = 0.05) -> float
     return low
 
 
-def audited_mu(
+def best_mu_lower_bound(
     scores: NDArray[np.float64],
     included: NDArray[np.bool_],
     level: float = 0.05,
@@ -77,16 +77,19 @@ def audited_mu(
 ) -> float:
     """The largest lower bound on mu of all plans, at confidence 1 - `level` for all of them together.
 
-    Arguments as of `one_run.audited`.
+    Arguments as of `one_run.best_lower_bound`.
     """
-    order, among = ranking(scores), plans(len(scores)) if tried is None else tried
-    return max(mu_of(len(scores), plan.guesses, correct(order, included, plan), level / len(among)) for plan in among)
+    order, among = ranking(scores), guess_plans(len(scores)) if tried is None else tried
+    return max(
+        mu_lower_bound(len(scores), plan.guesses, count_correct(order, included, plan), level / len(among))
+        for plan in among
+    )
 
 
-def most_mu(canaries: int, level: float = 0.05, tried: Sequence[GuessPlan] | None = None) -> float:
-    """The largest mu that `audited_mu` could show with so many canaries, all guesses being right."""
-    among = plans(canaries) if tried is None else tried
-    return max(mu_of(canaries, plan.guesses, plan.guesses, level / len(among)) for plan in among)
+def largest_detectable_mu(canaries: int, level: float = 0.05, tried: Sequence[GuessPlan] | None = None) -> float:
+    """The largest mu that `best_mu_lower_bound` could show with so many canaries, all guesses being right."""
+    among = guess_plans(canaries) if tried is None else tried
+    return max(mu_lower_bound(canaries, plan.guesses, plan.guesses, level / len(among)) for plan in among)
 
 
 def epsilon_at(mu: float, delta: float) -> float:

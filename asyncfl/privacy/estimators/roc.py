@@ -34,7 +34,7 @@ class RocPoint:
         return self.true_positives / self.members
 
     @property
-    def between(self) -> tuple[float, float]:
+    def rate_interval(self) -> tuple[float, float]:
         """Exact 95 % interval of that rate."""
         return interval(self.true_positives, self.members)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from asyncfl.privacy.accounting.histories import SpentEpsilons
 from asyncfl.privacy.context import PrivacyContext
-from asyncfl.privacy.ledger.published import Published
+from asyncfl.privacy.ledger.model_releases import PublishedModels
 from asyncfl.privacy.ledger.releases import Releases
 from asyncfl.privacy.scheme import Guarantee, Scheme
 
@@ -22,35 +22,36 @@ class Account:
 
     adversary: str
     releases: Releases
-    stated: Guarantee | None
+    guarantee: Guarantee | None
     """What the scheme claims of these releases."""
-    told: Releases | Published
+    history: Releases | PublishedModels
     """What epsilons are computed from: the releases; or what is known of clients at each published model, most of
     another one after each of them."""
-    proven: Releases | Published | None = None
-    """The same with the sensitivities that are proven where those of `told` are heuristic; None: nothing is proven."""
+    proven: Releases | PublishedModels | None = None
+    """The same with the sensitivities that are proven where those of `history` are heuristic; None: nothing is
+    proven."""
     flags: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     """Holder -> what this run adds to the flags of the scheme."""
     holders: tuple[int, ...] | None = None
     """Clients that have a row; None: all."""
     trusts: str = ""
     """Whom a guarantee against this adversary trusts."""
-    touched: frozenset[int] | None = None
+    affecting: frozenset[int] | None = None
     """Clients whose data may have changed anything that the adversary got; None: those of all."""
-    bare: frozenset[int] | None = None
+    unprotected: frozenset[int] | None = None
     """Clients of whom it got something without noise; None: those with a release without noise."""
 
     @cached_property
     def spent(self) -> SpentEpsilons:
         """(n,) epsilon of each holder after each release."""
-        return self.told.spent(self.delta)
+        return self.history.spent(self.delta)
 
     @property
     def proven_releases(self) -> Releases:
         """(n,) what is proven, as releases."""
         if self.proven is None:
             raise ValueError("nothing is proven")
-        return self.proven.releases if isinstance(self.proven, Published) else self.proven
+        return self.proven.releases if isinstance(self.proven, PublishedModels) else self.proven
 
     @cached_property
     def proven_spent(self) -> SpentEpsilons:
@@ -62,17 +63,17 @@ class Account:
     @cached_property
     def claimed(self) -> NDArray[np.float64]:
         """(n,) sum of the claims of the holder's releases so far."""
-        return self.told.claimed
+        return self.history.claimed
 
     @cached_property
     def summed_mu(self) -> NDArray[np.float64]:
         """(n,) sum of `squared_mu` of the holder's releases so far."""
-        return self.told.summed_mu
+        return self.history.summed_mu
 
     @property
     def delta(self) -> float:
         """The delta that epsilons are for."""
-        return 0.0 if self.stated is None else self.stated.delta
+        return 0.0 if self.guarantee is None else self.guarantee.delta
 
 
 def upload_accounts(scheme: Scheme, context: PrivacyContext, uploads: Mapping[str, Releases]) -> list[Account]:
@@ -81,7 +82,7 @@ def upload_accounts(scheme: Scheme, context: PrivacyContext, uploads: Mapping[st
     return [Account(who, releases, stated, releases) for who, releases in uploads.items()]
 
 
-def model_accounts(scheme: Scheme, context: PrivacyContext, models: Mapping[str, Published]) -> list[Account]:
+def model_accounts(scheme: Scheme, context: PrivacyContext, models: Mapping[str, PublishedModels]) -> list[Account]:
     """What each adversary holds of the published models; none where the scheme states nothing about them."""
     stated = scheme.model_guarantee(context)
     return [] if stated is None else [Account(who, own.releases, stated, own) for who, own in models.items()]

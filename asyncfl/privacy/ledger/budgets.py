@@ -24,14 +24,14 @@ from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.ledger.releases import answer_release, release_of, upload_release, usable_norm
 from asyncfl.privacy.release import Release
 from asyncfl.privacy.scheme import Scheme, State
-from asyncfl.privacy.stop_at import Counted, StopAt
+from asyncfl.privacy.stop_at import BudgetScope, StopAt
 
 TOLERANCE = 1e-9
 """Relative: a budget is compared as it is printed, so that rounding does not cost an upload."""
 
 
 @dataclass(slots=True)
-class _Sent:
+class _ClientSpending:
     """What one client has sent."""
 
     uploads: int = 0
@@ -45,7 +45,7 @@ class _Sent:
     gaussian: bool = True
     """Whether no other noise is among them."""
 
-    def add(self, release: Release) -> _Sent:
+    def add(self, release: Release) -> _ClientSpending:
         """This sent, with one more release."""
         z = _rounded(release.multiplier)
         self.claimed += release.epsilon
@@ -54,7 +54,7 @@ class _Sent:
         self.gaussian &= release.distribution == "gaussian"
         return self
 
-    def copy(self) -> _Sent:
+    def copy(self) -> _ClientSpending:
         """Another of the same contents."""
         return replace(self, kinds=self.kinds.copy())
 
@@ -69,7 +69,7 @@ class BudgetTracker:
         context: PrivacyContext,
         samples: NDArray[np.integer],
         state: State | None = None,
-        counted: Counted | None = None,
+        counted: BudgetScope | None = None,
     ) -> None:
         """`samples`: (clients,) of each; `state`: the one that the scheme is told of trained tasks in, if it is.
 
@@ -80,11 +80,11 @@ class BudgetTracker:
         self.context = context
         self.samples = samples
         self.state = scheme.start(context) if state is None else state
-        self.counted = counted or Counted()
+        self.counted = counted or BudgetScope()
         self._stated = stated = scheme.upload_guarantee(context) or scheme.model_guarantee(context)
         self.delta = stop_at.delta if stop_at.delta is not None else 0.0 if stated is None else stated.delta
         self._norm = usable_norm(scheme, context, None)
-        self._sent: dict[int, _Sent] = {}
+        self._sent: dict[int, _ClientSpending] = {}
         self._next: dict[int, Release] = {}
         self._turn: dict[int, int] = {}
         self._known: dict[frozenset[tuple[tuple[str, float], int]], float] = {}
@@ -97,13 +97,13 @@ class BudgetTracker:
         self._next[client], self._turn[client] = self.release(client, turn), turn
         return self._within(self._sent_by(client).copy().add(self._next[client]))
 
-    def send(self, client: int, epochs: int | None = None) -> None:
+    def charge_upload(self, client: int, epochs: int | None = None) -> None:
         """Count the upload that `affords` was last asked about. `epochs`: that it comes of; None: all of a task."""
-        sent, asked = self._sent.setdefault(client, _Sent()), self._next.pop(client)
+        sent, asked = self._sent.setdefault(client, _ClientSpending()), self._next.pop(client)
         release = asked if epochs is None else self.release(client, self._turn[client], epochs)
         sent.add(release).uploads += 1
 
-    def answer(self, client: int, models: int) -> bool:
+    def charge_scores(self, client: int, models: int) -> bool:
         """Whether the client may score so many models, which counts from now on if it may.
 
         The upload that `affords` was last asked about comes first: it stays affordable. Scores without noise count
@@ -136,7 +136,7 @@ class BudgetTracker:
         std = (0.0 if multiplier is None else multiplier) * (math.sqrt(2) if distribution == "laplace" else 1.0)
         return release_of(distribution, std, 1.0, stated)
 
-    def _within(self, sent: _Sent) -> bool:
+    def _within(self, sent: _ClientSpending) -> bool:
         if sent.gaussian and self.delta > 0 and self.stop_at.accountant == "exact":
             return sent.squared_mu <= self._largest_squared_mu
         return self._epsilon(sent) <= self._limit
@@ -149,7 +149,7 @@ class BudgetTracker:
         """The same with the upload that `affords` was last asked about."""
         return self._epsilon(self._sent_by(client).copy().add(self._next[client]))
 
-    def said(self, client: int) -> str:
+    def describe_spending(self, client: int) -> str:
         """Why the client answers no more, when `affords` has just said so."""
         answers = self._sent_by(client).answers
         scores = f" and {answers} answers of scores, one more upload" if answers else ", one more"
@@ -162,8 +162,8 @@ class BudgetTracker:
         """How many the client has sent."""
         return self._sent_by(client).uploads
 
-    def _sent_by(self, client: int) -> _Sent:
-        return self._sent.get(client) or _Sent()
+    def _sent_by(self, client: int) -> _ClientSpending:
+        return self._sent.get(client) or _ClientSpending()
 
     @cached_property
     def _limit(self) -> float:
@@ -173,7 +173,7 @@ class BudgetTracker:
     def _largest_squared_mu(self) -> float:
         return squared_mu_of(analytic_multiplier(self._limit, self.delta))
 
-    def _epsilon(self, sent: _Sent) -> float:
+    def _epsilon(self, sent: _ClientSpending) -> float:
         if self.stop_at.accountant == "naive":
             return sent.claimed
         if any(z == 0 and count for (_, z), count in sent.kinds.items()):
@@ -183,7 +183,7 @@ class BudgetTracker:
             self._known[key] = self._worth(sent)
         return self._known[key]
 
-    def _worth(self, sent: _Sent) -> float:
+    def _worth(self, sent: _ClientSpending) -> float:
         if self.delta == 0:
             # Without a delta only pure epsilons count, and add up by every accountant.
             each = (count / z if kind == "laplace" else math.inf for (kind, z), count in sent.kinds.items() if count)
@@ -204,7 +204,7 @@ def stop_faults(
     scheme: Scheme,
     context: PrivacyContext,
     noise_known: bool = True,
-    counted: Counted | None = None,
+    counted: BudgetScope | None = None,
     whole: bool = True,
 ) -> Iterator[Fault]:
     """A budget that cannot be kept, or that no client could answer under, not even once; fields named relative to the
@@ -218,7 +218,7 @@ def stop_faults(
         return
     samples = np.full(context.clients, context.smallest_samples)
     tracker = BudgetTracker(stop_at, scheme, context, samples, counted=counted)
-    if not stop_at.of_server and (fault := _models_fault(tracker, whole)) is not None:
+    if not stop_at.adversary_is_server and (fault := _models_fault(tracker, whole)) is not None:
         yield fault
         return
     first: dict[float | None, float] = {}

@@ -17,9 +17,9 @@ counts as held where the server adds none; Laplace noise of the server counts al
 rule that is not linear, a detector) a model still is computed from uploads, and says no more than they: all that were
 looked at when it was made count as held, whatever became of them, since who was left out says something of each of
 them. An upload without noise of its own then is hidden by nothing: the server's noise is for what enters with weights
-that are fixed. Scores that such a decision went by count as known to whoever holds the version (`View.further`).
-Attackers' uploads that are computed from others' say no more than those either; copies of one (`copy_of`) make it
-weigh so many times more, noise and all.
+that are fixed. Scores that such a decision went by count as known to whoever holds the version
+(`AdversaryView.further`). Attackers' uploads that are computed from others' say no more than those either; copies of
+one (`copy_of`) make it weigh so many times more, noise and all.
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from asyncfl.privacy.ledger.releases import Releases, releases_of
-from asyncfl.privacy.ledger.views import NEVER, Bools, Floats, Ints, Sent, Versions, View
+from asyncfl.privacy.ledger.views import NEVER, AdversaryView, Bools, Floats, Ints, UploadTable, VersionTable
 
 
-def knowledge(sent: Sent, versions: Versions, view: View, sensitivity: Floats | None = None) -> Releases:
+def known_releases(
+    sent: UploadTable, versions: VersionTable, view: AdversaryView, sensitivity: Floats | None = None
+) -> Releases:
     """What `view` says of each client that is not one of its members, in the order in which it gets it.
 
     `sensitivity`: (n,) of each upload; None: its own. What else a view is told (scores) counts as no release.
@@ -61,12 +63,12 @@ def knowledge(sent: Sent, versions: Versions, view: View, sensitivity: Floats | 
     if view.further:
         parts.append(releases_of(view.further))
         parts[-1].counted[:] = 0
-    return Releases.joined(parts)
+    return Releases.concatenate(parts)
 
 
 @dataclass(frozen=True)
 class _Facts:
-    """Which rows of `Sent` a view holds, and which are left in the versions that it is granted."""
+    """Which rows of `UploadTable` a view holds, and which are left in the versions that it is granted."""
 
     granted: Ints
     """(n_versions + 1,)"""
@@ -82,7 +84,7 @@ class _Facts:
     """Row that is not direct -> rows of its copies that are held, or left in the version."""
 
     @classmethod
-    def of(cls, sent: Sent, versions: Versions, view: View, s: Floats) -> _Facts:
+    def of(cls, sent: UploadTable, versions: VersionTable, view: AdversaryView, s: Floats) -> _Facts:
         granted = view.granted(sent)
         held = view.uploads < NEVER
         looked_at = (sent.weight > 0) | (not versions.fixed_weights)
@@ -112,7 +114,7 @@ class _Facts:
         return cls(granted, direct, told, moment, hides, echoed)
 
 
-def _variances(sent: Sent, versions: Versions, facts: _Facts) -> Floats:
+def _variances(sent: UploadTable, versions: VersionTable, facts: _Facts) -> Floats:
     """(n_versions + 1,) of the Gaussian noise that hides what is left of each version."""
     told = facts.told & sent.additive
     squares = np.square(sent.weight[told] * sent.std[told])
@@ -130,13 +132,13 @@ def _variances(sent: Sent, versions: Versions, facts: _Facts) -> Floats:
     return np.maximum(found, 0.0)
 
 
-def _left_of(sent: Sent, victim: int, held: Ints) -> float:
+def _left_of(sent: UploadTable, victim: int, held: Ints) -> float:
     """Variance of the victim's noise that held copies, each with noise of its own, leave unknown."""
     stds = np.append(sent.std[victim], sent.std[held])
     return 0.0 if (stds == 0).any() else float(1 / np.sum(1 / np.square(stds)))
 
 
-def _residuals(sent: Sent, versions: Versions, view: View, facts: _Facts, s: Floats) -> Releases:
+def _residuals(sent: UploadTable, versions: VersionTable, view: AdversaryView, facts: _Facts, s: Floats) -> Releases:
     """What is left of each granted version, to each client that is in it; and not of victims some of whose copies are
     held."""
     variance = _variances(sent, versions, facts)
@@ -166,18 +168,18 @@ def _residuals(sent: Sent, versions: Versions, view: View, facts: _Facts, s: Flo
     return Releases(client, facts.granted[version], laplace, std, sums, ones, claims, ones)
 
 
-def _weighed(sent: Sent, s: Floats) -> Floats:
+def _weighed(sent: UploadTable, s: Floats) -> Floats:
     """(n,) what a neighbour moves the version by through each update; infinite or not, what weighs nothing does not."""
     moving = sent.weight > 0
     return np.where(moving, np.where(moving, sent.weight, 1.0) * s, 0.0)
 
 
-def _version_of(sent: Sent, victim: int, copies: Ints) -> int:
+def _version_of(sent: UploadTable, victim: int, copies: Ints) -> int:
     """Version that an update and its copies entered: they were in one buffer."""
     return int(max(sent.version[victim], sent.version[copies].max()))
 
 
-def _copies(sent: Sent, versions: Versions, view: View, facts: _Facts, s: Floats) -> Releases:
+def _copies(sent: UploadTable, versions: VersionTable, view: AdversaryView, facts: _Facts, s: Floats) -> Releases:
     """What victims give away some of whose copies are known, but not their own upload: the held copies, and what the
     version says beside them; or the version alone, where the victim's update itself did not enter it."""
     rows: list[tuple[int, int, bool, float, float, float]] = []

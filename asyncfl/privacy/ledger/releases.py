@@ -16,7 +16,7 @@ from asyncfl.privacy.accounting.histories import SpentEpsilons, histories
 from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.release import Distribution, Release
 from asyncfl.privacy.scheme import Guarantee, Scheme
-from asyncfl.privacy.scores import ScoreNoise, score_sensitivity
+from asyncfl.privacy.score_noise import ScoreNoise, score_sensitivity
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -51,12 +51,12 @@ class Releases:
     """1 for an upload, and for a version that says more than uploads; 0 for scores, and for what came with a model."""
 
     @classmethod
-    def joined(cls, parts: Sequence[Releases]) -> Releases:
+    def concatenate(cls, parts: Sequence[Releases]) -> Releases:
         """All of them, in the order of their moments; at one moment the least sensitive first."""
         whole = cls(*(np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(cls)))
-        return whole.at(np.lexsort((whole.sensitivity, whole.moment)))
+        return whole.select(np.lexsort((whole.sensitivity, whole.moment)))
 
-    def at(self, rows: Ints) -> Releases:
+    def select(self, rows: Ints) -> Releases:
         """The releases in these rows, in their order."""
         return Releases(*(getattr(self, column.name)[rows] for column in fields(self)))
 
@@ -98,14 +98,14 @@ class Releases:
     @property
     def claimed(self) -> Floats:
         """(n,) sum of the claims of the holder's releases, this one included: basic composition of claims."""
-        return self.so_far(self.epsilon)
+        return self.cumulative(self.epsilon)
 
     @property
     def summed_mu(self) -> Floats:
         """(n,) sum of `squared_mu` of the holder's releases, this one included."""
-        return self.so_far(self.squared_mu)
+        return self.cumulative(self.squared_mu)
 
-    def so_far(self, column: Floats) -> Floats:
+    def cumulative(self, column: Floats) -> Floats:
         """(n,) sum of a `column` (n,) over the holder's releases, this one included."""
         result = np.zeros(len(self.holder))
         order = np.argsort(self.holder, kind="stable")
@@ -130,7 +130,7 @@ def releases_of(releases: Iterable[tuple[int, int, Release]]) -> Releases:
     )
 
 
-def one_each(releases: Sequence[Release]) -> Releases:
+def one_release_each(releases: Sequence[Release]) -> Releases:
     """One release of each of the holders 0.., all at one moment."""
     return releases_of((holder, 0, release) for holder, release in enumerate(releases))
 
@@ -155,7 +155,7 @@ def release_of(
 ) -> Release:
     """A release as an accountant sees it. `claim`: epsilon of this one; None: its share of what is `stated`."""
     if claim is None:
-        claim = math.inf if stated is None else stated.share
+        claim = math.inf if stated is None else stated.epsilon_per_release
     return Release(
         distribution,
         std,

@@ -60,7 +60,7 @@ def largest(account: Account, clients: int, moments: int) -> dict[str, Floats]:
 def _values(account: Account) -> Floats:
     """(1 + epsilons, n) releases of the holder so far, and epsilons of them."""
     spent, releases = account.spent, account.releases
-    numbers = releases.so_far(releases.counted.astype(np.float64))
+    numbers = releases.cumulative(releases.counted.astype(np.float64))
     return np.array([numbers, account.claimed, spent.basic, spent.advanced, spent.rdp, spent.exact])
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from asyncfl.privacy.flags import BARE, HEURISTIC, INVALID, UNCOVERED
-from asyncfl.privacy.ledger.measured import AUDITS, column_of
+from asyncfl.privacy.flags import HEURISTIC, INVALID, NO_NOISE, UNCOVERED
+from asyncfl.privacy.ledger.audit_columns import AUDITS, column_of
 
 RESTS_ON = {
     "proven": "by the noised releases alone",
@@ -67,7 +67,7 @@ def _parts(who: str, rows: Sequence[Row], models: Sequence[Row], several: bool) 
         yield f"{who}: {_of_clients(worst, rows, several)}"
     yield from _of_models(models)
     # The status tells two of these, an infinite epsilon the third.
-    if flags := [flag for flag in flags if flag not in (HEURISTIC, INVALID, BARE)]:
+    if flags := [flag for flag in flags if flag not in (HEURISTIC, INVALID, NO_NOISE)]:
         yield f"flagged: {', '.join(flags)}"
     yield f"trusting {worst['trusts'] or 'nobody'}"
 
@@ -143,7 +143,7 @@ def _exact(row: Row) -> float:
 
 
 def _bare(row: Row) -> bool:
-    return BARE in row["flags"].split("; ")
+    return NO_NOISE in row["flags"].split("; ")
 
 
 def _measured(row: Row) -> float:

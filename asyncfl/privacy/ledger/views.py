@@ -24,7 +24,7 @@ NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
-class Sent:
+class UploadTable:
     """All updates of a run that anybody may hold or that entered a model, one row each, all (n,)."""
 
     task: Ints
@@ -58,7 +58,7 @@ class Sent:
 
 
 @dataclass(frozen=True)
-class Versions:
+class VersionTable:
     """The published versions of a run, row v for version v, all (n_versions + 1,)."""
 
     entered: Bools
@@ -74,12 +74,12 @@ class Versions:
 
 
 @dataclass(frozen=True)
-class View:
+class AdversaryView:
     """What one adversary gets, and when (rows of a table of moments)."""
 
     adversary: str
     uploads: Ints
-    """(n,) moment at which it gets each row of `Sent`; NEVER: it does not."""
+    """(n,) moment at which it gets each row of `UploadTable`; NEVER: it does not."""
     versions: Ints
     """(n_versions + 1,) moment at which it gets each version; NEVER: it does not."""
     knows_server_noise: bool = False
@@ -93,7 +93,7 @@ class View:
         """Whether it gets anything that follows from data: version 0 does not."""
         return bool(self.further or (self.uploads < NEVER).any() or (self.versions[1:] < NEVER).any())
 
-    def bare(self, sent: Sent, versions: Versions) -> frozenset[int]:
+    def unprotected_clients(self, sent: UploadTable, versions: VersionTable) -> frozenset[int]:
         """Clients of whom it gets something that no noise hides: an upload, or a version that has none at all.
 
         What it is only granted, since no bound on less is known, is not among that.
@@ -106,7 +106,7 @@ class View:
         clients = sent.client[seen & (sent.std == 0) & (sent.sensitivity > 0)]
         return frozenset(clients.tolist()) - self.members
 
-    def granted(self, sent: Sent) -> Ints:
+    def granted(self, sent: UploadTable) -> Ints:
         """(n_versions + 1,) moment from which on it is taken to hold each version; see the module's header."""
         moments = self.versions.copy()
         held = self.uploads < NEVER

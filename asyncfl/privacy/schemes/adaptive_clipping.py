@@ -88,7 +88,7 @@ class ClipState(State):
         """What it has become."""
         return self.norm
 
-    def collected(
+    def record_collection(
         self, contributions: Sequence[Contribution], norms: NDArray[np.float64], random: np.random.Generator
     ) -> None:
         """Move the clip norm. A norm that is not finite is not within it."""

@@ -3,10 +3,12 @@
 Source: McMahan, Ramage, Talwar, Zhang 2018 (Learning Differentially Private Recurrent Language Models). With noise
 multiplier z each client adds noise of standard deviation z S to its update, so a mean of n carries z S/sqrt(n); or the
 server, which must then be trusted, adds z S/n to the mean. z is noise over what one client can change: where it is in a
-version several times, or weighs more than 1/n, the server adds as many times more (`noise.shares`); clients cannot,
-who do not know the others. Neighbours are named, since they decide what z is worth: one client with other data changes
-the sum by 2 S (`replace`); one whose updates are zero by S (`zero_out`). The source adds or removes a client; with a
-fixed number of participants that changes the number that the sum is divided by as well, and `zero_out` is what is left
+version several times, or weighs more than 1/n, the server adds as many times more (`noise.client_weights`); clients
+cannot, who do not know the others. Neighbours are named, since they decide what z is worth: one client with other
+data changes the sum by 2 S (`replace`); one whose updates are zero by S (`zero_out`). The source adds or removes a
+client;
+with a fixed number of participants that changes the number that the sum is divided by as well, and `zero_out` is what
+is left
 of it (Kairouz et al. 2021). The number of updates in a version is taken to be public, and no credit is given for
 clients being drawn.
 """
@@ -21,10 +23,24 @@ from pydantic import Field, model_validator
 
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, exact_epsilon, squared_mu_of
 from asyncfl.privacy.context import Contribution, PrivacyContext
-from asyncfl.privacy.noise.shares import UNEVEN, max_client_weight, of_clients, planned
+from asyncfl.privacy.noise.client_weights import (
+    UNEVEN_WEIGHTS,
+    client_sensitivities,
+    max_client_weight,
+    planned_contributions,
+)
 from asyncfl.privacy.ranges import LEAST, MOST, Delta, Factor, within
 from asyncfl.privacy.release import Status
-from asyncfl.privacy.scheme import Clipped, FixedNorm, Guarantee, ModelNoise, Noise, Scheme, State, bare_model
+from asyncfl.privacy.scheme import (
+    ClipTarget,
+    FixedNorm,
+    Guarantee,
+    ModelNoise,
+    Noise,
+    Scheme,
+    State,
+    model_without_noise,
+)
 from asyncfl.privacy.schemes.adaptive_clipping import AdaptiveClip, ClipState, split_multiplier
 from asyncfl.quantities import MeasuredIn
 
@@ -63,9 +79,9 @@ class DpFedAvg(Scheme):
         return self
 
     @property
-    def clipped(self) -> Clipped:
+    def clip_target(self) -> ClipTarget:
         """The update."""
-        return Clipped("update")
+        return ClipTarget("update")
 
     @property
     def bounds_uploads(self) -> bool:
@@ -118,12 +134,14 @@ class DpFedAvg(Scheme):
     def model_noise(
         self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()
     ) -> ModelNoise:
-        """z S rate/n, for a client that weighs more than that (`noise.shares.max_client_weight`) as much more, 0 where
+        """z S rate/n, for a client that weighs more than that (`max_client_weight`) as much more, 0 where
         the clients add the noise; on S or 2 S times what a client's updates weigh, with the bits as on an upload."""
         if not self.noise_multiplier:
-            return bare_model(context, contributions)
+            return model_without_noise(context, contributions)
         sensitivity = self._sensitivity(context, clip_norm)
-        sensitivities = of_clients(context, contributions or planned(context), lambda one: sensitivity)
+        sensitivities = client_sensitivities(
+            context, contributions or planned_contributions(context), lambda one: sensitivity
+        )
         if not self._by_server:
             return ModelNoise(0.0, sensitivities)
         n = len(contributions) or context.participants
@@ -173,7 +191,7 @@ class DpFedAvg(Scheme):
                 "noise_at: server trusts the server: uploads carry no noise, and no ledger row speaks for them"
             )
         if not context.equal_weights:
-            notes.append(f"{UNEVEN}; the sensitivity of published models is heuristic")
+            notes.append(f"{UNEVEN_WEIGHTS}; the sensitivity of published models is heuristic")
         elif not context.once_each and not self._follows_weights:
             notes.append(
                 "what is claimed of published models is for even means of updates of different clients, and heuristic: "

@@ -20,10 +20,10 @@ from asyncfl.errors import Fault
 from asyncfl.privacy.accounting.composition import ClassicalRelease, noise_multiplier
 from asyncfl.privacy.accounting.gaussian import exact_epsilon, squared_mu_of
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
-from asyncfl.privacy.distances import clipped_steps
 from asyncfl.privacy.flags import OVERDRAWN
 from asyncfl.privacy.ranges import Budget, Delta, Factor
 from asyncfl.privacy.scheme import Guarantee, Noise, Scheme
+from asyncfl.privacy.sgd_sensitivity import clipped_sgd_sensitivity
 from asyncfl.quantities import MeasuredIn
 
 
@@ -100,7 +100,7 @@ class GaussianUpload(Scheme):
     def proven_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
         """2 lr C S: two runs of S steps part by no more than 2 lr C in each; S steps before a draw of noise."""
         epochs = 1 if self.noise_each_epoch else context.epochs_of(contribution)
-        return clipped_steps(context, self.clip_norm, contribution.samples, epochs)
+        return clipped_sgd_sensitivity(context, self.clip_norm, contribution.samples, epochs)
 
     def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee | None:
         """(epsilon, delta) for one upload or for T, for one replaced sample; the same with a draw in each epoch."""

@@ -19,11 +19,17 @@ from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.exposures import AnyExposures, MeasuredExposures, assumed_exposures
 from asyncfl.privacy.flags import AMPLIFICATION, CLIP_NORM
 from asyncfl.privacy.noise import server_noise
+from asyncfl.privacy.noise.client_weights import (
+    UNEVEN_WEIGHTS,
+    client_sensitivities,
+    max_client_weight,
+    noise_scale,
+    planned_contributions,
+)
 from asyncfl.privacy.noise.server_noise import BRule, NbaflNoise, Sensitivity, model_std, nbafl_noise
-from asyncfl.privacy.noise.shares import UNEVEN, max_client_weight, noise_scale, of_clients, planned
 from asyncfl.privacy.ranges import Budget, Delta, Factor
 from asyncfl.privacy.release import Status
-from asyncfl.privacy.scheme import FixedNorm, Guarantee, ModelNoise, Noise, Scheme, State, bare_model
+from asyncfl.privacy.scheme import FixedNorm, Guarantee, ModelNoise, Noise, Scheme, State, model_without_noise
 from asyncfl.quantities import MeasuredIn
 
 NORM_GROWTH_WORTH_A_NOTE = 2.0
@@ -133,9 +139,11 @@ class Nbafl(Scheme):
         """sigma_d, computed in `server_noise.nbafl_noise`, times the server's rate; on Delta_d, with what the client's
         updates weigh in place of 1/K. Without clipping none."""
         if self.off or clip_norm is None:
-            return bare_model(context, contributions)
+            return model_without_noise(context, contributions)
         whole = server_noise.model_sensitivity(clip_norm, context.smallest_samples, 1, self.sensitivity)
-        sensitivities = of_clients(context, contributions or planned(context), lambda one: whole)
+        sensitivities = client_sensitivities(
+            context, contributions or planned_contributions(context), lambda one: whole
+        )
         return ModelNoise(context.rate * self.noise(context, clip_norm, contributions).sigma_d, sensitivities)
 
     def _status(self, proven: bool) -> Status:
@@ -202,7 +210,7 @@ class Nbafl(Scheme):
                 "not for a model trained by SGD; sensitivity: 2C always holds for a clipped model"
             )
         if not context.equal_weights:
-            notes.append(f"{UNEVEN}; the sensitivity of published models is heuristic")
+            notes.append(f"{UNEVEN_WEIGHTS}; the sensitivity of published models is heuristic")
         notes += self._clip_notes(context)
         if context.participants < context.clients and self.b_rule != "none":
             notes += self._draw_notes(context)

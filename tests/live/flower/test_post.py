@@ -377,4 +377,4 @@ def test_scores_count_towards_a_budget_from_message_to_message() -> None:
     assert json.loads(kept["sent of seed 0"]) == [["scores", 3, None]] * (len(told) - 1)
     budgets = FlowerClient(config, {}).federation.budget_tracker()
     assert budgets is not None
-    assert [budgets.answer(0, 3) for _ in told] == [one is not None for one in told]
+    assert [budgets.charge_scores(0, 3) for _ in told] == [one is not None for one in told]

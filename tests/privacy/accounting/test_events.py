@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from asyncfl.privacy.accounting.events import MechanismEvent, gathered, parse_event, under
+from asyncfl.privacy.accounting.events import MechanismEvent, for_neighbours, merge_equal_events, parse_event
 
 
 @pytest.mark.parametrize(
@@ -55,10 +55,10 @@ def test_equal_lists_become_equal():
         MechanismEvent("gaussian", 1.1, 2),
         MechanismEvent("gaussian", 1.1, 1, 0.5),
     ]
-    assert gathered(first) == gathered(reversed(first))
-    assert gathered(first)[1] == MechanismEvent("gaussian", 1.1, 3)
+    assert merge_equal_events(first) == merge_equal_events(reversed(first))
+    assert merge_equal_events(first)[1] == MechanismEvent("gaussian", 1.1, 3)
     assert (
-        gathered(
+        merge_equal_events(
             [
                 MechanismEvent("gaussian", math.inf),
                 MechanismEvent("pure", 0.0),
@@ -84,8 +84,8 @@ def test_a_replaced_record_moves_a_sum_twice_as_far():
         MechanismEvent("pure", 0.5),
         MechanismEvent("gaussian", 1.0, 1, 0.5),
     ]
-    assert [part.parameter for part in under(events, "replace")] == [0.5, 1.5, 0.5, 1.0]
-    assert list(under(events, "add_remove")) == events
+    assert [part.parameter for part in for_neighbours(events, "replace")] == [0.5, 1.5, 0.5, 1.0]
+    assert list(for_neighbours(events, "add_remove")) == events
 
 
 @pytest.mark.parametrize(

@@ -8,21 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncfl.privacy.accounting.roots import just_enough
+from asyncfl.privacy.accounting.roots import smallest_sufficient
 
 
 @given(st.floats(1e-50, 1e50), st.floats(1e-50, 1e50), st.sampled_from([0.3, 1.0, 7.0]))
 def test_it_is_found_from_anywhere(needed: float, start: float, power: float) -> None:
-    found = just_enough(lambda x: (needed / x) ** power - 1 if x > needed / 1e9 else 1e9, start)
+    found = smallest_sufficient(lambda x: (needed / x) ** power - 1 if x > needed / 1e9 else 1e9, start)
     assert (needed / found) ** power <= 1
     assert found == pytest.approx(needed, rel=4e-15)
 
 
 def test_a_step_is_found_on_its_upper_side() -> None:
-    assert just_enough(lambda x: 1.0 if x < 3 else -1.0) == pytest.approx(3, rel=1e-15)
-    assert just_enough(lambda x: 1.0 if x < 3 else -1.0) >= 3
-    assert just_enough(lambda x: 1.0 if x < 3 else 0.0, 3.0) == 3
-    coarse = just_enough(lambda x: math.log(3 / x), precision=1e-3)
+    assert smallest_sufficient(lambda x: 1.0 if x < 3 else -1.0) == pytest.approx(3, rel=1e-15)
+    assert smallest_sufficient(lambda x: 1.0 if x < 3 else -1.0) >= 3
+    assert smallest_sufficient(lambda x: 1.0 if x < 3 else 0.0, 3.0) == 3
+    coarse = smallest_sufficient(lambda x: math.log(3 / x), precision=1e-3)
     assert 3 <= coarse <= 3 * (1 + 3e-3)
 
 
@@ -33,14 +33,14 @@ def test_where_next_to_nothing_is_enough_it_is_told_so() -> None:
         asked.append(x)
         return -1.0
 
-    assert 0 < just_enough(missing, least=1e-12) < 1e-12
+    assert 0 < smallest_sufficient(missing, least=1e-12) < 1e-12
     assert len(asked) < 50
 
 
 def test_it_is_looked_for_by_doubling_and_halving_from_where_it_starts() -> None:
     def asked(needed: float, start: float) -> list[float]:
         seen: list[float] = []
-        just_enough(lambda x: seen.append(x) or needed - x, start)  # type: ignore[func-returns-value]
+        smallest_sufficient(lambda x: seen.append(x) or needed - x, start)  # type: ignore[func-returns-value]
         return seen
 
     assert asked(5.0, 1.0)[:4] == [1.0, 2.0, 4.0, 8.0]
@@ -51,7 +51,7 @@ def test_it_is_looked_for_by_doubling_and_halving_from_where_it_starts() -> None
 
 
 def test_from_next_to_nothing_to_as_much_as_there_is() -> None:
-    assert just_enough(lambda x: 1e-200 - x) == pytest.approx(1e-200, rel=1e-14)
-    assert just_enough(lambda x: 1e200 - x) == pytest.approx(1e200, rel=1e-14)
-    assert just_enough(lambda x: 0.25 - x, least=0.5) < 0.5
-    assert just_enough(lambda x: 0.25 - x, least=0.2) == 0.25
+    assert smallest_sufficient(lambda x: 1e-200 - x) == pytest.approx(1e-200, rel=1e-14)
+    assert smallest_sufficient(lambda x: 1e200 - x) == pytest.approx(1e200, rel=1e-14)
+    assert smallest_sufficient(lambda x: 0.25 - x, least=0.5) < 0.5
+    assert smallest_sufficient(lambda x: 0.25 - x, least=0.2) == 0.25

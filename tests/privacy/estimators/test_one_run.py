@@ -11,8 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
-from asyncfl.privacy.estimators.guesses import GuessPlan, plans
-from asyncfl.privacy.estimators.one_run import audited, epsilon_of, most, p_value
+from asyncfl.privacy.estimators.guesses import GuessPlan, guess_plans
+from asyncfl.privacy.estimators.one_run import (
+    best_lower_bound,
+    epsilon_lower_bound,
+    largest_detectable_epsilon,
+    p_value,
+)
 
 JAX_PRIVACY = [
     (1000, 1000, 600, 0.0, 0.2974679266765937),
@@ -34,13 +39,13 @@ JAX_PRIVACY = [
 def test_the_bound_is_that_of_jax_privacy(
     canaries: int, guesses: int, right: int, delta: float, epsilon: float
 ) -> None:
-    assert epsilon_of(canaries, guesses, right, delta) == pytest.approx(epsilon, abs=2e-6)
+    assert epsilon_lower_bound(canaries, guesses, right, delta) == pytest.approx(epsilon, abs=2e-6)
 
 
 def test_all_guesses_right_have_a_closed_form() -> None:
     # (e^eps / (1 + e^eps))^r = level
     success = 0.05 ** (1 / 64)
-    assert epsilon_of(64, 64, 64, 0.0) == pytest.approx(math.log(success / (1 - success)), rel=1e-12)
+    assert epsilon_lower_bound(64, 64, 64, 0.0) == pytest.approx(math.log(success / (1 - success)), rel=1e-12)
 
 
 def test_p_value_by_hand() -> None:
@@ -56,13 +61,15 @@ def test_more_right_guesses_show_more_and_delta_shows_less(
 ) -> None:
     few = int(share * guesses)
     many = few + int(more * (guesses - few))
-    assert epsilon_of(guesses, guesses, few, delta) <= epsilon_of(guesses, guesses, many, delta) + 1e-9
-    assert epsilon_of(guesses, guesses, many, delta) <= epsilon_of(guesses, guesses, many, 0.0)
+    assert (
+        epsilon_lower_bound(guesses, guesses, few, delta) <= epsilon_lower_bound(guesses, guesses, many, delta) + 1e-9
+    )
+    assert epsilon_lower_bound(guesses, guesses, many, delta) <= epsilon_lower_bound(guesses, guesses, many, 0.0)
 
 
 @given(st.integers(1, 3000))
 def test_plans_depend_on_the_number_of_canaries_alone(canaries: int) -> None:
-    found = plans(canaries)
+    found = guess_plans(canaries)
     assert len(set(found)) == len(found)
     assert all(1 <= plan.guesses <= canaries for plan in found)
     assert found[0] == GuessPlan(canaries - canaries // 2, canaries // 2)
@@ -70,23 +77,25 @@ def test_plans_depend_on_the_number_of_canaries_alone(canaries: int) -> None:
 
 def test_without_canaries_there_is_no_plan() -> None:
     with pytest.raises(ValueError, match="at least one canary, got 0"):
-        plans(0)
+        guess_plans(0)
     with pytest.raises(ValueError, match="right <= guesses <= canaries"):
-        epsilon_of(10, 20, 5, 0.0)
+        epsilon_lower_bound(10, 20, 5, 0.0)
 
 
 def test_a_perfect_attack_shows_exactly_the_most_that_can_be_shown() -> None:
     coins = np.random.default_rng(0).random(1000) < 0.5
-    shown = audited(np.where(coins, 1.0, 0.0), coins, 1e-5)
+    shown = best_lower_bound(np.where(coins, 1.0, 0.0), coins, 1e-5)
     # As many are not in as coins fell: with 1000 guesses some of one half are wrong, with 500 none are.
     assert (shown.guesses, shown.right) == (500, 500)
-    assert shown.epsilon <= most(1000, 1e-5)
-    assert most(1000, 1e-5) == pytest.approx(epsilon_of(1000, 1000, 1000, 1e-5, 0.05 / len(plans(1000))))
+    assert shown.epsilon <= largest_detectable_epsilon(1000, 1e-5)
+    assert largest_detectable_epsilon(1000, 1e-5) == pytest.approx(
+        epsilon_lower_bound(1000, 1000, 1000, 1e-5, 0.05 / len(guess_plans(1000)))
+    )
 
 
 def test_scores_that_are_no_numbers_show_nothing() -> None:
     coins = np.random.default_rng(1).random(400) < 0.5
-    assert audited(np.full(400, np.nan), coins, 0.0).epsilon == 0.0
+    assert best_lower_bound(np.full(400, np.nan), coins, 0.0).epsilon == 0.0
 
 
 def test_randomised_response_is_found_from_below() -> None:
@@ -97,7 +106,7 @@ def test_randomised_response_is_found_from_below() -> None:
     for _ in range(100):
         coins = random.random(1000) < 0.5
         told = coins == (random.random(1000) < truth)
-        found.append(audited(told + random.random(1000) * 0.1, coins, 0.0).epsilon)
+        found.append(best_lower_bound(told + random.random(1000) * 0.1, coins, 0.0).epsilon)
     # 95 % keep below; of 100 independent runs at most 11 may not, but for one chance in a hundred.
     assert np.sum(np.array(found) > epsilon) <= 11
     assert 1.5 < np.median(found) < epsilon
@@ -110,12 +119,12 @@ def test_of_a_gaussian_mechanism_the_bound_holds_in_95_of_100_runs(mu: float, sh
     found = []
     for _ in range(100):
         coins = random.random(200) < 0.5
-        found.append(audited(mu * coins + random.standard_normal(200), coins, delta).epsilon)
+        found.append(best_lower_bound(mu * coins + random.standard_normal(200), coins, delta).epsilon)
     assert np.sum(np.array(found) > truth) <= 11
     assert np.median(found) >= shown
 
 
 def test_data_that_are_not_used_show_something_in_at_most_5_of_100_runs() -> None:
     random = np.random.default_rng(4)
-    found = [audited(random.standard_normal(200), random.random(200) < 0.5, 0.0).epsilon for _ in range(400)]
+    found = [best_lower_bound(random.standard_normal(200), random.random(200) < 0.5, 0.0).epsilon for _ in range(400)]
     assert np.sum(np.array(found) > 0) <= 30

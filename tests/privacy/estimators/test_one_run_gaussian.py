@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncfl.privacy.estimators.one_run_gaussian import audited_mu, epsilon_at, most_mu, mu_of, refuted
+from asyncfl.privacy.estimators.one_run_gaussian import (
+    best_mu_lower_bound,
+    epsilon_at,
+    largest_detectable_mu,
+    mu_lower_bound,
+    refuted,
+)
 
 JAX_PRIVACY = [
     (1000, 1000, 600, 1e-5, 0.5835403679239116),
@@ -26,7 +32,7 @@ JAX_PRIVACY = [
 def test_the_bound_is_that_of_jax_privacy(
     canaries: int, guesses: int, right: int, delta: float, epsilon: float
 ) -> None:
-    assert epsilon_at(mu_of(canaries, guesses, right), delta) == pytest.approx(epsilon, abs=1e-4)
+    assert epsilon_at(mu_lower_bound(canaries, guesses, right), delta) == pytest.approx(epsilon, abs=1e-4)
 
 
 @given(st.integers(1, 200), st.floats(0, 1), st.floats(0, 6), st.floats(0, 6))
@@ -41,16 +47,16 @@ def test_of_a_gaussian_mechanism_the_bound_holds_in_95_of_100_runs_and_is_sharpe
     random, found = np.random.default_rng(3), []
     for _ in range(60):
         coins = random.random(200) < 0.5
-        found.append(audited_mu(mu * coins + random.standard_normal(200), coins))
+        found.append(best_mu_lower_bound(mu * coins + random.standard_normal(200), coins))
     assert np.sum(np.array(found) > mu) <= 8  # of 60, but for one chance in a hundred
     assert np.median(found) > 0.5 * mu - 0.25
 
 
 def test_the_most_that_can_be_shown() -> None:
     coins = np.arange(200) % 2 == 0
-    assert audited_mu(coins.astype(float), coins) == most_mu(200)
+    assert best_mu_lower_bound(coins.astype(float), coins) == largest_detectable_mu(200)
 
 
 def test_numbers_that_cannot_be() -> None:
     with pytest.raises(ValueError, match="right <= guesses <= canaries"):
-        mu_of(10, 5, 6)
+        mu_lower_bound(10, 5, 6)

@@ -15,7 +15,7 @@ def test_at_one_percent_of_two_hundred_two_may_be_wrong() -> None:
     assert (point.true_positives, point.members, point.false_positives, point.others) == (3, 5, 2, 200)
     assert point.rate == 0.6
     # Clopper, Pearson 1934: 3 of 5.
-    assert point.between == pytest.approx((0.1466328, 0.9472550), abs=1e-6)
+    assert point.rate_interval == pytest.approx((0.1466328, 0.9472550), abs=1e-6)
 
 
 def test_ties_are_no_true_positives() -> None:

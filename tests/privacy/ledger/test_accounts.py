@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from asyncfl.privacy.ledger.accounts import Account
-from asyncfl.privacy.ledger.releases import Releases, one_each
+from asyncfl.privacy.ledger.releases import Releases, one_release_each
 from asyncfl.privacy.release import Release
 
 
 def releases(multiplier: float) -> Releases:
-    return one_each([Release("gaussian", multiplier, 1.0, 1, "replace", "heuristic", 2.0, 1e-5)])
+    return one_release_each([Release("gaussian", multiplier, 1.0, 1, "replace", "heuristic", 2.0, 1e-5)])
 
 
 def test_what_is_proven_is_asked_for_only_where_there_is_some() -> None:

@@ -48,7 +48,7 @@ def allowed(meter: BudgetTracker, client: int = 0, most: int = 200) -> int:
     for turn in range(most):
         if not meter.affords(client, turn):
             return turn
-        meter.send(client)
+        meter.charge_upload(client)
     return most
 
 
@@ -154,7 +154,7 @@ def test_budgets_that_change_are_never_overspent(epsilons: list[float], accounta
         assert meter.affords(0, turn) == (found <= 20)
         if found > 20:
             return
-        meter.send(0)
+        meter.charge_upload(0)
         parts = after
         assert meter.spent(0) == pytest.approx(found, rel=1e-6)
 
@@ -169,8 +169,8 @@ def test_the_next_upload_of_an_adaptive_budget_follows_the_last_loss() -> None:
             if not meter.affords(0, turn):
                 break
             one = Contribution(0, 100, turn, meter.state.epsilon(0, turn))
-            meter.state.trained(one, loss, 1.0)
-            meter.send(0)
+            meter.state.record_training(one, loss, 1.0)
+            meter.charge_upload(0)
             sent += 1
         assert sent == uploads
     assert meter.affords(2, 0), "others have budgets of their own"

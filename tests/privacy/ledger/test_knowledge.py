@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.privacy.ledger.knowledge import knowledge
-from asyncfl.privacy.ledger.views import NEVER, Sent, Versions, View
+from asyncfl.privacy.ledger.knowledge import known_releases
+from asyncfl.privacy.ledger.views import NEVER, AdversaryView, UploadTable, VersionTable
 from asyncfl.privacy.release import Release
 
 
-def sent(*rows: tuple[int, int, float, float, float], **of: Any) -> Sent:
+def sent(*rows: tuple[int, int, float, float, float], **of: Any) -> UploadTable:
     """Updates as (client, version that it entered, weight, noise, sensitivity)."""
     client, version, weight, std, sensitivity = map(np.array, zip(*rows, strict=True))
     n = len(rows)
-    whole = Sent(
+    whole = UploadTable(
         task=np.arange(n),
         client=client.astype(np.int64),
         base_version=np.zeros(n, np.int64),
@@ -35,26 +35,28 @@ def sent(*rows: tuple[int, int, float, float, float], **of: Any) -> Sent:
     return replace(whole, **of)
 
 
-def versions(*server_std: float, **of: Any) -> Versions:
+def versions(*server_std: float, **of: Any) -> VersionTable:
     """Versions 1, 2, ... with this noise of the server."""
     usual = {"server_laplace": False, "fixed_weights": True, "epsilon": 9.0} | of
     std = np.array([0.0, *server_std])
-    return Versions(np.arange(len(std)) > 0, std, **usual)
+    return VersionTable(np.arange(len(std)) > 0, std, **usual)
 
 
-def view(uploads: dict[int, int], models: dict[int, int], n: int, v: int, **of: Any) -> View:
+def view(uploads: dict[int, int], models: dict[int, int], n: int, v: int, **of: Any) -> AdversaryView:
     """Row of an upload, version -> moment at which it is got."""
     held, got = np.full(n, NEVER), np.full(v + 1, NEVER)
     for place, moment in uploads.items():
         held[place] = moment
     for version, moment in models.items():
         got[version] = moment
-    return View("any", held, got, **of)
+    return AdversaryView("any", held, got, **of)
 
 
-def told(of: Sent, published: Versions, uploads: dict[int, int], models: dict[int, int], **more: Any) -> list[Any]:
+def told(
+    of: UploadTable, published: VersionTable, uploads: dict[int, int], models: dict[int, int], **more: Any
+) -> list[Any]:
     """(client, moment, noise, sensitivity, mechanisms, claim, counted, Laplace) of each release."""
-    found = knowledge(of, published, view(uploads, models, len(of.task), len(published.server_std) - 1, **more))
+    found = known_releases(of, published, view(uploads, models, len(of.task), len(published.server_std) - 1, **more))
     columns = (found.holder, found.moment, found.sigma, found.sensitivity, found.count, found.epsilon, found.counted)
     return [tuple(row) for row in zip(*(column.tolist() for column in (*columns, found.laplace)), strict=True)]
 

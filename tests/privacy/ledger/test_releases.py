@@ -9,7 +9,7 @@ import pytest
 from asyncfl.privacy import Contribution, GaussianUpload, PrivacyContext
 from asyncfl.privacy.ledger.releases import Release, answer_release, upload_release
 from asyncfl.privacy.scheme import Guarantee, Unit
-from asyncfl.privacy.scores import ScoreNoise
+from asyncfl.privacy.score_noise import ScoreNoise
 
 
 def test_answers_without_noise_count_as_no_mechanism() -> None:

@@ -27,7 +27,7 @@ ROW = {
 }
 
 
-BARE = {"exact_epsilon": math.inf, "provable": math.inf, "flags": "released without noise"}
+NO_NOISE = {"exact_epsilon": math.inf, "provable": math.inf, "flags": "released without noise"}
 PROVEN = {"status": "proven", "unit": "client", "provable": 8.5, "flags": ""}
 ARGUED = "8.5 by a sensitivity that is argued for, not proven"
 HIDDEN = "at delta 1e-05 for one sample replaced"
@@ -90,7 +90,7 @@ def test_the_epsilon_that_leads_is_never_below_what_was_measured():
 def test_nothing_and_everything_are_no_numbers():
     found = said(
         {"exact_epsilon": 0.0, "provable": 0.0, "flags": "sensitivity heuristic; scores without noise"},
-        {"adversary": "both", "trusts": "", **BARE},
+        {"adversary": "both", "trusts": "", **NO_NOISE},
         {"adversary": "curious", "exact_epsilon": math.inf, "provable": math.inf},
         {"adversary": "public", "provable": math.inf, "neighbours": "shuffled"},
         {"adversary": "both", "holder": "model", "claimed_epsilon": math.inf},
@@ -111,7 +111,7 @@ def test_a_claim_about_models_that_fails_is_said():
     trust = "trusting server, clients"
     broken = "the 24.92 claimed for published models does not hold"
     assert said(silent, {**model, "claim_holds": False}) == [f"{says}{broken}: epsilon is 126; {trust}"]
-    endless = {**model, **BARE, "claim_holds": False}
+    endless = {**model, **NO_NOISE, "claim_holds": False}
     assert said(silent, endless) == [f"{says}{broken}: epsilon is infinite; {trust}"]
     unbounded = {**model, "exact_epsilon": math.inf, "provable": math.inf}
     assert said(silent, unbounded) == [f"{says}the 24.92 claimed for published models is not proven; {trust}"]
@@ -128,7 +128,7 @@ def test_a_client_is_named_with_its_seed_where_there_are_several():
 
 def test_without_privacy_there_is_little_to_say():
     nothing = {"unit": "none", "neighbours": "none", "status": "none", "claimed_epsilon": math.inf, "flags": ""}
-    bare = {**BARE, "claimed_epsilon": math.inf}
+    bare = {**NO_NOISE, "claimed_epsilon": math.inf}
     assert said({**bare, **nothing}, {**bare, **nothing, "adversary": "both"}) == []
     assert said(bare, {**bare, "adversary": "both"}) == ["no noise hides what clients send: epsilon is infinite"]
 

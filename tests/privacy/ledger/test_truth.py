@@ -19,8 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
-from asyncfl.privacy.ledger.knowledge import knowledge
-from asyncfl.privacy.ledger.views import NEVER, Sent, Versions, View
+from asyncfl.privacy.ledger.knowledge import known_releases
+from asyncfl.privacy.ledger.views import NEVER, AdversaryView, UploadTable, VersionTable
 
 RATES = st.sampled_from([0.0, 0.5, 1.0, -0.3])
 
@@ -98,7 +98,7 @@ class Federation:
             worst = max(worst, _squared_mahalanobis(moved, noise))
         return worst
 
-    def sent(self) -> Sent:
+    def sent(self) -> UploadTable:
         n = len(self.tasks)
         version = [number + 1 for number, places in enumerate(self.places) for _ in places]
         copies = [
@@ -107,7 +107,7 @@ class Federation:
             for task in buffer
         ]
         sensitivity = np.array([task.sensitivity for task in self.tasks])
-        return Sent(
+        return UploadTable(
             task=np.arange(n),
             client=np.array([task.client for task in self.tasks]),
             base_version=np.array([task.base for task in self.tasks]),
@@ -128,10 +128,10 @@ class Federation:
         v = len(self.buffers)
         held, got = np.full(len(self.tasks), NEVER), np.full(v + 1, NEVER)
         held[uploads], got[versions] = 0, 0
-        published = Versions(
+        published = VersionTable(
             np.arange(v + 1) > 0, np.where(np.arange(v + 1) > 0, self.server_sigma, 0.0), False, self.fixed_weights, 1.0
         )
-        found = knowledge(self.sent(), published, View("any", held, got, server, members))
+        found = known_releases(self.sent(), published, AdversaryView("any", held, got, server, members))
         return float(found.squared_mu[found.holder == client].sum())
 
 

@@ -126,7 +126,7 @@ def test_the_clip_norm_moves_geometrically():
     assert rule.next_norm(2.0, 1.0) == pytest.approx(2 * math.exp(-0.1))
     assert rule.next_norm(2.0, 0.5) == 2
     state = ClipState(2.0, rule, sigma=0.0, by_server=True)
-    state.collected((), np.array([1.0, 3.0, np.nan, np.inf]), np.random.default_rng(0))
+    state.record_collection((), np.array([1.0, 3.0, np.nan, np.inf]), np.random.default_rng(0))
     assert state.norm == pytest.approx(2 * math.exp(0.05))
 
 
@@ -135,7 +135,7 @@ def test_the_clip_norm_finds_the_quantile():
     for by_server, sigma in ((True, 5.0), (False, 1.0)):
         state = ClipState(0.1, AdaptiveClip(quantile=0.8), sigma, by_server)
         for turn, collected in enumerate(norms):
-            state.collected((), collected, np.random.default_rng(turn))
+            state.record_collection((), collected, np.random.default_rng(turn))
         assert state.norm == pytest.approx(np.quantile(norms, 0.8), rel=0.1)
 
 
@@ -146,7 +146,7 @@ def test_noise_on_each_bit_adds_up_to_sqrt_n_of_it():
         moved = []
         for _ in range(2000):
             state = ClipState(1.0, rule, 2.0, by_server)
-            state.collected((), np.full(16, 0.5), random)
+            state.record_collection((), np.full(16, 0.5), random)
             moved.append(math.log(state.norm))
         assert np.mean(moved) == pytest.approx(-0.5, abs=0.05)
         spreads.append(np.std(moved))
@@ -159,7 +159,7 @@ def test_the_clip_norm_stays_a_number_however_much_noise_moves_it():
     assert rule.next_norm(1.0, 1.0) == rule.next_norm(1e-100, 1.0) == 1e-100
     state = ClipState(1.0, rule, 1e9, True)
     for turn in range(20):
-        state.collected((), np.ones(4), np.random.default_rng(turn))
+        state.record_collection((), np.ones(4), np.random.default_rng(turn))
         assert state.norm in (1e-100, 1e100)
 
 
@@ -190,7 +190,7 @@ def test_bad_input(fields, said):
 
 def test_a_norm_that_is_the_clip_norm_is_within_it():
     state = ClipState(2.0, AdaptiveClip(learning_rate=1.0), sigma=0.0, by_server=True)
-    state.collected((), np.array([]), np.random.default_rng(0))
+    state.record_collection((), np.array([]), np.random.default_rng(0))
     assert state.norm == 2
-    state.collected((), np.array([2.0, 2.0, 5.0, 2.0]), np.random.default_rng(0))
+    state.record_collection((), np.array([2.0, 2.0, 5.0, 2.0]), np.random.default_rng(0))
     assert state.norm == pytest.approx(2 * math.exp(-0.25))

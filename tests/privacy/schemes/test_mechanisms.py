@@ -21,7 +21,7 @@ from asyncfl.privacy import (
 from asyncfl.privacy.accounting.gaussian import classical_constant, exact_epsilon
 from asyncfl.privacy.flags import CLASSICAL
 from asyncfl.privacy.ledger.releases import upload_release
-from asyncfl.privacy.ledger.tables import flags_of
+from asyncfl.privacy.ledger.rows import flags_of
 from asyncfl.privacy.schemes.mechanisms import Clip
 
 CONTEXT = PrivacyContext(clients=10, participants=4, rounds=20, smallest_samples=50, exposures=0, n_parameters=10)
@@ -60,7 +60,7 @@ def test_the_limit_is_that_of_one_release():
 
 def test_laplace_noise_needs_the_l1_norm():
     scheme = of_client(LaplaceNoise(epsilon=0.5), norm=0.5)
-    assert scheme.clipped.order == 1
+    assert scheme.clip_target.order == 1
     # Sensitivity 1 and epsilon .5: scale 2, density 1/4 at 0, standard deviation 2.828427.
     assert scheme.upload_noise(CONTEXT, 0.5, UPLOAD).sensitivity == 1
     std = scheme.upload_noise(CONTEXT, 0.5, UPLOAD).std
@@ -73,7 +73,7 @@ def test_laplace_noise_needs_the_l1_norm():
 
 def test_laplace_noise_from_an_l2_clip_grows_with_the_number_of_parameters():
     scheme = of_client(LaplaceNoise(epsilon=1, sensitivity_from="from_l2"), norm=1)
-    assert scheme.clipped.order == 2
+    assert scheme.clip_target.order == 2
     assert scheme.upload_noise(CONTEXT, 1, UPLOAD).std / math.sqrt(2) == pytest.approx(6.324555, abs=5e-7)
     assert scheme.upload_guarantee(CONTEXT).status == "proven"
 
@@ -157,7 +157,7 @@ def test_client_and_server_have_budgets_of_their_own():
         client=GaussianNoise(epsilon=2, delta=1e-4), server=LaplaceNoise(epsilon=3), clip=Clip(norm=0.1)
     )
     noise, of_server = scheme.upload_noise(CONTEXT, 0.1, UPLOAD), scheme.model_noise(CONTEXT, 0.1)
-    assert (noise.distribution, of_server.distribution, scheme.clipped.order) == ("gaussian", "laplace", 1)
+    assert (noise.distribution, of_server.distribution, scheme.clip_target.order) == ("gaussian", "laplace", 1)
     of_upload, of_model = scheme.upload_guarantee(CONTEXT), scheme.model_guarantee(CONTEXT)
     assert (of_upload.epsilon, of_upload.delta) == (2, 1e-4)
     assert (of_model.epsilon, of_model.delta) == (3, 0)

@@ -25,7 +25,7 @@ FIGURE_4 = PrivacyContext(
 
 def test_defaults_are_those_of_the_paper():
     scheme = Nbafl(epsilon=60)
-    assert scheme.clipped.payload == "model"
+    assert scheme.clip_target.payload == "model"
     assert (scheme.delta, scheme.exposures, scheme.clip_norm, scheme.constant) == (0.01, 1, "median", 1.25)
     assert (scheme.sensitivity, scheme.composition, scheme.b_rule) == ("2C/m", "naive", "paper")
 

@@ -45,7 +45,7 @@ class LossHistory(State):
             return self.floor
         return self.budget_after(client, float(self.first[client]), float(self.last[client]))
 
-    def trained(self, contribution: Contribution, loss: float, norm: float) -> None:
+    def record_training(self, contribution: Contribution, loss: float, norm: float) -> None:
         """Remember the loss."""
         client = contribution.client
         if math.isnan(self.first[client]) and math.isfinite(loss):

@@ -22,7 +22,7 @@ from asyncfl.messages import Vector
 from asyncfl.quantities import MeasuredIn
 
 
-def swapped(rows: int, swaps: int, random: np.random.Generator) -> NDArray[np.int64]:
+def swapped_order(rows: int, swaps: int, random: np.random.Generator) -> NDArray[np.int64]:
     """(rows,) whose layer lies in each place after `swaps` swaps of two different places, drawn at random."""
     order = np.arange(rows)
     if rows < 2:
@@ -38,7 +38,7 @@ def swapped(rows: int, swaps: int, random: np.random.Generator) -> NDArray[np.in
 def shuffle_layers(models: Vector, layout: Layout, swaps: int, random: np.random.Generator) -> None:
     """Swap layers between the rows of `models`, in place. `models`: (n, n_parameters) float32, all of one base."""
     for layer in layout.layers:
-        order = swapped(len(models), swaps, random)
+        order = swapped_order(len(models), swaps, random)
         # Indexing with an array copies, so that no row is overwritten before it is read.
         models[:, layer.slice] = models[order, layer.slice]
 
@@ -52,7 +52,7 @@ class Shuffler(Described):
     """Virtual seconds between the cohort's last update and what the server gets."""
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """The number of swaps."""
         return f"{self.swaps} swaps in each layer"
 

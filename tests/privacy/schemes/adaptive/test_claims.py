@@ -12,9 +12,9 @@ from asyncfl.privacy import AdaptiveBudgets, PrivacyContext
 from asyncfl.privacy.context import Contribution
 from asyncfl.privacy.flags import BUDGETS, CLASSICAL, HEURISTIC
 from asyncfl.privacy.ledger.accounts import model_accounts, upload_accounts
-from asyncfl.privacy.ledger.published import published
+from asyncfl.privacy.ledger.model_releases import published_models
 from asyncfl.privacy.ledger.releases import releases_of, upload_release, uploads_of
-from asyncfl.privacy.ledger.tables import ledger
+from asyncfl.privacy.ledger.rows import ledger
 
 SAMPLES = np.full(5, 1000)
 SETTING_1, SETTING_3 = (1, 1, 2, 2, 3), (4, 4, 8, 8, 12)
@@ -142,7 +142,7 @@ def test_a_model_claims_the_threshold_once() -> None:
     assert scheme.model_guarantee(context()).neighbours == "replace at every client"
     assert constant(threshold=36, round_budget="max").model_guarantee(context()).neighbours == "replace"
     assert constant().model_guarantee(context()) is None
-    accounts = model_accounts(scheme, context(), {"server": published([])})
+    accounts = model_accounts(scheme, context(), {"server": published_models([])})
     found = ledger(scheme, context(), SAMPLES, [], accounts)
     assert found["claimed_epsilon"].tolist() == [36]
     assert found["flags"].tolist() == [f"{CLASSICAL}; {HEURISTIC}"]

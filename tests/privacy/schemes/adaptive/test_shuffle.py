@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncfl.learning import Mlp
-from asyncfl.privacy.schemes.adaptive.shuffle import Shuffler, shuffle_layers, swapped
+from asyncfl.privacy.schemes.adaptive.shuffle import Shuffler, shuffle_layers, swapped_order
 
 LAYOUT = Mlp(hidden=(3,)).layout((1, 2, 2), 2)
 
@@ -23,7 +23,7 @@ def test_how_often_a_layer_is_still_its_own_clients(swaps: int, probability: flo
     assert probability == pytest.approx(1 / 5 + 4 / 5 * (1 - 2 / 4) ** swaps, abs=5e-7)
     random = np.random.default_rng(swaps)
     draws = 20_000
-    own = np.mean([swapped(5, swaps, random)[2] == 2 for _ in range(draws)])
+    own = np.mean([swapped_order(5, swaps, random)[2] == 2 for _ in range(draws)])
     assert own == pytest.approx(probability, abs=4 * (probability * (1 - probability) / draws) ** 0.5)
 
 
@@ -47,10 +47,10 @@ def test_layers_are_shuffled_apart() -> None:
 
 
 def test_two_clients_that_swap_once_have_swapped() -> None:
-    assert swapped(2, 1, np.random.default_rng(0)).tolist() == [1, 0]
-    assert swapped(2, 2, np.random.default_rng(0)).tolist() == [0, 1]
-    assert swapped(1, 5, np.random.default_rng(0)).tolist() == [0]
-    assert swapped(5, 0, np.random.default_rng(0)).tolist() == [0, 1, 2, 3, 4]
+    assert swapped_order(2, 1, np.random.default_rng(0)).tolist() == [1, 0]
+    assert swapped_order(2, 2, np.random.default_rng(0)).tolist() == [0, 1]
+    assert swapped_order(1, 5, np.random.default_rng(0)).tolist() == [0]
+    assert swapped_order(5, 0, np.random.default_rng(0)).tolist() == [0, 1, 2, 3, 4]
 
 
 def test_malformed_uploads_pass_as_they_are() -> None:

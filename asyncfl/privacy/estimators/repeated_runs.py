@@ -41,7 +41,7 @@ class Counts:
         )
 
 
-def epsilon_of(counts: Counts, delta: float = 0.0, level: float = 0.05) -> float:
+def epsilon_lower_bound(counts: Counts, delta: float = 0.0, level: float = 0.05) -> float:
     """Lower bound on epsilon at confidence 1 - `level`, >= 0.
 
     Source: Jagielski, Ullman, Oprea 2020, with the exact bounds above; both directions rest on the same two bounds.
@@ -54,7 +54,7 @@ def epsilon_of(counts: Counts, delta: float = 0.0, level: float = 0.05) -> float
     return found
 
 
-def mu_of(counts: Counts, level: float = 0.05) -> float:
+def mu_lower_bound(counts: Counts, level: float = 0.05) -> float:
     """Lower bound on mu of a Gaussian mechanism at confidence 1 - `level`, >= 0. Source: Nasr et al. 2023."""
     from scipy.special import ndtri
 

@@ -23,11 +23,13 @@ from collections.abc import Callable, Sequence
 
 from asyncfl.privacy.context import Contribution, PrivacyContext
 
-UNEVEN = "an update may weigh more than 1/n, and what it weighs may depend on the data; its weight is taken as it was"
+UNEVEN_WEIGHTS = (
+    "an update may weigh more than 1/n, and what it weighs may depend on the data; its weight is taken as it was"
+)
 """What is to be said where `PrivacyContext.equal_weights` does not hold."""
 
 
-def planned(context: PrivacyContext, updates: int | None = None) -> tuple[Contribution, ...]:
+def planned_contributions(context: PrivacyContext, updates: int | None = None) -> tuple[Contribution, ...]:
     """What enters a version where all goes as planned: one update each of K clients (`updates`: of so many)."""
     return tuple(Contribution(client, context.smallest_samples) for client in range(updates or context.participants))
 
@@ -40,7 +42,7 @@ def relative_weights(context: PrivacyContext, contributions: Sequence[Contributi
     return [1.0 if one.weight is None else abs(one.weight) / usual for one in contributions]
 
 
-def of_clients(
+def client_sensitivities(
     context: PrivacyContext, contributions: Sequence[Contribution], distance: Callable[[Contribution], float]
 ) -> dict[int, float]:
     """Client -> sum of |w_j| Delta_j over its updates in a version. `distance`: Delta_j of one."""

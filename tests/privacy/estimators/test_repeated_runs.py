@@ -10,7 +10,7 @@ import pytest
 
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.estimators.intervals import interval, lower_bound
-from asyncfl.privacy.estimators.two_worlds import Counts, epsilon_of, mu_of
+from asyncfl.privacy.estimators.repeated_runs import Counts, epsilon_lower_bound, mu_lower_bound
 
 JAX_PRIVACY = [
     (372, 273, 0.0, 1.6219524422720202),
@@ -26,7 +26,7 @@ JAX_PRIVACY = [
 
 @pytest.mark.parametrize(("true", "false", "delta", "epsilon"), JAX_PRIVACY)
 def test_the_bound_is_that_of_jax_privacy(true: int, false: int, delta: float, epsilon: float) -> None:
-    assert epsilon_of(Counts(true, 400, false, 600), delta) == pytest.approx(epsilon, rel=1e-12)
+    assert epsilon_lower_bound(Counts(true, 400, false, 600), delta) == pytest.approx(epsilon, rel=1e-12)
 
 
 def test_exact_intervals_by_hand() -> None:
@@ -39,7 +39,7 @@ def test_exact_intervals_by_hand() -> None:
 def test_randomised_response_in_closed_form() -> None:
     # All guesses right in both worlds: each error rate is below 1 - (level/2)^(1/n).
     wrong = 1 - 0.025 ** (1 / 500)
-    assert epsilon_of(Counts(500, 500, 0, 500)) == pytest.approx(math.log((1 - wrong) / wrong))
+    assert epsilon_lower_bound(Counts(500, 500, 0, 500)) == pytest.approx(math.log((1 - wrong) / wrong))
 
 
 def test_of_a_gaussian_mechanism_both_bounds_hold_in_95_of_100_experiments() -> None:
@@ -48,8 +48,8 @@ def test_of_a_gaussian_mechanism_both_bounds_hold_in_95_of_100_experiments() -> 
     for _ in range(400):
         members, others = random.standard_normal(1000) + mu, random.standard_normal(1000)
         counts = Counts(int((members > 1.5).sum()), 1000, int((others > 1.5).sum()), 1000)
-        epsilons.append(epsilon_of(counts, delta))
-        mus.append(mu_of(counts))
+        epsilons.append(epsilon_lower_bound(counts, delta))
+        mus.append(mu_lower_bound(counts))
     assert np.sum(np.array(epsilons) > truth) <= 30
     assert np.sum(np.array(mus) > mu) <= 30
     assert np.median(mus) > 0.75
@@ -63,5 +63,10 @@ def test_one_world_alone_shows_nothing() -> None:
 
 
 def test_an_attack_that_never_says_in_shows_nothing() -> None:
-    assert epsilon_of(Counts(0, 5, 0, 9)) == epsilon_of(Counts(0, 5, 3, 9)) == mu_of(Counts(0, 5, 3, 9)) == 0
-    assert epsilon_of(Counts(5, 5, 9, 9), delta=0.5) == 0
+    assert (
+        epsilon_lower_bound(Counts(0, 5, 0, 9))
+        == epsilon_lower_bound(Counts(0, 5, 3, 9))
+        == mu_lower_bound(Counts(0, 5, 3, 9))
+        == 0
+    )
+    assert epsilon_lower_bound(Counts(5, 5, 9, 9), delta=0.5) == 0

@@ -49,7 +49,7 @@ BINS = 10.0 ** np.arange(-12, 4.001, 1 / 40)
 
 
 @dataclass(frozen=True)
-class Gaussians:
+class GaussianPairs:
     """Releases with Gaussian noise, all (n,)."""
 
     dimensions: Floats
@@ -62,14 +62,14 @@ class Gaussians:
     """s'."""
 
     @classmethod
-    def of(cls, rows: Iterable[tuple[float, float, float, float]]) -> Gaussians:
+    def of(cls, rows: Iterable[tuple[float, float, float, float]]) -> GaussianPairs:
         """From (dimensions, squared distance, s, s') each."""
         columns = np.array(list(rows), dtype=np.float64).reshape(-1, 4).T
         return cls(*columns)
 
-    def swapped(self) -> Gaussians:
+    def swapped(self) -> GaussianPairs:
         """With the other world as the first."""
-        return Gaussians(self.dimensions, self.squared_distance, self.other_std, self.std)
+        return GaussianPairs(self.dimensions, self.squared_distance, self.other_std, self.std)
 
     @property
     def telling(self) -> NDArray[np.bool_]:
@@ -80,19 +80,19 @@ class Gaussians:
         return differs
 
 
-def laplace_classes(difference: NDArray[np.floating], scale: float) -> NDArray[np.int64]:
+def laplace_shift_counts(difference: NDArray[np.floating], scale: float) -> NDArray[np.int64]:
     """(len(BINS),) coordinates of u - u' (d,) by their shift |u_i - u'_i|/scale; none below all classes counts."""
     shifts = np.abs(np.asarray(difference, dtype=np.float64)) / scale
     return np.bincount(np.searchsorted(BINS, shifts, side="right"), minlength=len(BINS) + 1)[1:].astype(np.int64)
 
 
 @dataclass(frozen=True)
-class Worlds:
+class ReleasePairs:
     """What an adversary sees, in two worlds."""
 
-    gaussians: Gaussians
+    gaussians: GaussianPairs
     laplace: NDArray[np.int64] | None = None
-    """`laplace_classes`, added up over the releases; None: none."""
+    """`laplace_shift_counts`, added up over the releases; None: none."""
 
     def epsilon(self, delta: float) -> float:
         """Smallest epsilon for which neither world can be told from the other better than (epsilon, delta) allows.
@@ -104,7 +104,7 @@ class Worlds:
         telling = seen.telling
         if (telling & ((seen.std == 0) | (seen.other_std == 0))).any():
             return math.inf
-        seen = Gaussians(*(getattr(seen, name)[telling] for name in Gaussians.__dataclass_fields__))
+        seen = GaussianPairs(*(getattr(seen, name)[telling] for name in GaussianPairs.__dataclass_fields__))
         if laplace is None or not laplace.any():
             if not len(seen.std):
                 return 0.0
@@ -118,7 +118,7 @@ class Worlds:
 class _Loss:
     """The distribution of the privacy loss, by its cumulants."""
 
-    def __init__(self, seen: Gaussians, laplace: NDArray[np.int64] | None) -> None:
+    def __init__(self, seen: GaussianPairs, laplace: NDArray[np.int64] | None) -> None:
         # Of releases whose spread is the same in both worlds only the distances count, and these add up.
         alike = seen.std == seen.other_std
         spreads, where = np.unique((seen.std + 1j * seen.other_std)[~alike], return_inverse=True)

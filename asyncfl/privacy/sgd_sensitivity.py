@@ -7,7 +7,9 @@ import math
 from asyncfl.privacy.context import PrivacyContext
 
 
-def clipped_steps(context: PrivacyContext, clip_norm: float, samples: int, epochs: int | None = None) -> float:
+def clipped_sgd_sensitivity(
+    context: PrivacyContext, clip_norm: float, samples: int, epochs: int | None = None
+) -> float:
     """2 lr C S: L2 distance of two models after S steps from the same model, each gradient clipped to C.
 
     `samples`: of the client; `epochs` of S steps (None: those of a task). Each run moves by at most lr C in a step, and

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from asyncfl.privacy.accounting.histories import SpentEpsilons
 from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.ledger.releases import MODEL, Floats, Ints, Releases, release_of, releases_of, usable_norm
-from asyncfl.privacy.noise.shares import noise_of_clients, noise_scale, planned
+from asyncfl.privacy.noise.client_weights import noise_of_clients, noise_scale, planned_contributions
 from asyncfl.privacy.release import Release
 from asyncfl.privacy.scheme import Scheme
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedModels:
     """Published models in the order in which an adversary got them."""
 
     clients: Releases
@@ -39,7 +39,7 @@ class Published:
         moment = np.zeros(len(last), dtype=np.int64)
         np.maximum.at(moment, self.model, self.clients.moment)
         counted = np.minimum(np.bincount(self.model, self.clients.counted), 1).astype(np.int64)
-        found = self.clients.at(last)
+        found = self.clients.select(last)
         return replace(found, holder=np.full(len(last), MODEL), moment=np.maximum.accumulate(moment), counted=counted)
 
     def spent(self, delta: float) -> SpentEpsilons:
@@ -71,14 +71,14 @@ class Published:
         return np.maximum.accumulate(found)
 
 
-def published(models: Iterable[tuple[int, Mapping[int, Release]]]) -> Published:
+def published_models(models: Iterable[tuple[int, Mapping[int, Release]]]) -> PublishedModels:
     """From (moment, client -> release) of each model, at least one client each, in the order of the moments."""
     listed = list(models)
     rows = releases_of((client, moment, one) for moment, of in listed for client, one in of.items())
-    return Published(rows, np.repeat(np.arange(len(listed)), [len(of) for _, of in listed]))
+    return PublishedModels(rows, np.repeat(np.arange(len(listed)), [len(of) for _, of in listed]))
 
 
-def as_models(rows: Releases, moments: Ints) -> Published:
+def models_at_moments(rows: Releases, moments: Ints) -> PublishedModels:
     """What is known of clients at the models (n_models,) that somebody got at these `moments`, rising; each counts.
 
     What was got before the first model stands with nothing that counts, what came between two with the second, and what
@@ -95,7 +95,7 @@ def as_models(rows: Releases, moments: Ints) -> Published:
     known = replace(rows, counted=np.zeros_like(rows.counted))
     order = np.argsort(np.concatenate([marks, of]), kind="stable")
     whole = Releases(*(np.concatenate([getattr(marked, c.name), getattr(known, c.name)]) for c in fields(Releases)))
-    return Published(whole.at(order), np.concatenate([marks, of])[order])
+    return PublishedModels(whole.select(order), np.concatenate([marks, of])[order])
 
 
 def model_releases(
@@ -137,7 +137,7 @@ def model_release(scheme: Scheme, context: PrivacyContext, clip_norm: float | No
     A model of fewer than were planned carries more of the clients' noise and depends more on each client.
     """
     noise = scheme.model_noise(context, usable_norm(scheme, context, clip_norm)).std
-    made = model_releases(scheme, context, clip_norm, planned(context, participants), None, noise)
+    made = model_releases(scheme, context, clip_norm, planned_contributions(context, participants), None, noise)
     return next(iter(made.values()))
 
 
@@ -146,10 +146,10 @@ def models_of(
     context: PrivacyContext,
     aggregated: Sequence[int] | NDArray[np.integer],
     clip_norm: float | None = None,
-) -> Published:
+) -> PublishedModels:
     """Planned models of `aggregated` (n_models,) updates each, to a client that is in all of them.
 
     One that no update entered releases nothing.
     """
     made = {int(k): model_release(scheme, context, clip_norm, int(k)) for k in set(aggregated) if k > 0}
-    return published((moment, {MODEL: made[int(k)]}) for moment, k in enumerate(aggregated) if k > 0)
+    return published_models((moment, {MODEL: made[int(k)]}) for moment, k in enumerate(aggregated) if k > 0)

@@ -50,7 +50,7 @@ class Upload:
         """What the server multiplied it with, its rate included; None: it entered no published model."""
         return self.contribution.weight
 
-    def weighing(self, weight: float) -> Upload:
+    def with_weight(self, weight: float) -> Upload:
         """This upload in a model where it was multiplied with `weight`, the server's rate included."""
         return replace(self, contribution=replace(self.contribution, weight=weight))
 

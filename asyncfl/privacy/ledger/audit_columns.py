@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from asyncfl.privacy.ledger.tables import claim_holds
+from asyncfl.privacy.ledger.rows import claim_holds
 
 Row = tuple[int, str, int, str]
 """Seed, holder (`client` or `model`), number of the client (-1: the models), adversary."""

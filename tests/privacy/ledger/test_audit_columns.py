@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from asyncfl.privacy.ledger.measured import with_measured, without_measured
+from asyncfl.privacy.ledger.audit_columns import with_measured, without_measured
 
 ONE, TWO, MODELS = (0, "client", 0, "server"), (0, "client", 1, "server"), (0, "model", -1, "public")
 

@@ -36,10 +36,23 @@ from asyncfl.privacy.accounting.composition import ClassicalRelease
 from asyncfl.privacy.accounting.gaussian import classical_limit
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
 from asyncfl.privacy.flags import BUDGETS
-from asyncfl.privacy.noise.shares import UNEVEN, of_clients, planned, relative_weights
-from asyncfl.privacy.record import Upload
+from asyncfl.privacy.noise.client_weights import (
+    UNEVEN_WEIGHTS,
+    client_sensitivities,
+    planned_contributions,
+    relative_weights,
+)
 from asyncfl.privacy.release import Status, Unit
-from asyncfl.privacy.scheme import Clipped, Guarantee, ModelNoise, Noise, Reference, Scheme, State, bare_model
+from asyncfl.privacy.scheme import (
+    ClipTarget,
+    Guarantee,
+    ModelNoise,
+    Noise,
+    Reference,
+    Scheme,
+    State,
+    model_without_noise,
+)
 from asyncfl.privacy.schemes.adaptive.formulas import (
     LARGEST,
     Adjustment,
@@ -56,6 +69,7 @@ from asyncfl.privacy.schemes.adaptive.formulas import (
 )
 from asyncfl.privacy.schemes.adaptive.losses import LossHistory
 from asyncfl.privacy.schemes.adaptive.shuffle import Shuffler
+from asyncfl.privacy.upload_records import Upload
 from asyncfl.quantities import MeasuredIn
 
 NAMED = 5
@@ -158,9 +172,9 @@ class AdaptiveBudgets(Scheme):
         return all(map(math.isinf, self.budgets))
 
     @property
-    def clipped(self) -> Clipped:
+    def clip_target(self) -> ClipTarget:
         """The update."""
-        return Clipped("update")
+        return ClipTarget("update")
 
     @property
     def bounds_uploads(self) -> bool:
@@ -235,10 +249,10 @@ class AdaptiveBudgets(Scheme):
         that K clients have; on Delta times what the client's updates weigh (`max`), or all updates where samples at all
         clients are replaced (`sum`)."""
         if self._without_noise:
-            return bare_model(context, contributions)
-        entered = contributions or planned(context)
+            return model_without_noise(context, contributions)
+        entered = contributions or planned_contributions(context)
         if self.round_budget == "max":
-            sensitivities = of_clients(context, entered, lambda one: self._delta(context, one.samples))
+            sensitivities = client_sensitivities(context, entered, lambda one: self._delta(context, one.samples))
         else:
             weight = math.fsum(relative_weights(context, entered)) / len(entered)
             everywhere = context.rate * self._largest_delta(context, entered) * weight
@@ -336,7 +350,7 @@ class AdaptiveBudgets(Scheme):
         if self.threshold is not None:
             notes.append(self._threshold_note())
             if not context.equal_weights:
-                notes.append(f"{UNEVEN}; the sensitivity of published models is heuristic")
+                notes.append(f"{UNEVEN_WEIGHTS}; the sensitivity of published models is heuristic")
         if self.shuffler is not None:
             notes.append(
                 "shuffler: no amplification is claimed, the ledger takes the server to know whose each upload is; "

@@ -10,7 +10,13 @@ from asyncfl.privacy.accounting import MechanismEvent
 from asyncfl.privacy.accounting.events import MOST_RELEASES
 from asyncfl.privacy.accounting.gaussian import classical_constant, exact_epsilon
 from asyncfl.privacy.flags import CLASSICAL
-from asyncfl.privacy.queries.releases import ComposeQuestion, EpsilonQuestion, ExposureQuestion, NoiseQuestion, _most
+from asyncfl.privacy.queries.epsilon_and_noise import (
+    ComposeQuestion,
+    EpsilonQuestion,
+    ExposureQuestion,
+    NoiseQuestion,
+    _most,
+)
 
 
 def column(answer, name):

@@ -11,15 +11,22 @@ from scipy.optimize import brentq
 from scipy.stats import laplace, ncx2, norm
 
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
-from asyncfl.privacy.accounting.two_worlds import BINS, Gaussians, Worlds, _log1p_rest, _Loss, laplace_classes
+from asyncfl.privacy.accounting.release_pairs import (
+    BINS,
+    GaussianPairs,
+    ReleasePairs,
+    _log1p_rest,
+    _Loss,
+    laplace_shift_counts,
+)
 
 
-def worlds(*rows: tuple[float, float, float, float]) -> Worlds:
-    return Worlds(Gaussians.of(rows))
+def worlds(*rows: tuple[float, float, float, float]) -> ReleasePairs:
+    return ReleasePairs(GaussianPairs.of(rows))
 
 
 def loss(*rows: tuple[float, float, float, float]) -> _Loss:
-    return _Loss(Gaussians.of(rows), None)
+    return _Loss(GaussianPairs.of(rows), None)
 
 
 @given(
@@ -123,7 +130,7 @@ def test_composition_mixes_spreads() -> None:
 
 def test_one_laplace_number() -> None:
     a = float(BINS[np.searchsorted(BINS, 1.0)])
-    seen = Worlds(Gaussians.of([]), laplace_classes(np.array([2 * a * 1.0000001]), 2.0))
+    seen = ReleasePairs(GaussianPairs.of([]), laplace_shift_counts(np.array([2 * a * 1.0000001]), 2.0))
     # delta(epsilon) = 1 - e^((epsilon - a)/2) for one Laplace number (Balle et al. 2018).
     for delta in (0.01, 0.1):
         assert seen.epsilon(delta) == pytest.approx(a + 2 * math.log(1 - delta), abs=1e-4)
@@ -133,12 +140,12 @@ def test_many_laplace_numbers_against_simulation() -> None:
     random = np.random.default_rng(2)
     d, n = 200, 50_000
     shifts = BINS[np.searchsorted(BINS, random.uniform(0.01, 0.2, d))]
-    classes = laplace_classes(shifts * 1.0000001, 1.0)
+    classes = laplace_shift_counts(shifts * 1.0000001, 1.0)
     assert classes.sum() == d
     x = laplace.rvs(size=(n, d), random_state=random)
     ratio = (np.abs(x - shifts) - np.abs(x)).sum(1)
     values = np.maximum(0, 1 - np.exp(1.0 - ratio))
-    found = math.exp(_Loss(Gaussians.of([]), classes).log_delta(1.0)[0])
+    found = math.exp(_Loss(GaussianPairs.of([]), classes).log_delta(1.0)[0])
     assert found == pytest.approx(values.mean(), abs=4 * values.std() / math.sqrt(n))
 
 
@@ -171,7 +178,7 @@ def shifted(number: int, shift: float = 0.5) -> _Loss:
     """The loss of so many Laplace numbers, each shifted by the largest class below `shift`."""
     classes = np.zeros(len(BINS), np.int64)
     classes[np.searchsorted(BINS, shift) - 1] = number
-    return _Loss(Gaussians.of([]), classes)
+    return _Loss(GaussianPairs.of([]), classes)
 
 
 def test_worlds_differ_by_what_is_released_or_by_how_it_is_spread() -> None:
@@ -182,7 +189,7 @@ def test_worlds_differ_by_what_is_released_or_by_how_it_is_spread() -> None:
         (3.0, 0.0, 1.0, 1.0),
         (3.0, 0.0, 0.0, 0.0),
     ]
-    assert Gaussians.of(rows).telling.tolist() == [True, True, False, False, False]
+    assert GaussianPairs.of(rows).telling.tolist() == [True, True, False, False, False]
     # Nothing of no numbers, and nothing twice: neither counts, with noise or without.
     assert worlds((0, 0.0, 0.0, 1.0), (5, 0.0, 0.0, 0.0)).epsilon(1e-5) == 0.0
     one, same = (50, 0.3, 1.0, 1.4), (9, 0.0, 0.0, 0.0)
@@ -191,7 +198,7 @@ def test_worlds_differ_by_what_is_released_or_by_how_it_is_spread() -> None:
 
 def test_a_shift_counts_as_the_largest_limit_that_is_no_larger() -> None:
     shifts = [0.0, 0.99e-12, BINS[0], BINS[7], np.nextafter(BINS[8], 0), -BINS[8], BINS[-1], 1e9]
-    found = laplace_classes(np.array(shifts) * 4, 4.0)
+    found = laplace_shift_counts(np.array(shifts) * 4, 4.0)
     assert len(found) == len(BINS)
     assert {place: number for place, number in enumerate(found.tolist()) if number} == {
         0: 1,
@@ -213,7 +220,7 @@ ROWS = [(3, 0.7, 1.0, 1.3), (4, 0.2, 1.2, 1.0), (2, 0.5, 0.8, 0.8), (3, 0.1, 1.0
 
 
 def test_cumulants_are_those_of_the_formulas_and_slopes_their_derivatives() -> None:
-    both = _Loss(Gaussians.of(ROWS), shifted(3).counts * (BINS[np.searchsorted(BINS, 0.5) - 1] == BINS))
+    both = _Loss(GaussianPairs.of(ROWS), shifted(3).counts * (BINS[np.searchsorted(BINS, 0.5) - 1] == BINS))
     a = shifted(3).shifts[0]
 
     def cumulant(z: float) -> float:

@@ -14,8 +14,8 @@ from asyncfl.privacy import AdaptiveBudgets, PrivacyContext
 from asyncfl.privacy.accounting.gaussian import classical_limit, exact_epsilon
 from asyncfl.privacy.context import Contribution
 from asyncfl.privacy.ledger.releases import upload_release
-from asyncfl.privacy.record import Upload
 from asyncfl.privacy.schemes.adaptive.losses import LossHistory
+from asyncfl.privacy.upload_records import Upload
 
 CONTEXT = PrivacyContext(
     clients=5, participants=5, rounds=250, smallest_samples=1000, exposures=0, batch_size=32, epochs=1, lr=0.01
@@ -31,7 +31,7 @@ def told(scheme: AdaptiveBudgets, *losses: float, client: int = 0) -> list[float
     for turn, loss in enumerate(losses):
         epsilon = state.epsilon(client, turn)
         budgets.append(epsilon)
-        state.trained(Contribution(client, 1000, turn, epsilon), loss, 1.0)
+        state.record_training(Contribution(client, 1000, turn, epsilon), loss, 1.0)
     return [*budgets, state.epsilon(client, len(losses))]
 
 

@@ -1,10 +1,10 @@
 """Mechanisms on the client, on the server, or on both, each with a budget of its own.
 
 A payload clipped to S changes by at most 2 S, whatever its client's data are replaced by: that is proven, for models
-and for updates. In a version it is 2 S times what the updates of its client weigh in it together (`noise.shares`): in
-a mean of n updates of n clients 2 S/n (times the server's rate), which the source forgets. The server's noise is made
-for the client that weighs most. Clipping the gradients of batches instead leaves the trained model unbounded:
-2 S/|D_i|, the change of one mean gradient when one sample is replaced, is heuristic.
+and for updates. In a version it is 2 S times what the updates of its client weigh in it together
+(`noise.client_weights`): in a mean of n updates of n clients 2 S/n (times the server's rate), which the source forgets.
+The server's noise is made for the client that weighs most. Clipping the gradients of batches instead leaves
+the trained model unbounded: 2 S/|D_i|, the change of one mean gradient when one sample is replaced, is heuristic.
 
 A mechanism that is calibrated to a wrong sensitivity (`Mechanism.miscalibrated`) adds the noise of that one, and
 accountants are told the true one: its epsilons are what the noise gives, infinite where no true one is proven.
@@ -26,12 +26,21 @@ from asyncfl.component import Described, choice
 from asyncfl.errors import Fault
 from asyncfl.privacy.accounting.composition import ClassicalRelease
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
-from asyncfl.privacy.distances import clipped_steps
-from asyncfl.privacy.noise.shares import UNEVEN, of_clients, planned
+from asyncfl.privacy.noise.client_weights import UNEVEN_WEIGHTS, client_sensitivities, planned_contributions
 from asyncfl.privacy.ranges import Factor
 from asyncfl.privacy.release import Status, Unit
-from asyncfl.privacy.scheme import Clipped, FixedNorm, Guarantee, ModelNoise, Noise, Scheme, State, bare_model
+from asyncfl.privacy.scheme import (
+    ClipTarget,
+    FixedNorm,
+    Guarantee,
+    ModelNoise,
+    Noise,
+    Scheme,
+    State,
+    model_without_noise,
+)
 from asyncfl.privacy.schemes.mechanisms.noises import GaussianNoise, LaplaceNoise, Mechanism
+from asyncfl.privacy.sgd_sensitivity import clipped_sgd_sensitivity
 from asyncfl.quantities import MeasuredIn
 
 AnyMechanism: Any = choice(Mechanism, GaussianNoise, LaplaceNoise)
@@ -97,10 +106,10 @@ class Mechanisms(Scheme):
     # --- clipping --------------------------------------------------------------------------------------------------
 
     @property
-    def clipped(self) -> Clipped:
+    def clip_target(self) -> ClipTarget:
         """`clip.target`, in the norm of `clip.order`, or in the one that the mechanisms need. With clipped gradients
         whole models are uploaded as they are."""
-        return Clipped("update" if self.clip.target == "update" else "model", self._order)
+        return ClipTarget("update" if self.clip.target == "update" else "model", self._order)
 
     @property
     def bounds_uploads(self) -> bool:
@@ -151,7 +160,7 @@ class Mechanisms(Scheme):
         if self.client is None or (self.client.miscalibrated and self.clip.target == "gradient"):
             return math.inf
         if self.clip.target == "gradient":
-            distance = clipped_steps(context, self.clip.norm, contribution.samples)
+            distance = clipped_sgd_sensitivity(context, self.clip.norm, contribution.samples)
         else:
             distance = 2 * self.clip.norm
         return float(self.client.true_sensitivity(distance, context.n_parameters))
@@ -162,8 +171,8 @@ class Mechanisms(Scheme):
         """What the server's mechanism needs for the client that weighs most (the source's reading knows no weights); on
         2 S times what a client's updates weigh, in the mechanism's norm. Without one none."""
         if self.server is None:
-            return bare_model(context, contributions)
-        entered = contributions or planned(context)
+            return model_without_noise(context, contributions)
+        entered = contributions or planned_contributions(context)
         distances = self._distances(context, entered)
         if self.server.divides_by_n:
             distance = max(distances.values())
@@ -186,7 +195,7 @@ class Mechanisms(Scheme):
 
     def _distances(self, context: PrivacyContext, contributions: Sequence[Contribution]) -> dict[int, float]:
         """Client -> how far apart neighbours of it may move the model, in the norm that is clipped."""
-        return of_clients(context, contributions, lambda one: self._distance(one.samples))
+        return client_sensitivities(context, contributions, lambda one: self._distance(one.samples))
 
     # --- what it is worth ------------------------------------------------------------------------------------------
 
@@ -239,7 +248,7 @@ class Mechanisms(Scheme):
                 "clip.target: update is proven"
             )
         if self.server is not None and not context.equal_weights:
-            notes.append(f"privacy.server: {UNEVEN}; the sensitivity of published models is heuristic")
+            notes.append(f"privacy.server: {UNEVEN_WEIGHTS}; the sensitivity of published models is heuristic")
         if self.client is not None and self.server is not None and context.rounds > 1:
             notes.append(
                 "epsilon of client and server together is stated for one version; it grows with the versions, see the "

@@ -13,9 +13,9 @@ from asyncfl.privacy import Contribution, DpFedAvg, LaplaceNoise, Mechanisms, Pr
 from asyncfl.privacy.accounting import MechanismEvent, epsilons_of
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.ledger.accounts import model_accounts
-from asyncfl.privacy.ledger.published import model_release, model_releases, models_of, published
+from asyncfl.privacy.ledger.model_releases import model_release, model_releases, models_of, published_models
+from asyncfl.privacy.ledger.rows import ledger
 from asyncfl.privacy.ledger.spending import spending
-from asyncfl.privacy.ledger.tables import ledger
 
 CONTEXT = PrivacyContext(clients=6, participants=4, rounds=8, smallest_samples=10, exposures=1)
 SCHEME = DpFedAvg(noise_multiplier=1.0, neighbours="replace", noise_at="server")
@@ -43,13 +43,13 @@ def test_what_is_not_finite_is_taken_to_be_what_the_scheme_says():
 
 def test_the_models_epsilon_is_that_of_the_client_about_whom_they_say_most():
     versions = [model(0, 1, 2, 3), model(4, 4, 1, 4), model(0, 1, 2, 3), model(5, 5, 5, 5)]
-    (account,) = model_accounts(SCHEME, CONTEXT, {"server": published(enumerate(versions))})
+    (account,) = model_accounts(SCHEME, CONTEXT, {"server": published_models(enumerate(versions))})
     # z = 1/2 for the client that weighs most in a version, and three times that for one with a third of its weight.
     one, third = 4.0, 4.0 / 9
     of_client_1 = [one, one + third, 2 * one + third, 2 * one + third]
     assert account.summed_mu == pytest.approx(of_client_1)
     assert account.spent.exact == pytest.approx(exact_epsilon(of_client_1, 1e-5))
-    assert account.claimed == pytest.approx(np.array([1, 2, 3, 3]) * account.stated.epsilon / 8)
+    assert account.claimed == pytest.approx(np.array([1, 2, 3, 3]) * account.guarantee.epsilon / 8)
     assert account.releases.sensitivity.tolist() == [0.5, 1.5, 0.5, 2.0]
     found = ledger(SCHEME, CONTEXT, np.full(6, 10), [], [account], 1.0)
     assert found["releases"].tolist() == [4]
@@ -64,7 +64,7 @@ def test_the_models_epsilon_is_that_of_the_client_about_whom_they_say_most():
 @given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=6), min_size=1, max_size=6))
 def test_models_say_no_more_of_a_client_than_of_the_one_they_say_most_of(versions):
     made = [model(*clients, server_std=0.25) for clients in versions]
-    (account,) = model_accounts(SCHEME, CONTEXT, {"server": published(enumerate(made))})
+    (account,) = model_accounts(SCHEME, CONTEXT, {"server": published_models(enumerate(made))})
     for turn in range(len(versions)):
         sums = [sum((8 * of.count(c) / len(of)) ** 2 for of in versions[: turn + 1]) for c in range(6)]
         assert account.summed_mu[turn] == pytest.approx(max(sums))
@@ -75,14 +75,14 @@ def test_models_say_no_more_of_a_client_than_of_the_one_they_say_most_of(version
 
 def test_clients_that_are_not_in_every_model_spend_less():
     drawn = [model(*(np.arange(turn, turn + 4) % 6).tolist()) for turn in range(6)]
-    (account,) = model_accounts(SCHEME, CONTEXT, {"server": published(enumerate(drawn))})
+    (account,) = model_accounts(SCHEME, CONTEXT, {"server": published_models(enumerate(drawn))})
     assert account.spent.exact[-1] == pytest.approx(exact_epsilon(4 * 4.0, 1e-5))
     (all_in,) = model_accounts(SCHEME, CONTEXT, {"server": models_of(SCHEME, CONTEXT, [4] * 6, 1.0)})
     assert all_in.spent.exact[-1] == pytest.approx(exact_epsilon(6 * 4.0, 1e-5))
 
 
 def test_an_adversary_that_holds_no_model_knows_nothing():
-    (account,) = model_accounts(SCHEME, CONTEXT, {"eavesdropper": published([])})
+    (account,) = model_accounts(SCHEME, CONTEXT, {"eavesdropper": published_models([])})
     found = ledger(SCHEME, CONTEXT, np.full(6, 10), [], [account], 1.0)
     assert (found["releases"].tolist(), found["exact_epsilon"].tolist()) == ([0], [0])
     assert found["sensitivity"] == [0.5]
@@ -94,7 +94,7 @@ LAPLACE = LaplaceNoise(epsilon=1.0, delta=1e-5, composition="advanced", releases
 def test_laplace_noise_that_varies_is_bounded_from_above_and_at_once():
     scheme = Mechanisms(server=LAPLACE)
     versions = [model(0, 1, 2, 3, scheme=scheme), model(4, 4, 1, 4, scheme=scheme), model(0, 0, 1, 2, scheme=scheme)]
-    (account,) = model_accounts(scheme, CONTEXT, {"server": published(enumerate(versions))})
+    (account,) = model_accounts(scheme, CONTEXT, {"server": published_models(enumerate(versions))})
     b = versions[0][0].multiplier
     assert versions[1][1].multiplier == pytest.approx(3 * b)
     by_client = {0: [MechanismEvent("laplace", b, 2)], 1: [MechanismEvent("laplace", f * b, 1) for f in (1, 2, 3)]}
@@ -103,7 +103,7 @@ def test_laplace_noise_that_varies_is_bounded_from_above_and_at_once():
     assert exact <= account.spent.exact[-1] * (1 + 1e-4)
     assert account.spent.exact[-1] <= account.spent.rdp[-1]
     even = [model(0, 1, 2, 3, scheme=scheme)] * 3
-    (account,) = model_accounts(scheme, CONTEXT, {"server": published(enumerate(even))})
+    (account,) = model_accounts(scheme, CONTEXT, {"server": published_models(enumerate(even))})
     assert account.spent.exact[-1] == pytest.approx(epsilons_of([MechanismEvent("laplace", b, 3)], 1e-5).exact)
 
 
@@ -112,6 +112,6 @@ def test_a_ledger_of_many_versions_of_many_clients_takes_less_than_two_seconds()
     context = replace(CONTEXT, clients=100, participants=100, rounds=100)
     began = time.process_time()
     versions = [model(*random.integers(0, 100, 100).tolist()) for _ in range(100)]
-    (account,) = model_accounts(SCHEME, context, {"server": published(enumerate(versions))})
+    (account,) = model_accounts(SCHEME, context, {"server": published_models(enumerate(versions))})
     assert len(account.spent.exact) == 100
     assert time.process_time() - began < 2

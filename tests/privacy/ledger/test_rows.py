@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from asyncfl.privacy import DpFedAvg, GaussianUpload, Mechanisms, Nbafl, NoPrivacy, PrivacyContext
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.accounting.renyi import ORDERS
-from asyncfl.privacy.flags import BARE, HEURISTIC
+from asyncfl.privacy.flags import HEURISTIC, NO_NOISE
 from asyncfl.privacy.ledger.accounts import model_accounts, upload_accounts
-from asyncfl.privacy.ledger.published import models_of
+from asyncfl.privacy.ledger.model_releases import models_of
 from asyncfl.privacy.ledger.releases import uploads_of
-from asyncfl.privacy.ledger.tables import COLUMNS, claim_holds, ledger
+from asyncfl.privacy.ledger.rows import COLUMNS, claim_holds, ledger
 
 CONTEXT = PrivacyContext(clients=50, participants=50, rounds=25, smallest_samples=100, exposures=1)
 
@@ -150,7 +150,7 @@ def test_a_run_without_a_usable_clip_norm_is_judged_all_the_same(scheme, clip_no
 @given(
     st.sampled_from(["proven", "heuristic", "disproved", "invalid", "none"]),
     st.lists(st.floats(0, 1e300) | st.just(math.inf), min_size=4, max_size=4),
-    st.sampled_from(["", BARE, HEURISTIC]),
+    st.sampled_from(["", NO_NOISE, HEURISTIC]),
 )
 def test_no_claim_is_called_kept_whose_sensitivity_is_argued_for_or_broken(
     status: str, numbers: list[float], flag: str

@@ -15,7 +15,7 @@ that is the largest budget of the uploads in the row; what basic composition mak
 
 A published model has one noise and a sensitivity for each client that is in it, by what its updates really weighed
 there. Models compose for each client by itself, and the model's row is that of the client for whom they add up to most;
-see `published` and `noise.shares`.
+see `published` and `noise.client_weights`.
 
 No credit is given for clients being drawn in secret: the server and an eavesdropper on the links see who
 takes part. Where a scheme states nothing about published models, what is known of their clients has a row all the same,
@@ -33,16 +33,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.privacy.context import PrivacyContext
-from asyncfl.privacy.flags import BARE, CLASSICAL, DELTA, FLAGS, HEURISTIC, INVALID, UNCOVERED
+from asyncfl.privacy.flags import CLASSICAL, DELTA, FLAGS, HEURISTIC, INVALID, NO_NOISE, UNCOVERED
 from asyncfl.privacy.ledger.accounts import Account
-from asyncfl.privacy.ledger.published import Published, model_release
-from asyncfl.privacy.ledger.releases import MODEL, Releases, one_each, typical_uploads
+from asyncfl.privacy.ledger.model_releases import PublishedModels, model_release
+from asyncfl.privacy.ledger.releases import MODEL, Releases, one_release_each, typical_uploads
 from asyncfl.privacy.scheme import Guarantee, Scheme
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-NOTHING = Guarantee("none", "none", "none", np.inf, 0.0, 0)
+NO_GUARANTEE = Guarantee("none", "none", "none", np.inf, 0.0, 0)
 """What holds where a scheme states nothing."""
 
 COLUMNS = {
@@ -102,16 +102,16 @@ def ledger(
     `clip_norm`: the last one used; `promised`: (clients,) what is promised to each, None: what the scheme states of its
     uploads. Who released nothing is shown with the noise and sensitivity that a release would have had.
     """
-    typical = one_each(typical_uploads(scheme, context, samples, clip_norm))
+    typical = one_release_each(typical_uploads(scheme, context, samples, clip_norm))
     if promised is None:
         promised = [scheme.upload_guarantee(context, client) for client in range(len(samples))]
     find = partial(_flags, scheme, context, of_models=False)
     parts = [_rows("client", account, typical, promised, find, samples) for account in uploads]
     if models:
-        once = one_each([model_release(scheme, context, clip_norm, context.participants)])
+        once = one_release_each([model_release(scheme, context, clip_norm, context.participants)])
         find = partial(_flags, scheme, context, of_models=True)
         most = samples.max(initial=0, keepdims=True)
-        parts += [_rows("model", account, once, [account.stated], find, most, len(samples)) for account in models]
+        parts += [_rows("model", account, once, [account.guarantee], find, most, len(samples)) for account in models]
     if not parts:
         return {column: np.array([]) for column in COLUMNS}
     return {column: np.concatenate([part[column] for part in parts]) for column in COLUMNS}
@@ -132,7 +132,7 @@ def claim_holds(
     rounding breaks no claim.
     """
     most = claimed * (1 + 1e-9)
-    bare = np.array([BARE in found.split("; ") for found in flags], dtype=bool)
+    bare = np.array([NO_NOISE in found.split("; ") for found in flags], dtype=bool)
     broken = (exact > most) & (np.isfinite(exact) | bare)
     if measured is not None:
         broken |= measured > most
@@ -159,7 +159,7 @@ def flags_of(
     if stated is None or scheme.off:
         return []
     status = {"heuristic": [HEURISTIC], "invalid": [INVALID]}.get(stated.status, [])
-    once = stated.share if epsilon is None else epsilon
+    once = stated.epsilon_per_release if epsilon is None else epsilon
     one = scheme.classical(context, once, of_models)
     past = [CLASSICAL] if one is not None and one.past_its_limit else []
     found = [*status, *past, *scheme.flags(context, once, of_models)]
@@ -188,7 +188,7 @@ def _rows(
 ) -> dict[str, NDArray[Any]]:
     """One row per holder, the clients 0.. or the model, with what was `promised` to it and the flags found in that."""
     own, spent = account.releases, account.spent
-    stated = [one or NOTHING for one in promised]
+    stated = [one or NO_GUARANTEE for one in promised]
     n = len(typical.holder)
     of = np.zeros(len(own.holder), dtype=np.int64) if holder == "model" else own.holder
     releases = np.bincount(of, own.counted, minlength=n).astype(np.int64)
@@ -216,7 +216,7 @@ def _rows(
     exact = at_last(spent.exact, nothing)
     squared_mu, laplace = (
         at_last(account.summed_mu, nothing),
-        at_last(own.so_far(own.laplace.astype(float)), nothing) > 0,
+        at_last(own.cumulative(own.laplace.astype(float)), nothing) > 0,
     )
     clients = len(samples) if clients is None else clients
     too_large = [
@@ -245,7 +245,7 @@ def _rows(
         "noise_multiplier": multiplier,
         "squared_mu": squared_mu,
         "mu": np.where(laplace, np.nan, np.sqrt(squared_mu)),
-        "rho": at_last(own.so_far(own.rho), nothing),
+        "rho": at_last(own.cumulative(own.rho), nothing),
         "unit": np.array([one.unit for one in stated], dtype=object),
         "neighbours": np.array([one.neighbours for one in stated], dtype=object),
         "status": status,
@@ -268,21 +268,21 @@ def _rows(
 
 def _touched(holder: str, account: Account, n: int) -> NDArray[np.bool_]:
     """(n,) whether the adversary may hold anything that follows from the data of each holder."""
-    if account.touched is None:
+    if account.affecting is None:
         return np.ones(n, dtype=bool)
-    return np.full(n, bool(account.touched)) if holder == "model" else np.isin(np.arange(n), list(account.touched))
+    return np.full(n, bool(account.affecting)) if holder == "model" else np.isin(np.arange(n), list(account.affecting))
 
 
 def _with_bare(account: Account, holder: str, status: NDArray[np.object_]) -> dict[int, tuple[str, ...]]:
     """Holder -> what a run adds to its flags, with those of whom something was released without noise."""
-    bare = account.bare
+    bare = account.unprotected
     if bare is None:
-        rows = account.told.clients if isinstance(account.told, Published) else account.told
+        rows = account.history.clients if isinstance(account.history, PublishedModels) else account.history
         bare = frozenset(rows.holder[(rows.sigma == 0) & (rows.sensitivity > 0)].tolist())
     found = dict(account.flags)
     for place in [MODEL] * bool(bare) if holder == "model" else sorted(bare):
         if status[place] != "none":
-            found[place] = (*found.get(place, ()), BARE)
+            found[place] = (*found.get(place, ()), NO_NOISE)
     return found
 
 

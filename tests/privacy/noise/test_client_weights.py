@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from asyncfl.privacy import AdaptiveBudgets, Contribution, DpFedAvg, GaussianNoise, Mechanisms, Nbafl, PrivacyContext
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
-from asyncfl.privacy.ledger.published import model_releases
-from asyncfl.privacy.noise.shares import (
+from asyncfl.privacy.ledger.model_releases import model_releases
+from asyncfl.privacy.noise.client_weights import (
+    client_sensitivities,
     max_client_weight,
     noise_of_clients,
     noise_scale,
-    of_clients,
-    planned,
+    planned_contributions,
     relative_weights,
 )
 from asyncfl.privacy.schemes.mechanisms import Clip
@@ -35,39 +35,41 @@ def test_an_even_mean_is_told_without_rounding():
             even = entered([1 / n] * n, range(n), rate)
             assert relative_weights(context, even) == [1.0] * n
             assert max_client_weight(context, even) == noise_scale(context, even) == 1
-            assert set(of_clients(context, even, lambda one: 7.0).values()) == {rate * 7.0 / n}
+            assert set(client_sensitivities(context, even, lambda one: 7.0).values()) == {rate * 7.0 / n}
             assert noise_of_clients(context, even, [2.0] * n) == pytest.approx(rate * 2 / math.sqrt(n))
 
 
 def test_what_is_not_known_counts_as_planned():
     assert relative_weights(CONTEXT, EVEN) == [1.0] * 4
     assert max_client_weight(CONTEXT, ()) == noise_scale(CONTEXT, ()) == 1
-    assert [one.client for one in planned(CONTEXT)] == [0, 1, 2, 3]
-    assert len(planned(CONTEXT, 2)) == 2
+    assert [one.client for one in planned_contributions(CONTEXT)] == [0, 1, 2, 3]
+    assert len(planned_contributions(CONTEXT, 2)) == 2
 
 
 def test_the_updates_of_a_client_add_up():
     three_times = entered([0.25] * 4, [4, 4, 1, 4])
-    assert of_clients(CONTEXT, three_times, lambda one: 2.0) == {4: 1.5, 1: 0.5}
+    assert client_sensitivities(CONTEXT, three_times, lambda one: 2.0) == {4: 1.5, 1: 0.5}
     assert max_client_weight(CONTEXT, three_times) == 3
     assert noise_scale(CONTEXT, three_times) == 1
 
 
 def test_a_fresh_update_among_stale_ones_has_more_of_the_sensitivity_than_of_the_noise():
     mixed = entered([0.25, 0.125, 0.125, 0.125], range(4))
-    assert of_clients(CONTEXT, mixed, lambda one: 2.0) == {0: 0.5, 1: 0.25, 2: 0.25, 3: 0.25}
+    assert client_sensitivities(CONTEXT, mixed, lambda one: 2.0) == {0: 0.5, 1: 0.25, 2: 0.25, 3: 0.25}
     assert noise_of_clients(CONTEXT, mixed, [3.0] * 4) == pytest.approx(3 * math.sqrt(0.25**2 + 3 * 0.125**2))
     assert noise_scale(CONTEXT, mixed) == pytest.approx(math.sqrt(4 * (0.25**2 + 3 * 0.125**2)))
 
 
 def test_what_counts_nothing_moves_nothing():
     left_out = entered([0.5, 0.0], [0, 1])
-    assert of_clients(CONTEXT, left_out, lambda one: math.inf) == {0: math.inf, 1: 0.0}
+    assert client_sensitivities(CONTEXT, left_out, lambda one: math.inf) == {0: math.inf, 1: 0.0}
 
 
 def test_deltas_may_differ_between_updates():
     own = [Contribution(0, 10, weight=0.5), Contribution(0, 20, weight=0.25), Contribution(1, 40, weight=0.25)]
-    assert of_clients(CONTEXT, own, lambda one: 1 / one.samples) == pytest.approx({0: 0.05 + 0.0125, 1: 0.00625})
+    assert client_sensitivities(CONTEXT, own, lambda one: 1 / one.samples) == pytest.approx(
+        {0: 0.05 + 0.0125, 1: 0.00625}
+    )
 
 
 SCHEMES = [
