@@ -26,7 +26,7 @@ from asyncfl.federation import (
     rounds_table,
     seed_summary,
 )
-from asyncfl.federation.rounds import Progress, Watch
+from asyncfl.federation.round_recorder import Progress, Watch
 from asyncfl.files.own_folder import FORMAT, fill
 from asyncfl.learning.compute_settings import numpy_as_torch
 from asyncfl.learning.gemm import resolve

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from asyncfl.errors import AsyncflError
-from asyncfl.federation.rounds import SoFar
+from asyncfl.federation.round_recorder import PartialTables
 from asyncfl.files.own_folder import PARTIAL
 from asyncfl.run_files import read_table
 from asyncfl.scenario import Scenario
@@ -61,7 +61,7 @@ class Snapshots:
         # A run that was killed could not.
         self.clear()
 
-    def __call__(self, version: int, so_far: SoFar) -> None:
+    def __call__(self, version: int, so_far: PartialTables) -> None:
         began_s = self._clock_s()
         if began_s < self._next_s:
             return

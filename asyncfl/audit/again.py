@@ -17,7 +17,7 @@ import pandas as pd
 
 from asyncfl.errors import Fault, RunError, ScenarioError
 from asyncfl.federation import Federation, SeedRun, rounds_table
-from asyncfl.federation.rounds import Progress
+from asyncfl.federation.round_recorder import Progress
 from asyncfl.learning.compute_settings import computing_with
 from asyncfl.run_files import conditions_of
 from asyncfl.scenario import Scenario

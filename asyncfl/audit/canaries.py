@@ -27,7 +27,7 @@ from asyncfl.audit.table import own_folder, write
 from asyncfl.data.canaries import Canaries
 from asyncfl.errors import Fault, RunError, ScenarioError
 from asyncfl.federation import SeedLedger, SeedRun
-from asyncfl.federation.rounds import Progress
+from asyncfl.federation.round_recorder import Progress
 from asyncfl.files.whole import whole_file, write_text
 from asyncfl.learning.compute_settings import computing_with
 from asyncfl.privacy.accounting.gaussian import exact_epsilon

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from asyncfl.federation import SeedRun
-from asyncfl.federation.holdings import first_times, overheard
-from asyncfl.federation.holdings import holdings as holdings_since
+from asyncfl.federation.adversary_holdings import first_times, overheard
+from asyncfl.federation.adversary_holdings import holdings as holdings_since
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from asyncfl.client import Assignment
 from asyncfl.client.observer import Collection, TaskObserver
 from asyncfl.errors import Fault, RunError, ScenarioError
 from asyncfl.federation import Federation
-from asyncfl.federation.rounds import Progress
+from asyncfl.federation.round_recorder import Progress
 from asyncfl.learning import Learner
 from asyncfl.learning.compute_settings import computing_with
 from asyncfl.messages import Vector

@@ -11,7 +11,7 @@ from asyncfl.audit.again import FinishedRun
 from asyncfl.errors import Fault, RunError, ScenarioError
 from asyncfl.evaluation import TwinAudit
 from asyncfl.federation import Federation
-from asyncfl.federation.rounds import Progress
+from asyncfl.federation.round_recorder import Progress
 from asyncfl.privacy.ledger.audit_columns import without_measured
 from asyncfl.privacy.ledger.statements import statements
 from asyncfl.simulation import SimulatedRuns

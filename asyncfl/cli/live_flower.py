@@ -67,7 +67,7 @@ def modules_of(scenario: Scenario) -> dict[str, Path]:
 def check(scenario: Scenario) -> None:
     """Raise ScenarioError for what no federation of real clients can do."""
     from asyncfl.errors import ScenarioError
-    from asyncfl.federation.context import privacy_context
+    from asyncfl.federation.privacy_context import privacy_context
     from asyncfl.federation.resolve import resolve
     from asyncfl.live.faults import flower_faults, live_faults
     from asyncfl.simulation import SimulatedRuns

@@ -5,11 +5,11 @@ plan), `evaluation` (the numbers of a model), `rounds` (the table as it grows), 
 (`seed_run`), its `tables` and its `ledger`.
 """
 
-from asyncfl.federation.ledger import SeedLedger
 from asyncfl.federation.prepare import Federation, prepare
 from asyncfl.federation.resolve import PriorRuns, ResolvedSeed, resolve
+from asyncfl.federation.run_tables import clients_table, per_client_table, rounds_table, seed_summary, table_of_rounds
+from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.federation.seed_run import SeedRun
-from asyncfl.federation.tables import clients_table, per_client_table, rounds_table, seed_summary, table_of_rounds
 
 __all__ = [
     "Federation",

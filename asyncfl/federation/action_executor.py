@@ -14,7 +14,7 @@ from functools import partial
 from typing import Protocol, TypeAlias
 
 from asyncfl.federation.event_log import EventLog
-from asyncfl.federation.tasks import TaskInFlight, TasksInFlight
+from asyncfl.federation.tasks_in_flight import TaskInFlight, TasksInFlight
 from asyncfl.federation.traffic import Traffic
 from asyncfl.messages import (
     Action,

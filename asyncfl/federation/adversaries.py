@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from asyncfl.federation.holdings import Times, first_times, holdings, overheard
+from asyncfl.federation.adversary_holdings import Times, first_times, holdings, overheard
 from asyncfl.privacy.ledger.views import NEVER, AdversaryView, UploadTable
 from asyncfl.privacy.release import Release
 from asyncfl.trace import Kind
@@ -42,7 +42,7 @@ Moment = Callable[[float], int]
 
 
 @dataclass(frozen=True)
-class GivenScores:
+class ScoreRelease:
     """Scores that a client gave."""
 
     client: int
@@ -53,7 +53,7 @@ class GivenScores:
 
 
 @dataclass(frozen=True)
-class Rejected:
+class RejectedUpdate:
     """An honest update that was rejected for not being finite."""
 
     task: int
@@ -62,7 +62,7 @@ class Rejected:
     """That it would have entered."""
 
 
-class Observed:
+class AdversaryViews:
     """What a seed's events say of who got what."""
 
     def __init__(
@@ -80,7 +80,7 @@ class Observed:
         self._moment = moment
         self._published = {int(row["version"]): float(row["time_s"]) for row in rounds}
 
-    def views(self, answers: Iterable[GivenScores], rejected: Iterable[Rejected]) -> list[AdversaryView]:
+    def views(self, answers: Iterable[ScoreRelease], rejected: Iterable[RejectedUpdate]) -> list[AdversaryView]:
         """The view of each adversary; the coalition's where there is one."""
         answers, rejected = list(answers), list(rejected)
         held = holdings(self.events, self._published)
@@ -91,7 +91,7 @@ class Observed:
         last = max(self._published, default=0)
 
         def view(
-            who: str, uploads: Times, versions: Times, told: list[GivenScores], noise: bool = False
+            who: str, uploads: Times, versions: Times, told: list[ScoreRelease], noise: bool = False
         ) -> AdversaryView:
             return self._view(who, uploads, versions, told, answers, rejected, noise)
 
@@ -111,9 +111,9 @@ class Observed:
         who: str,
         uploads: Times,
         versions: Times,
-        told: Sequence[GivenScores],
-        answers: Sequence[GivenScores],
-        rejected: Sequence[Rejected],
+        told: Sequence[ScoreRelease],
+        answers: Sequence[ScoreRelease],
+        rejected: Sequence[RejectedUpdate],
         noise: bool,
     ) -> AdversaryView:
         """`told`: those of all `answers` that it has. The others tell who holds the version that they decided about."""
@@ -142,7 +142,8 @@ class Observed:
         return replace(view, further=tuple(sorted(further, key=lambda row: row[1])))
 
     def _of_coalition(self) -> tuple[Times, Times]:
-        """Uploads and versions of the coalition: its own tasks, what it was sent, and the buffers that it scored."""
+        """Uploads and versions of the coalition: its own tasks, what it was sent, and the buffers that it
+        scored."""
         mine = pa.array(sorted(self.curious), pa.int64())
         down = select(self.events, kinds=[Kind.DOWNLOADED])
         versions = first_times(down.filter(pc.is_in(down["client"], mine)), "base_version")

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from asyncfl.client import Attackers
 from asyncfl.federation.action_executor import ActionExecutor
-from asyncfl.federation.personal import personal_notes
+from asyncfl.federation.personal_evaluation import personal_notes
 from asyncfl.federation.prepare import Federation
-from asyncfl.federation.rounds import Rounds, diverged_at
+from asyncfl.federation.round_recorder import RoundRecorder, diverged_at
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.messages import Fate
 from asyncfl.privacy.ledger.budgets import stop_notes
@@ -23,7 +23,7 @@ from asyncfl.trace.query import select
 
 def seed_run(
     executor: ActionExecutor,
-    rounds: Rounds,
+    rounds: RoundRecorder,
     stopped: str,
     events: pa.Table,
     trained: int,
@@ -66,8 +66,8 @@ def conclude(run: SeedRun, federation: Federation, server: Server, recording: Re
         federation.data,
         federation.learner,
     )
-    run.uploads, run.models = federation.record.uploads, federation.record.models
-    tell_attackers(run, federation.attackers)
+    run.uploads, run.models = federation.releases.uploads, federation.releases.models
+    record_attackers(run, federation.attackers)
     run.resolved = federation.resolved
     run.context = federation.path.context
     run.recording = recording
@@ -124,7 +124,7 @@ def _partial_notes(scenario: Scenario) -> list[str]:
     ]
 
 
-def tell_attackers(run: SeedRun, attackers: Attackers | None) -> None:
+def record_attackers(run: SeedRun, attackers: Attackers | None) -> None:
     """Add to `run` who attacked."""
     if attackers is not None:
         run.attackers = sorted(attackers.members)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.data import FederatedData
-from asyncfl.federation.regression import regression_quality
+from asyncfl.federation.regression_quality import regression_quality
 from asyncfl.learning import Learner
 from asyncfl.learning.loss import is_regression
 from asyncfl.messages import Vector

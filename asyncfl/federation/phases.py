@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from asyncfl.federation.tasks import Load
+from asyncfl.federation.tasks_in_flight import Workload
 from asyncfl.federation.traffic import Way
 from asyncfl.messages import Fate
 from asyncfl.trace import Kind
@@ -21,7 +21,7 @@ from asyncfl.world import TaskDraws, Transfer
 BYTES_PER_SCORE = 8
 
 
-class Mark(NamedTuple):
+class MessageEvent(NamedTuple):
     """Something to write down of a message on its way."""
 
     at_s: float
@@ -34,7 +34,7 @@ class Mark(NamedTuple):
     """Number of the transmission."""
 
 
-class Sending(NamedTuple):
+class LinkMessage(NamedTuple):
     """A message that is on its way."""
 
     transfer: Transfer
@@ -42,13 +42,13 @@ class Sending(NamedTuple):
     speed: float = 1.0
     """How many times as fast as usual."""
 
-    def marks(self) -> Iterator[Mark]:
+    def events(self) -> Iterator[MessageEvent]:
         """What there is to write down of it on its way: when packets are sent again, and when the tap has all."""
         transfer, speed = self.transfer, self.speed
         for attempt, (at_s, size) in enumerate(zip(transfer.resent_at_s, transfer.resent_bytes, strict=True), 2):
-            yield Mark(at_s / speed, Kind.RETRANSMITTED, size, attempt)
+            yield MessageEvent(at_s / speed, Kind.RETRANSMITTED, size, attempt)
         if transfer.overheard:
-            yield Mark(transfer.overheard_s / speed, Kind.OVERHEARD)
+            yield MessageEvent(transfer.overheard_s / speed, Kind.OVERHEARD)
 
     def broken_off(self, after_s: float) -> tuple[int, int]:
         """Bytes that had left, and transmissions that had begun, `after_s` seconds after its start."""
@@ -64,7 +64,7 @@ class Phase(NamedTuple):
     duration_s: float
     fails: Fate | None = None
     """The fate of the task where it ends with this phase, in vain; None: it goes on, or is done."""
-    sending: Sending | None = None
+    sending: LinkMessage | None = None
     """The message that is on its way meanwhile."""
     patience_s: float = math.inf
     """Seconds after which the client gives the task up, where that is not settled yet."""
@@ -88,7 +88,7 @@ class Phase(NamedTuple):
 
 
 def task_phases(
-    draws: TaskDraws, load: Load, speed: float = 1.0, passed_s: Callable[[], float] | None = None
+    draws: TaskDraws, load: Workload, speed: float = 1.0, passed_s: Callable[[], float] | None = None
 ) -> Iterator[Phase]:
     """Download, training and upload of a task, as far as it comes.
 
@@ -114,9 +114,9 @@ def _until(phases: Iterator[Phase], until_s: float, passed_s: Callable[[], float
         yield phase
 
 
-def _whole(draws: TaskDraws, load: Load, speed: float) -> Iterator[Phase]:
+def _whole(draws: TaskDraws, load: Workload, speed: float) -> Iterator[Phase]:
     """The phases of a client that has all the time that it needs."""
-    down = Sending(draws.download(load.download_bytes), "down", speed)
+    down = LinkMessage(draws.download(load.download_bytes), "down", speed)
     yield _sent(Kind.DOWNLOAD_STARTED, Kind.DOWNLOADED, down, Fate.LOST_DOWN)
     if not down.transfer.delivered:
         return
@@ -134,21 +134,21 @@ def _whole(draws: TaskDraws, load: Load, speed: float) -> Iterator[Phase]:
     whole = Phase(Kind.TRAINING_STARTED, Kind.TRAINED, compute_s)
     stopped = whole._replace(epochs=epochs, detail=epochs_detail(epochs, load.epochs))
     yield whole if epochs == load.epochs else stopped
-    up = Sending(draws.upload(load.upload_bytes), "up", speed)
+    up = LinkMessage(draws.upload(load.upload_bytes), "up", speed)
     yield _sent(Kind.UPLOAD_STARTED, Kind.UPLOADED, up, Fate.LOST_UP)
 
 
-def epochs_done(draws: TaskDraws, load: Load, speed: float = 1.0) -> int:
+def epochs_done(draws: TaskDraws, load: Workload, speed: float = 1.0) -> int:
     """Epochs of a task that its client has done when it stops, 0..`load.epochs`. `speed`: see `task_phases`."""
     return load.epochs_in(_compute_s(draws, load, speed))
 
 
-def _compute_s(draws: TaskDraws, load: Load, speed: float) -> float:
+def _compute_s(draws: TaskDraws, load: Workload, speed: float) -> float:
     """Seconds that all epochs of a task take."""
     return draws.compute_s(int(load.samples[draws.client]), load.epochs) / speed
 
 
-def _sent(begins: Kind, ends: Kind, sending: Sending, lost: Fate) -> Phase:
+def _sent(begins: Kind, ends: Kind, sending: LinkMessage, lost: Fate) -> Phase:
     transfer = sending.transfer
     duration_s = transfer.duration_s / sending.speed
     if transfer.delivered:
@@ -160,18 +160,18 @@ class ScoringPhase(NamedTuple):
     """What a client does next that is to score models."""
 
     duration_s: float
-    sending: Sending | None = None
+    sending: LinkMessage | None = None
     """The message that is on its way meanwhile."""
     said: str = ""
     """What that message is called in the trace."""
 
 
-def scoring_phases(draws: TaskDraws, load: Load, models: int) -> Iterator[ScoringPhase]:
+def scoring_phases(draws: TaskDraws, load: Workload, models: int) -> Iterator[ScoringPhase]:
     """Download of `models` models, their evaluation and the upload of the scores, as far as it comes."""
-    down = Sending(draws.download(models * load.payload_bytes), "down")
+    down = LinkMessage(draws.download(models * load.payload_bytes), "down")
     yield ScoringPhase(down.transfer.duration_s, down, SCORING_DOWN)
     if not down.transfer.delivered:
         return
     yield ScoringPhase(draws.evaluate_s(int(load.samples[draws.client]), models))
-    up = Sending(draws.upload(models * BYTES_PER_SCORE), "up")
+    up = LinkMessage(draws.upload(models * BYTES_PER_SCORE), "up")
     yield ScoringPhase(up.transfer.duration_s, up, SCORING_UP)

@@ -11,10 +11,10 @@ from asyncfl.client import Attackers, TaskPath
 from asyncfl.compression import Downloads, compressor_of
 from asyncfl.data import FederatedData
 from asyncfl.federation.aggregate_errors import AggregateErrors
-from asyncfl.federation.context import privacy_context
-from asyncfl.federation.defence import defence_plan
-from asyncfl.federation.publishing import RecordedNoise
-from asyncfl.federation.record import Record
+from asyncfl.federation.defence_plan import defence_plan
+from asyncfl.federation.privacy_context import privacy_context
+from asyncfl.federation.recorded_noise import RecordedServerNoise
+from asyncfl.federation.release_store import ReleaseStore
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.learning import Learner, make_learner
 from asyncfl.learning.personal_layers import SharedPartLearner
@@ -36,7 +36,7 @@ class Federation:
     learner: Learner
     attackers: Attackers | None
     path: TaskPath
-    record: Record
+    releases: ReleaseStore
     """What was uploaded and published so far: nothing."""
     plan: ServerPlan
     aggregates: AggregateErrors | None = None
@@ -60,9 +60,9 @@ def prepare(resolved: ResolvedSeed) -> Federation:
     attackers = attackers_of(scenario, streams)
     compressor = compressor_of(scenario.compression, streams)
     path = TaskPath(data, learner, scenario.training, scenario.privacy, context, streams, attackers, compressor)
-    record = Record()
+    record = ReleaseStore()
     defence = defence_plan(scenario, data, learner)
-    plan = server_plan(scenario, data.sizes, initial, streams, RecordedNoise(path, record), defence)
+    plan = server_plan(scenario, data.sizes, initial, streams, RecordedServerNoise(path, record), defence)
     aggregates = None
     if scenario.evaluation.aggregates:
         aggregates = AggregateErrors(scenario.protocol, _nobody if attackers is None else attackers.malicious)

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from asyncfl.federation.recorded import Models, Uploads
+from asyncfl.federation.release_tables import ModelRecords, UploadRecords
 from asyncfl.federation.resolve import ResolvedSeed
-from asyncfl.federation.rows import Row
+from asyncfl.federation.round_rows import Row
 from asyncfl.federation.traffic import Traffic
 from asyncfl.messages import Vector
 from asyncfl.privacy import PrivacyContext
@@ -34,9 +34,9 @@ class SeedRun:
     trained: int
     used: int
     sizes: NDArray[np.int64]
-    uploads: Uploads = field(default_factory=partial(Uploads.of, ()))
+    uploads: UploadRecords = field(default_factory=partial(UploadRecords.of, ()))
     """One per trained task, in the order in which they were collected, or dropped."""
-    models: Models = field(default_factory=partial(Models.of, (), Uploads.of(())))
+    models: ModelRecords = field(default_factory=partial(ModelRecords.of, (), UploadRecords.of(())))
     """Version -> what was published, where updates entered it."""
     by_client: dict[int, tuple[float, NDArray[np.float64]]] = field(default_factory=dict)
     """Version -> when it was published, and (clients, 2) its loss and accuracy on each client's own data."""

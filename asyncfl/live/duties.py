@@ -11,7 +11,7 @@ from typing import Protocol
 
 from asyncfl.client import Assignment
 from asyncfl.compression import Download
-from asyncfl.federation.phases import Phase, Sending
+from asyncfl.federation.phases import LinkMessage, Phase
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.errands import SENT, At, Craft
 from asyncfl.live.vocabulary import Gone, Judge, Said, Scores, Spent, Task, Update
@@ -107,7 +107,7 @@ class Duties:
             at.note(clock.now, phase.ends, sending.transfer.sent_bytes, sending.transfer.attempts, sending.way)
         return phase
 
-    async def _on_its_way(self, at: At, sending: Sending | None, duration_s: float, said: str) -> None:
+    async def _on_its_way(self, at: At, sending: LinkMessage | None, duration_s: float, said: str) -> None:
         """Wait that long, with what there is to write down of a message meanwhile."""
         craft, clock = self._craft, self._clock
         if craft.world is None:
@@ -115,7 +115,7 @@ class Duties:
         began_s = clock.now
         until_s = craft.world.next_change(craft.number, began_s)
         at.sending, at.sent_s = sending, began_s
-        for mark in () if sending is None else sending.marks():
+        for mark in () if sending is None else sending.events():
             if began_s + mark.at_s <= until_s:
                 at.note(began_s + mark.at_s, mark.kind, mark.size, mark.attempt, said)
         end_s = began_s + duration_s

@@ -7,8 +7,8 @@ import math
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
-from asyncfl.federation.phases import Phase, ScoringPhase, Sending, scoring_phases, task_phases
-from asyncfl.federation.tasks import Load
+from asyncfl.federation.phases import LinkMessage, Phase, ScoringPhase, scoring_phases, task_phases
+from asyncfl.federation.tasks_in_flight import Workload
 from asyncfl.federation.traffic import Way
 from asyncfl.learning.deadline import NoEpochError
 from asyncfl.live.vocabulary import FromServer, Judge, Noted, Report, Task
@@ -32,7 +32,7 @@ class Craft:
     number: int
     workshop: Workshop
     executor: Executor
-    load: Load
+    load: Workload
     world: WorldState | None
     """The world that it lives in; None: the real one."""
     threats: Threats | None
@@ -81,7 +81,7 @@ class At:
     """Of its task; -1: a request for scores."""
     began_s: float
     notes: list[Noted] = field(default_factory=list)
-    sending: Sending | None = None
+    sending: LinkMessage | None = None
     """Message that is on its way."""
     sent_s: float = 0.0
     """When it began to be sent, or what else it does began."""
@@ -97,6 +97,6 @@ class At:
         return tuple(sorted(happened, key=lambda one: one.after_s))
 
 
-def at_once(way: Way, size: int) -> Sending:
+def at_once(way: Way, size: int) -> LinkMessage:
     """A message over a link that is what it is."""
-    return Sending(Transfer(0.0, True, 1, 1, 1, 0, size, math.inf, (), (), size, 0.0), way)
+    return LinkMessage(Transfer(0.0, True, 1, 1, 1, 0, size, math.inf, (), (), size, 0.0), way)

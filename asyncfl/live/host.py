@@ -17,9 +17,9 @@ from functools import partial
 from asyncfl.client import Attackers
 from asyncfl.errors import AsyncflError
 from asyncfl.federation.action_executor import ActionExecutor, Watcher
-from asyncfl.federation.load import load_of
 from asyncfl.federation.prepare import Federation
-from asyncfl.federation.tasks import TaskInFlight
+from asyncfl.federation.tasks_in_flight import TaskInFlight
+from asyncfl.federation.workload import workload_of
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.hearing import Hearing
 from asyncfl.live.live_event_log import LiveEventLog
@@ -87,7 +87,7 @@ class Host(ActionExecutor):
         """Updates that clients have trained and sent."""
         self.spent: dict[int, float] = {}
         """Client -> when its budget was spent."""
-        self.load = load_of(scenario, server.samples)
+        self.load = workload_of(scenario, server.samples)
         self.serial = scenario.protocol.scoring == "serial"
         self.failure_detection: FailureDetection = scenario.world.failure_detection
         self._executor = executor

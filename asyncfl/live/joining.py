@@ -20,10 +20,10 @@ from asyncfl.data import FederatedData
 from asyncfl.data.client_file import ClientFile
 from asyncfl.description import fields_of, sound_parts
 from asyncfl.errors import AsyncflError, ScenarioError, shortened
-from asyncfl.federation.context import privacy_context
-from asyncfl.federation.load import load_of
 from asyncfl.federation.prepare import learner_of, started
+from asyncfl.federation.privacy_context import privacy_context
 from asyncfl.federation.resolve import ResolvedSeed, streams_of
+from asyncfl.federation.workload import workload_of
 from asyncfl.files.yaml_text import read_text, read_yaml
 from asyncfl.learning import Learner
 from asyncfl.learning.personal_layers import PersonalLayers, SharedPartLearner
@@ -73,7 +73,7 @@ class Joining:
         sizes = data.sizes
         world = scenario.world.start(welcome.clients, resolved.streams) if welcome.shape else None
         workshop = _workshop(resolved, data, context, streams)
-        load = load_of(scenario, sizes)
+        load = workload_of(scenario, sizes)
         budgets = _budgets(scenario, context, data)
         threats = scenario.threats
         noise = "no noise" if scenario.privacy.off else f"noise of {scenario.privacy.kind}"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from asyncfl.federation.event_log import EventLog
-from asyncfl.federation.tasks import TaskInFlight
+from asyncfl.federation.tasks_in_flight import TaskInFlight
 from asyncfl.live.clock import LiveClock
 from asyncfl.trace import Kind, Recorder
 from asyncfl.trace.recorder import NAN

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from asyncfl.compression import Compression, Download
 from asyncfl.errors import AsyncflError
-from asyncfl.federation.tasks import TaskInFlight
+from asyncfl.federation.tasks_in_flight import TaskInFlight
 from asyncfl.live.transport import Connection, EndedError
 from asyncfl.live.vocabulary import Hello, Said
 from asyncfl.live.wire import encode

@@ -11,7 +11,7 @@ import numpy as np
 from asyncfl.client import work_of
 from asyncfl.errors import MessageError
 from asyncfl.federation.phases import epochs_done
-from asyncfl.federation.tasks import TaskInFlight
+from asyncfl.federation.tasks_in_flight import TaskInFlight
 from asyncfl.live.vocabulary import Update
 from asyncfl.messages import Collect, Collected, Vector
 from asyncfl.privacy import Contribution
@@ -119,7 +119,7 @@ class WaitingPayloads:
     def lost(self, task: TaskInFlight) -> None:
         """A task is over for the server. Where its client has trained it in vain, and its later updates tell of that
         (by its own layers, or by what compression left over), that is put on record."""
-        record, path = self._host.federation.record, self._host.federation.path
+        record, path = self._host.federation.releases, self._host.federation.path
         if not task.trained or record.knows(task.number):
             return
         if path.every_task or self._host.federation.resolved.scenario.compression.remembers:
@@ -144,7 +144,7 @@ class WaitingPayloads:
                 )
         norms = [self._norm(one) for one in found]
         uploads = tuple(self._upload(one, norm) for one, norm in zip(found, norms, strict=True))
-        self._host.federation.record.collected(uploads)
+        self._host.federation.releases.collected(uploads)
         for task in tasks:
             self._host.members.by_number[task.client].last = (task.number, task.base_version, task.turn)
         return Collected(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 
 from asyncfl.federation.action_executor import ActionExecutor
-from asyncfl.federation.tasks import TaskInFlight
+from asyncfl.federation.tasks_in_flight import TaskInFlight
 from asyncfl.learning import Training
 from asyncfl.live.errands import SENT
 from asyncfl.live.live_event_log import LiveEventLog

@@ -14,13 +14,13 @@ from asyncfl.client import Attackers, TaskPath
 from asyncfl.compression import compressor_of
 from asyncfl.errors import ScenarioError
 from asyncfl.federation.conclusion import conclude, seed_run
-from asyncfl.federation.load import load_of
 from asyncfl.federation.prepare import Federation, learner_of, prepare
 from asyncfl.federation.resolve import ResolvedSeed
-from asyncfl.federation.rounds import Rounds
-from asyncfl.federation.rows import Row
+from asyncfl.federation.round_recorder import RoundRecorder
+from asyncfl.federation.round_rows import Row
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.traffic import Traffic
+from asyncfl.federation.workload import workload_of
 from asyncfl.learning import Learner
 from asyncfl.learning.personal_layers import PersonalLayers, SharedPartLearner
 from asyncfl.live.client import LiveClient
@@ -53,7 +53,7 @@ Round: TypeAlias = Callable[[Host], Awaitable[None]]
 class Evaluations:
     """Has published versions evaluated, one after another in a thread, while the run goes on."""
 
-    rounds: Rounds
+    rounds: RoundRecorder
     in_flight: Callable[[], int]
     progress: Progress | None
     diverged: Callable[[str], None]
@@ -120,7 +120,7 @@ async def hold(
     here: bool = True,
     progress: Progress | None = None,
     federation: Federation | None = None,
-    rounds: Rounds | None = None,
+    rounds: RoundRecorder | None = None,
 ) -> SeedRun:
     """Hold one seed to its end.
 
@@ -155,7 +155,7 @@ async def hold(
         recording = Recording.of(plan, scenario.evaluation.record, resolved.seed)
         server = RecordedServer(plan, recording)
     if rounds is None:
-        rounds = Rounds(scenario, resolved.seed, federation)
+        rounds = RoundRecorder(scenario, resolved.seed, federation)
     if apart:
         # Half a model cannot be judged.
         rounds.evaluator = None
@@ -262,7 +262,7 @@ def local_clients(
     scenario, data = federation.resolved.scenario, federation.data
     clock_streams = federation.resolved.streams
     world = scenario.world.start(data.clients, clock_streams, data.sizes) if terms.shape else None
-    load = load_of(scenario, data.sizes)
+    load = workload_of(scenario, data.sizes)
     workshop = workshop_of(federation, streams)
 
     def prepare_client(welcome: Welcome) -> Craft:

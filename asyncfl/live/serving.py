@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.errors import Fault
-from asyncfl.federation.context import privacy_context
 from asyncfl.federation.prepare import Federation
+from asyncfl.federation.privacy_context import privacy_context
 from asyncfl.privacy import PrivacyContext
 from asyncfl.scenario import Scenario
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asyncfl.federation.tasks import TaskInFlight, TasksInFlight
+from asyncfl.federation.tasks_in_flight import TaskInFlight, TasksInFlight
 from asyncfl.messages import BudgetSpent
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.simulation.clock import Clock

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from asyncfl.client import Attackers
-from asyncfl.federation.tasks import Load
+from asyncfl.federation.tasks_in_flight import Workload
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.server import Scoring
 from asyncfl.simulation.training import ClientWork
@@ -15,7 +15,7 @@ from asyncfl.simulation.training import ClientWork
 class ClientSide:
     """What the clients of one seed do, and what it costs them."""
 
-    load: Load
+    load: Workload
     work: ClientWork | None = None
     """Trains and scores; None: the clock runs alone, without training."""
     attackers: Attackers | None = None

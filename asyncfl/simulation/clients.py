@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from asyncfl.client import Assignment, work_of
 from asyncfl.federation.prepare import Federation
-from asyncfl.federation.tasks import TaskInFlight
+from asyncfl.federation.tasks_in_flight import TaskInFlight
 from asyncfl.messages import Collected, RequestScores, Vector
 from asyncfl.server import Server
 
@@ -48,7 +48,7 @@ class SimulatedClients:
 
     def drop(self, task: TaskInFlight) -> None:
         """Keep what was released by a task that nobody collects, and forget its update."""
-        self.federation.record.dropped(self.path.drop(task.number))
+        self.federation.releases.dropped(self.path.drop(task.number))
 
     def carry_out(self, time_s: float, tasks: Sequence[TaskInFlight]) -> Collected:
         """What the clients of `tasks` upload, each from the version it was sent."""
@@ -59,7 +59,7 @@ class SimulatedClients:
         ]
         payloads = self.path.carry_out(assignments, self.server.version, book.model(self.server.version))
         self.zeroed = payloads.zeroed
-        self.federation.record.collected(payloads.uploads)
+        self.federation.releases.collected(payloads.uploads)
         self._last.update((task.client, (task.number, task.base_version, task.turn)) for task in tasks)
         self.seconds += time.perf_counter() - began
         numbers = tuple(assignment.task for assignment in assignments)

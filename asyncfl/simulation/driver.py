@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import simpy
 
 from asyncfl.federation.action_executor import ActionExecutor, Watcher
-from asyncfl.federation.tasks import TaskInFlight
+from asyncfl.federation.tasks_in_flight import TaskInFlight
 from asyncfl.messages import (
     Action,
     ClientGone,

@@ -12,15 +12,15 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.federation.conclusion import conclude, seed_run, tell_attackers
-from asyncfl.federation.context import privacy_context
-from asyncfl.federation.load import load_of
+from asyncfl.federation.conclusion import conclude, record_attackers, seed_run
 from asyncfl.federation.prepare import Federation, attackers_of, prepare, server_plan
+from asyncfl.federation.privacy_context import privacy_context
 from asyncfl.federation.resolve import resolve, streams_of, with_exposures
-from asyncfl.federation.rounds import Progress, Rounds, Watch
-from asyncfl.federation.rows import Row
+from asyncfl.federation.round_recorder import Progress, RoundRecorder, Watch
+from asyncfl.federation.round_rows import Row
+from asyncfl.federation.run_tables import table_of_rounds
 from asyncfl.federation.seed_run import SeedRun
-from asyncfl.federation.tables import table_of_rounds
+from asyncfl.federation.workload import workload_of
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.privacy.upload_records import Upload
 from asyncfl.scenario import Scenario
@@ -92,7 +92,7 @@ def simulate_seed(
         recording = Recording.of(federation.plan, scenario.evaluation.record, seed)
         server = RecordedServer(federation.plan, recording)
     clients = SimulatedClients(federation, server)
-    rounds, recorder = Rounds(scenario, seed, federation, progress), Recorder(seed)
+    rounds, recorder = RoundRecorder(scenario, seed, federation, progress), Recorder(seed)
     if watch is not None:
         rounds.progress = _watched(rounds, recorder, watch)
     is_prepared = time.perf_counter()
@@ -101,7 +101,7 @@ def simulate_seed(
         scenario.world.start(scenario.data.clients, streams, data.sizes),
         recorder,
         ClientSide(
-            load_of(scenario, data.sizes),
+            workload_of(scenario, data.sizes),
             clients,
             attackers,
             federation.budget_tracker(),
@@ -130,7 +130,7 @@ def simulate_seed(
     return run
 
 
-def _watched(rounds: Rounds, recorder: Recorder, watch: Watch) -> Progress:
+def _watched(rounds: RoundRecorder, recorder: Recorder, watch: Watch) -> Progress:
     """Tells of each row whom `rounds` tells now, and then `watch`."""
     progress = rounds.progress
 
@@ -153,7 +153,7 @@ def simulate_clock(
     streams = streams_of(scenario, seed)
     sizes = scenario.data.client_sizes(streams)
     server = Server(server_plan(scenario, sizes, np.empty(0, dtype=np.float32), streams))
-    rounds = Rounds(scenario, seed, progress=progress)
+    rounds = RoundRecorder(scenario, seed, progress=progress)
     attackers = attackers_of(scenario, streams)
     budgets = None
     if scenario.privacy.stop_at is not None:
@@ -166,7 +166,7 @@ def simulate_clock(
         scenario.world.start(scenario.data.clients, streams, sizes),
         Recorder(seed),
         ClientSide(
-            load_of(scenario, sizes),
+            workload_of(scenario, sizes),
             attackers=attackers,
             budgets=budgets,
         ),
@@ -174,11 +174,11 @@ def simulate_clock(
         mixing_node=scenario.privacy.mixing_node,
     )
     run = _seed_run(driver, rounds, driver.run(), sizes)
-    tell_attackers(run, attackers)
+    record_attackers(run, attackers)
     run.seconds = {"total": time.perf_counter() - began}
     return run
 
 
-def _seed_run(driver: Driver, rounds: Rounds, stopped: str, sizes: NDArray[np.int64]) -> SeedRun:
+def _seed_run(driver: Driver, rounds: RoundRecorder, stopped: str, sizes: NDArray[np.int64]) -> SeedRun:
     spent = None if driver.budgets.tracker is None else driver.budgets.spent
     return seed_run(driver, rounds, stopped, driver.clock.recorder.table(), driver.training.trained, sizes, spent)

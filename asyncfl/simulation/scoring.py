@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import simpy
 
 from asyncfl.federation.phases import scoring_phases
-from asyncfl.federation.tasks import Load
+from asyncfl.federation.tasks_in_flight import Workload
 from asyncfl.messages import RequestScores, ScoresArrived
 from asyncfl.simulation.budgets import SpentBudgets
 from asyncfl.simulation.clock import Clock, Steps, Waiting
@@ -28,7 +28,7 @@ class ScoreRequests:
         transfers: Transfers,
         training: TrainingOnDemand,
         budgets: SpentBudgets,
-        load: Load,
+        load: Workload,
         running: Mapping[int, simpy.Process] | None,
         workers: Workers,
     ) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 
 import simpy
 
-from asyncfl.federation.phases import Mark, Sending
+from asyncfl.federation.phases import LinkMessage, MessageEvent
 from asyncfl.simulation.clock import Clock
 from asyncfl.simulation.fair_share import FairShare
 from asyncfl.trace import Kind
@@ -23,7 +23,7 @@ class ServerLink:
         self._bandwidth = FairShare(clock, capacity_bps)
 
     def carry(
-        self, sending: Sending, until_s: float, note: Callable[[Mark], None]
+        self, sending: LinkMessage, until_s: float, note: Callable[[MessageEvent], None]
     ) -> Generator[simpy.Event, None, tuple[int, int] | None]:
         """Take a message from its first packet to its end: it is there, or the sender gives it up.
 
@@ -36,7 +36,7 @@ class ServerLink:
         left_packets = 0
         for attempt, burst in enumerate(transfer.bursts, 1):
             if attempt > 1:
-                note(Mark(0.0, Kind.RETRANSMITTED, burst.size_bytes, attempt))
+                note(MessageEvent(0.0, Kind.RETRANSMITTED, burst.size_bytes, attempt))
             unsent_bits = yield from self._bandwidth.take(burst.packets * packet_bits, cap_bps, until_s)
             if unsent_bits > 0:
                 # 1e-9: a packet that leaves at this very moment has left, whatever the rounding says.
@@ -44,7 +44,7 @@ class ServerLink:
                 return transfer.bytes_of(left_packets), attempt
             left_packets += burst.packets
             if burst.overheard:
-                note(Mark(0.0, Kind.OVERHEARD))
+                note(MessageEvent(0.0, Kind.OVERHEARD))
             pause_s = burst.pause_s / speed
             stays = clock.now + pause_s <= until_s
             yield clock.env.timeout(pause_s) if stays else clock.until(until_s)

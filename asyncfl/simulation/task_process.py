@@ -8,8 +8,8 @@ from functools import partial
 
 import simpy
 
-from asyncfl.federation.phases import Phase, Sending, task_phases
-from asyncfl.federation.tasks import TaskInFlight, TasksInFlight
+from asyncfl.federation.phases import LinkMessage, Phase, task_phases
+from asyncfl.federation.tasks_in_flight import TaskInFlight, TasksInFlight
 from asyncfl.messages import ClientGone, ClientIdle, Dispatch, Fate, UpdateArrived
 from asyncfl.simulation.budgets import SpentBudgets
 from asyncfl.simulation.client_side import ClientSide
@@ -115,7 +115,7 @@ class TaskProcess:
                 return
         clock.tell(UpdateArrived(clock.now, task.number))
 
-    def _stays(self, task: TaskInFlight, duration_s: float, sending: Sending | None = None) -> Waiting:
+    def _stays(self, task: TaskInFlight, duration_s: float, sending: LinkMessage | None = None) -> Waiting:
         """Wait for a phase of the task. False: the client went offline before its end, and the task with it.
 
         `sending`: the message that is on its way meanwhile. What had left of it was sent.
@@ -131,7 +131,7 @@ class TaskProcess:
         return False
 
     def _shares(
-        self, task: TaskInFlight, phase: Phase, sending: Sending
+        self, task: TaskInFlight, phase: Phase, sending: LinkMessage
     ) -> Generator[simpy.Event, None, tuple[Phase, bool]]:
         """Wait for a message that shares the server's link. Its value: the phase as it came out, and whether the client
         stayed online."""

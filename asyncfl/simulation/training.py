@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.client import work_of
-from asyncfl.federation.tasks import TaskInFlight, TasksInFlight
+from asyncfl.federation.tasks_in_flight import TaskInFlight, TasksInFlight
 from asyncfl.messages import Collect, Collected, RequestScores
 from asyncfl.server import Server
 

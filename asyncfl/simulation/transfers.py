@@ -7,8 +7,8 @@ from functools import partial
 
 import simpy
 
-from asyncfl.federation.phases import Mark, Sending
-from asyncfl.federation.tasks import TaskInFlight, TasksInFlight
+from asyncfl.federation.phases import LinkMessage, MessageEvent
+from asyncfl.federation.tasks_in_flight import TaskInFlight, TasksInFlight
 from asyncfl.federation.traffic import Traffic
 from asyncfl.simulation.clock import Clock
 from asyncfl.simulation.server_link import ServerLink
@@ -33,38 +33,38 @@ class Transfers:
         """Whether messages slow each other down, so that nobody knows how long one will take."""
         return bool(self._shared)
 
-    def shares(self, sending: Sending | None) -> bool:
+    def shares(self, sending: LinkMessage | None) -> bool:
         """Whether the message goes over a link that others may be on."""
         return sending is not None and sending.way in self._shared
 
     # --- of tasks --------------------------------------------------------------------------------------------------
 
-    def begin(self, task: TaskInFlight, sending: Sending) -> None:
+    def begin(self, task: TaskInFlight, sending: LinkMessage) -> None:
         """Have written down when packets are sent again, and when the tap has all: as long as the client is online."""
         self._mark(task.client, sending, partial(self._note, task, sending.way))
 
-    def end(self, task: TaskInFlight, kind: Kind, sending: Sending) -> None:
+    def end(self, task: TaskInFlight, kind: Kind, sending: LinkMessage) -> None:
         """Write down what became of a message whose client was online to its end."""
         transfer, way = sending.transfer, sending.way
         self.traffic.count(transfer.sent_bytes, way)
         self.clock.record_task(kind, task, size=transfer.sent_bytes, attempt=transfer.attempts, detail=way)
 
     def share(
-        self, task: TaskInFlight, sending: Sending, until_s: float
+        self, task: TaskInFlight, sending: LinkMessage, until_s: float
     ) -> Generator[simpy.Event, None, tuple[int, int] | None]:
         """Take a message over a link that others may be on. Its value: see `ServerLink.carry`."""
         return self._shared[sending.way].carry(sending, until_s, partial(self._note, task, sending.way))
 
-    def _mark(self, client: int, sending: Sending, note: Callable[[Mark], None]) -> None:
+    def _mark(self, client: int, sending: LinkMessage, note: Callable[[MessageEvent], None]) -> None:
         if not (sending.transfer.resent_at_s or sending.transfer.overheard):
             return
         clock = self.clock
         until = clock.world.next_change(client, clock.now)
-        for mark in sending.marks():
+        for mark in sending.events():
             if clock.now + mark.at_s <= until:
                 clock.later(mark.at_s, partial(note, mark))
 
-    def _note(self, task: TaskInFlight, way: str, mark: Mark) -> None:
+    def _note(self, task: TaskInFlight, way: str, mark: MessageEvent) -> None:
         if mark.kind is Kind.OVERHEARD:
             self._overheard(task, way)
         else:
@@ -78,16 +78,16 @@ class Transfers:
     # --- of requests for scores ------------------------------------------------------------------------------------
 
     def share_scoring(
-        self, client: int, sending: Sending, way: str, until_s: float
+        self, client: int, sending: LinkMessage, way: str, until_s: float
     ) -> Generator[simpy.Event, None, tuple[int, int] | None]:
         """The same for models to score on their way to `client`, or its scores on their way back."""
         return self._shared[sending.way].carry(sending, until_s, partial(self._note_scoring, client, way))
 
-    def begin_scoring(self, client: int, sending: Sending, way: str) -> None:
+    def begin_scoring(self, client: int, sending: LinkMessage, way: str) -> None:
         """The same for models to score on their way to `client`, or its scores on their way back."""
         self._mark(client, sending, partial(self._note_scoring, client, way))
 
-    def _note_scoring(self, client: int, way: str, mark: Mark) -> None:
+    def _note_scoring(self, client: int, way: str, mark: MessageEvent) -> None:
         if mark.kind is Kind.OVERHEARD:
             self._overheard_scoring(client, way)
         else:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from asyncfl.columns import AuditTable, schema_of
 from asyncfl.evaluation import OF_CLIENTS, OF_SAMPLES, Twin
 from asyncfl.federation import SeedRun
-from asyncfl.federation.holdings import Holding, holdings
+from asyncfl.federation.adversary_holdings import AdversaryHoldings, holdings
 from asyncfl.privacy.ledger.audit_columns import Row, with_measured
 from asyncfl.privacy.scheme import Guarantee
 from asyncfl.stages import one_by_one
@@ -104,7 +104,7 @@ class _Findings:
 
     # --- uploads -----------------------------------------------------------------------------------------------------
 
-    def _uploads(self, adversary: str, held: Holding, client: AuditedClient) -> None:
+    def _uploads(self, adversary: str, held: AdversaryHoldings, client: AuditedClient) -> None:
         stated = self.path.scheme.upload_guarantee(self.path.context, client.client)
         row = (self.run.seed, "client", client.client, adversary)
         for kind in self.observer.audit.neighbours:
@@ -115,7 +115,7 @@ class _Findings:
         if far is not None and row in self.known and _exceeds(far[1].distance, far[0].release.sensitivity):
             self.disproved.add(row)
 
-    def _models(self, adversary: str, held: Holding, client: AuditedClient) -> None:
+    def _models(self, adversary: str, held: AdversaryHoldings, client: AuditedClient) -> None:
         stated = self.path.scheme.model_guarantee(self.path.context)
         row = (self.run.seed, "model", -1, adversary)
         for kind in self.observer.audit.neighbours:
@@ -178,7 +178,7 @@ class _Findings:
     def _examples(self) -> Iterator[Example]:
         """The furthest twin of each client whose assumed sensitivity is disproved."""
         every = {task for one in self.held.values() for task in one.uploads}
-        held = Holding(dict.fromkeys(every, 0.0), {})
+        held = AdversaryHoldings(dict.fromkeys(every, 0.0), {})
         for client in self.observer.clients.values():
             stated = self.path.scheme.upload_guarantee(self.path.context, client.client)
             far = furthest_upload(client, counted_kinds(stated), held)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.client import TaskPath
-from asyncfl.federation.holdings import Holding
+from asyncfl.federation.adversary_holdings import AdversaryHoldings
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.accounting.release_pairs import BINS, GaussianPairs, ReleasePairs
 from asyncfl.privacy.ledger.model_releases import model_releases
@@ -45,7 +45,7 @@ class TwinRelease:
 
 
 def upload_releases(
-    path: TaskPath, audited: AuditedClient, neighbour: Neighbour, held: Holding
+    path: TaskPath, audited: AuditedClient, neighbour: Neighbour, held: AdversaryHoldings
 ) -> Iterator[TwinRelease]:
     """The uploads of a client that an adversary holds, in the order in which it got them, beside those of a twin."""
     mine = [(held.uploads[task], task) for task in audited.tasks if task in held.uploads]
@@ -55,7 +55,7 @@ def upload_releases(
             yield _upload(path, task, twin, time_s, held)
 
 
-def _upload(path: TaskPath, task: AuditedTask, twin: TwinUpload, time_s: float, held: Holding) -> TwinRelease:
+def _upload(path: TaskPath, task: AuditedTask, twin: TwinUpload, time_s: float, held: AdversaryHoldings) -> TwinRelease:
     d, release = path.learner.n_parameters, task.release
     if release.distribution == "laplace":
         scale = release.std / math.sqrt(2)
@@ -86,7 +86,11 @@ def _upload(path: TaskPath, task: AuditedTask, twin: TwinUpload, time_s: float, 
 
 
 def model_transcript(
-    path: TaskPath, audited: AuditedClient, neighbour: Neighbour, held: Holding, models: Iterable[ModelRelease]
+    path: TaskPath,
+    audited: AuditedClient,
+    neighbour: Neighbour,
+    held: AdversaryHoldings,
+    models: Iterable[ModelRelease],
 ) -> Iterator[TwinRelease]:
     """The models that an adversary holds which the client's uploads entered, beside those of a twin.
 
@@ -179,7 +183,7 @@ def _squared_mu(row: GaussianRow) -> float:
 
 
 def furthest_upload(
-    audited: AuditedClient, kinds: Iterable[str], held: Holding
+    audited: AuditedClient, kinds: Iterable[str], held: AdversaryHoldings
 ) -> tuple[AuditedTask, TwinUpload] | None:
     """The held upload of a twin of these kinds that lies furthest away for its sensitivity; None: none is held."""
     wanted = set(kinds)

@@ -54,9 +54,11 @@ def test_a_run_tells_what_it_does(described: Path, tmp_path: Path) -> None:
 
 def test_twice_tells_each_version(described: Path, tmp_path: Path) -> None:
     lines = logged("-vv", "run", described, "--out", tmp_path / "run", "--quiet")
-    versions = [line for line in lines if line.startswith("asyncfl.federation.rounds: seed 4: version ")]
+    versions = [line for line in lines if line.startswith("asyncfl.federation.round_recorder: seed 4: version ")]
     assert len(versions) == 4
-    assert versions[0].startswith("asyncfl.federation.rounds: seed 4: version 0 at 0 s of 0 updates, train loss 2.")
+    assert versions[0].startswith(
+        "asyncfl.federation.round_recorder: seed 4: version 0 at 0 s of 0 updates, train loss 2."
+    )
 
 
 def test_without_it_nothing_is_told(described: Path, tmp_path: Path) -> None:

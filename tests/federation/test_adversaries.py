@@ -10,8 +10,8 @@ import pytest
 
 from asyncfl.errors import ScenarioError
 from asyncfl.federation import SeedLedger, SeedRun
-from asyncfl.federation.adversaries import GivenScores, Observed, Rejected
-from asyncfl.federation.holdings import overheard
+from asyncfl.federation.adversaries import AdversaryViews, RejectedUpdate, ScoreRelease
+from asyncfl.federation.adversary_holdings import overheard
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, classical_constant, exact_epsilon
 from asyncfl.privacy.flags import COMPUTED, CRAFTED, LOSSES, NO_NOISE, REJECTION, SCORES, WEIGHTS
 from asyncfl.privacy.ledger.views import NEVER, UploadTable
@@ -316,8 +316,8 @@ def test_the_tap_has_the_scores_that_it_caught_before_they_arrived_and_others_le
     ):
         book.add(time_s, kind, **more)
     told = Release("gaussian", 1.0, 1.0, 1, "replace-one", "proven", 2.0, 0.0)
-    answers = [GivenScores(client, making, time_s, told) for client, making, time_s in ((0, 1, 3.0), (1, 2, 11.5))]
-    answers += [GivenScores(2, 3, 25.0, told), GivenScores(3, 3, 26.0, told)]
+    answers = [ScoreRelease(client, making, time_s, told) for client, making, time_s in ((0, 1, 3.0), (1, 2, 11.5))]
+    answers += [ScoreRelease(2, 3, 25.0, told), ScoreRelease(3, 3, 26.0, told)]
     n, ones = 2, np.ones(2)
     sent = UploadTable(
         np.arange(n), np.array([4, 3]), np.zeros(n, int), np.array([1, 0]), ones, ones < 0, ones, ones, ones,
@@ -325,8 +325,10 @@ def test_the_tap_has_the_scores_that_it_caught_before_they_arrived_and_others_le
     )  # fmt: skip
     rounds = [{"version": version, "time_s": 10.0 * version} for version in (0, 1, 2)]
     moment = [0.0, 10.0, 20.0, 26.0]
-    observed = Observed(book.table(), rounds, sent, lambda time_s: int(np.searchsorted(moment, time_s)), frozenset({4}))
-    views = {view.adversary: view for view in observed.views(answers, [Rejected(1, 3, 2)])}
+    observed = AdversaryViews(
+        book.table(), rounds, sent, lambda time_s: int(np.searchsorted(moment, time_s)), frozenset({4})
+    )
+    views = {view.adversary: view for view in observed.views(answers, [RejectedUpdate(1, 3, 2)])}
     assert list(views) == ["eavesdropper", "server", "both", "curious", "public_last", "public"]
 
     found = {

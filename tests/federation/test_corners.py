@@ -13,13 +13,13 @@ import pytest
 from asyncfl.defences import Verdict
 from asyncfl.evaluation import Evaluation
 from asyncfl.federation.aggregate_errors import AggregateErrors, aggregate_error
-from asyncfl.federation.conclusion import seed_run, tell_attackers
+from asyncfl.federation.conclusion import record_attackers, seed_run
 from asyncfl.federation.energy import energy
-from asyncfl.federation.phases import Mark, Phase, Sending, _until, epochs_done, scoring_phases, task_phases
+from asyncfl.federation.phases import LinkMessage, MessageEvent, Phase, _until, epochs_done, scoring_phases, task_phases
 from asyncfl.federation.resolve import resolve
-from asyncfl.federation.rounds import Rounds, _due, diverged_at
-from asyncfl.federation.tables import _budgets, _detection
-from asyncfl.federation.tasks import Load
+from asyncfl.federation.round_recorder import RoundRecorder, _due, diverged_at
+from asyncfl.federation.run_tables import _budgets, _detection
+from asyncfl.federation.tasks_in_flight import Workload
 from asyncfl.federation.traffic import Traffic
 from asyncfl.federation.upload_budgets import budget_columns
 from asyncfl.messages import Fate
@@ -33,7 +33,7 @@ from asyncfl.world.power import Power
 
 LINK = {"latency_s": 0.5, "bandwidth_bps": 8000.0, "mtu_bytes": 1000}
 SLOW = {"device": {"kind": "fixed", "s_per_sample": 0.05}, "uplink": LINK, "downlink": LINK}
-LOAD = Load(np.array([100]), 2, 4000, 4000, 4000)
+LOAD = Workload(np.array([100]), 2, 4000, 4000, 4000)
 LOST = {"loss": {"kind": "independent", "probability": 1.0}, "retransmissions": 0}
 
 
@@ -42,21 +42,21 @@ def test_at_twice_the_speed_all_of_a_message_is_half_as_far_away() -> None:
         resent_at_s=(2.0, 6.0), resent_bytes=(30, 10), overheard=True, overheard_s=5.0,
         sent_by=lambda elapsed_s: ("bytes by", elapsed_s), attempts_by=lambda elapsed_s: ("attempts by", elapsed_s),
     )  # fmt: skip
-    sending = Sending(transfer, "up", 2.0)
-    assert list(sending.marks()) == [
-        Mark(1.0, Kind.RETRANSMITTED, 30, 2),
-        Mark(3.0, Kind.RETRANSMITTED, 10, 3),
-        Mark(2.5, Kind.OVERHEARD, -1, -1),
+    sending = LinkMessage(transfer, "up", 2.0)
+    assert list(sending.events()) == [
+        MessageEvent(1.0, Kind.RETRANSMITTED, 30, 2),
+        MessageEvent(3.0, Kind.RETRANSMITTED, 10, 3),
+        MessageEvent(2.5, Kind.OVERHEARD, -1, -1),
     ]
     assert sending.broken_off(1.5) == (("bytes by", 3.0), ("attempts by", 3.0))
     transfer.overheard = False
-    assert len(list(sending.marks())) == 2
+    assert len(list(sending.events())) == 2
 
 
 def test_all_phases_of_a_task_are_shorter_at_twice_the_speed() -> None:
     draws = World.model_validate(SLOW).start(1, Streams(2)).task(0, 0)
     assert [one.duration_s for one in task_phases(draws, LOAD, 2.0)] == pytest.approx([2.25, 5.0, 2.25])
-    short = Load(np.array([100]), 2, 4000, 4000, 4000, deadline_s=5.0)
+    short = Workload(np.array([100]), 2, 4000, 4000, 4000, deadline_s=5.0)
     assert [epochs_done(draws, short, speed) for speed in (0.5, 1.0, 2.0)] == [0, 1, 2]
     lost = World.model_validate({**SLOW, "uplink": {**LINK, **LOST}}).start(1, Streams(2)).task(0, 0)
     *_, last = task_phases(lost, LOAD, 2.0)
@@ -89,7 +89,7 @@ def test_who_is_done_as_it_would_give_up_is_done(until_s: float, lasted: list[fl
 
 def test_a_request_for_scores_takes_models_down_and_a_number_of_each_up() -> None:
     state = World.model_validate(SLOW).start(1, Streams(2))
-    down, scored, up = scoring_phases(state.scoring(0, 0), Load(np.array([100]), 2, 4000, 50, 60), 3)
+    down, scored, up = scoring_phases(state.scoring(0, 0), Workload(np.array([100]), 2, 4000, 50, 60), 3)
     assert [one.duration_s for one in (down, scored, up)] == pytest.approx([12.5, 5.0, 0.524])
     assert [one.said for one in (down, scored, up)] == ["scoring down", "", "scoring up"]
     assert scored.sending is None
@@ -138,7 +138,7 @@ def test_verdicts_are_summed_over_versions(
 def test_a_seed_that_came_to_what_is_not_finite_has_diverged(
     diverged: tuple[bool, ...], stopped: str, said: str, marked: tuple[bool, ...]
 ) -> None:
-    rounds: Any = Rounds.__new__(Rounds)
+    rounds: Any = RoundRecorder.__new__(RoundRecorder)
     rounds.rows = [{"version": version, "diverged": bad} for version, bad in enumerate(diverged)]
     rounds.seed, rounds.by_client = 4, {}
     rounds.scenario = SimpleNamespace(world=SimpleNamespace(power=None))
@@ -151,13 +151,13 @@ def test_a_seed_that_came_to_what_is_not_finite_has_diverged(
     assert (run.seed, run.trained, run.used, run.spent, run.kept) == (4, 6, 5, {1: 0.5}, {2: "a model"})
     assert run.fates == {fate.value: 3 if fate is Fate.STALE else 0 for fate in Fate}
     assert (run.attackers, run.drawn) == ([], None)
-    tell_attackers(run, None)
+    record_attackers(run, None)
     assert (run.attackers, run.drawn) == ([], None)
     told: Any = SimpleNamespace(members={3, 1}, drawn=None)
-    tell_attackers(run, told)
+    record_attackers(run, told)
     assert (run.attackers, run.drawn) == ([1, 3], None)
     told.drawn = {9, 2}
-    tell_attackers(run, told)
+    record_attackers(run, told)
     assert run.drawn == [2, 9]
 
 

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncfl.federation.phases import Phase, task_phases
-from asyncfl.federation.tasks import Load
+from asyncfl.federation.tasks_in_flight import Workload
 from asyncfl.messages import Fate
 from asyncfl.streams import Streams
 from asyncfl.trace import Kind
 from asyncfl.world import World, WorldState
 
-LOAD = Load(np.array([100]), 2, 4000, 4000, 4000)
+LOAD = Workload(np.array([100]), 2, 4000, 4000, 4000)
 LINK = {"latency_s": 0.5, "bandwidth_bps": 8000.0, "mtu_bytes": 1000}
 SLOW = {"device": {"kind": "fixed", "s_per_sample": 0.05}, "uplink": LINK, "downlink": LINK}
 """Download 4.5 s, training 10 s, upload 4.5 s."""

@@ -1,4 +1,4 @@
-"""Rows of whole runs against what an adversary can do: attacks on the schedule of each run, by likelihood ratio.
+"""RoundRows of whole runs against what an adversary can do: attacks on the schedule of each run, by likelihood ratio.
 
 Of a run only its schedule is taken: who entered which version with what weight, and what was caught. On it a federation
 of one parameter is drawn, noise and all, as it was and with one client's data exchanged; the attacker has the ratio of

@@ -13,7 +13,7 @@ import pytest
 from asyncfl.api import gather, run_of
 from asyncfl.compression import Quantised, TopK
 from asyncfl.errors import DataError, ScenarioError
-from asyncfl.federation.ledger import SeedLedger
+from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.live.client import LEFT
 from asyncfl.live.errands import Craft
 from asyncfl.live.joining import DisagreementError, load_agreed, read_scenario

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.federation.phases import Phase, ScoringPhase, Sending
+from asyncfl.federation.phases import LinkMessage, Phase, ScoringPhase
 from asyncfl.live.client import LiveClient
 from asyncfl.live.errands import Craft
 from asyncfl.live.transport import Connection, EndedError, Memory
@@ -58,7 +58,7 @@ def test_work_of_a_server_that_has_not_let_it_in_is_no_work(said: Task | Judge) 
 
 
 MODEL = np.zeros((1, 3), np.float32)
-FOREVER = Sending(Transfer(1e6, True, 1, 10, 10, 0, 800, math.inf, (), (), 800, 1.0), "down")
+FOREVER = LinkMessage(Transfer(1e6, True, 1, 10, 10, 0, 800, math.inf, (), (), 800, 1.0), "down")
 """Ten packets, one each second, and then a long way."""
 
 

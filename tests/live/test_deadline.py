@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from asyncfl.errors import ScenarioError
-from asyncfl.federation.ledger import SeedLedger
+from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.live.work import Workshop
 from asyncfl.messages import Fate
 from asyncfl.scenario import Scenario

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.federation.ledger import SeedLedger
+from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.live.client import LiveClient
 from asyncfl.live.host import Host
 from asyncfl.live.transport import Connect, Connection, EndedError

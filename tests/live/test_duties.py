@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from asyncfl.client import Assignment
-from asyncfl.federation.phases import Phase, ScoringPhase, Sending
+from asyncfl.federation.phases import LinkMessage, Phase, ScoringPhase
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.duties import Duties
 from asyncfl.live.errands import At
@@ -24,8 +24,8 @@ from tests.live import virtual_loop
 
 MODEL = np.arange(3, dtype=np.float32)
 DONE = Done(MODEL[None] + 1, 0.25, 2.0, 0.5, None, False)
-DOWN = Sending(Transfer(1.0, True, 1, 1, 1, 0, 80, math.inf, (), (), 75, 0.0), "down")
-UP = Sending(Transfer(3.0, True, 2, 2, 3, 1, 150, 2.5, (1.0,), (50,), 100, 0.0), "up")
+DOWN = LinkMessage(Transfer(1.0, True, 1, 1, 1, 0, 80, math.inf, (), (), 75, 0.0), "down")
+UP = LinkMessage(Transfer(3.0, True, 2, 2, 3, 1, 150, 2.5, (1.0,), (50,), 100, 0.0), "up")
 """A packet is sent again after a second, and the tap has all after two and a half."""
 WAY = [
     (Phase(Kind.DOWNLOAD_STARTED, Kind.DOWNLOADED, 1.0, sending=DOWN), True),
@@ -198,7 +198,7 @@ SCORING = [ScoringPhase(1.0, DOWN, "scoring down"), ScoringPhase(2.0), ScoringPh
     [(UP, None, (0.5, 0.75)), (LOST_UP, None, None), (UP, True, (0.5, 0.75)), (UP, False, None)],
 )
 def test_scores_are_given_where_the_answer_arrives_and_the_budget_allows_it(
-    last: Sending, budget: bool | None, scores: tuple[float, ...] | None
+    last: LinkMessage, budget: bool | None, scores: tuple[float, ...] | None
 ) -> None:
     house = House([])
     house.scoring = [*SCORING[:2], ScoringPhase(3.0, last, "scoring up")]

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.federation.load import load_of
 from asyncfl.federation.phases import Phase
+from asyncfl.federation.workload import workload_of
 from asyncfl.learning.deadline import NoEpochError
 from asyncfl.live.errands import At, Craft
 from asyncfl.live.vocabulary import Judge, Task
@@ -80,7 +80,7 @@ def simulated(world: dict[str, Any], own: bool, threats: Threats | None = None, 
     sizes = np.full(6, 20)
     shop: Any = SimpleNamespace(personal=object() if own else None)
     begun = scenario.world.start(6, Streams(0), sizes)
-    return Craft(3, shop, nothing, load_of(scenario, sizes), begun, threats, None, nothing)
+    return Craft(3, shop, nothing, workload_of(scenario, sizes), begun, threats, None, nothing)
 
 
 @pytest.mark.parametrize(

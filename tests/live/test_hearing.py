@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from asyncfl.errors import MessageError
-from asyncfl.federation.tasks import TaskInFlight
+from asyncfl.federation.tasks_in_flight import TaskInFlight
 from asyncfl.live.hearing import Hearing
 from asyncfl.live.members import Member
 from asyncfl.live.vocabulary import Begin, Gone, Leaving, Ready, Spent, Trace, Update

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from asyncfl.federation.tasks import TaskInFlight
+from asyncfl.federation.tasks_in_flight import TaskInFlight
 from asyncfl.live.live_event_log import FLUSH_EVERY, LiveEventLog
 from asyncfl.trace import Kind
 

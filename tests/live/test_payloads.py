@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from asyncfl.errors import MessageError
-from asyncfl.federation.load import load_of
 from asyncfl.federation.prepare import prepare
 from asyncfl.federation.resolve import resolve
-from asyncfl.federation.tasks import TasksInFlight
+from asyncfl.federation.tasks_in_flight import TasksInFlight
+from asyncfl.federation.workload import workload_of
 from asyncfl.live.members import Member
 from asyncfl.live.payloads import Payload, WaitingPayloads
 from asyncfl.live.vocabulary import Noted, Update
@@ -41,7 +41,7 @@ def desk(
         terms=SimpleNamespace(shape=shape),
         server=SimpleNamespace(samples=samples, tasks=SimpleNamespace(model=lambda version: np.float32(10.0))),
         attackers=federation.attackers,
-        load=load_of(federation.resolved.scenario, samples),
+        load=workload_of(federation.resolved.scenario, samples),
         tasks=tasks,
         clock=SimpleNamespace(now=12.5),
         members=SimpleNamespace(by_number={client: Member(client, str(client), 20) for client in clients}),
@@ -154,7 +154,7 @@ def test_a_buffer_is_collected_in_its_order_with_what_is_told_of_it() -> None:
     assert (collected.upload_std[1:] > 0).all()
     assert host.noted == [("zeroed", 1, "not finite, sent as zero with the noise")]
     assert [host.members.by_number[client].last for client in (4, 1, 3)] == [(0, 0, 0), (1, 0, 0), (2, 0, 0)]
-    record = host.federation.record
+    record = host.federation.releases
     made = [record.upload(number) for number in (0, 1, 2)]
     assert [one.loss for one in made] == [0.5, 0.75, 0.5]
     assert [one.added_std for one in made] == [0.25, 0.25, 0.0]
@@ -188,7 +188,7 @@ def test_what_was_trained_in_vain_is_on_record_where_later_updates_tell_of_it(
     first.trained = True
     payloads.lost(first)
     payloads.lost(second)
-    record = host.federation.record
+    record = host.federation.releases
     made = record.upload(0)
     assert (made is not None) == recorded
     if made is not None:
@@ -208,7 +208,7 @@ def test_what_attackers_send_hides_nothing_where_they_add_no_noise(add_noise: bo
         model = np.zeros(host.federation.learner.n_parameters, np.float32)
         payloads.keep(Payload(update(task.number), model, task))
     collected = payloads.collect(Collect((0, 1, 2, 3, 4, 5)))
-    made = [host.federation.record.upload(number) for number in range(6)]
+    made = [host.federation.releases.upload(number) for number in range(6)]
     attacked = [one.attacked for one in made]
     assert attacked == [host.attackers.malicious(task.number, task.client) for task in tasks]
     assert sum(attacked) == 2

@@ -12,7 +12,7 @@ import pytest
 
 from asyncfl import simulate
 from asyncfl.errors import ScenarioError
-from asyncfl.federation.ledger import SeedLedger
+from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from asyncfl.federation.tasks import TaskInFlight
+from asyncfl.federation.tasks_in_flight import TaskInFlight
 from asyncfl.live.members import Member
 from asyncfl.live.presence import Attendance
 from asyncfl.live.vocabulary import Hello

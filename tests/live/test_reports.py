@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from asyncfl.federation.tasks import TasksInFlight
+from asyncfl.federation.tasks_in_flight import TasksInFlight
 from asyncfl.federation.traffic import Traffic
 from asyncfl.learning import Training
 from asyncfl.live.live_event_log import LiveEventLog

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from asyncfl.defences import Detector, Mean, Rule, Strikes
-from asyncfl.federation.tasks import Load, TaskInFlight
+from asyncfl.federation.tasks_in_flight import TaskInFlight, Workload
 from asyncfl.federation.traffic import Traffic
 from asyncfl.messages import Collected, Judged, Publish, RequestScores
 from asyncfl.server import Buffered, DefencePlan, Protocol, Server, ServerPlan
@@ -115,7 +115,7 @@ def federation(
         described.start(clients, streams),
         Recorder(seed),
         ClientSide(
-            Load(np.full(clients, 100), 1, *[4 * N_PARAMETERS] * 3),
+            Workload(np.full(clients, 100), 1, *[4 * N_PARAMETERS] * 3),
             Clients(server, frozenset(broken), frozenset(loud), every_task),
             scoring=chosen.scoring,
         ),

@@ -11,7 +11,7 @@ import pytest
 from asyncfl.api import simulate
 from asyncfl.errors import ScenarioError
 from asyncfl.federation import SeedRun, clients_table, seed_summary
-from asyncfl.federation.ledger import SeedLedger
+from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.scenario import Scenario
 from asyncfl.server import Server

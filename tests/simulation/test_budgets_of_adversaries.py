@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from asyncfl.errors import ScenarioError
 from asyncfl.federation import SeedRun, seed_summary
-from asyncfl.federation.ledger import SeedLedger
+from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.privacy import Contribution, DpFedAvg, Mechanisms, PrivacyContext
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.scheme import Scheme

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from asyncfl.client import Assignment
-from asyncfl.federation.tasks import TaskInFlight
+from asyncfl.federation.tasks_in_flight import TaskInFlight
 from asyncfl.messages import RequestScores
 from asyncfl.simulation import clients as simulated
 from asyncfl.simulation.clients import SimulatedClients
@@ -55,7 +55,7 @@ def made() -> tuple[SimulatedClients, Path, list[Any], list[Any]]:
     record = SimpleNamespace(collected=recorded.extend)
     models = {3: BASE, 7: NEWEST}
     server: Any = SimpleNamespace(rehearse=len, version=7, tasks=SimpleNamespace(model=models.__getitem__))
-    federation: Any = SimpleNamespace(path=path, attackers=attackers, record=record)
+    federation: Any = SimpleNamespace(path=path, attackers=attackers, releases=record)
     return SimulatedClients(federation, server), path, asked, recorded
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from asyncfl.federation.tasks import TaskInFlight
+from asyncfl.federation.tasks_in_flight import TaskInFlight
 from asyncfl.server import Server, ServerPhase
 from asyncfl.simulation.clock import Clock, Steps
 from asyncfl.streams import Streams

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.federation import rounds as rounds_module
-from asyncfl.federation.phases import Mark
-from asyncfl.federation.tasks import TaskInFlight
+from asyncfl.federation import round_recorder as rounds_module
+from asyncfl.federation.phases import MessageEvent
+from asyncfl.federation.tasks_in_flight import TaskInFlight
 from asyncfl.messages import ClientGone, ClientIdle, Collect, Fate
 from asyncfl.privacy.upload_records import Upload
 from asyncfl.scenario import Scenario
@@ -108,9 +108,9 @@ def test_what_begins_as_its_client_goes_offline_is_still_told(
         now=4.0, later=lambda s, do: at.append(s), world=SimpleNamespace(next_change=lambda client, now_s: 7.0)
     )
     transfers: Any = SimpleNamespace(clock=clock)
-    marks = [Mark(at_s, Kind.RETRANSMITTED) for at_s in (2.0, 3.0, 3.5)]
+    marks = [MessageEvent(at_s, Kind.RETRANSMITTED) for at_s in (2.0, 3.0, 3.5)]
     transfer = SimpleNamespace(resent_at_s=resent_at_s, overheard=overheard)
-    Transfers._mark(transfers, 1, SimpleNamespace(transfer=transfer, marks=lambda: marks), print)  # type: ignore[arg-type]
+    Transfers._mark(transfers, 1, SimpleNamespace(transfer=transfer, events=lambda: marks), print)  # type: ignore[arg-type]
     assert at == told
 
 

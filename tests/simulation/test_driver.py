@@ -101,7 +101,7 @@ PLACES = {
     "rule": "asyncfl.defences.median:Median.centre",
     "attack": "asyncfl.threats:SignFlip.craft",
     "clients' noise": "asyncfl.client.path:add_noise",
-    "server's noise": "asyncfl.federation.publishing:add_noise",
+    "server's noise": "asyncfl.federation.recorded_noise:add_noise",
     "staleness": "asyncfl.server.staleness:PolynomialStaleness.weight",
 }
 

@@ -9,7 +9,7 @@ import pytest
 from asyncfl.api import simulate
 from asyncfl.errors import ScenarioError
 from asyncfl.scenario import Scenario
-from asyncfl.server import patience
+from asyncfl.server import stopping
 from asyncfl.simulation import simulate_clock
 
 HARDLY = {"kind": "alternating", "on_s": 1e-6, "off_s": 1e12}
@@ -33,8 +33,8 @@ BUFFERED = {"kind": "buffered", "rounds": 3, "buffer": 2, "dispatch": {"kind": "
 def test_a_run_to_which_nothing_comes_back_ends_with_its_reason(
     scenario: Scenario, protocol: dict[str, Any], changes: dict[str, Any], fate: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "LEAST_TASKS", 30)
-    monkeypatch.setattr(patience, "TASKS_PER_CLIENT", 7)
+    monkeypatch.setattr(stopping, "LEAST_TASKS", 30)
+    monkeypatch.setattr(stopping, "TASKS_PER_CLIENT", 7)
     run = simulate_clock(scenario.override({"protocol": protocol, **changes}), 0)
     assert run.stopped == f"no update reached the server in the last 35 tasks (35 {fate})"
     assert [row["version"] for row in run.rounds] == [0]
@@ -46,7 +46,7 @@ def test_a_run_to_which_nothing_comes_back_ends_with_its_reason(
 def test_the_reason_stands_in_the_summary_and_the_tables_are_whole(
     scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "LEAST_TASKS", 30)
+    monkeypatch.setattr(stopping, "LEAST_TASKS", 30)
     run = simulate(scenario.override({"world.availability": HARDLY}))
     summary = run.summary["seeds"]["0"]
     assert summary["stopped"] == "no update reached the server in the last 50 tasks (50 timed_out)"

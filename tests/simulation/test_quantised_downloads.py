@@ -15,7 +15,7 @@ from asyncfl.client import Assignment, Collection, TaskObserver
 from asyncfl.compression import Downloads, Quantised
 from asyncfl.errors import ScenarioError
 from asyncfl.federation import Federation
-from asyncfl.federation.ledger import SeedLedger
+from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.messages import Vector
 from asyncfl.scenario import Scenario

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from asyncfl.api import simulate
-from asyncfl.federation.load import load_of
+from asyncfl.federation.workload import workload_of
 from asyncfl.messages import RequestScores
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
@@ -151,7 +151,7 @@ def test_who_goes_offline_while_it_waits_for_a_place_is_learnt_of_as_others_are(
     workers: Any = SimpleNamespace(wait=waits, processors=SimpleNamespace(are_shared=False))
     training: Any = SimpleNamespace(scoring_begins=began.append)
     nothing: Any = None
-    requests = ScoreRequests(clock, transfers, training, nothing, load_of(scenario, np.full(5, 20)), None, workers)
+    requests = ScoreRequests(clock, transfers, training, nothing, workload_of(scenario, np.full(5, 20)), None, workers)
     steps: Any = requests._answers(RequestScores(0, 2, np.zeros((3, 4), np.float32)), 0)
     found: list[Any] = []
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asyncfl.errors import ScenarioError
-from asyncfl.federation.phases import Mark
+from asyncfl.federation.phases import MessageEvent
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock, simulate_seed
@@ -196,11 +196,11 @@ def test_a_message_that_is_there_as_its_sender_leaves_has_arrived(until_s: float
     transfer = SimpleNamespace(
         payload_bytes=80, packets=1, packet_s=0.0, bursts=[burst], bytes_of=lambda packets: 80 * packets
     )
-    marks: list[Mark] = []
+    marks: list[MessageEvent] = []
     sending: Any = SimpleNamespace(transfer=transfer, speed=2.0)
     steps = ServerLink.carry(narrow, sending, until_s, marks.append)
     assert next(steps) == (("timeout", 5.0) if left is None else ("until", until_s))
     with pytest.raises(StopIteration) as ended:
         next(steps)
     assert ended.value.value == left
-    assert marks == [Mark(0.0, Kind.OVERHEARD)]
+    assert marks == [MessageEvent(0.0, Kind.OVERHEARD)]

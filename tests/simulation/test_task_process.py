@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from asyncfl.federation import SeedRun
-from asyncfl.federation.phases import Phase, Sending
+from asyncfl.federation.phases import LinkMessage, Phase
 from asyncfl.federation.traffic import Traffic
 from asyncfl.messages import Fate
 from asyncfl.scenario import Scenario
@@ -144,7 +144,7 @@ def test_who_gives_up_as_it_goes_offline_has_given_up(
         _went_offline=lambda task, *sent: gone.append(sent),
     )
     task: Any = SimpleNamespace(client=3)
-    sending = Sending(Transfer(9.0, True, 1, 1, 1, 0, 80, math.inf, (), (), 80, 0.0), "up")
+    sending = LinkMessage(Transfer(9.0, True, 1, 1, 1, 0, 80, math.inf, (), (), 80, 0.0), "up")
     if what == "shares":
         phase = Phase(Kind.UPLOAD_STARTED, Kind.UPLOADED, 9.0, sending=sending, patience_s=patience_s)
         steps: Any = TaskProcess._shares(host, task, phase, sending)

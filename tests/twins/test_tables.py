@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from asyncfl.federation.holdings import Holding
+from asyncfl.federation.adversary_holdings import AdversaryHoldings
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.scheme import Guarantee
 from asyncfl.twins import tables
@@ -58,7 +58,7 @@ def client(number: int = 6, **of: Any) -> Any:
 
 @pytest.fixture(autouse=True)
 def _nobody_holds_anything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "holdings", lambda events, published: {"server": Holding({}, {})})
+    monkeypatch.setattr(tables, "holdings", lambda events, published: {"server": AdversaryHoldings({}, {})})
 
 
 ROW = (3, "client", 6, "server")
@@ -219,7 +219,7 @@ def test_an_example_is_a_collected_upload_beyond_what_is_assumed() -> None:
 
     tasks = {8: task(8, 3.0, 2.0), 9: task(9, 9.0, 2.0), 10: task(10, 5.0, 2.0)}
     found = findings(clients=[client(tasks=tasks), client(2, tasks={8: task(8, 2.0, 2.0)}), client(1)])
-    found.held = {"eavesdropper": Holding({8: 1.0}, {}), "server": Holding({10: 1.0}, {})}
+    found.held = {"eavesdropper": AdversaryHoldings({8: 1.0}, {}), "server": AdversaryHoldings({10: 1.0}, {})}
     [one] = found._examples()
     assert (one.client, one.task, one.base_version, one.distance, one.sensitivity) == (6, 10, 4, 5.0, 2.0)
     assert one.said == (

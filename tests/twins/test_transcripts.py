@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.federation.holdings import Holding
+from asyncfl.federation.adversary_holdings import AdversaryHoldings
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.accounting.release_pairs import BINS, GaussianPairs, ReleasePairs
 from asyncfl.privacy.context import Contribution
@@ -45,7 +45,7 @@ def release(*rows: tuple[float, float, float, float], shifts: Any = None, pure: 
 
 def test_uploads_stand_in_the_order_in_which_they_were_got() -> None:
     tasks = [task(1, twin(1.0)), task(2, twin(2.0)), task(3, twin(3.0)), task(5), task(6, twin(6.0))]
-    held = Holding({1: 9.0, 2: 4.0, 3: 4.0, 5: 1.0, 8: 0.0}, {})
+    held = AdversaryHoldings({1: 9.0, 2: 4.0, 3: 4.0, 5: 1.0, 8: 0.0}, {})
     found = list(upload_releases(PATH, client(*tasks), ONE, held))
     assert [(one.time_s, one.task, one.distance) for one in found] == [(4.0, 2, 2.0), (4.0, 3, 3.0), (9.0, 1, 1.0)]
 
@@ -53,7 +53,7 @@ def test_uploads_stand_in_the_order_in_which_they_were_got() -> None:
 def test_a_gaussian_upload_is_a_row_for_each_distance_and_for_each_upload_it_changes_that_is_known_by_then() -> None:
     others = {4: tuple(Other(number, 0.1 * number, 1.0, 1.5) for number in (11, 12, 13, 14))}
     made = task(1, twin(0.5, 0.25, std=2.5), others=others)
-    held = Holding({1: 3.0, 11: 3.0, 12: 2.0, 13: 3.1}, {})
+    held = AdversaryHoldings({1: 3.0, 11: 3.0, 12: 2.0, 13: 3.1}, {})
     [found] = upload_releases(PATH, client(made), ONE, held)
     assert found.gaussians == (
         (10, 0.25, 2.0, 2.5),
@@ -70,7 +70,7 @@ def test_a_gaussian_upload_is_a_row_for_each_distance_and_for_each_upload_it_cha
 
 def test_a_laplace_upload_is_worth_its_distances_over_the_scale() -> None:
     shifts = np.ones(len(BINS), np.int64)
-    held = Holding({1: 0.0}, {})
+    held = AdversaryHoldings({1: 0.0}, {})
 
     def found(made: Any) -> TwinRelease:
         [one] = upload_releases(PATH, client(made), ONE, held)
@@ -113,7 +113,7 @@ def test_a_model_moves_by_the_weighed_distance_less_what_may_point_back(asked: l
     others = {4: (Other(8, 2.0, 1.0, 1.25),)}
     tasks = [task(1, twin(4.0, std=3.0, clip=0.9, epsilon=6.0), others=others), task(2, twin(10.0, std=5.0))]
     made = model(3, (1, 0.5, 2.0), (2, -0.4, 4.0), (8, 0.25, 1.0), (9, None, 6.0))
-    [found] = model_transcript(PATH, client(*tasks), ONE, Holding({}, {3: 8.0}), [made])
+    [found] = model_transcript(PATH, client(*tasks), ONE, AdversaryHoldings({}, {3: 8.0}), [made])
     # .4 * 10 - .5 * 4 - .25 * 2
     assert found.distance == pytest.approx(1.5)
     here, there = math.sqrt(4 + 16 + 1 + 36), math.sqrt(9 + 25 + 1.25**2 + 36)
@@ -132,7 +132,7 @@ def test_a_model_that_does_not_move_tells_nothing(asked: list[Any]) -> None:
     others = {4: (Other(8, 2.0, 1.0, 1.0),)}
     tasks = [task(1, twin(1.0), others=others)]
     [found] = model_transcript(
-        PATH, client(*tasks), ONE, Holding({}, {3: 8.0}), [model(3, (1, 0.5, 2.0), (8, 1.0, 1.0))]
+        PATH, client(*tasks), ONE, AdversaryHoldings({}, {3: 8.0}), [model(3, (1, 0.5, 2.0), (8, 1.0, 1.0))]
     )
     assert (found.distance, found.pure) == (0.0, 0.0)
 
@@ -146,7 +146,9 @@ def test_models_stand_in_the_order_in_which_they_were_got_and_only_those_that_th
         model(3, (3, 1.0, 1.0)),
         model(4, (1, 1.0, 1.0)),
     ]
-    found = model_transcript(PATH, client(*tasks), ONE, Holding({}, {1: 5.0, 2: 1.0, 3: 5.0, 4: 2.0, 9: 0.0}), models)
+    found = model_transcript(
+        PATH, client(*tasks), ONE, AdversaryHoldings({}, {1: 5.0, 2: 1.0, 3: 5.0, 4: 2.0, 9: 0.0}), models
+    )
     assert [(one.time_s, one.distance) for one in found] == [(2.0, 1.0), (5.0, 1.0), (5.0, 3.0)]
 
 
@@ -209,7 +211,7 @@ def test_the_furthest_upload_is_that_of_the_largest_share_of_its_sensitivity() -
         task(4, twin(50.0, neighbour=near), sensitivity=0.0),
         task(5, twin(50.0, neighbour=near), sensitivity=1.0),
     ]
-    audited, held = client(*tasks), Holding(dict.fromkeys((1, 2, 3, 4), 0.0), {})
+    audited, held = client(*tasks), AdversaryHoldings(dict.fromkeys((1, 2, 3, 4), 0.0), {})
     # Of two of 3/4 the earlier one.
     found = furthest_upload(audited, ("noise",), held)
     assert found is not None
@@ -218,7 +220,7 @@ def test_the_furthest_upload_is_that_of_the_largest_share_of_its_sensitivity() -
     assert found is not None
     assert (found[0].task, found[1].distance) == (1, 9.0)
     assert furthest_upload(audited, ("ordinary",), held) is None
-    assert furthest_upload(audited, ("zeroed",), Holding({3: 0.0}, {})) is None
-    found = furthest_upload(audited, ("noise",), Holding({4: 0.0}, {}))
+    assert furthest_upload(audited, ("zeroed",), AdversaryHoldings({3: 0.0}, {})) is None
+    found = furthest_upload(audited, ("noise",), AdversaryHoldings({4: 0.0}, {}))
     assert found is not None
     assert found[0].task == 4

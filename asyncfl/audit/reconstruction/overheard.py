@@ -16,7 +16,7 @@ from asyncfl.audit.again import FinishedRun
 from asyncfl.client import Assignment, Collection, TaskObserver
 from asyncfl.errors import Fault, RunError, ScenarioError
 from asyncfl.federation import Federation
-from asyncfl.federation.rounds import Progress
+from asyncfl.federation.round_recorder import Progress
 from asyncfl.messages import Vector
 from asyncfl.privacy.upload_records import Upload
 from asyncfl.trace import Kind

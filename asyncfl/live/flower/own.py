@@ -37,11 +37,11 @@ from asyncfl.data.own import Dataset
 from asyncfl.data.own.samples import Samples
 from asyncfl.errors import Fault, ScenarioError
 from asyncfl.federation import SeedLedger, rounds_table
-from asyncfl.federation.context import privacy_context
 from asyncfl.federation.prepare import Federation, prepare
+from asyncfl.federation.privacy_context import privacy_context
 from asyncfl.federation.resolve import ResolvedSeed
-from asyncfl.federation.rounds import Rounds, diverged_at
-from asyncfl.federation.rows import Row
+from asyncfl.federation.round_recorder import RoundRecorder, diverged_at
+from asyncfl.federation.round_rows import Row
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.learning import Architecture
 from asyncfl.learning.architecture import Shape
@@ -239,7 +239,7 @@ class ServerClipping:
         return (base + update * (limit / norm)).astype(np.float32), limit
 
 
-class OwnRounds(Rounds):
+class OwnRounds(RoundRecorder):
     """The table of rounds, judged by a function of the user's."""
 
     def __init__(self, scenario: Scenario, federation: Federation, judge: Evaluate | None) -> None:
@@ -249,7 +249,7 @@ class OwnRounds(Rounds):
         self.last: Vector = federation.plan.initial
 
     def evaluate(self, row: Row, publish: Publish, personal: PersonalLayers | None = None) -> str | None:
-        """See `Rounds.evaluate`."""
+        """See `RoundRecorder.evaluate`."""
         self.last = publish.model
         found = {} if self.judge is None else self.judge(publish.model)
         row |= {name: float(found[name]) for name in ("test_loss", "test_accuracy") if name in found}

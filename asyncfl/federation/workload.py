@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.compression import BYTES_PER_NUMBER
-from asyncfl.federation.tasks import Load
+from asyncfl.federation.tasks_in_flight import Workload
 from asyncfl.scenario import Scenario
 
 
-def load_of(scenario: Scenario, sizes: NDArray[np.int64]) -> Load:
+def workload_of(scenario: Scenario, sizes: NDArray[np.int64]) -> Workload:
     """What each task takes. `sizes`: (clients,) training samples of each client."""
     n_parameters = scenario.n_parameters
-    return Load(
+    return Workload(
         samples=sizes,
         epochs=scenario.training.epochs,
         payload_bytes=BYTES_PER_NUMBER * n_parameters,

@@ -15,9 +15,9 @@ from asyncfl.defences.quality import COUNTS
 from asyncfl.federation.energy import energy
 from asyncfl.federation.evaluation import BY_DOMAIN, METRIC
 from asyncfl.federation.fairness import COLUMNS as FAIRNESS
-from asyncfl.federation.regression import COLUMNS as REGRESSION
-from asyncfl.federation.rounds import DETECTOR
-from asyncfl.federation.rows import Row
+from asyncfl.federation.regression_quality import COLUMNS as REGRESSION
+from asyncfl.federation.round_recorder import DETECTOR
+from asyncfl.federation.round_rows import Row
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.upload_budgets import BUDGETS
 

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from asyncfl.federation.carried import carried
-from asyncfl.federation.recorded import Uploads
+from asyncfl.federation.release_tables import UploadRecords
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.seed_run import SeedRun
+from asyncfl.federation.update_dependencies import update_dependencies
 from asyncfl.privacy import Contribution, PrivacyContext, Scheme
 from asyncfl.privacy.ledger.releases import Floats, Ints, typical_uploads, upload_release, usable_norm
 from asyncfl.privacy.ledger.views import UploadTable
@@ -43,13 +43,13 @@ class SentUploads:
         return float(used[-1].as_py()) if len(used) else None
 
     @cached_property
-    def uploads(self) -> Uploads:
+    def uploads(self) -> UploadRecords:
         """All of them, by task. One that nobody trained, since nobody used it, would have been typical."""
         trained = self.run.uploads
         made = list(self._made())
         whole = trained.at(np.flatnonzero(~np.isin(trained.column("task"), [one.task for one in made])))
-        every = pa.concat_tables([whole.table, Uploads.of(made).table]).unify_dictionaries()
-        return Uploads(every.take(np.argsort(every["task"].to_numpy())))
+        every = pa.concat_tables([whole.table, UploadRecords.of(made).table]).unify_dictionaries()
+        return UploadRecords(every.take(np.argsort(every["task"].to_numpy())))
 
     def _made(self) -> Iterator[Upload]:
         """Those that were not trained, and those whose noise is not known any more, since the run diverged: their
@@ -98,7 +98,7 @@ class SentUploads:
             sensitivity, model_sensitivity = (np.where(std == 0, np.inf, s) for s in (sensitivity, model_sensitivity))
         copy_of = pc.fill_null(table["copy_of"], -1).to_numpy().copy()
         copy_of[copy_of >= 0] = uploads.rows_of(copy_of[copy_of >= 0])
-        tells_of = carried(uploads, self.resolved, self.context)
+        tells_of = update_dependencies(uploads, self.resolved, self.context)
         readers = uploads.rows_of(np.array(list(tells_of), dtype=np.int64)).tolist()
         sources = (uploads.rows_of(np.array(tasks, dtype=np.int64)) for tasks in tells_of.values())
         return UploadTable(

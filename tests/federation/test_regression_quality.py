@@ -11,7 +11,7 @@ from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
 
 from asyncfl import api
 from asyncfl.errors import ScenarioError
-from asyncfl.federation.regression import regression_quality
+from asyncfl.federation.regression_quality import regression_quality
 from asyncfl.scenario import Scenario
 from asyncfl.streams import Streams
 

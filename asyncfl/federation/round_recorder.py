@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from asyncfl.defences.quality import COUNTS, Judgement, overall_quality
 from asyncfl.federation.evaluation import METRIC, Evaluator, by_domain
 from asyncfl.federation.fairness import NOT_MEASURED, fairness
-from asyncfl.federation.kept import KeptModels
-from asyncfl.federation.personal import PersonalEvaluator
+from asyncfl.federation.kept_models import KeptModels
+from asyncfl.federation.personal_evaluation import PersonalEvaluator
 from asyncfl.federation.prepare import Federation
-from asyncfl.federation.regression import NOT_MEASURED as NOT_TESTED
-from asyncfl.federation.rows import Row, Rows
+from asyncfl.federation.regression_quality import NOT_MEASURED as NOT_TESTED
+from asyncfl.federation.round_rows import RoundRows, Row
 from asyncfl.federation.traffic import Traffic
 from asyncfl.federation.upload_budgets import budget_columns
 from asyncfl.learning.personal_layers import PersonalLayers
@@ -28,9 +28,9 @@ from asyncfl.scenario import Scenario
 
 Progress: TypeAlias = Callable[[dict[str, Any]], None]
 """Is told each row of the table of rounds as soon as it is known."""
-SoFar: TypeAlias = Callable[[], Mapping[str, pa.Table]]
+PartialTables: TypeAlias = Callable[[], Mapping[str, pa.Table]]
 """Makes the tables `rounds` and `events` of a seed, as far as it has come."""
-Watch: TypeAlias = Callable[[int, SoFar], None]
+Watch: TypeAlias = Callable[[int, PartialTables], None]
 """Is told of each version when it has been evaluated, and what the seed has come to."""
 
 JUDGED = ("train_loss", "test_loss", "test_accuracy")
@@ -42,7 +42,7 @@ DETECTOR = "detector_"
 log = logging.getLogger(__name__)
 
 
-class Rounds:
+class RoundRecorder:
     """The table of rounds as it grows, and the end of a run that diverges."""
 
     def __init__(
@@ -59,7 +59,7 @@ class Rounds:
         """Clients of whom an attacker's update has been judged."""
         self._numbers: dict[str, float] = {}
         self.seconds = 0.0
-        self.rows = Rows()
+        self.rows = RoundRows()
         self.by_client: dict[int, tuple[float, NDArray[np.float64]]] = {}
         """Version -> when it was published, and (clients, 2) its loss and accuracy on each client's own data."""
         self._personal = None if federation is None else federation.path.personal
@@ -199,13 +199,13 @@ class Rounds:
 
     def _upload_std(self) -> float:
         """Largest standard deviation of the noise that clients added to what was collected last."""
-        newest = () if self.federation is None else self.federation.record.newest
+        newest = () if self.federation is None else self.federation.releases.newest
         return max((one.added_std for one in newest), default=0.0)
 
     def _budgets(self, version: int) -> dict[str, float]:
         if self.federation is None:
             return {}
-        return budget_columns(self.federation.path, self.federation.record.model(version))
+        return budget_columns(self.federation.path, self.federation.releases.model(version))
 
 
 def diverged_at(version: int) -> str:

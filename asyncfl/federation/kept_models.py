@@ -1,4 +1,4 @@
-"""Models that a seed keeps: the newest, the best, or one of every so many versions."""
+"""ModelRecords that a seed keeps: the newest, the best, or one of every so many versions."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from asyncfl.federation import SeedLedger, rounds_table
-from asyncfl.federation.recorded import Uploads
-from asyncfl.federation.sent import SentUploads
+from asyncfl.federation.release_tables import UploadRecords
+from asyncfl.federation.sent_uploads import SentUploads
 from asyncfl.privacy import Contribution, Guarantee
 from asyncfl.privacy.accounting import MechanismEvent, epsilons_of
 from asyncfl.privacy.accounting.gaussian import classical_constant, exact_epsilon
@@ -109,7 +109,7 @@ def test_what_nobody_trained_left_its_client_as_a_typical_upload(tapped: tuple[S
 def test_a_copy_of_the_first_update_of_all_is_one_as_others_are(scenario: Scenario) -> None:
     run = simulate_seed(scenario.override({"protocol.rounds": 4, "privacy": TAPPED["privacy"]}), 0)
     first, *others = sorted(run.uploads, key=lambda one: one.task)
-    copying = replace(run, uploads=Uploads.of([first, *(replace(one, copy_of=0) for one in others)]))
+    copying = replace(run, uploads=UploadRecords.of([first, *(replace(one, copy_of=0) for one in others)]))
     sent = SentUploads(copying, run.resolved, run.context).sent(5)
     assert (sent.task.tolist(), sent.copy_of.tolist()) == (list(range(20)), [-1] + [0] * 19)
 

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from asyncfl.federation.adversaries import TRUSTS, GivenScores, Observed, Rejected
+from asyncfl.federation.adversaries import TRUSTS, AdversaryViews, RejectedUpdate, ScoreRelease
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.seed_run import SeedRun
-from asyncfl.federation.sent import SentUploads
+from asyncfl.federation.sent_uploads import SentUploads
 from asyncfl.privacy import Guarantee, PrivacyContext, Scheme
 from asyncfl.privacy.coalition import coalition
 from asyncfl.privacy.flags import COMPUTED, CRAFTED, LOSSES, REJECTION, SCORES, SEED, WEIGHTS
@@ -119,7 +119,7 @@ class SeedLedger:
     @cached_property
     def _accounts(self) -> list[tuple[Account, Account]]:
         """Of the clients and of the models, for each adversary."""
-        observed = Observed(self.run.events, self.run.rounds, self._sent, self._moment, self._coalition)
+        observed = AdversaryViews(self.run.events, self.run.rounds, self._sent, self._moment, self._coalition)
         views = observed.views(self._answers, self._rejected)
         return [self._drawn_up(view) for view in one_by_one(views, self.stage, f"ledger of seed {self.run.seed}")]
 
@@ -276,7 +276,7 @@ class SeedLedger:
     # --- what else is told -----------------------------------------------------------------------------------------
 
     @cached_property
-    def _answers(self) -> list[GivenScores]:
+    def _answers(self) -> list[ScoreRelease]:
         """The scores that clients gave, as releases of the neighbours that are stated for their uploads; without noise
         they are flagged instead."""
         stated = self._stated[0] or NO_GUARANTEE
@@ -286,11 +286,11 @@ class SeedLedger:
                 continue
             models, samples = int(request.answer.split()[0]), int(self.run.sizes[request.client])
             release = answer_release(noise, stated, models, samples)
-            found.append(GivenScores(request.client, request.making, request.ended_s, release))
+            found.append(ScoreRelease(request.client, request.making, request.ended_s, release))
         return found
 
     @cached_property
-    def _rejected(self) -> list[Rejected]:
+    def _rejected(self) -> list[RejectedUpdate]:
         """Honest updates that the server did not take for what they hold."""
         rows, trained = select(self.run.events, kinds=[Kind.REJECTED]), self.run.uploads
         if not len(rows):
@@ -300,7 +300,7 @@ class SeedLedger:
         )
         honest = dict(zip(*columns, strict=True))
         pairs = zip(rows["task"].to_pylist(), rows["version"].to_pylist(), strict=True)
-        return [Rejected(task, honest[task], version + 1) for task, version in pairs if task in honest]
+        return [RejectedUpdate(task, honest[task], version + 1) for task, version in pairs if task in honest]
 
     # --- when ------------------------------------------------------------------------------------------------------
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pyarrow.compute as pc
 
-from asyncfl.federation.recorded import Uploads
+from asyncfl.federation.release_tables import UploadRecords
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.privacy import PrivacyContext
 from asyncfl.privacy.ledger.releases import usable_norm
 
 
-def carried(uploads: Uploads, resolved: ResolvedSeed, context: PrivacyContext) -> dict[int, tuple[int, ...]]:
+def update_dependencies(
+    uploads: UploadRecords, resolved: ResolvedSeed, context: PrivacyContext
+) -> dict[int, tuple[int, ...]]:
     """Task -> other tasks that its update tells of, of those that do. `uploads`: all, by task.
 
     What compression left of a client's earlier updates is in its next ones. So is, with personal layers, what its
@@ -40,7 +42,7 @@ def carried(uploads: Uploads, resolved: ResolvedSeed, context: PrivacyContext) -
     return found
 
 
-def _earlier(uploads: Uploads) -> dict[int, tuple[int, ...]]:
+def _earlier(uploads: UploadRecords) -> dict[int, tuple[int, ...]]:
     """Task -> earlier tasks of the same client."""
     found: dict[int, tuple[int, ...]] = {}
     of_client: dict[int, tuple[int, ...]] = {}
@@ -50,7 +52,7 @@ def _earlier(uploads: Uploads) -> dict[int, tuple[int, ...]]:
     return found
 
 
-def _noise_in_training(uploads: Uploads, resolved: ResolvedSeed, context: PrivacyContext) -> bool:
+def _noise_in_training(uploads: UploadRecords, resolved: ResolvedSeed, context: PrivacyContext) -> bool:
     """Whether training draws the noise, which a scheme has of all uploads or of none."""
     scheme = resolved.scenario.privacy
     return any(

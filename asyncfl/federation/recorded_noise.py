@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from asyncfl.client import TaskPath
-from asyncfl.federation.record import Record
+from asyncfl.federation.release_store import ReleaseStore
 from asyncfl.messages import Vector
 from asyncfl.privacy.noise.drawing import add_noise
 from asyncfl.privacy.upload_records import ModelRelease, Upload
@@ -13,11 +13,11 @@ from asyncfl.server.aggregation import AggregatedUpdate, AggregationResult
 
 
 @dataclass(frozen=True)
-class RecordedNoise:
+class RecordedServerNoise:
     """Called by the server of one seed for each model that updates entered, as it is published."""
 
     path: TaskPath
-    record: Record
+    record: ReleaseStore
 
     def __call__(self, made: AggregationResult, version: int) -> tuple[Vector, float]:
         """The model with the noise that the scheme wants the server to add, and its standard deviation."""

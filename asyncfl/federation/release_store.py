@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from asyncfl.federation.record_columns import models_packed, uploads_packed
-from asyncfl.federation.recorded import Models, Uploads
+from asyncfl.federation.release_columns import models_packed, uploads_packed
+from asyncfl.federation.release_tables import ModelRecords, UploadRecords
 from asyncfl.privacy.upload_records import ModelRelease, Upload
 from asyncfl.trace.batch_spool import BatchSpool
 
@@ -13,7 +13,7 @@ PUT_AWAY_AT = 4096
 """Uploads that are kept as objects, half a kilobyte each, before they are packed and put on disk."""
 
 
-class Record:
+class ReleaseStore:
     """The uploads and published models of one seed, as they happen."""
 
     def __init__(self) -> None:
@@ -26,14 +26,14 @@ class Record:
         """Task -> 1: its upload is on the shelf."""
 
     @property
-    def uploads(self) -> Uploads:
+    def uploads(self) -> UploadRecords:
         """All of them, in the order in which they were collected, or dropped."""
-        return Uploads.of(tuple(self._uploads.values()), self._shelf.batches())
+        return UploadRecords.of(tuple(self._uploads.values()), self._shelf.batches())
 
     @property
-    def models(self) -> Models:
+    def models(self) -> ModelRecords:
         """Version -> what was published; without version 0, and without versions that no update entered."""
-        return Models.of(tuple(self._models.values()), self.uploads, self._models_shelf.batches())
+        return ModelRecords.of(tuple(self._models.values()), self.uploads, self._models_shelf.batches())
 
     def collected(self, uploads: Iterable[Upload]) -> None:
         """The server has collected these uploads together."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from asyncfl.federation.tasks import TasksInFlight
+from asyncfl.federation.tasks_in_flight import TasksInFlight
 from asyncfl.messages import Dispatch, Fate, Settle
 
 

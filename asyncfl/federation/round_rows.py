@@ -17,7 +17,7 @@ PUT_AWAY_AT = 1024
 """Rows that are kept as objects, two kilobytes each, before they are packed and put on disk."""
 
 
-class Rows(Sequence[Row]):
+class RoundRows(Sequence[Row]):
     """Rows in the order of their versions. One that is complete must not be changed, but for the last of all."""
 
     def __init__(self) -> None:

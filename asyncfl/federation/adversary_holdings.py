@@ -17,24 +17,24 @@ Times = dict[int, float]
 """Task or version -> virtual time at which somebody got it."""
 
 
-class Holding(NamedTuple):
+class AdversaryHoldings(NamedTuple):
     """What one adversary holds."""
 
     uploads: Times
     models: Times
 
 
-def holdings(events: pa.Table, published: Mapping[int, float]) -> dict[str, Holding]:
+def holdings(events: pa.Table, published: Mapping[int, float]) -> dict[str, AdversaryHoldings]:
     """`eavesdropper`: what the tap caught; `server`: all that came, and its models; `both`: what either of them holds.
 
     published: version -> virtual time at which it was out.
     """
-    tapped = Holding(
+    tapped = AdversaryHoldings(
         first_times(overheard(events, "up", SCORING_DOWN), "task"),
         first_times(overheard(events, "down"), "base_version"),
     )
-    server = Holding(first_times(select(events, kinds=[Kind.UPLOADED]), "task"), dict(published))
-    both = Holding(*(_earliest(one, other) for one, other in zip(tapped, server, strict=True)))
+    server = AdversaryHoldings(first_times(select(events, kinds=[Kind.UPLOADED]), "task"), dict(published))
+    both = AdversaryHoldings(*(_earliest(one, other) for one, other in zip(tapped, server, strict=True)))
     return {"eavesdropper": tapped, "server": server, "both": both}
 
 

@@ -8,8 +8,8 @@ import tracemalloc
 
 import pytest
 
-from asyncfl.federation import record as records
-from asyncfl.federation.record import Record
+from asyncfl.federation import release_store as records
+from asyncfl.federation.release_store import ReleaseStore
 from asyncfl.privacy import Contribution, Release
 from asyncfl.privacy.upload_records import ModelRelease, Upload
 
@@ -21,7 +21,7 @@ def upload(task: int, client: int = 0, turn: int = 0) -> Upload:
 
 
 def test_an_upload_weighs_nothing_before_the_model_that_it_entered_is_out() -> None:
-    record = Record()
+    record = ReleaseStore()
     first, second = upload(4, client=1, turn=3), upload(7, client=2)
     record.collected([first, second])
     assert [one.weight for one in record.uploads] == [None, None]
@@ -37,7 +37,7 @@ def test_an_upload_weighs_nothing_before_the_model_that_it_entered_is_out() -> N
 
 
 def test_uploads_stand_in_the_order_in_which_they_were_collected_or_dropped() -> None:
-    record = Record()
+    record = ReleaseStore()
     record.collected([upload(3), upload(1)])
     record.dropped(upload(2))
     assert [one.task for one in record.newest] == [3, 1], "what was dropped was not collected"
@@ -66,14 +66,14 @@ ODD = (
 """Uploads with whatever may be missing, is infinite, or large."""
 
 
-def told(record: Record) -> tuple[list[Upload], dict[int, ModelRelease]]:
+def told(record: ReleaseStore) -> tuple[list[Upload], dict[int, ModelRelease]]:
     return list(record.uploads), dict(record.models)
 
 
 @pytest.mark.parametrize("put_away_at", [1, 3, 1000])
 def test_what_lies_on_disk_is_read_as_it_was(monkeypatch: pytest.MonkeyPatch, put_away_at: int) -> None:
     monkeypatch.setattr(records, "PUT_AWAY_AT", put_away_at)
-    record, uploads, models = Record(), dict[int, Upload](), dict[int, ModelRelease]()
+    record, uploads, models = ReleaseStore(), dict[int, Upload](), dict[int, ModelRelease]()
     for version in range(1, 6):
         made = [dataclasses.replace(one, task=5 * version + one.task) for one in ODD]
         lost = upload(5 * version + 4)
@@ -99,7 +99,7 @@ def test_what_lies_on_disk_is_read_as_it_was(monkeypatch: pytest.MonkeyPatch, pu
 
 def test_a_loss_that_is_not_a_number_is_not_one_that_nobody_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "PUT_AWAY_AT", 1)
-    record = Record()
+    record = ReleaseStore()
     record.collected([dataclasses.replace(upload(0), loss=math.nan), dataclasses.replace(upload(1), loss=None)])
     record.published(ModelRelease(1, (upload(2).with_weight(1.0),), None, 0.0))
     record.published(ModelRelease(2, (upload(3).with_weight(1.0),), None, 0.0))
@@ -110,7 +110,7 @@ def test_a_loss_that_is_not_a_number_is_not_one_that_nobody_was_told(monkeypatch
 
 def test_an_upload_that_is_settled_enters_no_other_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "PUT_AWAY_AT", 1)
-    record = Record()
+    record = ReleaseStore()
     for version in range(3):
         record.collected([upload(version)])
         record.published(ModelRelease(version, (upload(version).with_weight(1.0),), None, 0.0))
@@ -122,7 +122,7 @@ def test_an_upload_that_is_settled_enters_no_other_model(monkeypatch: pytest.Mon
 
 def test_memory_grows_by_a_few_bytes_for_each_upload(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "PUT_AWAY_AT", 500)
-    record, n = Record(), 4000
+    record, n = ReleaseStore(), 4000
 
     def publish(first: int) -> None:
         for task in range(first, first + n, 10):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from asyncfl.evaluation import Evaluation
-from asyncfl.federation.kept import KeptModels
+from asyncfl.federation.kept_models import KeptModels
 
 NAN = math.nan
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from asyncfl.federation import record, rows
-from asyncfl.federation.ledger import SeedLedger
-from asyncfl.federation.rows import Rows
-from asyncfl.federation.tables import clients_table, rounds_table, seed_summary
+from asyncfl.federation import release_store, round_rows
+from asyncfl.federation.round_rows import RoundRows
+from asyncfl.federation.run_tables import clients_table, rounds_table, seed_summary
+from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
 
@@ -29,8 +29,8 @@ def same(one: Any, other: Any) -> bool:
 
 @pytest.mark.parametrize("put_away_at", [1, 2, 1024])
 def test_rows_are_read_as_they_were(monkeypatch: pytest.MonkeyPatch, put_away_at: int) -> None:
-    monkeypatch.setattr(rows, "PUT_AWAY_AT", put_away_at)
-    table = Rows()
+    monkeypatch.setattr(round_rows, "PUT_AWAY_AT", put_away_at)
+    table = RoundRows()
     assert not table
     for place, row in enumerate(MADE):
         table.append({**row, "loss": None})
@@ -84,6 +84,6 @@ def test_a_run_comes_to_the_same_wherever_its_records_lie(monkeypatch: pytest.Mo
         return [*(table.to_pydict() for table in made), seed_summary(run)]
 
     before = tables()
-    monkeypatch.setattr(record, "PUT_AWAY_AT", 2)
-    monkeypatch.setattr(rows, "PUT_AWAY_AT", 2)
+    monkeypatch.setattr(release_store, "PUT_AWAY_AT", 2)
+    monkeypatch.setattr(round_rows, "PUT_AWAY_AT", 2)
     assert same(tables(), before)

@@ -11,21 +11,21 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from asyncfl.federation.record_columns import MODELS, UPLOADS, models_packed, uploads_of, uploads_packed
+from asyncfl.federation.release_columns import MODELS, UPLOADS, models_packed, uploads_of, uploads_packed
 from asyncfl.privacy.upload_records import ModelRelease, Upload
 
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Uploads(Sequence[Upload]):
+class UploadRecords(Sequence[Upload]):
     """Uploads, each made anew when it is looked at."""
 
     table: pa.Table
-    """A row each, with the columns of `record_columns.UPLOADS`."""
+    """A row each, with the columns of `release_columns.UPLOADS`."""
 
     @classmethod
-    def of(cls, uploads: Sequence[Upload], before: Iterable[pa.RecordBatch] = ()) -> Uploads:
+    def of(cls, uploads: Sequence[Upload], before: Iterable[pa.RecordBatch] = ()) -> UploadRecords:
         """These `uploads`, after those that were packed `before`."""
         return cls(pa.Table.from_batches([*before, uploads_packed(uploads)], UPLOADS))
 
@@ -39,20 +39,20 @@ class Uploads(Sequence[Upload]):
     @overload
     def __getitem__(self, place: int) -> Upload: ...
     @overload
-    def __getitem__(self, place: slice) -> Uploads: ...
-    def __getitem__(self, place: int | slice) -> Upload | Uploads:
+    def __getitem__(self, place: slice) -> UploadRecords: ...
+    def __getitem__(self, place: int | slice) -> Upload | UploadRecords:
         if isinstance(place, slice):
             return self.at(np.arange(len(self))[place])
         row = range(len(self))[place]
-        [found] = Uploads(self.table.slice(row, 1))
+        [found] = UploadRecords(self.table.slice(row, 1))
         return found
 
-    def at(self, rows: Ints) -> Uploads:
+    def at(self, rows: Ints) -> UploadRecords:
         """The uploads in these rows, in their order."""
-        return Uploads(self.table.take(rows))
+        return UploadRecords(self.table.take(rows))
 
     def column(self, name: str) -> NDArray[Any]:
-        """(n,) a column of `record_columns.UPLOADS`; NaN where a number may be missing, and is."""
+        """(n,) a column of `release_columns.UPLOADS`; NaN where a number may be missing, and is."""
         found: NDArray[Any] = self.table[name].to_numpy()
         return found
 
@@ -71,16 +71,18 @@ class Uploads(Sequence[Upload]):
 
 
 @dataclass(frozen=True, eq=False)
-class Models(Mapping[int, ModelRelease]):
+class ModelRecords(Mapping[int, ModelRelease]):
     """Version -> what was published, each made anew when it is looked at; without versions that no update entered."""
 
     table: pa.Table
-    """A row each, with the columns of `record_columns.MODELS`; versions rise."""
-    uploads: Uploads
+    """A row each, with the columns of `release_columns.MODELS`; versions rise."""
+    uploads: UploadRecords
     """Among them those of all models."""
 
     @classmethod
-    def of(cls, models: Sequence[ModelRelease], uploads: Uploads, before: Iterable[pa.RecordBatch] = ()) -> Models:
+    def of(
+        cls, models: Sequence[ModelRelease], uploads: UploadRecords, before: Iterable[pa.RecordBatch] = ()
+    ) -> ModelRecords:
         """These `models`, after those that were packed `before`."""
         return cls(pa.Table.from_batches([*before, models_packed(models)], MODELS), uploads)
 
@@ -98,7 +100,7 @@ class Models(Mapping[int, ModelRelease]):
         rows = self.uploads.rows_of(np.array(found["tasks"], dtype=np.int64))
         # Updates of one model were collected together.
         first = int(rows.min())
-        near = [*Uploads(self.uploads.table.slice(first, int(rows.max()) + 1 - first))]
+        near = [*UploadRecords(self.uploads.table.slice(first, int(rows.max()) + 1 - first))]
         entered = tuple(near[row - first] for row in rows.tolist())
         return ModelRelease(version, entered, found["clip_norm"], found["server_std"])
 

@@ -14,7 +14,7 @@ from asyncfl.messages import Dispatch, Fate, Settle, Vector
 
 
 @dataclass(frozen=True)
-class Load:
+class Workload:
     """What a task costs a client and its links."""
 
     samples: NDArray[np.int64]
